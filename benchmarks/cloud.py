@@ -259,6 +259,7 @@ def deploy(session: boto3.Session, url: str, archive: Path, environment: Mapping
         "ModelName": NAME,
         "InstanceType": "ml.c7i.large",
         "InitialInstanceCount": 1,
+        "RoutingConfig": {"RoutingStrategy": "LEAST_OUTSTANDING_REQUESTS"},  # as the CDK's constructs do
     }
     sagemaker.create_endpoint_config(EndpointConfigName=NAME, ProductionVariants=[variant])
     sagemaker.create_endpoint(EndpointName=NAME, EndpointConfigName=NAME)

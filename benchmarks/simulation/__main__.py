@@ -5,7 +5,7 @@
 An endpoint of a local cloud scales from 1 to 8 instances of a Python model that sleeps 100 ms, so that each
 instance adds capacity on any machine. The cloud runs 8 real Triton servers, more than it would start on a
 machine with fewer cores. Each trace is sent once, and simulated with the same arrivals and the service time
-that was measured before.
+that was measured before, on a busy instance.
 
 Passed: at the end of each minute the instances differ by at most one, where a change may be one minute early
 or late (the cloud's minutes begin a little after the trace), and the p99 of all requests differs by at most
@@ -25,6 +25,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -67,6 +68,8 @@ LARGEST_ERROR = 0.25
 NOTICED_S = 0.5
 """Time until the cloud notices that instances serve: it looks several times per minute."""
 WARM_UP = 20
+USERS = 3
+"""Concurrent users who keep an instance busy."""
 CODE = f"""
 import time
 import triton_python_backend_utils as pb_utils
@@ -211,13 +214,8 @@ def measure(parts: Sequence[tuple[float, float]], minute_s: float, provisioning_
 
 
 def send(cloud: Cloud, parts: Sequence[tuple[float, float]], minute_s: float, service_s: float) -> Measured:
-    """Send a trace, evenly within each part, from the begin of a minute of the cloud on."""
-    pieces, begin = [], 0.0
-    for minutes, rate in parts:
-        count = round(minutes * minute_s * rate)
-        pieces.append(begin + (np.arange(count) + 0.5) * minutes * minute_s / count)
-        begin += minutes * minute_s
-    offsets, minutes = np.concatenate(pieces), round(begin / minute_s)
+    """Send a trace from the begin of a minute of the cloud on."""
+    offsets, minutes = arrivals(parts, minute_s)
     facts = EndpointClient(endpoint_name=NAME, runtime=cloud.client("sagemaker-runtime")).request_facts
     sender = LoadSender(cloud, facts, [PreparedRequest(BODY, JSON)], timeout_s=65)
 
@@ -245,6 +243,16 @@ def send(cloud: Cloud, parts: Sequence[tuple[float, float]], minute_s: float, se
     )
 
 
+def arrivals(parts: Sequence[tuple[float, float]], minute_s: float) -> tuple[Offsets, int]:
+    """Return when the requests of a trace are due, evenly within each part, and its minutes."""
+    pieces, begin = [], 0.0
+    for minutes, rate in parts:
+        count = round(minutes * minute_s * rate)
+        pieces.append(begin + (np.arange(count) + 0.5) * minutes * minute_s / count)
+        begin += minutes * minute_s
+    return np.concatenate(pieces), round(begin / minute_s)
+
+
 def watch(cloud: Cloud, began: float, minute_s: float, minutes: int, counts: list[int]) -> None:
     """Note the instances in service at the end of each minute."""
     sagemaker = cloud.client("sagemaker")
@@ -270,13 +278,19 @@ def publish(cloud: Cloud, folder: Path) -> None:
 
 
 def measured_service_s(cloud: Cloud) -> float:
-    """Return the median time of a request to an idle endpoint."""
-    runtime, times = cloud.client("sagemaker-runtime"), []
-    for _ in range(2 * WARM_UP):
-        began = time.perf_counter()
+    """Return the usual time between two answers of an instance that is never idle.
+
+    In a queue, only this time counts: the way to the instance and back is hidden by it.
+    """
+    runtime = cloud.client("sagemaker-runtime")
+
+    def ask(_: int) -> float:
         runtime.invoke_endpoint(EndpointName=NAME, Body=BODY, ContentType=JSON)["Body"].read()
-        times.append(time.perf_counter() - began)
-    return float(np.median(times[WARM_UP:]))
+        return time.perf_counter()
+
+    with ThreadPoolExecutor(USERS) as pool:
+        answered = sorted(pool.map(ask, range(5 * WARM_UP)))
+    return float(np.median(np.diff(answered[WARM_UP:])))
 
 
 def register(cloud: Cloud, minute_s: float) -> None:

@@ -1,12 +1,16 @@
 """Rules of Application Auto Scaling for SageMaker: alarms, metrics, cooldowns, and activities.
 
-Facts only. The local cloud and the simulator implement them independently of each other.
+Facts, and the rule of step adjustments. The local cloud and the simulator implement the rest independently
+of each other.
 
 Sources:
 
 * TRACKING: https://docs.aws.amazon.com/autoscaling/application/userguide/target-tracking-scaling-policy-overview.html
 * STEPS: https://docs.aws.amazon.com/autoscaling/application/userguide/step-scaling-policy-overview.html
+* BOUNDS: https://docs.aws.amazon.com/autoscaling/application/APIReference/API_StepAdjustment.html
+* AGGREGATION: https://docs.aws.amazon.com/autoscaling/application/APIReference/API_StepScalingPolicyConfiguration.html
 * POLICIES: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-add-code-define.html
+* SCALE-IN: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-edit.html
 * METRICS: https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html
 * API: https://docs.aws.amazon.com/autoscaling/application/APIReference/Welcome.html
 * OBSERVED: not documented; read from alarms and activities that AWS created.
@@ -14,8 +18,9 @@ Sources:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 VARIANT_DIMENSION = "sagemaker:variant:DesiredInstanceCount"
 COPY_DIMENSION = "sagemaker:inference-component:DesiredCopyCount"
@@ -53,7 +58,32 @@ more than 10% lower". High-resolution metrics scale in "at the same speed as sta
 TRACKING: no scale-in if removing one unit would likely bring the metric back above the target.
 """
 TREAT_MISSING_DATA = "missing"
-"""A metric without datapoints leaves the alarm in INSUFFICIENT_DATA: no scaling, no scale-in (TRACKING)."""
+"""A metric without datapoints leaves the alarm in INSUFFICIENT_DATA: no scaling, no scale-in (TRACKING).
+
+Without traffic, InvocationsPerInstance still has datapoints: SageMaker publishes zeros, and the variant
+scales in to its minimum (SCALE-IN).
+"""
+STEP_AGGREGATES: Mapping[str, Callable[[Sequence[float]], float]] = {
+    "Average": fmean,
+    "Minimum": min,
+    "Maximum": max,
+}
+"""MetricAggregationType of a step scaling policy; the default is Average (AGGREGATION).
+
+It applies to all datapoints that the alarm evaluated (the CDK's documentation of `metricAggregationType`).
+"""
+
+
+def step_covers(breach: float, *, lower: float | None, upper: float | None, rises: bool) -> bool:
+    """Return whether a step adjustment covers a breach: the aggregated metric minus the alarm's threshold.
+
+    The bound nearer to the threshold is inclusive, and the other one exclusive (BOUNDS). A metric at the
+    threshold is above it for alarms that compare with > or >= (`rises`).
+    """
+    above = breach > 0 or (breach == 0 and rises)
+    over = lower is None or breach > lower or (above and breach == lower)
+    under = upper is None or breach < upper or (not above and breach == upper)
+    return over and under
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +142,8 @@ DEFAULT_COOLDOWN_S = 300
 
 TRACKING: a scale-out cooldown starts when a scale-out succeeds; until it ends, the policy adds capacity only
 if a larger scale-out is triggered, and the capacity already added counts towards it. A scale-in cooldown
-blocks further scale-ins; a scale-out is not blocked and ends it. Scheduled actions wait for no cooldown.
+starts when a scale-in has completed, and blocks further scale-ins; a scale-out is not blocked and ends it.
+Scheduled actions wait for no cooldown.
 """
 HISTORY_DAYS = 42
 """DescribeScalingActivities returns the previous six weeks (API)."""

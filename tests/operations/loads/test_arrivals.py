@@ -12,6 +12,7 @@ from tritonstack.operations.loads.arrivals import (
     UnreadableLoadError,
     constant,
     poisson,
+    read_counts,
     read_trace,
 )
 
@@ -62,6 +63,8 @@ def test_a_trace_of_arrivals(tmp_path: Path) -> None:
         ("seconds,rate\n-1,5\n", ":2: expected 2 numbers from 0 on"),
         ("seconds,rate\ninf,5\n", ":2: expected 2 numbers from 0 on"),
         ("at\n2\n1\n", ":3: 1 comes after 2; sort the lines"),
+        ("seconds,rate\n1e12,0.000001\n", ":2: the load lasts 11,574,074 days, more than a year"),
+        ("at\n0\n1e12\n", ":2: the load lasts 11,574,074 days, more than a year"),
         (f"seconds,rate\n1,{MAX_REQUESTS + 1}\n", ":2: there are 5,000,001 requests, more than 5,000,000"),
         (b"at\n\xff\n", ":1: 'utf-8' codec"),
         (None, ":1: No such file"),
@@ -75,3 +78,11 @@ def test_an_unreadable_trace(tmp_path: Path, content: str | bytes | None, messag
         read_trace(file, seed=1)
     assert f"{file}{message}" in caught.value.message
     assert "seconds,rate" in str(caught.value.remedy)
+
+
+@pytest.mark.parametrize("content", ["seconds,rate\n1e12,0.000001\n", "at\n0\n1e12\n"])
+def test_a_load_that_is_too_long_to_be_counted_is_unreadable(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "day.csv"
+    file.write_text(content)
+    with pytest.raises(UnreadableLoadError, match="more than a year"):
+        read_counts(file, step_s=10.0, seed=1)

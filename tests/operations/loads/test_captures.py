@@ -58,6 +58,7 @@ def test_the_arrival_pattern_and_the_bodies_are_those_of_the_capture(s3: Any) ->
     found = read(s3)
     assert np.bincount(found.trace.offsets.astype(int), minlength=7).tolist() == counts
     assert found.trace.seconds == 7.0
+    assert found.begin == BEGIN + timedelta(seconds=10)
     assert (np.diff(found.trace.offsets) >= 0).all()
     seconds = [int(request.body.split()[1]) for request in found.requests]
     assert seconds == sorted(second for second, count in enumerate(counts) for _ in range(count))

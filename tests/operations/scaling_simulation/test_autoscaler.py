@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from tests.operations.scaling_simulation.simulated import plan, tick
 from tritonstack.operations.scaling_simulation.autoscaler import Autoscaler
 
@@ -137,3 +139,62 @@ def test_a_backlog_without_instances_wakes_an_asynchronous_endpoint() -> None:
     # 12 waiting on one instance, for three minutes: ceil(1 x 12 / 5) = 3; and to zero when nothing waits.
     assert timeline(scaling, lambda _: {"backlog": 12.0}, 20, limits=(0, 5))[0] == (180.0, 3)
     assert timeline(scaling, lambda _: {"backlog": 0.0}, 95, limits=(0, 5)) == [(900.0, 0)]
+
+
+def test_the_datapoints_of_a_step_alarm_are_averaged() -> None:
+    steps = {
+        "metric": "cpu_utilization_percent",
+        "scale_out": [{"above": 90, "add": 1}],
+        "scale_in": {"below": 20, "remove": 2},
+    }
+    scaling = plan(max_instances=10, steps=steps)
+    (_, low) = Autoscaler(scaling, units={"CPUUtilization": 4.0}, delay_periods=0.0)._stepping
+    for number in range(5 * PER_MINUTE):
+        low.alarm.add(tick(number, busy=0.1 if number < 24 else 0.19), 0.0)
+    low.alarm.publish(300.0)
+    assert low.alarm.last == pytest.approx(76)
+    assert low.breach() == pytest.approx(4 * (10 * 4 + 19) / 5 - 80)
+
+
+def test_a_scale_in_cooldown_begins_when_the_scale_in_has_completed() -> None:
+    scaler = Autoscaler(plan(max_instances=10, invocations_per_instance=600), units={}, delay_periods=0.0)
+    found, current = [], 8
+    for number in range(240):
+        now = (number + 1) * 10.0
+        if found and now == found[0] + 200:
+            scaler.completed(now)
+        scaler.observe(tick(number, instances=current, requests=current * (10 if number < 90 else 5)))
+        if scaler.decide(now, current, limits=(1, 10), is_updating=False):
+            found.append(now)
+            current -= 1
+    # Accepted, completed 200 s later, and 300 s of cooldown from then on.
+    assert found[0] == 900.0
+    assert not [at for at in found if 1100 <= at < 1400]
+
+
+def test_a_failed_launch_has_no_cooldown_and_is_tried_again() -> None:
+    scaling = plan(max_instances=10, invocations_per_instance=600, scale_out_cooldown_s=3600)
+    scaler = Autoscaler(scaling, units={}, delay_periods=0.0)
+
+    def decided(number: int) -> int | None:
+        scaler.observe(tick(number, requests=350))
+        wanted = scaler.decide((number + 1) * 10.0, 1, limits=(1, 10), is_updating=False)
+        return wanted and wanted.instances
+
+    assert [decided(number) for number in range(18)][-1] == 4
+    scaler.failed()
+    # A change of limits succeeds instead: it is no scaling activity of the policy, and starts no cooldown.
+    scaler.completed(190.0)
+    assert [decided(number) for number in range(18, 24)][-1] == 4
+
+
+def test_no_policy_scales_in_while_another_one_asks_for_more_than_the_maximum() -> None:
+    steps = {
+        "metric": "cpu_utilization_percent",
+        "scale_out": [{"above": 90, "add": 1}],
+        "scale_in": {"below": 20, "remove": 1},
+    }
+    scaling = plan(max_instances=3, invocations_per_instance=600, steps=steps)
+    busy = {**rate(9000), "busy": 0.1}
+    assert timeline(scaling, lambda _: busy, 120, current=3, limits=(1, 3)) == []
+    assert timeline(scaling, lambda _: {"busy": 0.1}, 120, current=3, limits=(1, 3))[0] == (300.0, 2)

@@ -5,12 +5,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.operations.scaling_simulation.simulated import plan, tick
+from tritonstack.constructs.endpoint.scaling_plan import Stepping
 from tritonstack.operations.scaling_simulation.autoscaler import Autoscaler
-from tritonstack_local.autoscaling.decisions import Situation, Wish, decide, tracked
+from tritonstack_local.autoscaling.decisions import (
+    AlarmReading,
+    Situation,
+    Wish,
+    decide,
+    stepped,
+    tracked,
+)
 from tritonstack_local.autoscaling.records import Cooldown
 
 TICKS = 6
@@ -43,6 +53,59 @@ def simulated(scaler: Autoscaler, minutes: list[int], capacity: int, *, begin: i
         if wanted := scaler.decide(now, capacity, limits=LIMITS, is_updating=False):
             return wanted.instances
     return capacity
+
+
+STEPS = {
+    "metric": "invocations_per_instance",
+    "scale_out": [{"above": 100, "add": 1}, {"above": 150, "add": 3}, {"above": 400, "add": 9}],
+    "scale_in": {"below": 50, "remove": 2},
+}
+NEAR = st.sampled_from([0, 10, 49, 50, 51, 99, 100, 101, 149, 150, 151, 399, 400, 401, 1000])
+"""Values at the bounds of the steps, and next to them."""
+
+
+@settings(max_examples=120, deadline=None)
+@given(st.integers(3, 40), st.lists(NEAR, min_size=5, max_size=5))
+def test_both_take_the_same_step_for_the_same_datapoints(capacity: int, minutes: list[int]) -> None:
+    scaling = plan(max_instances=1000, steps=STEPS)
+    scaler = Autoscaler(scaling, units={}, delay_periods=0.0)
+    for number, value in enumerate(minutes):
+        for part in range(TICKS):
+            requests = 0 if part else value * capacity
+            scaler.observe(tick(number * TICKS + part, requests=requests, instances=capacity))
+    wanted = scaler.decide(300.0, capacity, limits=LIMITS, is_updating=False)
+    asked = []
+    for policy in scaling.stepped:
+        newest = tuple(float(value) for value in minutes[::-1][: policy.alarm.periods])
+        rises = policy.alarm.comparison.startswith("Greater")
+        threshold = policy.alarm.threshold
+        if all(value > threshold if rises else value < threshold for value in newest):
+            reading = AlarmReading(
+                name=policy.id, state="ALARM", values=newest, threshold=threshold, rises=rises
+            )
+            asked.append(stepped(capacity, reading, configuration(policy)))
+    expected = max((one for one in asked if one is not None), default=capacity)
+    assert (capacity if wanted is None else wanted.instances) == expected
+
+
+def configuration(policy: Stepping) -> dict[str, Any]:
+    """The configuration that the CDK's constructs write."""
+    bounds = ("MetricIntervalLowerBound", "MetricIntervalUpperBound")
+    return {
+        "AdjustmentType": "ChangeInCapacity",
+        "MetricAggregationType": "Average",
+        "StepAdjustments": [
+            {
+                "ScalingAdjustment": step.change,
+                **{
+                    name: value
+                    for name, value in zip(bounds, (step.lower, step.upper), strict=True)
+                    if value is not None
+                },
+            }
+            for step in policy.adjustments
+        ],
+    }
 
 
 def new_scaler() -> Autoscaler:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta, timezone
 from typing import Any
 
 import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.operations.scaling_simulation.simulated import curve, demand, plan, setup
-from tritonstack.operations.scaling_simulation.demand import Demand
+from tritonstack.operations.scaling_simulation.demand import MONDAY, Demand
 from tritonstack.operations.scaling_simulation.proposals import PolicyProposal, PolicySearch, ScalingObjective
 from tritonstack.operations.scaling_simulation.simulation import ScalingRun, simulate_scaling
+from tritonstack.workflows.sizing.simulation_options import parse_objective
 
 PRESENT = {"min_instances": 1, "max_instances": 4, "invocations_per_instance": 900}
 
@@ -22,8 +27,8 @@ def search(
         merged = {key: value for key, value in {**PRESENT, **settings}.items() if value is not None}
         merged = json.loads(json.dumps(merged))
         if merged["min_instances"] == merged["max_instances"]:
-            return simulate_scaling(setup(None, initial=merged["min_instances"]), load, only_totals=True)
-        return simulate_scaling(setup(plan(**merged)), load, only_totals=True)
+            return simulate_scaling(setup(None, initial=merged["min_instances"]), load, most_slices=1)
+        return simulate_scaling(setup(plan(**merged)), load, most_slices=1)
 
     found = PolicySearch(evaluate, objective, load, curve(slots=2), PRESENT, is_queued=False)
     return list(found.run()), found
@@ -55,11 +60,14 @@ def test_an_impossible_objective_has_no_policy() -> None:
     assert found == []
 
 
-def test_a_day_with_a_pattern_gets_a_schedule() -> None:
+@pytest.mark.parametrize("offset_h", [0, 2, -5, 5.5])
+def test_a_day_with_a_pattern_gets_a_schedule_in_utc(offset_h: float) -> None:
+    """The busy hours are 08:00 to 18:00 in UTC, whatever the offset of the load's begin."""
+    begin = MONDAY.astimezone(timezone(timedelta(hours=offset_h)))
     hours = np.full(24, 10.0)
     hours[8:18] = 55.0
     rates = np.repeat(hours, 360)
-    load = Demand(np.random.default_rng(1).poisson(rates * 10))
+    load = Demand(np.random.default_rng(1).poisson(rates * 10), begin=begin)
     found, _ = search(load, ScalingObjective(p99_ms=400, lost_share=0))
     schedules: Any = found[0].settings["schedules"]
     assert schedules["day"]["at"] == "07:30"
@@ -67,3 +75,25 @@ def test_a_day_with_a_pattern_gets_a_schedule() -> None:
     assert schedules["night"] == {"at": "18:00", "timezone": "UTC", "max": schedules["day"]["max"], "min": 1}
     always = simulate_scaling(setup(None, initial=schedules["day"]["min"]), load)
     assert found[0].run.instance_hours < 0.8 * always.instance_hours
+
+
+NUMBERS = st.decimals(min_value="0.0001", max_value="5000", places=4, allow_nan=False).map(str)
+LATENCIES = st.builds("p99={}{}".format, NUMBERS, st.sampled_from(["ms", "s", "m", "h", "d"]))
+SHARES = st.one_of(
+    st.just("0"),
+    st.decimals(min_value=0, max_value="99.9999", places=4, allow_nan=False).map("{}%".format),
+).map("lost={}".format)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.one_of(
+        LATENCIES,
+        SHARES,
+        st.tuples(LATENCIES, SHARES).map(",".join),
+        st.tuples(SHARES, LATENCIES).map(",".join),
+    )
+)
+def test_every_form_of_an_objective_is_described_as_the_parser_reads_it(text: str) -> None:
+    objective = parse_objective(text)
+    assert parse_objective(objective.describe()) == objective

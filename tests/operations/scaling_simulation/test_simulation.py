@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.operations.scaling_simulation.simulated import STARTS, changes_of, curve, demand, plan, setup
+from tritonstack.operations.scaling_simulation.demand import Demand
 from tritonstack.operations.scaling_simulation.fleet import (
     FleetPlan,
     PlannedUpdate,
@@ -70,6 +73,56 @@ def test_launches_fail_without_capacity_and_are_tried_again() -> None:
     assert changes_of(run)[:2] == [(1440.0, 1, 4), (1740.0, 1, 4)]
 
 
+def test_only_launches_that_get_an_instance_are_billed() -> None:
+    failing = FleetPlan(STARTS, no_capacity=(TimeWindow(0, 600),))
+    billed = []
+    for plan_of_launch in (FleetPlan(STARTS), failing):
+        fleet = SimulatedFleet(plan_of_launch, in_service=1, desired=1)
+        fleet.ask_for(0, 4)
+        ended = [fleet.advance(now, 10) for now in range(10, 310, 10)]
+        billed.append((fleet.instance_s, ended[-1], fleet.desired, fleet.failed_launches))
+    assert billed == [(4 * 300, "succeeded", 4, 0), (300, "failed", 1, 3)]
+    # The next launch is billed: the failure is over.
+    fleet.ask_for(600, 2)
+    fleet.advance(610, 10)
+    assert fleet.instance_s == 300 + 20
+
+
+def test_copies_that_get_no_instance_are_not_billed() -> None:
+    fleet = SimulatedFleet(
+        FleetPlan(STARTS, no_capacity=(TimeWindow(0, 600),), per_instance=4), in_service=3, desired=3
+    )
+    fleet.ask_for(0, 9)
+    fleet.advance(10, 10)
+    assert fleet.instance_s == 10
+
+
+def test_a_change_of_limits_starts_no_cooldown_of_a_policy_that_acts_at_the_same_time() -> None:
+    scaling = plan(
+        max_instances=10,
+        invocations_per_instance=600,
+        scale_out_cooldown_s=3600,
+        schedules={
+            "night": {"at": "00:00", "min": 1, "max": 10},
+            "day": {"at": "00:04", "min": 3, "max": 10},
+        },
+    )
+    # 2,100 per minute ask for 4 at 240 s, when the schedule sets the minimum to 3.
+    run = simulate_scaling(setup(scaling), demand((3000, 35)).approximated())
+    assert changes_of(run)[0] == (240.0, 1, 3)
+    assert run.changes[0].cause == "schedule day"
+    # The policy follows when they are in service: the last datapoint is that of one instance, counted from 3.
+    # In a cooldown, it would count from 1.
+    assert changes_of(run)[1] == (540.0, 3, 10)
+
+
+def test_a_policy_acts_after_a_failed_launch_as_if_there_had_been_none() -> None:
+    scaling = plan(max_instances=10, invocations_per_instance=600, scale_out_cooldown_s=3600)
+    fleet = FleetPlan(STARTS, no_capacity=(TimeWindow(200, 300),))
+    run = simulate_scaling(setup(scaling, fleet=fleet), demand((1800, 35)).approximated())
+    assert changes_of(run)[:2] == [(240.0, 1, 4), (540.0, 1, 4)]
+
+
 def test_a_rollout_doubles_the_cost_and_stops_scaling() -> None:
     load = demand((3600, 10))
     fixed = plan(min_instances=2, max_instances=4)
@@ -121,17 +174,56 @@ def test_an_asynchronous_endpoint_sleeps_and_wakes() -> None:
         assert run.p99_ms > 240_000
 
 
+@pytest.mark.parametrize("is_followed", [True, False])
+def test_requests_that_still_wait_at_the_end_are_not_lost_until_their_time_has_passed(
+    is_followed: bool,
+) -> None:
+    asleep = plan(asynchronous=True, min_instances=0, max_instances=3, backlog_per_instance=5)
+    load = demand((3600, 0.0), (100, 1.0))
+    load = load if is_followed else load.approximated()
+    for timeout_s, lost in ((6 * 3600.0, False), (1.0, True)):
+        serving = ServingSetup(curve(2.0, slots=4), timeout_s=timeout_s, queued=True)
+        run = simulate_scaling(setup(asleep, serving=serving), load)
+        assert run.slices[-1].in_service == 0
+        assert run.lost + run.waiting == load.requests
+        assert (run.lost > 0.9 * load.requests) == lost
+        assert (run.lost == 0) != lost
+        assert run.p99_ms is None
+        assert run.to_json()["waiting"] == run.waiting
+
+
+def test_a_load_that_knows_its_instances_starts_with_them_within_the_limits() -> None:
+    load = replace(demand((600, 10)), instances=3)
+    for scaling, begins in (
+        (plan(max_instances=4), 3),
+        (plan(min_instances=2, max_instances=6), 3),
+        (plan(min_instances=4, max_instances=6), 4),
+        (plan(max_instances=2), 2),
+    ):
+        assert simulate_scaling(setup(scaling), load).slices[0].in_service == begins
+
+
+@pytest.mark.parametrize("minutes", [1440, 1441, 3000])
+def test_slices_are_minutes_as_long_as_there_may_be_enough_of_them(minutes: int) -> None:
+    load = Demand(np.full(minutes * 6, 2))
+    by_minute = simulate_scaling(setup(None, initial=1), load, most_slices=minutes)
+    assert (len(by_minute.slices), by_minute.slice_s) == (minutes, 60.0)
+    assert [one.at_s for one in by_minute.slices] == [60.0 * number for number in range(minutes)]
+    assert all(one.requests == 12 and one.p99_ms for one in by_minute.slices)
+    assert len(simulate_scaling(setup(None, initial=1), load, most_slices=1).slices) == 1
+
+
 def test_copies_share_instances() -> None:
     plan_of_copies = FleetPlan(STARTS, per_instance=4)
     fleet = SimulatedFleet(plan_of_copies, in_service=1, desired=1)
     fleet.ask_for(0, 3)  # there is room: only loading
     assert fleet.instances == 1
-    assert not fleet.advance(50, 50)
-    assert fleet.advance(60, 10)
+    assert fleet.advance(50, 50) is None
+    assert fleet.advance(60, 10) == "succeeded"
     fleet.ask_for(60, 6)  # needs a second instance
     assert fleet.instances == 2
-    assert not fleet.advance(300, 240)
-    assert fleet.advance(360, 60)
+    assert fleet.advance(300, 240) is None
+    assert fleet.advance(360, 60) == "succeeded"
     assert fleet.instance_s == 60 + 2 * 300
 
 

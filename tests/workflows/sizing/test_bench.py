@@ -166,6 +166,8 @@ def test_a_replay_sends_what_was_captured(site: Site, served: Any) -> None:
     [
         ({"users": (1,), "rates": (2,)}, "--users and --rate exclude each other"),
         ({"trace": Path("a.csv")}, "--trace has its own duration"),
+        ({"is_even": True}, "--even applies to --rate only"),
+        ({"users": (2,), "speed": 2.0}, "--speed applies to --trace and --replay only"),
     ],
 )
 def test_loads_that_do_not_fit_together(site: Site, served: Any, load: Any, message: str) -> None:

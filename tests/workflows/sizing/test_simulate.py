@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +53,15 @@ def project(tmp_path: Path) -> Project:
     save_runs(saved(*(level(users) for users in (1, 2, 4))), tmp_path / "one.json")
     (tmp_path / "spike.csv").write_text(SPIKE)
     return found
+
+
+def recorded(project: Project, monkeypatch: pytest.MonkeyPatch, instances: list[int], each: float) -> Any:
+    """Simulate recorded minutes with so many instances, and requests per instance."""
+    begin = datetime(2026, 11, 23, 9, tzinfo=UTC)
+    cloud = CloudWithMetrics(Recorded(begin, [each * count for count in instances], instances))
+    monkeypatch.setattr(Session, "cloud", lambda *_, **__: cloud)
+    period = Period(begin, begin + timedelta(minutes=len(instances)))
+    return partial(simulated, project, trace=None, history=period)
 
 
 def simulated(project: Project, endpoint: str = "search", **options: Any) -> Any:
@@ -268,6 +279,30 @@ def test_a_simulation_is_compared_with_recorded_minutes(
         simulated(project, trace=None, history=Period(begin, begin + timedelta(days=20)))
 
 
+def test_each_recorded_minute_is_compared_with_its_own_of_more_than_a_day(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # One instance answers 6 per minute all day; after 20 hours, seven instances were recorded for an hour.
+    instances = [1] * 1200 + [7] * 60 + [1] * 240
+    test = recorded(project, monkeypatch, instances, each=6.0)().history
+    assert test.run.slice_s == 60
+    assert len(test.run.slices) == test.compared == 1500
+    assert [one.requests for one in test.run.slices] == [6 * count for count in instances]
+    assert test.within_one == pytest.approx(1440 / 1500)
+    assert test.mean_difference == pytest.approx(-6 * 60 / 1500)
+
+
+def test_the_present_and_the_proposed_scaling_start_from_the_recorded_instances(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Three instances for 20 minutes, and one for 40: scaling in costs less than any fixed number.
+    course = recorded(project, monkeypatch, [3] * 20 + [1] * 40, each=1800.0)
+    found = course(objective=parse_objective("p99=500ms,lost=0"))
+    assert found.run.slices[0].in_service == found.proposal.run.slices[0].in_service == 3
+    assert found.proposal.run.slices[-1].in_service == 1
+    assert "min_instances" not in found.proposal.settings
+
+
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
@@ -280,6 +315,7 @@ def test_a_simulation_is_compared_with_recorded_minutes(
         (["--popularity", "minilm"], "TS907", "--popularity minilm: invalid value"),
         (["--history", "2026-11-23T09:00/40m"], "TS904", "--trace and --history exclude each other"),
         (["--write"], "TS904", "--write writes the scaling that --objective finds"),
+        (["--begin", "1492-10-12"], "TS907", "--begin, year 1492: expected a number from 1970 to 2199"),
     ],
 )
 def test_options_that_are_refused(
@@ -289,6 +325,24 @@ def test_options_that_are_refused(
     printed = capsys.readouterr().err
     assert f"error[{code}]" in printed
     assert message in printed
+
+
+@pytest.mark.parametrize("load", ["replay", "history"])
+def test_a_recorded_load_has_its_own_begin(load: str) -> None:
+    begin = datetime(2026, 11, 23, 9, tzinfo=UTC)
+    with pytest.raises(UsageError, match=f"--begin sets the time of a trace; --{load} has its own") as caught:
+        SimulationOptions(begin=begin, **{load: Period(begin, begin + timedelta(minutes=5))})  # type: ignore[arg-type]
+    assert caught.value.code == "TS904"
+
+
+@pytest.mark.parametrize("measured", ["ml.c7i.xlarge", "ml.c7i.2xlarge", "ml.c7i.xlarge.old"])
+def test_a_curve_of_another_instance_type_is_noted_whatever_its_file_is_called(
+    project: Project, measured: str
+) -> None:
+    file = project.root / "measured-on-ml.c7i.xlarge.json"
+    save_runs(replace(saved(*(level(users) for users in (1, 2, 4))), instance=measured), file)
+    note = "the service curve is not from the endpoint's instance type, ml.c7i.xlarge"
+    assert (note in simulated(project, bench=file).notes) == (measured != "ml.c7i.xlarge")
 
 
 def test_loads_and_curves_that_are_refused(project: Project) -> None:
@@ -305,7 +359,7 @@ def test_loads_and_curves_that_are_refused(project: Project) -> None:
 
 
 def test_options_are_parsed() -> None:
-    assert parse_objective("p99=1.5s,lost=0.1%").describe() == "p99=1500ms,lost=0.001"
+    assert parse_objective("p99=1.5s,lost=0.1%").describe() == "p99=1500ms,lost=0.1%"
     assert parse_objective("lost=0").p99_ms is None
     assert parse_window("2h/30m").end == 9000
     assert parse_popularity(["a=3", "b=1"]) == {"a": 3.0, "b": 1.0}

@@ -17,6 +17,7 @@ from tritonstack.base.errors import TritonstackError
 Offsets = NDArray[np.float64]
 """Seconds from the start of a run, in order."""
 MAX_REQUESTS = 5_000_000
+_LONGEST_S = 366 * 86_400.0
 _COLUMNS = (["seconds", "rate"], ["at"])
 
 
@@ -76,6 +77,7 @@ def read_counts(file: Path, *, step_s: float, seed: int) -> NDArray[np.int64]:
     if header == ["at"]:
         return count_arrivals(_at(file, [row[0] for row in numbers]), step_s=step_s)
     parts = [(row[0], row[1]) for row in numbers]
+    _require_short(file, sum(seconds for seconds, _ in parts))
     if not any(seconds * rate for seconds, rate in parts):
         raise _unreadable(file, 2, "there are no requests")
     ends = np.cumsum([0.0, *(seconds for seconds, _ in parts)])
@@ -110,11 +112,13 @@ def _at(file: Path, offsets: list[float]) -> Trace:
         if later < earlier:
             raise _unreadable(file, line, f"{later:g} comes after {earlier:g}; sort the lines")
     _require_sound(file, len(offsets))
-    return Trace(np.array(offsets, dtype=np.float64), offsets[-1] if offsets else 0.0)
+    _require_short(file, offsets[-1])
+    return Trace(np.array(offsets, dtype=np.float64), offsets[-1])
 
 
 def _at_rates(file: Path, parts: list[tuple[float, float]], seed: int) -> Trace:
     _require_sound(file, sum(seconds * rate for seconds, rate in parts))
+    _require_short(file, sum(seconds for seconds, _ in parts))
     pieces, start = [], 0.0
     for number, (seconds, rate) in enumerate(parts):
         pieces.append(start + poisson(rate, seconds, seed=seed + number).offsets)
@@ -127,6 +131,11 @@ def _require_sound(file: Path, requests: float) -> None:
         raise _unreadable(file, 2, "there are no requests")
     if requests > MAX_REQUESTS:
         raise _unreadable(file, 2, f"there are {requests:,.0f} requests, more than {MAX_REQUESTS:,}")
+
+
+def _require_short(file: Path, seconds: float) -> None:
+    if seconds > _LONGEST_S:
+        raise _unreadable(file, 2, f"the load lasts {seconds / 86_400:,.0f} days, more than a year")
 
 
 def _unreadable(file: Path, line: int, message: str) -> UnreadableLoadError:

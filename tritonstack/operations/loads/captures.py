@@ -29,6 +29,8 @@ class CapturedLoad:
 
     requests: tuple[PreparedRequest, ...]
     trace: Trace
+    begin: datetime
+    """The second of the first request, from which the trace counts."""
 
 
 def read_capture(
@@ -59,6 +61,7 @@ def read_capture(
     return CapturedLoad(
         tuple(found[index][1] for index in order),
         Trace((seconds + within)[order], float(seconds[-1]) + 1.0),
+        first,
     )
 
 

@@ -1,13 +1,14 @@
 """Application Auto Scaling: from ticks to the number of instances that it asks for.
 
-This is an implementation of its own: the local cloud has another one, so that each can prove the other.
+This is an implementation of its own: the local cloud has another one, so that each can prove the other. They
+share the rule of step adjustments only.
 """
 
 from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tritonstack.constructs.endpoint.scaling_plan import ScalingPlan, Stepping, Tracking
@@ -17,6 +18,8 @@ from tritonstack.reference.scaling_rules import (
     HIGH_ALARM,
     LOW_ALARM,
     PREDEFINED_METRICS,
+    STEP_AGGREGATES,
+    step_covers,
 )
 
 _ACTION_S = 60.0
@@ -80,6 +83,11 @@ class _Alarm:
         return (self.values[-1] if self.values else 0.0) or 0.0
 
     @property
+    def known(self) -> Sequence[float]:
+        """The evaluated values."""
+        return [value for value in self.values if value is not None]
+
+    @property
     def highest(self) -> float:
         """The highest value."""
         return max((value or 0.0 for value in self.values), default=0.0)
@@ -117,14 +125,36 @@ class _StepPolicy(_Policy):
     plan: Stepping
 
     def change(self) -> int:
-        """Return the change of the step that the metric is in."""
-        beyond = self.alarm.last - self.plan.alarm.threshold
+        """Return the change of the step that covers the breach; 0 without datapoints, or if none does."""
+        breach, rises = self.breach(), self.plan.alarm.comparison.startswith("Greater")
+        if breach is None:
+            return 0
         for step in self.plan.adjustments:
-            lower = -math.inf if step.lower is None else step.lower
-            upper = math.inf if step.upper is None else step.upper
-            if lower <= beyond < upper:
+            if step_covers(breach, lower=step.lower, upper=step.upper, rises=rises):
                 return step.change
         return 0
+
+    def breach(self) -> float | None:
+        """Return the mean of the evaluated datapoints, minus the threshold."""
+        known = self.alarm.known
+        return STEP_AGGREGATES["Average"](known) - self.plan.alarm.threshold if known else None
+
+
+@dataclass(frozen=True)
+class _Activity:
+    """A change of the instance count by a policy."""
+
+    policy: _Policy
+    before: int
+    is_out: bool
+
+
+@dataclass(frozen=True)
+class _Cooldown:
+    """The time after a change that has succeeded."""
+
+    activity: _Activity
+    ends: float
 
 
 class Autoscaler:
@@ -140,12 +170,10 @@ class Autoscaler:
             *(alarm for policy in self._tracking for alarm in (policy.high, policy.low)),
             *(policy.alarm for policy in self._stepping),
         ]
-        self._in_until = self._out_until = -math.inf
-        """The ends of the cooldowns."""
-        self._base = 0
-        """The capacity before the scale-out whose cooldown is in effect."""
-        self._acting: _Policy | None = None
-        """The policy whose scale-out is in progress."""
+        self._acting: _Activity | None = None
+        """The change of a policy that is in progress."""
+        self._cooldown: _Cooldown | None = None
+        """Of the last change that has succeeded."""
 
     def observe(self, load: TickLoad) -> None:
         """Take the metrics of a tick."""
@@ -158,35 +186,40 @@ class Autoscaler:
         """Return the change to ask for; an endpoint that is updating accepts none."""
         for alarm in self._alarms:
             alarm.publish(now)
-        out = list(self._out(now, current))
-        smaller = list(self._in(now, current))
-        if is_updating:
+        larger = [one for one in self._out(now, current) if one[0] > current]
+        smaller = [one for one in self._in(now, current) if one[0] < current]
+        if is_updating or not (larger or smaller):
             return None
+        # A scale-out goes before a scale-in, even if the maximum leaves no room for it.
+        wanted, policy = max(larger or smaller, key=lambda one: one[0])
         lowest, highest = limits
-        larger = [(min(highest, wanted), policy) for wanted, policy in out if min(highest, wanted) > current]
-        if larger:
-            wanted, policy = max(larger, key=lambda one: one[0])
-            self._acting, self._base = policy, current
-            self._in_until = -math.inf
-            return Wanted(wanted, policy.name)
-        if smaller:
-            wanted, policy = max(smaller, key=lambda one: one[0])
-            wanted = max(lowest, wanted)
-            if wanted < current:
-                self._acting = None
-                self._in_until = now + policy.in_cooldown_s
-                return Wanted(wanted, policy.name)
-        return None
+        bounded = min(highest, wanted) if larger else max(lowest, wanted)
+        if bounded == current:
+            return None
+        self._acting = _Activity(policy, current, is_out=bool(larger))
+        return Wanted(bounded, policy.name)
 
     def completed(self, now: float) -> None:
-        """Start the cooldown of a scale-out whose instances are in service."""
-        if self._acting is not None:
-            self._out_until = now + self._acting.out_cooldown_s
-            self._acting = None
+        """Start the cooldown of the policy whose change has succeeded; a change of limits has none."""
+        acting, self._acting = self._acting, None
+        if acting is not None:
+            policy = acting.policy
+            lasts = policy.out_cooldown_s if acting.is_out else policy.in_cooldown_s
+            self._cooldown = _Cooldown(acting, now + lasts)
+
+    def failed(self) -> None:
+        """Forget the change in progress: without success, there is no cooldown."""
+        self._acting = None
+
+    def _cooling(self, now: float) -> _Activity | None:
+        """Return the change whose cooldown is in effect."""
+        cooldown = self._cooldown
+        return None if cooldown is None or now >= cooldown.ends else cooldown.activity
 
     def _out(self, now: float, current: int) -> Iterator[tuple[int, _Policy]]:
         # In a cooldown, what was added counts towards a larger scale-out.
-        basis = current if now >= self._out_until else self._base
+        cooling = self._cooling(now)
+        basis = cooling.before if cooling is not None and cooling.is_out else current
         for tracked in self._tracking:
             if tracked.high.acts(now):
                 yield tracked.proportional(tracked.high.last, basis), tracked
@@ -197,7 +230,7 @@ class Autoscaler:
 
     def _in(self, now: float, current: int) -> Iterator[tuple[int, _Policy]]:
         acting = [policy for policy in self._tracking if policy.low.acts(now)]
-        if now < max(self._in_until, self._out_until):
+        if self._cooling(now) is not None:
             return
         # Target tracking removes capacity only if all its policies agree. Which datapoint counts is not
         # documented: the highest, so that no recent load brings the metric above the target again.

@@ -31,6 +31,8 @@ class Demand:
     """The second of each request, unless there are too many."""
     begin: datetime = MONDAY
     """The time of the first second, for schedules."""
+    instances: int | None = None
+    """Instances in service at the begin, if known: every scaling starts from them, within its limits."""
 
     @property
     def requests(self) -> int:
@@ -64,13 +66,18 @@ def captured_demand(
 
 
 def counted_demand(
-    per_minute: Sequence[float], *, begin: datetime, seed: int, most: int = MOST_FOLLOWED
+    per_minute: Sequence[float],
+    *,
+    begin: datetime,
+    seed: int,
+    most: int = MOST_FOLLOWED,
+    instances: int | None = None,
 ) -> Demand:
     """Return a load from the number of requests per minute, which arrive at random within it."""
     generator = np.random.default_rng(seed)
     even = [1 / _TICKS_PER_MINUTE] * _TICKS_PER_MINUTE
     counts = generator.multinomial(np.round(per_minute).astype(np.int64), even).ravel()
-    return _demand(counts, 1.0, begin, seed, most)
+    return replace(_demand(counts, 1.0, begin, seed, most), instances=instances)
 
 
 def _demand(counts: NDArray[np.int64], factor: float, begin: datetime, seed: int, most: int) -> Demand:

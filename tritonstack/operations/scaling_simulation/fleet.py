@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,8 @@ class SimulatedFleet:
     instance_s: float = 0.0
     """Billed time of instances."""
     failed_launches: int = 0
+    _removes: bool = False
+    """Whether a scale-in is in progress."""
     _extra: float = 0.0
     _extra_until: float = -math.inf
     _pending: list[PlannedUpdate] = field(default_factory=list)
@@ -84,8 +87,12 @@ class SimulatedFleet:
 
     @property
     def instances(self) -> int:
-        """Instances that are billed, without those of a rollout."""
-        return -(-(self.in_service + self.launching) // self.plan.per_instance)
+        """Instances that are billed, without those of a rollout.
+
+        A launch for which AWS has no capacity gets no instance.
+        """
+        launched = 0 if self.fails else self.launching
+        return -(-(self.in_service + launched) // self.plan.per_instance)
 
     def ask_for(self, now: float, count: int) -> None:
         """Change the desired count."""
@@ -93,6 +100,7 @@ class SimulatedFleet:
         if count < self.in_service:
             self.in_service = count
             self.busy_until = now + self.plan.times.removal_s
+            self._removes = True
         elif count > self.in_service:
             times = self.plan.times
             self.launching = count - self.in_service
@@ -101,20 +109,25 @@ class SimulatedFleet:
             self.ready_at = now + times.loading_s + (times.provisioning_s if needs_instances else 0.0)
             self.fails = needs_instances and any(window.covers(now) for window in self.plan.no_capacity)
 
-    def advance(self, now: float, step_s: float) -> bool:
-        """Bill the step that ends now, and finish what is due; return whether a scale-out succeeded."""
+    def advance(self, now: float, step_s: float) -> Literal["succeeded", "failed"] | None:
+        """Bill the step that ends now, and finish what is due; return how a change has ended."""
         extra = self._extra if now - step_s < self._extra_until else 0.0
         self.instance_s += (self.instances + extra) * step_s
+        if self._removes and now >= self.busy_until:
+            self._removes = False
+            self._start_update(now)
+            return "succeeded"
         self._start_update(now)
         if not self.launching or now < self.ready_at:
-            return False
+            return None
         started, self.launching = self.launching, 0
         if self.fails:
             self.failed_launches += started
             self.desired = self.in_service
-            return False
+            self.fails = False
+            return "failed"
         self.in_service += started
-        return True
+        return "succeeded"
 
     def _start_update(self, now: float) -> None:
         if self._pending and now >= self._pending[0].at and not self.is_updating(now):

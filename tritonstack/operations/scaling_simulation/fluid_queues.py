@@ -161,17 +161,21 @@ class FluidQueues:
         tail = -np.log(np.minimum(1.0, luck / np.maximum(waits, 1e-12)[:, None])) * mean[:, None]
         wait = np.where(wait > 0, wait, np.minimum(tail, TICK_S))
         picked = (self._shuffled(len(used)) * len(curve.shape)).astype(np.int64)
+        arrived = ((used[:, None] + position) * TICK_S).ravel()
+        weights = np.repeat(accepted[used] / self._samples, self._samples)
+        # Without an instance at the end, some requests are never served.
+        waits_on = np.isinf(wait).ravel() & (len(accepted) * TICK_S - arrived <= setup.timeout_s)
         found = sort_into_slices(
-            ((used[:, None] + position) * TICK_S).ravel(),
+            arrived,
             (wait + service[:, None] * curve.shape[picked]).ravel(),
-            np.repeat(accepted[used] / self._samples, self._samples),
+            np.where(waits_on, 0.0, weights),
             shape=(slices, slice_s),
             timeout_s=setup.timeout_s,
         )
         begins = np.arange(len(accepted)) * TICK_S
         when = np.minimum((begins / slice_s).astype(np.int64), slices - 1)
         refused = np.bincount(when, weights=self._refused, minlength=slices)
-        return SliceLatencies(found.counts, found.lost + refused)
+        return SliceLatencies(found.counts, found.lost + refused, waiting=float(weights[waits_on].sum()))
 
     def _routed(self, used: NDArray[np.int64], position: NDArray[np.float64]) -> NDArray[np.float64]:
         begin, end = self._wait_s[used, 0], self._wait_s[used, 1]

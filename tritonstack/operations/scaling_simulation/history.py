@@ -71,7 +71,7 @@ class BackTest:
         """Simulated p99 of a minute relative to the recorded one: the median over the minutes."""
         ratios = [
             simulated.p99_ms / recorded.p99_ms
-            for simulated, recorded in zip(self.run.slices, self.minutes, strict=False)
+            for simulated, recorded in zip(self.run.slices, self.minutes, strict=True)
             if simulated.p99_ms and recorded.p99_ms
         ]
         return float(np.median(ratios)) if ratios else None
@@ -80,7 +80,7 @@ class BackTest:
     def _differences(self) -> list[float]:
         return [
             simulated.in_service - recorded.instances
-            for simulated, recorded in zip(self.run.slices, self.minutes, strict=False)
+            for simulated, recorded in zip(self.run.slices, self.minutes, strict=True)
             if recorded.instances is not None
         ]
 
@@ -147,7 +147,7 @@ def read_history(
 
 
 def back_test(run: ScalingRun, minutes: Sequence[RecordedMinute]) -> BackTest:
-    """Compare a simulation with the recorded minutes."""
+    """Compare a simulation, in slices of a minute, with the recorded minutes."""
     return BackTest(
         run,
         tuple(minutes),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC
+from decimal import Decimal
 
 import numpy as np
 
@@ -54,8 +56,9 @@ class ScalingObjective:
 
     def describe(self) -> str:
         """Return it in the form of the option."""
-        latency = "" if self.p99_ms is None else f"p99={self.p99_ms:g}ms,"
-        return f"{latency}lost={self.lost_share:.4g}" if self.lost_share else f"{latency}lost=0"
+        latency = "" if self.p99_ms is None else f"p99={_decimal(self.p99_ms):f}ms,"
+        lost = f"{_decimal(self.lost_share, times=100):f}%" if self.lost_share else "0"
+        return f"{latency}lost={lost}"
 
 
 @dataclass(frozen=True)
@@ -216,7 +219,7 @@ class PolicySearch:
 
     def _by_hour(self) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         """The highest rate of each hour of the day, in UTC."""
-        begin = self.demand.begin
+        begin = self.demand.begin.astimezone(UTC)
         seconds = begin.hour * 3600 + begin.minute * 60 + begin.second
         hour = ((np.arange(len(self.demand.counts)) * TICK_S + seconds) / 3600).astype(np.int64) % _HOURS
         found = np.zeros(_HOURS)
@@ -236,6 +239,11 @@ class PolicySearch:
             if run is not None and self.objective.holds(run):
                 self._held.append(PolicyProposal(settings, run))
         return self._known[key]
+
+
+def _decimal(value: float, *, times: int = 1) -> Decimal:
+    """Return the shortest decimal number of a float, times a number, without trailing zeros."""
+    return (Decimal(repr(value)) * times).normalize()
 
 
 def _longest_stretch(busy: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> tuple[int, int]:

@@ -59,6 +59,8 @@ class RequestQueues:
         self._events_pushed = 0
         self._central: deque[float] = deque()
         """The queue of an asynchronous endpoint."""
+        self._end = 0.0
+        """The end of the last tick."""
         self._work_s, self._answered = 0.0, 0
         self._inside = self._peak = 0
         """Requests in the instances now, and the most in this tick."""
@@ -85,6 +87,7 @@ class RequestQueues:
             self._advance(arrived)
             self._arrive(arrived, 0 if self._models is None else int(self._models[number]))
         self._advance(end)
+        self._end = end
         instances = self._instances
         return TickLoad(
             begin=begin,
@@ -107,10 +110,14 @@ class RequestQueues:
             shape=(slices, slice_s),
             timeout_s=self._setup.timeout_s,
         )
-        # Requests that still wait in the central queue when nothing serves any more are lost, too.
-        lost = as_array([*self._refused, *self._central])
+        expired = [one for one in self._central if self._end - one > self._setup.timeout_s]
+        lost = as_array([*self._refused, *expired])
         number = np.minimum((lost / slice_s).astype(np.int64), slices - 1)
-        return SliceLatencies(found.counts, found.lost + np.bincount(number, minlength=slices))
+        return SliceLatencies(
+            found.counts,
+            found.lost + np.bincount(number, minlength=slices),
+            waiting=len(self._central) - len(expired),
+        )
 
     def _arrive(self, arrived: float, model: int) -> None:
         setup = self._setup

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import NormalDist
 
@@ -47,6 +47,8 @@ class ServiceCurve:
     """Service times relative to their mean, at even steps of probability."""
     notes: tuple[str, ...] = ()
     """What the figures leave open."""
+    instance: str | None = None
+    """The instance type of a load test; None if the figures come from no instance."""
 
     @property
     def slots(self) -> int:
@@ -65,11 +67,7 @@ class ServiceCurve:
 
     def limited(self, slots: int) -> ServiceCurve:
         """Return the curve of an instance that gets at most so many requests at once."""
-        return (
-            self
-            if slots >= self.slots
-            else ServiceCurve(self.source, self.rates[:slots], self.shape, self.notes)
-        )
+        return self if slots >= self.slots else replace(self, rates=self.rates[:slots])
 
     def busy_slots(self, rate: float) -> float:
         """Return the mean number of slots in use at so many requests per second of one instance."""
@@ -121,6 +119,7 @@ def measured_curve(saved: SavedRuns, *, source: str) -> ServiceCurve:
         _at_each_concurrency([(concurrency, rate) for concurrency, rate, _ in points]),
         _relative(percentiles_s(points[0][2].latencies, _percents())),
         tuple(notes),
+        instance=saved.instance,
     )
 
 

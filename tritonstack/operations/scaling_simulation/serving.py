@@ -72,6 +72,8 @@ class SliceLatencies:
     counts: NDArray[np.number[Any]]
     """One histogram per slice."""
     lost: NDArray[np.number[Any]]
+    waiting: float = 0.0
+    """Requests in a queue that no instance serves at the end, and whose time to live has not passed."""
 
 
 class Serving(Protocol):

@@ -23,7 +23,7 @@ from tritonstack.operations.scaling_simulation.serving import (
     SliceLatencies,
 )
 
-_SLICES = 1440
+MOST_SLICES = 1440
 _MINUTE_S = 60.0
 _MONTH_H = 730.0
 
@@ -98,6 +98,8 @@ class ScalingRun:
     changes: tuple[ScalingChange, ...] = field(repr=False)
     requests: int
     lost: int
+    waiting: int
+    """Requests in the queue of an asynchronous endpoint that has no instance when the load ends."""
     p50_ms: float | None
     p99_ms: float | None
     instance_hours: float
@@ -128,6 +130,7 @@ class ScalingRun:
             "requests": self.requests,
             "lost": self.lost,
             "lost_share": round(self.lost_share, 6),
+            "waiting": self.waiting,
             "p50_ms": self.p50_ms,
             "p99_ms": self.p99_ms,
             "hours": round(self.hours, 4),
@@ -142,8 +145,8 @@ class ScalingRun:
         }
 
 
-def simulate_scaling(setup: SimulationSetup, demand: Demand, *, only_totals: bool = False) -> ScalingRun:
-    """Simulate a load, in slices of a minute or more, or as one slice if only totals matter.
+def simulate_scaling(setup: SimulationSetup, demand: Demand, *, most_slices: int = MOST_SLICES) -> ScalingRun:
+    """Simulate a load; the result has slices of a minute, or of more minutes if there would be too many.
 
     The same setup and load give the same result.
     """
@@ -155,7 +158,7 @@ def simulate_scaling(setup: SimulationSetup, demand: Demand, *, only_totals: boo
     state = _Run(setup, demand, serving)
     for tick in range(len(demand.counts)):
         state.step(tick)
-    return state.result(only_totals=only_totals)
+    return state.result(most_slices)
 
 
 class _Run:
@@ -173,7 +176,8 @@ class _Run:
         self._limit_cause = "limits"
         self._due(0.0)
         lowest, highest = self._limits
-        initial = min(max(setup.initial, lowest), max(highest, lowest))
+        begun = setup.initial if demand.instances is None else demand.instances
+        initial = min(max(begun, lowest), highest)
         self._fleet = SimulatedFleet(setup.fleet, initial, initial)
         self._scaler = (
             None if plan is None else Autoscaler(plan, units=setup.units, delay_periods=setup.delay_periods)
@@ -191,21 +195,24 @@ class _Run:
         load = self._serving.run(tick)
         self._desired[tick], self._in_service[tick] = fleet.desired, fleet.in_service
         billed = fleet.instance_s
-        succeeded = fleet.advance(end, TICK_S)
+        ended = fleet.advance(end, TICK_S)
         self._billed[tick] = fleet.instance_s - billed
         if self._scaler is None:
             return
-        if succeeded:
+        if ended == "succeeded":
             self._scaler.completed(end)
+        elif ended == "failed":
+            self._scaler.failed()
         self._scaler.observe(load)
         self._due(end)
         is_updating = fleet.is_updating(end)
-        wanted = self._scaler.decide(end, fleet.desired, limits=self._limits, is_updating=is_updating)
         lowest, highest = self._limits
         bounded = min(max(fleet.desired, lowest), highest)
         if not is_updating and bounded != fleet.desired:
             self._ask(end, bounded, self._limit_cause)
-        elif wanted is not None:
+            is_updating = True  # alarms that act now change nothing
+        wanted = self._scaler.decide(end, fleet.desired, limits=self._limits, is_updating=is_updating)
+        if wanted is not None:
             self._ask(end, wanted.instances, wanted.cause)
 
     def _due(self, now: float) -> None:
@@ -218,11 +225,11 @@ class _Run:
         self._changes.append(ScalingChange(now, self._fleet.desired, count, cause))
         self._fleet.ask_for(now, count)
 
-    def result(self, *, only_totals: bool) -> ScalingRun:
+    def result(self, most_slices: int) -> ScalingRun:
         """Return everything that happened."""
         demand, ticks = self._demand, len(self._demand.counts)
         minute = round(_MINUTE_S / TICK_S)
-        per_slice = ticks if only_totals else max(1, math.ceil(ticks / _SLICES / minute)) * minute
+        per_slice = max(1, math.ceil(ticks / most_slices / minute)) * minute
         slices, slice_s = -(-ticks // per_slice), per_slice * TICK_S
         latencies = self._serving.latencies(slices, slice_s)
         p50, p99 = (percentiles_s(latencies.counts.sum(axis=0), (50.0, 99.0)) * 1000).tolist()
@@ -233,6 +240,7 @@ class _Run:
             changes=tuple(self._changes),
             requests=demand.requests,
             lost=round(float(latencies.lost.sum())),
+            waiting=round(latencies.waiting),
             p50_ms=_known(p50),
             p99_ms=_known(p99),
             instance_hours=self._fleet.instance_s / 3600,
@@ -243,7 +251,11 @@ class _Run:
         )
 
     def _sliced(self, latencies: SliceLatencies, per_slice: int) -> Sequence[SimulatedSlice]:
-        percentiles = percentiles_s(latencies.counts, (50.0, 99.0)) * 1000
+        parts = [
+            percentiles_s(latencies.counts[first : first + MOST_SLICES], (50.0, 99.0)) * 1000
+            for first in range(0, len(latencies.counts), MOST_SLICES)
+        ]
+        percentiles = np.concatenate(parts)
         found = []
         for number, (p50, p99) in enumerate(percentiles.tolist()):
             part = slice(number * per_slice, (number + 1) * per_slice)

@@ -15,7 +15,7 @@ from tritonstack.base import naming
 from tritonstack.base.errors import TritonstackError, UsageError
 from tritonstack.client.client import question_body
 from tritonstack.client.codec import JSON_CONTENT_TYPE, encode_request
-from tritonstack.operations.loads.arrivals import Trace, constant, poisson, read_trace
+from tritonstack.operations.loads.arrivals import MAX_REQUESTS, Trace, constant, poisson, read_trace
 from tritonstack.operations.loads.captures import read_capture
 from tritonstack.operations.loads.charts import draw_runs
 from tritonstack.operations.loads.comparing import RunComparison, compare_runs
@@ -28,10 +28,18 @@ from tritonstack.workflows.invocation.invocation_targets import find_target
 from tritonstack.workflows.invocation.invoke import InvokeOptions, ModelRequest
 from tritonstack.workflows.invocation.request_inputs import GivenInputs, read_inputs
 from tritonstack.workflows.session import Session
+from tritonstack.workflows.sizing.option_ranges import (
+    LEVEL_S,
+    RATES,
+    SPEEDS,
+    TIMEOUTS_S,
+    USERS,
+    require_range,
+    require_seed,
+)
 from tritonstack.workflows.sizing.recording import open_recorder
 
 Arrays = Mapping[str, np.ndarray[Any, Any]]
-MAX_USERS = 1_000
 _SCALED_OUT_S = 15 * 60
 """Additional instances stay at least this long: target tracking removes them after 15 quiet minutes."""
 _DEFAULT_S = 30.0
@@ -74,6 +82,24 @@ class LoadOptions:
     """The longest wait for an answer; SageMaker ends requests after 60 seconds."""
     seed: int = 1
     """The start of the random numbers: the same number gives the same arrivals."""
+
+    def __post_init__(self) -> None:
+        for users in self.users:
+            require_range("--users", users, *USERS)
+        for rate in self.rates:
+            require_range("--rate", rate, *RATES)
+        require_range("--duration", self.seconds, *LEVEL_S)
+        require_range("--speed", self.speed, *SPEEDS)
+        require_range("--timeout", self.timeout_s, *TIMEOUTS_S)
+        require_seed(self.seed)
+        rate, seconds = max(self.rates, default=0.0), self.seconds or _DEFAULT_S
+        if rate * seconds > MAX_REQUESTS:
+            raise UsageError(
+                f"--rate {rate:g} sends {rate * seconds:,.0f} requests in {seconds:g} seconds; a level has "
+                f"at most {MAX_REQUESTS:,}",
+                remedy="shorten --duration",
+                code="TS907",
+            )
 
 
 @dataclass(frozen=True)
@@ -278,6 +304,10 @@ def _require_one_kind(options: LoadOptions, texts: Sequence[str]) -> None:
         problem = "--replay sends captured requests, and takes no inputs"
     elif options.seconds is not None and {"--trace", "--replay"} & set(asked):
         problem = f"{asked[0]} has its own duration"
+    elif options.is_even and not options.rates:
+        problem = "--even applies to --rate only"
+    elif options.speed != 1 and not {"--trace", "--replay"} & set(asked):
+        problem = "--speed applies to --trace and --replay only"
     if problem:
         raise UsageError(problem, remedy="omit one of them", code="TS904")
 
@@ -317,7 +347,7 @@ def _replayed(
         seed=options.seed,
     )
     share = "" if capture is None else f", {capture.sampling_percent} % of the requests"
-    name = f"replay from {period.begin:%Y-%m-%d %H:%M:%S}{share}"
+    name = f"replay from {period.begin.astimezone(UTC):%Y-%m-%d %H:%M:%S}{share}"
     trace = _faster(captured.trace, options.speed)
     return (_open(name, trace, is_trace=True, in_order=True),), captured.requests
 

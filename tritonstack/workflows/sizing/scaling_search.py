@@ -15,7 +15,11 @@ from tritonstack.operations.scaling_simulation.proposals import (
     ScalingObjective,
     Settings,
 )
-from tritonstack.operations.scaling_simulation.simulation import ScalingRun, simulate_scaling
+from tritonstack.operations.scaling_simulation.simulation import (
+    MOST_SLICES,
+    ScalingRun,
+    simulate_scaling,
+)
 from tritonstack.project.files.yaml_edits import UneditableFileError, edit_mapping
 from tritonstack.project.loading import load_workspace
 from tritonstack.spec.endpoints.endpoint import MultiModelEndpoint
@@ -83,7 +87,7 @@ def propose_scaling(
 
     def evaluate(settings: Settings) -> ScalingRun | None:
         step.update(f"{search.evaluated} policies")
-        return _evaluated(simulated, options, searched, settings, only_totals=True)
+        return _evaluated(simulated, options, searched, settings, most_slices=1)
 
     with session.reporter.step(f"search for a policy with {objective.describe()}") as step:
         search = PolicySearch(
@@ -126,7 +130,7 @@ def _confirmed(
     if run is None or not objective.holds(run):
         return None
     other = replace(options, seed=options.seed + 1)
-    again = _evaluated(simulated, other, demand, proposal.settings, only_totals=True)
+    again = _evaluated(simulated, other, demand, proposal.settings, most_slices=1)
     return run if again is not None and objective.holds(again) else None
 
 
@@ -136,12 +140,12 @@ def _evaluated(
     demand: Demand,
     settings: Settings,
     *,
-    only_totals: bool = False,
+    most_slices: int = MOST_SLICES,
 ) -> ScalingRun | None:
     spec = simulated.changed(settings)
     if spec is None:
         return None
-    return simulate_scaling(simulated.setup(options, spec), demand, only_totals=only_totals)
+    return simulate_scaling(simulated.setup(options, spec), demand, most_slices=most_slices)
 
 
 def _proposed(

@@ -28,7 +28,7 @@ from tritonstack.operations.scaling_simulation.history import (
     back_test,
     read_history,
 )
-from tritonstack.operations.scaling_simulation.simulation import ScalingRun, simulate_scaling
+from tritonstack.operations.scaling_simulation.simulation import MOST_SLICES, ScalingRun, simulate_scaling
 from tritonstack.operations.scaling_simulation.simulation_charts import draw_simulations
 from tritonstack.spec.endpoints.endpoint import MultiModelEndpoint
 from tritonstack.workflows.session import Session
@@ -116,14 +116,13 @@ def simulate(
     if options.history is not None:
         minutes = _recorded(session, simulated, options.history)
     demand = _demand(session, simulated, options, minutes)
-    initial = next((round(one.instances) for one in minutes if one.instances is not None), None)
+    setup, slices = simulated.setup(options), len(minutes) or MOST_SLICES
     with session.reporter.step(f"simulate {demand.requests:,} requests") as step:
-        run = simulate_scaling(simulated.setup(options, initial=initial), demand)
+        run = simulate_scaling(setup, demand, most_slices=slices)
         step.detail = f"{run.instance_hours:.1f} instance hours, {run.lost:,} lost"
     proposal = None
     if options.objective is not None:
         proposal = propose_scaling(session, simulated, options, demand, options.objective)
-    setup = simulated.setup(options)
     return Simulation(
         environment=workspace.spec.name,
         endpoint=endpoint,
@@ -177,8 +176,13 @@ def _demand(
     most = MAX_REQUESTS if isinstance(spec, MultiModelEndpoint) else MOST_FOLLOWED
     factor = options.factor * main_share(spec)
     if options.history is not None:
-        counts = [one.requests for one in minutes]
-        demand = counted_demand(counts, begin=_whole_minute(options.history.begin), seed=seed, most=most)
+        demand = counted_demand(
+            [one.requests for one in minutes],
+            begin=_whole_minute(options.history.begin),
+            seed=seed,
+            most=most,
+            instances=next((round(one.instances) for one in minutes if one.instances is not None), None),
+        )
     elif options.replay is not None:
         demand = _replayed(session, simulated, options, options.replay, most)
     elif options.trace is not None:
@@ -220,7 +224,7 @@ def _replayed(
     )
     sampled = 1.0 if spec.data_capture is None else 100 / spec.data_capture.sampling_percent
     factor = options.factor * main_share(spec) * sampled
-    return captured_demand(captured.trace, factor=factor, begin=period.begin, seed=options.seed, most=most)
+    return captured_demand(captured.trace, factor=factor, begin=captured.begin, seed=options.seed, most=most)
 
 
 def _whole_minute(when: datetime) -> datetime:

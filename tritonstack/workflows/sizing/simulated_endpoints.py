@@ -113,9 +113,7 @@ class SimulatedEndpoint:
         others = {key: value for key, value in changed.items() if key not in _COPY_KEYS}
         return {key: part for key, part in (("components", copies), ("scaling", others)) if part}
 
-    def setup(
-        self, options: SimulationOptions, spec: EndpointSpec | None = None, *, initial: int | None = None
-    ) -> SimulationSetup:
+    def setup(self, options: SimulationOptions, spec: EndpointSpec | None = None) -> SimulationSetup:
         """Return what to simulate; `spec` is the endpoint with another policy."""
         spec = spec or self.spec
         plan = self._plan(spec)
@@ -130,7 +128,7 @@ class SimulatedEndpoint:
                 per_instance=_copies_per_instance(spec),
             ),
             plan=plan,
-            initial=initial if initial is not None else plan.minimum if plan else fixed,
+            initial=plan.minimum if plan else fixed,
             price_per_hour=self.price,
             units={"CPUUtilization": instance.vcpus, "GPUUtilization": max(1, instance.gpus)},
             seed=options.seed,
@@ -198,7 +196,7 @@ def find_endpoint(
             code="TS908",
         )
     curve = _curve(session, workspace, name, options)
-    return SimulatedEndpoint(workspace, name, curve, tuple(_notes(workspace, name, options, curve)))
+    return SimulatedEndpoint(workspace, name, curve, tuple(_notes(workspace, name, curve)))
 
 
 def _curve(session: Session, workspace: Workspace, name: str, options: SimulationOptions) -> ServiceCurve:
@@ -228,10 +226,10 @@ def _curve(session: Session, workspace: Workspace, name: str, options: Simulatio
     return manifest_curve(manifest)
 
 
-def _notes(workspace: Workspace, name: str, options: SimulationOptions, curve: ServiceCurve) -> Iterator[str]:
+def _notes(workspace: Workspace, name: str, curve: ServiceCurve) -> Iterator[str]:
     spec = workspace.spec.endpoints[name]
     yield from curve.notes
-    if options.bench is not None and spec.instance.name not in curve.source:
+    if curve.instance not in {None, spec.instance.name}:
         yield f"the service curve is not from the endpoint's instance type, {spec.instance.name}"
     if isinstance(spec, SingleEndpoint) and len(spec.variants) > 1:
         yield "only the main variant is simulated, with its share of the requests"

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 
 from tritonstack.base.errors import UsageError
@@ -14,8 +15,13 @@ from tritonstack.operations.scaling_simulation.fleet import TimeWindow
 from tritonstack.operations.scaling_simulation.proposals import ScalingObjective
 from tritonstack.reference.scaling_rules import PROVISIONING_S
 from tritonstack.workflows.sizing.bench import Period
+from tritonstack.workflows.sizing.option_ranges import FACTORS, STARTS_S, YEARS, require_range, require_seed
 
-_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+_LONGEST_S = 1e9
+_SECONDS = {
+    unit: Decimal(length)
+    for unit, length in {"ms": "0.001", "s": "1", "m": "60", "h": "3600", "d": "86400"}.items()
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,12 +64,29 @@ class SimulationOptions:
                 else "add --trace FILE, --replay BEGIN/END, or --history BEGIN/END",
                 code="TS904",
             )
+        if self.begin is not None and self.trace is None:
+            raise UsageError(
+                f"--begin sets the time of a trace; {names[0]} has its own",
+                remedy="omit --begin",
+                code="TS904",
+            )
         if self.history is not None and self.factor != 1:
             raise UsageError(
                 "--history compares with what happened, and takes no --factor",
                 remedy="omit --factor, or save the load as a trace",
                 code="TS904",
             )
+        require_range("--factor", self.factor, *FACTORS)
+        require_range("--provisioning", self.provisioning_s, *STARTS_S)
+        require_range("--loading", self.loading_s, *STARTS_S)
+        for at in self.rollouts:
+            require_range("--rollout-at", at, 0)
+        for window in self.no_capacity:
+            require_range("--no-capacity", window.begin, 0)
+            require_range("--no-capacity", window.end, 0)
+        if self.begin is not None:
+            require_range("--begin, year", self.begin.year, *YEARS)
+        require_seed(self.seed)
 
 
 def parse_objective(text: str) -> ScalingObjective:
@@ -73,9 +96,9 @@ def parse_objective(text: str) -> ScalingObjective:
     for part in text.split(","):
         name, _, value = part.strip().partition("=")
         if name == "p99":
-            p99_ms = parse_seconds(value, "--objective") * 1000
+            p99_ms = float(_duration_s(value, "--objective") * 1000)
         elif name == "lost" and re.fullmatch(r"(?:\d+(?:\.\d+)?|\.\d+)%|0", value):
-            lost = float(value.removesuffix("%")) / 100
+            lost = float(Decimal(value.removesuffix("%")) / 100)
         else:
             raise _invalid("--objective", text, "write for example p99=250ms,lost=0 or p99=1s,lost=0.1%")
     if (p99_ms is not None and p99_ms <= 0) or (lost is not None and lost >= 1):
@@ -85,10 +108,16 @@ def parse_objective(text: str) -> ScalingObjective:
 
 def parse_seconds(text: str, option: str) -> float:
     """Return the seconds of a duration such as 250ms, 90s, 20m, or 2h."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", text.strip())
+    return float(_duration_s(text, option))
+
+
+def _duration_s(text: str, option: str) -> Decimal:
+    found = re.fullmatch(r"(\d{1,15}(?:\.\d+)?)(ms|s|m|h|d)", text.strip())
     if found is None:
         raise _invalid(option, text, "write a duration such as 250ms, 90s, 20m, or 2h")
-    return float(found[1]) * _SECONDS[found[2]]
+    seconds = Decimal(found[1]) * _SECONDS[found[2]]
+    require_range(option, float(seconds), 0, _LONGEST_S)
+    return seconds
 
 
 def parse_window(text: str) -> TimeWindow:

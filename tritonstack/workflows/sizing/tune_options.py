@@ -13,6 +13,16 @@ from tritonstack.project.loading import load_model
 from tritonstack.project.workspace import Workspace
 from tritonstack.workflows.invocation.request_inputs import GivenInputs
 from tritonstack.workflows.session import Session
+from tritonstack.workflows.sizing.option_ranges import (
+    LEAST_MINUTES,
+    LEAST_P99_MS,
+    RATES,
+    RUN_S,
+    RUNS,
+    USERS,
+    require_range,
+    require_seed,
+)
 
 
 @dataclass(frozen=True)
@@ -30,6 +40,16 @@ class TuneOptions:
     texts: Sequence[str] = ()
     inputs: GivenInputs = field(default_factory=GivenInputs)
     seed: int = 1
+
+    def __post_init__(self) -> None:
+        require_range("--p99", self.objective.p99_ms, LEAST_P99_MS)
+        require_range("--rate", self.objective.rate, *RATES)
+        require_range("--users", self.users, *USERS)
+        require_range("--duration", self.seconds, *RUN_S)
+        require_range("--runs", self.most_runs, *RUNS)
+        require_range("--budget", None if self.budget_s is None else self.budget_s / 60, LEAST_MINUTES)
+        require_range("--cores", self.cores, 1)
+        require_seed(self.seed)
 
 
 @dataclass(frozen=True)

@@ -194,6 +194,7 @@ def stepping(**configuration):
         ("put_scaling_policy", stepping(StepAdjustments=OVERLAPPING), "ValidationException", "can't overlap"),
         ("put_scaling_policy", {"PolicyName": "\u00fc"}, "ValidationException", r"pattern: \\p{Print}"),
         ("put_scheduled_action", {"Schedule": "cron(1)"}, "ValidationException", "1 fields instead of 6"),
+        ("put_scheduled_action", {"Schedule": "cron(0 8 ? * ? *)"}, "ValidationException", "exactly one of"),
         (
             "put_scheduled_action",
             {"Schedule": "rate(1 day)", "Timezone": "Europe/Nowhere"},

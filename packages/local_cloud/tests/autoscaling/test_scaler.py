@@ -322,6 +322,65 @@ def test_a_deleted_endpoint_is_deregistered(scaled):
     assert scaled.alarms.names == set()
 
 
+def deregister(scaled):
+    scaled.targets.deregister(SCOPE, KEY)
+
+
+def delete_endpoint(scaled):
+    scaled.endpoint.held = None
+
+
+def deregister_while_the_endpoint_is_deleted_and_register_again(scaled):
+    deregister(scaled)
+    delete_endpoint(scaled)
+    scaled.register()
+
+
+def deregister_while_the_cloud_is_stopped(scaled):
+    deregister(scaled)
+    scaled.restart()
+
+
+@pytest.mark.parametrize(
+    ("end", "reason"),
+    [
+        (deregister, "The scalable target was deregistered."),
+        (delete_endpoint, "The endpoint or its variant no longer exists."),
+        (
+            deregister_while_the_endpoint_is_deleted_and_register_again,
+            "The endpoint or its variant no longer",
+        ),
+        (deregister_while_the_cloud_is_stopped, "The scalable target was deregistered."),
+    ],
+)
+def test_an_activity_ends_with_its_target(scaled, end, reason):
+    scaled.track()
+    scaled.high(300)
+    assert [item["StatusCode"] for item in scaled.activities()] == ["InProgress"]
+    end(scaled)
+    scaled.look()
+    (ended,) = scaled.activities()
+    assert ended["StatusCode"] == "Failed"
+    assert ended["StatusMessage"].startswith(f"Failed to set desired instance count to 3. Reason: {reason}")
+    assert ended["EndTime"] is not None
+
+
+def test_nothing_is_kept_in_memory_of_targets_and_schedules_that_are_gone(scaled):
+    scaled.endpoint.finish(desired=3, running=3)
+    scaled.register(low=0, high=0)  # rejected, and retried later
+    for action in ("a", "b"):
+        schedule(scaled, "rate(1 day)", action=action, MaxCapacity=5)
+    scaled.look(after_s=0.1)
+    scaler, calendars = scaled.scaler, scaled.scaler._calendars
+    assert (len(scaler._retries), len(calendars._looked)) == (1, 2)
+    scaled.scheduled.delete(SCOPE, KEY | {"ScheduledActionName": "a"})
+    scaled.look()
+    assert len(calendars._looked) == 1
+    deregister(scaled)
+    scaled.look()
+    assert (scaler._retries, calendars._looked, scaler._running) == ({}, {}, {})
+
+
 def test_the_history_keeps_the_newest_entries(scaled):
     for number in range(1005):
         schedule(scaled, "rate(1 minute)", action=f"s{number}", MaxCapacity=10)

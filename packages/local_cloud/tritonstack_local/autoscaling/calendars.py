@@ -39,6 +39,11 @@ class Calendars:
             self._apply(scope, target, record)
             self._store.scheduled.change(scope, record.name, partial(_done, at=at))
 
+    def forget(self) -> None:
+        """Drop what is known of actions that no longer exist."""
+        held = {(scope, record.name) for scope, record in self._store.scheduled.everywhere()}
+        self._looked = {key: looked for key, looked in self._looked.items() if key in held}
+
     def _due(self, scope: Scope, record: ScheduledRecord, now: float) -> float | None:
         until = calendar_time(now, since=record.since, minute_s=self._time_scale.minute_s)
         since, looked = self._looked.get((scope, record.name), (record.since, 0.0))

@@ -9,12 +9,12 @@ The rules follow AWS's user guide (tritonstack/reference/scaling_rules.py). It d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, floor
-from statistics import fmean
 from typing import Any
 
+from tritonstack.reference.scaling_rules import STEP_AGGREGATES, step_covers
 from tritonstack_local.autoscaling.records import Cooldown
 
 _ROUNDING = 1e-9
@@ -85,27 +85,13 @@ def tracked(capacity: int, value: float, target: float) -> int:
 
 def stepped(capacity: int, reading: AlarmReading, configuration: Mapping[str, Any]) -> int | None:
     """Return the capacity after the step that fits the breach; None if none fits."""
-    aggregate = _AGGREGATES[configuration.get("MetricAggregationType") or "Average"]
+    aggregate = STEP_AGGREGATES[configuration.get("MetricAggregationType") or "Average"]
     breach = aggregate(reading.values) - reading.threshold
     for step in configuration.get("StepAdjustments") or ():
-        if _fits(step, breach, above=breach > 0 or (breach == 0 and reading.rises)):
+        lower, upper = step.get("MetricIntervalLowerBound"), step.get("MetricIntervalUpperBound")
+        if step_covers(breach, lower=lower, upper=upper, rises=reading.rises):
             return _adjusted(capacity, int(step["ScalingAdjustment"]), configuration)
     return None
-
-
-_AGGREGATES: Mapping[str, Callable[[Sequence[float]], float]] = {
-    "Average": fmean,
-    "Minimum": min,
-    "Maximum": max,
-}
-
-
-def _fits(step: Mapping[str, Any], breach: float, *, above: bool) -> bool:
-    """Return whether a breach is within a step; the bound nearer to the threshold is inclusive."""
-    low, high = step.get("MetricIntervalLowerBound"), step.get("MetricIntervalUpperBound")
-    if above:
-        return (low is None or breach >= low) and (high is None or breach < high)
-    return (low is None or breach > low) and (high is None or breach <= high)
 
 
 def _adjusted(capacity: int, adjustment: int, configuration: Mapping[str, Any]) -> int:

@@ -125,6 +125,7 @@ class Scaler:
                 self._look_at(scope, target, by_target[scope, target.name], now)
             except Exception:  # an error in one target must not stop the others
                 log.exception("scaling %s", target.id.resource)
+        self._forget()
 
     def _run(self) -> None:
         pause = max(_SHORTEST_PAUSE_S, self._time_scale.lasting(REAL_MINUTE_S) / _LOOKS_A_MINUTE)
@@ -140,9 +141,9 @@ class Scaler:
             return
         capacity = self._endpoints.capacity_of(scope, *target.id.variant)
         if capacity is None:
+            self._abandon(scope, target.name, "The endpoint or its variant no longer exists.")
             if target.attached:
                 log.info("%s is gone: deregistering it", target.id.resource)
-                self._running.pop((scope, target.name), None)
                 self._remove_target(scope, target.id)
             return
         if not target.attached:
@@ -155,6 +156,20 @@ class Scaler:
             self._limit(scope, current, capacity, now)
         elif triggered:
             self._scale(scope, current, triggered, capacity, now)
+
+    def _forget(self) -> None:
+        """Drop what is known of targets and schedules that no longer exist, and end their activities."""
+        held = {(scope, target.name) for scope, target in self._store.targets.everywhere()}
+        for scope, name in self._running.keys() - held:
+            self._abandon(scope, name, "The scalable target was deregistered.")
+        self._retries = {key: at for key, at in self._retries.items() if key in held}
+        self._calendars.forget()
+
+    def _abandon(self, scope: Scope, target: str, reason: str) -> None:
+        """Fail the activity in progress of a target whose outcome can no longer be observed."""
+        activity = self._store.activities.get(scope, self._running.pop((scope, target), ""))
+        if activity is not None:
+            self._history.move(scope, activity, "Failed", words.failed(activity, reason), None)
 
     def _limit(self, scope: Scope, target: TargetRecord, capacity: VariantCapacity, now: float) -> None:
         """Bring a capacity between its limits."""

@@ -111,8 +111,11 @@ def _cron(text: str) -> CronSchedule:
     if len(fields) != _FIELDS:
         raise ScheduleError(f"{text!r} has {len(fields)} fields instead of {_FIELDS}")
     minutes, hours, days, months, weekdays, years = fields
-    if "?" not in {days, weekdays}:
-        raise ScheduleError(f"{text!r} sets Day_of_Month and Day_of_Week; one of them must be ?")
+    if (days == "?") == (weekdays == "?"):
+        sets = "neither" if days == "?" else "both"
+        raise ScheduleError(
+            f"{text!r} sets {sets} of Day_of_Month and Day_of_Week; exactly one of them must be ?"
+        )
     return CronSchedule(
         times=tuple(time(h, m) for h in sorted(_set(hours, 0, 23)) for m in sorted(_set(minutes, 0, 59))),
         months=_set(months, 1, 12, _MONTHS),
@@ -149,8 +152,6 @@ def _number(text: str, low: int, high: int, names: tuple[str, ...]) -> int:
 
 
 def _of_month(field: str) -> DayRule:
-    if field == "?":
-        return lambda _: True
     if field == "L":
         return lambda day: day.day == _length(day)
     if field == "LW":

@@ -17,7 +17,6 @@ from tritonstack.cli.context import Context
 from tritonstack.cli.selection import NameOption
 from tritonstack.workflows.invocation.request_inputs import GivenInputs
 from tritonstack.workflows.sizing.bench import (
-    MAX_USERS,
     Benchmark,
     BenchPlan,
     LoadOptions,
@@ -25,6 +24,7 @@ from tritonstack.workflows.sizing.bench import (
     plan_bench,
 )
 from tritonstack.workflows.sizing.bench import bench as measure
+from tritonstack.workflows.sizing.option_ranges import LEVEL_S, RATES, SPEEDS, TIMEOUTS_S, USERS
 
 
 def bench(  # noqa: PLR0913, PLR0917 - each is an option of the command
@@ -53,11 +53,14 @@ def bench(  # noqa: PLR0913, PLR0917 - each is an option of the command
     ] = None,
     duration: Annotated[
         float | None,
-        typer.Option(min=1, help="Time of each level; 30 by default.", metavar="SECONDS"),
+        typer.Option(
+            min=LEVEL_S[0], max=LEVEL_S[1], help="Time of each level; 30 by default.", metavar="SECONDS"
+        ),
     ] = None,
     even: Annotated[bool, typer.Option("--even", help="Send a rate evenly instead of at random.")] = False,
     speed: Annotated[
-        float, typer.Option(min=0.01, max=1000, help="Send a trace or replay faster.", metavar="FACTOR")
+        float,
+        typer.Option(min=SPEEDS[0], max=SPEEDS[1], help="Send a trace or replay faster.", metavar="FACTOR"),
     ] = 1.0,
     inputs: Annotated[
         list[str] | None,
@@ -72,9 +75,12 @@ def bench(  # noqa: PLR0913, PLR0917 - each is an option of the command
     ] = None,
     variant: Annotated[str | None, typer.Option(help="The variant; by default, by weight.")] = None,
     timeout: Annotated[
-        float, typer.Option(min=1, max=900, help="Longest wait for an answer.", metavar="SECONDS")
+        float,
+        typer.Option(
+            min=TIMEOUTS_S[0], max=TIMEOUTS_S[1], help="Longest wait for an answer.", metavar="SECONDS"
+        ),
     ] = 65.0,
-    seed: Annotated[int, typer.Option(help="Start of the random numbers.", metavar="NUMBER")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Start of the random numbers.", metavar="NUMBER")] = 1,
     save: Annotated[Path | None, typer.Option(help="Write the result to a file.", metavar="FILE")] = None,
     compare: Annotated[Path | None, typer.Option(help="Compare with a saved result.", metavar="FILE")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the result as SVG.", metavar="FILE")] = None,
@@ -102,8 +108,10 @@ def bench(  # noqa: PLR0913, PLR0917 - each is an option of the command
     """
     state: Context = context.obj
     options = LoadOptions(
-        users=[int(number) for number in _numbers("--users", users, least=1, most=MAX_USERS, whole=True)],
-        rates=_numbers("--rate", rate, least=0.01, most=10_000),
+        users=[
+            int(number) for number in _numbers("--users", users, least=USERS[0], most=USERS[1], whole=True)
+        ],
+        rates=_numbers("--rate", rate, least=RATES[0], most=RATES[1]),
         trace=trace,
         replay=None if replay is None else parse_period(replay),
         seconds=duration,

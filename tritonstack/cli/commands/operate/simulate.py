@@ -15,6 +15,7 @@ from tritonstack.cli.completion import complete_deployable, complete_endpoint
 from tritonstack.cli.context import Context
 from tritonstack.cli.selection import NameOption
 from tritonstack.workflows.sizing.bench import parse_period
+from tritonstack.workflows.sizing.option_ranges import FACTORS, STARTS_S
 from tritonstack.workflows.sizing.simulate import Simulation, write_proposal
 from tritonstack.workflows.sizing.simulate import simulate as run
 from tritonstack.workflows.sizing.simulation_options import (
@@ -60,17 +61,20 @@ def simulate(  # noqa: PLR0913, PLR0917 - each is an option of the command
         typer.Option(help="Time of a trace's first second, for schedules; a Monday by default."),
     ] = None,
     factor: Annotated[
-        float, typer.Option(min=0.001, max=1000, help="So many times the requests.", metavar="FACTOR")
+        float,
+        typer.Option(min=FACTORS[0], max=FACTORS[1], help="So many times the requests.", metavar="FACTOR"),
     ] = 1.0,
     provisioning: Annotated[
         float,
-        typer.Option(min=0, max=3600, help="Time until a new instance starts.", metavar="SECONDS"),
+        typer.Option(
+            min=STARTS_S[0], max=STARTS_S[1], help="Time until a new instance starts.", metavar="SECONDS"
+        ),
     ] = 240.0,
     loading: Annotated[
         float | None,
         typer.Option(
-            min=0,
-            max=3600,
+            min=STARTS_S[0],
+            max=STARTS_S[1],
             help="Time to load the model; by the artifact's size by default.",
             metavar="SECONDS",
         ),
@@ -87,7 +91,7 @@ def simulate(  # noqa: PLR0913, PLR0917 - each is an option of the command
         typer.Option(help="Share of the requests on a multi-model endpoint.", metavar="MODEL=SHARE"),
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the result as SVG.", metavar="FILE")] = None,
-    seed: Annotated[int, typer.Option(help="Start of the random numbers.", metavar="NUMBER")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Start of the random numbers.", metavar="NUMBER")] = 1,
     name: NameOption = None,
 ) -> None:
     """Simulate the scaling, latency, lost requests, and cost of an endpoint under a load.
@@ -214,6 +218,8 @@ def _remarks(result: Simulation) -> Iterator[str]:
         yield "many requests: queues are approximated"
     if run.failed_launches:
         yield f"{run.failed_launches} launches failed without capacity"
+    if run.waiting:
+        yield f"{run.waiting:,} requests wait for an instance when the load ends; no figure includes them"
     if (test := result.history) is not None:
         ratio = (
             "" if test.p99_ratio is None else f"; p99 of a minute is {test.p99_ratio:.2f} of the recorded one"

@@ -17,13 +17,22 @@ from tritonstack.cli.completion import complete_endpoint, complete_model
 from tritonstack.cli.context import Context
 from tritonstack.workflows.invocation.request_inputs import GivenInputs
 from tritonstack.workflows.output_files import require_output, write_output
+from tritonstack.workflows.sizing.option_ranges import (
+    LEAST_MINUTES,
+    LEAST_P99_MS,
+    RATES,
+    RUN_S,
+    RUNS,
+    USERS,
+)
 from tritonstack.workflows.sizing.tune import Tuning, describe, end_search, write_changes
 from tritonstack.workflows.sizing.tune import tune as run
-from tritonstack.workflows.sizing.tune_options import TuneOptions, objective_of, read_texts
+from tritonstack.workflows.sizing.tune_options import (
+    TuneOptions,
+    objective_of,
+    read_texts,
+)
 from tritonstack.workflows.sizing.tune_planning import TunePlan, plan_tuning
-
-_MOST_USERS = 1_000
-"""Those of `bench`, whose module takes long to import for a shell completion."""
 
 
 def tune(  # noqa: PLR0913, PLR0917 - each is an option of the command
@@ -38,23 +47,29 @@ def tune(  # noqa: PLR0913, PLR0917 - each is an option of the command
         str | None,
         typer.Argument(help="An endpoint of the environment.", autocompletion=complete_endpoint),
     ] = None,
-    users: Annotated[int, typer.Option(min=1, max=_MOST_USERS, help="Closed loop with so many users.")] = 64,
+    users: Annotated[
+        int, typer.Option(min=USERS[0], max=USERS[1], help="Closed loop with so many users.")
+    ] = 64,
     rate: Annotated[
         float | None,
         typer.Option(
-            min=0.01, max=10_000, help="Open loop: find the lowest p99 at this rate.", metavar="NUMBER"
+            min=RATES[0], max=RATES[1], help="Open loop: find the lowest p99 at this rate.", metavar="NUMBER"
         ),
     ] = None,
     p99: Annotated[
         float | None,
-        typer.Option(min=0.01, help="Find the highest throughput with a p99 up to this.", metavar="MS"),
+        typer.Option(
+            min=LEAST_P99_MS, help="Find the highest throughput with a p99 up to this.", metavar="MS"
+        ),
     ] = None,
     duration: Annotated[
-        float, typer.Option(min=1, max=600, help="Time of each run.", metavar="SECONDS")
+        float, typer.Option(min=RUN_S[0], max=RUN_S[1], help="Time of each run.", metavar="SECONDS")
     ] = 12.0,
-    runs: Annotated[int | None, typer.Option(min=2, max=1000, help="Most runs.", metavar="NUMBER")] = None,
+    runs: Annotated[
+        int | None, typer.Option(min=RUNS[0], max=RUNS[1], help="Most runs.", metavar="NUMBER")
+    ] = None,
     budget: Annotated[
-        float | None, typer.Option(min=0.1, help="Most time of all runs.", metavar="MINUTES")
+        float | None, typer.Option(min=LEAST_MINUTES, help="Most time of all runs.", metavar="MINUTES")
     ] = None,
     cores: Annotated[int | None, typer.Option(min=1, help="Cores for the server; by default all.")] = None,
     texts: Annotated[Path | None, typer.Option(help="Texts to send, one per line.", metavar="FILE")] = None,
@@ -69,7 +84,7 @@ def tune(  # noqa: PLR0913, PLR0917 - each is an option of the command
         str | None,
         typer.Option(help="The model, on an endpoint that serves several.", autocompletion=complete_model),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Start of the random numbers.", metavar="NUMBER")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Start of the random numbers.", metavar="NUMBER")] = 1,
     write: Annotated[bool, typer.Option("--write", help="Write the result into the files.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw the result as SVG.", metavar="FILE")] = None,
 ) -> None:

@@ -9,7 +9,15 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from botocore.exceptions import ClientError
 
-from tritonstack_local.sagemaker.runtime.metrics import ProcessTable
+from tritonstack_local.sagemaker.runtime import metrics
+from tritonstack_local.sagemaker.runtime.metrics import (
+    Exchange,
+    MeasuredVariant,
+    ProcessTable,
+    RequestMetrics,
+)
+from tritonstack_local.scope import Scope
+from tritonstack_local.settings import TimeScale
 
 DIMENSIONS = [{"Name": "EndpointName", "Value": "e"}, {"Name": "VariantName", "Value": "AllTraffic"}]
 
@@ -65,7 +73,6 @@ def test_every_request_is_counted_with_its_result(endpoint):
         name: published(endpoint, name, samples=6)[:2]
         for name in (
             "Invocations",
-            "InvocationsPerInstance",
             "Invocation4XXErrors",
             "Invocation5XXErrors",
             "InvocationModelErrors",
@@ -73,11 +80,11 @@ def test_every_request_is_counted_with_its_result(endpoint):
     }
     assert totals == {
         "Invocations": (6, 6),
-        "InvocationsPerInstance": (3, 6),
         "Invocation4XXErrors": (1, 6),
         "Invocation5XXErrors": (3, 6),
         "InvocationModelErrors": (4, 6),
     }
+    assert statistics(endpoint, "InvocationsPerInstance")[0] == 3  # zeros are published before and after
 
 
 def test_model_latency_and_overhead_are_in_microseconds(endpoint):
@@ -103,6 +110,49 @@ def test_concurrent_requests_are_measured_while_they_run_and_without_any(endpoin
         tritons.released.set()
         assert [one.result() for one in held] == [None] * 4
     assert published(endpoint, "Invocations", samples=4)[0] == 4
+
+
+def test_an_endpoint_without_traffic_publishes_zeros_for_scaling_only(endpoint):
+    total, samples, largest = published(endpoint, "InvocationsPerInstance", samples=2)
+    assert (total, largest) == (0, 0)
+    assert samples >= 2
+    for name in ("Invocations", "ModelLatency", "OverheadLatency", "Invocation5XXErrors"):
+        assert statistics(endpoint, name)[1] == 0
+    endpoint.sagemaker.delete_endpoint(EndpointName="e")
+    endpoint.gone("e")
+    gone = statistics(endpoint, "InvocationsPerInstance")[1]
+    time.sleep(0.3)
+    assert statistics(endpoint, "InvocationsPerInstance")[1] == gone
+
+
+class Published:
+    """Takes the place of CloudWatch."""
+
+    def __init__(self):
+        self.data = []
+
+    def put(self, scope, data):
+        self.data += data
+
+
+@pytest.mark.parametrize("minute_s", [0.2, 1.0, 5.0, 60.0])
+def test_a_request_counts_when_it_is_answered_however_late_it_is_published(monkeypatch, minute_s):
+    clock = [1_000_000 * minute_s - 0.001 * minute_s]  # just before the end of a minute
+    monkeypatch.setattr(metrics.time, "time", lambda: clock[0])
+    seen = Published()
+    variant = MeasuredVariant(Scope("1" * 12, "eu-west-1"), "e", "v")
+    found = RequestMetrics(metrics=seen, time_scale=TimeScale(minute_s), concurrency=lambda: ())
+    found._ended.set()
+    found._thread.join()
+    exchange = Exchange(status=200, model_s=0.1, overhead_s=0.0, instances=2, concurrent=1)
+    found.note(variant, exchange)
+    clock[0] += 0.002 * minute_s
+    found.note(variant, exchange)
+    clock[0] += 0.5
+    found.publish()
+    when = sorted(datum.time.timestamp() / minute_s for datum in seen.data if datum.name == "Invocations")
+    assert [int(minute) for minute in when] == [999_999, 1_000_000]
+    assert sum(datum.count for datum in seen.data if datum.name == "Invocations") == 2
 
 
 def test_a_request_without_an_instance_counts_as_an_error(endpoint, tritons):

@@ -8,8 +8,9 @@ import shutil
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -51,6 +52,8 @@ class Exchange(NamedTuple):
     """The number of concurrent requests per instance."""
 
 
+_CONCURRENT = "ConcurrentRequestsPerModel"
+_NO_TRAFFIC = {("InvocationsPerInstance", 0.0, "None"): 1}
 ReadConcurrency = Callable[[], Iterable[tuple[Scope, str, str, int]]]
 """Returns the concurrent requests per instance of each variant: scope, endpoint, variant, number."""
 
@@ -58,25 +61,29 @@ ReadConcurrency = Callable[[], Iterable[tuple[Scope, str, str, int]]]
 class RequestMetrics:
     """Collects exchanges and publishes them once per ten seconds of the cloud, at least twice per second.
 
-    As on AWS, ConcurrentRequestsPerModel always has values, the other metrics only with requests.
+    A request counts when it is answered, however late it is published. Without requests, as on AWS,
+    InvocationsPerInstance and ConcurrentRequestsPerModel are zero, and the other metrics have no values.
     """
 
     def __init__(self, *, metrics: Metrics, time_scale: TimeScale, concurrency: ReadConcurrency) -> None:
         self._metrics = metrics
         self._concurrency = concurrency
-        self._pause_s = min(_PUBLISH_S, max(_SHORTEST_PUBLISH_S, time_scale.lasting(BUCKET_S)))
-        self._tallies: dict[MeasuredVariant, _Tally] = {}
+        self._bucket_s = time_scale.lasting(BUCKET_S)
+        self._pause_s = min(_PUBLISH_S, max(_SHORTEST_PUBLISH_S, self._bucket_s))
+        self._tallies: dict[tuple[MeasuredVariant, int], _Tally] = {}
+        """By the bucket in which the requests were answered."""
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="request metrics", daemon=True)
         self._thread.start()
 
     def note(self, watched: MeasuredVariant, exchange: Exchange) -> None:
-        """Count one request."""
+        """Count one request that was answered now."""
+        key = watched, int(time.time() / self._bucket_s)
         with self._lock:
-            tally = self._tallies.get(watched)
+            tally = self._tallies.get(key)
             if tally is None:
-                tally = self._tallies[watched] = _Tally()
+                tally = self._tallies[key] = _Tally()
             tally.add(exchange)
 
     def close(self) -> None:
@@ -86,26 +93,31 @@ class RequestMetrics:
         self.publish()
 
     def _run(self) -> None:
-        while not self._ended.wait(self._pause_s):
+        # At whole multiples of the pause, so that a minute is complete shortly after its end.
+        while not self._ended.wait(self._pause_s - time.time() % self._pause_s):
             self.publish()
 
     def publish(self) -> None:
         """Publish collected values."""
         with self._lock:
             tallies, self._tallies = self._tallies, {}
-        running = {
-            MeasuredVariant(scope, endpoint, variant): count
-            for scope, endpoint, variant, count in self._concurrency()
-        }
-        for watched in tallies.keys() | running.keys():
-            dimensions, tally = watched.dimensions, tallies.get(watched) or _Tally()
-            data = [
-                Datum(NAMESPACE, name, dimensions, value, unit, count=count)
-                for (name, value, unit), count in tally.values().items()
-            ]
-            busiest = float(max(tally.busiest, running.get(watched, 0)))
-            data.append(Datum(NAMESPACE, "ConcurrentRequestsPerModel", dimensions, busiest))
-            self._metrics.put(watched.scope, data)
+        for (watched, bucket), tally in tallies.items():
+            values = {**tally.values(), (_CONCURRENT, float(tally.busiest), "None"): 1}
+            self._put(watched, values, datetime.fromtimestamp((bucket + 0.5) * self._bucket_s, UTC))
+        asked, now = {watched for watched, _ in tallies}, datetime.now(UTC)
+        for scope, endpoint, variant, count in self._concurrency():
+            watched = MeasuredVariant(scope, endpoint, variant)
+            values = {(_CONCURRENT, float(count), "None"): 1}
+            self._put(watched, values if watched in asked else {**values, **_NO_TRAFFIC}, now)
+
+    def _put(
+        self, watched: MeasuredVariant, values: Mapping[tuple[str, float, str], int], when: datetime
+    ) -> None:
+        data = [
+            Datum(NAMESPACE, name, watched.dimensions, value, unit, when, count)
+            for (name, value, unit), count in values.items()
+        ]
+        self._metrics.put(watched.scope, data)
 
 
 class _Tally:
