@@ -21,6 +21,7 @@ from tritonstack.operations.loads.arrivals import Trace, constant, poisson, read
 from tritonstack.operations.loads.captures import read_capture
 from tritonstack.operations.loads.charts import draw_runs
 from tritonstack.operations.loads.comparing import RunComparison, compare_runs
+from tritonstack.operations.loads.evidence import LoadRecorder
 from tritonstack.operations.loads.requests import LoadSender, PreparedRequest
 from tritonstack.operations.loads.runs import LoadRun, SavedRuns, load_runs, save_runs, summarize
 from tritonstack.operations.loads.sending import Sent, closed_loop, open_loop, run_loop
@@ -201,7 +202,7 @@ def bench(
     earlier = {} if compare is None else _comparable(plan, compare)
     recorder = open_recorder(plan.model) if record else None
     began = datetime.now(UTC)
-    runs = tuple(_run(session, plan, level) for level in plan.levels)
+    runs = tuple(_measured(recorder, session, plan, level) for level in plan.levels)
     target, spec = plan.model.target, plan.workspace.spec
     saved = SavedRuns(
         environment=spec.name,
@@ -223,7 +224,7 @@ def bench(
                 "error whole, and `tritonstack logs` for the container's; send less if they are timeouts",
             )
     pairs = [(earlier[run.load], run) for run in runs if run.load in earlier]
-    event = recorder.record(runs, [level.rate for level in plan.levels]) if recorder else None
+    event = recorder.record() if recorder else None
     return Benchmark(
         saved,
         tuple(compare_runs(*pair) for pair in pairs),
@@ -242,6 +243,11 @@ def _comparable(plan: BenchPlan, file: Path) -> dict[str, LoadRun]:
             code="TS904",
         )
     return earlier
+
+
+def _measured(recorder: LoadRecorder | None, session: Session, plan: BenchPlan, level: _Level) -> LoadRun:
+    send = partial(_run, session, plan, level)
+    return recorder.measure(send, rate=level.rate, is_trace=level.is_trace) if recorder else send()
 
 
 def _run(session: Session, plan: BenchPlan, level: _Level) -> LoadRun:
