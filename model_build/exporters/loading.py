@@ -7,7 +7,7 @@ import json
 import logging
 import pickle
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,7 @@ from tokenizers import normalizers
 from model_build.errors import ExportError
 from model_build.exporters.heads.base import Head
 from model_build.exporters.tokenizing.pieces import match_pieces
-from model_build.exporters.unused_weights import check_unused
+from model_build.exporters.unused_weights import SHOWN, check_unused
 from model_build.library_errors import brief, known_help
 from tritonstack.project.files.source_selection import SAFE_WEIGHTS
 from tritonstack.spec.models.model_fields import Trust
@@ -64,13 +64,17 @@ def load_model(
         )
     missing = sorted(key for key in report["missing_keys"] if not _is_unused(key, head))
     missing += sorted(str(key) for key in report["mismatched_keys"])
-    if missing:
-        raise ExportError(
-            f"weights missing for: {', '.join(missing[:5])}",
-            remedy=f"{BELONG}, and that the weights were trained for {head.task}",
-        )
+    require_weights(missing, remedy=f"{BELONG}, and that the weights were trained for {head.task}")
     unused = check_unused(model, map(str, report["unexpected_keys"]), allowed=allow_unused)
     return LoadedModel(head.part_of(model).eval(), unused)
+
+
+def require_weights(missing: Iterable[str], *, remedy: str) -> None:
+    """Raise ExportError if a source lacks weights: a library would leave them random."""
+    names = sorted(missing)
+    if names:
+        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+        raise ExportError(f"weights missing for: {', '.join(names[:SHOWN])}{more}", remedy=remedy)
 
 
 def _import_losses() -> None:
@@ -236,4 +240,4 @@ def _check_architecture(config: Any, auto_class: Any, head: type[Head]) -> None:
 
 def _is_unused(key: str, head: type[Head]) -> bool:
     """Weights that the head ignores may be missing; others would be random."""
-    return any(part in key for part in head.unused_weights)
+    return not {*key.split(".")}.isdisjoint(head.unused_weights)

@@ -11,7 +11,7 @@ import inspect
 import io
 import warnings
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -84,15 +84,6 @@ class TracedModule:
                     remedy="correct the test input's shapes and types, or the module's forward",
                     code="TS307",
                 ) from error
-
-
-def make_module(function: Callable[[Path], Any], source: Path) -> torch.nn.Module:
-    """Build the module with the user's function, with fixed random seeds."""
-    torch.manual_seed(0)
-    made = function(source)
-    if not isinstance(made, torch.nn.Module):
-        raise TypeError(f"returned a {type(made).__name__}, not a torch.nn.Module")
-    return made
 
 
 def name_tensors(

@@ -37,7 +37,7 @@ def check_unused(model: Any, unexpected: Iterable[str], *, allowed: Mapping[str,
     if stale:
         raise FieldError(
             ("allow_unused_weights", stale[0]),
-            f"{stale[0]!r} matches no unused tensor; unused: {_shown(unused) or 'none'}",
+            f"{stale[0]!r} matches no unused tensor; unused: {shown(unused) or 'none'}",
             remedy="remove or correct it",
         )
     rejected = [
@@ -51,7 +51,7 @@ def check_unused(model: Any, unexpected: Iterable[str], *, allowed: Mapping[str,
         raise FieldError(
             ("source",),
             "the model that config.json describes does not use these tensors of the source: "
-            f"{_shown(rejected)}",
+            f"{shown(rejected)}",
             remedy="check that config.json and the weights match; to leave these unused, "
             f"set `allow_unused_weights: {{{pattern!r}: <reason>}}`",
         )
@@ -85,7 +85,8 @@ def _groups(names: Iterable[str]) -> dict[str, int]:
     }
 
 
-def _shown(names: Iterable[str]) -> str:
+def shown(names: Iterable[str]) -> str:
+    """Return the first groups of tensors with their counts, as text."""
     groups = [f"{group} ({count})" for group, count in _groups(names).items()]
     more = f" and {len(groups) - SHOWN} more" if len(groups) > SHOWN else ""
     return ", ".join(groups[:SHOWN]) + more

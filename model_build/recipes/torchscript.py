@@ -135,11 +135,12 @@ class TorchScript:
     def _load_entry(self, source: Path, folder: Path) -> _LoadedModule:
         from model_build.exporters import torchscript  # noqa: PLC0415 - as above
         from model_build.exporters.entry_points import call_entry, load_entry  # noqa: PLC0415
+        from model_build.exporters.made_modules import make_module  # noqa: PLC0415
 
         module_folder, entry = self._model.file.parent, str(self._recipe.entry)
         function = load_entry(module_folder, entry)
         file = module_folder / entry.partition(":")[0]
-        module = call_entry(lambda: torchscript.make_module(function, source), file)
+        module = call_entry(lambda: make_module(function, source), file)
 
         def make(example: Mapping[str, Array]) -> _ServedModule:
             named = call_entry(lambda: torchscript.name_tensors(module, example), file)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import binascii
+import io
 import socket
 import struct
 import threading
@@ -97,6 +99,37 @@ def test_a_stream_that_fails_yields_what_arrived_and_raises(
 def test_a_whole_stream_ends_without_an_error(streaming: Any) -> None:
     rest = part(b'data: {"text_output":') + part(b'" upon"}\n\n') + END
     assert list(streaming(FIRST + rest).stream("x")) == ["Once", " upon"]
+
+
+EMPTY = [
+    pytest.param(END, id="no-part"),
+    pytest.param(part(b"") + END, id="empty-part"),
+    pytest.param(part(b": a comment\n\n") + END, id="no-event"),
+]
+
+
+@pytest.mark.parametrize("answer", EMPTY)
+def test_an_answer_without_a_response_is_an_error(streaming: Any, answer: bytes) -> None:
+    for responses in (streaming(answer).stream("x"), streaming(answer).stream_responses({"x": 1})):
+        with pytest.raises(errors.NoResponseError, match="writer: the model sent no response") as caught:
+            next(responses)
+        assert not caught.value.retryable
+        assert "at least one response" in str(caught.value.remedy)
+
+
+def test_a_whole_answer_without_a_response_is_an_error() -> None:
+    class Silent:
+        def invoke_endpoint(self, **_: Any) -> dict[str, Any]:
+            return {"Body": io.BytesIO(b""), "ContentType": "text/event-stream"}
+
+        async def ainvoke_endpoint(self, **call: Any) -> dict[str, Any]:
+            return self.invoke_endpoint(**call)
+
+    client = EndpointClient(endpoint_name="writer", runtime=Silent())  # type: ignore[arg-type]
+    with pytest.raises(errors.NoResponseError):
+        client.generate("x")
+    with pytest.raises(errors.NoResponseError):
+        asyncio.run(client.agenerate("x"))
 
 
 class NoRuntime:

@@ -192,6 +192,9 @@ def test_the_endpoint_is_measured_under_load(site: Site, tmp_path: Path) -> None
     assert event.key == random["recorded"]
     assert event.load_test is not None
     assert event.load_test.instance_type == site.spec.endpoints["minilm"].instance.name
+    assert not event.load_test.real_instances
+    (level,) = event.load_test.levels
+    assert (level.lowest_instances, level.highest_instances) == (1, 1)
 
 
 def test_the_containers_log_is_shown_and_followed(site: Site) -> None:

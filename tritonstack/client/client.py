@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import Any, Protocol, runtime_checkable
@@ -18,6 +18,7 @@ from tritonstack.client.codec import JSON_CONTENT_TYPE, Array, Parameter, Tensor
 from tritonstack.client.errors import (
     MalformedReplyError,
     ModelNamesError,
+    NoResponseError,
     RequestEncodingError,
     RequestFacts,
     ServiceErrorDetails,
@@ -180,6 +181,7 @@ class EndpointClient:
         """Complete `text` with a language model, and yield the completion piece by piece as it is written.
 
         The connection ends with the loop over the pieces: the model stops if the caller leaves it early.
+        Raises NoResponseError if the model sends none.
         """
         for response in self.stream_responses(
             {TEXT_IN: text, "exclude_input_in_output": True},
@@ -193,7 +195,8 @@ class EndpointClient:
         """Send `inputs` to a decoupled model, and yield each response when it arrives.
 
         Inputs and responses have the JSON form of Triton's generate extension: tensors by name, with one
-        number or text for a tensor of one element, and a flat list for any other.
+        number or text for a tensor of one element, and a flat list for any other. Raises NoResponseError if
+        the model sends none.
         """
         if self.request_facts.target_model is not None:
             raise RequestEncodingError(
@@ -206,23 +209,27 @@ class EndpointClient:
             reply = self._runtime.invoke_endpoint_with_response_stream(**call)
             with closing(reply["Body"]) as events:
                 parts = (event.get("PayloadPart", {}).get("Bytes", b"") for event in events)
-                for response in read_responses(parts, content_type=reply.get("ContentType", "")):
-                    yield self._checked(response)
+                yield from self._checked(read_responses(parts, content_type=reply.get("ContentType", "")))
         except (ClientError, BotoCoreError) as raised:
             raise invocation_error(raised, request=self.request_facts) from raised
         except (HTTPError, ParserError) as raised:  # botocore passes them on once a response has begun
             raise broken_stream(raised, request=self.request_facts) from raised
 
-    def _checked(self, response: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a response; raise if it reports an error of a model that has begun to respond."""
-        if "error" in response:
-            service = ServiceErrorDetails(code="ModelError", message=str(response["error"]))
-            raise StreamFailedError(request=self.request_facts, service=service)
-        return response
+    def _checked(self, responses: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+        """Yield responses; raise if there is none, or if one reports an error of the model."""
+        found = False
+        for response in responses:
+            if "error" in response:
+                service = ServiceErrorDetails(code="ModelError", message=str(response["error"]))
+                raise StreamFailedError(request=self.request_facts, service=service)
+            found = True
+            yield response
+        if not found:
+            service = ServiceErrorDetails(code="ModelError", message="the answer ended without an event")
+            raise NoResponseError(request=self.request_facts, service=service)
 
     def _completion(self, body: bytes, content_type: str) -> str:
-        responses = read_responses([body], content_type=content_type)
-        return "".join(text_of(self._checked(response)) for response in responses)
+        return "".join(map(text_of, self._checked(read_responses([body], content_type=content_type))))
 
     def _default_runtime(self) -> SageMakerRuntime:
         import boto3  # noqa: PLC0415  a program with its own transport never loads it

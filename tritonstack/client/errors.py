@@ -17,7 +17,8 @@
         │   ├── ModelRequestError       4xx: the container rejected the request
         │   ├── ModelFailedError        5xx: the model or the server failed
         │   │   ├── ModelOutOfMemoryError   507: memory ran out at load or inference (multi-model only)
-        │   │   └── StreamFailedError   the model failed after its response had begun
+        │   │   ├── StreamFailedError   the model failed after its response had begun
+        │   │   └── NoResponseError     the model answered with no response at all
         │   ├── ModelTimeoutError       the container gave no answer within the service's time
         │   └── MultiModelError         400 with a target model: Triton says 400 for every kind of error there
         ├── ModelNotReadyError          a multi-model or serverless model is still being loaded
@@ -233,6 +234,13 @@ class StreamFailedError(ModelFailedError):
 
     summary = "the model failed while it responded"
     help_text = "read the endpoint's log group; it has the container's error"
+
+
+class NoResponseError(ModelFailedError):
+    """A decoupled model or a language model ended its answer without a response."""
+
+    summary = "the model sent no response"
+    help_text = "send at least one response per request; the endpoint's log group has the container's output"
 
 
 class ModelTimeoutError(ModelError):

@@ -18,6 +18,11 @@ class RecordedLevel(Record):
     """What was sent, such as `open loop, 40 per second at random`."""
     offered_per_s: Measured | None = None
     """Requests that were due per second; None for closed loops, which slow down with the endpoint."""
+    is_trace: bool
+    """Whether the rate changed during the level; `offered_per_s` is then the mean."""
+    lowest_instances: Annotated[int, Field(ge=0)]
+    """The lowest number of instances that answered; 0 if the endpoint started from none."""
+    highest_instances: Annotated[int, Field(ge=1)]
     answered_per_s: Measured
     answers: Annotated[int, Field(ge=0)]
     """Answered requests after the warm-up."""
@@ -33,6 +38,6 @@ class LoadTest(Record):
     """A load test of one artifact on one instance type."""
 
     instance_type: str
-    instances: Annotated[int, Field(ge=1)]
-    """The highest number of instances before and after."""
+    real_instances: bool
+    """Whether that type answered, on AWS; instances of the local cloud are processes of one machine."""
     levels: tuple[RecordedLevel, ...]

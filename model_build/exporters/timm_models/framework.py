@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from model_build.errors import ExportError, FieldError
 from model_build.exporters.image_framework import ImageFramework, LoadedImages
-from model_build.exporters.loading import quiet
 from model_build.exporters.timm_models.heads import TimmClassification, TimmEmbedding
 from model_build.exporters.timm_models.importing import import_timm
+from model_build.exporters.timm_models.loading import load_model, read_config
 from model_build.exporters.timm_models.preparation import TimmProcessor
-from model_build.library_errors import brief, known_help
 from model_build.sources import FetchedSource
 from tritonstack.spec.models.model_fields import Trust
 from tritonstack.spec.models.recipes import ImageClassificationRecipe, ImageEmbeddingRecipe, ImageRecipe
 
-WEIGHTS = ("model.safetensors", "pytorch_model.bin")
-BELONG = "check that config.json and the weights match; timm's `save_for_hf` writes both"
 IMAGENET_TAG, IMAGENET_CLASSES = "in1k", 1000
 
 
@@ -42,7 +38,7 @@ class TimmFramework(ImageFramework):
         self, folder: Path, recipe: ImageRecipe, trust: Trust, allow_unused: Mapping[str, str]
     ) -> LoadedImages:
         """Load the model as timm does, with all weights."""
-        config = _read_config(folder)
+        config = read_config(folder)
         if allow_unused:
             raise FieldError(
                 ("allow_unused_weights",),
@@ -50,7 +46,7 @@ class TimmFramework(ImageFramework):
                 remedy="remove it",
             )
         timm = import_timm(self._cache_dir)
-        model = _load_model(timm, folder, config, trust)
+        model = load_model(timm, folder, config, trust)
         processor = TimmProcessor(timm, model)
         if isinstance(recipe, ImageEmbeddingRecipe):
             before = set(model.state_dict())
@@ -67,70 +63,37 @@ class TimmFramework(ImageFramework):
         return LoadedImages(TimmClassification(model, recipe, _labels_of(timm, model)), processor, ())
 
 
-def _read_config(folder: Path) -> Mapping[str, Any]:
-    file = folder / "config.json"
-    try:
-        config = json.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ExportError(
-            "the source has no config.json", remedy="save the model with timm's `save_for_hf`"
-        ) from None
-    except (OSError, ValueError) as error:
-        raise ExportError(
-            f"config.json cannot be read as JSON: {error}", remedy="fetch or copy the file again"
-        ) from error
-    if not isinstance(config, dict) or not isinstance(config.get("architecture"), str):
-        raise FieldError(
-            ("recipe", "library"),
-            "config.json describes no timm model: it has no `architecture`",
-            remedy="for a transformers model, omit `library: timm`; else save it with timm's `save_for_hf`",
-        )
-    return config
-
-
-def _load_model(timm: Any, folder: Path, config: Mapping[str, Any], trust: Trust) -> Any:
-    architecture = config["architecture"]
-    if not timm.is_model(architecture):
-        raise ExportError(
-            f"timm {timm.__version__} has no architecture {architecture!r}",
-            remedy="correct `architecture` in config.json, or export the model for the recipe onnx",
-        )
-    # Not the file that timm would choose: it prefers some pickles to safetensors.
-    overlay = {"source": "timm", "file": str(_weights_of(folder, trust)), "custom_load": False}
-    try:
-        with quiet():
-            model = timm.create_model(f"local-dir:{folder}", pretrained=True, pretrained_cfg_overlay=overlay)
-    except Exception as error:
-        raise ExportError(
-            f"timm cannot load the model: {type(error).__name__}: {brief(error)}",
-            remedy=known_help(error) or BELONG,
-        ) from error
-    return model.float().eval()
-
-
-def _weights_of(folder: Path, trust: Trust) -> Path:
-    names = WEIGHTS if trust.pickle is not None else WEIGHTS[:1]
-    for name in names:
-        if (folder / name).is_file():
-            return folder / name
-    raise ExportError(
-        f"the source has no {' or '.join(names)}", remedy="save the model with timm's `save_for_hf`"
-    )
-
-
 def _labels_of(timm: Any, model: Any) -> tuple[str, ...]:
     """Return the labels that config.json names, else those of ImageNet for a model trained on it."""
     config = model.pretrained_cfg
     names = config.get("label_names")
-    if isinstance(names, dict):
-        names = [names[key] for key in sorted(names, key=int)]
     trained_on = str(config.get("tag") or "").rpartition("_")[2]
     if names is None and trained_on == IMAGENET_TAG and model.num_classes == IMAGENET_CLASSES:
         names = timm.data.ImageNetInfo().label_descriptions()
-    labels = tuple(map(str, names or ()))
+    labels = _in_order(names or ())
     if labels and len(labels) != model.num_classes:
         raise ExportError(
             f"config.json: expected {model.num_classes} label_names, got {len(labels)}",
             remedy="correct label_names in the model's config.json",
         )
     return labels
+
+
+def _in_order(names: Any) -> tuple[str, ...]:
+    """Return the names of the classes by number: timm takes a list, or a mapping of numbers."""
+    if isinstance(names, dict):
+        numbers = [str(number) for number in range(len(names))]
+        if {*numbers} != names.keys():
+            other = next(key for key in names if key not in numbers)
+            raise ExportError(
+                f"config.json: label_names has the key {other!r}; expected the class numbers 0 to "
+                f"{len(names) - 1}",
+                remedy="write label_names as a list, in the order of the classifier's outputs",
+            )
+        names = [names[number] for number in numbers]
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str | int) for name in names):
+        raise ExportError(
+            "config.json: expected label_names to be a list of texts, or a mapping of class numbers to texts",
+            remedy="write label_names as a list, in the order of the classifier's outputs",
+        )
+    return tuple(map(str, names))

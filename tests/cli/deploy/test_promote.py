@@ -257,6 +257,9 @@ def load_tested(
     level = RecordedLevel(
         load="open loop, 40 per second at random",
         offered_per_s=40,
+        is_trace=False,
+        lowest_instances=1,
+        highest_instances=1,
         answered_per_s=40,
         answers=2400,
         failed_percent=0,
@@ -271,7 +274,7 @@ def load_tested(
         commit="c" * 40,
         endpoints=("search",),
         artifacts=(TouchedArtifact(model=manifest.model, target=manifest.target, digest=manifest.digest),),
-        load_test=LoadTest(instance_type=instance, instances=1, levels=(level,)),
+        load_test=LoadTest(instance_type=instance, real_instances=True, levels=(level,)),
     )
     record_event(site.dev, site.bucket("dev"), event)
 
@@ -286,7 +289,10 @@ def test_load_test_in_the_source_passes_the_performance_gate(site: TwoAccounts, 
         f"minilm for cpu ({short_digest(built.digest)})",
     )
     assert gate["words"].endswith("which search requires: there is no recorded load test")
-    assert gate["opens"] == "run `tritonstack bench dev search --rate 40 --duration 60 --record`"
+    assert gate["opens"] == (
+        "run `tritonstack bench dev search --rate 40 --duration 60 --record` while 1 instance runs; with "
+        "more of them, up to 2, add 40 to the rate for each"
+    )
     load_tested(site, built, p99=20, instance="ml.m5.large")
     promote(expected=1)
     assert "ran on ml.m5.large, and the endpoint runs on ml.c7i.xlarge" in capsys.readouterr().err

@@ -16,7 +16,7 @@ from tritonstack.spec.environments.promotion import PerformanceObjective, Promot
 OURS, OTHER = "ab" * 32, "cd" * 32
 NOON = datetime(2026, 11, 18, 12, tzinfo=UTC)
 OBJECTIVE = PerformanceObjective(rate_per_instance=40, p99_ms=250)
-REQUIRED = PerformanceRequirement("search", "ml.c7i.xlarge", OBJECTIVE, "run `tritonstack bench`")
+REQUIRED = PerformanceRequirement("search", "ml.c7i.xlarge", True, OBJECTIVE, "run `tritonstack bench`")
 CANDIDATE = PromotionCandidate("minilm", "cpu", OURS, performance=(REQUIRED,))
 SPEC = PromotionSpec(source="dev", verified=False)
 MISSED = (
@@ -25,10 +25,20 @@ MISSED = (
 )
 
 
-def level(rate: float | None = 40, p99: float | None = 200, **changes: Any) -> RecordedLevel:
+def level(
+    rate: float | None = 40,
+    p99: float | None = 200,
+    *,
+    instances: int | tuple[int, int] = 1,
+    **changes: Any,
+) -> RecordedLevel:
+    lowest, highest = (instances, instances) if isinstance(instances, int) else instances
     usual = RecordedLevel(
         load="open loop" if rate else "closed loop, 8 users",
         offered_per_s=rate,
+        is_trace=False,
+        lowest_instances=lowest,
+        highest_instances=highest,
         answered_per_s=rate or 50,
         answers=2000,
         failed_percent=0,
@@ -45,7 +55,7 @@ def recorded(
     digest: str = OURS,
     model: str = "minilm",
     instance: str = "ml.c7i.xlarge",
-    instances: int = 1,
+    real_instances: bool = True,
     commit: str | None = "c" * 40,
 ) -> Event:
     return Event(
@@ -56,7 +66,9 @@ def recorded(
         commit=commit,
         endpoints=("search",),
         artifacts=(TouchedArtifact(model=model, target="cpu", digest=digest),),
-        load_test=LoadTest(instance_type=instance, instances=instances, levels=levels or (level(),)),
+        load_test=LoadTest(
+            instance_type=instance, real_instances=real_instances, levels=levels or (level(),)
+        ),
     )
 
 
@@ -69,7 +81,23 @@ def failed(*events: Event, protected: bool = True, candidate: PromotionCandidate
     "events",
     [
         pytest.param([recorded()], id="exactly the rate"),
-        pytest.param([recorded(level(120.0), instances=3)], id="the rate of each instance"),
+        pytest.param([recorded(level(120.0, instances=3))], id="the rate of each instance"),
+        pytest.param([recorded(level(120.0, instances=(1, 3)))], id="scaled out, enough for all instances"),
+        pytest.param([recorded(level(is_trace=True))], id="a trace"),
+        pytest.param(
+            [recorded(), recorded(level(p99=900, is_trace=True), at="18T11:00")], id="later a trace's peaks"
+        ),
+        pytest.param(
+            [recorded(), recorded(level(60, 900, instances=(1, 2)), at="18T11:00")],
+            id="later overloaded before it scaled out",
+        ),
+        pytest.param(
+            [recorded(), recorded(level(1, 900, instances=(0, 1)), at="18T11:00")],
+            id="later a start from no instance",
+        ),
+        pytest.param(
+            [recorded(), recorded(level(p99=900), real_instances=False, at="18T11:00")], id="local since"
+        ),
         pytest.param([recorded(level(80))], id="a higher rate"),
         pytest.param(
             [recorded(level(20), level(40), level(80, 900))], id="the endpoint fails beyond the rate"
@@ -124,10 +152,45 @@ def test_load_test_shows_the_objective(events: list[Event]) -> None:
             id="closed loop",
         ),
         pytest.param(
-            [recorded(level(10), level(60), level(20), instances=2)],
+            [recorded(level(10, instances=2), level(60, instances=2), level(20, instances=2))],
             "the highest rate without failure is 30 requests per second and instance on 2026-11-17T12:00Z, "
             "required: 40",
             id="too few requests per instance",
+        ),
+        pytest.param(
+            [recorded(level(60, instances=(1, 3)))],
+            "the highest rate without failure is 20 to 60 requests per second and instance on "
+            "2026-11-17T12:00Z, required: 40",
+            id="too few requests after scaling out",
+        ),
+        pytest.param(
+            [recorded(level(30, instances=(0, 3)))],
+            "the highest rate without failure is 10 or more requests per second and instance on "
+            "2026-11-17T12:00Z, required: 40",
+            id="too few requests after scaling from zero",
+        ),
+        pytest.param(
+            [recorded(level(60, 312, instances=(1, 3)))],
+            "20 to 60 requests per second and instance on 2026-11-17T12:00Z: p99 latency 312.0 ms, "
+            "required: at most 250 ms; the objective's rate, 40, was not measured",
+            id="slow before or after scaling out",
+        ),
+        pytest.param(
+            [recorded(), recorded(level(80, 312, instances=(2, 4)), at="18T11:00")],
+            "20 to 40 requests per second and instance on 2026-11-18T11:00Z: p99 latency 312.0 ms, "
+            "required: at most 250 ms",
+            id="slow since, with any number of instances",
+        ),
+        pytest.param(
+            [recorded(level(20, 312, is_trace=True))],
+            "20 requests per second and instance on 2026-11-17T12:00Z (the mean of a trace): p99 latency "
+            "312.0 ms, required: at most 250 ms; the objective's rate, 40, was not measured",
+            id="peaks of a trace",
+        ),
+        pytest.param(
+            [recorded(real_instances=False)],
+            "the load test of 2026-11-17T12:00Z ran on the local cloud, and the endpoint runs on AWS",
+            id="local cloud",
         ),
         pytest.param(
             [recorded(level(p99=312))],
@@ -180,8 +243,15 @@ def test_uncommitted_files_count_unless_the_target_is_protected() -> None:
     assert failed(recorded(commit=None), protected=False) == []
 
 
+@pytest.mark.parametrize("real_instances", [True, False])
+def test_any_load_test_counts_for_an_endpoint_on_the_local_cloud(*, real_instances: bool) -> None:
+    local = PerformanceRequirement("search", "ml.c7i.xlarge", False, OBJECTIVE, "run `tritonstack bench`")
+    candidate = PromotionCandidate("minilm", "cpu", OURS, performance=(local,))
+    assert failed(recorded(real_instances=real_instances), candidate=candidate) == []
+
+
 def test_each_requirement_is_reported() -> None:
-    other = PerformanceRequirement("chat", "ml.g5.xlarge", OBJECTIVE, "deploy it")
+    other = PerformanceRequirement("chat", "ml.g5.xlarge", True, OBJECTIVE, "deploy it")
     both = PromotionCandidate("minilm", "cpu", OURS, performance=(REQUIRED, other))
     (said,) = failed(recorded(), candidate=both)
     assert "which chat requires: the load test" in said

@@ -358,3 +358,32 @@ def test_a_failure_of_an_asynchronous_endpoint_is_reported(site: Site) -> None:
     site.use(Queue(failure="the model said no"))
     with pytest.raises(QueuedRequestError, match="the model said no"):
         site.invoke("a text")
+
+
+class SilentEndpoint:
+    """A runtime whose model ends its answer without a response."""
+
+    def invoke_endpoint(self, **_: Any) -> dict[str, Any]:
+        return {"Body": io.BytesIO(b""), "ContentType": "text/event-stream"}
+
+    def invoke_endpoint_with_response_stream(self, **_: Any) -> dict[str, Any]:
+        return {"Body": Events(), "ContentType": "text/event-stream"}
+
+
+@pytest.mark.parametrize("model", [COUNTER, WRITER], ids=["decoupled", "language model"])
+@pytest.mark.parametrize("options", [[], ["--stream"]], ids=["whole", "streamed"])
+def test_a_model_without_a_response_is_a_failure(
+    site: Site, capsys: pytest.CaptureFixture[str], model: str, options: list[str]
+) -> None:
+    site.model(model, STREAMED if model == WRITER else SINGLE)
+    site.stock(inputs=(X,), outputs=(Y,))
+    site.use(SilentEndpoint())
+    command = ["--project", str(site.root), "invoke", "dev", "search", *options]
+    assert run(command) == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "error[TS546]" in printed.err
+    assert "the model sent no response" in printed.err
+    assert run(["--json", *command]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["error"]["code"] == "TS546"

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
+import shlex
+import shutil
 import subprocess
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -139,8 +143,9 @@ def test_numbers_come_from_the_stored_example(site: Site) -> None:
         np.array([[b"\xff\xd8"]], object),
         np.array([[np.nan]], np.float32),
         np.array([[1.5]], np.float16),
+        np.array([[1.5]], ml_dtypes.bfloat16),
     ],
-    ids=["long", "bytes", "nan", "fp16"],
+    ids=["long", "bytes", "nan", "fp16", "bf16"],
 )
 def test_a_body_that_is_long_or_no_text_is_a_file(site: Site, array: np.ndarray) -> None:
     site.model(TOKENS, SINGLE)
@@ -150,6 +155,11 @@ def test_a_body_that_is_long_or_no_text_is_a_file(site: Site, array: np.ndarray)
         found = printed(site, language, body_file=file)  # type: ignore[arg-type]
         assert "FILE" in found.text or "np.zeros" in found.text or "body.bin" in found.text
         assert len(found.text) < 2500
+        if language == "python":
+            ast.parse(found.text)
+            bfloat16 = array.dtype == ml_dtypes.bfloat16
+            assert ("dtype=ml_dtypes.bfloat16" in found.text) is bfloat16
+            assert ("import ml_dtypes" in found.text) is bfloat16
     assert file.read_bytes() == found.body
     assert re.fullmatch(
         r"application/vnd\.sagemaker-triton\.binary\+json;json-header-size=\d+", found.content_type
@@ -162,6 +172,35 @@ def test_a_body_that_is_long_or_no_text_is_a_file(site: Site, array: np.ndarray)
         renamed + found.body[size:], content_type=found.content_type.replace(f"={size}", f"={size + 1}")
     )
     np.testing.assert_array_equal(sent.outputs["x"], array)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("endpoint", ["single", "several", "compared", "decoupled"])
+def test_commands_in_comments_run(site: Site, language: str, endpoint: str) -> None:
+    text = "word " * 1000
+    selected: dict[str, str] = {}
+    if endpoint == "decoupled":
+        site.model(COUNTER.replace("[1.0, 2.0, 3.0]}, responses", f"{[1.0] * 1000}}}, responses"), SINGLE)
+        site.stock(request_with(np.ones((1, 1000), np.float32)), inputs=(X,), outputs=(Y,))
+    else:
+        site.model(
+            MODEL.replace("A man is eating food.", text),
+            {"single": PLAIN, "several": MANY, "compared": COMPARED}[endpoint],
+        )
+        selected = {"several": {"model": "minilm"}, "compared": {"variant": "main"}}.get(endpoint, {})
+    file = site.root / "my request.bin"
+    found = printed(site, language, body_file=file, **selected)  # type: ignore[arg-type]
+    comments = [line for line in found.text.splitlines() if line.strip().startswith(("#", "//"))]
+    commands = [command for line in comments for command in re.findall(r"`(.+?)`", line)]
+    writes = any(" --body " in command for command in commands)
+    assert writes == (language != "python" or endpoint == "decoupled")
+    file.unlink()
+    for command in commands:
+        program, *arguments = shlex.split(command)
+        assert program == "tritonstack"
+        if arguments[0] != "targets":  # which reads names that a deploy publishes
+            assert run(["--project", str(site.project.root), *arguments]) == 0
+            assert file.read_bytes() == found.body
 
 
 HOSTILE = 'it\'s "$HOME" `id` $(id) \\ \\u0041 \'\'\' """ %s\nEOF\n${x} // </script> \u2028 é \U0001f600'
@@ -201,6 +240,25 @@ def test_shells_leave_texts_and_files_as_they_are(tmp_path: Path, language: str,
     )
     assert file.read_bytes() == body + b"\n"
     assert sent.format(file) in seen.read_text().split("\0")
+
+
+TOKEN = 'a "token" with $HOME'
+
+
+@pytest.mark.parametrize("shell", ["bash", "dash"])
+@pytest.mark.parametrize("token", [TOKEN, "", None])
+def test_curl_sends_the_session_token_if_there_is_one(
+    tmp_path: Path, site: Site, shell: str, token: str | None
+) -> None:
+    assert shutil.which(shell)
+    program = f'curl() {{ printf \'%s\\0\' "$@" > "{tmp_path}/seen"; }}\n{printed(site).text}'
+    keys = {"AWS_ACCESS_KEY_ID": "i", "AWS_SECRET_ACCESS_KEY": "s"}
+    given = {} if token is None else {"AWS_SESSION_TOKEN": token}
+    subprocess.run([shell, "-ec", program], check=True, env={**os.environ, **keys, **given}, cwd=tmp_path)
+    words = (tmp_path / "seen").read_text().split("\0")
+    assert words.count("--header") == (2 if token else 1)
+    assert (f"X-Amz-Security-Token: {TOKEN}" in words) == bool(token)
+    assert "" not in words[:-1]
 
 
 @pytest.mark.parametrize("number", [7, 2**53 + 1])

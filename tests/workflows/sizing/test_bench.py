@@ -15,7 +15,7 @@ import pytest
 from tests.client.light.wire import WireRequest, WireServer, reply
 from tests.operations.loads.test_captures import record
 from tests.projects import edit
-from tests.workflows.invocation.invoked_site import PLAIN, QUEUED, SINGLE, TOKENS, Site, X, Y
+from tests.workflows.invocation.invoked_site import COUNTER, PLAIN, QUEUED, SINGLE, TOKENS, Site, X, Y
 from tritonstack.base.embedded_accounts import EMBEDDED_ACCOUNT
 from tritonstack.base.errors import TritonstackError, UsageError
 from tritonstack.cli.main import run
@@ -128,6 +128,37 @@ def test_no_answer_at_all_is_an_error_and_the_run_is_saved(site: Site, served: A
         measured(site, "a", rates=(10,), is_even=True, save=tmp_path / "a.json")
     assert caught.value.code == "TS915"
     assert sum(load_runs(tmp_path / "a.json").runs[0].errors.values()) == 10
+
+
+def events(*data: bytes) -> bytes:
+    return reply(b"".join(b"data: %s\n\n" % one for one in data), content_type="text/event-stream")
+
+
+def test_a_decoupled_model_gets_json_and_each_answer_needs_a_response(site: Site, served: Any) -> None:
+    site.model(COUNTER, SINGLE)
+    site.stock(inputs=(X,), outputs=(Y,))
+    failed = events(b'{"y":1.0}', b'{"error":"out of numbers, see the data: no"}')
+    answers = [events(b'{"y":[1.0]}', b'{"y":"a text with data: {\\"error\\""}'), events(), failed]
+    seen: list[None] = []
+
+    def answer(_: WireRequest) -> object:
+        seen.append(None)
+        return answers[len(seen) % 3]
+
+    server = served(answer)
+    (run_,) = measured(site, rates=(30,), is_even=True).saved.runs
+    assert json.loads(server.requests[0].body) == {"x": [1.0, 2.0, 3.0]}
+    assert server.requests[0].headers["content-type"] == "application/json"
+    assert run_.errors == {"NoResponseError": 10, "StreamFailedError": 10}
+    assert int(run_.latencies.sum()) == 10
+
+
+def test_a_decoupled_model_that_never_responds(site: Site, served: Any) -> None:
+    site.model(COUNTER, SINGLE)
+    site.stock(inputs=(X,), outputs=(Y,))
+    served(lambda _: events())
+    with pytest.raises(TritonstackError, match=r"answered no request .* NoResponseError \(10\)"):
+        measured(site, rates=(10,), is_even=True)
 
 
 def test_a_comparison_needs_the_same_load_before_anything_is_sent(

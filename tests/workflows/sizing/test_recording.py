@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from tritonstack.base.naming import artifact_prefix
 from tritonstack.cli.main import run
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.events import read_events
+from tritonstack.operations.loads import evidence
 from tritonstack.project.loading import load_workspace
 from tritonstack.records.events import Event
 from tritonstack.workflows import LoadOptions, Session, bench, plan_bench
@@ -110,7 +112,9 @@ def test_levels_are_recorded_with_what_served_them(recorded: Any) -> None:
     ]
     assert event.load_test is not None
     # What runs counts, not what the file says.
-    assert (event.load_test.instance_type, event.load_test.instances) == ("ml.m5.large", 2)
+    assert (event.load_test.instance_type, event.load_test.real_instances) == ("ml.m5.large", True)
+    assert [(one.lowest_instances, one.highest_instances) for one in event.load_test.levels] == [(2, 2)] * 2
+    assert not any(one.is_trace for one in event.load_test.levels)
     assert [one.offered_per_s for one in event.load_test.levels] == [40, 80]
     assert [one.answers for one in event.load_test.levels] == [40, 80]
     assert [one.p99_ms for one in event.load_test.levels] == [None, None]
@@ -167,16 +171,20 @@ def test_an_update_during_the_load_is_not_recorded(recorded: Any) -> None:
     assert site.events() == []
 
 
-def test_the_higher_number_of_instances_counts(recorded: Any) -> None:
-    changed: list[None] = []
+def scale(count: int) -> None:
+    boto3.client("sagemaker", region_name="us-east-1").update_endpoint_weights_and_capacities(
+        EndpointName="tritonstack-dev-search",
+        DesiredWeightsAndCapacities=[{"VariantName": "main", "DesiredInstanceCount": count}],
+    )
+
+
+def test_scaling_counts_for_the_level_in_which_it_happens(recorded: Any) -> None:
+    sent: list[None] = []
 
     def answer(_: Any) -> object:
-        if not changed:
-            changed.append(None)
-            boto3.client("sagemaker", region_name="us-east-1").update_endpoint_weights_and_capacities(
-                EndpointName="tritonstack-dev-search",
-                DesiredWeightsAndCapacities=[{"VariantName": "main", "DesiredInstanceCount": 5}],
-            )
+        sent.append(None)
+        if len(sent) == 60:  # of 40 and 80
+            scale(5)
         return reply()
 
     site = recorded(answer)
@@ -184,7 +192,60 @@ def test_the_higher_number_of_instances_counts(recorded: Any) -> None:
     site.bench()
     (event,) = site.events()
     assert event.load_test is not None
-    assert event.load_test.instances == 5
+    assert [(one.lowest_instances, one.highest_instances) for one in event.load_test.levels] == [
+        (2, 2),
+        (2, 5),
+    ]
+    assert event.note.startswith("on 2 to 5 x ml.m5.xlarge: ")
+
+
+def test_an_endpoint_that_is_being_scaled_is_recorded(recorded: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """moto scales at once, and has no pending deployments."""
+    shown: dict[str, Any] = {}
+
+    class Describing:
+        def __init__(self, real: Any) -> None:
+            self._real = real
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._real, name)
+
+        def describe_endpoint(self, **names: str) -> dict[str, Any]:
+            found: dict[str, Any] = self._real.describe_endpoint(**names) | {"EndpointStatus": "Updating"}
+            (variant,) = found["ProductionVariants"]
+            variant |= {"CurrentInstanceCount": 1, "DesiredInstanceCount": 3}
+            return found | shown
+
+    client = RecordingCloud.client
+    monkeypatch.setattr(
+        RecordingCloud,
+        "client",
+        lambda self, service: (
+            Describing(client(self, service)) if service == "sagemaker" else client(self, service)
+        ),
+    )
+    site = recorded()
+    serve(DIGESTS["minilm"])
+    site.bench()
+    (event,) = site.events()
+    assert event.load_test is not None
+    levels = event.load_test.levels
+    assert {(one.lowest_instances, one.highest_instances) for one in levels} == {(1, 3)}
+    shown["PendingDeploymentSummary"] = {"EndpointConfigName": "later"}
+    with pytest.raises(TritonstackError, match="is Updating; only load tests in service are recorded"):
+        site.bench()
+
+
+def test_a_trace_is_marked(recorded: Any, tmp_path: Path) -> None:
+    site = recorded()
+    serve(DIGESTS["minilm"])
+    trace = tmp_path / "day.csv"
+    trace.write_text("at\n0.1\n0.2\n0.9\n1.0\n")
+    site.bench(options=LoadOptions(trace=trace))
+    (event,) = site.events()
+    assert event.load_test is not None
+    (level,) = event.load_test.levels
+    assert (level.is_trace, level.offered_per_s) == (True, 4.0)
 
 
 def test_credentials_without_write_access_are_an_error(
@@ -200,6 +261,14 @@ def test_credentials_without_write_access_are_an_error(
     with pytest.raises(TritonstackError, match=r"cannot record the load test .* Access Denied") as caught:
         site.bench()
     assert "may write below events/" in str(caught.value.remedy)
+
+
+def test_the_documentation_lists_each_permission() -> None:
+    calls = set(re.findall(r"\.(describe_\w+)\(", Path(evidence.__file__).read_text()))
+    assert len(calls) == 4
+    page = (Path(__file__).parents[3] / "docs/load-tests.md").read_text()
+    for call in calls:
+        assert f"`sagemaker:{call.title().replace('_', '')}`" in page
 
 
 def test_one_of_several_variants_is_required(recorded: Any) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -13,6 +13,7 @@ from tritonstack.base.errors import TritonstackError
 from tritonstack.base.files import short_digest
 from tritonstack.operations.aws import Cloud, explain_denied
 from tritonstack.operations.events import new_event, record_event
+from tritonstack.operations.loads.instance_counts import InstanceCounts, InstanceWatch, counts_of
 from tritonstack.operations.loads.runs import LoadRun
 from tritonstack.operations.revisions import Revision, revision_of
 from tritonstack.operations.running import SERVING
@@ -44,12 +45,21 @@ class MeasuredArtifact:
 
 @dataclass(frozen=True)
 class ServingInstances:
-    """The instances of a variant, as SageMaker reports them."""
+    """What a variant runs, as SageMaker reports it."""
 
     config: str
     model: str
     instance_type: str
-    count: int
+
+
+@dataclass(frozen=True)
+class _MeasuredLevel:
+    """A level of load, and the instances that answered it."""
+
+    run: LoadRun
+    rate: float | None
+    is_trace: bool
+    watch: InstanceWatch
 
 
 @dataclass(frozen=True)
@@ -61,6 +71,7 @@ class LoadRecorder:
     artifact: MeasuredArtifact
     instances: ServingInstances
     revision: Revision
+    levels: list[_MeasuredLevel] = field(default_factory=list)
 
     @classmethod
     def open(cls, cloud: Cloud, workspace: Workspace, artifact: MeasuredArtifact) -> LoadRecorder:
@@ -68,21 +79,41 @@ class LoadRecorder:
         instances = _read_instances(cloud, workspace, artifact)
         return cls(cloud, workspace, artifact, instances, revision_of(workspace))
 
-    def record(self, runs: Sequence[LoadRun], rates: Sequence[float | None]) -> Event:
-        """Write the event of the finished load test; `rates` are the requests per second due in each run.
+    def measure(self, send: Callable[[], LoadRun], *, rate: float | None, is_trace: bool) -> LoadRun:
+        """Send a level of load, and count the instances meanwhile.
+
+        `rate` is the number of requests due per second, for traces their mean.
+        """
+        watch = InstanceWatch(self._counts)
+        try:
+            run = send()
+        finally:
+            watch.stop()
+        self.levels.append(_MeasuredLevel(run, rate, is_trace, watch))
+        return run
+
+    def record(self) -> Event:
+        """Write the event of the finished load test.
 
         Raise LoadTestNotRecordedError if the endpoint changed meanwhile.
         """
         now = _read_instances(self.cloud, self.workspace, self.artifact)
-        if replace(now, count=self.instances.count) != self.instances:
+        if now != self.instances:
             raise LoadTestNotRecordedError(
                 f"{self._full_name} was updated during the load test; the result is not recorded",
                 remedy="run the load test again",
             )
+        for level in self.levels:
+            if level.watch.failure is not None:
+                raise LoadTestNotRecordedError(
+                    f"cannot read the number of instances of {self._full_name} during the load test: "
+                    f"{level.watch.failure}",
+                    remedy="run the load test again",
+                ) from level.watch.failure
         test = LoadTest(
             instance_type=now.instance_type,
-            instances=max(1, now.count, self.instances.count),
-            levels=tuple(_level(run, rate) for run, rate in zip(runs, rates, strict=True)),
+            real_instances=self.workspace.spec.real_instances,
+            levels=tuple(map(_recorded, self.levels)),
         )
         event = new_event(
             "load-tested", self.workspace, endpoints=(), note=_note(test), revision=self.revision
@@ -103,13 +134,18 @@ class LoadRecorder:
             ) from None
         return event
 
+    def _counts(self) -> InstanceCounts:
+        found = self.cloud.client("sagemaker").describe_endpoint(EndpointName=self._full_name)
+        variants = {one["VariantName"]: one for one in found["ProductionVariants"]}
+        return counts_of(variants[self.artifact.variant])
+
     @property
     def _full_name(self) -> str:
         return self.workspace.spec.endpoint_name(self.artifact.endpoint)
 
 
 def _read_instances(cloud: Cloud, workspace: Workspace, artifact: MeasuredArtifact) -> ServingInstances:
-    """Return the instances of a variant that serves an artifact now."""
+    """Return what a variant runs that serves an artifact now."""
     full, deploy = workspace.spec.endpoint_name(artifact.endpoint), _deploy(workspace)
     sagemaker = cloud.client("sagemaker")
     with explain_denied("sagemaker"):
@@ -119,7 +155,7 @@ def _read_instances(cloud: Cloud, workspace: Workspace, artifact: MeasuredArtifa
             if "could not find" not in str(error).lower():
                 raise
             raise LoadTestNotRecordedError(f"{full} does not exist", remedy=deploy) from None
-        if found["EndpointStatus"] not in SERVING:
+        if found["EndpointStatus"] not in SERVING and not _is_scaled(found):
             raise LoadTestNotRecordedError(
                 f"{full} is {found['EndpointStatus']}; only load tests in service are recorded",
                 remedy=f"wait for the update, for example with `tritonstack verify "
@@ -127,8 +163,8 @@ def _read_instances(cloud: Cloud, workspace: Workspace, artifact: MeasuredArtifa
             )
         config = sagemaker.describe_endpoint_config(EndpointConfigName=found["EndpointConfigName"])
         variants = {one["VariantName"]: one for one in config["ProductionVariants"]}
-        counts = {one["VariantName"]: one["CurrentInstanceCount"] for one in found["ProductionVariants"]}
-        if artifact.variant not in variants or artifact.variant not in counts:
+        running = {one["VariantName"] for one in found["ProductionVariants"]}
+        if artifact.variant not in variants or artifact.variant not in running:
             raise LoadTestNotRecordedError(f"{full} has no variant {artifact.variant!r}", remedy=deploy)
         variant = variants[artifact.variant]
         model = variant.get("ModelName", "")
@@ -138,9 +174,12 @@ def _read_instances(cloud: Cloud, workspace: Workspace, artifact: MeasuredArtifa
         if not artifact.multi_model:
             url = sagemaker.describe_model(ModelName=model)["PrimaryContainer"]["ModelDataUrl"]
             _require_artifact(url, full, artifact.touched, deploy)
-    return ServingInstances(
-        found["EndpointConfigName"], model, variant["InstanceType"], counts[artifact.variant]
-    )
+    return ServingInstances(found["EndpointConfigName"], model, variant["InstanceType"])
+
+
+def _is_scaled(endpoint: Mapping[str, Any]) -> bool:
+    """Return whether an update changes only the number of instances; others have a pending deployment."""
+    return endpoint["EndpointStatus"] == "Updating" and "PendingDeploymentSummary" not in endpoint
 
 
 def _require_artifact(url: str, endpoint: str, locked: TouchedArtifact, deploy: str) -> None:
@@ -155,11 +194,15 @@ def _deploy(workspace: Workspace) -> str:
     return f"run `tritonstack deploy {workspace.cli_arguments}` first, or omit --record"
 
 
-def _level(run: LoadRun, rate: float | None) -> RecordedLevel:
+def _recorded(level: _MeasuredLevel) -> RecordedLevel:
+    run, counts = level.run, level.watch.counts
     latencies = run.percentiles_ms()
     return RecordedLevel(
         load=run.load,
-        offered_per_s=rate,
+        offered_per_s=level.rate,
+        is_trace=level.is_trace,
+        lowest_instances=counts.lowest,
+        highest_instances=max(1, counts.highest),
         answered_per_s=round(run.answered_per_s, 3),
         answers=int(run.latencies.sum()),
         failed_percent=round(run.failed_share * 100, 4),
@@ -179,4 +222,7 @@ def _note(test: LoadTest) -> str:
         + (f", p99 {one.p99_ms:.1f} ms" if one.p99_ms is not None else "")
         for one in test.levels
     )
-    return f"on {test.instances} x {test.instance_type}: {levels}"
+    lowest = min(one.lowest_instances for one in test.levels)
+    highest = max(one.highest_instances for one in test.levels)
+    counts = f"{highest}" if lowest == highest else f"{lowest} to {highest}"
+    return f"on {counts} x {test.instance_type}{'' if test.real_instances else ' (local cloud)'}: {levels}"

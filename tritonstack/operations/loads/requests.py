@@ -12,9 +12,10 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ReadTimeoutError
 
 from tritonstack.client.client import call_of
-from tritonstack.client.errors import RequestFacts
+from tritonstack.client.errors import NoResponseError, RequestFacts, StreamFailedError
 from tritonstack.client.light import LightRuntime
 from tritonstack.client.light.replies import HttpReply
+from tritonstack.client.streaming import EVENTS
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.loads.sending import MAX_OPEN
 
@@ -73,7 +74,8 @@ class LoadSender:
 def error_class(reply: HttpReply) -> str:
     """Return the class of a reply that is not an answer of the model, such as `ModelError 503`; else ""."""
     if reply.status == 200:
-        return ""
+        is_series = reply.headers.get("content-type", "").startswith(EVENTS)
+        return _failure_of(reply.body) if is_series else ""
     name = reply.headers.get("x-amzn-errortype", "").partition(":")[0] or f"HTTP {reply.status}"
     try:
         content = json.loads(reply.body)
@@ -81,3 +83,12 @@ def error_class(reply: HttpReply) -> str:
     except ValueError:
         original = None
     return name if original is None else f"{name} {original}"
+
+
+def _failure_of(body: bytes) -> str:
+    """Return the class of the error that a series of responses ends with; "" if it has responses only."""
+    responses = [line for line in body.splitlines() if line.startswith(b"data:")]
+    if not responses:
+        return NoResponseError.__name__
+    is_error = responses[-1].removeprefix(b"data:").lstrip().startswith(b'{"error"')
+    return StreamFailedError.__name__ if is_error else ""

@@ -15,7 +15,8 @@ from tritonstack.records.events import Event
 from tritonstack.records.load_tests import LoadTest, RecordedLevel
 from tritonstack.spec.environments.promotion import PerformanceObjective
 
-_ROUNDING = 1e-9
+_ABOVE = 1 + 1e-9
+"""Allows for rounding."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,8 @@ class PerformanceRequirement:
     endpoint: str
     """The endpoint in the target."""
     instance_type: str
+    real_instances: bool
+    """Whether the endpoint runs on AWS, so that only load tests on AWS count."""
     objective: PerformanceObjective
     measure: str
     """How to measure the artifact in the source."""
@@ -74,6 +77,8 @@ def _failure(
 
     `tests` are of the model, oldest first. A level at or above the rate that keeps the limits shows
     the objective. A level at or below the rate that exceeds them shows the opposite. The latest one decides.
+    The rate is per instance: of the highest number for the first, of the lowest for the second. A trace never
+    shows the opposite, because its peaks are above its mean rate.
     """
     found: list[_Finding] = []
     for event in reversed(tests):
@@ -83,7 +88,7 @@ def _failure(
         if obstacle is not None:
             found.append(obstacle)
             continue
-        judged = list(_judged(requirement.objective, event.load_test, _shown(event)))
+        judged = list(_judged(requirement.objective, event.load_test.levels, _shown(event)))
         missed = next((one for one in judged if one is not None and one.fails), None)
         if missed is not None:
             return missed.words
@@ -109,44 +114,59 @@ def _obstacle(
     measured = next((item.digest for item in event.artifacts), "")
     if measured != digest:
         return _Finding(0, f"{test_of} measured another artifact ({short_digest(measured)})")
+    if requirement.real_instances and not test.real_instances:
+        return _Finding(1, f"{test_of} ran on the local cloud, and the endpoint runs on AWS")
     if test.instance_type != requirement.instance_type:
         return _Finding(
-            1, f"{test_of} ran on {test.instance_type}, and the endpoint runs on {requirement.instance_type}"
+            2, f"{test_of} ran on {test.instance_type}, and the endpoint runs on {requirement.instance_type}"
         )
     if now - when > timedelta(days=requirement.objective.max_age_days):
         days = (now - when) / timedelta(days=1)
         limit = requirement.objective.max_age_days
-        return _Finding(2, f"{test_of} is {days:.1f} days old, required: at most {limit:g}")
+        return _Finding(3, f"{test_of} is {days:.1f} days old, required: at most {limit:g}")
     if protected and not is_committed(event.commit):
         source = short_commit(event.commit) if event.commit else "files outside git"
-        return _Finding(3, f"{test_of} is ignored: it is from {source}")
+        return _Finding(4, f"{test_of} is ignored: it is from {source}")
     return None
 
 
-def _judged(objective: PerformanceObjective, test: LoadTest, at: str) -> Iterator[_Finding | None]:
+def _judged(
+    objective: PerformanceObjective, levels: Iterable[RecordedLevel], at: str
+) -> Iterator[_Finding | None]:
     """Yield None for each level that shows the objective, otherwise the reason why it does not."""
-    for level in sorted(test.levels, key=lambda one: one.offered_per_s or 0, reverse=True):
-        yield _judge(objective, level, test.instances, at)
+    for level in sorted(levels, key=lambda one: one.offered_per_s or 0, reverse=True):
+        yield _judge(objective, level, at)
 
 
-def _judge(objective: PerformanceObjective, level: RecordedLevel, instances: int, at: str) -> _Finding | None:
+def _judge(objective: PerformanceObjective, level: RecordedLevel, at: str) -> _Finding | None:
     if level.offered_per_s is None:
         words = "a closed loop waits for late answers and shows no latency at a rate"
-        return _Finding(4, f"the load test of {at} has only other loads: {level.load}; {words}")
-    rate, required = level.offered_per_s / instances, objective.rate_per_instance
-    measured = f"{rate:g} requests per second and instance on {at}"
+        return _Finding(5, f"the load test of {at} has only other loads: {level.load}; {words}")
+    required = objective.rate_per_instance
+    measured = f"{_rates(level, level.offered_per_s)} requests per second and instance on {at}"
     exceeded = list(_exceeded(objective, level))
     if exceeded:
-        fails = rate <= required * (1 + _ROUNDING)
+        fails = not level.is_trace and level.offered_per_s <= required * level.lowest_instances * _ABOVE
         beyond = "" if fails else f"; the objective's rate, {required:g}, was not measured"
-        return _Finding(6, f"{measured}: {' and '.join(exceeded)}{beyond}", fails)
-    if rate < required * (1 - _ROUNDING):
-        return _Finding(5, f"the highest rate without failure is {measured}, required: {required:g}")
+        varying = " (the mean of a trace)" if level.is_trace else ""
+        return _Finding(7, f"{measured}{varying}: {' and '.join(exceeded)}{beyond}", fails)
+    if level.offered_per_s * _ABOVE < required * level.highest_instances:
+        return _Finding(6, f"the highest rate without failure is {measured}, required: {required:g}")
     if level.p99_ms is None:
-        return _Finding(7, f"{measured}: {level.answers} answers are too few for a 99th percentile")
+        return _Finding(8, f"{measured}: {level.answers} answers are too few for a 99th percentile")
     if not level.steady:
-        return _Finding(8, f"{measured}: latency was not steady")
+        return _Finding(9, f"{measured}: latency was not steady")
     return None
+
+
+def _rates(level: RecordedLevel, offered: float) -> str:
+    """Return the rate per instance; both ends if the number of instances changed."""
+    least = f"{offered / level.highest_instances:g}"
+    if level.lowest_instances == level.highest_instances:
+        return least
+    return (
+        f"{least} to {offered / level.lowest_instances:g}" if level.lowest_instances else f"{least} or more"
+    )
 
 
 def _exceeded(objective: PerformanceObjective, level: RecordedLevel) -> Iterator[str]:

@@ -133,8 +133,8 @@ AWS: Mapping[str, Kind] = {
     ),
     "TS546": Kind(
         "Model failed",
-        "The model or its server failed with status 5xx. Compare the inputs with the model's "
-        "configuration, then read the log group of the endpoint.",
+        "The model or its server failed with status 5xx or while it responded, or sent no response. Compare "
+        "the inputs with the model's configuration, then read the log group of the endpoint.",
     ),
     "TS547": Kind(
         "Container ran out of memory",

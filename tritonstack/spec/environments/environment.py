@@ -191,6 +191,12 @@ class EnvironmentSpec(Record):
         return self.on_aws
 
     @property
+    def real_instances(self) -> bool:
+        """Whether instances of the named types answer; those of the local cloud are processes of one
+        machine."""
+        return self.on_aws
+
+    @property
     def served_by_image(self) -> bool:
         """Whether SageMaker's image serves its models; on the local cloud, builds check the local server."""
         return self.on_aws

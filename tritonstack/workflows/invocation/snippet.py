@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +33,7 @@ LANGUAGES = tuple(WRITERS)
 _AWS = "https://runtime.sagemaker"
 """The start of the URLs that SDKs use by themselves; the local cloud and VPC endpoints have others."""
 _BINARY_ONLY = frozenset({"FP16", "BF16"})
-"""Datatypes that Triton does not write in JSON."""
+"""Datatypes that Triton neither reads nor writes in JSON."""
 _MOST_INLINE = 2000
 """The longest body that a snippet contains."""
 
@@ -119,6 +120,14 @@ def snippet(
             body=body,
             content_type=content_type,
             body_file=name,
+            body_command=shlex.join(
+                [
+                    *("tritonstack", "snippet", *workspace.cli_arguments.split(), endpoint),
+                    *(("--model", model) if model else ()),
+                    *(("--variant", variant) if variant else ()),
+                    *("--body", name),
+                ]
+            ),
             inline=inline,
             binary_answer=is_binary,
             text=text,
@@ -157,16 +166,16 @@ def body_of(
 ) -> tuple[bytes, str]:
     """Return a body: JSON, or Triton's binary form if JSON would be long. The answer is JSON, or binary.
 
-    Triton does not read FP16 in JSON.
+    Triton does not read FP16 and BF16 in JSON.
     """
     try:
-        if any(array.dtype == np.float16 for array in inputs.values()):
-            raise ValueError("FP16")
+        if any(datatype_of(array.dtype) in _BINARY_ONLY for array in inputs.values()):
+            raise ValueError("FP16 or BF16")
         tensors = [_tensor(name, array) for name, array in inputs.items()]
         settings = {**parameters, **({"binary_data_output": True} if binary_answer else {})}
         fields = {"inputs": tensors, **({"parameters": settings} if settings else {})}
         text = json.dumps(fields, ensure_ascii=False, allow_nan=False).encode()
-    except ValueError:  # bytes, NaN, infinities, and FP16 have no form in JSON
+    except ValueError:  # bytes, NaN, infinities, FP16, and BF16 have no form in JSON
         text = b""
     if text and len(text) <= _MOST_INLINE:
         return text, JSON_CONTENT_TYPE

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tritonstack.base.byte_tensors import BF16, datatype_of
 from tritonstack.client.codec import Parameter
 from tritonstack.workflows.invocation.binary_answers import DECODING
 
@@ -51,6 +52,8 @@ class SnippetRequest:
     content_type: str
     body_file: str
     """The file with the body."""
+    body_command: str = ""
+    """The command that writes that file."""
     inline: bool
     """Whether the body is short text, so that the snippet contains it."""
     binary_answer: bool = False
@@ -92,13 +95,14 @@ class SnippetRequest:
 
 
 def as_curl(request: SnippetRequest) -> str:
-    """Return a signed request with curl (7.75 or later)."""
+    """Return a signed request with curl (7.76 or later)."""
     lines = [
         "curl --silent --show-error --fail-with-body",
         *([f"  --output {ANSWER} --write-out '%{{content_type}}'"] if request.binary_answer else []),
         f'  --aws-sigv4 "aws:amz:{request.region}:sagemaker"',
         '  --user "$AWS_ACCESS_KEY_ID:$AWS_SECRET_ACCESS_KEY"',
-        '  ${AWS_SESSION_TOKEN:+--header "X-Amz-Security-Token: $AWS_SESSION_TOKEN"}',
+        # Two expansions, because zsh does not split one into words.
+        '  ${AWS_SESSION_TOKEN:+--header} ${AWS_SESSION_TOKEN:+"X-Amz-Security-Token: $AWS_SESSION_TOKEN"}',
         *(f'  --header "{name}: {value}"' for name, value in request.headers.items()),
         f"  --data-binary @{request.shell_file}",
         f'  "{request.url}/endpoints/{request.endpoint}/invocations"',
@@ -146,7 +150,10 @@ def as_python(request: SnippetRequest) -> str:
         "inference_component": _quoted(request.component),
         "input_prefix": _quoted(request.input_prefix),
     }
-    lines = ["import boto3"] + ([] if request.text else ["import numpy as np"])
+    needed = [] if request.text or request.streams else ["import numpy as np"]
+    if any(_is_bfloat16(array) for array in request.inputs.values()):
+        needed = ["import ml_dtypes", *needed]
+    lines = ["import boto3", *needed]
     lines += [f"from tritonstack.client import {imported}", ""]
     if request.names_path:
         lines += [
@@ -165,7 +172,8 @@ def as_python(request: SnippetRequest) -> str:
         file = f"json.loads(open({_quoted(request.body_file)}).read())"
         sent = repr(json.loads(request.body)) if request.inline else file
         lines += [f"for response in client.stream_responses({sent}):", "    print(response)"]
-        return "\n".join(lines if request.inline else ["import json", *lines]) + "\n"
+        head = [] if request.inline else [_body_comment(request, "#"), "import json"]
+        return "\n".join([*head, *lines]) + "\n"
     lines += _python_inputs(request)
     given = f", parameters={dict(request.parameters)!r}" if request.parameters else ""
     lines += [
@@ -187,7 +195,11 @@ def as_javascript(request: SnippetRequest) -> str:
     lines = [
         "// npm install @aws-sdk/client-sagemaker-runtime",
         'import { InvokeEndpointCommand, SageMakerRuntimeClient } from "@aws-sdk/client-sagemaker-runtime";',
-        *([] if request.inline else ['import { readFile } from "node:fs/promises";']),
+        *(
+            []
+            if request.inline
+            else ['import { readFile } from "node:fs/promises";', "", _body_comment(request, "//")]
+        ),
         "",
         f'const client = new SageMakerRuntimeClient({{ region: "{request.region}"{own} }});',
         *_target_comment(request, "//").splitlines(),
@@ -206,11 +218,7 @@ def as_java(request: SnippetRequest) -> str:
     """Return a class with the AWS SDK for Java, version 2."""
     own = f'.endpointOverride(URI.create("{request.url}"))' if request.own_url else ""
     escaped = request.body.decode(errors="replace").replace("\\", "\\\\").replace('"""', '\\"""')
-    body = (
-        f'SdkBytes.fromUtf8String("""\n            {escaped}""")'
-        if request.inline
-        else f"SdkBytes.fromByteArray(Files.readAllBytes(Path.of({json.dumps(request.body_file)})))"
-    )
+    body = f'SdkBytes.fromUtf8String("""\n            {escaped}""")' if request.inline else "body"
     has_files = request.binary_answer or not request.inline
     calls = [f".{name[0].lower()}{name[1:]}({json.dumps(value)})" for name, value in request.fields.items()]
     lines = [
@@ -225,6 +233,7 @@ def as_java(request: SnippetRequest) -> str:
         f"    public static void main(String[] arguments){' throws Exception' if has_files else ''} {{",
         *(f"        {line}" for line in _target_comment(request, "//").splitlines()),
         f"        var region = Region.of({json.dumps(request.region)});",
+        *([] if request.inline else _java_body(request)),
         f"        try (var client = SageMakerRuntimeClient.builder().region(region){own}.build()) {{",
         "            var answer = client.invokeEndpoint(request -> request",
         *(f"                {call}" for call in calls),
@@ -258,6 +267,15 @@ def _javascript_answer(request: SnippetRequest) -> list[str]:
     ]
 
 
+def _java_body(request: SnippetRequest) -> list[str]:
+    """Return what reads the body: outside the lambda, which cannot throw the exceptions of files."""
+    file = json.dumps(request.body_file)
+    return [
+        f"        {_body_comment(request, '//')}",
+        f"        var body = SdkBytes.fromByteArray(Files.readAllBytes(Path.of({file})));",
+    ]
+
+
 def _java_answer(request: SnippetRequest) -> list[str]:
     if not request.binary_answer:
         return ["            System.out.println(answer.body().asUtf8String());"]
@@ -282,8 +300,12 @@ QUEUED = ("aws-cli", "python")
 def _body_in_shell(request: SnippetRequest) -> str:
     """Return the command that writes the body; a comment if it is long or binary."""
     if not request.inline:
-        return f"# {request.body_file}: write it with `tritonstack snippet ... --body {request.shell_file}`\n"
+        return f"{_body_comment(request, '#')}\n"
     return f"cat > {request.shell_file} <<'EOF'\n{request.body.decode()}\nEOF\n"
+
+
+def _body_comment(request: SnippetRequest, mark: str) -> str:
+    return f"{mark} `{request.body_command}` writes the body."
 
 
 def _javascript_body(text: str) -> str:
@@ -301,7 +323,8 @@ def _target_comment(request: SnippetRequest, mark: str) -> str:
 def _python_inputs(request: SnippetRequest) -> list[str]:
     lines = ["inputs = {"]
     for name, array in request.inputs.items():
-        kind = array.dtype.name if array.dtype in (object, bool) else f"np.{array.dtype.name}"
+        package = "" if array.dtype in (object, bool) else "ml_dtypes." if _is_bfloat16(array) else "np."
+        kind = f"{package}{array.dtype.name}"
         if request.inline:
             lines.append(f"    {_quoted(name)}: np.array({_literal(array)}, dtype={kind}),")
         else:
@@ -310,6 +333,11 @@ def _python_inputs(request: SnippetRequest) -> list[str]:
                 shown = f'np.full({array.shape!r}, open("FILE", "rb").read(), dtype=object)'
             lines.append(f"    {_quoted(name)}: {shown},  # your values")
     return [*lines, "}"]
+
+
+def _is_bfloat16(array: NDArray[Any]) -> bool:
+    """Return whether an array has the one type of Triton that NumPy lacks."""
+    return datatype_of(array.dtype) == BF16
 
 
 def _literal(array: NDArray[Any]) -> str:

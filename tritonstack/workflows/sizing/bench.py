@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -15,15 +16,18 @@ from tritonstack.base import naming
 from tritonstack.base.errors import TritonstackError, UsageError
 from tritonstack.client.client import question_body
 from tritonstack.client.codec import JSON_CONTENT_TYPE, encode_request
+from tritonstack.client.streaming import flat_inputs
 from tritonstack.operations.loads.arrivals import MAX_REQUESTS, Trace, constant, poisson, read_trace
 from tritonstack.operations.loads.captures import read_capture
 from tritonstack.operations.loads.charts import draw_runs
 from tritonstack.operations.loads.comparing import RunComparison, compare_runs
+from tritonstack.operations.loads.evidence import LoadRecorder
 from tritonstack.operations.loads.requests import LoadSender, PreparedRequest
 from tritonstack.operations.loads.runs import LoadRun, SavedRuns, load_runs, save_runs, summarize
 from tritonstack.operations.loads.sending import Sent, closed_loop, open_loop, run_loop
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.example_tensors import array_of
+from tritonstack.spec.models.model import ModelSpec
 from tritonstack.workflows.invocation.invocation_targets import find_target
 from tritonstack.workflows.invocation.invoke import InvokeOptions, ModelRequest
 from tritonstack.workflows.invocation.request_inputs import GivenInputs, read_inputs
@@ -224,7 +228,7 @@ def bench(
     earlier = {} if compare is None else _comparable(plan, compare)
     recorder = open_recorder(plan.model) if record else None
     began = datetime.now(UTC)
-    runs = tuple(_run(session, plan, level) for level in plan.levels)
+    runs = tuple(_measured(recorder, session, plan, level) for level in plan.levels)
     target, spec = plan.model.target, plan.workspace.spec
     saved = SavedRuns(
         environment=spec.name,
@@ -246,7 +250,7 @@ def bench(
                 "error whole, and `tritonstack logs` for the container's; send less if they are timeouts",
             )
     pairs = [(earlier[run.load], run) for run in runs if run.load in earlier]
-    event = recorder.record(runs, [level.rate for level in plan.levels]) if recorder else None
+    event = recorder.record() if recorder else None
     return Benchmark(
         saved,
         tuple(compare_runs(*pair) for pair in pairs),
@@ -265,6 +269,11 @@ def _comparable(plan: BenchPlan, file: Path) -> dict[str, LoadRun]:
             code="TS904",
         )
     return earlier
+
+
+def _measured(recorder: LoadRecorder | None, session: Session, plan: BenchPlan, level: _Level) -> LoadRun:
+    send = partial(_run, session, plan, level)
+    return recorder.measure(send, rate=level.rate, is_trace=level.is_trace) if recorder else send()
 
 
 def _run(session: Session, plan: BenchPlan, level: _Level) -> LoadRun:
@@ -379,23 +388,28 @@ def _requests(request: ModelRequest, texts: tuple[str, ...], given: GivenInputs)
         for text in texts or model.test_texts:
             yield PreparedRequest(question_body(text, {}), JSON_CONTENT_TYPE)
     elif given:
-        yield _encoded(read_inputs(given, request.manifest))
+        yield _encoded(model, read_inputs(given, request.manifest))
     elif model.takes_texts:
         for text in texts or model.test_texts:
-            yield _encoded({"TEXT": np.array([[text]], dtype=np.object_)})
+            yield _encoded(model, {"TEXT": np.array([[text]], dtype=np.object_)})
     elif texts:
         for text in texts:
-            yield _encoded(request.as_only_input([text]))
+            yield _encoded(model, request.as_only_input([text]))
     else:
         for example in request.examples().requests:
             alone = {"sequence_id": 1, "sequence_start": True, "sequence_end": True}
             yield _encoded(
+                model,
                 {tensor.name: array_of(tensor) for tensor in example.inputs},
                 alone if example.sequence else {},
             )
 
 
-def _encoded(inputs: Arrays, parameters: Mapping[str, Any] | None = None) -> PreparedRequest:
+def _encoded(
+    model: ModelSpec, inputs: Arrays, parameters: Mapping[str, Any] | None = None
+) -> PreparedRequest:
+    if model.streams:
+        return PreparedRequest(json.dumps(flat_inputs(inputs)).encode(), JSON_CONTENT_TYPE)
     encoded = encode_request(inputs, parameters=parameters or {})
     return PreparedRequest(bytes(encoded.body), encoded.content_type)
 

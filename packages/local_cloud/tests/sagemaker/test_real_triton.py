@@ -18,6 +18,7 @@ from tritonstack.client import (
     EndpointClient,
     ModelFailedError,
     ModelRequestError,
+    NoResponseError,
     StreamFailedError,
     decode_reply,
     encode_request,
@@ -155,6 +156,15 @@ def test_a_decoupled_model_streams_its_responses(real_cloud, tmp_path):
     late = client.stream_responses({"n": 5})
     with pytest.raises(StreamFailedError, match="too many"):
         list(late)
+    with pytest.raises(NoResponseError, match="the model sent no response"):
+        next(client.stream_responses({"n": -2}))
+    # What `bench` reads of whole answers: none, and one that ends with an error.
+    for n, ending in ((-2, b""), (5, b'data: {"error":"too many"}')):
+        answer = real_cloud.runtime.invoke_endpoint(
+            EndpointName="count", ContentType="application/json", Body=b'{"n": %d}' % n
+        )
+        assert answer["ContentType"].startswith("text/event-stream")
+        assert answer["Body"].read().strip().rpartition(b"\n")[2] == ending
     endless = client.stream_responses({"n": -1})
     assert [next(endless)["i"] for _ in range(3)] == [0, 1, 2]
     endless.close()

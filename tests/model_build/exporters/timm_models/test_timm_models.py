@@ -11,6 +11,7 @@ import numpy as np
 import onnxruntime
 import PIL.Image
 import pytest
+from safetensors.numpy import load_file, save_file
 
 from model_build.errors import ExportError
 from model_build.exporters.image_framework import ImageFramework
@@ -191,6 +192,99 @@ def test_wrong_sources(resnet: Path, tmp_path: Path) -> None:
     )
 
 
+LOADING = {
+    "pretrained_strict": False,
+    "features_only": True,
+    "out_indices": [1, 2],
+    "pruned": True,
+    "pretrained": False,
+    "pretrained_cfg_overlay": {"num_classes": 5},
+    "pretrained_filter_fn": "none",
+    "kwargs_filter": ["num_classes"],
+    "device": "meta",
+}
+
+
+@pytest.mark.parametrize(("name", "value"), LOADING.items())
+def test_arguments_that_change_how_weights_are_loaded(
+    resnet: Path, tmp_path: Path, name: str, value: object
+) -> None:
+    arguments = json.loads((resnet / "config.json").read_text())["model_args"]
+    with pytest.raises(ExportError, match=f"model_args has {name}, which is not part of a model") as caught:
+        framework_of(changed(resnet, tmp_path / "source", model_args={**arguments, name: value}))
+    assert "save_for_hf" in (caught.value.remedy or "")
+
+
+def test_numbers_of_classes_that_contradict_each_other(resnet: Path, tmp_path: Path) -> None:
+    config = json.loads((resnet / "config.json").read_text())
+    settings, arguments = config["pretrained_cfg"], config["model_args"]
+    without = {key: value for key, value in settings.items() if key != "num_classes"}
+
+    def rejected(name: str, message: str, *, kind: str = "image-classification", **changes: Any) -> None:
+        with pytest.raises(ExportError, match=message):
+            framework_of(changed(resnet, tmp_path / name, **changes), kind)
+
+    more = {**arguments, "num_classes": 5}
+    rejected("a", "num_classes is 3, and model_args has num_classes 5", model_args=more)
+    none = {**arguments, "num_classes": 0}
+    rejected("b", "num_classes is 3, and model_args has", model_args=none, kind="image-embedding")
+    own = {**settings, "num_classes": 1000}
+    rejected("c", "num_classes is 1000, and model_args", pretrained_cfg=own, num_classes=None)
+    # timm takes 1000 for a number that is missing.
+    rejected("d", r"missing for: fc\.bias, fc\.weight", pretrained_cfg=without, num_classes=None)
+    rejected(
+        "e",
+        "size mismatch for fc",
+        pretrained_cfg=without,
+        num_classes=None,
+        model_args=None,
+        label_names=None,
+    )
+    rejected(
+        "f",
+        "num_classes is 1000, and the model has 0",
+        pretrained_cfg=without,
+        num_classes=None,
+        model_args=none,
+        kind="image-embedding",
+    )
+    rejected("g", "expected model_args to be a mapping", model_args=["num_classes"])
+    # The top level counts, as in timm: older versions left the number of the original model below.
+    accepted = framework_of(changed(resnet, tmp_path / "h", pretrained_cfg=own))
+    assert accepted.head.config.num_labels == 3
+
+
+def test_weights_in_config_json_are_not_read(resnet: Path, tmp_path: Path) -> None:
+    settings = json.loads((resnet / "config.json").read_text())["pretrained_cfg"]
+    other = {**settings, "state_dict": {"fc.bias": [0, 0, 0]}, "custom_load": True, "url": "https://e/x.bin"}
+    pixels = framework_of(resnet).pixels([noise(40, 40, 3)])
+    found = framework_of(changed(resnet, tmp_path / "source", pretrained_cfg=other)).answer(pixels)
+    np.testing.assert_array_equal(found["scores"], framework_of(resnet).answer(pixels)["scores"])
+
+
+def test_tensors_that_timm_does_not_use(tmp_path: Path) -> None:
+    folder = save_timm_model(tmp_path / "source", "dla46x_c")  # timm loads it without `strict`
+    weights = load_file(folder / "model.safetensors")
+    save_file({**weights, "other.weight": weights["fc.bias"]}, folder / "model.safetensors")
+    with pytest.raises(ExportError, match=r"does not use these tensors of the source: other\.weight"):
+        framework_of(folder)
+
+
+def test_label_names(resnet: Path, tmp_path: Path) -> None:
+    numbered = changed(resnet, tmp_path / "a", label_names={"2": "c", "0": "a", "1": "b"})
+    assert framework_of(numbered).head.labels == {"scores": ("a", "b", "c")}
+
+    def rejected(name: str, message: str, names: object) -> None:
+        with pytest.raises(ExportError, match=message) as caught:
+            framework_of(changed(resnet, tmp_path / name, label_names=names))
+        assert "as a list, in the order" in (caught.value.remedy or "")
+
+    rejected("b", "has the key 'n01440764'; expected the class numbers 0 to 0", {"n01440764": "tench"})
+    rejected("c", "has the key '3'; expected the class numbers 0 to 2", {"1": "a", "2": "b", "3": "c"})
+    rejected("d", "expected label_names to be a list", "cat")
+    rejected("e", "expected label_names to be a list", [["cat"], ["dog"], ["bird"]])
+
+
 def test_wrong_files(resnet: Path, tmp_path: Path) -> None:
     broken = changed(resnet, tmp_path / "json")
     (broken / "config.json").write_text("{")
@@ -206,10 +300,11 @@ def test_wrong_files(resnet: Path, tmp_path: Path) -> None:
 
 def test_a_pickle_is_read_only_if_trusted(resnet: Path, tmp_path: Path) -> None:
     import torch
-    from safetensors.torch import load_file
 
     folder = changed(resnet, tmp_path / "pickle")
-    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    weights = load_file(folder / "model.safetensors")
+    tensors = {name: torch.from_numpy(array) for name, array in weights.items()}
+    torch.save(tensors, folder / "pytorch_model.bin")
     (folder / "model.safetensors").unlink()
     trusted = framework_of(folder, trust=Trust(pickle="our own weights"))
     pixels = trusted.pixels([noise(40, 40, 3)])

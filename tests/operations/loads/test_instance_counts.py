@@ -1,0 +1,71 @@
+"""Instances are counted from the start to the end of a load; an unknown number is reported."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from tritonstack.operations.loads.instance_counts import InstanceCounts, InstanceWatch, counts_of
+
+
+def reading(counts: Sequence[int]) -> tuple[Callable[[], InstanceCounts], threading.Event]:
+    """Return what reads one number after the other, and repeats the last; and when it has read that."""
+    left, done = list(counts), threading.Event()
+
+    def read() -> InstanceCounts:
+        count = left.pop(0) if len(left) > 1 else left[0]
+        if len(left) == 1:
+            done.set()
+        return InstanceCounts(count, count)
+
+    return read, done
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [([2], (2, 2)), ([2, 5], (2, 5)), ([2, 5, 1, 3], (1, 5)), ([0, 0, 4], (0, 4))],
+)
+def test_the_extremes_of_a_load_are_kept(counts: list[int], expected: tuple[int, int]) -> None:
+    read, done = reading(counts)
+    watch = InstanceWatch(read, period_s=0.001)
+    assert done.wait(30)
+    watch.stop()
+    assert (watch.counts.lowest, watch.counts.highest) == expected
+
+
+def test_the_number_is_read_at_the_end_of_a_short_load() -> None:
+    read, _ = reading([1, 3])
+    watch = InstanceWatch(read, period_s=3600)
+    watch.stop()
+    assert watch.counts == InstanceCounts(1, 3)
+
+
+def test_an_unknown_number_is_a_failure() -> None:
+    answers = [InstanceCounts(1, 1)]
+
+    def read() -> InstanceCounts:
+        if not answers:
+            raise TimeoutError("no answer")
+        return answers.pop()
+
+    watch = InstanceWatch(read, period_s=3600)
+    watch.stop()
+    assert str(watch.failure) == "no answer"
+    with pytest.raises(TimeoutError):
+        InstanceWatch(read)
+
+
+@pytest.mark.parametrize(
+    ("variant", "expected"),
+    [
+        ({"CurrentInstanceCount": 2}, (2, 2)),
+        ({"CurrentInstanceCount": 2, "DesiredInstanceCount": 2}, (2, 2)),
+        ({"CurrentInstanceCount": 2, "DesiredInstanceCount": 5}, (2, 5)),
+        ({"CurrentInstanceCount": 5, "DesiredInstanceCount": 1}, (1, 5)),
+        ({"CurrentInstanceCount": 0, "DesiredInstanceCount": 1}, (0, 1)),
+    ],
+)
+def test_scaling_under_way_has_two_numbers(variant: dict[str, int], expected: tuple[int, int]) -> None:
+    assert counts_of(variant) == InstanceCounts(*expected)

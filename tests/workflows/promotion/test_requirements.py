@@ -1,0 +1,76 @@
+"""The gate `performance` suggests load tests that pass it, however many instances run."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.operations.two_accounts import add_prod
+from tests.projects import edit
+from tritonstack.base.paths import Project
+from tritonstack.operations.promotion.performance import PerformanceRequirement
+from tritonstack.project.loading import load_workspace
+from tritonstack.spec.environments.promotion import PerformanceObjective, PromotionSpec
+from tritonstack.workflows.promotion.requirements import performance_requirements
+
+TYPE = "instance_type: ml.c7i.xlarge"
+
+
+def required(
+    project: Project, *, rate: float = 40, scaling: str = "", account: str = "222222222222"
+) -> PerformanceRequirement:
+    add_prod(project, account=account)
+    edit(project.environment_file("dev"), TYPE, f"{TYPE}\n    {scaling}" if scaling else TYPE)
+    gates = PromotionSpec(
+        source="dev", performance={"search": PerformanceObjective(rate_per_instance=rate, p99_ms=250)}
+    )
+    item: Any = SimpleNamespace(name="minilm", key="cpu")
+    source, target = load_workspace(project, "dev"), load_workspace(project, "prod")
+    (found,) = performance_requirements(gates, item, source, target)
+    return found
+
+
+def options_of(measure: str) -> dict[str, str]:
+    command = re.search(r"`tritonstack (.*?)`", measure)
+    assert command
+    words = shlex.split(command[1])
+    assert words[:3] == ["bench", "dev", "search"]
+    return dict(pairwise(words))
+
+
+@pytest.mark.parametrize("rate", [40, 0.1, 33.3, 1 / 3, 123456.7, 1_234_567.5])
+@pytest.mark.parametrize("lowest", [1, 3])
+def test_the_suggested_rate_is_enough_for_the_lowest_number(
+    project: Project, rate: float, lowest: int
+) -> None:
+    scaling = f"scaling: {{min_instances: {lowest}, max_instances: {lowest}}}"
+    measure = required(project, rate=rate, scaling=scaling).measure
+    assert float(options_of(measure)["--rate"]) == pytest.approx(rate * lowest, rel=1e-12)
+    assert measure.endswith("--record`")
+
+
+def test_more_instances_need_more_requests(project: Project) -> None:
+    scaling = "scaling: {min_instances: 2, max_instances: 5, invocations_per_instance: 600}"
+    assert required(project, rate=40, scaling=scaling).measure == (
+        "run `tritonstack bench dev search --rate 80 --duration 60 --record` while 2 instances run; with "
+        "more of them, up to 5, add 40 to the rate for each"
+    )
+
+
+def test_the_local_cloud_shows_nothing_for_aws(project: Project) -> None:
+    edit(project.environment_file("dev"), "111111111111", "000000000000")
+    found = required(project)
+    assert found.real_instances
+    assert found.measure.startswith("dev is on the local cloud: promote from an environment on AWS")
+
+
+def test_the_local_cloud_shows_what_the_local_cloud_requires(project: Project) -> None:
+    edit(project.environment_file("dev"), "111111111111", "000000000000")
+    found = required(project, account="000000000000", scaling="scaling: {min_instances: 1, max_instances: 1}")
+    assert not found.real_instances
+    assert found.measure == "run `tritonstack bench dev search --rate 40 --duration 60 --record`"
