@@ -257,6 +257,9 @@ def _load_test(text: Text) -> Event:
     levels = tuple(
         RecordedLevel(
             load=text(f"closed loop, {users} users"),
+            is_trace=False,
+            lowest_instances=1,
+            highest_instances=1 if users < 64 else 2,
             answered_per_s=120.0 * users**0.7,
             answers=4_000,
             failed_percent=0.0,
@@ -272,7 +275,7 @@ def _load_test(text: Text) -> Event:
         at="2026-11-25T10:00:00Z",
         by=text("mara"),
         artifacts=(TouchedArtifact(model="ranker", target="cpu", digest=NEW),),
-        load_test=LoadTest(instance_type="ml.c7i.xlarge", instances=1, levels=levels),
+        load_test=LoadTest(instance_type="ml.c7i.xlarge", real_instances=True, levels=levels),
     )
 
 

@@ -17,6 +17,7 @@ from tritonstack.operations.svg_charts import (
 )
 from tritonstack.operations.svg_graphs import GraphEdge, GraphNode, draw_graph
 from tritonstack.records.events import Event
+from tritonstack.records.load_tests import LoadTest
 from tritonstack.records.manifests import CandidateReport, LatencyReport, Manifest
 from tritonstack.workflows.project.inspection import GraphStep
 from tritonstack.workflows.reports.page.markup import (
@@ -153,12 +154,20 @@ def latency_chart(model: str, latency: Sequence[LatencyReport]) -> Markup:
     return _figure(chart, data)
 
 
+def _instances(test: LoadTest) -> str:
+    """Return what answered, for example `1 to 4 × ml.c7i.xlarge`."""
+    lowest = min((one.lowest_instances for one in test.levels), default=0)
+    highest = max((one.highest_instances for one in test.levels), default=0)
+    count = str(highest) if lowest == highest else f"{lowest} to {highest}"
+    return f"{count} × {test.instance_type}" + ("" if test.real_instances else " (local cloud)")
+
+
 def load_test_chart(model: str, events: Sequence[Event]) -> Markup:
     """Return the latency by answers per second of the latest load tests."""
     tests = [(event, event.load_test) for event in events[:_SHOWN_TESTS] if event.load_test is not None]
     lines, rows = [], []
     for event, test in tests:
-        name = f"{event.environment}, {moment(event.at)}, {test.instances} × {test.instance_type}"
+        name = f"{event.environment}, {moment(event.at)}, {_instances(test)}"
         levels = sorted(test.levels, key=lambda one: one.answered_per_s)
         for quantile in ("p50", "p99"):
             values = [(one.answered_per_s, getattr(one, f"{quantile}_ms")) for one in levels]
