@@ -73,15 +73,17 @@ def _deploy(
     with session.reporter.step("waiting for running operations") as step:
         busy = [stack.name for stack in environment_stacks(cloud, spec.base) if stack.in_progress]
         wait_until_settled(cloud, busy, on_change=lambda stack: step.log(f"{stack.name}: {stack.status}"))
-    borrowed = find_borrowed(session, workspace, cloud) if workspace.instance else None
-    borrowed_digests = borrowed.digests if borrowed else ()
-    missing = missing_artifacts(session, workspace, cloud, endpoints=endpoints, lent=borrowed_digests)
-    unprepared = lacks_bootstrap(cloud, spec.bootstrap, allowed=bootstrap)
+    with session.reporter.step("looking for the artifacts and the CDK's bootstrap stack"):
+        borrowed = find_borrowed(session, workspace, cloud) if workspace.instance else None
+        borrowed_digests = borrowed.digests if borrowed else ()
+        missing = missing_artifacts(session, workspace, cloud, endpoints=endpoints, lent=borrowed_digests)
+        unprepared = lacks_bootstrap(cloud, spec.bootstrap, allowed=bootstrap)
     with synthesized(session, workspace, cdk) as assembly:
-        changes = plan_stack_changes(cloud, spec.base, assembly)
-        if only:
-            changes = changes.of(stacks)
-        changes.require_possible(rejected_changes(cdk, changes))
+        with session.reporter.step("comparing with what is deployed"):
+            changes = plan_stack_changes(cloud, spec.base, assembly)
+            if only:
+                changes = changes.of(stacks)
+            changes.require_possible(rejected_changes(cdk, changes))
         if unprepared:  # only after it is certain that the deploy is possible
             bootstrap_account(session, cdk, spec.bootstrap, assembly)
         if missing or borrowed:
@@ -99,8 +101,9 @@ def _deploy(
     _report_added_models(session, workspace, changes, copied_models)
     for stack in changes.leftovers:
         session.reporter.note(f"{stack}: {leftover_note(stack)}")
-    require_running(cloud, stacks)
-    record_deployment(cloud, workspace, endpoints, revision)
+    with session.reporter.step("checking that the endpoints are in service"):
+        require_running(cloud, stacks)
+        record_deployment(cloud, workspace, endpoints, revision)
 
 
 def _mark_superseded(session: Session, workspace: Workspace, cloud: Cloud) -> None:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from tritonstack.base.errors import shown_path
 from tritonstack.base.files import short_digest
 from tritonstack.cli.completion import complete_environment, complete_model
 from tritonstack.cli.context import Context
@@ -59,6 +60,7 @@ def build(  # noqa: PLR0913, PLR0917 - each is an option of the command
         plan = plan_build(state, environment, models or (), local=local or not upload)
         text = "\n".join([*(one.text for one in plan.images), *(one.text for one in plan.artifacts)])
         state.output.result(plan.to_json(), text=text or "the environment serves no models")
+        state.output.suggest(f"tritonstack build {environment}")
         return
     result = run(
         state,
@@ -72,6 +74,8 @@ def build(  # noqa: PLR0913, PLR0917 - each is an option of the command
     )
     summary = "\n".join(_summary(outcome) for outcome in result.outcomes)
     state.output.result(result.to_json(), text=summary or "no artifacts were built")
+    commit = (f"git add {shown_path(result.lock_file)}",) if result.changed else ()
+    state.output.suggest(*commit, f"tritonstack deploy {environment}")
 
 
 def _summary(outcome: Outcome) -> str:
