@@ -40,10 +40,10 @@ def checked_results() -> Iterator[list[str]]:
         ran.extend([word for word in args if word in COMMANDS][:1])
         return app(args=args, **options)
 
-    def checked_result(output: Output, data: Mapping[str, Any], *, text: Any) -> None:
+    def checked_result(output: Output, data: Mapping[str, Any], *, text: Any, **more: Any) -> None:
         if ran:  # tests also print results without a command
             require_valid(ran[-1], json.loads(json.dumps(data, default=str)))
-        result(output, data, text=text)
+        result(output, data, text=text, **more)
 
     def checked_lines(output: Output, items: Any) -> None:
         documents = list(items)

@@ -22,12 +22,14 @@ _IMAGES = "docs/images"
 _COLUMNS, _ROWS = 100, 30
 _RATES = (2, 6, 12, 20, 12, 4)
 """Requests per second, one after the other."""
+_PRICES = "prices:\n  ml.c7i.large: 0.107\n  ml.c7i.xlarge: 0.214\n"
+"""Examples, per hour; the dashboards then show the cost."""
 
 
 def main() -> int:
     """Draw all pictures; the local cloud is stopped at the end."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--load-seconds", type=int, default=90, help="time per rate of the load")
+    parser.add_argument("--load-seconds", type=int, default=40, help="time per rate of the load")
     options = parser.parse_args()
     source = find_project(Path(__file__).parent)
     with tempfile.TemporaryDirectory(prefix="pictures-") as name:
@@ -51,7 +53,9 @@ def _pictures(session: RecordedSession, load_s: int) -> dict[str, str]:
     session.recordings.clear()
     session.type(f"tritonstack init {session.folder.name} --example sentence-embeddings", folder=session.home)
     session.furnish()
-    session.run("python train.py && git init && git add . && git commit -m Start")
+    with (session.folder / "environments/local.yaml").open("a", encoding="utf-8") as file:
+        file.write(_PRICES)
+    session.run("python train.py && git init && git add . && git add -f models && git commit -m Start")
     build = session.type("tritonstack build local --no-publish")
     session.type("git add . && git commit -qm 'Lock mpnet'")
     session.type("tritonstack up --detach")
@@ -63,11 +67,13 @@ def _pictures(session: RecordedSession, load_s: int) -> dict[str, str]:
     begin = datetime.now(UTC)
     rates = ",".join(map(str, _RATES))
     session.run(f"tritonstack bench local mpnet --rate {rates} --duration {load_s} --yes")
-    time.sleep(90)  # CloudWatch has the last minute only after it has ended
+    time.sleep(65)  # CloudWatch has the last minute only after it has ended
     dashboards = _dashboards(session, begin)
     loaded = session.type("tritonstack status local")
     session.recordings.pop()
-    session.run("sed -i 's/ml.c7i.xlarge/ml.c7i.2xlarge/' environments/local.yaml")
+    session.run(
+        "sed -i 's/instance_type: ml.c7i.large/instance_type: ml.c7i.xlarge/' environments/local.yaml"
+    )
     changed = session.type("tritonstack diff local")
     attention = session.type("tritonstack status local", columns=80)
     del session.recordings[-2:]

@@ -7,6 +7,7 @@ console do.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +23,10 @@ _COLUMNS = 24
 _PERIOD_S = 60
 _TICKS = 4
 _PERIOD_CALL = re.compile(r"PERIOD\(\w+\)")
-"""All queries have one period, and the local cloud's metric math has no PERIOD."""
+"""The local cloud's metric math has no PERIOD."""
+_INSTANCE_PERIOD_S = 60 * _PERIOD_S
+"""Instances publish once per minute, which the local cloud shortens to a second."""
+_UNMARKED = re.compile(r"^# |\*\*|`")
 _STATES = {"OK": "f2", "ALARM": "f6", "INSUFFICIENT_DATA": "soft"}
 
 
@@ -40,8 +44,9 @@ class TimeRange:
 
     def ticks(self) -> list[tuple[float, str]]:
         """Return times for an axis, as seconds since the begin."""
-        steps = (self.seconds * number / _TICKS for number in range(_TICKS + 1))
-        return [(step, f"{self.begin + timedelta(seconds=step):%H:%M}") for step in steps]
+        step = 60 * math.ceil(self.seconds / 60 / _TICKS)
+        times = range(0, int(self.seconds) + 1, step)
+        return [(time, f"{self.begin + timedelta(seconds=time):%H:%M}") for time in times]
 
 
 def draw_dashboard(cloud: Cloud, name: str, shown: TimeRange) -> str:
@@ -57,7 +62,9 @@ def _placed(cloud: Cloud, widget: Mapping[str, Any], shown: TimeRange) -> str:
     width, height = widget["width"] * _COLUMN, widget["height"] * _ROW
     properties = widget["properties"]
     if widget["type"] == "metric":
-        elements = chart_elements(_chart(cloud, properties, shown), width=width - _GAP, height=height - _GAP)
+        elements = chart_elements(
+            _chart(cloud, properties, shown), width=width - _GAP, height=height - _GAP, legend_below=True
+        )
     elif widget["type"] == "alarm":
         elements = "".join(_alarms(cloud, properties, width - _GAP))
     elif widget["type"] == "text":
@@ -76,7 +83,7 @@ def _placed(cloud: Cloud, widget: Mapping[str, Any], shown: TimeRange) -> str:
 
 
 def _chart(cloud: Cloud, properties: Mapping[str, Any], shown: TimeRange) -> LineChart:
-    queries = list(_queries(properties["metrics"]))
+    queries = list(metric_queries(properties["metrics"]))
     answer = cloud.client("cloudwatch").get_metric_data(
         MetricDataQueries=queries, StartTime=shown.begin, EndTime=shown.end, ScanBy="TimestampAscending"
     )
@@ -98,7 +105,7 @@ def _chart(cloud: Cloud, properties: Mapping[str, Any], shown: TimeRange) -> Lin
     return LineChart(title, lines, shown.ticks(), lambda second: second / shown.seconds)
 
 
-def _queries(metrics: Sequence[Sequence[Any]]) -> Iterator[dict[str, Any]]:
+def metric_queries(metrics: Sequence[Sequence[Any]]) -> Iterator[dict[str, Any]]:
     """Yield the queries behind the lines of a widget."""
     for number, entry in enumerate(metrics):
         options = entry[-1]
@@ -108,7 +115,7 @@ def _queries(metrics: Sequence[Sequence[Any]]) -> Iterator[dict[str, Any]]:
             "ReturnData": options.get("visible", True),
         }
         if "expression" in options:
-            expression = _PERIOD_CALL.sub(str(_PERIOD_S), options["expression"])
+            expression = _PERIOD_CALL.sub(str(_INSTANCE_PERIOD_S), options["expression"])
             yield {**common, "Expression": expression, "Period": _PERIOD_S}
             continue
         namespace, name, *dimensions = entry[:-1]
@@ -155,7 +162,7 @@ def _text(markdown: str) -> Iterator[str]:
     for number, line in enumerate(markdown.splitlines()):
         is_title = line.startswith("# ")
         look = 'font-size="18" font-weight="600" class="ink"' if is_title else 'class="soft"'
-        yield f'<text x="12" y="{26 + 24 * number}" {look}>{escape(line.removeprefix("# "))}</text>'
+        yield f'<text x="12" y="{26 + 24 * number}" {look}>{escape(_UNMARKED.sub("", line))}</text>'
 
 
 def _heading(text: str) -> str:

@@ -18,7 +18,8 @@ _RUN = re.compile(r"\S+(?: \S+)*")
 _LIGHT = ("#24292f", "#c4232c", "#1a7f37", "#8a5a00", "#0b5cad", "#8250df", "#0a6f7f", "#57606a")
 _DARK = ("#e6edf3", "#ff7b72", "#56d364", "#e3b341", "#79c0ff", "#d2a8ff", "#67d4e3", "#9aa4af")
 _STYLE = """
-.page{{fill:{page};stroke:{edge}}} .bar{{fill:{edge}}} text{{fill:{text};white-space:pre}} .t{{fill:{dim}}}
+.page{{fill:{page};stroke:{edge}}} .bar{{fill:{edge}}}
+text{{fill:{text};white-space:pre;font-variant-ligatures:none}} .t{{fill:{dim}}}
 .d{{fill:{dim}}} .b{{font-weight:700}}
 """
 _FONT = "ui-monospace,'JetBrains Mono',Menlo,Consolas,'DejaVu Sans Mono',monospace"

@@ -20,6 +20,7 @@ from rich.text import Text
 
 from tritonstack.base.errors import TritonstackError
 from tritonstack.cli.progress import ConsoleStep, ConsoleSteps
+from tritonstack.cli.rendering.hanging import HangingText
 
 _UNFOLDED = 10_000
 """Columns outside of a terminal."""
@@ -30,6 +31,7 @@ _STYLES = {
     r"^ *warning:": "yellow",
     r"^ *help:": "bold cyan",
     r"`tritonstack [^`\n]+`": "cyan",
+    r"(?<=next: )tritonstack .*": "cyan",
 }
 
 
@@ -55,13 +57,16 @@ class Output:
         if self.as_json:
             self.results.print_json(json.dumps({"error": _facts(error)}))
 
-    def result(self, data: Mapping[str, Any], *, text: str | RenderableType) -> None:
+    def result(self, data: Mapping[str, Any], *, text: str | RenderableType, wrap: bool = False) -> None:
         """Print the result of a command: `data` as JSON, or `text`.
 
-        Tables fit the terminal. In pipes and files, their lines are never folded.
+        Tables fit the terminal, as do lines of text with `wrap`; without it, they can be copied as they are.
+        In pipes and files, lines are never folded.
         """
         if self.as_json:
             self.results.print_json(_json(data))
+        elif isinstance(text, str) and wrap and self.results.is_terminal:
+            self.results.print(HangingText(_marked(text)), soft_wrap=False)
         elif isinstance(text, str):
             self.results.print(_marked(text))
         else:

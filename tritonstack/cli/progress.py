@@ -9,8 +9,9 @@ from contextlib import contextmanager
 
 from rich.console import Console, Group
 from rich.live import Live
-from rich.markup import escape
 from rich.text import Text
+
+from tritonstack.cli.rendering.hanging import HangingText
 
 _FRAMES, _ASCII_FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", "|/-\\"
 _FRAMES_PER_S = 8
@@ -103,7 +104,11 @@ class ConsoleStep:
     def log(self, text: str) -> None:
         """Print a line that remains."""
         self._logged = True
-        self._steps.console.print(escape(f"  {self._label}{text}"))
+        line = Text(f"  {self._label}{text}", "dim")
+        if self.interactive:
+            self._steps.console.print(HangingText(line), soft_wrap=False)
+        else:
+            self._steps.console.print(line)
 
     def progress(self, frame: str) -> Text:
         """Return the live line: the step, its time so far, and its current state."""

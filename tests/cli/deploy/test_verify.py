@@ -125,7 +125,7 @@ def test_environments_that_cannot_be_reached_do_not_stop_the_others(
     assert code == 0
     lines = words.out.splitlines()
     assert [line for line in lines if line and not line.startswith((" ", "!"))] == [
-        "3 environments, 1 endpoint: 2 unavailable, 1 to look at",
+        "3 environments, 1 endpoint: 2 unavailable, 1 with warnings",
         "broken  status unavailable",
         f"dev  {account} eu-west-1  never deployed (no record)",
         f"elsewhere  {'2' * 12} eu-west-1  status unavailable",

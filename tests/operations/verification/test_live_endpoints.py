@@ -449,7 +449,9 @@ def test_drift_is_shown_below_an_aligned_table(deployed: Deployed) -> None:
     with threshold(deployed):
         environment = environment_status(deployed.cloud, deployed.workspace, now=datetime.now(UTC))
     stream = io.StringIO()
-    Console(file=stream, width=400).print(*environment_view(environment), sep="\n", soft_wrap=False)
+    Console(file=stream, width=400).print(
+        *environment_view(environment, now=datetime.now(UTC)), sep="\n", soft_wrap=False
+    )
     lines = [" ".join(line.split()) for line in stream.getvalue().splitlines()]
     assert lines[0] == f"dev {ACCOUNT} {REGION} never deployed (no record)"
     assert f"search not as deployed alarms: {ALARM}: Threshold is 999.0, expected 5" in lines

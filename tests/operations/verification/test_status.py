@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -99,10 +100,15 @@ WELL = EndpointStatus(
 )
 
 
+NOW = datetime(2026, 11, 22, 8, 35, tzinfo=UTC)
+
+
 def rendered(environment: EnvironmentStatus, *, columns: int = 400) -> list[str]:
     """Return what a terminal of that width shows."""
     stream = io.StringIO()
-    Console(file=stream, width=columns).print(*environment_view(environment), sep="\n", soft_wrap=False)
+    Console(file=stream, width=columns).print(
+        *environment_view(environment, now=NOW), sep="\n", soft_wrap=False
+    )
     return stream.getvalue().splitlines()
 
 
@@ -120,7 +126,7 @@ def test_a_healthy_environment_is_shown_in_a_few_lines() -> None:
     assert [" ".join(line.split()) for line in lines(WELL)] == [
         "dev 111111111111 eu-west-1 deployed from cccccccc by Ada, 2026-11-22 08:30",
         "endpoint status models instances calls p99 errors verified",
-        "✓ search InService minilm aaaaaaaaaaaa main 1 (1–2) 1,204 34 ms 0 passed 2026-11-22 08:30",
+        "✓ search InService minilm aaaaaaaaaaaa main 1 (1–2) 1,204 34 ms 0 passed 5 min ago",
     ]
 
 
@@ -182,7 +188,7 @@ def test_the_summary_counts_what_needs_attention() -> None:
         EnvironmentStatus("prod", error="no access"),
     ]
     assert summary_line(found).plain == (
-        "2 environments, 3 endpoints: 1 failing, 1 unavailable, 1 to look at, 1 healthy"
+        "2 environments, 3 endpoints: 1 failing, 1 unavailable, 1 with warnings, 1 healthy"
     )
     assert summary_line([]).plain == "0 environments, 0 endpoints: none"
 

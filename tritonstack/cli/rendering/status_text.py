@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
 from typing import Literal
 
 from rich.console import RenderableType
@@ -44,14 +45,14 @@ def summary_line(environments: Sequence[EnvironmentStatus]) -> Text:
     counts = (
         (f"{states.count('bad')} failing", states.count("bad"), "bad"),
         (f"{unavailable} unavailable", unavailable, "bad"),
-        (f"{states.count('attention')} to look at", states.count("attention"), "attention"),
+        (f"{states.count('attention')} with warnings", states.count("attention"), "attention"),
         (f"{states.count('good')} healthy", states.count("good"), "good"),
     )
     shown = [Text(text, f"bold {_STYLES[state]}") for text, count, state in counts if count]
     return line.append(Text(", ").join(shown) if shown else "none")
 
 
-def environment_view(environment: EnvironmentStatus) -> Iterator[RenderableType]:
+def environment_view(environment: EnvironmentStatus, *, now: datetime) -> Iterator[RenderableType]:
     """Render one environment: its deployment, a table of its endpoints, and what is wrong with them."""
     place = f"{environment.account} {environment.region}".strip()
     head = "".join(f"  {part}" for part in (place, _deployed_text(environment)) if part)
@@ -64,7 +65,7 @@ def environment_view(environment: EnvironmentStatus) -> Iterator[RenderableType]
             f"  checked out: {environment.revision.description}; {environment.revision.note}", "yellow"
         )
     if environment.endpoints:
-        yield FittedTable(_COLUMNS, [_row(one) for one in environment.endpoints])
+        yield FittedTable(_COLUMNS, [_row(one, now) for one in environment.endpoints])
     if notes := [note for one in environment.endpoints for note in _notes(one)]:
         yield FittedTable((Column(""), Column(""), Column("")), notes, indent=2)
 
@@ -79,7 +80,7 @@ def _deployed_text(environment: EnvironmentStatus) -> str:
     return f"deployed {commit}by {last.by}, {_moment(last)}"
 
 
-def _row(endpoint: EndpointStatus) -> list[str | Text]:
+def _row(endpoint: EndpointStatus, now: datetime) -> list[str | Text]:
     state, traffic = endpoint_state(endpoint), endpoint.traffic
     is_deployed = endpoint.status != _NOT_DEPLOYED
     return [
@@ -91,7 +92,9 @@ def _row(endpoint: EndpointStatus) -> list[str | Text]:
         f"{traffic.requests:,}" if is_deployed else "",
         "" if traffic.p99_ms is None else f"{traffic.p99_ms:.0f} ms",
         f"{traffic.server_errors + traffic.client_errors:,}" if is_deployed else "",
-        _verdict(endpoint.verdict) if endpoint.verdict else Text("not yet" if is_deployed else "", "yellow"),
+        _verdict(endpoint.verdict, now)
+        if endpoint.verdict
+        else Text("not yet" if is_deployed else "", "yellow"),
     ]
 
 
@@ -145,10 +148,19 @@ def _notes(endpoint: EndpointStatus) -> Iterator[tuple[Text | str, ...]]:
         yield Text(endpoint.name, "bold"), Text(kind, _STYLES[state]), text
 
 
-def _verdict(event: Event) -> Text:
+def _verdict(event: Event, now: datetime) -> Text:
     failed = event.kind == "refuted"
-    commit = f" {short_commit(event.commit)}" if event.commit and not is_committed(event.commit) else ""
-    return Text(f"{'failed' if failed else 'passed'} {_moment(event)}{commit}", "red" if failed else "")
+    note = ", uncommitted" if event.commit and not is_committed(event.commit) else ""
+    age = _age(now - datetime.fromisoformat(event.at))
+    return Text(f"{'failed' if failed else 'passed'} {age} ago{note}", "red" if failed else "")
+
+
+def _age(passed: timedelta) -> str:
+    minutes = max(int(passed.total_seconds()) // 60, 0)
+    if minutes < 120:
+        return f"{minutes} min"
+    hours = minutes // 60
+    return f"{hours} h" if hours < 48 else f"{hours // 24} days"
 
 
 def _moment(event: Event) -> str:

@@ -32,9 +32,9 @@ from tritonstack.workflows.artifacts.publishing import (
     publish_artifact,
 )
 from tritonstack.workflows.deployment.bootstrap import bootstrap_account, lacks_bootstrap
+from tritonstack.workflows.deployment.cdk_events import show_event
 from tritonstack.workflows.deployment.instance_artifacts import find_borrowed
 from tritonstack.workflows.deployment.synthesis import cdk_of, synthesized
-from tritonstack.workflows.reporter import Step
 from tritonstack.workflows.session import Session
 
 
@@ -140,7 +140,7 @@ def _deploy_all(
             )
     try:
         with session.reporter.step("phase 1 of 2: removing the scaling") as step:
-            remove_scaling(cdk, changes, on_line=lambda line: _show(step, line))
+            remove_scaling(cdk, changes, on_line=lambda line: show_event(step, line))
         _second_phase(session, workspace, cloud, cdk, changes, stacks=stacks)
     except KeyboardInterrupt:
         name, unscaled = workspace.cli_arguments, [plan.endpoint or plan.stack for plan in changes.two_phase]
@@ -183,21 +183,8 @@ def _cdk_deploy(
             *stacks,
             *DEPLOY_OPTIONS,
             assembly=assembly.folder,
-            on_line=lambda line: _show(step, line),
+            on_line=lambda line: show_event(step, line),
         )
-
-
-def _show(step: Step, line: str) -> None:
-    """Report the resource events in the output of the CDK."""
-    columns = [column.strip() for column in line.split(" | ")]
-    if len(columns) != 6:
-        return
-    _, progress, _, status, kind, resource = columns
-    text = f"{progress:>5} {status} {kind} {resource.partition(' (')[0]}"
-    if step.interactive and "FAILED" not in status:
-        step.update(text)
-    else:
-        step.log(text)
 
 
 def _report_added_models(

@@ -41,5 +41,5 @@ def diff(
     if outlook.rejected:
         raise typer.Exit(1)
     if not outlook.changes_nothing:
-        shown = () if full else (f"tritonstack diff {outlook.workspace.cli_arguments} --full",)
-        state.output.suggest(f"tritonstack deploy {outlook.workspace.cli_arguments}", *shown)
+        note = "" if full else "(--full shows the CDK's diff)"
+        state.output.suggest(f"tritonstack deploy {outlook.workspace.cli_arguments}", note=note)

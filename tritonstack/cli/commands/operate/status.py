@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -56,7 +57,7 @@ def _view(found: Statuses) -> Iterator[RenderableType]:
     yield summary_line(found.environments)
     for one in found.environments:
         yield ""
-        yield from environment_view(one)
+        yield from environment_view(one, now=datetime.now(UTC))
     if found.expiring is not None and (lines := list(_expiring_lines(found, found.expiring))):
         yield Text("\n".join(["", *lines]))
 
