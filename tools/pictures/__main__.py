@@ -98,7 +98,8 @@ def _dashboards(session: RecordedSession, begin: datetime) -> dict[str, str]:
     names = [one["DashboardName"] for one in cloud.client("cloudwatch").list_dashboards()["DashboardEntries"]]
     minute = begin.replace(second=0, microsecond=0)
     shown = TimeRange(minute - timedelta(minutes=1), datetime.now(UTC))
-    return {f"dashboard-{name}.svg": draw_dashboard(cloud, name, shown) for name in names}
+    kinds = {name: "environment" if "_environment_" in name else "endpoint" for name in names}
+    return {f"dashboard-{kind}.svg": draw_dashboard(cloud, name, shown) for name, kind in kinds.items()}
 
 
 def _write(file: Path, text: str, session: RecordedSession) -> None:

@@ -152,15 +152,17 @@ def _verdict(event: Event, now: datetime) -> Text:
     failed = event.kind == "refuted"
     note = ", uncommitted" if event.commit and not is_committed(event.commit) else ""
     age = _age(now - datetime.fromisoformat(event.at))
-    return Text(f"{'failed' if failed else 'passed'} {age} ago{note}", "red" if failed else "")
+    return Text(f"{'failed' if failed else 'passed'} {age}{note}", "red" if failed else "")
 
 
 def _age(passed: timedelta) -> str:
-    minutes = max(int(passed.total_seconds()) // 60, 0)
+    minutes = int(passed.total_seconds()) // 60
+    if minutes < 1:
+        return "just now"
     if minutes < 120:
-        return f"{minutes} min"
+        return f"{minutes} min ago"
     hours = minutes // 60
-    return f"{hours} h" if hours < 48 else f"{hours // 24} days"
+    return f"{hours} h ago" if hours < 48 else f"{hours // 24} days ago"
 
 
 def _moment(event: Event) -> str:

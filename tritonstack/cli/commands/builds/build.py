@@ -25,8 +25,8 @@ _COLUMNS = (
     Column("target", least_width=80),
     Column("state"),
     Column("size", "right", least_width=85),
-    Column("compared with the framework"),
-    Column("p50", least_width=90),
+    Column("accuracy"),
+    Column("p50 by batch", least_width=90),
 )
 
 
@@ -100,7 +100,7 @@ def _row(outcome: Outcome) -> list[str | Text]:
     row: list[str | Text] = [MARKS["good"], model, short_digest(digest), target, state]
     if manifest is None:
         return [*row, "", "", ""]
-    latency = ", ".join(f"{report.p50_ms:.1f} ms (batch {report.batch})" for report in manifest.latency)
+    latency = ", ".join(f"{report.batch}: {report.p50_ms:.1f} ms" for report in manifest.latency)
     return [*row, f"{manifest.archive_bytes / 1e6:.1f} MB", _proof(manifest), latency]
 
 
