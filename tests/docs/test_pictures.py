@@ -94,6 +94,7 @@ def recording(command: str, *texts: str) -> Recording:
 def test_a_still_has_the_text_of_the_terminal() -> None:
     root = parsed(still([recording("echo <&>", "\x1b[31m<&>\x1b[0m  two\r\n")], columns=40))
     spans = [(one.text, one.get("class")) for one in root.iter(f"{SVG}tspan")]
+    assert len(root.findtext(f"{SVG}style", "").split("prefers-color-scheme:dark")) == 2
     assert spans == [("$", "c2"), ("echo <&>", "b"), ("<&>", "c1"), ("two", None)]
 
 
@@ -123,6 +124,5 @@ def test_pictures_are_complete_and_show_nothing_of_a_machine(file: Path) -> None
     text = file.read_text(encoding="utf-8")
     root = parsed(text)
     assert root.findtext(f"{SVG}title")
-    assert "prefers-color-scheme" in text
     assert OF_A_MACHINE.search(text) is None
     assert re.search(r"(href=.|url\()https?:", text) is None
