@@ -434,3 +434,29 @@ class ReapJson(Shape):
     kept: list[ExpiryState]
     extended: list[str]
     not_searched: list[str]
+
+
+class ReportSummaryJson(Shape):
+    """What a report shows."""
+
+    project: str
+    at: str
+    commit: str | None
+    environments: list[str]
+    models: list[str]
+    missing: list[dict[str, Any]]
+    """Data that could not be read, and why."""
+
+
+class ReportFileJson(Shape):
+    """A report that was written."""
+
+    file: str
+    bytes: int
+    report: ReportSummaryJson
+
+
+class ReportAddressJson(Shape):
+    """The page that `--watch` serves."""
+
+    url: str

@@ -112,6 +112,8 @@ class ScalingRunJson(Shape):
     """False if queues are approximated."""
     requests: float
     lost: float
+    waiting: float
+    """Requests that wait at the end."""
     lost_share: float
     p50_ms: float | None
     p99_ms: float | None
