@@ -25,7 +25,7 @@ CDK := node_modules/.package-lock.json
 NODE := .venv/.node
 RELEASE := .venv/.release
 
-.PHONY: help demo examples test test-fast test-soak coverage lint format bench setup setup-cli setup-dev setup-release server checkov lock docs reference schemas wheels clean
+.PHONY: help demo examples test test-fast test-soak coverage lint format bench setup setup-cli setup-dev setup-release server checkov lock docs reference schemas pictures wheels clean
 
 help: ## list all tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -98,6 +98,9 @@ reference: setup ## generate the pages of docs/reference from the types
 
 schemas: setup ## generate the JSON Schemas of the project files
 	@.venv/bin/python -m tools.schemas
+
+pictures: setup ## draw docs/images from a real session on the local cloud
+	@.venv/bin/python -m tools.pictures
 
 wheels: setup-release ## build the wheels of this version into dist/
 	@rm -rf dist build packages/*/build

@@ -1,5 +1,5 @@
-"""The moto account that tests of the commands also use."""
+"""The moto account and the check of results that tests of the commands also use."""
 
-from tests.cli.conftest import account
+from tests.cli.conftest import account, json_results
 
-__all__ = ["account"]
+__all__ = ["account", "json_results"]

@@ -18,6 +18,8 @@ import typer
 from tritonstack.base.errors import TritonstackError, UsageError
 from tritonstack.base.extras import install_command
 from tritonstack.base.paths import Project, find_project
+from tritonstack.cli.characters import ERRORS
+from tritonstack.cli.help_text import WIDTH
 from tritonstack.cli.output import Output
 from tritonstack.cli.registry import COMMANDS, CommandGroup
 
@@ -31,7 +33,10 @@ _NOT_WRITABLE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC,
 app = typer.Typer(
     name="tritonstack",
     cls=CommandGroup,
-    help="Deploy models to NVIDIA Triton on Amazon SageMaker with AWS CDK.",
+    help="Deploy models to NVIDIA Triton on Amazon SageMaker with AWS CDK.\n\n"
+    "From a model to an endpoint: init, new, build, deploy, verify, promote.",
+    epilog="Run `tritonstack COMMAND --help` for the options and examples of a command.",
+    context_settings={"max_content_width": WIDTH},
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
@@ -93,7 +98,7 @@ def main() -> None:
         signal.signal(signal.SIGHUP, _hang_up)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # None if it was closed
-            stream.reconfigure(errors="backslashreplace")
+            stream.reconfigure(errors=ERRORS)
     sys.exit(run(sys.argv[1:]))
 
 

@@ -8,20 +8,31 @@ from __future__ import annotations
 
 import json
 import math
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any
 
-from rich.console import Console, Group
-from rich.live import Live
+from rich.console import Console, RenderableType
 from rich.markup import escape
-from rich.spinner import Spinner
-from rich.table import Table
 from rich.text import Text
 
 from tritonstack.base.errors import TritonstackError
+from tritonstack.cli.progress import ConsoleStep, ConsoleSteps
+from tritonstack.cli.rendering.hanging import HangingText
+
+_UNFOLDED = 10_000
+"""Columns outside of a terminal."""
+_STYLES = {
+    r"^ *✓": "green",
+    r"^ *✗": "bold red",
+    r"^ *(error|rejected|failed):": "bold red",
+    r"^ *warning:": "yellow",
+    r"^ *help:": "bold cyan",
+    r"`tritonstack [^`\n]+`": "cyan",
+    r"(?<=next: )tritonstack .*": "cyan",
+}
 
 
 @dataclass(frozen=True)
@@ -46,12 +57,22 @@ class Output:
         if self.as_json:
             self.results.print_json(json.dumps({"error": _facts(error)}))
 
-    def result(self, data: Mapping[str, Any], *, text: str | Table | Group) -> None:
-        """Print the result of a command: `data` as JSON, or `text`."""
+    def result(self, data: Mapping[str, Any], *, text: str | RenderableType, wrap: bool = False) -> None:
+        """Print the result of a command: `data` as JSON, or `text`.
+
+        Tables fit the terminal, as do lines of text with `wrap`; without it, they can be copied as they are.
+        In pipes and files, lines are never folded.
+        """
         if self.as_json:
             self.results.print_json(_json(data))
+        elif isinstance(text, str) and wrap and self.results.is_terminal:
+            self.results.print(HangingText(_marked(text)), soft_wrap=False)
+        elif isinstance(text, str):
+            self.results.print(_marked(text))
         else:
-            self.results.print(escape(text) if isinstance(text, str) else text)
+            if not self.results.is_terminal:
+                self.results.width = _UNFOLDED
+            self.results.print(text, soft_wrap=False)
 
     def log_lines(self, lines: Iterable[tuple[str, str]]) -> None:
         """Print lines of logs, each with a prefix. Control characters are escaped for terminals."""
@@ -80,75 +101,28 @@ class Output:
         self.results.file.write(rendered.get())
         self.results.file.flush()
 
+    def suggest(self, *commands: str, note: str = "") -> None:
+        """Print the commands that usually follow, for a person who reads the result on a terminal."""
+        if self.as_json or not commands or not self.results.is_terminal:
+            return
+        line = Text("next: ", style="dim")
+        line.append(Text(", then ").join(Text(one, style="bold cyan") for one in commands))
+        self.notes.print(line.append(f"  {note}" if note else "", style="dim"))
+
     @contextmanager
     def step(self, title: str) -> Iterator[ConsoleStep]:
-        """Show a step: a spinner on a terminal, a line at the end."""
-        with self.steps() as side_by_side, side_by_side.step(title) as step:
+        """Show a step: live on a terminal, and a line at the end if it took a second."""
+        with self._steps.step(title) as step:
             yield step
 
     @contextmanager
     def steps(self) -> Iterator[ConsoleSteps]:
         """Show several parallel steps, each with its own line."""
-        steps = ConsoleSteps(self)
-        if not self.notes.is_terminal:
-            yield steps
-            return
-        with Live(get_renderable=steps.spinners, console=self.notes, transient=True, refresh_per_second=8):
-            yield steps
+        yield self._steps
 
-
-class ConsoleSteps:
-    """Parallel steps, which may run in threads."""
-
-    def __init__(self, output: Output) -> None:
-        self._output = output
-        self._under_way: dict[ConsoleStep, Spinner] = {}
-
-    @contextmanager
-    def step(self, title: str, *, label: str = "") -> Iterator[ConsoleStep]:
-        """Show one step; `label` marks its lines."""
-        step, started = ConsoleStep(self._output, title, label), time.monotonic()
-        spinner = self._under_way[step] = Spinner("dots", Text(title), style="status.spinner")
-        step.show = lambda text: spinner.update(text=Text(f"{title}: {text}"))
-        try:
-            yield step
-        finally:
-            del self._under_way[step]
-        mark = "[red]✗[/]" if step.failed else "[green]✓[/]"
-        detail = f"  {step.detail}" if step.detail else ""
-        seconds = time.monotonic() - started
-        self._output.notes.print(f"{mark} {escape(title)}{escape(detail)} [dim]({seconds:.1f} s)[/]")
-
-    def spinners(self) -> Group:
-        """Return the spinners of all running steps."""
-        return Group(*tuple(self._under_way.values()))
-
-
-class ConsoleStep:
-    """A running step."""
-
-    def __init__(self, output: Output, title: str, label: str = "") -> None:
-        self._output = output
-        self._label = f"{label}: " if label else ""
-        self.title = title
-        self.detail = ""
-        """The result, for the line that remains."""
-        self.failed = False
-        """Whether it failed while others continue; the errors are reported at the end."""
-        self.show: Callable[[str], None] = _ignore
-
-    @property
-    def interactive(self) -> bool:
-        """Return whether a terminal shows live updates."""
-        return self._output.notes.is_terminal
-
-    def update(self, text: str) -> None:
-        """Show the current state; a terminal shows only the latest."""
-        self.show(text)
-
-    def log(self, text: str) -> None:
-        """Print a line that remains."""
-        self._output.note(f"  {self._label}{text}")
+    @cached_property
+    def _steps(self) -> ConsoleSteps:
+        return ConsoleSteps(self.notes)
 
 
 def _facts(error: TritonstackError) -> dict[str, Any]:
@@ -161,6 +135,14 @@ def _facts(error: TritonstackError) -> dict[str, Any]:
         **({"failures": failures} if (failures := getattr(error, "failures", ())) else {}),
         "violations": [{**asdict(violation), "file": str(violation.file)} for violation in error.violations],
     }
+
+
+def _marked(text: str) -> Text:
+    """Return text with colored marks at the start of its lines."""
+    marked = Text(text)
+    for pattern, style in _STYLES.items():
+        marked.highlight_regex(f"(?m){pattern}", style)
+    return marked
 
 
 def _json(data: Mapping[str, Any]) -> str:
@@ -183,7 +165,3 @@ def _finite(data: Any) -> Any:
 
 def _printable(text: str) -> str:
     return "".join(one if one.isprintable() or one in "\n\t" else ascii(one)[1:-1] for one in text)
-
-
-def _ignore(_: str) -> None:
-    """Ignore updates without a terminal."""

@@ -10,6 +10,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from tritonstack.cli.help_text import HelpfulCommand, styled_help
 from tritonstack.cli.signatures import load_signature
 
 GROUPS: Mapping[str, Mapping[str, str]] = {
@@ -87,11 +88,19 @@ class CommandGroup(TyperGroup):
             self.commands[cmd_name] = load_command(cmd_name, completing=ctx.resilient_parsing)
         return self.commands.get(cmd_name)
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write one section of the help per group."""
+    def get_help(self, ctx: Any) -> str:
+        """Return the help, with colors that `typer` removes outside of a terminal."""
+        return styled_help(super().get_help(ctx))
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands by task, then the global options."""
+        width = max(map(len, COMMANDS))
         for group, commands in GROUPS.items():
             with formatter.section(group):
-                formatter.write_dl(list(commands.items()), col_max=max(map(len, COMMANDS)))
+                formatter.write_dl([(f"{name:{width}}", text) for name, text in commands.items()])
+        with formatter.section("Options"):
+            records = (one.get_help_record(ctx) for one in self.get_params(ctx))
+            formatter.write_dl([record for record in records if record is not None])
 
 
 def command_module(name: str) -> str:
@@ -116,5 +125,5 @@ def load_command(name: str, *, completing: bool = False) -> Any:
         group.name, group.short_help = name, summary
         return group
     alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-    alone.command(name=name, short_help=summary)(command)
+    alone.command(name=name, short_help=summary, cls=HelpfulCommand)(command)
     return typer.main.get_command(alone)

@@ -28,7 +28,9 @@ class Session:
             return load_workspace(self.project, environment)
         template = find_template(self.project, environment)
         spec = load_instance(self.project, sample_instance(template.name, name)).spec
-        instance = read_instance(self.cloud(spec), spec)
+        cloud = self.cloud(spec)
+        with self.reporter.step(f"reading the instance {name}"):
+            instance = read_instance(cloud, spec)
         if instance is None:
             raise UsageError(
                 f"no instance {name!r} of {environment} is deployed",
@@ -57,11 +59,13 @@ class Session:
         if local is not None:
             return local
         cloud = Cloud(account, region, {"AWS_PROFILE": profile} if profile else {})
-        require_account(cloud)
+        with self.reporter.step(f"checking access to account {account}"):
+            require_account(cloud)
         return cloud
 
     def cloud_to_read(
         self, spec: EnvironmentSpec, *, beside: EnvironmentSpec, cloud: Cloud, profile: str | None = None
     ) -> Cloud:
         """Return read access to the cloud of an environment; `cloud` is that of the environment `beside`."""
-        return cloud_to_read(self.project, spec, beside=beside, cloud=cloud, profile=profile)
+        with self.reporter.step(f"checking access to the artifacts of {spec.name}"):
+            return cloud_to_read(self.project, spec, beside=beside, cloud=cloud, profile=profile)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -66,22 +67,37 @@ def deployed(monkeypatch: pytest.MonkeyPatch, template: dict[str, Any]) -> None:
     )
 
 
-def said(capsys: pytest.CaptureFixture[str], project: Project, *arguments: str) -> tuple[int, str]:
-    code = run(["--project", str(project.root), *arguments, "diff", "dev"])
+def said(
+    capsys: pytest.CaptureFixture[str], project: Project, *arguments: str, options: Sequence[str] = ()
+) -> tuple[int, str]:
+    code = run(["--project", str(project.root), *arguments, "diff", "dev", *options])
     return code, capsys.readouterr().out
 
 
-def test_cdk_diff_precedes_the_plan(built: Project, capsys: pytest.CaptureFixture[str]) -> None:
+def words(text: str) -> list[str]:
+    """Return the lines of a table with single blanks."""
+    return [" ".join(line.split()) for line in text.splitlines()]
+
+
+def test_a_diff_is_a_summary_and_tables(built: Project, capsys: pytest.CaptureFixture[str]) -> None:
     code, out = said(capsys, built)
     assert code == 0
-    assert out.splitlines() == [
-        "Stack search: what the CDK says",
+    assert words(out) == [
+        "Deployment of dev: 1 stack created.",
         "",
-        "Model changes:",
-        "  minilm (cpu): abababababab, new",
-        "Stack changes with `tritonstack deploy dev`:",
-        f"  {STACK}: is created with the endpoint search",
+        "change stack what",
+        f"+ create {STACK} endpoint search",
+        "",
+        "model target artifact cosine p99 built by",
+        "+ minilm cpu abababababab (new)",
     ]
+
+
+def test_the_cdks_diff_precedes_the_plan_if_asked_for(
+    built: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, out = said(capsys, built, options=["--full"])
+    assert words(out)[:3] == ["Stack search: what the CDK says", "", "Deployment of dev: 1 stack created."]
 
 
 def test_rejected_change_is_reported_with_exit_code_1(
@@ -90,8 +106,8 @@ def test_rejected_change_is_reported_with_exit_code_1(
     deployed(monkeypatch, endpoint_template(AsyncInferenceConfig={}))
     code, out = said(capsys, built)
     assert code == 1
-    assert f"  {STACK}: rejected: the endpoint is asynchronous" in out
-    assert "    help: deploy it as another endpoint" in out
+    assert f"✗ rejected {STACK} rejected: the endpoint is asynchronous" in "\n".join(words(out))
+    assert any(line.startswith("help: deploy it as another endpoint") for line in words(out))
     assert "`tritonstack deploy dev` rejects this before it changes anything." in out
 
 
@@ -114,7 +130,7 @@ def test_models_of_multi_model_endpoints_are_listed(
     edit(built.environment_file("dev"), "kind: ensemble", "kind: multi-model")
     edit(built.environment_file("dev"), "model: minilm", "models: [minilm]")
     assert (
-        "  search: 1 model is copied to its model prefix, without a rollout: minilm" in said(capsys, built)[1]
+        "search: 1 model is copied to its model prefix, without a rollout: minilm" in said(capsys, built)[1]
     )
 
 
@@ -135,7 +151,7 @@ def test_stacks_no_longer_in_the_file_are_reported(
     deployed(monkeypatch, endpoint_template())
     _, out = said(capsys, built)
     assert out.splitlines()[-1] == (
-        f"  {STACK}-old: is deployed, but no longer in the environment's file; "
+        f"{STACK}-old: is deployed, but no longer in the environment's file; "
         f"delete it with `aws cloudformation delete-stack --stack-name {STACK}-old`"
     )
     _, document = said(capsys, built, "--json")
@@ -179,7 +195,7 @@ def test_change_rejected_by_cloudformation_is_exit_1(
     deployed(monkeypatch, endpoint_template(KmsKeyId="other"))
     code, out = said(capsys, built)
     assert code == 1
-    assert "    rejected: AWS::SageMaker::Endpoint Endpoint must be replaced" in out
+    assert "rejected: AWS::SageMaker::Endpoint Endpoint must be replaced" in out
 
 
 @pytest.fixture
@@ -201,7 +217,10 @@ def test_taken_names_are_rejected(
 ) -> None:
     code, out = said(capsys, retained)
     assert code == 1
-    assert f"    {TAKEN}\n    help: an earlier environment" in out
+    lines = words(out)
+    (row,) = (number for number, line in enumerate(lines) if line.endswith(TAKEN))
+    assert lines[row].startswith(f"✗ rejected {STACK}")
+    assert lines[row + 1].startswith("help: an earlier environment")
     assert out.endswith("`tritonstack deploy dev` rejects this before it changes anything.\n")
     _, out = said(capsys, retained, "--json")
     (stack,) = json.loads(out)["stacks"]
@@ -267,7 +286,7 @@ def test_an_instance_is_deployed_by_its_context_arguments(
     instance = sample_instance("preview", "pr-1")
     monkeypatch.setattr("tritonstack.workflows.session.read_instance", lambda *_: instance)
     assert run(["--project", str(built.root), "diff", "preview", "--name", "pr-1"]) == 0
-    assert "Stack changes with `tritonstack deploy preview --name pr-1`:" in capsys.readouterr().out
+    assert "Deployment of preview --name pr-1: 1 stack created." in capsys.readouterr().out
     assert run(["--project", str(built.root), "diff", "preview", "--name", "pr-1", "--markdown"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "<!-- tritonstack diff pr-1 -->"

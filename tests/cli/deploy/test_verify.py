@@ -13,7 +13,7 @@ from tests.projects import edit
 from tests.stacks.assemblies import lock_everything
 from tritonstack.base.paths import Project
 from tritonstack.cli.main import run
-from tritonstack.cli.verdict_text import verdict_lines
+from tritonstack.cli.rendering.verdict_text import verdict_lines
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.events import read_events
 from tritonstack.operations.revisions import Revision
@@ -124,13 +124,14 @@ def test_environments_that_cannot_be_reached_do_not_stop_the_others(
     code, words = said(capsys, built, "status")
     assert code == 0
     lines = words.out.splitlines()
-    assert [line for line in lines if line and not line.startswith(" ")] == [
+    assert [line for line in lines if line and not line.startswith((" ", "!"))] == [
+        "3 environments, 1 endpoint: 2 unavailable, 1 with warnings",
         "broken  status unavailable",
         f"dev  {account} eu-west-1  never deployed (no record)",
         f"elsewhere  {'2' * 12} eu-west-1  status unavailable",
     ]
     assert any("the current credentials belong to account" in line for line in lines)
-    assert any(line.split()[:3] == ["search", "not", "deployed"] for line in lines)
+    assert any(line.split()[:4] == ["!", "search", "not", "deployed"] for line in lines)
 
 
 def test_state_of_environments_as_json(built: Project, capsys: pytest.CaptureFixture[str]) -> None:

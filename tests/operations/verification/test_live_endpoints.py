@@ -6,6 +6,7 @@ Every manual change is found, and reverted for the next test.
 from __future__ import annotations
 
 import dataclasses
+import io
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from packages.local_cloud.tests.conftest import REGION, SHARED
 from packages.local_cloud.tests.sagemaker.cloud import tarball
@@ -24,7 +26,7 @@ from tests.sealed_locks import write_sealed
 from tests.stacks.assemblies import lock_everything, new_app
 from tritonstack.base import naming
 from tritonstack.base.paths import Project
-from tritonstack.cli.status_text import WIDTH, status_lines
+from tritonstack.cli.rendering.status_text import environment_view
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.deploying.assembly import Assembly
 from tritonstack.operations.deploying.deployments import record_deployment
@@ -446,10 +448,13 @@ def test_recent_traffic_is_counted(deployed: Deployed) -> None:
 def test_drift_is_shown_below_an_aligned_table(deployed: Deployed) -> None:
     with threshold(deployed):
         environment = environment_status(deployed.cloud, deployed.workspace, now=datetime.now(UTC))
-    lines = list(status_lines(environment))
-    assert lines[0] == f"dev  {ACCOUNT} {REGION}  never deployed (no record)"
-    assert max(map(len, lines[1:5])) <= WIDTH
-    assert f"  search: not as deployed: alarms: {ALARM}: Threshold is 999.0, expected 5" in lines
+    stream = io.StringIO()
+    Console(file=stream, width=400).print(
+        *environment_view(environment, now=datetime.now(UTC)), sep="\n", soft_wrap=False
+    )
+    lines = [" ".join(line.split()) for line in stream.getvalue().splitlines()]
+    assert lines[0] == f"dev {ACCOUNT} {REGION} never deployed (no record)"
+    assert f"search not as deployed alarms: {ALARM}: Threshold is 999.0, expected 5" in lines
 
 
 def test_a_stuck_stack_is_reported_although_its_endpoint_serves(

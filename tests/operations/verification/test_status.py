@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import io
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from tests.git import Repository
 from tritonstack.base.files import short_digest
-from tritonstack.cli.status_text import WIDTH, status_lines
+from tritonstack.cli.rendering.status_text import environment_view, summary_line
 from tritonstack.operations.checkout import Checkout
 from tritonstack.operations.verification.status import (
     EndpointStatus,
@@ -96,16 +100,33 @@ WELL = EndpointStatus(
 )
 
 
-def lines(*endpoints: EndpointStatus) -> list[str]:
-    return list(status_lines(EnvironmentStatus("dev", "1" * 12, "eu-west-1", None, endpoints)))
+NOW = datetime(2026, 11, 22, 8, 35, tzinfo=UTC)
+
+
+def rendered(environment: EnvironmentStatus, *, columns: int = 400) -> list[str]:
+    """Return what a terminal of that width shows."""
+    stream = io.StringIO()
+    Console(file=stream, width=columns).print(
+        *environment_view(environment, now=NOW), sep="\n", soft_wrap=False
+    )
+    return stream.getvalue().splitlines()
+
+
+def lines(*endpoints: EndpointStatus, columns: int = 400) -> list[str]:
+    found = EnvironmentStatus("dev", "1" * 12, "eu-west-1", None, endpoints)
+    return rendered(found, columns=columns)
+
+
+def header(said: Sequence[str]) -> list[str]:
+    """Return the titles of the table's columns."""
+    return next(line.split() for line in said if line.split()[:1] == ["endpoint"])
 
 
 def test_a_healthy_environment_is_shown_in_a_few_lines() -> None:
     assert [" ".join(line.split()) for line in lines(WELL)] == [
         "dev 111111111111 eu-west-1 deployed from cccccccc by Ada, 2026-11-22 08:30",
-        "endpoint status serves machines calls p99 errors verdict",
-        "search InService minilm aaaaaaaaaaaa main 1 (1–2) 1,204 34 ms 0 verified",
-        "2026-11-22 08:30",
+        "endpoint status models instances calls p99 errors verified",
+        "✓ search InService minilm aaaaaaaaaaaa main 1 (1–2) 1,204 34 ms 0 passed 5 min ago",
     ]
 
 
@@ -113,56 +134,93 @@ def test_an_unverified_model_is_marked() -> None:
     models = (ServedDigest("minilm", A, A, "compared with itself only"),)
     said = lines(dataclasses.replace(WELL, models=models))
     assert any("(unverified)" in line for line in said)
-    assert "  search: minilm is unverified: compared with itself only" in said
+    assert said[-1].split(maxsplit=2) == ["search", "unverified", "minilm: compared with itself only"]
 
 
-def test_failures_are_listed_below_the_table() -> None:
-    amiss = EndpointStatus(
-        name="search",
-        endpoint="t-dev-search",
-        status="InService",
-        models=(ServedDigest("minilm", A, B), *(ServedDigest(f"m{number}", A, A) for number in range(5))),
-        traffic=Traffic(requests=10, server_errors=3),
-        ringing=("t-dev-search-server-errors",),
-        drift=("scaling: main: not registered for scaling",),
-        to_deploy=("environments/dev.yaml differs from commit cccccccc",),
-        deployed=event(),
-        verdict=event("refuted", note="x" * 1000),
-    )
-    said = lines(amiss)
-    assert any("minilm aaaaaaaaaaaa ≠ lock" in line for line in said)
+AMISS = EndpointStatus(
+    name="search",
+    endpoint="t-dev-search",
+    status="InService",
+    models=(ServedDigest("minilm", A, B), *(ServedDigest(f"m{number}", A, A) for number in range(5))),
+    traffic=Traffic(requests=10, server_errors=3),
+    ringing=("t-dev-search-server-errors",),
+    drift=("scaling: main: not registered for scaling",),
+    to_deploy=("environments/dev.yaml differs from commit cccccccc",),
+    deployed=event(),
+    verdict=event("refuted", note="x" * 1000),
+)
+
+
+def test_failures_are_listed_below_the_table_and_the_worst_come_first() -> None:
+    said = lines(AMISS)
+    assert any(line.startswith("✗") and "minilm aaaaaaaaaaaa ≠ lock" in line for line in said)
     assert any("… 6 of 6 present" in line for line in said)
-    assert said[-5:-1] == [
-        "  search: t-dev-search-server-errors is in ALARM",
-        "  search: 3 requests failed in the last 15 minutes (5XX)",
-        "  search: not as deployed: scaling: main: not registered for scaling",
-        "  search: to deploy: environments/dev.yaml differs from commit cccccccc",
+    notes = [" ".join(line.split()) for line in said[-5:]]
+    assert [notes[0], notes[1], *notes[3:]] == [
+        "search alarm t-dev-search-server-errors is in ALARM",
+        "search errors 3 requests failed in the last 15 minutes (5XX)",
+        "search not as deployed scaling: main: not registered for scaling",
+        "search to deploy environments/dev.yaml differs from commit cccccccc",
     ]
-    assert said[-1].startswith("  search: failed verification: xxx")
-    assert len(said[-1]) < 400
+    assert notes[2].startswith("search failed verification xxx")
+    assert len(notes[2]) < 400
 
 
-def test_long_names_are_folded_into_the_width_of_a_terminal() -> None:
-    long = EndpointStatus(
-        name="a-name-of-an-endpoint-of-forty-letters-12",
-        endpoint="x",
-        status="InService",
-        models=(ServedDigest("a-model-whose-name-has-forty-letters-1234", A, B),),
-        machines=(Machines("main", 100, 100, 200), Machines("challenger", 1, 1, 1)),
-        traffic=Traffic(requests=123_456_789, server_errors=1_000, p99_ms=12_345),
-        verdict=event("verified"),
+@pytest.mark.parametrize(
+    ("endpoint", "mark"),
+    [
+        (WELL, "✓"),
+        (AMISS, "✗"),
+        (dataclasses.replace(WELL, status="Failed"), "✗"),
+        (dataclasses.replace(WELL, status="Updating"), "!"),
+        (dataclasses.replace(WELL, to_deploy=("m is missing",)), "!"),
+        (dataclasses.replace(WELL, status="not deployed"), "!"),
+    ],
+)
+def test_the_first_column_says_how_an_endpoint_does(endpoint: EndpointStatus, mark: str) -> None:
+    assert lines(endpoint)[2].startswith(f"{mark}  search")
+
+
+def test_the_summary_counts_what_needs_attention() -> None:
+    waiting = dataclasses.replace(WELL, name="other", to_deploy=("m is missing",))
+    found = [
+        EnvironmentStatus("dev", endpoints=(WELL, AMISS, waiting)),
+        EnvironmentStatus("prod", error="no access"),
+    ]
+    assert summary_line(found).plain == (
+        "2 environments, 3 endpoints: 1 failing, 1 unavailable, 1 with warnings, 1 healthy"
     )
-    table = [
-        line
-        for line in lines(long)[1:]
-        if not line.startswith("  a-name-of-an-endpoint-of-forty-letters-12:")
-    ]
-    assert max(map(len, table)) <= WIDTH
+    assert summary_line([]).plain == "0 environments, 0 endpoints: none"
+
+
+LONG = EndpointStatus(
+    name="a-name-of-an-endpoint-of-forty-letters-12",
+    endpoint="x",
+    status="InService",
+    models=(ServedDigest("a-model-whose-name-has-forty-letters-1234", A, B),),
+    machines=(Machines("main", 100, 100, 200), Machines("challenger", 1, 1, 1)),
+    traffic=Traffic(requests=123_456_789, server_errors=1_000, p99_ms=12_345),
+    verdict=event("verified"),
+)
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120, 200])
+@pytest.mark.parametrize("endpoint", [WELL, AMISS, LONG], ids=lambda endpoint: endpoint.name)
+def test_tables_fit_the_terminal(endpoint: EndpointStatus, columns: int) -> None:
+    said = lines(endpoint, columns=columns)
+    assert max(map(len, said)) <= columns
+    assert header(said)[:2] == ["endpoint", "status"]
+
+
+def test_a_narrow_terminal_shows_the_columns_that_matter_most() -> None:
+    narrow, wide = (header(lines(WELL, columns=columns)) for columns in (60, 200))
+    assert narrow == ["endpoint", "status", "models", "p99"]
+    assert wide == ["endpoint", "status", "models", "instances", "calls", "p99", "errors", "verified"]
 
 
 def test_an_unreachable_environment_is_shown_with_the_cause() -> None:
     found = EnvironmentStatus("prod", "2" * 12, "eu-west-1", error="no access\n  help: log in")
-    assert list(status_lines(found)) == [
+    assert rendered(found) == [
         f"prod  {'2' * 12} eu-west-1  status unavailable",
         "  no access",
         "    help: log in",

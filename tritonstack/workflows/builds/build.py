@@ -112,7 +112,8 @@ class _Build:
 
     def run(self, artifacts: Sequence[NeededArtifact], *, at_once: int, wait: bool) -> None:
         """Build the artifacts that are missing."""
-        missing = [needed for needed in artifacts if not self._exists(needed)]
+        with self.session.reporter.step("looking for the artifacts of the lock"):
+            missing = [needed for needed in artifacts if not self._exists(needed)]
         local = [needed for needed in missing if self.here or isinstance(needed.build_machine, ManualBuild)]
         remote = [needed for needed in missing if needed not in local]
         if remote and self.cloud is not None:
@@ -189,7 +190,8 @@ class _Build:
                 new.append(touched(manifest))
         if new:
             bucket = self.workspace.spec.artifact_bucket
-            record_event(cloud, bucket, built_event(self.workspace, self.built, new))
+            with self.session.reporter.step("recording the build"):
+                record_event(cloud, bucket, built_event(self.workspace, self.built, new))
         return manifests
 
     def _exists(self, needed: NeededArtifact) -> bool:

@@ -64,20 +64,22 @@ def prepare_build_infra(session: Session, workspace: Workspace, cloud: Cloud) ->
 def prepare_bucket(session: Session, workspace: Workspace, cloud: Cloud) -> None:
     """Deploy the foundation of an environment if its artifact bucket is missing."""
     spec = workspace.spec
-    if bucket_exists(cloud, spec.artifact_bucket):
-        return
-    _deploy_if_other(session, workspace, cloud, naming.foundation_stack_name(spec.base))
-    if not bucket_exists(cloud, spec.artifact_bucket):
-        raise BuildStackError(
-            f"bucket {spec.artifact_bucket!r} does not exist, although its stack is deployed",
-            remedy="restore the bucket, or build with --no-publish",
-        )
+    with session.reporter.step(f"looking for the bucket of {spec.name}"):
+        if bucket_exists(cloud, spec.artifact_bucket):
+            return
+        _deploy_if_other(session, workspace, cloud, naming.foundation_stack_name(spec.base))
+        if not bucket_exists(cloud, spec.artifact_bucket):
+            raise BuildStackError(
+                f"bucket {spec.artifact_bucket!r} does not exist, although its stack is deployed",
+                remedy="restore the bucket, or build with --no-publish",
+            )
 
 
 def _deploy_if_other(session: Session, workspace: Workspace, cloud: Cloud, name: str) -> None:
     """Deploy a stack and its foundation if its template differs from the files."""
     cdk = cdk_of(workspace, cloud)
-    require_bootstrap(cloud, workspace.spec.bootstrap)
+    with session.reporter.step("looking for the CDK's bootstrap stack"):
+        require_bootstrap(cloud, workspace.spec.bootstrap)
     with synthesized(session, workspace, cdk, name) as assembly:
         stack = _settled(session, cloud, name)
         deployed = deployed_templates(cloud, [stack] if stack else [], assembly=assembly)

@@ -12,6 +12,7 @@ from tritonstack.operations.destruction import destroy
 from tritonstack.operations.stacks import is_bootstrapped
 from tritonstack.reference.bootstrap import CDK_QUALIFIER, Bootstrap
 from tritonstack.spec.environments.environment import EnvironmentSpec
+from tritonstack.workflows.deployment.cdk_events import show_event
 from tritonstack.workflows.session import Session
 
 
@@ -42,7 +43,12 @@ def lacks_bootstrap(cloud: Cloud, bootstrap: Bootstrap, *, allowed: bool | None)
 def bootstrap_account(session: Session, cdk: CdkCli, bootstrap: Bootstrap, assembly: Assembly) -> None:
     """Run `cdk bootstrap`. It loads the stacks without need; the assembly saves another synthesis."""
     with session.reporter.step(f"bootstrapping {' '.join(bootstrap.arguments)}") as step:
-        cdk.run("bootstrap", *bootstrap.arguments, assembly=assembly.folder, on_line=step.log)
+        cdk.run(
+            "bootstrap",
+            *bootstrap.arguments,
+            assembly=assembly.folder,
+            on_line=lambda line: show_event(step, line),
+        )
 
 
 def remove_bootstrap(session: Session, spec: EnvironmentSpec) -> None:

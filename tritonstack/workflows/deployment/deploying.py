@@ -32,9 +32,9 @@ from tritonstack.workflows.artifacts.publishing import (
     publish_artifact,
 )
 from tritonstack.workflows.deployment.bootstrap import bootstrap_account, lacks_bootstrap
+from tritonstack.workflows.deployment.cdk_events import show_event
 from tritonstack.workflows.deployment.instance_artifacts import find_borrowed
 from tritonstack.workflows.deployment.synthesis import cdk_of, synthesized
-from tritonstack.workflows.reporter import Step
 from tritonstack.workflows.session import Session
 
 
@@ -73,15 +73,17 @@ def _deploy(
     with session.reporter.step("waiting for running operations") as step:
         busy = [stack.name for stack in environment_stacks(cloud, spec.base) if stack.in_progress]
         wait_until_settled(cloud, busy, on_change=lambda stack: step.log(f"{stack.name}: {stack.status}"))
-    borrowed = find_borrowed(session, workspace, cloud) if workspace.instance else None
-    borrowed_digests = borrowed.digests if borrowed else ()
-    missing = missing_artifacts(session, workspace, cloud, endpoints=endpoints, lent=borrowed_digests)
-    unprepared = lacks_bootstrap(cloud, spec.bootstrap, allowed=bootstrap)
+    with session.reporter.step("looking for the artifacts and the CDK's bootstrap stack"):
+        borrowed = find_borrowed(session, workspace, cloud) if workspace.instance else None
+        borrowed_digests = borrowed.digests if borrowed else ()
+        missing = missing_artifacts(session, workspace, cloud, endpoints=endpoints, lent=borrowed_digests)
+        unprepared = lacks_bootstrap(cloud, spec.bootstrap, allowed=bootstrap)
     with synthesized(session, workspace, cdk) as assembly:
-        changes = plan_stack_changes(cloud, spec.base, assembly)
-        if only:
-            changes = changes.of(stacks)
-        changes.require_possible(rejected_changes(cdk, changes))
+        with session.reporter.step("comparing with what is deployed"):
+            changes = plan_stack_changes(cloud, spec.base, assembly)
+            if only:
+                changes = changes.of(stacks)
+            changes.require_possible(rejected_changes(cdk, changes))
         if unprepared:  # only after it is certain that the deploy is possible
             bootstrap_account(session, cdk, spec.bootstrap, assembly)
         if missing or borrowed:
@@ -99,8 +101,9 @@ def _deploy(
     _report_added_models(session, workspace, changes, copied_models)
     for stack in changes.leftovers:
         session.reporter.note(f"{stack}: {leftover_note(stack)}")
-    require_running(cloud, stacks)
-    record_deployment(cloud, workspace, endpoints, revision)
+    with session.reporter.step("checking that the endpoints are in service"):
+        require_running(cloud, stacks)
+        record_deployment(cloud, workspace, endpoints, revision)
 
 
 def _mark_superseded(session: Session, workspace: Workspace, cloud: Cloud) -> None:
@@ -137,7 +140,7 @@ def _deploy_all(
             )
     try:
         with session.reporter.step("phase 1 of 2: removing the scaling") as step:
-            remove_scaling(cdk, changes, on_line=lambda line: _show(step, line))
+            remove_scaling(cdk, changes, on_line=lambda line: show_event(step, line))
         _second_phase(session, workspace, cloud, cdk, changes, stacks=stacks)
     except KeyboardInterrupt:
         name, unscaled = workspace.cli_arguments, [plan.endpoint or plan.stack for plan in changes.two_phase]
@@ -180,21 +183,8 @@ def _cdk_deploy(
             *stacks,
             *DEPLOY_OPTIONS,
             assembly=assembly.folder,
-            on_line=lambda line: _show(step, line),
+            on_line=lambda line: show_event(step, line),
         )
-
-
-def _show(step: Step, line: str) -> None:
-    """Report the resource events in the output of the CDK."""
-    columns = [column.strip() for column in line.split(" | ")]
-    if len(columns) != 6:
-        return
-    _, progress, _, status, kind, resource = columns
-    text = f"{progress:>5} {status} {kind} {resource.partition(' (')[0]}"
-    if step.interactive and "FAILED" not in status:
-        step.update(text)
-    else:
-        step.log(text)
 
 
 def _report_added_models(

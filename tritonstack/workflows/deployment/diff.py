@@ -29,7 +29,7 @@ from tritonstack.workflows.deployment.synthesis import cdk_of, synthesized
 from tritonstack.workflows.environments.requirements import require_built
 from tritonstack.workflows.session import Session
 
-__all__ = ["DeployOutlook", "PlannedChange", "StackPlan", "diff", "plan_deploy"]
+__all__ = ["ArtifactChange", "DeployOutlook", "PlannedChange", "StackPlan", "diff", "plan_deploy"]
 
 
 @dataclass(frozen=True)

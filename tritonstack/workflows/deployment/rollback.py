@@ -97,7 +97,7 @@ def rollback(
         _check(workspace, plan)
         return Rollback(plan, changed=False)
     cloud = session.cloud(workspace.spec)
-    if plan.written and is_recorded(cloud, workspace, plan.written):
+    if plan.written and _is_recorded(session, workspace, cloud, plan.written):
         further = earlier_target(workspace, endpoint, history)
         session.reporter.note(
             f"{endpoint} is already rolled back, and nothing has changed since"
@@ -129,14 +129,20 @@ def _require_own_lock(session: Session, environment: str) -> None:
         require_no_instance(session, environment, "<name>")
 
 
+def _is_recorded(session: Session, workspace: Workspace, cloud: Cloud, back: RolledBack) -> bool:
+    with session.reporter.step("reading the events of the environment"):
+        return is_recorded(cloud, workspace, back)
+
+
 def _apply(
     session: Session, workspace: Workspace, cloud: Cloud, plan: RollbackPlan, back: RolledBack
 ) -> None:
     """Apply a plan; each step can be repeated, so that an interrupted rollback resumes."""
     store, registry = session.project.artifacts_dir, has_registry(workspace.spec)
-    for step in plan.steps:
-        if ensure_available(cloud, workspace, step, store, has_registry=registry):
-            session.reporter.note(f"{step.description}: restored after its deletion")
+    with session.reporter.step("checking that the earlier artifacts still exist") as progress:
+        for step in plan.steps:
+            if ensure_available(cloud, workspace, step, store, has_registry=registry):
+                progress.log(f"{step.description}: restored after its deletion")
     if plan.written is None:
         artifacts, images = entries_to_write(workspace, plan, back)
         replace_entries(workspace.lock.file, artifacts=artifacts, images=images)
@@ -146,7 +152,8 @@ def _apply(
     verdict = verify_workspace(session, updated, cloud, endpoints=plan.concerned)
     if not verdict.passed:
         raise RollbackRefutedError(plan, verdict)
-    record_rollback(cloud, updated, plan, back)
+    with session.reporter.step("recording the rollback"):
+        record_rollback(cloud, updated, plan, back)
 
 
 def _check(workspace: Workspace, plan: RollbackPlan) -> None:

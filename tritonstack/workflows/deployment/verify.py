@@ -91,7 +91,8 @@ def verify_workspace(
         tested=smoke,
     )
     if record:
-        record_verdict(cloud, workspace, verdict)
+        with session.reporter.step("recording the verdict"):
+            record_verdict(cloud, workspace, verdict)
     return verdict
 
 

@@ -96,11 +96,12 @@ def plan_destruction(
     """List what a destruction would delete; raises if the environment is protected. Changes nothing."""
     where = where or LocationFilter()
     require_unprotected_file(session.project, environment, instance, where)
-    target = find_deployed(session, environment, instance, where)
     checkout = Checkout(session.project.root)
-    stacks = environment_stacks(target.cloud, target.base)
-    require_unprotected(target.name, spec=target.spec, file=target.file, stacks=stacks, checkout=checkout)
-    preview = preview_destruction(target.cloud, target.base)
+    with session.reporter.step(f"listing what exists of {instance or environment}"):
+        target = find_deployed(session, environment, instance, where)
+        stacks = environment_stacks(target.cloud, target.base)
+        require_unprotected(target.name, spec=target.spec, file=target.file, stacks=stacks, checkout=checkout)
+        preview = preview_destruction(target.cloud, target.base)
     needs_name = needs_its_name(
         target.spec, file=target.file, keeps_data=bool(preview.retained), checkout=checkout
     )

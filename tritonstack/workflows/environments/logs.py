@@ -65,10 +65,11 @@ def readable(line: LogLine) -> str:
 
 def logs(session: Session, environment: str, query: LogQuery, *, instance: str | None = None) -> Logs:
     """Return the lines of a query that exist now; raise an error if nothing was deployed or built."""
-    reading = _open(session, environment, query, instance)
-    lines = tuple(reading.log.poll())
-    notes = _build_notes(reading) if reading.build else _silence_notes(reading, query, lines)
-    return Logs(lines, tuple(notes))
+    with session.reporter.step(f"reading logs of {environment}"):
+        reading = _open(session, environment, query, instance)
+        lines = tuple(reading.log.poll())
+        notes = tuple(_build_notes(reading) if reading.build else _silence_notes(reading, query, lines))
+    return Logs(lines, notes)
 
 
 def follow_logs(
@@ -84,8 +85,10 @@ def follow_logs(
     Waits for an endpoint that is not deployed yet, or that has no log yet. The result has no lines, and a
     note on the build.
     """
-    reading = _open(session, environment, query, instance)
-    on_lines(reading.log.poll())
+    with session.reporter.step(f"reading logs of {environment}"):
+        reading = _open(session, environment, query, instance)
+        lines = reading.log.poll()
+    on_lines(lines)
     for cursor in reading.log.cursors:
         if not cursor.group_exists:
             session.reporter.note(f"{cursor.source.name}: waiting for its log {cursor.source.group}")

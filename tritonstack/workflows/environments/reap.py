@@ -82,7 +82,8 @@ def reap(session: Session, *, where: LocationFilter | None = None, dry_run: bool
     """
     now = datetime.now(UTC)
     locations = require_locations(session.project, where or LocationFilter())
-    found = find_expiring(session, locations, now=now)
+    with session.reporter.step("looking for environments with an expiry"):
+        found = find_expiring(session, locations, now=now)
     if len(found.not_searched) == len(locations):
         raise CloudAccessError(
             "\n".join(

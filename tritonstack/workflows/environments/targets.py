@@ -73,7 +73,8 @@ def targets(
     workspace = session.workspace(environment, instance)
     names = _multi_model(workspace) if endpoint is None else [_required(workspace, endpoint)]
     cloud = session.cloud(workspace.spec)
-    found = {name: _targets_of(cloud, workspace, name) for name in names}
+    with session.reporter.step("reading the model names"):
+        found = {name: _targets_of(cloud, workspace, name) for name in names}
     if output is not None and endpoint is not None:
         published = found[endpoint]
         if not published.targets:

@@ -167,12 +167,21 @@ def invoke(
             code="TS908",
         )
     request = ModelRequest(session.cloud(workspace.spec), workspace, endpoint, target, options)
-    if target.model.generates and not inputs:
-        return request.generate(tuple(texts or target.model.test_texts))
+    if options.on_piece:  # the pieces show the progress
+        return _send(request, texts)
+    with session.reporter.step(f"waiting for the answer of {target.endpoint}"):
+        return _send(request, texts)
+
+
+def _send(request: ModelRequest, texts: Sequence[str]) -> Invocation:
+    """Send texts, other inputs, or the model's test inputs."""
+    model, inputs = request.target.model, request.options.inputs
+    if model.generates and not inputs:
+        return request.generate(tuple(texts or model.test_texts))
     if inputs:
         return request.send(read_inputs(inputs, request.manifest))
-    if target.model.takes_texts:
-        return request.send_texts(tuple(texts or target.model.test_texts))
+    if model.takes_texts:
+        return request.send_texts(tuple(texts or model.test_texts))
     if texts:
         return request.send(request.as_only_input(texts))
     return request.send_example()

@@ -87,8 +87,9 @@ def snippet(
     cloud = session.cloud(spec)
     request = ModelRequest(cloud, workspace, endpoint, target, InvokeOptions())
     text = target.model.test_texts[0] if target.model.generates else None
-    inputs, parameters = ({}, {}) if text is not None else _test_input(request)
-    is_binary = text is None and not target.model.streams and _answers_binary(request)
+    with session.reporter.step(f"reading the test input of {target.model.name}"):
+        inputs, parameters = ({}, {}) if text is not None else _test_input(request)
+        is_binary = text is None and not target.model.streams and _answers_binary(request)
     if text is not None:
         body, content_type = _generation(text)
     elif target.model.streams:

@@ -28,12 +28,13 @@ from tritonstack.workflows.session import Session
 
 def deploy_foundation(session: Session, target: EnvironmentAccess, *, bootstrap: bool) -> None:
     """Deploy the foundation of the target, which holds its bucket, if it is missing."""
-    if has_bucket(target):
-        return
     spec = target.workspace.spec
+    with session.reporter.step(f"looking for the bucket of {spec.name}"):
+        if has_bucket(target):
+            return
+        unprepared = lacks_bootstrap(target.cloud, spec.bootstrap, allowed=bootstrap)
     stack = naming.foundation_stack_name(spec.base)
     cdk = cdk_of(target.workspace, target.cloud)
-    unprepared = lacks_bootstrap(target.cloud, spec.bootstrap, allowed=bootstrap)
     with synthesized(session, target.workspace, cdk, stack) as assembly:
         if unprepared:
             bootstrap_account(session, cdk, spec.bootstrap, assembly)

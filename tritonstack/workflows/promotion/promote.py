@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from tritonstack.base.errors import TritonstackError, UsageError, shown_path
+from tritonstack.base.errors import InvalidFilesError, TritonstackError, UsageError, shown_path
 from tritonstack.operations.checkout import Checkout
 from tritonstack.operations.events import now, read_events
 from tritonstack.operations.promotion.claims import CHANGES, Claim
@@ -15,7 +16,7 @@ from tritonstack.operations.promotion.gates import GATES, FailedGate, Gate, over
 from tritonstack.operations.promotion.plans import Decision, Entry, decide, lock_after, require_source
 from tritonstack.operations.promotion.records import unrecorded
 from tritonstack.operations.revisions import change_revision_of
-from tritonstack.project.loading import environment_names, template_names
+from tritonstack.project.loading import environment_names, load_workspace, template_names
 from tritonstack.records.lock_writing import lock_text
 from tritonstack.records.locks import Promoted
 from tritonstack.spec.environments.promotion import PromotionSpec
@@ -87,6 +88,16 @@ def promote(session: Session, request: PromotionRequest, *, bootstrap: bool = Fa
     return _open(session, request).apply(bootstrap=bootstrap)
 
 
+def promotion_targets(session: Session, source: str) -> list[str]:
+    """Return the environments that artifacts of an environment are promoted to; skip those with errors."""
+    found = []
+    for name in environment_names(session.project):
+        with contextlib.suppress(InvalidFilesError):
+            promotion = load_workspace(session.project, name).spec.promotion
+            found += [name] if promotion is not None and promotion.source == source else []
+    return found
+
+
 def _open(session: Session, request: PromotionRequest) -> _Promoter:
     _require_environments(session, request.source, request.target)
     source_workspace, target_workspace = session.workspace(request.source), session.workspace(request.target)
@@ -96,7 +107,8 @@ def _open(session: Session, request: PromotionRequest) -> _Promoter:
     target = EnvironmentAccess(
         target_workspace, session.cloud(target_workspace.spec, profile=request.target_profile)
     )
-    missing = tuple(lacking(target, [*decision.entries, *decision.same]))
+    with session.reporter.step(f"reading the artifacts of {request.target}"):
+        missing = tuple(lacking(target, [*decision.entries, *decision.same]))
     source = None
     if decision.entries or missing:
         cloud = session.cloud_to_read(
@@ -125,13 +137,15 @@ class _Promoter:
     def plan(self) -> PromotionPlan:
         """Plan the promotion."""
         failed = self._failed_gates()
-        sizes = [
-            (item, bytes_to_copy(self.source, self.target, item)) for item in self.missing if self.source
-        ]
+        with self.session.reporter.step("measuring what would be copied"):
+            sizes = [
+                (item, bytes_to_copy(self.source, self.target, item)) for item in self.missing if self.source
+            ]
+            needs_foundation = not has_bucket(self.target)
         return PromotionPlan(
             self._outline(failed),
             tuple(sizes),
-            needs_foundation=not has_bucket(self.target),
+            needs_foundation=needs_foundation,
             lock_diff=tuple(self._lock_diff(self._promoted(failed))),
         )
 
@@ -145,10 +159,11 @@ class _Promoter:
         failed = self._failed_gates()
         self._require_open(failed)
         claims: list[Claim] = []
-        if self.decision.entries:
-            entries, promoted = self.decision.entries, self._promoted(failed)
-            claims = lock_all(self.target, self.gates.source, entries, promoted, datetime.now(UTC))
-        self._finish_others()
+        with self.session.reporter.step("recording the promotion"):
+            if self.decision.entries:
+                entries, promoted = self.decision.entries, self._promoted(failed)
+                claims = lock_all(self.target, self.gates.source, entries, promoted, datetime.now(UTC))
+            self._finish_others()
         return Promotion(self._outline(failed), tuple(claims), tuple(copied))
 
     def _outline(self, failed: tuple[FailedGate, ...]) -> PromotionOutline:
@@ -164,7 +179,8 @@ class _Promoter:
         )
 
     def _failed_gates(self) -> tuple[FailedGate, ...]:
-        return failed_gates(self.gates, self.decision, self.source, self.target.workspace)
+        with self.session.reporter.step(f"checking the promotion gates of {self.target.workspace.spec.name}"):
+            return failed_gates(self.gates, self.decision, self.source, self.target.workspace)
 
     def _require_open(self, failed: tuple[FailedGate, ...]) -> None:
         closed = self._outline(failed).closed

@@ -5,15 +5,29 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
+from tritonstack.base.errors import shown_path
 from tritonstack.base.files import short_digest
 from tritonstack.cli.completion import complete_environment, complete_model
 from tritonstack.cli.context import Context
+from tritonstack.cli.rendering.tables import MARKS, Column, FittedTable
 from tritonstack.records.manifests import Manifest
 from tritonstack.spec.models.inputs import WRITE_ANSWERS
 from tritonstack.workflows.builds.build import build as run
 from tritonstack.workflows.builds.outcomes import Outcome
 from tritonstack.workflows.builds.planning import plan_build
+
+_COLUMNS = (
+    Column(""),
+    Column("model"),
+    Column("artifact"),
+    Column("target", least_width=80),
+    Column("state"),
+    Column("size", "right", least_width=85),
+    Column("accuracy"),
+    Column("p50 by batch", least_width=90),
+)
 
 
 def build(  # noqa: PLR0913, PLR0917 - each is an option of the command
@@ -59,6 +73,7 @@ def build(  # noqa: PLR0913, PLR0917 - each is an option of the command
         plan = plan_build(state, environment, models or (), local=local or not upload)
         text = "\n".join([*(one.text for one in plan.images), *(one.text for one in plan.artifacts)])
         state.output.result(plan.to_json(), text=text or "the environment serves no models")
+        state.output.suggest(f"tritonstack build {environment}")
         return
     result = run(
         state,
@@ -70,20 +85,23 @@ def build(  # noqa: PLR0913, PLR0917 - each is an option of the command
         wait=not no_wait,
         expose=expose,
     )
-    summary = "\n".join(_summary(outcome) for outcome in result.outcomes)
-    state.output.result(result.to_json(), text=summary or "no artifacts were built")
+    table = FittedTable(_COLUMNS, [_row(outcome) for outcome in result.outcomes])
+    state.output.result(result.to_json(), text=table if result.outcomes else "no artifacts were built")
+    commit = (f"git add {shown_path(result.lock_file)}",) if result.changed else ()
+    state.output.suggest(*commit, f"tritonstack deploy {environment}")
 
 
-def _summary(outcome: Outcome) -> str:
-    manifest = outcome.manifest
+def _row(outcome: Outcome) -> list[str | Text]:
+    manifest, locked = outcome.manifest, outcome.needed.locked
+    digest = manifest.digest if manifest else locked.digest if locked else ""
+    model = Text(manifest.model if manifest else outcome.needed.model, "bold")
+    target = manifest.target if manifest else outcome.needed.target
+    state = "up to date" if outcome.reused or manifest is None else "built"
+    row: list[str | Text] = [MARKS["good"], model, short_digest(digest), target, state]
     if manifest is None:
-        digest = short_digest(outcome.needed.locked.digest) if outcome.needed.locked else ""
-        return f"{outcome.needed.model} {digest} for {outcome.needed.target}: up to date"
-    latency = ", ".join(f"batch {report.batch} p50 {report.p50_ms:.1f} ms" for report in manifest.latency)
-    return (
-        f"{manifest.model} {short_digest(manifest.digest)} for {manifest.target}: "
-        f"{manifest.archive_bytes / 1e6:.1f} MB, {_proof(manifest)}, {latency}"
-    )
+        return [*row, "", "", ""]
+    latency = ", ".join(f"{report.batch}: {report.p50_ms:.1f} ms" for report in manifest.latency)
+    return [*row, f"{manifest.archive_bytes / 1e6:.1f} MB", _proof(manifest), latency]
 
 
 def _proof(manifest: Manifest) -> str:
@@ -92,4 +110,4 @@ def _proof(manifest: Manifest) -> str:
     if manifest.unverified:
         return f"unverified ({'; '.join(manifest.unverified)}; {WRITE_ANSWERS})"
     worst = min(report.min_cosine for report in manifest.parity)
-    return f"cosine to the framework ≥ {worst:.6f}"
+    return f"cosine ≥ {worst:.6f}"

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from tritonstack.cli.context import Context
+from tritonstack.cli.help_text import HelpfulCommand
 from tritonstack.workflows import github
 
 ci = typer.Typer(
@@ -20,7 +21,9 @@ Repository = Annotated[
 ]
 
 
-@ci.command("previous-deploy", short_help="Print the commit of the last successful deploy")
+@ci.command(
+    "previous-deploy", short_help="Print the commit of the last successful deploy", cls=HelpfulCommand
+)
 def previous_deploy(
     context: typer.Context,
     workflow: Annotated[str, typer.Option(metavar="FILE", help="The workflow that deploys.")],
@@ -40,7 +43,7 @@ def previous_deploy(
     state.output.result({"before": commit}, text=f"before={commit}")
 
 
-@ci.command("propose-change", short_help="Propose changed locks as a pull request")
+@ci.command("propose-change", short_help="Propose changed locks as a pull request", cls=HelpfulCommand)
 def propose_change(
     context: typer.Context,
     branch: Annotated[str, typer.Option(help="The branch of the proposal; it is replaced.")],
@@ -62,7 +65,7 @@ def propose_change(
     state.output.result(data, text=f"proposed {branch}" if proposal else "no changes to propose")
 
 
-@ci.command("comment", short_help="Create or update a comment on a pull request")
+@ci.command("comment", short_help="Create or update a comment on a pull request", cls=HelpfulCommand)
 def comment(
     context: typer.Context,
     about: Annotated[str, typer.Option(help="The subject: each has one comment.")],

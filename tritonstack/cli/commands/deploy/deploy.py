@@ -60,3 +60,5 @@ def deploy(
     if instance := deployment.instance:
         lines.append(f"{instance.name} belongs to {instance.owner} and expires at {instance.expires}")
     state.output.result(deployment.to_json(), text="\n".join(lines))
+    deployed = f"{environment} --name {deployment.instance.name}" if deployment.instance else environment
+    state.output.suggest(f"tritonstack verify {deployed}")

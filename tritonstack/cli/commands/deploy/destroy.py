@@ -59,6 +59,8 @@ def destroy(  # noqa: PLR0913, PLR0917 - each is an option of the command
     plan = plan_destruction(state, environment, instance=name, where=LocationFilter(account, region, prefix))
     if dry_run:
         state.output.result(plan.to_json(), text="\n".join(_preview_lines(plan)))
+        if not plan.is_empty:
+            state.output.suggest(f"tritonstack destroy {plan.target.cli_arguments}")
         return
     _confirmed(state, plan, yes=yes, confirm=confirm)
     destruction = run(state, plan, confirm=plan.target.name)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from rich.console import Group
 
 from tritonstack.cli.completion import complete_deployable
 from tritonstack.cli.context import Context
-from tritonstack.cli.diff_text import outlook_comment, outlook_text
+from tritonstack.cli.rendering.diff_text import outlook_comment
+from tritonstack.cli.rendering.diff_view import outlook_view
 from tritonstack.cli.selection import NameOption
 from tritonstack.workflows.deployment.diff import diff as run
 
@@ -19,19 +21,25 @@ def diff(
         str, typer.Argument(help="The environment to compare.", autocompletion=complete_deployable)
     ],
     name: NameOption = None,
+    full: Annotated[bool, typer.Option("--full", help="Print the CDK's diff of each stack first.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print a comment for a pull request.")] = False,
 ) -> None:
     """Compare an environment's files with the deployed stacks, and show what a deployment would do.
 
-    Prints the CDK's diff per stack, then a summary: which models change, which endpoints are rolled out and
-    how, which changes need two phases, what is replaced, and what would be rejected. Exits with code 1 if
-    anything would be rejected. Changes nothing.
+    Shows which stacks and models change, which endpoints are rolled out and how, which changes need two
+    phases, what is replaced, and what would be rejected. --full and --json add the CDK's own diff. Exits
+    with code 1 if anything would be rejected. Changes nothing.
 
     Example: tritonstack diff prod
+
+    Example: tritonstack diff prod --full
     """
     state: Context = context.obj
     outlook = run(state, environment, instance=name)
-    text = outlook_comment(outlook) if markdown else outlook_text(outlook)
+    text = outlook_comment(outlook) if markdown else Group(*outlook_view(outlook, with_cdk=full))
     state.output.result(outlook.to_json(), text=text)
     if outlook.rejected:
         raise typer.Exit(1)
+    if not outlook.changes_nothing:
+        note = "" if full else "(--full shows the CDK's diff)"
+        state.output.suggest(f"tritonstack deploy {outlook.workspace.cli_arguments}", note=note)

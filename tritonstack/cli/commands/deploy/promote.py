@@ -58,6 +58,7 @@ def promote(  # noqa: PLR0913, PLR0917 - each is an option of the command
     state.output.result(plan.to_json(), text="\n".join(_plan_lines(plan)))
     if not plan.possible:
         raise typer.Exit(1)
+    state.output.suggest(" ".join(("tritonstack promote", source, target, *(models or ()))))
 
 
 def _plan_lines(plan: PromotionPlan) -> list[str]:

@@ -9,8 +9,8 @@ import typer
 
 from tritonstack.cli.completion import complete_deployable, complete_endpoint
 from tritonstack.cli.context import Context
+from tritonstack.cli.rendering.verdict_text import verdict_lines
 from tritonstack.cli.selection import NameOption
-from tritonstack.cli.verdict_text import verdict_lines
 from tritonstack.workflows.deployment.rollback import RollbackPlan, RollbackRefutedError, require_no_instance
 from tritonstack.workflows.deployment.rollback import rollback as run
 

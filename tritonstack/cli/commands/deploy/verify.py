@@ -8,9 +8,10 @@ import typer
 
 from tritonstack.cli.completion import complete_deployable, complete_endpoint
 from tritonstack.cli.context import Context
+from tritonstack.cli.rendering.verdict_text import verdict_lines
 from tritonstack.cli.selection import NameOption
-from tritonstack.cli.verdict_text import verdict_lines
 from tritonstack.workflows.deployment.verify import verify as run
+from tritonstack.workflows.promotion.promote import promotion_targets
 
 
 def verify(
@@ -49,6 +50,11 @@ def verify(
         record=record,
         wait=wait,
     )
-    state.output.result(verdict.to_json(), text="\n".join(verdict_lines(verdict)))
+    state.output.result(verdict.to_json(), text="\n".join(verdict_lines(verdict)), wrap=True)
+    shown = f"{environment} --name {name}" if name else environment
     if not verdict.passed:
+        state.output.suggest(f"tritonstack status {shown}", f"tritonstack logs {shown}")
         raise typer.Exit(1)
+    if state.output.results.is_terminal:
+        targets = promotion_targets(state, environment)
+        state.output.suggest(*(f"tritonstack promote {environment} {target}" for target in targets))

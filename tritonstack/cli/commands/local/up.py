@@ -95,6 +95,8 @@ def _report(state: Context, cloud: RunningCloud, *, shell: bool) -> None:
     state.output.result(data, text=_shell_lines(cloud) if shell else _text(cloud))
     for notice in cloud.notices:
         state.output.note(notice)
+    if not shell:
+        state.output.suggest("tritonstack deploy local --bootstrap")
     if not shell and not cloud.reserved:
         state.output.note(
             f"AWS may have an account {cloud.account}: commands use this local cloud for it only in a shell "

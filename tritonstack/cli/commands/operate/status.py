@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
+from rich.console import Group, RenderableType
+from rich.text import Text
 
 from tritonstack.cli.completion import complete_deployable
 from tritonstack.cli.context import Context
+from tritonstack.cli.rendering.status_text import endpoint_state, environment_view, summary_line
 from tritonstack.cli.selection import NameOption
-from tritonstack.cli.status_text import status_lines
 from tritonstack.workflows.environments.expiring import ExpiringEnvironments, expiry_text
 from tritonstack.workflows.environments.status import Statuses
 from tritonstack.workflows.environments.status import status as run
@@ -36,10 +39,27 @@ def status(
     """
     state: Context = context.obj
     found = run(state, environments or (), instance=name)
-    texts = ["\n".join(status_lines(one)) for one in found.environments] or ["no environments"]
-    if found.expiring is not None:
-        texts += ["\n".join(lines)] if (lines := list(_expiring_lines(found, found.expiring))) else []
-    state.output.result(found.to_json(), text="\n\n".join(texts))
+    state.output.result(found.to_json(), text=Group(*_view(found)))
+    selected = f"{(environments or [''])[0]} --name {name}" if name else ""
+    state.output.suggest(*_following(found, selected))
+
+
+def _following(found: Statuses, selected: str) -> list[str]:
+    """Return the command for the first environment that needs one; `selected` names an instance."""
+    for environment in found.environments:
+        states = {endpoint_state(one) for one in environment.endpoints}
+        if command := "verify" if "bad" in states else "diff" if "attention" in states else "":
+            return [f"tritonstack {command} {selected or environment.name}"]
+    return []
+
+
+def _view(found: Statuses) -> Iterator[RenderableType]:
+    yield summary_line(found.environments)
+    for one in found.environments:
+        yield ""
+        yield from environment_view(one, now=datetime.now(UTC))
+    if found.expiring is not None and (lines := list(_expiring_lines(found, found.expiring))):
+        yield Text("\n".join(["", *lines]))
 
 
 def _expiring_lines(found: Statuses, expiring: ExpiringEnvironments) -> Iterator[str]:

@@ -42,3 +42,4 @@ def init(
     if TUTORIAL in created.files:
         first += f", then {TUTORIAL}"
     state.output.result(created.to_json(), text=f"{text}; next: {first}")
+    state.output.suggest(f"cd {shown_path(created.folder)}", "tritonstack setup")

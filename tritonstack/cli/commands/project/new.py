@@ -10,6 +10,7 @@ import typer
 from tritonstack.base.errors import shown_path
 from tritonstack.cli.completion import complete_environment, complete_model, complete_recipe
 from tritonstack.cli.context import Context
+from tritonstack.cli.help_text import HelpfulCommand
 from tritonstack.workflows import new_files
 from tritonstack.workflows.new_files import NewFiles
 
@@ -20,7 +21,7 @@ new = typer.Typer(
 )
 
 
-@new.command("model", short_help="Add a model")
+@new.command("model", short_help="Add a model", cls=HelpfulCommand)
 def model(
     context: typer.Context,
     name: Annotated[str, typer.Argument(help="The new model.")],
@@ -63,7 +64,7 @@ def model(
     _report(state, made, f"next: {adding}")
 
 
-@new.command("endpoint", short_help="Add an endpoint to an environment")
+@new.command("endpoint", short_help="Add an endpoint to an environment", cls=HelpfulCommand)
 def endpoint(
     context: typer.Context,
     name: Annotated[str, typer.Argument(help="The new endpoint.")],
@@ -103,7 +104,7 @@ def endpoint(
     _report(state, made, f"next: tritonstack build {environment}{option}")
 
 
-@new.command("environment", short_help="Add an environment")
+@new.command("environment", short_help="Add an environment", cls=HelpfulCommand)
 def environment(
     context: typer.Context,
     name: Annotated[str, typer.Argument(help="The new environment.")],

@@ -1,4 +1,4 @@
-"""Render the changes of a deployment for a terminal or a pull request comment."""
+"""Render the changes of a deployment as text, and for a pull request comment."""
 
 from __future__ import annotations
 
@@ -13,18 +13,13 @@ _LONGEST_COMMENT = 60_000
 """GitHub limits comments to 65,536 characters."""
 
 
-def _details(outlook: DeployOutlook, plan: StackPlan) -> Iterator[str]:
+def plan_details(outlook: DeployOutlook, plan: StackPlan) -> Iterator[str]:
     """Describe a stack beyond its plan, one item per line; rejected changes come first."""
     conflicts = outlook.taken_by(plan.stack)
     yield from (one.description for one in conflicts)
     yield from dict.fromkeys(f"help: {one.remedy}" for one in conflicts)
     yield from plan.details
     yield from _resource_lines(outlook.resource_changes.get(plan.stack, ()))
-
-
-def outlook_text(outlook: DeployOutlook) -> str:
-    """Render for a terminal: the CDK's diff first, then the plan."""
-    return "\n".join([*map(_clipped, outlook.cdk_lines), "", *_plan_lines(outlook)])
 
 
 def outlook_comment(outlook: DeployOutlook) -> str:
@@ -34,15 +29,15 @@ def outlook_comment(outlook: DeployOutlook) -> str:
         comment_marker(outlook.workspace.spec.name),
         f"### `tritonstack diff {name}`",
         "",
-        f"**{_summary(outlook)}**",
+        f"**{outlook_summary(outlook)}**",
         "",
     ]
     if outlook.models:
         head += ["Models:", "", *(f"- {_marked(text)}" for text in outlook.models), ""]
     items = [line for plan in outlook.changes.plans for line in _plan_items(plan, outlook)]
-    items += [f"- {_marked(text)}" for text in _other_lines(outlook)]
+    items += [f"- {_marked(text)}" for text in other_lines(outlook)]
     head += ["Stacks:", "", *(items or ["- nothing changes"]), ""]
-    text = "\n".join(map(_clipped, outlook.cdk_lines)).strip()
+    text = "\n".join(map(clipped, outlook.cdk_lines)).strip()
     room = _LONGEST_COMMENT - len("\n".join(head))
     if len(text) > room:
         text = f"{text[: max(room, 0)]}\n… and more: run `tritonstack diff {outlook.workspace.cli_arguments}`"
@@ -56,7 +51,8 @@ def comment_marker(environment: str) -> str:
     return f"<!-- tritonstack diff {environment} -->"
 
 
-def _summary(outlook: DeployOutlook) -> str:
+def outlook_summary(outlook: DeployOutlook) -> str:
+    """Return what the deployment does, in one sentence."""
     if outlook.rejected:
         return "This deployment would be rejected."
     if outlook.changes_nothing:
@@ -74,30 +70,11 @@ def _summary(outlook: DeployOutlook) -> str:
     return f"This deployment: {', '.join(parts)}."
 
 
-def _plan_lines(outlook: DeployOutlook) -> Iterator[str]:
-    name = outlook.workspace.cli_arguments
-    if outlook.models:
-        yield "Model changes:"
-        yield from (f"  {line_text}" for line_text in outlook.models)
-    yield f"Stack changes with `tritonstack deploy {name}`:"
-    for plan in outlook.changes.plans:
-        yield f"  {plan.description}"
-        yield from (f"    {line}" for line in _details(outlook, plan))
-    yield from (f"  {line_text}" for line_text in _other_lines(outlook))
-    if outlook.changes.two_phase:
-        yield (
-            "SageMaker rejects a plain `cdk deploy` of changes that need two phases; "
-            f"use `tritonstack deploy {name}`."
-        )
-    if outlook.rejected:
-        yield f"`tritonstack deploy {name}` rejects this before it changes anything."
-
-
 def _plan_items(plan: StackPlan, outlook: DeployOutlook) -> Iterator[str]:
     if plan.action == "nothing":
         return
     yield f"- {_marked(plan.description)}"
-    for line in _details(outlook, plan):
+    for line in plan_details(outlook, plan):
         yield f"  - {_marked(line)}"
 
 
@@ -113,7 +90,7 @@ def _resource_lines(changes: Iterable[PlannedChange]) -> Iterator[str]:
     )
 
 
-def _other_lines(outlook: DeployOutlook) -> Iterator[str]:
+def other_lines(outlook: DeployOutlook) -> Iterator[str]:
     """Describe changes other than those of requested stacks."""
     yield from outlook.leftovers
     for endpoint, models in outlook.model_prefixes.items():
@@ -122,7 +99,8 @@ def _other_lines(outlook: DeployOutlook) -> Iterator[str]:
         yield f"{endpoint}: {go} copied to its model prefix, without a rollout: {shown}"
 
 
-def _clipped(line: str) -> str:
+def clipped(line: str) -> str:
+    """Return a line of the CDK's diff, without the end of a very long one."""
     return line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}…"
 
 

@@ -1,0 +1,1 @@
+"""Pictures in docs/images, made from real runs."""

@@ -1,0 +1,115 @@
+"""`make pictures`: draw docs/images from a real session on this machine.
+
+Builds the sentence embeddings of the example, deploys them to a local cloud of their own, sends load for some
+minutes, and draws what the terminal and the dashboards show.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from tools.pictures.dashboards import TimeRange, draw_dashboard
+from tools.pictures.session import RecordedSession, SessionError, film, still
+from tritonstack.base.paths import Project, find_project
+from tritonstack.workflows.session import Session
+
+_IMAGES = "docs/images"
+_COLUMNS, _ROWS = 100, 30
+_RATES = (2, 6, 12, 20, 12, 4)
+"""Requests per second, one after the other."""
+_PRICES = "prices:\n  ml.c7i.large: 0.107\n  ml.c7i.xlarge: 0.214\n"
+"""Examples, per hour; the dashboards then show the cost."""
+
+
+def main() -> int:
+    """Draw all pictures; the local cloud is stopped at the end."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--load-seconds", type=int, default=40, help="time per rate of the load")
+    options = parser.parse_args()
+    source = find_project(Path(__file__).parent)
+    with tempfile.TemporaryDirectory(prefix="pictures-") as name:
+        session = RecordedSession(source, Path(name), columns=_COLUMNS)
+        try:
+            for file, text in _pictures(session, options.load_seconds).items():
+                _write(source.root / _IMAGES / file, text, session)
+        except SessionError as error:
+            print(error, file=sys.stderr)
+            return 1
+        finally:
+            if session.folder.is_dir():
+                session.run("tritonstack down --forget")
+    return 0
+
+
+def _pictures(session: RecordedSession, load_s: int) -> dict[str, str]:
+    """Return the pictures by file name."""
+    session.prepare()
+    help_ = session.type("tritonstack --help", columns=84, folder=session.home)
+    session.recordings.clear()
+    session.type(f"tritonstack init {session.folder.name} --example sentence-embeddings", folder=session.home)
+    session.furnish()
+    with (session.folder / "environments/local.yaml").open("a", encoding="utf-8") as file:
+        file.write(_PRICES)
+    session.run("python train.py && git init && git add . && git add -f models && git commit -m Start")
+    build = session.type("tritonstack build local --no-publish")
+    session.type("git add . && git commit -qm 'Lock mpnet'")
+    session.type("tritonstack up --detach")
+    created = session.type("tritonstack diff local")
+    session.type("tritonstack deploy local --bootstrap")
+    session.type('tritonstack invoke local mpnet "A man is eating food."')
+    verify = session.type("tritonstack verify local")
+    session.type("tritonstack status local")
+    begin = datetime.now(UTC)
+    rates = ",".join(map(str, _RATES))
+    session.run(f"tritonstack bench local mpnet --rate {rates} --duration {load_s} --yes")
+    time.sleep(65)  # CloudWatch has the last minute only after it has ended
+    dashboards = _dashboards(session, begin)
+    loaded = session.type("tritonstack status local")
+    session.recordings.pop()
+    session.run(
+        "sed -i 's/instance_type: ml.c7i.large/instance_type: ml.c7i.xlarge/' environments/local.yaml"
+    )
+    changed = session.type("tritonstack diff local")
+    attention = session.type("tritonstack status local", columns=80)
+    del session.recordings[-2:]
+    session.run("git checkout environments/local.yaml")
+    session.type("tritonstack destroy local --yes")
+    return {
+        "help.svg": still([help_], columns=84, title="~"),
+        "build.svg": still([build], columns=_COLUMNS),
+        "diff.svg": still([changed], columns=_COLUMNS),
+        "diff-new.svg": still([created], columns=_COLUMNS),
+        "status.svg": still([loaded], columns=_COLUMNS),
+        "status-attention.svg": still([attention], columns=80),
+        "verify.svg": still([verify], columns=_COLUMNS),
+        "session.svg": film(session.recordings, columns=_COLUMNS, rows=_ROWS),
+        **dashboards,
+    }
+
+
+def _dashboards(session: RecordedSession, begin: datetime) -> dict[str, str]:
+    project = Session(Project(session.folder))
+    cloud = project.cloud(project.workspace("local").spec)
+    names = [one["DashboardName"] for one in cloud.client("cloudwatch").list_dashboards()["DashboardEntries"]]
+    minute = begin.replace(second=0, microsecond=0)
+    shown = TimeRange(minute - timedelta(minutes=1), datetime.now(UTC))
+    kinds = {name: "environment" if "_environment_" in name else "endpoint" for name in names}
+    return {f"dashboard-{kind}.svg": draw_dashboard(cloud, name, shown) for name, kind in kinds.items()}
+
+
+def _write(file: Path, text: str, session: RecordedSession) -> None:
+    for private in (str(session.home), str(session.source.root), str(Path.home())):
+        if private in text:
+            raise SessionError(f"{file.name} shows the path {private}")
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(text, encoding="utf-8")
+    print(f"wrote {_IMAGES}/{file.name}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Render the results of commands for terminals and pull requests."""
