@@ -135,6 +135,8 @@ class ProposalOfScalingJson(Shape):
     changes: dict[str, Any]
     diff: str
     policies_simulated: int
+    uneditable: str | None = None
+    """Why `--write` cannot change the file."""
     result: ScalingRunJson
 
 
