@@ -37,8 +37,9 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["PATH"] = os.pathsep.join([*commands, os.environ["PATH"]])
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
-    # A test runner in the background ignores Ctrl-C, and what tests start and interrupt would, too.
+    # A test runner in the background ignores Ctrl-C, one under nohup SIGHUP, and what tests start would, too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     # A sixth of the time went into looking for garbage: among modules, classes and tests, which is none.
     gc.set_threshold(20_000, 20, 20)
 

@@ -215,7 +215,7 @@ def test_workflow_commands_work_in_the_repository(complete: Installed, tmp_path)
     jobs = [job for name in WORKFLOWS for job in read_workflow(folder / name)["jobs"].values()]
     steps = [step for job in (*jobs, *actions) for step in job.get("steps", ())]
     programs = {step["run"].split()[0] for step in steps if "run" in step}
-    assert programs == {"echo", "gh", "pip", "tritonstack"}
+    assert programs == {"echo", "gh", "pip", "printf", "tritonstack"}
     used = {step["uses"] for step in steps if step.get("uses", "").startswith("./")}
     assert used == {"./.github/actions/check", "./.github/actions/setup"}
 

@@ -15,6 +15,7 @@ from tests.cli.builds.stand_in_job import manifest_of
 from tests.moto_aws import simulated_aws
 from tests.operations.strict_aws import StrictCodeBuild, StrictLogs, client_error
 from tritonstack.base.paths import Project
+from tritonstack.cli import progress
 from tritonstack.cli.context import Context
 from tritonstack.cli.output import Output
 from tritonstack.operations.aws import Cloud
@@ -340,5 +341,8 @@ def test_builder_image_waits_for_a_free_slot(
 
     monkeypatch.setattr(module, "image_job", image_job)
     monkeypatch.setattr(module, "missing_images", lambda *_: [OUTPUTS["CpuImage"]])
+    monkeypatch.setattr(
+        progress, "_NOTEWORTHY_S", 0.0
+    )  # shorter steps leave no line
     assert watched.run(wait_for_it=False) == []
     assert "building the build image 1" in capsys.readouterr().err

@@ -81,6 +81,8 @@ class TuneJson(Shape):
     curves: dict[str, list[MeasuredJson]]
     skipped: list[SkippedSetting]
     diff: str
+    uneditable: str | None
+    """Why `--write` cannot change the files."""
 
 
 class ScalingChangeJson(Shape):
