@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from tritonstack.base.errors import TritonstackError
+from tritonstack.base.web.foreign_pages import foreign_reason
 from tritonstack.runtime import TritonServer
 from tritonstack.workflows.loopback import HOST, LoopbackServer
 
@@ -75,9 +76,12 @@ class _Handler(BaseHTTPRequestHandler):
     server: _HttpServer
 
     def do_GET(self) -> None:  # the name is the base class's
-        self._pass_on("GET", "/ping", b"")
+        if self._admits("GET"):
+            self._pass_on("GET", "/ping", b"")
 
     def do_POST(self) -> None:  # the name is the base class's
+        if not self._admits("POST"):
+            return
         length = self.headers.get("Content-Length", "")
         if not length.isdecimal() or int(length) > LONGEST_REQUEST:
             self.close_connection = True
@@ -89,6 +93,16 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name is the base class's
         """Print nothing for each request."""
+
+    def _admits(self, method: str) -> bool:
+        """Return whether a request may be answered; reject those of web pages."""
+        headers = {name.lower(): self.headers.get_all(name, []) for name in self.headers}
+        reason = foreign_reason(method, headers, port=self.server.port, subject="The model's server")
+        if reason is None:
+            return True
+        self.close_connection = True  # its body is not read
+        self._reject(HTTPStatus.FORBIDDEN, reason)
+        return False
 
     def _pass_on(self, method: str, known: str, body: bytes) -> None:
         if self.path != known:
