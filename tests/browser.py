@@ -6,8 +6,10 @@ import base64
 import itertools
 import json
 import os
+import select
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -30,6 +32,7 @@ _OPTIONS = (
     "--disable-component-update",
     "--disable-sync",
 )
+_WITHIN_S = 60.0
 _KEYS = {"Tab": 9, "Enter": 13, " ": 32}
 
 
@@ -70,8 +73,11 @@ class Browser:
             self.events.append(event)
 
     def receive(self) -> dict[str, Any]:
-        """Read one message; they end with a zero byte."""
+        """Read one message; they end with a zero byte. Raise PageError if none arrives."""
+        end = time.monotonic() + _WITHIN_S
         while b"\0" not in self._rest:
+            if not select.select([self.from_browser], [], [], max(0.0, end - time.monotonic()))[0]:
+                raise PageError(f"the browser sent no message within {_WITHIN_S:g} s")
             read = os.read(self.from_browser, 1 << 20)
             if not read:
                 raise PageError("the browser has ended")
