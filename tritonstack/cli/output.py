@@ -10,10 +10,11 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+import typer
 from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.text import Text
@@ -73,6 +74,15 @@ class Output:
             if not self.results.is_terminal:
                 self.results.width = _UNFOLDED
             self.results.print(text, soft_wrap=False)
+
+    @contextmanager
+    def after_result(self) -> Iterator[None]:
+        """Report an error after the result; with --json, the result stays the only document."""
+        try:
+            yield
+        except TritonstackError as error:
+            replace(self, as_json=False).error(error)
+            raise typer.Exit(error.exit_code) from error
 
     def log_lines(self, lines: Iterable[tuple[str, str]]) -> None:
         """Print lines of logs, each with a prefix. Control characters are escaped for terminals."""

@@ -17,7 +17,6 @@ from tests.operations.smoke.smoke_environment import workspace_of
 from tests.projects import edit
 from tritonstack.cli.main import run
 from tritonstack.operations.aws import cloud_of
-from tritonstack.operations.loads.runs import save_runs
 from tritonstack.project.loading import load_workspace
 from tritonstack.workflows import Session
 from tritonstack_local.settings import TimeScale
@@ -69,7 +68,7 @@ def test_the_minutes_of_a_running_cloud_are_those_that_are_compared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     project = workspace_of(tmp_path, ENDPOINTS).project
-    save_runs(saved(*(level(users) for users in (1, 2, 4))), tmp_path / "one.json")
+    (tmp_path / "one.json").write_text(saved(*(level(users) for users in (1, 2, 4))).text())
     with hosted_cloud(tmp_path / "cloud", TimeScale(minute_s=60)) as hosted:
         edit(project.environment_file("dev"), "us-east-1", hosted.address.region)
         edit(project.environment_file("dev"), "0" * 12, hosted.address.account_id)

@@ -256,6 +256,7 @@ def test_labels_of_a_model_without_labels_are_an_error(site: Site) -> None:
         (["--parameter", "priority"], "--parameter priority: expected NAME=VALUE", "TS907"),
         (["--save", "out.csv"], "expected a name with .npz", "TS907"),
         (["--save", "none/out.npz"], "its folder does not exist", "TS907"),
+        (["--save", f"{'n' * 300}.npz"], "File name too long", "TS907"),
         (["--top", "2"], "no output of the model 'minilm' has labels", "TS908"),
         (["--top", "0"], "Input should be greater than or equal to 1", "TS901"),
     ],
@@ -314,6 +315,24 @@ def test_outputs_are_printed_and_saved(site: Site, capsys: pytest.CaptureFixture
     assert output.out.splitlines()[0] == "y: float32, shape [2, 3]"
     assert f"wrote {file}" in output.err
     assert np.load(file)["y"].tolist() == [[2.0, 4.0, 6.0], [8.0, 10.0, 12.0]]
+
+
+def test_outputs_that_cannot_be_saved_are_printed(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    site.model(TOKENS, SINGLE)
+    site.stock(inputs=(X,), outputs=(Y,))
+    folder = site.root / "answers"
+    folder.mkdir()
+
+    def answer(*given: Any) -> Any:
+        folder.rmdir()
+        return double(*given)
+
+    site.answers(answer)
+    arguments = ["--input", "x=[[1, 2, 3]]", "--save", str(folder / "answer.npz")]
+    assert run(["--project", str(site.project.root), "invoke", "dev", "search", *arguments]) == 2
+    output = capsys.readouterr()
+    assert output.out.splitlines()[0] == "y: float32, shape [1, 3]"
+    assert "error[TS907]: cannot write" in output.err
 
 
 # Asynchronous endpoints

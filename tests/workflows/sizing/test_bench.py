@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,12 +62,10 @@ def served(site: Site):
         server.stop()
 
 
-def measured(
-    site: Site, *texts: str, save: Path | None = None, compare: Path | None = None, **load: Any
-) -> Any:
+def measured(site: Site, *texts: str, compare: Path | None = None, **load: Any) -> Any:
     session = Session(site.project)
     plan = plan_bench(session, "dev", "search", texts, options=LoadOptions(**{"seconds": 1.0, **load}))
-    return bench(session, plan, save=save, compare=compare)
+    return bench(session, plan, compare=compare)
 
 
 def inputs_of(request: WireRequest) -> dict[str, np.ndarray]:
@@ -75,11 +74,9 @@ def inputs_of(request: WireRequest) -> dict[str, np.ndarray]:
     return decode_tensors(header["inputs"], request.body, offset=size)
 
 
-def test_users_send_the_given_texts_in_turn_and_the_result_is_saved(
-    site: Site, served: Any, tmp_path: Path
-) -> None:
+def test_users_send_the_given_texts_in_turn(site: Site, served: Any) -> None:
     server = served(lambda _: reply())
-    result = measured(site, "one", "two", users=(2,), save=tmp_path / "a.json")
+    result = measured(site, "one", "two", users=(2,))
     sent = [inputs_of(request)["TEXT"].tolist() for request in server.requests]
     assert {text[0][0] for text in sent} == {b"one", b"two"}
     assert {request.target for request in server.requests} == {
@@ -88,7 +85,6 @@ def test_users_send_the_given_texts_in_turn_and_the_result_is_saved(
     (run_,) = result.saved.runs
     assert run_.load == "closed loop, 2 users"
     assert run_.errors == {}
-    assert load_runs(tmp_path / "a.json").to_json() == result.saved.to_json()
     assert "slices" not in result.to_json()["runs"][0]
 
 
@@ -122,12 +118,56 @@ def test_errors_are_counted_by_class_and_not_retried(site: Site, served: Any) ->
     assert run_.failed_share == pytest.approx(0.75)
 
 
-def test_no_answer_at_all_is_an_error_and_the_run_is_saved(site: Site, served: Any, tmp_path: Path) -> None:
+def command(site: Site, *words: str) -> int:
+    return run(
+        ["--project", str(site.root), "bench", "dev", "search", "a", "--duration", "1", *words, "--yes"]
+    )
+
+
+def test_no_answer_at_all_is_an_error_and_the_run_is_saved(
+    site: Site, served: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     served(lambda _: reply(b"{}", status=503, x_amzn_ErrorType="ServiceUnavailable"))
     with pytest.raises(TritonstackError, match=r"answered no request .* ServiceUnavailable \(10\)") as caught:
-        measured(site, "a", rates=(10,), is_even=True, save=tmp_path / "a.json")
+        measured(site, "a", rates=(10,), is_even=True)
     assert caught.value.code == "TS915"
+    assert command(site, "--rate", "10", "--even", "--save", str(tmp_path / "a.json")) == 1
+    assert "error[TS915]" in capsys.readouterr().err
     assert sum(load_runs(tmp_path / "a.json").runs[0].errors.values()) == 10
+
+
+@pytest.mark.parametrize("option", ["--save", "--plot"])
+def test_a_file_that_cannot_be_written_is_an_error_before_the_load(
+    site: Site, served: Any, tmp_path: Path, option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = served(lambda _: reply())
+    for name, reason in (("missing/a", "its folder does not exist"), (".", "Is a directory")):
+        assert command(site, option, str(tmp_path / name)) == 2
+        assert reason in capsys.readouterr().err
+    assert server.requests == []
+
+
+@pytest.mark.parametrize("option", ["--save", "--plot"])
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_disk_that_fills_meanwhile_loses_no_result(
+    site: Site, served: Any, tmp_path: Path, option: str, as_json: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "results" / "a"
+    file.parent.mkdir()
+    file.write_text("kept")
+
+    def answer(_: WireRequest) -> object:
+        shutil.rmtree(file.parent, ignore_errors=True)
+        return reply()
+
+    served(answer)
+    words = ["--project", str(site.root), "bench", "dev", "search", "a", "--duration", "1", "--yes"]
+    assert run([*(["--json"] if as_json else []), *words, option, str(file)]) == 2
+    printed = capsys.readouterr()
+    if as_json:
+        assert json.loads(printed.out)["runs"]
+    assert "closed loop, 1 user" in printed.out
+    assert "error[TS907]: cannot write" in printed.err
 
 
 def events(*data: bytes) -> bytes:
@@ -165,7 +205,7 @@ def test_a_comparison_needs_the_same_load_before_anything_is_sent(
     site: Site, served: Any, tmp_path: Path
 ) -> None:
     server, file = served(lambda _: reply()), tmp_path / "a.json"
-    measured(site, "a", users=(1,), save=file)
+    file.write_text(measured(site, "a", users=(1,)).saved.text())
     count = len(server.requests)
     with pytest.raises(UsageError, match="other loads: closed loop, 1 user"):
         measured(site, "a", rates=(10,), compare=file)

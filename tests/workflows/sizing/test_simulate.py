@@ -21,7 +21,6 @@ from tritonstack.base.errors import TritonstackError, UsageError
 from tritonstack.base.paths import Project
 from tritonstack.cli.main import run
 from tritonstack.operations.aws import Cloud, cloud_of
-from tritonstack.operations.loads.runs import save_runs
 from tritonstack.operations.scaling_simulation.demand import MOST_FOLLOWED
 from tritonstack.project.loading import load_workspace
 from tritonstack.records.locks import Lock, LockedArtifact
@@ -50,7 +49,7 @@ SPIKE = "seconds,rate\n600,15\n300,100\n600,15\n"
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
     found = workspace_of(tmp_path, ENDPOINTS).project
-    save_runs(saved(*(level(users) for users in (1, 2, 4))), tmp_path / "one.json")
+    (tmp_path / "one.json").write_text(saved(*(level(users) for users in (1, 2, 4))).text())
     (tmp_path / "spike.csv").write_text(SPIKE)
     return found
 
@@ -126,8 +125,22 @@ def test_a_proposal_for_a_file_that_cannot_be_edited_is_printed_and_only_writing
     assert found.to_json()["changes"]["min_instances"] > 1
     assert (found.diff, found.to_json()["uneditable"]) == ("", found.uneditable.message)
     assert command(project, "--objective", "p99=500ms,lost=0", "--write") == 2
-    assert "environments/dev.yaml:" in capsys.readouterr().err
+    printed = capsys.readouterr()
+    assert "proposed" in printed.out, "the result is printed before it is written"
+    assert "error" in printed.err
+    assert "environments/dev.yaml:" in printed.err
     assert file.read_text() == before
+
+
+@pytest.mark.parametrize("name", ["missing/a.svg", "."])
+def test_a_chart_that_cannot_be_written_is_an_error_before_the_simulation(
+    project: Project, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command(project, "--plot", str(project.root / name)) == 2
+    printed = capsys.readouterr()
+    assert "error[TS907]: cannot write" in printed.err
+    assert "simulate" not in printed.err.partition("error")[0]
+    assert printed.out == ""
 
 
 def test_results_as_json(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
@@ -340,7 +353,7 @@ def test_a_curve_of_another_instance_type_is_noted_whatever_its_file_is_called(
     project: Project, measured: str
 ) -> None:
     file = project.root / "measured-on-ml.c7i.xlarge.json"
-    save_runs(replace(saved(*(level(users) for users in (1, 2, 4))), instance=measured), file)
+    file.write_text(replace(saved(*(level(users) for users in (1, 2, 4))), instance=measured).text())
     note = "the service curve is not from the endpoint's instance type, ml.c7i.xlarge"
     assert (note in simulated(project, bench=file).notes) == (measured != "ml.c7i.xlarge")
 

@@ -163,6 +163,10 @@ class SavedRuns:
             "runs": [run.to_json() for run in self.runs],
         }
 
+    def text(self) -> str:
+        """Return the content of a file; `load_runs` reads it."""
+        return json.dumps(self.to_json())
+
 
 def summarize(sent: Sent, *, load: str, seconds: float, is_trace: bool) -> LoadRun:
     """Cut what was sent into slices, and find out where the run became steady."""
@@ -217,14 +221,8 @@ def find_steady(means: Sequence[float]) -> tuple[int, bool]:
     return cut, cut < most and apart <= max(0.1 * float(rest.mean()), 3 * noise)
 
 
-def save_runs(saved: SavedRuns, file: Path) -> None:
-    """Write a load test to a file."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(saved.to_json()), encoding="utf-8")
-
-
 def load_runs(file: Path) -> SavedRuns:
-    """Read what `save_runs` wrote."""
+    """Read a file with the text of `SavedRuns`."""
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
         if content["format"] != FORMAT:

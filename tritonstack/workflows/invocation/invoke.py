@@ -30,7 +30,7 @@ from tritonstack.records.manifests import Manifest
 from tritonstack.reference.container_variables import INFERENCE_TYPE, STREAMING
 from tritonstack.workflows.invocation.invocation_targets import InvocationTarget, find_target
 from tritonstack.workflows.invocation.request_inputs import GivenInputs, described, read_inputs, require_text
-from tritonstack.workflows.output_files import write_output
+from tritonstack.workflows.output_files import require_output, write_output
 from tritonstack.workflows.session import Session
 
 Arrays = Mapping[str, np.ndarray[Any, Any]]
@@ -104,11 +104,13 @@ def as_text(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 def output_file(file: Path) -> Path:
     """Return a file that outputs can be written to; raise UsageError before anything is sent."""
-    if file.suffix.lower() != ".npz" or not file.parent.is_dir():
-        reason = "its folder does not exist" if file.suffix.lower() == ".npz" else "expected a name with .npz"
+    if file.suffix.lower() != ".npz":
         raise UsageError(
-            f"cannot save outputs to {file}: {reason}", remedy="write --save outputs.npz", code="TS907"
+            f"cannot save outputs to {file}: expected a name with .npz",
+            remedy="write --save outputs.npz",
+            code="TS907",
         )
+    require_output(file)
     return file
 
 

@@ -23,7 +23,7 @@ from tritonstack.operations.loads.charts import draw_runs
 from tritonstack.operations.loads.comparing import RunComparison, compare_runs
 from tritonstack.operations.loads.evidence import LoadRecorder
 from tritonstack.operations.loads.requests import LoadSender, PreparedRequest
-from tritonstack.operations.loads.runs import LoadRun, SavedRuns, load_runs, save_runs, summarize
+from tritonstack.operations.loads.runs import LoadRun, SavedRuns, load_runs, summarize
 from tritonstack.operations.loads.sending import Sent, closed_loop, open_loop, run_loop
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.example_tensors import array_of
@@ -53,6 +53,11 @@ class NoAnswersError(TritonstackError):
     """A load test got no answer to measure."""
 
     code = "TS915"
+
+    def __init__(self, message: str, *, remedy: str, saved: SavedRuns) -> None:
+        super().__init__(message, remedy=remedy)
+        self.saved = saved
+        """What was sent, and its errors."""
 
 
 @dataclass(frozen=True)
@@ -216,14 +221,13 @@ def bench(
     session: Session,
     plan: BenchPlan,
     *,
-    save: Path | None = None,
     compare: Path | None = None,
     record: bool = False,
 ) -> Benchmark:
     """Send the load of a plan, level by level; `compare` names a saved run to compare with.
 
     With `record`, write an event to the environment's bucket, for the gate `performance` of promotions. Raise
-    NoAnswersError if the endpoint answers nothing; the result is saved before, and not recorded.
+    NoAnswersError if the endpoint answers nothing; the error has what was sent, and nothing is recorded.
     """
     earlier = {} if compare is None else _comparable(plan, compare)
     recorder = open_recorder(plan.model) if record else None
@@ -239,8 +243,6 @@ def bench(
         began=began.isoformat(timespec="seconds"),
         runs=runs,
     )
-    if save is not None:
-        save_runs(saved, save)
     for run in runs:
         if not run.latencies.sum():
             errors = ", ".join(f"{name} ({count})" for name, count in run.errors.items()) or "none"
@@ -248,6 +250,7 @@ def bench(
                 f"{target.endpoint} answered no request under {run.load}; errors: {errors}",
                 remedy=f"run `tritonstack invoke {plan.workspace.cli_arguments} {plan.endpoint}` to see one "
                 "error whole, and `tritonstack logs` for the container's; send less if they are timeouts",
+                saved=saved,
             )
     pairs = [(earlier[run.load], run) for run in runs if run.load in earlier]
     event = recorder.record() if recorder else None

@@ -10,16 +10,17 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from tritonstack.base.errors import UsageError
-from tritonstack.base.files import write_text_atomically
+from tritonstack.base.errors import TritonstackError, UsageError
 from tritonstack.cli.completion import complete_deployable, complete_endpoint, complete_model
 from tritonstack.cli.context import Context
 from tritonstack.cli.selection import NameOption
 from tritonstack.workflows.invocation.request_inputs import GivenInputs
+from tritonstack.workflows.output_files import require_output, write_output
 from tritonstack.workflows.sizing.bench import (
     Benchmark,
     BenchPlan,
     LoadOptions,
+    NoAnswersError,
     parse_period,
     plan_bench,
 )
@@ -107,6 +108,8 @@ def bench(  # noqa: PLR0913, PLR0917 - each is an option of the command
     Example: tritonstack bench dev reviews --replay 2026-11-24T09:00/30m --speed 2
     """
     state: Context = context.obj
+    for file in filter(None, (save, plot)):
+        require_output(file)
     options = LoadOptions(
         users=[
             int(number) for number in _numbers("--users", users, least=USERS[0], most=USERS[1], whole=True)
@@ -132,19 +135,37 @@ def bench(  # noqa: PLR0913, PLR0917 - each is an option of the command
         options=options,
     )
     _require_consent(state, plan, yes=yes)
-    result = measure(state, plan, save=save, compare=compare, record=record)
-    if plot is not None:
-        write_text_atomically(plot, result.chart())
-    for file in (save, plot):
-        if file is not None:
-            state.output.note(f"wrote {file}")
+    try:
+        result = measure(state, plan, compare=compare, record=record)
+    except NoAnswersError as error:
+        _save_unanswered(state, error, save)
+        raise
     if result.recorded is not None:
         state.output.note(f"recorded as s3://{plan.workspace.spec.artifact_bucket}/{result.recorded}")
     for line in _remarks(result):
         state.output.note(line)
     state.output.result(result.to_json(), text=_table(result))
+    with state.output.after_result():
+        if save is not None:
+            _write(state, save, result.saved.text())
+        if plot is not None:
+            _write(state, plot, result.chart())
     if result.is_worse:
         raise typer.Exit(1)
+
+
+def _write(state: Context, file: Path, text: str) -> None:
+    write_output(file, text.encode())
+    state.output.note(f"wrote {file}")
+
+
+def _save_unanswered(state: Context, error: NoAnswersError, save: Path | None) -> None:
+    """Write a load test without answers; its error is reported, also if the file cannot be written."""
+    if save is not None:
+        try:
+            _write(state, save, error.saved.text())
+        except TritonstackError as unwritten:
+            state.output.note(unwritten.message)
 
 
 def _numbers(

@@ -113,11 +113,12 @@ def invoke(  # noqa: PLR0913, PLR0917 - each is an option of the command
         variant=variant,
         options=options,
     )
-    if file is not None:
-        answer.save(file)
-        state.output.note(f"wrote {file}")
     if state.output.as_json or not stream:
         state.output.result(answer.to_json(), text="\n".join(_lines(answer)))
+    if file is not None:
+        with state.output.after_result():
+            answer.save(file)
+            state.output.note(f"wrote {file}")
 
 
 def _piece_printer(state: Context) -> Callable[[str], None]:

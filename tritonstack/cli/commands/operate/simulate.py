@@ -10,10 +10,10 @@ import typer
 from rich.table import Table
 
 from tritonstack.base.errors import UsageError
-from tritonstack.base.files import write_text_atomically
 from tritonstack.cli.completion import complete_deployable, complete_endpoint
 from tritonstack.cli.context import Context
 from tritonstack.cli.selection import NameOption
+from tritonstack.workflows.output_files import require_output, write_output
 from tritonstack.workflows.sizing.bench import parse_period
 from tritonstack.workflows.sizing.option_ranges import FACTORS, STARTS_S
 from tritonstack.workflows.sizing.simulate import Simulation, write_proposal
@@ -115,6 +115,8 @@ def simulate(  # noqa: PLR0913, PLR0917 - each is an option of the command
             remedy="add --objective p99=250ms,lost=0, or omit --write",
             code="TS904",
         )
+    if plot is not None:
+        require_output(plot)
     options = SimulationOptions(
         trace=trace,
         replay=None if replay is None else parse_period(replay),
@@ -131,19 +133,20 @@ def simulate(  # noqa: PLR0913, PLR0917 - each is an option of the command
         seed=seed,
     )
     result = run(state, environment, endpoint, instance=name, options=options)
-    if plot is not None:
-        write_text_atomically(plot, result.chart())
-        state.output.note(f"wrote {plot}")
     for line in _remarks(result):
         state.output.note(line)
-    if write and write_proposal(state, result).changed:
-        state.output.note(f"wrote environments/{environment}.yaml")
     if not state.output.as_json:
         state.output.results.print(_over_time(result))
         state.output.results.print()
     state.output.result(result.to_json(), text=_totals(result))
     if not state.output.as_json and result.proposal is not None and result.proposal.diff:
         state.output.results.print(f"\n{result.proposal.diff}", markup=False, end="")
+    with state.output.after_result():
+        if plot is not None:
+            write_output(plot, result.chart().encode())
+            state.output.note(f"wrote {plot}")
+        if write and write_proposal(state, result).changed:
+            state.output.note(f"wrote environments/{environment}.yaml")
 
 
 def _over_time(result: Simulation) -> Table:

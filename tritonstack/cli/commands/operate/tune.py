@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +11,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from tritonstack.base.errors import TritonstackError, UsageError
+from tritonstack.base.errors import UsageError
 from tritonstack.cli.completion import complete_endpoint, complete_model
 from tritonstack.cli.context import Context
 from tritonstack.workflows.invocation.request_inputs import GivenInputs
@@ -124,13 +123,9 @@ def tune(  # noqa: PLR0913, PLR0917 - each is an option of the command
     state.output.result(result.to_json(), text=_text(result))
     for line in _closing_lines(result):
         state.output.note(line)
-    try:
+    with state.output.after_result():  # on an error, the search is kept
         for line in _written(state, result, plot=plot, write=write):
             state.output.note(line)
-    except TritonstackError as error:
-        # The search is kept. With --json, the result above stays the only document.
-        replace(state.output, as_json=False).error(error)
-        raise typer.Exit(error.exit_code) from error
     end_search(state, plan)
     if not result.meets:
         raise typer.Exit(1)
