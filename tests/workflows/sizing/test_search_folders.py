@@ -61,6 +61,40 @@ def test_runs_are_read_as_they_were_written_without_a_line_that_was_cut_off(reco
     assert read(record) == ([*RUNS, RUNS[0]], [])
 
 
+FOUND = '{"answered_per_s": 1, "p50_ms": 1, "p99_ms": 1, "failed_share": 0, "violation": ""}'
+CHOICE = '{"a: instances": 1, "OMP_NUM_THREADS": null}'
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "{}",
+        "[]",
+        "3",
+        "",
+        '{"choice": {"a: inst',
+        f'{{"found": {FOUND}}}',
+        f'{{"choice": {{}}, "found": {FOUND}}}',
+        f'{{"choice": {CHOICE.replace("1", "8")}, "found": {FOUND}}}',
+        f'{{"choice": {CHOICE.replace("1", "[1]")}, "found": {FOUND}}}',
+        f'{{"choice": {CHOICE}}}',
+        f'{{"choice": {CHOICE}, "found": {{}}}}',
+        f'{{"choice": {CHOICE}, "found": {FOUND.replace("_ms", "_s")}}}',
+        f'{{"choice": {CHOICE}, "found": {FOUND.replace("1", "null")}}}',
+        f'{{"choice": {CHOICE}, "found": {FOUND[:-1]}, "more": 1}}}}',
+    ],
+)
+def test_an_invalid_line_is_ignored_with_a_note(record: RunRecord, line: str) -> None:
+    first, *others = record.file.read_text().splitlines()
+    record.file.write_text("\n".join([first, line, *others, ""]))
+    found, notes = read(record)
+    assert found == RUNS
+    assert [note.partition(": ")[2] for note in notes] == [
+        "ignored invalid lines: 2; their runs are measured again"
+    ]
+    assert read(record) == (RUNS, [])
+
+
 def test_a_run_without_answers_is_measured_again(record: RunRecord) -> None:
     record.append(TunedRun((1, 0), replace(RUNS[0].found, violation="the server did not start")))
     assert read(record) == (RUNS, [])
@@ -111,6 +145,23 @@ def test_one_search_at_a_time_until_its_process_ends(tmp_path: Path) -> None:
 def test_an_error_within_a_search_is_not_that_of_the_lock(tmp_path: Path) -> None:
     with pytest.raises(BlockingIOError), only_search(Project(tmp_path)):
         raise BlockingIOError
+
+
+def test_what_is_not_of_a_search_stays(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    folder, other = searches_dir(project), tmp_path / "other"
+    for one in (folder, other):
+        one.mkdir(parents=True)
+    (folder / ".DS_Store").write_text("")
+    (folder / "link").symlink_to(other)
+    (folder / "broken").symlink_to("missing")
+    before = time.time() - KEPT_S - 60
+    for path in (folder / ".DS_Store", other):
+        os.utime(path, (before, before))
+    with only_search(project):
+        remove_stale_searches(project)
+    assert {one.name for one in folder.iterdir()} == {".DS_Store", "link", "broken"}
+    assert other.is_dir()
 
 
 def test_old_folders_are_removed_and_recent_ones_resume(tmp_path: Path) -> None:

@@ -50,6 +50,8 @@ def remove_stale_searches(project: Project) -> None:
     """Remove the folders of searches that were interrupted and have not resumed; no search may run."""
     oldest = time.time() - KEPT_S
     for folder in searches_dir(project).iterdir():
+        if folder.is_symlink() or not folder.is_dir():
+            continue  # not of a search
         changed = max(file.stat().st_mtime for file in (folder, *folder.glob("*.jsonl")))
         if changed < oldest:
             shutil.rmtree(folder)
@@ -63,7 +65,10 @@ class RunRecord:
     space: SearchSpace
 
     def read(self, note: Callable[[str], None]) -> list[TunedRun]:
-        """Return the recorded runs, without a line that was cut off; none if the space is another one."""
+        """Return the recorded runs, without a last line that was cut off; none if the space is another one.
+
+        Invalid lines are left out with a note, and the search measures those runs again.
+        """
         if not self.file.exists():
             return []
         first, *lines = self.file.read_text(encoding="utf-8").splitlines() or [""]
@@ -71,16 +76,30 @@ class RunRecord:
             note("the recorded runs have other settings or values; starting again")
             self.file.unlink()
             return []
-        runs = []
-        for line in lines:
+        runs, invalid = [], []
+        for number, line in enumerate(lines, start=2):
             try:
-                content = json.loads(line)
-            except ValueError:
-                break
-            choice = tuple(one.values.index(content["choice"][one.name]) for one in self.space.dimensions)
-            runs.append(TunedRun(choice, Measured(**content["found"])))
+                runs.append(self._run(line))
+            except (ValueError, KeyError, TypeError, RecursionError) as error:
+                is_cut_off = number == len(lines) + 1 and isinstance(error, json.JSONDecodeError)
+                if not is_cut_off:
+                    invalid.append(number)
+        if invalid:
+            numbers = ", ".join(map(str, invalid))
+            note(f"{self.file}: ignored invalid lines: {numbers}; their runs are measured again")
         write_text_atomically(self.file, self._head() + "".join(map(self._line, runs)))
         return runs
+
+    def _run(self, line: str) -> TunedRun:
+        content = json.loads(line)
+        values = [content["choice"][one.name] for one in self.space.dimensions]
+        found = content["found"]
+        for one in fields(Measured):
+            kind = str if one.name == "violation" else float | int
+            if not isinstance(found[one.name], kind):
+                raise TypeError(one.name)
+        choice = zip(self.space.dimensions, values, strict=True)
+        return TunedRun(tuple(one.values.index(value) for one, value in choice), Measured(**found))
 
     def append(self, run: TunedRun) -> None:
         """Add a run. One without answers is not kept: the search measures it again when it resumes."""
