@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
 from botocore.exceptions import ClientError
 
-from tritonstack.base.errors import aws_error_code
+from tritonstack.base.errors import TritonstackError, aws_error_code
 from tritonstack.base.naming import EVENTS
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.checkout import Checkout
@@ -20,6 +21,7 @@ from tritonstack.records.locks import Built, ImageKind
 from tritonstack.records.manifests import Manifest
 
 _READS_AT_ONCE = 8
+UNREADABLE_LOAD_TEST = "its load test is of another version of tritonstack, and ignored"
 
 
 def now() -> str:
@@ -177,10 +179,29 @@ def _read(cloud: Cloud, bucket: str, keys: Sequence[str]) -> list[Event]:
 
 
 def _parsed(body: bytes, origin: str) -> Event:
-    return parse_record(
-        Event,
-        body,
-        origin=origin,
-        failure="is not a valid event",
-        remedy="only `tritonstack` writes events; delete this object if it was created manually",
-    )
+    try:
+        return parse_record(
+            Event,
+            body,
+            origin=origin,
+            failure="is not a valid event",
+            remedy="only `tritonstack` writes events; delete this object if it was created manually",
+        )
+    except TritonstackError:
+        if (event := _without_load_test(body)) is None:
+            raise
+        return event
+
+
+def _without_load_test(body: bytes) -> Event | None:
+    """Return an event without its load test, if that is all that this version cannot read.
+
+    Load tests get fields over time, and events are immutable.
+    """
+    try:
+        content = json.loads(body)
+        del content["load_test"]
+        event = Event.model_validate_json(json.dumps(content))
+    except (ValueError, KeyError, TypeError, RecursionError):  # ValidationError is a ValueError
+        return None
+    return event.model_copy(update={"note": "; ".join(filter(None, (event.note, UNREADABLE_LOAD_TEST)))})

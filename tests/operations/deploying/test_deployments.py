@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -14,7 +15,14 @@ from tritonstack.base.paths import Project
 from tritonstack.operations import events
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.deploying.deployments import is_already_recorded, record_deployment
-from tritonstack.operations.events import latest_events, latest_of_each, new_event, read_events, record_event
+from tritonstack.operations.events import (
+    UNREADABLE_LOAD_TEST,
+    latest_events,
+    latest_of_each,
+    new_event,
+    read_events,
+    record_event,
+)
 from tritonstack.project.loading import load_workspace
 from tritonstack.records.events import Event, TouchedArtifact, TouchedImage
 from tritonstack.records.lock_writing import add_image_to_lock
@@ -140,6 +148,41 @@ def test_an_invalid_event_is_named_and_nothing_is_skipped(cloud: Cloud, project:
     cloud.client("s3").put_object(Bucket=bucket, Key=key, Body=b"{}")
     with pytest.raises(TritonstackError, match=f"{key} is not a valid event of this version"):
         read_events(cloud, bucket)
+
+
+OF_ANOTHER_VERSION = [
+    pytest.param({"instance_type": "ml.m5.large", "instances": 2, "levels": []}, id="earlier"),
+    pytest.param(
+        {"instance_type": "ml.m5.large", "real_instances": True, "levels": [], "rounds": 3}, id="later"
+    ),
+    pytest.param({"instance_type": "ml.m5.large", "real_instances": True, "levels": [{}]}, id="level"),
+]
+
+
+@pytest.mark.parametrize("load_test", OF_ANOTHER_VERSION)
+def test_a_load_test_of_another_version_is_ignored_with_a_note(
+    cloud: Cloud, project: Project, load_test: dict[str, Any]
+) -> None:
+    bucket = held(cloud, project).spec.artifact_bucket
+    record_event(cloud, bucket, deployed(2))
+    event = deployed(1, kind="load-tested", note="20 per second")
+    body = {**json.loads(event.to_json()), "load_test": load_test}
+    cloud.client("s3").put_object(Bucket=bucket, Key=event.key, Body=json.dumps(body).encode())
+    found = read_events(cloud, bucket)
+    assert found == [event.model_copy(update={"note": f"20 per second; {UNREADABLE_LOAD_TEST}"}), deployed(2)]
+
+
+@pytest.mark.parametrize("change", [{"kind": "drained"}, {"reason": "a field of a later version"}])
+def test_an_event_of_another_version_is_an_error_also_with_a_load_test(
+    cloud: Cloud, project: Project, change: dict[str, str]
+) -> None:
+    bucket = held(cloud, project).spec.artifact_bucket
+    for load_test in ({}, {"load_test": {"instances": 2}}):
+        body = {**json.loads(deployed().to_json()), **change, **load_test}
+        cloud.client("s3").put_object(Bucket=bucket, Key=deployed().key, Body=json.dumps(body).encode())
+        with pytest.raises(TritonstackError, match="is not a valid event of this version") as caught:
+            read_events(cloud, bucket)
+        assert caught.value.code == "TS416"
 
 
 def test_the_latest_events_of_a_kind_come_first(cloud: Cloud, project: Project) -> None:

@@ -119,6 +119,16 @@ def test_load_test_shows_the_objective(events: list[Event]) -> None:
     ("events", "reason"),
     [
         pytest.param([], "there is no recorded load test", id="none"),
+        pytest.param(
+            [recorded().model_copy(update={"load_test": None})],
+            "the load test of 2026-11-17T12:00Z is of another version of tritonstack, and ignored",
+            id="another version",
+        ),
+        pytest.param(
+            [recorded().model_copy(update={"kind": "deployed", "load_test": None})],
+            "there is no recorded load test",
+            id="another event",
+        ),
         pytest.param([recorded(model="other")], "there is no recorded load test", id="another model"),
         pytest.param(
             [recorded(digest=OTHER)],

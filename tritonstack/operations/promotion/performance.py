@@ -83,6 +83,9 @@ def _failure(
     found: list[_Finding] = []
     for event in reversed(tests):
         if event.load_test is None:
+            if event.kind == "load-tested":
+                words = f"the load test of {_shown(event)} is of another version of tritonstack, and ignored"
+                found.append(_Finding(0, words))
             continue
         obstacle = _obstacle(requirement, digest, event, event.load_test, now, protected=protected)
         if obstacle is not None:
