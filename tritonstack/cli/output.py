@@ -22,6 +22,7 @@ from rich.text import Text
 from tritonstack.base.errors import TritonstackError
 from tritonstack.cli.progress import ConsoleStep, ConsoleSteps
 from tritonstack.cli.rendering.hanging import HangingText
+from tritonstack.cli.rendering.printable import PrintableConsole, printable
 
 _UNFOLDED = 10_000
 """Columns outside of a terminal."""
@@ -41,9 +42,11 @@ class Output:
     """The console output of a command."""
 
     as_json: bool = False
-    results: Console = field(default_factory=lambda: Console(soft_wrap=True, highlight=False, emoji=False))
+    results: Console = field(
+        default_factory=lambda: PrintableConsole(soft_wrap=True, highlight=False, emoji=False)
+    )
     notes: Console = field(
-        default_factory=lambda: Console(stderr=True, soft_wrap=True, highlight=False, emoji=False)
+        default_factory=lambda: PrintableConsole(stderr=True, soft_wrap=True, highlight=False, emoji=False)
     )
 
     def note(self, text: str) -> None:
@@ -56,7 +59,7 @@ class Output:
         if error.remedy:
             self.notes.print(f"  [bold cyan]help:[/] {escape(error.remedy)}")
         if self.as_json:
-            self.results.print_json(json.dumps({"error": _facts(error)}))
+            self._print_json({"error": _facts(error)})
 
     def result(self, data: Mapping[str, Any], *, text: str | RenderableType, wrap: bool = False) -> None:
         """Print the result of a command: `data` as JSON, or `text`.
@@ -65,7 +68,7 @@ class Output:
         In pipes and files, lines are never folded.
         """
         if self.as_json:
-            self.results.print_json(_json(data))
+            self._print_json(data)
         elif isinstance(text, str) and wrap and self.results.is_terminal:
             self.results.print(HangingText(_marked(text)), soft_wrap=False)
         elif isinstance(text, str):
@@ -85,10 +88,10 @@ class Output:
             raise typer.Exit(error.exit_code) from error
 
     def log_lines(self, lines: Iterable[tuple[str, str]]) -> None:
-        """Print lines of logs, each with a prefix. Control characters are escaped for terminals."""
+        """Print lines of logs, each with a prefix."""
         text = Text()
         for prefix, message in lines:
-            text.append(f"{prefix} ", style="dim").append(f"{_printable(message)}\n")
+            text.append(f"{prefix} ", style="dim").append(f"{printable(message)}\n")
         self._print_once(text, end="")
 
     def json_lines(self, items: Iterable[Mapping[str, Any]]) -> None:
@@ -97,8 +100,13 @@ class Output:
             self._print_once(Text(_json(item)))
 
     def piece(self, text: str) -> None:
-        """Print a piece of a result that is still arriving. Control characters are escaped for terminals."""
-        self._print_once(Text(_printable(text)), end="")
+        """Print a piece of a result that is still arriving."""
+        self._print_once(Text(printable(text)), end="")
+
+    def _print_json(self, data: Mapping[str, Any]) -> None:
+        text = _json(data, ensure_ascii=False)
+        # The console's escapes are not those of JSON.
+        self.results.print_json(text, ensure_ascii=not text.isprintable())
 
     def _print_once(self, text: Text, *, end: str = "\n") -> None:
         """Print results of a command that Ctrl-C ends.
@@ -149,18 +157,18 @@ def _facts(error: TritonstackError) -> dict[str, Any]:
 
 def _marked(text: str) -> Text:
     """Return text with colored marks at the start of its lines."""
-    marked = Text(text)
+    marked = Text(printable(text))
     for pattern, style in _STYLES.items():
         marked.highlight_regex(f"(?m){pattern}", style)
     return marked
 
 
-def _json(data: Mapping[str, Any]) -> str:
+def _json(data: Mapping[str, Any], *, ensure_ascii: bool = True) -> str:
     """Return JSON; numbers that it cannot write are null."""
     try:
-        return json.dumps(data, default=str, allow_nan=False)
+        return json.dumps(data, default=str, allow_nan=False, ensure_ascii=ensure_ascii)
     except ValueError:
-        return json.dumps(_finite(data), default=str)
+        return json.dumps(_finite(data), default=str, ensure_ascii=ensure_ascii)
 
 
 def _finite(data: Any) -> Any:
@@ -171,7 +179,3 @@ def _finite(data: Any) -> Any:
     if isinstance(data, list | tuple):
         return [_finite(value) for value in data]
     return data
-
-
-def _printable(text: str) -> str:
-    return "".join(one if one.isprintable() or one in "\n\t" else ascii(one)[1:-1] for one in text)

@@ -12,6 +12,7 @@ from rich.live import Live
 from rich.text import Text
 
 from tritonstack.cli.rendering.hanging import HangingText
+from tritonstack.cli.rendering.printable import printable
 
 _FRAMES, _ASCII_FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", "|/-\\"
 _FRAMES_PER_S = 8
@@ -104,7 +105,7 @@ class ConsoleStep:
     def log(self, text: str) -> None:
         """Print a line that remains."""
         self._logged = True
-        line = Text(f"  {self._label}{text}", "dim")
+        line = Text(printable(f"  {self._label}{text}"), "dim")
         if self.interactive:
             self._steps.console.print(HangingText(line), soft_wrap=False)
         else:
@@ -113,16 +114,16 @@ class ConsoleStep:
     def progress(self, frame: str) -> Text:
         """Return the live line: the step, its time so far, and its current state."""
         line = Text(no_wrap=True, overflow="ellipsis")
-        line.append(f"{frame} ", style="cyan").append(self.title)
+        line.append(f"{frame} ", style="cyan").append(printable(self.title))
         if self._seconds >= _NOTEWORTHY_S:
             line.append(f"  {_duration(self._seconds)}", style="dim")
-        return line.append(f"  {self._state}" if self._state else "", style="dim")
+        return line.append(f"  {printable(self._state)}" if self._state else "", style="dim")
 
     def result(self) -> Text:
         """Return the line that remains of the finished step."""
         line = Text()
         line.append("✗ " if self.failed else "✓ ", style="red" if self.failed else "green")
-        line.append(self.title).append(f"  {self.detail}" if self.detail else "")
+        line.append(printable(self.title)).append(f"  {printable(self.detail)}" if self.detail else "")
         return line.append(f" ({self._seconds:.1f} s)", style="dim")
 
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
+from tritonstack.cli.rendering.printable import printable_text
+
 _INDENT, _LEAST = 2, 20
 
 
@@ -19,7 +21,7 @@ class HangingText:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Render in the width of the console."""
-        for line in self.text.split("\n", allow_blank=True):
+        for line in printable_text(self.text).split("\n", allow_blank=True):
             yield from self._wrapped(line, console, options.max_width)
 
     @staticmethod

@@ -13,6 +13,8 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from tritonstack.cli.rendering.printable import printable, printable_text
+
 MARKS = {"good": Text("✓", "green"), "new": Text("+", "green"), "change": Text("~", "yellow")}
 MARKS |= {"attention": Text("!", "bold yellow"), "bad": Text("✗", "bold red"), "none": Text(" ")}
 """The first column of a row, which says how it stands."""
@@ -70,7 +72,7 @@ class FittedTable:
 
 
 def _cell(value: str | Text) -> Text:
-    return value if isinstance(value, Text) else Text(value)
+    return printable_text(value) if isinstance(value, Text) else Text(printable(value))
 
 
 def _without_end(line: Sequence[Segment]) -> Iterator[Segment]:
