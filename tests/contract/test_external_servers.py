@@ -27,6 +27,7 @@ from tritonstack_local.settings import CloudSettings
 pytestmark = pytest.mark.soak
 
 HERE = Path(__file__).parent
+ROOT = find_project(HERE).root
 REGION = "eu-west-1"
 IMAGE = f"763104351884.dkr.ecr.{REGION}.amazonaws.com/sagemaker-tritonserver:24.09-py3"
 ROLE = "arn:aws:iam::123456789012:role/endpoint"
@@ -46,6 +47,13 @@ def passed(*options: str, files: tuple[str, ...]) -> int:
     )
     assert done.returncode == 0, done.stdout
     return int(done.stdout.splitlines()[-1].split(" passed")[0].split()[-1])
+
+
+def test_models_are_written_for_other_servers(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-m", "tests.contract.models", str(tmp_path)], cwd=ROOT, check=True)
+    assert {path.name for path in tmp_path.iterdir()} == {"archives", "ensemble", "single"}
+    archives = {str(path.relative_to(tmp_path / "archives")) for path in tmp_path.rglob("*.tar.gz")}
+    assert {models.DOUBLE_TARGET, models.CHAIN_TARGET, "single.tar.gz", "ensemble.tar.gz"} <= archives
 
 
 @contextmanager

@@ -14,28 +14,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.docs.pages import PAGES, ROOT, Block, blocks, page_id
+from tests.docs.run_elsewhere import elsewhere
 from tritonstack.base.paths import Project
 
 TUTORIAL = [ROOT / "docs" / "tutorial" / f"first-{name}.md" for name in ("model", "endpoint", "promotion")]
 WALKTHROUGH = "tests/docs/test_commands.py"
-RUN_ELSEWHERE: dict[tuple[str, str], str] = {
-    ("CONTRIBUTING.md", "make test"): ".ci/run",
-    ("docs/tutorial/", ""): WALKTHROUGH,
-    ("docs/guides/tear-down.md", "tritonstack down --all"): WALKTHROUGH,
-    ("docs/guides/upgrade.md", "tritonstack upgrade"): "tests/packaging/test_upgrade.py",
-    ("docs/client.md", "curl"): "tests/e2e/snippets.py",
-    ("docs/client.md", "invoke-endpoint"): "tests/workflows/invocation/test_snippet.py",
-    ("docs/local-cloud.md", "tritonstack up   "): "tests/e2e/local_cloud/test_cloud_process.py",
-    ("docs/local-cloud.md", "aws-profile"): "tests/cli/local/test_credentials.py",
-    ("docs/local-cloud.md", "down --all"): "tests/cli/local/test_down.py",
-    ("docs/local-cloud.md", "pytest tests/contract"): "tests/contract/test_external_servers.py",
-    ("docs/models.md", "tritonstack dev"): "tests/cli/local/test_dev.py",
-    ("docs/runbook.md", "tritonstack history"): "tests/cli/operate/test_history.py",
-    ("docs/runbook.md", "tritonstack inspect"): "tests/cli/builds/test_inspect.py",
-    ("docs/tuning.md", "tritonstack tune"): "tests/workflows/sizing/test_tune.py",
-    ("examples/README.md", "tritonstack init"): "tests/packaging/test_whole_run.py",
-}
-"""Blocks that tests outside of this folder run: by page, and a part of the block."""
 AWS_ENVIRONMENTS = re.compile(r"^tritonstack \w+ (dev|prod|preview)\b", re.MULTILINE)
 ONLY_READS = ("tritonstack quotas dev",)
 
@@ -49,14 +32,9 @@ def pages_to_run() -> Iterator[tuple[str, list[str]]]:
     """Yield the pages with commands that run in the repository of the tutorial, and their blocks."""
     for page in PAGES:
         name = page_id(page)
-        if page.parent == ROOT or name.startswith(("docs/tutorial/", "examples/")):
+        if page.parent == ROOT or page in TUTORIAL or name.startswith("examples/"):
             continue
-        texts = [
-            block.text
-            for block in blocks(page)
-            if not block.marked
-            and not any(name.startswith(place) and part in block.text for place, part in RUN_ELSEWHERE)
-        ]
+        texts = [block.text for block in blocks(page) if not block.marked and not elsewhere(block)]
         if texts:
             yield name, texts
 

@@ -6,8 +6,10 @@ import re
 
 import pytest
 
-from tests.docs.commands import RUN_ELSEWHERE, runs_here
+from tests.docs.commands import TUTORIAL, WALKTHROUGH, runs_here
 from tests.docs.pages import PAGES, ROOT, Block, blocks
+from tests.docs.run_elsewhere import NOT_RUN as NOT_RUN_ELSEWHERE
+from tests.docs.run_elsewhere import RUN_ELSEWHERE, Elsewhere, commands, elsewhere, not_run
 from tools.examples import NOT_RUN
 
 SITE = [page for page in PAGES if page.name != "README.md" or page.parent != ROOT]
@@ -24,10 +26,9 @@ def run_by(block: Block) -> str:
         if f"\n{NOT_RUN}\n" in above:
             return "marked"
         return f"tests/examples/test_{example[1].replace('-', '_')}.py"
-    for (page, command), test in RUN_ELSEWHERE.items():
-        if block.page.startswith(page) and command in block.text:
-            return test
-    return "tests/docs/test_commands.py" if runs_here(block) else ""
+    if found := elsewhere(block):
+        return found.files[0]
+    return WALKTHROUGH if ROOT / block.page in TUTORIAL or runs_here(block) else ""
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.name)
@@ -37,14 +38,26 @@ def test_a_block_is_run_or_says_what_it_needs(block: Block) -> None:
     assert found == "marked" or (ROOT / found).is_file()
 
 
-@pytest.mark.parametrize(("place", "test"), RUN_ELSEWHERE.items())
-def test_a_named_test_runs_the_command(place: tuple[str, str], test: str) -> None:
-    """Each entry has a block, and its test has the words of the command."""
-    page, command = place
-    assert [block for block in BLOCKS if block.page.startswith(page) and command in block.text]
-    text = (ROOT / test).read_text()
-    for word in re.findall(r"[a-z]{3,}", command.removeprefix("tritonstack ")):
-        assert word in text, word
+@pytest.mark.parametrize("one", RUN_ELSEWHERE, ids=lambda one: f"{one.page}: {one.text.splitlines()[0]}")
+def test_a_named_test_runs_the_commands(one: Elsewhere) -> None:
+    """Each entry is a block as it is now, and its tests run each command with its options."""
+    assert [block for block in BLOCKS if (block.page, block.text) == (one.page, one.text)]
+    assert [sorted(words) for words in not_run(one)] == []
+
+
+@pytest.mark.parametrize("line", NOT_RUN_ELSEWHERE)
+def test_a_command_without_a_test_is_in_a_block(line: str) -> None:
+    assert [one for one in RUN_ELSEWHERE if line in " ".join(one.text.split())]
+
+
+def test_commands_are_compared_with_their_options() -> None:
+    text = 'cd shop\neval "$(tritonstack up --detach --shell)"  # up --account\n'
+    text += "tritonstack down --all && make lint\n"
+    assert list(commands(text)) == [{"up", "--detach", "--shell"}, {"down", "--all"}, {"lint"}]
+    test = "tests/cli/local/test_dev.py"
+    assert not_run(Elsewhere("page", "tritonstack dev double --port 1\n", (test,))) == []
+    for line in ("tritonstack dev double --watch", "tritonstack up", "tritonstack edits", "make edits"):
+        assert not_run(Elsewhere("page", f"{line}\n", (test,))), line
 
 
 def test_a_block_without_a_test_is_found() -> None:

@@ -59,7 +59,9 @@ def shop(tmp_path: Path) -> Project:
 def development(shop: Project) -> Iterator[subprocess.Popen[str]]:
     """The command, in a process of its own."""
     code = "from tritonstack.cli.entry import main; main()"
-    command = (sys.executable, "-c", code, "--json", "dev", "double")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = (sys.executable, "-c", code, "--json", "dev", "double", "--port", str(port))
     process = subprocess.Popen(
         command,
         cwd=shop.root,

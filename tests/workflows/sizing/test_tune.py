@@ -286,7 +286,11 @@ def test_an_endpoint_is_searched_and_its_files_are_written(
     assert environment.read_bytes().count(b"\n") == environment.read_bytes().count(b"\r\n")
 
     command = ["--project", str(shop.root), "tune", "local", "double", "--users", "8", "--duration", "1"]
-    assert run([*command, "--cores", "2", "--runs", "4", "--write"]) == 0
+    chart = shop.root / "double.svg"
+    assert (
+        run([*command, "--cores", "2", "--runs", "4", "--budget", "20", "--plot", str(chart), "--write"]) == 0
+    )
+    assert "<svg" in chart.read_text()
     output = capsys.readouterr()
     assert "searched: endpoint: OMP_NUM_THREADS: 1, 2" in output.err
     assert "as it is" in output.out
