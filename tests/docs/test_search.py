@@ -6,7 +6,6 @@ import functools
 import json
 import os
 import queue
-import shutil
 import signal
 import subprocess
 import threading
@@ -18,16 +17,13 @@ from urllib.parse import quote
 
 import pytest
 
+from tests.browser import find_chromium
 from tools.site import build
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run")
 PAGE = Path(__file__).with_name("search_page.html")
 
-pytestmark = [
-    pytest.mark.e2e,
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: `apt-get install chromium`"),
-]
+pytestmark = pytest.mark.e2e
 
 
 class Handler(SimpleHTTPRequestHandler):
@@ -73,9 +69,13 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     ],
 )
 def test_the_search_finds_a_page(address: str, words: str, page: str, tmp_path: Path) -> None:
-    assert CHROMIUM is not None
     browser = subprocess.Popen(
-        [CHROMIUM, *FLAGS, f"--user-data-dir={tmp_path / 'profile'}", f"{address}/search?for={quote(words)}"],
+        [
+            find_chromium(),
+            *FLAGS,
+            f"--user-data-dir={tmp_path / 'profile'}",
+            f"{address}/search?for={quote(words)}",
+        ],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

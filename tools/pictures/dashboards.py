@@ -15,8 +15,9 @@ from datetime import datetime, timedelta
 from html import escape
 from typing import Any
 
-from tools.pictures.panels import ChartLine, LineChart, chart_elements, svg_document
+from tools.pictures.panels import chart_elements, svg_document
 from tritonstack.operations.aws import Cloud
+from tritonstack.operations.svg_charts import ChartLine, LineChart
 
 _COLUMN, _ROW, _GAP = 44, 44, 8
 _COLUMNS = 24

@@ -2,39 +2,21 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from html import escape
+
+from tritonstack.operations.svg_charts import LIGHT, ChartColors, ChartLine, LineChart, round_step
 
 _WIDTH, _HEIGHT, _LEFT, _TOP, _BOTTOM = 860, 260, 64, 34, 40
 _LEGEND = 320
 """Width of the legend beside a chart."""
-_COLORS = ("#0b6bcb", "#c2410c", "#15803d", "#7e22ce", "#a16207", "#0e7490", "#be123c", "#4d7c0f")
-_DARK_COLORS = ("#58a6ff", "#f0883e", "#3fb950", "#bc8cff", "#d29922", "#39c5cf", "#ff7b72", "#a5d6a7")
-_LIGHT = {"page": "#ffffff", "ink": "#111827", "soft": "#4b5563", "grid": "#e5e7eb"}
-_DARK = {"page": "#0d1117", "ink": "#e6edf3", "soft": "#9aa4af", "grid": "#30363d"}
-Point = tuple[float, float]
-
-
-@dataclass(frozen=True)
-class ChartLine:
-    """A line of a chart."""
-
-    name: str
-    points: Sequence[Point]
-    dashed: bool = False
-    is_dots: bool = False
-
-
-@dataclass(frozen=True)
-class LineChart:
-    """Axes and lines; `x_scale` maps x to 0..1."""
-
-    title: str
-    lines: Sequence[ChartLine]
-    x_ticks: Sequence[tuple[float, str]]
-    x_scale: Callable[[float], float]
+_DARK = ChartColors(
+    background="#0d1117",
+    text="#e6edf3",
+    muted="#9aa4af",
+    grid="#30363d",
+    lines=("#58a6ff", "#f0883e", "#3fb950", "#bc8cff", "#d29922", "#39c5cf", "#ff7b72", "#a5d6a7"),
+)
 
 
 def svg_document(title: str, body: str, *, width: int, height: int) -> str:
@@ -43,8 +25,8 @@ def svg_document(title: str, body: str, *, width: int, height: int) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
         f'height="{height}" font-family="system-ui, sans-serif" font-size="12" role="img">\n'
         f"<title>{escape(title)}</title>\n"
-        f"<style>{_style(_LIGHT, _COLORS)}"
-        f"@media (prefers-color-scheme:dark){{{_style(_DARK, _DARK_COLORS)}}}</style>\n"
+        f"<style>{_style(LIGHT)}"
+        f"@media (prefers-color-scheme:dark){{{_style(_DARK)}}}</style>\n"
         f'<rect width="100%" height="100%" class="page"/>\n{body}\n</svg>\n'
     )
 
@@ -56,20 +38,14 @@ def chart_elements(
     return "".join(_drawn(chart, width, height, legend_below=legend_below))
 
 
-def _style(tones: Mapping[str, str], colors: Sequence[str]) -> str:
+def _style(colors: ChartColors) -> str:
     lines = "".join(
-        f".l{number}{{stroke:{color}}}.f{number}{{fill:{color}}}" for number, color in enumerate(colors)
+        f".l{number}{{stroke:{color}}}.f{number}{{fill:{color}}}" for number, color in enumerate(colors.lines)
     )
     return (
-        f".page{{fill:{tones['page']}}}.ink{{fill:{tones['ink']}}}.soft{{fill:{tones['soft']}}}"
-        f".grid{{stroke:{tones['grid']}}}{lines}"
+        f".page{{fill:{colors.background}}}.ink{{fill:{colors.text}}}.soft{{fill:{colors.muted}}}"
+        f".grid{{stroke:{colors.grid}}}{lines}"
     )
-
-
-def round_step(value: float) -> float:
-    """Return the next of 1, 2, 5, 10, and so on."""
-    power: float = 10.0 ** math.floor(math.log10(max(value, 1e-9)))
-    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= value)
 
 
 def _drawn(chart: LineChart, width: int, height: int, *, legend_below: bool) -> Iterator[str]:
@@ -98,7 +74,7 @@ def _drawn(chart: LineChart, width: int, height: int, *, legend_below: bool) -> 
             f"{escape(text)}</text>"
         )
     for number, line in enumerate(chart.lines):
-        color = number % len(_COLORS)
+        color = number % len(LIGHT.lines)
         dashes = ' stroke-dasharray="5 4"' if line.dashed else ""
         points = " ".join(f"{x_at(x):.1f},{y_at(y):.1f}" for x, y in line.points)
         if line.is_dots or len(line.points) == 1:
