@@ -341,8 +341,6 @@ def test_builder_image_waits_for_a_free_slot(
 
     monkeypatch.setattr(module, "image_job", image_job)
     monkeypatch.setattr(module, "missing_images", lambda *_: [OUTPUTS["CpuImage"]])
-    monkeypatch.setattr(
-        progress, "_NOTEWORTHY_S", 0.0
-    )  # shorter steps leave no line
+    monkeypatch.setattr(progress, "_NOTEWORTHY_S", 0.0)  # shorter steps leave no line
     assert watched.run(wait_for_it=False) == []
     assert "building the build image 1" in capsys.readouterr().err
