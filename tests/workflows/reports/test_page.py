@@ -133,6 +133,27 @@ def test_a_report_on_a_large_project_stays_below_a_megabyte() -> None:
     assert len(text.encode()) < 1_000_000
 
 
+def test_charts_of_equal_and_zero_values_have_a_finite_axis() -> None:
+    """A load test without an answer has the rate 0; a model without batches is measured at 1 only."""
+    sample = sample_report()
+    ranker = sample.models[0]
+    event = ranker.load_tests[0]
+    assert event.load_test is not None
+    assert ranker.manifest is not None
+    levels = tuple(one.model_copy(update={"answered_per_s": 0.0}) for one in event.load_test.levels)
+    test = event.model_copy(update={"load_test": event.load_test.model_copy(update={"levels": levels})})
+    alike = tuple(one.model_copy(update={"batch": 1}) for one in ranker.manifest.latency)
+    instant = tuple(
+        one.model_copy(update={"latency_ms": dict.fromkeys(one.latency_ms, 0.0)})
+        for one in ranker.manifest.candidates
+    )
+    built = ranker.manifest.model_copy(update={"latency": alike, "candidates": instant})
+    model = dataclasses.replace(ranker, manifest=built, load_tests=(test,))
+    text = render(dataclasses.replace(sample, models=(model,)))
+    assert len(text) < 200_000
+    assert "nan" not in re.findall(r'[xy][12]?="([^"]*)"', text)
+
+
 def test_no_state_is_told_by_color_alone() -> None:
     """Each colored chip has a text of its own."""
     chips = re.findall(r'<span class="chip[^"]*">(.*?)</span>', render(sample_report()))

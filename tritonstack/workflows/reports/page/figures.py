@@ -141,7 +141,7 @@ def latency_chart(model: str, latency: Sequence[LatencyReport]) -> Markup:
     data = table(f"Latency of {model} in the build", head, rows, numbers=3)
     if len(ordered) < 2:
         return data
-    last = math.log2(ordered[-1].batch)
+    last = math.log2(ordered[-1].batch) or 1.0
     chart = LineChart(
         "ms per request, by batch size",
         [
@@ -274,8 +274,9 @@ def _alarm_id(rollout: PastRollout, name: str) -> str:
 
 
 def _linear(highest: float, form: str) -> tuple[Ticks, Scale]:
+    highest = highest or 1.0
     step = round_step(highest / 6)
-    last = step * math.ceil(highest / step) or 1.0
+    last = step * math.ceil(highest / step)
     ticks = [(index * step, form.format(index * step)) for index in range(int(last / step) + 1)]
     return ticks, lambda x: x / last
 
