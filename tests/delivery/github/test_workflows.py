@@ -156,6 +156,15 @@ def test_each_pin_has_a_version_comment_and_is_the_same_everywhere():
     }
 
 
+@pytest.mark.parametrize(
+    "step",
+    [one for one in steps() if one.values[0].get("uses", "").startswith("actions/upload-artifact@")],
+)
+def test_a_rerun_of_a_job_can_upload_again(step):
+    """Without it, GitHub rejects the name that the failed attempt has used."""
+    assert step["with"]["overwrite"] is True
+
+
 @pytest.mark.parametrize("step", steps())
 def test_step_runs_one_command_line(step):
     command = step.get("run")

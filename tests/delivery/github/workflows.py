@@ -272,11 +272,11 @@ class _JobRun:
         return True
 
     def _upload(self, given: Mapping[str, Any]) -> None:
-        """Keep one file, as GitHub does without an archive: its name must be new in the run."""
+        """Keep one file, as GitHub does without an archive: a name that is not new needs `overwrite`."""
         assert given["archive"] is False
         file, kept = self.work / given["path"], self.runner.folder / "artifacts" / given["path"]
-        if kept.exists() or not file.is_file():
-            raise RejectedError(f"{file.name} is missing, or another job has uploaded it")
+        if not file.is_file() or (kept.exists() and not given.get("overwrite")):
+            raise RejectedError(f"{file.name} is missing, or was uploaded before")
         kept.parent.mkdir(exist_ok=True)
         shutil.copy(file, kept)
         self._uploaded = f"https://github.com/{self.runner.repository}/actions/runs/42/artifacts/{file.name}"
