@@ -30,6 +30,13 @@ from tests.delivery.permissions.resources import (
         ("plan", "cloudformation:GetTemplate", arn("cloudformation", "stack/tritonstack-dev-build/1"), True),
         ("plan", "sagemaker:DescribeEndpoint", arn("sagemaker", "endpoint/tritonstack-dev-search"), True),
         ("plan", "s3:GetObject", f"{DEV_BUCKET}/events/1.json", True),
+        (
+            "plan",
+            "cloudwatch:DescribeAlarmHistory",
+            arn("cloudwatch", "alarm:tritonstack-dev-search-x"),
+            True,
+        ),
+        ("plan", "cloudwatch:DescribeAlarmHistory", arn("cloudwatch", "alarm:tritonstack-prod-x"), False),
         ("plan", "sts:AssumeRole", LOOKUP, False),  # which reads the whole account
         ("plan", "s3:GetObject", f"{STAGING_BUCKET}/events/1.json", False),
         ("plan", "s3:PutObject", f"{DEV_BUCKET}/events/1.json", False),

@@ -122,7 +122,6 @@ def read_endpoints(aws: AwsScope, named: Named) -> list[Grant]:
                 "application-autoscaling:DescribeScalableTargets",
                 "application-autoscaling:DescribeScalingPolicies",
                 "application-autoscaling:DescribeScheduledActions",
-                "cloudwatch:DescribeAlarmHistory",
                 "cloudwatch:DescribeAlarms",
                 "cloudwatch:GetMetricData",
                 "sagemaker:ListEndpoints",
@@ -130,6 +129,11 @@ def read_endpoints(aws: AwsScope, named: Named) -> list[Grant]:
             ],
             ["*"],
             because=_LISTED,
+        ),
+        Grant(
+            ["cloudwatch:DescribeAlarmHistory"],
+            named.arns(aws, "cloudwatch", "alarm:"),
+            because=named.because,
         ),
         Grant(
             ["ecr:BatchGetImage", "ecr:DescribeImages"],
