@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, MutableMapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
@@ -22,6 +22,8 @@ from tritonstack.records.manifests import Manifest
 
 _READS_AT_ONCE = 8
 UNREADABLE_LOAD_TEST = "its load test is of another version of tritonstack, and ignored"
+EventCache = MutableMapping[str, Event]
+"""Events by address. An event never changes: its key holds its checksum."""
 
 
 def now() -> str:
@@ -120,20 +122,27 @@ def record_event(cloud: Cloud, bucket: str, event: Event) -> None:
 
 
 def read_events(
-    cloud: Cloud, bucket: str, *, kinds: Collection[EventKind] = (), since: str | None = None
+    cloud: Cloud,
+    bucket: str,
+    *,
+    kinds: Collection[EventKind] = (),
+    since: str | None = None,
+    cache: EventCache | None = None,
 ) -> list[Event]:
     """Return the environment's events, oldest first; none without a bucket.
 
     Filter by kind or start time: old environments have thousands of events, each a separate object.
     """
-    return _read(cloud, bucket, _keys(cloud, bucket, kinds=kinds, since=since))
+    return _read(cloud, bucket, _keys(cloud, bucket, kinds=kinds, since=since), cache)
 
 
-def latest_events(cloud: Cloud, bucket: str, *kinds: EventKind) -> Iterator[Event]:
+def latest_events(
+    cloud: Cloud, bucket: str, *kinds: EventKind, cache: EventCache | None = None
+) -> Iterator[Event]:
     """Yield events of some kinds, latest first, fetched on demand."""
     keys = _keys(cloud, bucket, kinds=kinds)[::-1]
     for begin in range(0, len(keys), _READS_AT_ONCE):
-        yield from _read(cloud, bucket, keys[begin : begin + _READS_AT_ONCE])
+        yield from _read(cloud, bucket, keys[begin : begin + _READS_AT_ONCE], cache)
 
 
 def latest_of_each(events: Iterable[Event], endpoints: Collection[str]) -> dict[str, Event]:
@@ -165,11 +174,15 @@ def _keys(
     return [key for key in keys if not marks or any(mark in key for mark in marks)]
 
 
-def _read(cloud: Cloud, bucket: str, keys: Sequence[str]) -> list[Event]:
+def _read(cloud: Cloud, bucket: str, keys: Sequence[str], cache: EventCache | None) -> list[Event]:
     s3 = cloud.client("s3")
+    known: EventCache = {} if cache is None else cache
 
     def read(key: str) -> Event:
-        return _parsed(s3.get_object(Bucket=bucket, Key=key)["Body"].read(), f"s3://{bucket}/{key}")
+        origin = f"s3://{bucket}/{key}"
+        if origin not in known:
+            known[origin] = _parsed(s3.get_object(Bucket=bucket, Key=key)["Body"].read(), origin)
+        return known[origin]
 
     pool = ThreadPoolExecutor(_READS_AT_ONCE)
     try:

@@ -17,7 +17,7 @@ from tritonstack.base.files import short_digest
 from tritonstack.base.revisions import commit_id, is_committed, list_files, short_commit
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.checkout import Checkout
-from tritonstack.operations.events import latest_events, latest_of_each
+from tritonstack.operations.events import EventCache, latest_events, latest_of_each
 from tritonstack.operations.model_prefix import missing_copies, model_copies
 from tritonstack.operations.revisions import Revision, files_of_environment, revision_of
 from tritonstack.operations.verification.endpoint_checks import HEALTH, endpoint_checks, ringing
@@ -128,12 +128,14 @@ class _ObservedEndpoint:
     live: LiveEndpoint = field(default_factory=LiveEndpoint)
 
 
-def environment_status(cloud: Cloud, workspace: Workspace, *, now: datetime) -> EnvironmentStatus:
-    """Return the status of an environment."""
+def environment_status(
+    cloud: Cloud, workspace: Workspace, *, now: datetime, cache: EventCache | None = None
+) -> EnvironmentStatus:
+    """Return the status of an environment; `cache` holds events that were read before."""
     spec, names = workspace.spec, list(workspace.spec.endpoints)
     seen = dict(zip(names, side_by_side(lambda name: _observe(cloud, workspace, name), names), strict=True))
     events = [
-        latest_of_each(latest_events(cloud, spec.artifact_bucket, *kinds), names)
+        latest_of_each(latest_events(cloud, spec.artifact_bucket, *kinds, cache=cache), names)
         for kinds in (("deployed",), ("verified", "refuted"))
     ]
     expected = [one.expected for one in seen.values() if one.expected is not None]
