@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -16,7 +16,14 @@ _SHOWN = 3
 _STACK = "AWS::CloudFormation::Stack"
 _TYPES = ("AWS::SageMaker::Endpoint", "AWS::SageMaker::InferenceComponent")
 _AROUND = timedelta(minutes=5)
+_SETTLED = timedelta(minutes=15)
+"""After this time, CloudWatch has all metrics and alarms of a rollout."""
 _MOST_EVENTS = 500
+_METRIC_PERIODS = ((timedelta(days=15), 60), (timedelta(days=63), 300))
+"""Until which age CloudWatch keeps values per period in seconds."""
+_LONGEST_PERIOD_S = 3600
+_ALARM_HISTORY = timedelta(days=30)
+"""CloudWatch keeps the history of alarms this long."""
 Point = tuple[float, float]
 
 
@@ -42,12 +49,15 @@ class PastRollout:
     """Planned share of the requests that the new instances answer, in percent, since the first shift."""
     strategy: str
     requests: tuple[Point, ...] = ()
-    """Requests per minute."""
+    """Requests per minute; averages over `period_s`."""
     errors: tuple[Point, ...] = ()
-    """Server errors per minute."""
+    """Server errors per minute; averages over `period_s`."""
+    period_s: int = 60
     alarms: tuple[str, ...] = ()
     """The alarms that roll back."""
     ringing: tuple[AlarmPeriod, ...] = ()
+    unknown_alarms: tuple[str, ...] = ()
+    """The alarms whose state is unknown: their history has expired."""
     stages: tuple[tuple[float, str], ...] = ()
     """What SageMaker has reported of a rollout in progress, and when."""
 
@@ -86,10 +96,33 @@ class EndpointUpdate:
         return replace(self, ended=event["Timestamp"], failure=reason if failed else "")
 
 
-def rollouts_of(cloud: Cloud, stack: str, expected: ExpectedEndpoint, *, now: datetime) -> list[PastRollout]:
+@dataclass
+class RolloutCache:
+    """What was read and cannot change: stack events, and rollouts that ended some time ago."""
+
+    events: MutableMapping[str, list[Mapping[str, Any]]] = field(default_factory=dict)
+    """Stack -> events, latest first."""
+    rollouts: MutableMapping[tuple[str, datetime], PastRollout] = field(default_factory=dict)
+    """By endpoint and start."""
+
+
+def rollouts_of(
+    cloud: Cloud,
+    stack: str,
+    expected: ExpectedEndpoint,
+    *,
+    now: datetime,
+    cache: RolloutCache | None = None,
+) -> list[PastRollout]:
     """Return the latest rollouts of an endpoint, latest first."""
-    found = list(updates_in(_events(cloud, stack)))[-_SHOWN:]
-    return [_rollout(cloud, expected, update, now) for update in reversed(found)]
+    cache = RolloutCache() if cache is None else cache
+    found = list(updates_in(_events(cloud, stack, cache)))[-_SHOWN:]
+    return [_known_rollout(cloud, expected, update, now, cache) for update in reversed(found)]
+
+
+def metric_period_s(age: timedelta) -> int:
+    """Return the shortest period of the values that CloudWatch keeps at an age, in seconds. Pure."""
+    return next((seconds for oldest, seconds in _METRIC_PERIODS if age < oldest), _LONGEST_PERIOD_S)
 
 
 def planned_shift(config: Mapping[str, Any]) -> tuple[str, tuple[Point, ...]]:
@@ -131,22 +164,48 @@ def updates_in(events: Iterable[Mapping[str, Any]]) -> Iterator[EndpointUpdate]:
         yield current
 
 
-def _events(cloud: Cloud, stack: str) -> list[Mapping[str, Any]]:
+def _events(cloud: Cloud, stack: str, cache: RolloutCache) -> list[Mapping[str, Any]]:
+    """Return the latest events of a stack, oldest first; those in the cache are not read again."""
     pages = (
         cloud.client("cloudformation")
         .get_paginator("describe_stack_events")
         .paginate(StackName=stack, PaginationConfig={"MaxItems": _MOST_EVENTS})
     )
-    events = [event for page in pages for event in page["StackEvents"]]
-    return events[::-1]
+    known = cache.events.get(stack, [])
+    latest = known[0]["EventId"] if known else None
+    fresh = list[Mapping[str, Any]]()
+    for event in (event for page in pages for event in page["StackEvents"]):
+        if event["EventId"] == latest:
+            fresh += known
+            break
+        fresh.append(event)
+    cache.events[stack] = fresh[:_MOST_EVENTS]
+    return cache.events[stack][::-1]
+
+
+def _known_rollout(
+    cloud: Cloud, expected: ExpectedEndpoint, update: EndpointUpdate, now: datetime, cache: RolloutCache
+) -> PastRollout:
+    """Return a rollout, from the cache if it ended and the endpoint still has the same policy."""
+    key = expected.name, update.started
+    known = cache.rollouts.get(key)
+    policy = (*planned_shift(expected.rollout), tuple(expected.rollback_alarms))
+    if known is not None and (known.strategy, known.planned, known.alarms) == policy:
+        return known
+    found = _rollout(cloud, expected, update, now)
+    if update.ended is not None and now - update.ended > _SETTLED:
+        cache.rollouts[key] = found
+    return found
 
 
 def _rollout(cloud: Cloud, expected: ExpectedEndpoint, update: EndpointUpdate, now: datetime) -> PastRollout:
     end = update.ended or now
     strategy, planned = planned_shift(expected.rollout)
     window = (update.started - _AROUND, min(end + _AROUND, now))
-    requests, errors = _traffic(cloud, expected, update.started, window)
+    period_s = metric_period_s(now - window[0])
+    requests, errors = _traffic(cloud, expected, update.started, window, period_s)
     names = expected.rollback_alarms
+    alarms = {name: _periods(cloud, name, update.started, window, now) for name in names}
     return PastRollout(
         endpoint=expected.name,
         started=update.started,
@@ -156,9 +215,11 @@ def _rollout(cloud: Cloud, expected: ExpectedEndpoint, update: EndpointUpdate, n
         strategy=strategy,
         requests=requests,
         errors=errors,
+        period_s=period_s,
         alarms=tuple(names),
         stages=tuple(_stages(cloud, expected.name, end - update.started)) if update.ended is None else (),
-        ringing=tuple(period for name in names for period in _periods(cloud, name, update.started, window)),
+        ringing=tuple(period for periods in alarms.values() for period in periods or ()),
+        unknown_alarms=tuple(name for name, periods in alarms.items() if periods is None),
     )
 
 
@@ -173,7 +234,11 @@ def _stages(cloud: Cloud, endpoint: str, since_start: timedelta) -> Iterator[tup
 
 
 def _traffic(
-    cloud: Cloud, expected: ExpectedEndpoint, start: datetime, window: tuple[datetime, datetime]
+    cloud: Cloud,
+    expected: ExpectedEndpoint,
+    start: datetime,
+    window: tuple[datetime, datetime],
+    period_s: int,
 ) -> tuple[tuple[Point, ...], tuple[Point, ...]]:
     """Return requests and server errors per minute."""
     metrics = ("Invocations", "Invocation5XXErrors")
@@ -188,7 +253,7 @@ def _traffic(
                         "MetricName": metric,
                         "Dimensions": [{"Name": key, "Value": value} for key, value in one.items()],
                     },
-                    "Period": 60,
+                    "Period": period_s,
                     "Stat": "Sum",
                 },
             }
@@ -202,33 +267,71 @@ def _traffic(
         metric = asked[int(item["Id"][1:])][0]
         for at, value in zip(item["Timestamps"], item["Values"], strict=True):
             second = (at.astimezone(UTC) - start).total_seconds()
-            sums[metric][second] = sums[metric].get(second, 0.0) + value
+            sums[metric][second] = sums[metric].get(second, 0.0) + value * 60 / period_s
     requests, errors = (tuple(sorted(sums[metric].items())) for metric in metrics)
     return requests, errors
 
 
 def _periods(
-    cloud: Cloud, alarm: str, start: datetime, window: tuple[datetime, datetime]
-) -> Iterator[AlarmPeriod]:
-    """Yield when an alarm was in state ALARM."""
+    cloud: Cloud, alarm: str, start: datetime, window: tuple[datetime, datetime], now: datetime
+) -> list[AlarmPeriod] | None:
+    """Return when an alarm was in state ALARM; None if CloudWatch no longer knows."""
+    changes = list[tuple[datetime, str]]()
+    complete = window[0] >= now - _ALARM_HISTORY
+    if complete:
+        changes = list(_state_changes(cloud, alarm, window))
+    # The first change after the begin says from which state: without one, the present state is that of then.
+    rings = changes[0][1].startswith("Alarm updated from ALARM") if changes else None
+    if rings is None:
+        rings = _rings_since(cloud, alarm, window[0], complete=complete)
+    if rings is None:
+        return None
+    begin, end = (moment - start for moment in window)
+    since = begin.total_seconds() if rings else None
+    found = list[AlarmPeriod]()
+    for at, summary in changes:
+        if at > window[1]:
+            break
+        second = (at - start).total_seconds()
+        if "to ALARM" in summary:
+            since = second if since is None else since
+        elif since is not None:
+            found.append(AlarmPeriod(alarm, since, second))
+            since = None
+    return found if since is None else [*found, AlarmPeriod(alarm, since, end.total_seconds())]
+
+
+def _state_changes(
+    cloud: Cloud, alarm: str, window: tuple[datetime, datetime]
+) -> Iterator[tuple[datetime, str]]:
+    """Yield time and summary of an alarm's state changes in a window and of the first after it."""
     pages = (
         cloud.client("cloudwatch")
         .get_paginator("describe_alarm_history")
-        .paginate(AlarmName=alarm, HistoryItemType="StateUpdate", StartDate=window[0], EndDate=window[1])
+        .paginate(
+            AlarmName=alarm, HistoryItemType="StateUpdate", StartDate=window[0], ScanBy="TimestampAscending"
+        )
     )
-    items = sorted(
-        (item for page in pages for item in page["AlarmHistoryItems"]), key=lambda one: one["Timestamp"]
-    )
-    begin: float | None = None
-    for item in items:
-        second = (item["Timestamp"] - start).total_seconds()
-        if "to ALARM" in item["HistorySummary"]:
-            begin = second
-        elif begin is not None:
-            yield AlarmPeriod(alarm, begin, second)
-            begin = None
-    if begin is not None:
-        yield AlarmPeriod(alarm, begin, (window[1] - start).total_seconds())
+    for page in pages:
+        for item in page["AlarmHistoryItems"]:
+            yield item["Timestamp"], item["HistorySummary"]
+            if item["Timestamp"] > window[1]:
+                return
+
+
+def _rings_since(cloud: Cloud, alarm: str, since: datetime, *, complete: bool) -> bool | None:
+    """Return whether an alarm that has not changed is in state ALARM; None if it may have changed.
+
+    `complete` says that its history since then has no change.
+    """
+    found = cloud.client("cloudwatch").describe_alarms(AlarmNames=[alarm])["MetricAlarms"]
+    if not found:
+        return None
+    changed = found[0].get("StateTransitionedTimestamp") or found[0]["StateUpdatedTimestamp"]
+    if not complete and changed > since:
+        return None
+    rings: bool = found[0]["StateValue"] == "ALARM"
+    return rings
 
 
 def _steps(size: float, wait: float, bake: float) -> tuple[Point, ...]:

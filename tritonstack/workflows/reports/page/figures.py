@@ -22,6 +22,7 @@ from tritonstack.records.manifests import CandidateReport, LatencyReport, Manife
 from tritonstack.workflows.project.inspection import GraphStep
 from tritonstack.workflows.reports.page.markup import (
     Markup,
+    absent,
     chip,
     details,
     join,
@@ -229,22 +230,33 @@ def _share_chart(rollout: PastRollout, ticks: Ticks, scale: Scale) -> Markup:
 def _request_chart(rollout: PastRollout, ticks: Ticks, scale: Scale) -> Markup:
     errors = dict(rollout.errors)
     rows = [(minutes(at), f"{value:,.0f}", f"{errors.get(at, 0):,.0f}") for at, value in rollout.requests]
-    data = table("Requests per minute", ("After", "Requests", "Server errors"), rows, numbers=2)
+    name = "requests per minute"
+    if rollout.period_s > 60:  # CloudWatch keeps values per minute for 15 days
+        name += f", averages over {rollout.period_s // 60} min"
+    data = table(name.capitalize(), ("After", "Requests", "Server errors"), rows, numbers=2)
     if not rows:
         return tag("p", "CloudWatch recorded no request during this rollout.", class_="absent")
     lines = [
         ChartLine("requests", rollout.requests),
         ChartLine("server errors", [(at, errors.get(at, 0.0)) for at, _ in rollout.requests], dashed=True),
     ]
-    return _figure(LineChart("requests per minute", lines, ticks, scale), data)
+    return _figure(LineChart(name, lines, ticks, scale), data)
 
 
 def _alarm_chart(rollout: PastRollout, ticks: Ticks, scale: Scale) -> Markup:
     if not rollout.alarms:
         return tag("p", "No alarm rolls this endpoint back.", class_="absent")
+    unknown = None
+    if rollout.unknown_alarms:
+        names = ", ".join(_alarm_id(rollout, name) for name in rollout.unknown_alarms)
+        unknown = absent(
+            f"State unknown (history is kept for 30 days, and not of deleted alarms): {names}.", ""
+        )
     if not rollout.ringing:
-        names = ", ".join(_alarm_id(rollout, name) for name in rollout.alarms)
-        return tag("p", f"No rollback alarm was in state ALARM: {names}.", class_="note")
+        quiet = [name for name in rollout.alarms if name not in rollout.unknown_alarms]
+        names = ", ".join(_alarm_id(rollout, name) for name in quiet)
+        known = tag("p", f"No rollback alarm was in state ALARM: {names}.", class_="note") if quiet else None
+        return tag("div", known, unknown)
     lanes = {name: len(rollout.alarms) - index for index, name in enumerate(rollout.alarms)}
     lines = [
         ChartLine(
@@ -263,9 +275,10 @@ def _alarm_chart(rollout: PastRollout, ticks: Ticks, scale: Scale) -> Markup:
     rows = [
         (_alarm_id(rollout, one.alarm), minutes(one.begin_s), minutes(one.end_s)) for one in rollout.ringing
     ]
-    return _figure(
+    drawn = _figure(
         chart, table("Alarms in state ALARM", ("Alarm", "From", "To"), rows, numbers=2), style=_LANES
     )
+    return tag("div", drawn, unknown) if unknown else drawn
 
 
 def _alarm_id(rollout: PastRollout, name: str) -> str:
