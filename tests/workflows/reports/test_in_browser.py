@@ -217,6 +217,7 @@ def test_a_live_page_follows_changes(
     wait_until(page, "document.getElementById('state').textContent.startsWith('Reading')")
     live.read()
     wait_until(page, "document.querySelector('#environments table') !== null")
+    assert " s ago" in page.run("document.getElementById('state').textContent")
     assert page.run("location.href") == f"http://127.0.0.1:{server.port}/"
     page.run("document.querySelector('#environments summary').focus()")
     page.press("Enter")
@@ -266,12 +267,32 @@ ATTACKS = {
 }
 
 
+@pytest.fixture
+def answered(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, str, int]]:
+    """Port, path, and status of each answer of servers in this process."""
+    found: list[tuple[int, str, int]] = []
+    send = BaseHTTPRequestHandler.send_response
+
+    def recorded(handler: BaseHTTPRequestHandler, code: int, message: str | None = None) -> None:
+        found.append((int(handler.server.server_address[1]), handler.path, code))
+        send(handler, code, message)
+
+    monkeypatch.setattr(BaseHTTPRequestHandler, "send_response", recorded)
+    return found
+
+
 @pytest.mark.parametrize("attack", ATTACKS)
 @pytest.mark.parametrize("path", ["/", "/sections"])
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 def test_other_sites_read_nothing(
-    chromium: Browser, watched: tuple[LiveReport, WatchServer], attack: str, path: str, host: str
+    chromium: Browser,
+    watched: tuple[LiveReport, WatchServer],
+    answered: list[tuple[int, str, int]],
+    attack: str,
+    path: str,
+    host: str,
 ) -> None:
+    """Not even an answer that the browser would hide: the server denies the request."""
     live, server = watched
     live.read()
     other = LoopbackServer(0, _OtherSite)
@@ -288,3 +309,5 @@ def test_other_sites_read_nothing(
         other.server_close()
         thread.join()
     assert not found
+    statuses = {status for port, asked, status in answered if (port, asked) == (server.port, path)}
+    assert statuses == {403}

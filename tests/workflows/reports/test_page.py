@@ -122,6 +122,31 @@ def sample_with_manifest() -> ReportData:
     return dataclasses.replace(sample, models=(dataclasses.replace(sample.models[0], load_tests=()),))
 
 
+def test_an_environment_that_was_not_read_is_not_reported_as_healthy() -> None:
+    sample = sample_report()
+    environment = ReportedEnvironment("dev", "111111111111", "eu-west-1", unread="AWS error: token expired")
+    model = dataclasses.replace(sample.models[0], load_tests=(), unread={"dev": "AWS error: token expired"})
+    parts = render_sections(dataclasses.replace(sample, environments=(environment,), models=(model,)))
+    assert "Nothing that this report covers" not in parts["attention"]
+    assert "not read: AWS error: token expired" in parts["attention"]
+    assert "AWS error: token expired" in parts["environments"]
+    assert "No load test is recorded" not in parts["artifacts"]
+    assert "The load tests in dev were not read: AWS error: token expired." in parts["artifacts"]
+
+
+def test_a_rollout_names_coarse_averages_and_alarms_of_unknown_state() -> None:
+    sample = sample_report()
+    prod = sample.environments[1]
+    completed, stopped = prod.rollouts
+    for one, quiet in ((completed, True), (stopped, False)):
+        changed = dataclasses.replace(one, period_s=300, unknown_alarms=one.alarms[1:])
+        environment = dataclasses.replace(prod, rollouts=(changed,))
+        html = render_sections(dataclasses.replace(sample, environments=(environment,)))["rollouts"]
+        assert "requests per minute, averages over 5 min" in html
+        assert "State unknown" in html
+        assert ("No rollback alarm was in state ALARM: main-latency-p99." in html) is quiet
+
+
 def test_a_report_on_a_large_project_stays_below_a_megabyte() -> None:
     sample = sample_report()
     dev = sample.environments[0]

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import json
 import tarfile
+from datetime import UTC, datetime
 from pathlib import Path
 
+import boto3
 import pytest
 
 from tests.git import Repository
 from tests.manifests import manifest, measured
+from tests.operations.strict_aws import client_error
 from tests.projects import edit, write_project
 from tritonstack.base.errors import UsageError
 from tritonstack.base.paths import Project
+from tritonstack.operations.events import new_event, record_event
 from tritonstack.records.lock_writing import lock_text
 from tritonstack.records.locks import Built, Lock, entry_of
+from tritonstack.records.manifests import Manifest
+from tritonstack.spec.environments.promotion import DAYS
+from tritonstack.workflows.reports.environments import describe_days
+from tritonstack.workflows.reports.live_state import LiveCache, read_live_state
 from tritonstack.workflows.reports.report import ReportOptions, collect, default_file, report
 from tritonstack.workflows.session import Session
 
@@ -120,15 +128,137 @@ def test_an_invalid_environment_does_not_stop_the_others(project: Project) -> No
     assert prod.models["minilm"][0].digest == "ab" * 32
 
 
+@pytest.mark.parametrize(
+    "content", [b"<<<<<<< HEAD\nmodels: {}\n=======\n", b"models: {\xff}\n", b"models: ["]
+)
+def test_a_broken_lock_is_missing_data_of_its_environment(project: Project, content: bytes) -> None:
+    project.lock_file("dev").write_bytes(content)
+    found = collect(Session(project), OFFLINE)
+    dev, prod = found.environments
+    assert "dev.lock.yaml" in dev.invalid
+    assert prod.models["minilm"][0].digest == "ab" * 32
+    assert {"environment dev", "history of dev in git", "lock of dev"} <= {
+        one.subject for one in found.missing
+    }
+    assert [one.digest for one in found.models] == ["ab" * 32]
+    assert {(one.kind, one.environment) for one in found.timeline} == {("built", "prod")}
+
+
+def test_a_longer_timeline_names_what_it_omits(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not [one for one in collect(Session(project), OFFLINE).missing if "timeline" in one.subject]
+    monkeypatch.setattr("tritonstack.workflows.reports.report.MOST_ENTRIES", 1)
+    found = collect(Session(project), OFFLINE)
+    assert len(found.timeline) == 1
+    (gap,) = [one for one in found.missing if "timeline" in one.subject]
+    assert gap.reason == "the latest 1 are shown, 1 older ones are not"
+
+
+@pytest.mark.parametrize(
+    ("days", "text"),
+    [
+        (("MON", "FRI"), "MON, FRI"),
+        (("FRI", "MON", "TUE", "WED"), "MON–WED, FRI"),
+        (DAYS, "MON–SUN"),
+        (("SUN",), "SUN"),
+        (("SAT", "SUN", "MON"), "MON, SAT–SUN"),
+    ],
+)
+def test_only_adjacent_days_of_a_window_are_joined(days: tuple[str, ...], text: str) -> None:
+    assert describe_days(days) == text
+
+
+def test_days_of_a_window_are_in_the_gates(project: Project) -> None:
+    window = 'windows: [{days: [MON, FRI], start: "09:00", end: "16:00"}]'
+    edit(project.environment_file("prod"), "soaked_hours: 24,", f"soaked_hours: 24, {window},")
+    prod = collect(Session(project), OFFLINE).environments[1]
+    assert prod.gates is not None
+    assert prod.gates.required[-1] == "MON, FRI 09:00–16:00 UTC"
+
+
+def test_an_unwritable_file_is_found_before_the_work(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads: list[object] = []
+    monkeypatch.setattr("tritonstack.workflows.reports.report.collect", lambda *given: reads.append(given))
+    with pytest.raises(UsageError, match="its folder does not exist"):
+        report(Session(project), tmp_path / "missing" / "report.html", OFFLINE)
+    assert reads == []
+
+
+def test_an_unreadable_event_keeps_the_status(project: Project, account: str) -> None:
+    edit(project.environment_file("dev"), "111111111111", account)
+    bucket = Session(project).workspace("dev").spec.artifact_bucket
+    s3 = boto3.client("s3", region_name="eu-west-1")
+    s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
+    at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    s3.put_object(Bucket=bucket, Key=f"events/{at}-promoted-0a0a0a0a.json", Body=b"{")
+    found = collect(Session(project), ReportOptions(("dev",), changes=False))
+    assert found.environments[0].status is not None
+    missing = {one.subject: one for one in found.missing}
+    assert "is not a valid event" in missing["events of dev"].reason
+    assert "deployed state of dev" not in missing
+    assert "is not a valid event" in found.models[0].unread["dev"]
+
+
+def test_an_event_is_read_once(project: Project, account: str) -> None:
+    edit(project.environment_file("dev"), "111111111111", account)
+    workspace = Session(project).workspace("dev")
+    s3 = boto3.client("s3", region_name="eu-west-1")
+    bucket = workspace.spec.artifact_bucket
+    s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
+    cloud, cache = Session(project).cloud(workspace.spec), LiveCache()
+    for note in ("a", "b"):
+        record_event(cloud, bucket, new_event("deployed", workspace, endpoints=["search"], note=note))
+        first = read_live_state(Session(project), workspace, cache)
+        assert len(first.events) == len(cache.events)
+        for key in cache.events:  # the listing still names it
+            s3.put_object(Bucket=bucket, Key=key.removeprefix(f"s3://{bucket}/"), Body=b"{")
+    again = read_live_state(Session(project), workspace, cache)
+    assert [one.note for one in again.events] == ["a", "b"]
+    assert again.missing == ()
+    assert read_live_state(Session(project), workspace, LiveCache()).events_unread
+
+
+def test_a_denied_manifest_is_named_with_its_reason(
+    project: Project, account: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def denied(*_: object, **__: object) -> None:
+        raise client_error("GetObject", "AccessDenied", "no s3:GetObject on models/")
+
+    edit(project.environment_file("dev"), "111111111111", account)
+    monkeypatch.setattr("tritonstack.workflows.reports.models.read_published_manifest", denied)
+    found = collect(Session(project), ReportOptions(("dev",), changes=False))
+    (gap,) = [one for one in found.missing if one.subject == "measurements of minilm"]
+    assert "dev: AWS error: An error occurred (AccessDenied)" in gap.reason
+    assert "tritonstack build" not in gap.remedy
+
+
+def test_damaged_examples_keep_the_measurements(project: Project) -> None:
+    built = _local_artifact(project)
+    folder = project.artifacts_dir / "models" / "minilm" / built.digest
+    (folder / "examples.json").write_text("{")
+    found = collect(Session(project), OFFLINE)
+    assert found.models[0].manifest == built
+    (gap,) = [one for one in found.missing if one.subject == "worst example of minilm"]
+    assert "holds no examples" in gap.reason
+
+
 def test_a_local_artifact_gives_measurements(project: Project) -> None:
+    built = _local_artifact(project)
+    (model,) = collect(Session(project), OFFLINE).models
+    assert model.manifest == built
+
+
+def _local_artifact(project: Project) -> Manifest:
     built = manifest("minilm", digest="cd" * 32, **measured())
+    served = built.parity[-1].model_copy(update={"stage": "served", "worst_case": "test_inputs[0]"})
+    built = built.model_copy(update={"parity": (served,)})
     folder = project.artifacts_dir / "models" / "minilm" / built.digest
     folder.mkdir(parents=True)
     (folder / "manifest.json").write_text(built.to_json())
     with tarfile.open(folder / "model.tar.gz", "w:gz"):
         pass
-    (model,) = collect(Session(project), OFFLINE).models
-    assert model.manifest == built
+    return built
 
 
 def test_the_result_names_file_and_size(project: Project, tmp_path: Path) -> None:

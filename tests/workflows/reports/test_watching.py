@@ -5,27 +5,37 @@ from __future__ import annotations
 import dataclasses
 import http.client
 import json
+import os
 import secrets
+import signal
+import socket
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.git import Repository
 from tests.projects import edit, write_project
 from tests.workflows.reports.sample import sample_report
+from tritonstack.base.errors import UsageError
 from tritonstack.base.paths import Project
 from tritonstack.workflows.loopback import LoopbackPortError
+from tritonstack.workflows.reports import watching
 from tritonstack.workflows.reports.live_state import StageLog
-from tritonstack.workflows.reports.report import ReportOptions
+from tritonstack.workflows.reports.report import ReportOptions, collect
+from tritonstack.workflows.reports.report_data import ReportData
 from tritonstack.workflows.reports.watching import (
     PATH,
     SKEW_S,
     Credentials,
     LiveReport,
     WatchServer,
+    watch_report,
 )
 from tritonstack.workflows.session import Session
 
@@ -148,6 +158,97 @@ def test_an_invalid_file_is_shown_and_keeps_the_rest(live: LiveReport, project: 
     (project.root / "models" / "minilm" / "model.yaml").write_text("name: [")
     live.read()
     assert "has no environment" in json.loads(live.answer)["parts"]["environments"]
+
+
+@pytest.mark.parametrize("failure", [FileNotFoundError("dev.lock.yaml"), KeyError("Stacks")])
+def test_an_unexpected_error_is_shown_and_the_next_read_recovers(
+    live: LiveReport, monkeypatch: pytest.MonkeyPatch, failure: Exception
+) -> None:
+    """A checkout removes files while they are read."""
+    before, failing = json.loads(live.answer), threading.Event()
+
+    def collecting(*given: Any) -> ReportData:
+        if failing.is_set():
+            raise failure
+        return collect(*given)
+
+    monkeypatch.setattr(watching, "collect", collecting)
+    monkeypatch.setattr(watching, "INTERVAL_S", 0.01)
+    failing.set()
+    live.start()
+    try:
+        _wait(lambda: json.loads(live.answer)["error"])
+        answer = json.loads(live.answer)
+        assert answer["error"] == f"{type(failure).__name__}: {failure}"
+        assert answer["parts"] == before["parts"]
+        assert answer["at"] == before["at"]
+        monkeypatch.setattr(time, "monotonic", lambda now=time.monotonic: now() + 60)
+        assert json.loads(live.answer)["age_s"] >= 60
+        failing.clear()
+        _wait(lambda: json.loads(live.answer)["error"] is None)
+    finally:
+        live.stop()
+
+
+def _wait(condition: Callable[[], object]) -> None:
+    until = time.time() + 20
+    while not condition():
+        assert time.time() < until
+        time.sleep(0.02)
+
+
+def test_an_unknown_environment_is_rejected_before_serving(project: Project) -> None:
+    ready: list[str] = []
+    with pytest.raises(UsageError, match="unknown environment 'devv'"):
+        watch_report(Session(project), ReportOptions(("devv",)), on_ready=ready.append)
+    assert ready == []
+
+
+def test_an_interrupt_ends_a_live_report_and_frees_its_port(project: Project) -> None:
+    """Also before the first request is served."""
+    urls: list[str] = []
+
+    def interrupted(url: str) -> None:
+        urls.append(url)
+        raise KeyboardInterrupt
+
+    watched = watch_report(Session(project), ReportOptions(offline=True), on_ready=interrupted)
+    assert watched.to_json() == {"reads": watched.reads}
+    (url,) = urls
+    port = int(url.partition("/#")[0].rpartition(":")[2])
+    with socket.socket() as probe:
+        assert probe.connect_ex(("127.0.0.1", port)) != 0
+
+
+def test_ctrl_c_ends_the_command_without_a_traceback(project: Project, tmp_path: Path) -> None:
+    start = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    command = f"{start}; from tritonstack.cli import main; main.main()"
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    variables |= {"AWS_EC2_METADATA_DISABLED": "true", "AWS_CONFIG_FILE": "/dev/null", "HOME": str(tmp_path)}
+    with subprocess.Popen(
+        [sys.executable, "-c", command, "--project", str(project.root), "report", "dev", "--watch"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=variables,
+    ) as process:
+        assert process.stdout is not None
+        url, _, token = process.stdout.readline().strip().partition("#token=")
+        port = int(url.removesuffix("/").rpartition(":")[2])
+
+        def answer() -> dict[str, Any]:
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+            connection.request("GET", PATH, headers={"Authorization": _signed(Credentials(token))})
+            body: dict[str, Any] = json.loads(connection.getresponse().read())
+            connection.close()
+            return body
+
+        _wait(lambda: "environments" in answer()["parts"])
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert "Traceback" not in errors
+    assert "Exception" not in errors
 
 
 def test_a_taken_port_is_an_error(server: WatchServer, live: LiveReport) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.paths import Project
 from tritonstack.base.revisions import short_commit
+from tritonstack.base.yaml_reading import read_text
 from tritonstack.operations.checkout import Checkout, Commit
 from tritonstack.project.checks.locks import LockDigests
 from tritonstack.records.locks import Lock, load_lock, parse_lock
@@ -66,7 +67,7 @@ class LockHistory:
         """Yield the uncommitted version, if any, then the committed ones."""
         commits = list(self.checkout.changes_of(self.file, every_branch=every_branch))
         texts = self.checkout.files_at([commit.id for commit in commits], self.file)
-        here = self.file.read_text(encoding="utf-8") if self.file.exists() else None
+        here = _with_newlines(read_text(self.file)) if self.file.exists() else None
         latest = True
         for commit, text in zip(commits, texts, strict=True):
             if latest and text != here and here is not None:
@@ -83,6 +84,11 @@ class LockHistory:
             return parse_lock(text, self.file).record
         except InvalidFilesError:
             return None
+
+
+def _with_newlines(text: str) -> str:
+    """Return a text with the line endings that git's texts have here."""
+    return text.replace("\r\n", "\n")
 
 
 def lock_history(project: Project, environment: str) -> LockHistory:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,11 +109,16 @@ def requested(spec: ModelSpec) -> dict[str, Any]:
     }
 
 
-def inspect(session: Session, model: str, *, digest: str | None = None) -> Inspection:
-    """Return a model's artifacts and the contents of one: that of `digest`, or else of the present files."""
+def inspect(
+    session: Session, model: str, *, digest: str | None = None, without: Collection[str] = ()
+) -> Inspection:
+    """Return a model's artifacts and the contents of one: that of `digest`, or else of the present files.
+
+    The locks of the environments `without` are not read.
+    """
     models = load_models(session.project, model)
     local = _local_manifests(session, model)
-    locked = _locked(session, model)
+    locked = _locked(session, model, without)
     artifacts = tuple(_known(local, locked, model_hash(model, models)))
     shown = _choose(model, artifacts, digest)
     spec = models[model].record
@@ -140,10 +145,14 @@ def _local_manifests(session: Session, model: str) -> dict[str, Manifest]:
     return found
 
 
-def _locked(session: Session, model: str) -> dict[str, tuple[str, LockedArtifact, list[str]]]:
+def _locked(
+    session: Session, model: str, without: Collection[str]
+) -> dict[str, tuple[str, LockedArtifact, list[str]]]:
     """Return target, entry, and environments by digest."""
     found: dict[str, tuple[str, LockedArtifact, list[str]]] = {}
     for environment in environment_names(session.project):
+        if environment in without:
+            continue
         file = session.project.lock_file(environment)
         entries = load_lock(file).record.models.get(model, {}) if file.is_file() else {}
         for target, entry in entries.items():

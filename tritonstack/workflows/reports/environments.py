@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from tritonstack.base.errors import TritonstackError
 from tritonstack.project.build_plans import NeededArtifact, changed_parts, needed_artifacts
@@ -11,7 +11,7 @@ from tritonstack.records.locks import Figures, LockedArtifact
 from tritonstack.reference.advisories.published import advisories_of
 from tritonstack.spec.endpoints.variants import Variant
 from tritonstack.spec.environments.expiry import OWNER
-from tritonstack.spec.environments.promotion import PromotionSpec
+from tritonstack.spec.environments.promotion import DAYS, PromotionSpec
 from tritonstack.workflows.reports.report_data import (
     EndpointCost,
     LockedModel,
@@ -95,12 +95,22 @@ def _gates(spec: PromotionSpec) -> PromotionGates:
             f"{name}: {one.rate_per_instance:g} requests/s per instance, p99 at most {one.p99_ms:g} ms"
             for name, one in spec.performance.items()
         ),
-        *(
-            f"{'–'.join((one.days[0], one.days[-1]))} {one.start}–{one.end} {one.timezone}"
-            for one in spec.windows
-        ),
+        *(f"{describe_days(one.days)} {one.start}–{one.end} {one.timezone}" for one in spec.windows),
     ]
     return PromotionGates(spec.source, tuple(filter(None, required)))
+
+
+def describe_days(days: Collection[str]) -> str:
+    """Return days of the week in order, adjacent ones as a range: `MON–WED, FRI`."""
+    runs: list[list[str]] = []
+    for previous, day in zip((None, *DAYS), DAYS, strict=False):
+        if day not in days:
+            continue
+        if previous in days:
+            runs[-1].append(day)
+        else:
+            runs.append([day])
+    return ", ".join(run[0] if len(run) == 1 else f"{run[0]}–{run[-1]}" for run in runs)
 
 
 def _costs(workspace: Workspace) -> Iterator[EndpointCost]:

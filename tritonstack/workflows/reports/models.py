@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from model_build.store.artifacts import ArtifactStore
@@ -16,23 +16,31 @@ from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import EnsembleRecipe
 from tritonstack.workflows.project.inspection import GraphStep, inspect
 from tritonstack.workflows.reports.live_state import LiveState, load_tests_of
-from tritonstack.workflows.reports.report_data import MissingData, ReportedModel
+from tritonstack.workflows.reports.report_data import MissingData, ReportedModel, describe_error, missing_data
 from tritonstack.workflows.session import Session
 
 _LONGEST_EXAMPLE = 200
 
 
 def describe_model(
-    session: Session, name: str, live: Sequence[tuple[Workspace, LiveState]]
+    session: Session,
+    name: str,
+    live: Sequence[tuple[Workspace, LiveState]],
+    *,
+    without: Collection[str] = (),
 ) -> tuple[ReportedModel, list[MissingData]]:
-    """Return a model with its artifact: from this machine, or from an environment that was read."""
+    """Return a model with its artifact: from this machine, or from an environment that was read.
+
+    The locks of the environments `without` are not read.
+    """
     try:
-        found = inspect(session, name)
+        found = inspect(session, name, without=without)
     except TritonstackError as error:
-        gap = MissingData(f"model {name}", error.message, error.remedy or "")
-        return ReportedModel(name, "", ""), [gap]
+        return ReportedModel(name, "", ""), [missing_data(f"model {name}", error)]
     spec, digest = found.spec, found.shown.digest if found.shown else None
-    manifest = found.manifest or (_published(name, digest, live) if digest else None)
+    manifest, failures = found.manifest, list[str]()
+    if manifest is None and digest:
+        manifest, failures = _published(name, digest, live)
     events = [event for _, state in live for event in state.events]
     reported = ReportedModel(
         name=name,
@@ -42,35 +50,52 @@ def describe_model(
         manifest=manifest,
         steps=found.steps or tuple(_declared_steps(spec)),
         load_tests=load_tests_of(events, name),
+        unread={
+            workspace.spec.name: state.events_unread
+            for workspace, state in live
+            if state.events_unread and name in workspace.models
+        },
     )
     if manifest is None:
         reason = "its artifact is not on this machine" if digest else "it was never built"
+        if failures:
+            reason = "; ".join((reason, *failures))
+            return reported, [MissingData(f"measurements of {name}", reason)]
         return reported, [MissingData(f"measurements of {name}", reason, "run `tritonstack build <env>`")]
-    reported = replace(reported, worst_example=_worst_example(session, manifest))
+    gaps = []
+    try:
+        reported = replace(reported, worst_example=_worst_example(session, manifest))
+    except TritonstackError as error:
+        gaps.append(missing_data(f"worst example of {name}", error))
     if reported.steps:
-        return reported, []
+        return reported, gaps
     if spec.layout == "single":
         inputs, outputs = (
             tuple(one.name for one in tensors) for tensors in (manifest.inputs, manifest.outputs)
         )
-        return replace(reported, steps=(GraphStep(manifest.entry_model, "", inputs, outputs),)), []
+        return replace(reported, steps=(GraphStep(manifest.entry_model, "", inputs, outputs),)), gaps
     gap = MissingData(
         f"graph of {name}", "its artifact is not on this machine", "run `tritonstack build <env>`"
     )
-    return reported, [gap]
+    return reported, [*gaps, gap]
 
 
-def _published(name: str, digest: str, live: Sequence[tuple[Workspace, LiveState]]) -> Manifest | None:
+def _published(
+    name: str, digest: str, live: Sequence[tuple[Workspace, LiveState]]
+) -> tuple[Manifest | None, list[str]]:
+    """Return the manifest from the first environment that has it, or why it could not be read."""
+    failures = []
     for workspace, state in live:
         if state.cloud is not None:
             s3, bucket = state.cloud.client("s3"), workspace.spec.artifact_bucket
             try:
                 manifest = read_published_manifest(s3, bucket=bucket, model=name, digest=digest)
-            except (TritonstackError, *AWS_ERRORS):
-                continue  # another environment may have it; without any, the report names it as missing
+            except (TritonstackError, *AWS_ERRORS) as error:
+                failures.append(f"{workspace.spec.name}: {describe_error(error)}")
+                continue  # another environment may have it
             if manifest is not None:
-                return manifest
-    return None
+                return manifest, []
+    return None, failures
 
 
 def _declared_steps(spec: ModelSpec) -> list[GraphStep]:

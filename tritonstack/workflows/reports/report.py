@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tritonstack.base.documents import closest
-from tritonstack.base.errors import UsageError
+from tritonstack.base.errors import TritonstackError, UsageError
 from tritonstack.operations.checkout import Checkout
 from tritonstack.operations.locks.histories import (
     HistoryEntry,
@@ -19,13 +19,15 @@ from tritonstack.operations.locks.histories import (
     history_from_locks,
     history_of,
 )
-from tritonstack.operations.locks.versions import lock_history
+from tritonstack.operations.locks.versions import LockHistory, lock_history
 from tritonstack.project.loading import environment_names, model_names
 from tritonstack.project.workspace import Workspace
-from tritonstack.workflows.output_files import write_output
+from tritonstack.records.locks import load_lock
+from tritonstack.workflows.output_files import require_output, write_output
+from tritonstack.workflows.reports.changes import ChangeReader
 from tritonstack.workflows.reports.environments import describe_environment, load_reported
 from tritonstack.workflows.reports.live_state import (
-    ChangeReader,
+    LiveCache,
     LiveState,
     read_gates,
     read_live_state,
@@ -39,12 +41,14 @@ from tritonstack.workflows.reports.report_data import (
     ReportedEnvironment,
     ReportedModel,
     TimelineEntry,
+    missing_data,
 )
 from tritonstack.workflows.session import Session
 
 _AT_ONCE = 4
-_OFFLINE = "not read: the report is offline"
-_MOST_ENTRIES = 400
+_OFFLINE = "the report is offline"
+MOST_ENTRIES = 400
+"""Of the timeline."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,7 @@ class WrittenReport:
 
 def report(session: Session, file: Path, options: ReportOptions | None = None) -> WrittenReport:
     """Write a report on the project to an HTML file. Unreachable environments are named in it."""
+    require_output(file)
     data = collect(session, options or ReportOptions())
     content = render(data).encode()
     write_output(file, content)
@@ -86,14 +91,19 @@ def default_file(session: Session) -> Path:
     return session.project.state_dir / "report.html"
 
 
-def collect(session: Session, options: ReportOptions, reader: ChangeReader | None = None) -> ReportData:
-    """Collect what a report shows; `reader` knows changes that were read before."""
+def collect(
+    session: Session,
+    options: ReportOptions,
+    reader: ChangeReader | None = None,
+    cache: LiveCache | None = None,
+) -> ReportData:
+    """Collect what a report shows; `reader` and `cache` know what was read before."""
     reader = (reader or ChangeReader()) if options.changes else None
-    names = _environments(session, options.environments)
+    names = covered_environments(session, options)
     loaded = {name: load_reported(session, name) for name in names}
     workspaces = {name: one for name, one in loaded.items() if isinstance(one, Workspace)}
     missing: list[MissingData] = []
-    live = _live_states(session, workspaces, options, missing)
+    live = _live_states(session, workspaces, options, cache or LiveCache(), missing)
     environments = []
     for name, one in loaded.items():
         if isinstance(one, ReportedEnvironment):
@@ -117,7 +127,9 @@ def collect(session: Session, options: ReportOptions, reader: ChangeReader | Non
     )
 
 
-def _environments(session: Session, asked: Sequence[str]) -> list[str]:
+def covered_environments(session: Session, options: ReportOptions) -> list[str]:
+    """Return the environments that a report covers; reject unknown names."""
+    asked = options.environments
     known = environment_names(session.project)
     for name in asked:
         if name not in known:
@@ -134,15 +146,16 @@ def _live_states(
     session: Session,
     workspaces: Mapping[str, Workspace],
     options: ReportOptions,
+    cache: LiveCache,
     missing: list[MissingData],
 ) -> dict[str, LiveState]:
     if options.offline:
         missing += [
             MissingData(f"deployed state of {name}", _OFFLINE, "omit --offline") for name in workspaces
         ]
-        return {}
+        return {name: LiveState(unread=_OFFLINE, events_unread=_OFFLINE) for name in workspaces}
     with session.reporter.step("reading the current state"), ThreadPoolExecutor(_AT_ONCE) as pool:
-        found = list(pool.map(lambda one: read_live_state(session, one), workspaces.values()))
+        found = list(pool.map(lambda one: read_live_state(session, one, cache), workspaces.values()))
     for state in found:
         missing += state.missing
     return dict(zip(workspaces, found, strict=True))
@@ -164,10 +177,10 @@ def _completed(
     missing: list[MissingData],
 ) -> ReportedEnvironment:
     """Add what the environment's cloud tells."""
-    live = states.get(reported.name)
-    if live is None or live.status is None:
+    live = states[reported.name]
+    if live.status is None:
         gates = reported.gates and replace(reported.gates, reason="the environment was not read")
-        return replace(reported, gates=gates)
+        return replace(reported, gates=gates, unread=live.unread, rollouts=live.rollouts)
     reported = with_live_state(reported, workspace, live)
     source = states.get(reported.gates.source) if reported.gates else None
     gates, gaps = read_gates(session, reported, source)
@@ -187,11 +200,13 @@ def _models(
 ) -> tuple[ReportedModel, ...]:
     known = [(workspaces[name], state) for name, state in live.items()]
     served = {model for one in workspaces.values() for model in one.models}
+    invalid = dict(_invalid_locks(session))
+    missing += [missing_data(f"lock of {name}", error) for name, error in invalid.items()]
     found = []
     for name in model_names(session.project):
         if workspaces and name not in served:
             continue
-        model, gaps = describe_model(session, name, known)
+        model, gaps = describe_model(session, name, known, without=invalid)
         missing += gaps
         found.append(model)
     return tuple(found)
@@ -205,10 +220,7 @@ def _timeline(
     missing: list[MissingData],
 ) -> list[TimelineEntry]:
     """Return what happened to the artifacts of the models, latest first."""
-    locks = {name: lock_history(session.project, name) for name in names}
-    for name, lock in locks.items():
-        if lock.gap:
-            missing.append(MissingData(f"history of {name} in git", lock.gap))
+    locks = _lock_histories(session, names, missing)
     entries = []
     for model in models:
         found: list[HistoryEntry] = []
@@ -218,7 +230,39 @@ def _timeline(
             found += history_from_events(model.name, state.events)
         for artifact in history_of(found):
             entries += [_entry(model.name, one) for one in artifact.entries]
-    return sorted(entries, key=lambda one: one.at, reverse=True)[:_MOST_ENTRIES]
+    entries.sort(key=lambda one: one.at, reverse=True)
+    if len(entries) > MOST_ENTRIES:
+        subject, rest = "older entries of the timeline", len(entries) - MOST_ENTRIES
+        reason = f"the latest {MOST_ENTRIES} are shown, {rest} older ones are not"
+        missing.append(MissingData(subject, reason, "run `tritonstack history <model>`"))
+    return entries[:MOST_ENTRIES]
+
+
+def _lock_histories(
+    session: Session, names: Sequence[str], missing: list[MissingData]
+) -> dict[str, LockHistory]:
+    """Return the lock histories of environments; one that cannot be read is named as missing."""
+    found = {}
+    for name in names:
+        lock, subject = lock_history(session.project, name), f"history of {name} in git"
+        try:
+            gap = lock.gap
+        except TritonstackError as error:
+            missing.append(missing_data(subject, error))
+            continue
+        if gap:
+            missing.append(MissingData(subject, gap))
+        found[name] = lock
+    return found
+
+
+def _invalid_locks(session: Session) -> Iterator[tuple[str, TritonstackError]]:
+    """Yield the environments whose locks are invalid, those outside the report included."""
+    for name in environment_names(session.project):
+        try:
+            load_lock(session.project.lock_file(name))
+        except TritonstackError as error:
+            yield name, error
 
 
 def _entry(model: str, one: HistoryEntry) -> TimelineEntry:

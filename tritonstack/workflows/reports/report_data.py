@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from tritonstack.base.errors import TritonstackError
 from tritonstack.operations.promotion.gates import FailedGate
 from tritonstack.operations.rollout_history import PastRollout
 from tritonstack.operations.verification.status import EnvironmentStatus
@@ -23,6 +24,17 @@ class MissingData:
     subject: str
     reason: str
     remedy: str = ""
+
+
+def describe_error(error: BaseException) -> str:
+    """Return the reason that an error gives."""
+    return error.message if isinstance(error, TritonstackError) else f"AWS error: {error}"
+
+
+def missing_data(subject: str, error: BaseException) -> MissingData:
+    """Return what an error made unavailable."""
+    remedy = error.remedy if isinstance(error, TritonstackError) else ""
+    return MissingData(subject, describe_error(error), remedy or "")
 
 
 @dataclass(frozen=True)
@@ -96,6 +108,8 @@ class ReportedEnvironment:
     costs: tuple[EndpointCost, ...] = ()
     status: EnvironmentStatus | None = None
     """None if it was not read."""
+    unread: str = ""
+    """Why its deployed state was not read; empty if it was."""
     changes: DeployChanges | None = None
     rollouts: tuple[PastRollout, ...] = ()
     invalid: str = ""
@@ -115,6 +129,8 @@ class ReportedModel:
     worst_example: str = ""
     """The test input with the lowest cosine, in one line."""
     load_tests: tuple[Event, ...] = ()
+    unread: Mapping[str, str] = field(default_factory=dict)
+    """Environment -> why its events, and so its load tests, were not read."""
 
 
 @dataclass(frozen=True)

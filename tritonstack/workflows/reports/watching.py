@@ -12,8 +12,7 @@ import json
 import secrets
 import threading
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -24,9 +23,10 @@ from tritonstack.base.errors import TritonstackError
 from tritonstack.base.web.foreign_pages import foreign_reason
 from tritonstack.operations.aws import AWS_ERRORS
 from tritonstack.workflows.loopback import HOST, LoopbackServer
-from tritonstack.workflows.reports.live_state import ChangeReader, StageLog
+from tritonstack.workflows.reports.changes import ChangeReader
+from tritonstack.workflows.reports.live_state import LiveCache, StageLog
 from tritonstack.workflows.reports.page.document import live_policy, render_live, render_sections
-from tritonstack.workflows.reports.report import ReportOptions, collect
+from tritonstack.workflows.reports.report import ReportOptions, collect, covered_environments
 from tritonstack.workflows.session import Session
 
 PATH = "/sections"
@@ -81,6 +81,17 @@ class WatchedReport:
         return {"reads": self.reads}
 
 
+@dataclass(frozen=True)
+class _Sections:
+    """What the last successful read gave, and the error of a later one."""
+
+    parts: Mapping[str, str] = field(default_factory=dict)
+    at: str | None = None
+    read_at: float | None = None
+    """On the monotonic clock."""
+    error: str | None = None
+
+
 class LiveReport:
     """The latest sections; reads them again until it is stopped."""
 
@@ -88,17 +99,19 @@ class LiveReport:
         self._session = Session(session.project)  # its steps would fill the terminal
         self._options = options
         # Synthesis takes longer than everything else: the page shows the rest meanwhile.
-        self._executor = ThreadPoolExecutor(1)
-        self._reader, self._log = ChangeReader(self._executor), StageLog()
-        self._answer = json.dumps({"parts": {}, "at": None, "error": None}).encode()
+        self._reader, self._log, self._cache = ChangeReader(in_background=True), StageLog(), LiveCache()
+        self._latest = _Sections()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._follow, daemon=True)
         self.reads = 0
 
     @property
     def answer(self) -> bytes:
-        """The sections as JSON."""
-        return self._answer
+        """The sections as JSON, with the age of the last successful read."""
+        latest = self._latest
+        age = None if latest.read_at is None else round(time.monotonic() - latest.read_at)
+        shown = {"parts": latest.parts, "at": latest.at, "age_s": age, "error": latest.error}
+        return json.dumps(shown).encode()
 
     def start(self) -> None:
         """Start reading."""
@@ -107,19 +120,20 @@ class LiveReport:
     def stop(self) -> None:
         """Stop reading; a read in progress is abandoned."""
         self._stopped.set()
-        self._executor.shutdown(wait=False, cancel_futures=True)
+        self._reader.close()
 
     def read(self) -> None:
         """Read the state once. An error, for example in a file that is being edited, keeps the sections."""
         try:
-            data = collect(self._session, self._options, self._reader)
+            data = collect(self._session, self._options, self._reader, self._cache)
             environments = tuple(self._log.completed(one) for one in data.environments)
             parts = render_sections(replace(data, environments=environments))
-            at, error = datetime.now(UTC).strftime("%H:%M:%S"), None
         except (TritonstackError, *AWS_ERRORS) as failure:
-            before = json.loads(self._answer)
-            parts, at, error = before["parts"], before["at"], str(failure)
-        self._answer = json.dumps({"parts": parts, "at": at, "error": error}).encode()
+            self._latest = replace(self._latest, error=str(failure))
+        except Exception as failure:  # the page shows it, and the next read may succeed
+            self._latest = replace(self._latest, error=f"{type(failure).__name__}: {failure}")
+        else:
+            self._latest = _Sections(parts, datetime.now(UTC).strftime("%H:%M:%S"), time.monotonic())
         self.reads += 1
 
     def _follow(self) -> None:
@@ -152,8 +166,12 @@ class WatchServer:
         self._http.serve_forever(0.2)
 
     def close(self) -> None:
-        """Stop serving."""
+        """Stop serving in another thread."""
         self._http.shutdown()
+        self.stop_listening()
+
+    def stop_listening(self) -> None:
+        """Free the port, after `serve` has ended or if it never ran."""
         self._http.server_close()
 
 
@@ -161,16 +179,19 @@ def watch_report(
     session: Session, options: ReportOptions | None = None, *, port: int = 0, on_ready: Callable[[str], None]
 ) -> WatchedReport:
     """Serve a live report on loopback until Ctrl-C; `on_ready` receives the address of its page."""
-    live = LiveReport(session, options or ReportOptions())
+    options = options or ReportOptions()
+    covered_environments(session, options)
+    live = LiveReport(session, options)
     server = WatchServer(live, session.project.root.resolve().name, port=port)
-    live.start()
-    on_ready(server.url)
     try:
+        live.start()
+        on_ready(server.url)
         server.serve()
     except KeyboardInterrupt:
         pass
     finally:
         live.stop()
+        server.stop_listening()
     return WatchedReport(live.reads)
 
 

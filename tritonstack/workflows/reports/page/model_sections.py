@@ -107,9 +107,14 @@ def _candidates(model: ReportedModel, built: Manifest) -> Markup:
 
 
 def _load_tests(model: ReportedModel) -> Markup:
-    content = (
-        load_test_chart(model.name, model.load_tests)
-        if model.load_tests
-        else absent("No load test is recorded.", "`tritonstack bench <env> <endpoint> --record` records one.")
-    )
-    return tag("div", tag("h4", "Latency under load"), content)
+    unread = [
+        absent(f"The load tests in {name} were not read: {reason}.", "")
+        for name, reason in model.unread.items()
+    ]
+    content = []
+    if model.load_tests:
+        content.append(load_test_chart(model.name, model.load_tests))
+    elif not unread:
+        remedy = "`tritonstack bench <env> <endpoint> --record` records one."
+        content.append(absent("No load test is recorded.", remedy))
+    return tag("div", tag("h4", "Latency under load"), *content, *unread)

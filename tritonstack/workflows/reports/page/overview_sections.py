@@ -54,14 +54,11 @@ def _findings(one: ReportedEnvironment) -> Iterator[tuple[int, str, str]]:
     if one.invalid:
         yield 0, one.name, f"invalid files: {one.invalid.splitlines()[0]}"
         return
+    if one.unread:
+        yield 1, one.name, f"not read: {one.unread}"
     for endpoint in one.status.endpoints if one.status else ():
         yield from ((rank, one.name, f"{endpoint.name}: {text}") for rank, text in _issues(endpoint))
-    for model, items in one.models.items():
-        for item in items:
-            if item.unverified:
-                yield 1, one.name, f"{model} is unverified: {item.unverified}"
-            if item.outdated:
-                yield 1, one.name, f"{model} ({item.target}): {item.outdated}"
+    yield from ((1, one.name, text) for text in _model_issues(one))
     if one.changes is not None and one.changes.rejected:
         yield 0, one.name, "a deploy would be rejected"
     critical = [advisory for advisory in one.advisories if advisory.is_critical]
@@ -75,6 +72,15 @@ def _findings(one: ReportedEnvironment) -> Iterator[tuple[int, str, str]]:
 def critical_fix(advisories: list[Advisory]) -> str:
     """Return the release that fixes all of these."""
     return max(one.fixed_in for one in advisories)
+
+
+def _model_issues(one: ReportedEnvironment) -> Iterator[str]:
+    for model, items in one.models.items():
+        for item in items:
+            if item.unverified:
+                yield f"{model} is unverified: {item.unverified}"
+            if item.outdated:
+                yield f"{model} ({item.target}): {item.outdated}"
 
 
 def _issues(endpoint: EndpointStatus) -> Iterator[tuple[int, str]]:
@@ -117,7 +123,8 @@ def _state(one: ReportedEnvironment) -> Child:
     if one.invalid:
         return join((chip("invalid files", "bad"), small(one.invalid)))
     if one.status is None:
-        return join((chip("not read"), small("see ", tag("a", "missing data", href="#missing"))))
+        link = small("see ", tag("a", "missing data", href="#missing"))
+        return join((chip("not read", "warn"), small(with_code(one.unread)), link))
     return join((_health(one.status), _deployed(one.status), *map(_endpoint, one.status.endpoints)))
 
 

@@ -47,8 +47,10 @@
       shown.set(id, html);
     }
     if (changed.length) news.textContent = `Changed: ${changed.join(", ")}`;
+    const read = answer.at ? `read at ${answer.at} UTC, ${answer.age_s} s ago` : "";
     state.className = answer.error ? "lost" : "";
-    state.textContent = answer.error || (answer.at ? `Live, read at ${answer.at} UTC` : "Reading the current state…");
+    if (answer.error) state.textContent = `Not up to date${read && `, ${read}`}: ${answer.error}`;
+    else state.textContent = read ? `Live, ${read}` : "Reading the current state…";
   }
 
   async function poll() {
