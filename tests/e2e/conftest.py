@@ -90,9 +90,9 @@ class Site:
     def tritonstack(self, *arguments: str, exit_code: int = 0) -> str:
         return self.run("tritonstack", *arguments, exit_code=exit_code)
 
-    def asked(self, *arguments: str) -> dict[str, Any]:
+    def asked(self, *arguments: str, exit_code: int = 0) -> dict[str, Any]:
         """Return a command's --json result, without its progress."""
-        output = self.run("tritonstack", "--json", *arguments)
+        output = self.run("tritonstack", "--json", *arguments, exit_code=exit_code)
         told: dict[str, Any] = json.loads(output[output.index("{\n") :])
         return told
 

@@ -186,8 +186,8 @@ def test_every_model_answers_as_in_its_build(site: Site) -> None:
 
 
 def test_invoke_selects_a_model_of_a_multi_model_endpoint_by_name(site: Site) -> None:
-    output = site.run("tritonstack", "--json", "invoke", "local", "many", "--model", "tiny-text", TEXTS[0])
-    assert np.shape(json.loads(output)["outputs"]["embedding"]) == (1, 32)
+    answer = site.asked("invoke", "local", "many", "--model", "tiny-text", TEXTS[0])
+    assert np.shape(answer["outputs"]["embedding"]) == (1, 32)
 
 
 def test_both_variants_get_requests(site: Site) -> None:

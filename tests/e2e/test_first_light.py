@@ -163,8 +163,7 @@ def test_endpoint_answers_like_the_framework(site: Site) -> None:
 
 
 def test_another_process_sends_requests_through_the_command_line(site: Site) -> None:
-    output = site.run("tritonstack", "--json", "invoke", "local", "minilm", *SENTENCES[:2])
-    answer = json.loads(output)
+    answer = site.asked("invoke", "local", "minilm", *SENTENCES[:2])
     assert np.shape(answer["outputs"]["embedding"]) == (2, 384)
 
 

@@ -115,8 +115,7 @@ def test_diff_before_the_first_deploy_lists_created_resources(site: Site) -> Non
 def test_second_deploy_changes_nothing(site: Site) -> None:
     site.tritonstack("deploy", "local", "--bootstrap")
     assert targets(site) == scaled(site)
-    output = site.run("tritonstack", "--json", "diff", "local")
-    plans = json.loads(output[output.index("{") :])["stacks"]
+    plans = site.asked("diff", "local")["stacks"]
     assert {plan["action"] for plan in plans} == {"nothing"}
 
 

@@ -95,9 +95,7 @@ def held(site: Site) -> list[dict[str, Any]]:
 
 
 def report(site: Site, *arguments: str, exit_code: int = 0) -> dict[str, Any]:
-    output = site.run("tritonstack", "--json", "audit", *arguments, exit_code=exit_code)
-    found: dict[str, Any] = json.loads(output[output.index("{") :])
-    return next(iter(found.values()))
+    return next(iter(site.asked("audit", *arguments, exit_code=exit_code).values()))
 
 
 def test_instance_and_the_environment_of_its_lock_coexist(site: Site) -> None:
@@ -267,8 +265,7 @@ def test_reap_destroys_only_expired_environments(site: Site) -> None:
     dry = site.tritonstack("reap", "--dry-run")
     assert "tritonstack-run-2 of ann expired at 2000-01-01T00:00:00Z; would be destroyed" in dry
     assert len(environment_stacks(site.cloud, "tritonstack-run-2")) == 2
-    output = site.run("tritonstack", "--json", "reap")
-    reaped = json.loads(output[output.index("{") :])
+    reaped = site.asked("reap")
     assert (reaped["reaped"], reaped["failed"]) == (["tritonstack-run-2"], {})
     assert held(site) == []
     assert "in service" not in site.tritonstack("reap")

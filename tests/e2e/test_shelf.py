@@ -68,7 +68,7 @@ def test_first_model_answers(site: Site) -> None:
     site.tritonstack("build", "local", "--no-publish")
     site.tritonstack("up", "--detach")
     site.tritonstack("deploy", "local", "--bootstrap")
-    answer = json.loads(site.run("tritonstack", "--json", "invoke", "local", "shelf", "two men"))
+    answer = site.asked("invoke", "local", "shelf", "two men")
     assert np.shape(answer["outputs"]["embedding"]) == (1, 32)
 
 

@@ -5,7 +5,6 @@ The model is tiny and built for real, twice. The tests of this file run in order
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 import time
@@ -76,13 +75,6 @@ def commit(site: Site, message: str) -> str:
     return site.git("rev-parse", "HEAD").strip()
 
 
-def told(site: Site, *arguments: str, exit_code: int = 0) -> dict[str, Any]:
-    """Return a command's JSON document, which follows its progress."""
-    output = site.run("tritonstack", "--json", *arguments, exit_code=exit_code)
-    document: dict[str, Any] = json.loads(output[output.index("{\n") :])
-    return document
-
-
 def kinds(site: Site) -> list[str]:
     return [event.kind for event in read_events(site.cloud, site.spec.artifact_bucket)]
 
@@ -97,7 +89,7 @@ def test_deployed_environment_is_verified(site: Site) -> None:
     site.tritonstack("up", "--detach")
     assert "not deployed: the stack does not exist" in site.tritonstack("verify", "local", exit_code=1)
     site.tritonstack("deploy", "local", "--bootstrap")
-    verdict = told(site, "verify", "local")
+    verdict = site.asked("verify", "local")
     assert (verdict["passed"], verdict["failures"], verdict["commit"]) == (True, [], first)
     assert {result["outcome"] for result in verdict["endpoints"][0]["smoke"]} == {"ok"}
     assert kinds(site) == ["deployed", "verified"]
@@ -113,7 +105,7 @@ def test_the_documented_script_redeploys_without_an_event_and_verifies(site: Sit
 
 
 def test_the_state_of_the_environment(site: Site) -> None:
-    (environment,) = told(site, "status", "local")["environments"]
+    (environment,) = site.asked("status", "local")["environments"]
     (endpoint,) = environment["endpoints"]
     assert environment["deployed"]["commit"] == site.git("rev-parse", "HEAD").strip()
     assert endpoint["models"] == [
@@ -134,7 +126,7 @@ def test_manually_changed_alarm_and_limits_are_found_with_read_permissions(site:
     scaling.register_scalable_target(**target, MinCapacity=1, MaxCapacity=9)
     cloudwatch.disable_alarm_actions(AlarmNames=[ALARM])
     before = kinds(site)
-    verdict = told(site, "verify", "local", "--no-smoke", "--no-record", exit_code=1)
+    verdict = site.asked("verify", "local", "--no-smoke", "--no-record", exit_code=1)
     assert verdict["failures"] == [
         "search: scaling: main scales from 1 to 9, expected 1 to 2",
         f"search: alarms: {ALARM}: ActionsEnabled is False, expected True",
@@ -152,22 +144,22 @@ def test_diff_shows_an_undeployed_commit(site: Site) -> None:
     site.tritonstack("build", "local", "--no-publish")
     commit(site, "Second")
     assert digest(site) != before
-    outlook = told(site, "diff", "local")
+    outlook = site.asked("diff", "local")
     (model,) = outlook["models"]
     assert (model["before"], model["after"]) == (before, digest(site))
     assert model["figures_before"]["min_cosine"] > 0.99
-    verdict = told(site, "verify", "local", "--no-smoke", exit_code=1)
+    verdict = site.asked("verify", "local", "--no-smoke", exit_code=1)
     assert verdict["failures"][0].startswith(
         "search: stack: not deployed: rollout of endpoint tritonstack-local-search: main: artifact"
     )
-    (environment,) = told(site, "status", "local")["environments"]
+    (environment,) = site.asked("status", "local")["environments"]
     assert environment["endpoints"][0]["to_deploy"][0] == (
         f"tiny-text is {short_digest(before)}, lock expects {short_digest(digest(site))}"
     )
 
 
 def test_diff_and_cloudformation_agree_on_replacements(site: Site) -> None:
-    outlook = told(site, "diff", "local")
+    outlook = site.asked("diff", "local")
     name = naming.endpoint_stack_name(site.spec.base, "search")
     (stack,) = [stack for stack in outlook["stacks"] if stack["stack"] == name]
     said = {item["logical_id"] for item in stack["resources"] if item["action"] == "replaced"}
@@ -202,7 +194,7 @@ def test_rolled_back_endpoint_fails_configuration_and_answer_checks(
     old = active(site)
     container = sagemaker.describe_model(ModelName=old["ModelName"])
     site.tritonstack("deploy", "local")
-    assert told(site, "verify", "local")["passed"]
+    assert site.asked("verify", "local")["passed"]
     sagemaker.create_model(
         ModelName="before",
         PrimaryContainer=container["PrimaryContainer"],

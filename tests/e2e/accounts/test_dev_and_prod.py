@@ -107,8 +107,7 @@ def test_prod_retains_data_and_reports_it(two: Site) -> None:
         "AWS::Logs::LogGroup",
         "AWS::S3::Bucket",
     }
-    told = two.run("tritonstack", "--json", "audit", "prod", "--gone", exit_code=1)
-    report = json.loads(told[told.index("{\n") :])["prod"]
+    report = two.asked("audit", "prod", "--gone", exit_code=1)["prod"]
     assert resources(report["resources"]) == kept
     # The inventory lists no keys by themselves.
     bearing_names = {identifier for kind, identifier in kept if kind != "AWS::KMS::Key"}
@@ -125,8 +124,7 @@ def test_prod_is_gone_after_retained_data_is_deleted(two: Site) -> None:
     cloud = two.cloud_of("prod")
     for item in left(two, "prod"):
         delete(cloud, item["service"], item["id"])
-    told = two.run("tritonstack", "--json", "audit", "prod", exit_code=1)
-    (key,) = json.loads(told[told.index("{\n") :])["prod"]["resources"]
+    (key,) = two.asked("audit", "prod", exit_code=1)["prod"]["resources"]
     cloud.client("kms").schedule_key_deletion(KeyId=key["id"], PendingWindowInDays=7)
     two.tritonstack("audit", "prod", "--gone")
     assert left(two, "prod") == []
