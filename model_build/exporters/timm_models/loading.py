@@ -99,7 +99,7 @@ def _check_arguments(timm: Any, config: Mapping[str, Any]) -> None:
 
 @contextmanager
 def _recorded_loads() -> Iterator[Sequence[Any]]:
-    """Record the result of each `load_state_dict`: timm tells nobody but its log what was missing."""
+    """Record the result of each `load_state_dict`: timm only logs what was missing."""
     module: Any = torch.nn.Module
     load, found = module.load_state_dict, []
 
