@@ -91,9 +91,10 @@ class Site:
         return self.run("tritonstack", *arguments, exit_code=exit_code)
 
     def asked(self, *arguments: str, exit_code: int = 0) -> dict[str, Any]:
-        """Return a command's --json result, without its progress."""
+        """Return a command's --json result, without its progress and its notes."""
         output = self.run("tritonstack", "--json", *arguments, exit_code=exit_code)
-        told: dict[str, Any] = json.loads(output[output.index("{\n") :])
+        told: dict[str, Any]
+        told, _ = json.JSONDecoder().raw_decode(output[output.index("{\n") :])
         return told
 
     def cdk(self, *arguments: str) -> str:
