@@ -133,6 +133,9 @@ def test_an_interrupted_search_resumes_finds_more_instances_and_leaves_nothing(
     assert left_behind(shop) == []
     assert len(result.runs) <= 6
     assert result.tuned.answered_per_s > result.now.answered_per_s
+    space = plan.search.space
+    (instances,) = (dimension.name for dimension in space.dimensions if "instances" in dimension.name)
+    assert space.values(result.best)[instances] > space.values(space.start)[instances]
     assert shop.model_file("double").read_text() == before
     assert "+triton: {instances: [{count: " in result.diff()
     assert "<svg" in result.chart()
