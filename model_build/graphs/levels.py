@@ -1,8 +1,8 @@
 """The graphs that a precision stands for: which are tried, and what each requires.
 
-On CPUs, `auto` tries the candidates that have won somewhere: the graph unchanged; the same in bf16; int8
-products, with or without fused GELU (which is faster depends on the CPU); int8 convolutions. An explicit
-precision means one graph on every build machine.
+On CPUs, `auto` tries the graph unchanged, in bf16, and in int8 (products, or convolutions). A precision means
+one graph on every build machine, so `auto` has one candidate for each: two nearly equally fast forms of the
+same precision would win in turns.
 
 bf16 runs in Triton's openvino backend: ONNX Runtime has no bf16 products on CPUs, and Triton's onnxruntime
 backend cannot ask OpenVINO for them (src/onnxruntime.cc, r23.12 to r26.03).
@@ -19,10 +19,8 @@ from model_build.data.graphs import ExportedGraph
 from model_build.graphs.eight_bits import (
     CONVOLUTIONS,
     count_steps,
-    has_gelu,
     to_calibrated_int8,
     to_dynamic_int8,
-    to_fused_int8,
 )
 from model_build.graphs.half import to_fp16
 from model_build.graphs.openvino_session import OpenVinoSession
@@ -72,24 +70,21 @@ BF16 = Level(
     parameters={"HINT_BF16": "YES"},
 )
 INT8 = Level("int8", "int8", to_dynamic_int8, EVERYWHERE)
-INT8_FUSED = Level("int8, GELU fused", "int8", to_fused_int8, EVERYWHERE)
 INT8_CALIBRATED = Level("int8, calibrated", "int8", to_calibrated_int8, EVERYWHERE)
 
 
 def level_of(precision: Precision, graph: ExportedGraph) -> Level:
     """Return the level that an explicit precision means for an ONNX graph."""
     if precision == "int8":
-        return int8_levels(graph)[0]
+        return int8_level(graph)
     return {"fp32": FP32, "fp16": FP16, "bf16": BF16}[precision]
 
 
 def candidate_levels(graph: ExportedGraph) -> list[Level]:
     """Return candidates that may be faster on a CPU, the most accurate first."""
-    return [BF16, *int8_levels(graph)]
+    return [BF16, int8_level(graph)]
 
 
-def int8_levels(graph: ExportedGraph) -> list[Level]:
-    """Return the int8 candidates; the first is what `int8` means."""
-    if count_steps(graph, CONVOLUTIONS):
-        return [INT8_CALIBRATED]
-    return [INT8_FUSED, INT8] if has_gelu(graph) else [INT8]
+def int8_level(graph: ExportedGraph) -> Level:
+    """Return what int8 means for a graph."""
+    return INT8_CALIBRATED if count_steps(graph, CONVOLUTIONS) else INT8

@@ -45,7 +45,7 @@ def test_auto_serves_one_precision_and_records_all(
     result = build_model(model=load_document(file, ModelSpec), folders=folders)
     manifest = read_manifest(result.artifact_dir)
     *graphs, one, two = manifest.candidates
-    assert [candidate.name for candidate in graphs] == ["fp32", "bf16", "int8, GELU fused", "int8"]
+    assert [candidate.name for candidate in graphs] == ["fp32", "bf16", "int8"]
     assert all(candidate.parity for candidate in graphs), "each can be made of this graph"
     (kept,) = (candidate for candidate in graphs if candidate.kept)
     assert (kept.precision, kept.parity) == (manifest.precision, manifest.parity[0])

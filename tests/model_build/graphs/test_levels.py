@@ -22,7 +22,6 @@ from model_build.graphs.candidates import Candidate, choose, report
 from model_build.graphs.eight_bits import (
     to_calibrated_int8,
     to_dynamic_int8,
-    to_fused_int8,
     to_int8_for_tensorrt,
 )
 from model_build.graphs.half import steps_out_of_range, to_fp16
@@ -92,7 +91,7 @@ def test_fp32_is_the_exported_file_byte_for_byte(tmp_path: Path) -> None:
     assert (servable.precision, servable.candidates) == ("fp32", ())
 
 
-@pytest.mark.parametrize("convert", [to_dynamic_int8, to_fused_int8, to_fp16])
+@pytest.mark.parametrize("convert", [to_dynamic_int8, to_fp16])
 def test_the_same_graph_gives_the_same_bytes(convert: levels.Converter, tmp_path: Path) -> None:
     for place in ("a", "elsewhere"):
         graph = perceptron(tmp_path / place / "graph")
@@ -110,7 +109,7 @@ def test_int8_graph_is_shared_and_reproducible(tmp_path: Path) -> None:
     assert {"MatMulInteger", "BiasGelu"} <= operators(servable)
     assert not {"MatMul", "Erf"} & operators(servable)
     (only,) = servable.candidates
-    assert (only.name, only.kept) == ("int8, GELU fused", True)
+    assert (only.name, only.kept) == ("int8", True)
     assert only.reason.startswith("model.yaml names it; weights of 7 bits, so that processors without VNNI")
     assert servable.parity.min_cosine < 1
     assert servable.inputs == graph.inputs
@@ -131,7 +130,7 @@ def test_integers_have_a_scale_for_each_channel_and_seven_bits(tmp_path: Path) -
 
 def test_every_release_reads_the_opset(tmp_path: Path) -> None:
     graph = perceptron(tmp_path / "graph")
-    made = to_fused_int8(graph, tmp_path / "made", answered(graph))
+    made = to_dynamic_int8(graph, tmp_path / "made", answered(graph))
     model = onnx.load(made.file)
     assert model.ir_version == 8
     assert {entry.domain: entry.version for entry in model.opset_import} == {"": 18, "com.microsoft": 1}
@@ -200,7 +199,7 @@ def test_auto_keeps_one_and_reports_all(tmp_path: Path) -> None:
     graph = perceptron(tmp_path / "graph")
     servable = settle(graph, answered(graph), precision="auto")
     names = [candidate.name for candidate in servable.candidates]
-    assert names == ["fp32", "bf16", "int8, GELU fused", "int8"]
+    assert names == ["fp32", "bf16", "int8"]
     (kept,) = (candidate for candidate in servable.candidates if candidate.kept)
     assert kept.precision == servable.precision
     timed = [candidate for candidate in servable.candidates if candidate.size_bytes]
@@ -275,7 +274,7 @@ def test_auto_does_not_try_bf16_with_settings_that_openvino_lacks(
 
 
 def test_auto_serves_bf16_if_it_is_the_fastest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    times = {"fp32": 10.0, "bf16": 5.0, "int8, GELU fused": 20.0, "int8": 20.0}
+    times = {"fp32": 10.0, "bf16": 5.0, "int8": 20.0}
 
     def timed(sessions: dict[str, Any], *_: Any, **__: Any) -> dict[str, dict[str, float]]:
         return {name: {"1x16": times[name]} for name in sessions}
@@ -472,7 +471,7 @@ def test_missing_accept_uses_the_defaults_of_the_precision(tmp_path: Path) -> No
     assert servable.parity.min_cosine >= 0.97
 
 
-@pytest.mark.parametrize("convert", [to_dynamic_int8, to_fused_int8, to_int8_for_tensorrt])
+@pytest.mark.parametrize("convert", [to_dynamic_int8, to_int8_for_tensorrt])
 def test_transposed_weights(convert: levels.Converter, tmp_path: Path) -> None:
     """As PyTorch's layers store them, and exporters note their shapes."""
     graph = transposed(tmp_path / "graph")
@@ -482,7 +481,7 @@ def test_transposed_weights(convert: levels.Converter, tmp_path: Path) -> None:
     assert report_of("graph", compare_graph(GraphSession(made.file), cases)).min_cosine > 0.99
 
 
-CONVERTERS = [to_dynamic_int8, to_fused_int8, to_fp16, to_int8_for_tensorrt]
+CONVERTERS = [to_dynamic_int8, to_fp16, to_int8_for_tensorrt]
 
 
 def encoder_cases(graph: ExportedGraph, shapes: list[tuple[int, int]]) -> list[Case]:

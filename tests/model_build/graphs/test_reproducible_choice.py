@@ -16,7 +16,7 @@ from onnx import helper, numpy_helper
 from model_build.data.graphs import ExportedGraph
 from model_build.graphs import precision
 from model_build.graphs.candidates import LEAST_GAIN, Candidate, choose
-from model_build.graphs.levels import FP32, INT8, INT8_FUSED
+from model_build.graphs.levels import BF16, FP32, INT8
 from tests.model_build.graphs.test_levels import settle
 from tests.model_build.tiny_graphs import answered, perceptron
 from tritonstack.base.files import sha256_of
@@ -40,7 +40,7 @@ def busy_processes() -> Iterator[None]:
 
 
 def block(folder: Path) -> ExportedGraph:
-    """Large products around a GELU: int8 is much faster, and its two forms are nearly equally fast."""
+    """Large products around a GELU: int8 is much faster."""
     random = np.random.default_rng(12)
     weights = {
         "w1": random.normal(size=(WIDE, 4 * WIDE)) / WIDE**0.5,
@@ -90,7 +90,7 @@ def test_ten_builds_under_load_write_the_same_file(tmp_path: Path) -> None:
     assert list(made.values()) == ["int8"]
 
 
-@pytest.mark.parametrize("choice", ["fp32", "bf16", "int8, GELU fused", "int8"])
+@pytest.mark.parametrize("choice", ["fp32", "bf16", "int8"])
 def test_a_recorded_choice_is_reused_without_timing(
     choice: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,7 +110,7 @@ def test_a_recorded_choice_is_reused_without_timing(
 def test_record_for_other_hardware_is_replaced_by_a_new_choice(choice: str, tmp_path: Path) -> None:
     graph = perceptron(tmp_path / "graph")
     servable = settle(graph, answered(graph), precision="auto", accept={"cosine": 0.9999999}, recorded=choice)
-    assert [one.name for one in servable.candidates] == ["fp32", "bf16", "int8, GELU fused", "int8"]
+    assert [one.name for one in servable.candidates] == ["fp32", "bf16", "int8"]
     assert servable.precision == "fp32"
 
 
@@ -118,9 +118,9 @@ def test_record_for_other_hardware_is_replaced_by_a_new_choice(choice: str, tmp_
     ("milliseconds", "chosen"),
     [
         ((10.0, 9.0, 8.0), "fp32"),
-        ((10.0, 10 / LEAST_GAIN, 7.0), "int8, GELU fused"),
-        ((10.0, 5.0, 4.9), "int8, GELU fused"),
-        ((10.0, 4.9, 5.0), "int8, GELU fused"),
+        ((10.0, 10 / LEAST_GAIN, 7.0), "bf16"),
+        ((10.0, 5.0, 4.9), "bf16"),
+        ((10.0, 4.9, 5.0), "bf16"),
         ((10.0, 5.0, 5.0 / LEAST_GAIN), "int8"),
         ((10.0, 9.0, 5.0), "int8"),
     ],
@@ -128,7 +128,7 @@ def test_record_for_other_hardware_is_replaced_by_a_new_choice(choice: str, tmp_
 def test_nearly_equal_candidates_are_ordered_by_a_fixed_rule(
     milliseconds: tuple[float, float, float], chosen: str
 ) -> None:
-    levels = (FP32, INT8_FUSED, INT8)
+    levels = (FP32, BF16, INT8)
     timed = [
         Candidate(level, latency_ms={"1x16": time}) for level, time in zip(levels, milliseconds, strict=True)
     ]

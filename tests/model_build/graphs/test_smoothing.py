@@ -12,8 +12,7 @@ from model_build.checking.parity import report_of
 from model_build.data.cases import Case
 from model_build.data.graphs import ExportedGraph
 from model_build.graphs import eight_bits
-from model_build.graphs.eight_bits import to_dynamic_int8, to_fused_int8
-from model_build.graphs.levels import Converter
+from model_build.graphs.eight_bits import to_dynamic_int8
 from model_build.graphs.running import GraphSession, compare_graph
 from model_build.graphs.smoothing import smooth
 from tests.model_build.tiny_graphs import answered, perceptron, with_outliers
@@ -43,15 +42,12 @@ def test_float_answers_stay_the_same(tmp_path: Path) -> None:
             np.testing.assert_allclose(answer[name], expected, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("convert", [to_dynamic_int8, to_fused_int8])
-def test_int8_answers_are_more_accurate(
-    convert: Converter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_int8_answers_are_more_accurate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = with_outliers(tmp_path / "graph")
     cases = answered(graph, batches=(1, 16))
-    with_smoothing = worst_cosine(convert(graph, tmp_path / "smoothed", cases), cases)
+    with_smoothing = worst_cosine(to_dynamic_int8(graph, tmp_path / "smoothed", cases), cases)
     monkeypatch.setattr(eight_bits, "smooth", lambda model, cases: None)
-    without = worst_cosine(convert(graph, tmp_path / "unsmoothed", cases), cases)
+    without = worst_cosine(to_dynamic_int8(graph, tmp_path / "unsmoothed", cases), cases)
     assert 1 - with_smoothing < (1 - without) / 2
 
 

@@ -82,7 +82,7 @@ def test_a_build_fails_if_no_layout_can_be_served(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize(
-    ("recorded", "kept"), [("int8", "one"), ("int8; two", "two"), ("int8, GELU fused; two", "two")]
+    ("recorded", "kept"), [("int8", "one"), ("int8; two", "two"), ("int8, calibrated; two", "two")]
 )
 def test_a_recorded_layout_is_not_measured_again(
     recorded: str, kept: str, monkeypatch: pytest.MonkeyPatch
