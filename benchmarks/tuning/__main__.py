@@ -3,16 +3,17 @@
     python -m benchmarks.tuning [--only minilm|ensemble] [--seconds 6] [--users 32] [--seed 1]
 
 Searches a small space of MiniLM, and one of an ensemble of three: a Python model that cleans texts, MiniLM,
-and a Python model that rounds its vectors. Then it measures every combination of the space once, and the
-choice of the search and the best of the grid twice more in turn, because the best of many single figures is
-too good. Fails if the choice has more than 5 % less throughput, or if the search took more than a quarter of
-the runs.
+and a Python model that rounds its vectors. Then it measures every combination of the space once. The settings
+before the search, its choice, and the best of the grid are measured three times more in turns, because the
+best of many single figures is too good. Fails if the choice has more than 5 % less throughput, or if the
+search took more than a quarter of the runs.
 Needs an idle machine.
 """
 
 from __future__ import annotations
 
 import argparse
+import statistics
 import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
@@ -22,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tritonstack.base.paths import Project, find_project
-from tritonstack.operations.tuning.search import Search, TunedRun, average
+from tritonstack.operations.tuning.search import Search, TunedRun
 from tritonstack.operations.tuning.spaces import Choice, Dimension, SearchSpace
 from tritonstack.workflows import Session, TuneOptions, plan_tuning
 from tritonstack.workflows.sizing.tune import measure_choice, search
@@ -138,13 +139,13 @@ def _compared(project: Project, model: str, options: TuneOptions) -> tuple[float
         for choice in plan.search.space.grid()
     ]
     best = max((run for run in grid if run.found.usable), key=lambda run: run.found.answered_per_s).choice
-    rounds: dict[Choice, list[float]] = {chosen: [], best: []}
-    for _ in range(2):
+    start = plan.search.space.start
+    rounds: dict[Choice, list[float]] = {start: [], chosen: [], best: []}
+    for _ in range(3):
         for choice, found in rounds.items():
             found.append(measure_choice(plan, choice, [], is_whole=True).answered_per_s)
-    tuned, top = (sum(rounds[choice]) / 2 for choice in (chosen, best))
+    before, tuned, top = (statistics.median(rounds[choice]) for choice in (start, chosen, best))
     share = len(runs) / plan.search.space.size
-    start = average([run.found for run in grid if run.choice == plan.search.space.start])
     values = plan.search.space.values
     return (
         1 - tuned / top,
@@ -152,7 +153,7 @@ def _compared(project: Project, model: str, options: TuneOptions) -> tuple[float
         [
             str(plan.search.space.size),
             f"{len(runs)} ({share:.0%})",
-            f"{start.answered_per_s:.1f}",
+            f"{before:.1f} {list(values(start).values())}",
             f"{tuned:.1f} {list(values(chosen).values())}",
             f"{top:.1f} {list(values(best).values())}",
             f"{1 - tuned / top:+.1%}",

@@ -103,7 +103,9 @@ def test_job_has_the_permissions_it_needs(file, name, job):
     checks_out = any(use.startswith("actions/checkout@") for use in uses)
     assert ("contents" in rights) is checks_out
     takes_roles = any(use.startswith("aws-actions/configure-aws-credentials@") for use in uses)
-    assert ("id-token" in rights) is (takes_roles or "uv publish" in commands)
+    publishes = any(use.startswith("actions/deploy-pages@") for use in uses)
+    assert ("id-token" in rights) is (takes_roles or publishes or "uv publish" in commands)
+    assert (rights.get("pages") == "write") is publishes
     proposes = "ci propose-change" in commands
     assert (rights.get("contents") == "write") is (proposes or "gh release create" in commands)
     assert (rights.get("actions") == "write") is proposes
@@ -149,9 +151,11 @@ def test_each_pin_has_a_version_comment_and_is_the_same_everywhere():
     assert {action: len(found) for action, found in pins.items()} == dict.fromkeys(pins, 1)
     assert set(pins) == {
         "actions/checkout",
+        "actions/deploy-pages",
         "actions/setup-node",
         "actions/setup-python",
         "actions/upload-artifact",
+        "actions/upload-pages-artifact",
         "aws-actions/configure-aws-credentials",
     }
 
@@ -183,9 +187,13 @@ def test_only_github_steps_get_the_token(step):
 
 COMMANDS = sorted({step.values[0]["run"] for step in steps() if "run" in step.values[0]})
 DELIVERY_COMMANDS = sorted(
-    {step.values[0]["run"] for step in steps() if "run" in step.values[0] and "release" not in str(step.id)}
+    {
+        step.values[0]["run"]
+        for step in steps()
+        if "run" in step.values[0] and not str(step.id).startswith(("docs", "release"))
+    }
 )
-"""Those of the workflows that deliver models. release.yml publishes the tool itself."""
+"""Those of the workflows that deliver models. docs.yml and release.yml publish the tool itself."""
 
 
 @pytest.mark.parametrize("command", [command for command in COMMANDS if command.startswith("tritonstack ")])

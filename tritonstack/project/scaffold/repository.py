@@ -24,8 +24,8 @@ _HEADER = (
 )
 WORKFLOWS = ".github/workflows"
 """Delivers this repository's example project. A new repository gets the same files."""
-_RELEASE = "release.yml"
-"""Publishes tritonstack itself."""
+_OWN_WORKFLOWS = ("docs.yml", "release.yml")
+"""They publish tritonstack itself and its documentation."""
 _README, _IGNORED = "README.md", ".gitignore"
 TUTORIAL = "TUTORIAL.md"
 """An example's README, in a clone that has a readme already."""
@@ -203,7 +203,7 @@ def _texts(name: str) -> Iterator[tuple[str, str]]:
             parts = [_NAMES.get(part, part) for part in file.relative_to(folder).parts]
             yield "/".join(parts), text
     for file in sorted(shipped(WORKFLOWS).glob("*.yml")):
-        if file.name != _RELEASE:
+        if file.name not in _OWN_WORKFLOWS:
             yield f"{WORKFLOWS}/{file.name}", file.read_text(encoding="utf-8")
     settings = json.loads(shipped(MARKER).read_text(encoding="utf-8"))
     yield MARKER, json.dumps({**settings, "app": APP}, indent=2) + "\n"
