@@ -60,7 +60,7 @@ def status() -> Group:
                 status="InService",
                 deployed=event(by=HOSTILE),
                 verdict=event("refuted", note=HOSTILE),
-                ringing=(HOSTILE,),
+                firing_alarms=(HOSTILE,),
             ),
         ),
     )

@@ -9,6 +9,7 @@ import re
 import sys
 import time
 from collections.abc import Iterator
+from datetime import UTC
 from typing import Any
 
 import pytest
@@ -222,6 +223,31 @@ def test_rolled_back_endpoint_fails_configuration_and_answer_checks(
     assert (last.kind, last.endpoints) == ("refuted", ("search",))
     assert "search: endpoint: it uses configuration before" in last.note
     assert kinds(site) == ["deployed", "verified", "verified", "refuted", "deployed", "verified", "refuted"]
+
+
+def test_the_report_shows_the_rollouts_and_events_of_the_environment(site: Site) -> None:
+    file = site.project.root / "report.html"
+    site.tritonstack("report", "local", "--no-diff", "--output", str(file))
+    client = site.cloud.client("cloudformation")
+    stack = naming.endpoint_stack_name(site.spec.base, "search")
+    updates = [
+        event
+        for event in client.describe_stack_events(StackName=stack)["StackEvents"]
+        if event["ResourceType"] == "AWS::SageMaker::Endpoint"
+        and event["ResourceStatus"] == "UPDATE_IN_PROGRESS"
+    ]
+    page = file.read_text()
+    films = re.findall(
+        r"<article><h3>(.*?)</h3><p><span[^>]*>(.*?)</span>(.*?)</p>(.*?)</article>", page, re.DOTALL
+    )
+    shown = [(name, outcome) for name, outcome, *_ in films]
+    assert shown == [("search (local)", "completed")] * len(updates), page
+    (*_, facts, film), *_ = films
+    assert f"started {updates[0]['Timestamp'].astimezone(UTC):%Y-%m-%d %H:%M}" in facts
+    assert ALARM in film
+    timeline = page[page.index("<caption>Timeline</caption>") :]
+    told = re.findall(r"<time[^>]*>[^<]*</time></t[hd]><td><span[^>]*>(.*?)</span>", timeline)
+    assert [kind for kind in told if kind in {"deployed", "verified", "refuted"}] == kinds(site)[::-1]
 
 
 def active(site: Site) -> dict[str, Any]:

@@ -135,7 +135,7 @@ def _minute(minutes: float) -> datetime:
     [
         ([(10, "OK to ALARM"), (12, "ALARM to OK")], "OK", [(600, 720)]),
         ([(10, "OK to ALARM")], "ALARM", [(600, 1500)]),
-        ([(10, "ALARM to OK")], "OK", [(-300, 600)]),  # it rang before
+        ([(10, "ALARM to OK")], "OK", [(-300, 600)]),  # it fired before
         ([(10, "ALARM to INSUFFICIENT_DATA"), (15, "INSUFFICIENT_DATA to ALARM")], "ALARM", None),
         ([], "ALARM", [(-300, 1500)]),
         ([], "OK", []),
@@ -151,12 +151,12 @@ def test_an_alarm_that_already_rang_is_shown(
     aws.alarms = [_alarm(present, _minute(changes[-1][0]) if changes else _minute(-600))]
     rollout = _read(aws, timedelta(hours=2))
     expected = [(-300, 600), (900, 1500)] if periods is None else periods
-    assert list(rollout.ringing) == [AlarmPeriod(ALARM, begin, end) for begin, end in expected]
+    assert list(rollout.firing_alarms) == [AlarmPeriod(ALARM, begin, end) for begin, end in expected]
     assert rollout.unknown_alarms == ()
 
 
 @pytest.mark.parametrize(
-    ("alarms", "age", "unknown", "rings"),
+    ("alarms", "age", "unknown", "fires"),
     [
         ([], 1, True, False),  # it was deleted
         ([_alarm("OK", END + timedelta(days=10))], 40, True, False),  # its history has expired
@@ -165,13 +165,13 @@ def test_an_alarm_that_already_rang_is_shown(
     ],
 )
 def test_an_alarm_without_a_history_is_unknown(
-    alarms: list[dict[str, Any]], age: int, unknown: bool, rings: bool
+    alarms: list[dict[str, Any]], age: int, unknown: bool, fires: bool
 ) -> None:
     aws = Aws()
     aws.alarms = alarms
     rollout = _read(aws, timedelta(days=age))
     assert rollout.unknown_alarms == ((ALARM,) if unknown else ())
-    assert bool(rollout.ringing) is rings
+    assert bool(rollout.firing_alarms) is fires
 
 
 def test_a_completed_rollout_is_read_once() -> None:

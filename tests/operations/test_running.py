@@ -23,8 +23,8 @@ def test_an_endpoint_that_runs_its_deployment_has_no_failures(status: str) -> No
     [
         ({"active_config": "old"}, "search was rolled back to its configuration old"),
         (
-            {"active_config": "old", "reason": "alarm rang"},
-            "search was rolled back to its configuration old: alarm rang",
+            {"active_config": "old", "reason": "alarm fired"},
+            "search was rolled back to its configuration old: alarm fired",
         ),
         ({"status": "Failed", "reason": "no capacity"}, "search is Failed: no capacity"),
         ({"status": "RollingBack"}, "search is RollingBack"),

@@ -1,7 +1,8 @@
 """`make pictures`: draw docs/images from a real session on this machine.
 
 Builds the sentence embeddings of the example, deploys them to a local cloud of their own, sends load for some
-minutes, and draws what the terminal and the dashboards show.
+minutes, and draws what the terminal and the dashboards show. Then promotes the model to a second environment,
+changes it in the first, and photographs the report on both in Chromium.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from tools.pictures.browser import find_browser, photograph
 from tools.pictures.dashboards import TimeRange, draw_dashboard
 from tools.pictures.session import RecordedSession, SessionError, film, still
 from tritonstack.base.paths import Project, find_project
@@ -24,6 +26,23 @@ _RATES = (2, 6, 12, 20, 12, 4)
 """Requests per second, one after the other."""
 _PRICES = "prices:\n  ml.c7i.large: 0.107\n  ml.c7i.xlarge: 0.214\n"
 """Examples, per hour; the dashboards then show the cost."""
+_REPORT_WIDTH, _REPORT_HEIGHT = 960, 1425
+_CHANGES = (
+    "tritonstack new environment prod --account 000000000001 --region us-east-1 --promote-from local",
+    "tritonstack new endpoint mpnet --environment prod --model mpnet",
+    "sed -i 's/^removal: retain/removal: destroy/' environments/prod.yaml",
+    "echo 'owner: search team' >> environments/local.yaml",
+    "echo 'owner: platform team' >> environments/prod.yaml",
+    "tritonstack up --detach --account 000000000001",
+    "tritonstack promote local prod --bootstrap",
+    "git add . && git commit -qm 'Promote mpnet to prod'",
+    "tritonstack deploy prod && tritonstack verify prod",
+    "sed -i 's/max_batch: 16/max_batch: 32/' models/mpnet/model.yaml",
+    "tritonstack build local --no-publish",
+    "git add . && git commit -qm 'Batch up to 32 texts'",
+    "tritonstack deploy local && tritonstack verify local",
+)
+"""A promotion to a second account, and a rollout in the first."""
 
 
 def main() -> int:
@@ -35,6 +54,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="pictures-") as name:
         session = RecordedSession(source, Path(name), columns=_COLUMNS)
         try:
+            find_browser()
             for file, text in _pictures(session, options.load_seconds).items():
                 _write(source.root / _IMAGES / file, text, session)
         except SessionError as error:
@@ -42,11 +62,11 @@ def main() -> int:
             return 1
         finally:
             if session.folder.is_dir():
-                session.run("tritonstack down --forget")
+                session.run("tritonstack down --all --forget")
     return 0
 
 
-def _pictures(session: RecordedSession, load_s: int) -> dict[str, str]:
+def _pictures(session: RecordedSession, load_s: int) -> dict[str, str | bytes]:
     """Return the pictures by file name."""
     session.prepare()
     help_ = session.type("tritonstack --help", columns=84, folder=session.home)
@@ -78,6 +98,7 @@ def _pictures(session: RecordedSession, load_s: int) -> dict[str, str]:
     attention = session.type("tritonstack status local", columns=80)
     del session.recordings[-2:]
     session.run("git checkout environments/local.yaml")
+    report = _report(session)
     session.type("tritonstack destroy local --yes")
     return {
         "help.svg": still([help_], columns=84, title="~"),
@@ -88,8 +109,19 @@ def _pictures(session: RecordedSession, load_s: int) -> dict[str, str]:
         "status-attention.svg": still([attention], columns=80),
         "verify.svg": still([verify], columns=_COLUMNS),
         "session.svg": film(session.recordings, columns=_COLUMNS, rows=_ROWS),
+        "report.png": report,
         **dashboards,
     }
+
+
+def _report(session: RecordedSession) -> bytes:
+    """Promote the model to another account, change it and roll it out, and photograph the report."""
+    for command in _CHANGES:
+        session.run(command)
+    page = session.home / "report.html"
+    session.run(f"tritonstack report local prod --output {page}")
+    _check_privacy(page.name, page.read_text(encoding="utf-8"), session)
+    return photograph(page, width=_REPORT_WIDTH, height=_REPORT_HEIGHT)
 
 
 def _dashboards(session: RecordedSession, begin: datetime) -> dict[str, str]:
@@ -102,13 +134,19 @@ def _dashboards(session: RecordedSession, begin: datetime) -> dict[str, str]:
     return {f"dashboard-{kind}.svg": draw_dashboard(cloud, name, shown) for name, kind in kinds.items()}
 
 
-def _write(file: Path, text: str, session: RecordedSession) -> None:
+def _write(file: Path, picture: str | bytes, session: RecordedSession) -> None:
+    if isinstance(picture, str):
+        _check_privacy(file.name, picture, session)
+        picture = picture.encode()
+    file.parent.mkdir(exist_ok=True)
+    file.write_bytes(picture)
+    print(f"wrote {_IMAGES}/{file.name}")
+
+
+def _check_privacy(name: str, text: str, session: RecordedSession) -> None:
     for private in (str(session.home), str(session.source.root), str(Path.home())):
         if private in text:
-            raise SessionError(f"{file.name} shows the path {private}")
-    file.parent.mkdir(exist_ok=True)
-    file.write_text(text, encoding="utf-8")
-    print(f"wrote {_IMAGES}/{file.name}")
+            raise SessionError(f"{name} shows the path {private}")
 
 
 if __name__ == "__main__":

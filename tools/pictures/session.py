@@ -65,14 +65,17 @@ class RecordedSession:
 
     def run(self, command: str) -> None:
         """Run a command that no picture shows."""
-        subprocess.run(
+        ended = subprocess.run(
             ["bash", "-c", command],
             cwd=self.folder,
             env=self._variables(),
-            check=True,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+            check=False,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
         )
+        if ended.returncode != 0:
+            raise SessionError(f"`{command}` exited with {ended.returncode}:\n{ended.stdout}")
 
     def _variables(self) -> dict[str, str]:
         dropped = ("AWS_", "CDK_", "COLUMNS", "GIT_", "NO_COLOR", "PYTHON", "TRITONSTACK_", "VIRTUAL_ENV")

@@ -55,7 +55,7 @@ class PastRollout:
     period_s: int = 60
     alarms: tuple[str, ...] = ()
     """The alarms that roll back."""
-    ringing: tuple[AlarmPeriod, ...] = ()
+    firing_alarms: tuple[AlarmPeriod, ...] = ()
     unknown_alarms: tuple[str, ...] = ()
     """The alarms whose state is unknown: their history has expired."""
     stages: tuple[tuple[float, str], ...] = ()
@@ -218,7 +218,7 @@ def _rollout(cloud: Cloud, expected: ExpectedEndpoint, update: EndpointUpdate, n
         period_s=period_s,
         alarms=tuple(names),
         stages=tuple(_stages(cloud, expected.name, end - update.started)) if update.ended is None else (),
-        ringing=tuple(period for periods in alarms.values() for period in periods or ()),
+        firing_alarms=tuple(period for periods in alarms.values() for period in periods or ()),
         unknown_alarms=tuple(name for name, periods in alarms.items() if periods is None),
     )
 
@@ -281,13 +281,13 @@ def _periods(
     if complete:
         changes = list(_state_changes(cloud, alarm, window))
     # The first change after the begin says from which state: without one, the present state is that of then.
-    rings = changes[0][1].startswith("Alarm updated from ALARM") if changes else None
-    if rings is None:
-        rings = _rings_since(cloud, alarm, window[0], complete=complete)
-    if rings is None:
+    fires = changes[0][1].startswith("Alarm updated from ALARM") if changes else None
+    if fires is None:
+        fires = _fires_since(cloud, alarm, window[0], complete=complete)
+    if fires is None:
         return None
     begin, end = (moment - start for moment in window)
-    since = begin.total_seconds() if rings else None
+    since = begin.total_seconds() if fires else None
     found = list[AlarmPeriod]()
     for at, summary in changes:
         if at > window[1]:
@@ -319,7 +319,7 @@ def _state_changes(
                 return
 
 
-def _rings_since(cloud: Cloud, alarm: str, since: datetime, *, complete: bool) -> bool | None:
+def _fires_since(cloud: Cloud, alarm: str, since: datetime, *, complete: bool) -> bool | None:
     """Return whether an alarm that has not changed is in state ALARM; None if it may have changed.
 
     `complete` says that its history since then has no change.
@@ -330,8 +330,8 @@ def _rings_since(cloud: Cloud, alarm: str, since: datetime, *, complete: bool) -
     changed = found[0].get("StateTransitionedTimestamp") or found[0]["StateUpdatedTimestamp"]
     if not complete and changed > since:
         return None
-    rings: bool = found[0]["StateValue"] == "ALARM"
-    return rings
+    fires: bool = found[0]["StateValue"] == "ALARM"
+    return fires
 
 
 def _steps(size: float, wait: float, bake: float) -> tuple[Point, ...]:

@@ -49,7 +49,7 @@ def put_alarms(cloud: HostedCloud) -> None:
         cloud.client("cloudwatch").put_metric_alarm(**alarms[name])
 
 
-def rang(cloud: HostedCloud, name: str) -> bool:
+def fired(cloud: HostedCloud, name: str) -> bool:
     history = cloud.client("cloudwatch").describe_alarm_history(AlarmName=name, HistoryItemType="StateUpdate")
     return any("to ALARM" in item["HistorySummary"] for item in history["AlarmHistoryItems"])
 
@@ -72,7 +72,7 @@ def test_an_overload_keeps_a_good_release_and_a_bad_one_is_rolled_back(tmp_path:
         # It was an overload: requests were rejected, and the endpoint's own alarms told people so.
         assert {outcome.error for outcome in crowd.failed} == {"ModelError"}
         assert len(crowd.failed) > 100
-        assert all(rang(cloud, name) for name in OWN)
+        assert all(fired(cloud, name) for name in OWN)
         assert {outcome.answer for outcome in crowd.outcomes} == {None, 21.0, 22.0}
 
         with asking(cloud.ask, clients=4, pause_s=0.5):

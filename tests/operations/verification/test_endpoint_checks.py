@@ -220,10 +220,10 @@ def test_each_deviation_is_found_and_reported(stack: str, path: str, value: Any,
 def test_a_silent_rollback_is_reported_with_its_reason() -> None:
     live = running(expected(PLAIN))
     live = modified(live, "described/EndpointConfigName", "before")
-    live = modified(live, "described/FailureReason", "alarm latency-p99 rang")
+    live = modified(live, "described/FailureReason", "alarm latency-p99 fired")
     (failure,) = [failure for failure in failures(PLAIN, live) if failure.startswith("endpoint")]
     assert failure.endswith(
-        "the update was rolled back; InService on its previous configuration: alarm latency-p99 rang"
+        "the update was rolled back; InService on its previous configuration: alarm latency-p99 fired"
     )
 
 

@@ -414,7 +414,7 @@ def test_manually_changed_model_names_are_found(deployed: Deployed) -> None:
 
 def test_the_state_of_an_endpoint(deployed: Deployed) -> None:
     found = deployed.status()
-    assert (found.status, found.drift, found.ringing) == ("InService", (), ())
+    assert (found.status, found.drift, found.firing_alarms) == ("InService", (), ())
     assert [(one.model, one.live, one.locked) for one in found.models] == [("minilm", "ab" * 32, "ab" * 32)]
     assert [(one.variant, one.now, one.least, one.most) for one in found.machines] == [("main", 1, 1, 3)]
     assert found.to_deploy == ("no record of the deployed commit",)
@@ -424,7 +424,7 @@ def test_the_state_of_an_endpoint(deployed: Deployed) -> None:
 def test_deployments_and_verdicts_are_recorded_per_endpoint(deployed: Deployed) -> None:
     s3 = deployed.client("s3")
     written = [record_deployment(deployed.cloud, deployed.workspace, ["search", "many"])]
-    written.append(new_event("refuted", deployed.workspace, endpoints=["search"], note="one rings"))
+    written.append(new_event("refuted", deployed.workspace, endpoints=["search"], note="one fires"))
     record_event(deployed.cloud, deployed.bucket, written[-1])
     found = deployed.status()
     assert (found.deployed, found.verdict) == tuple(written)

@@ -143,7 +143,7 @@ AMISS = EndpointStatus(
     status="InService",
     models=(ServedDigest("minilm", A, B), *(ServedDigest(f"m{number}", A, A) for number in range(5))),
     traffic=Traffic(requests=10, server_errors=3),
-    ringing=("t-dev-search-server-errors",),
+    firing_alarms=("t-dev-search-server-errors",),
     drift=("scaling: main: not registered for scaling",),
     to_deploy=("environments/dev.yaml differs from commit cccccccc",),
     deployed=event(),

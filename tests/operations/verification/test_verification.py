@@ -53,9 +53,9 @@ def standing(status: str, template: Any = WANTED, reason: str = "") -> DeployedS
         (standing("CREATE_COMPLETE"), [], []),
         (standing("UPDATE_COMPLETE"), [], []),
         (
-            standing("UPDATE_ROLLBACK_COMPLETE", reason="alarm rang"),
+            standing("UPDATE_ROLLBACK_COMPLETE", reason="alarm fired"),
             [],
-            ["its last update was rolled back: alarm rang"],
+            ["its last update was rolled back: alarm fired"],
         ),
         (standing("UPDATE_COMPLETE", OTHER), ["not deployed: is changed"], []),
         (
@@ -206,14 +206,14 @@ def verdict(*endpoints: EndpointVerdict, tested: bool = True, **facts: Any) -> V
 
 
 GOOD = EndpointVerdict("search", "tritonstack-dev-search", (Check("alarms", compared=3),))
-BAD = EndpointVerdict("search", "tritonstack-dev-search", (Check("alarms", ("one rings",)),))
+BAD = EndpointVerdict("search", "tritonstack-dev-search", (Check("alarms", ("one fires",)),))
 
 
 def test_a_verdict_in_a_line() -> None:
     assert verdict(GOOD).description == "verified: dev matches commit cccccccc (3 values compared)"
     assert verdict(GOOD, tested=False).description.endswith("; no smoke requests were sent")
     assert verdict(BAD).description == "failed: 1 difference from commit cccccccc"
-    assert verdict(BAD).failures == ["search: alarms: one rings"]
+    assert verdict(BAD).failures == ["search: alarms: one fires"]
 
 
 def kinds(workspace: Workspace, found: Verdict) -> list[tuple[str, str]]:
@@ -222,10 +222,10 @@ def kinds(workspace: Workspace, found: Verdict) -> list[tuple[str, str]]:
 
 def test_the_recorded_verdict(workspace: Workspace) -> None:
     assert kinds(workspace, verdict(GOOD)) == [("verified", "")]
-    assert kinds(workspace, verdict(BAD)) == [("refuted", "search: alarms: one rings")]
+    assert kinds(workspace, verdict(BAD)) == [("refuted", "search: alarms: one fires")]
     # Its answers are unchecked, so a promotion must not rely on it.
     assert kinds(workspace, verdict(GOOD, tested=False)) == []
-    assert kinds(workspace, verdict(BAD, tested=False)) == [("refuted", "search: alarms: one rings")]
+    assert kinds(workspace, verdict(BAD, tested=False)) == [("refuted", "search: alarms: one fires")]
 
 
 def test_an_error_in_a_shared_stack_refutes_all_endpoints(workspace: Workspace) -> None:

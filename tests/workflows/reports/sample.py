@@ -98,7 +98,9 @@ def _dev(text: Text) -> ReportedEnvironment:
         status=_status(text, "dev", live=NEW),
         changes=DeployChanges((), (), (), rejected=False),
         rollouts=(
-            replace(_rollout("in progress"), stages=((62.0, text("Creating: 2 instances")),), ringing=()),
+            replace(
+                _rollout("in progress"), stages=((62.0, text("Creating: 2 instances")),), firing_alarms=()
+            ),
         ),
     )
 
@@ -129,7 +131,7 @@ def _prod(text: Text) -> ReportedEnvironment:
         },
         gates=PromotionGates("dev", ("deployed for 24 h", "verified"), (gate,), (text("ranker for cpu"),)),
         costs=(EndpointCost("search", (text("main: 2–8 × ml.c7i.2xlarge, no price"),), None, None),),
-        status=_status(text, "prod", live=OLD, ringing=("tritonstack-prod-search-main-latency-p99",)),
+        status=_status(text, "prod", live=OLD, firing_alarms=("tritonstack-prod-search-main-latency-p99",)),
         changes=DeployChanges(
             (text("ranker (cpu): 1f1f1f1f1f1f → ecececececec; p99 6.1 ms → 4.2 ms"),),
             ((text("tritonstack-prod-endpoint-search: rollout"), (text("linear, 25 % per step"),)),),
@@ -140,12 +142,12 @@ def _prod(text: Text) -> ReportedEnvironment:
     )
 
 
-def _status(text: Text, name: str, *, live: str, ringing: tuple[str, ...] = ()) -> EnvironmentStatus:
+def _status(text: Text, name: str, *, live: str, firing_alarms: tuple[str, ...] = ()) -> EnvironmentStatus:
     deployed = Event(
         kind="deployed", environment=name, at="2026-11-25T08:00:00Z", by=text("mara"), commit=COMMIT
     )
     verdict = deployed.model_copy(
-        update={"kind": "refuted" if ringing else "verified", "note": text("2 of 9 wrong")}
+        update={"kind": "refuted" if firing_alarms else "verified", "note": text("2 of 9 wrong")}
     )
     endpoint = EndpointStatus(
         name="search",
@@ -153,10 +155,10 @@ def _status(text: Text, name: str, *, live: str, ringing: tuple[str, ...] = ()) 
         status="InService",
         models=(ServedDigest("ranker", live, NEW),),
         machines=(Machines("main", 2, 1, 4),),
-        traffic=Traffic(requests=18_240, server_errors=3 if ringing else 0, p99_ms=41.0),
-        ringing=ringing,
-        drift=(text("alarm latency-p99: threshold 300, template has 250"),) if ringing else (),
-        to_deploy=(text("ranker is 1f1f1f1f1f1f, lock expects ecececececec"),) if ringing else (),
+        traffic=Traffic(requests=18_240, server_errors=3 if firing_alarms else 0, p99_ms=41.0),
+        firing_alarms=firing_alarms,
+        drift=(text("alarm latency-p99: threshold 300, template has 250"),) if firing_alarms else (),
+        to_deploy=(text("ranker is 1f1f1f1f1f1f, lock expects ecececececec"),) if firing_alarms else (),
         deployed=deployed,
         verdict=verdict,
     )
@@ -165,19 +167,19 @@ def _status(text: Text, name: str, *, live: str, ringing: tuple[str, ...] = ()) 
 
 def _rollout(outcome: str) -> PastRollout:
     strategy, planned = planned_shift(_LINEAR)
-    rings = outcome != "completed"
+    fires = outcome != "completed"
     prefix = "tritonstack-prod-search"
     return PastRollout(
         endpoint=prefix,
         started=AT,
-        seconds=1800.0 if not rings else 900.0,
+        seconds=1800.0 if not fires else 900.0,
         outcome=outcome,
         planned=planned,
         strategy=strategy,
         requests=tuple((60.0 * minute, 900.0 + 40 * (minute % 5)) for minute in range(-5, 30)),
-        errors=tuple((60.0 * minute, 30.0) for minute in range(8, 12)) if rings else (),
+        errors=tuple((60.0 * minute, 30.0) for minute in range(8, 12)) if fires else (),
         alarms=(f"{prefix}-main-latency-p99", f"{prefix}-main-server-errors"),
-        ringing=(AlarmPeriod(f"{prefix}-main-latency-p99", 540.0, 1020.0),) if rings else (),
+        firing_alarms=(AlarmPeriod(f"{prefix}-main-latency-p99", 540.0, 1020.0),) if fires else (),
     )
 
 

@@ -122,7 +122,7 @@ def _served(endpoint: EndpointStatus) -> Iterator[str]:
 
 def _issues(endpoint: EndpointStatus) -> Iterator[tuple[State, str, str]]:
     """Yield what is wrong with an endpoint: severity, kind, and description; the most severe first."""
-    yield from (("bad", "alarm", f"{name} is in ALARM") for name in endpoint.ringing)
+    yield from (("bad", "alarm", f"{name} is in ALARM") for name in endpoint.firing_alarms)
     if endpoint.traffic.server_errors:
         yield (
             "bad",

@@ -101,7 +101,7 @@ def _rows(
 ) -> Iterator[Sequence[Widget]]:
     yield [text(heading)]
     names = [name for endpoint in endpoints for name in endpoint.alarm_names]
-    for widget in alarm_states("Alarms in state ALARM", names, location=location, only_ringing=True):
+    for widget in alarm_states("Alarms in state ALARM", names, location=location, only_firing=True):
         yield [widget]
     for start in range(0, len(endpoints), _ENDPOINTS_OF_A_CHART):
         yield from _charts(endpoints[start : start + _ENDPOINTS_OF_A_CHART], location)

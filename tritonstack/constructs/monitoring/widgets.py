@@ -108,7 +108,7 @@ def text(markdown: str, *, height: int = 2) -> Widget:
 
 
 def alarm_states(
-    title: str, names: Sequence[str], *, location: DashboardLocation, only_ringing: bool = False
+    title: str, names: Sequence[str], *, location: DashboardLocation, only_firing: bool = False
 ) -> list[Widget]:
     """Return the widgets of alarm states, as many as needed."""
     chunks = [
@@ -122,7 +122,7 @@ def alarm_states(
                 "title": title,
                 "alarms": [location.alarm_arn(name) for name in chunk],
                 "sortBy": "stateUpdatedTimestamp",
-                **({"states": ["ALARM"]} if only_ringing else {}),
+                **({"states": ["ALARM"]} if only_firing else {}),
             },
             height=3,
         )

@@ -48,7 +48,7 @@ def endpoint_checks(expected: ExpectedEndpoint, live: LiveEndpoint) -> list[Chec
     ]
 
 
-def ringing(expected: ExpectedEndpoint, live: LiveEndpoint) -> list[str]:
+def firing_alarms(expected: ExpectedEndpoint, live: LiveEndpoint) -> list[str]:
     """Return the endpoint's alarms in state ALARM."""
     return [name for name in expected.alarms if live.alarms.get(name, {}).get("StateValue") == "ALARM"]
 
@@ -260,7 +260,7 @@ def _health(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
     """Check that no alarm is in state ALARM."""
     failures = tuple(
         f"{name} is in ALARM: {live.alarms[name].get('StateReason', 'no reason given')}"
-        for name in ringing(expected, live)
+        for name in firing_alarms(expected, live)
     )
     quiet = len(expected.alarms) - len(failures)
     return Check(HEALTH, failures, detail=f"{quiet} of {len(expected.alarms)} alarms are not in ALARM")

@@ -20,7 +20,7 @@ from tritonstack.operations.checkout import Checkout
 from tritonstack.operations.events import EventCache, latest_events, latest_of_each
 from tritonstack.operations.model_prefix import missing_copies, model_copies
 from tritonstack.operations.revisions import Revision, files_of_environment, revision_of
-from tritonstack.operations.verification.endpoint_checks import HEALTH, endpoint_checks, ringing
+from tritonstack.operations.verification.endpoint_checks import HEALTH, endpoint_checks, firing_alarms
 from tritonstack.operations.verification.expectations import ExpectedEndpoint, expected_endpoint
 from tritonstack.operations.verification.live import (
     DeployedStack,
@@ -73,7 +73,7 @@ class EndpointStatus:
     models: tuple[ServedDigest, ...] = ()
     machines: tuple[Machines, ...] = ()
     traffic: Traffic = field(default_factory=Traffic)
-    ringing: tuple[str, ...] = ()
+    firing_alarms: tuple[str, ...] = ()
     """Alarms in state ALARM."""
     drift: tuple[str, ...] = ()
     """Differences between the running and the deployed state."""
@@ -255,7 +255,7 @@ def _status(
         models=tuple(models),
         machines=tuple(_machines(seen.expected, seen.live.described)),
         traffic=traffic,
-        ringing=tuple(ringing(seen.expected, seen.live)),
+        firing_alarms=tuple(firing_alarms(seen.expected, seen.live)),
         drift=tuple(_drift(seen)),
         to_deploy=tuple(undeployed(deployed, changed, models)),
         deployed=deployed,

@@ -302,7 +302,7 @@ class EndpointStatusJson(Shape):
     machines: list[Machines]
     traffic: Traffic
     """Of the last 15 minutes."""
-    ringing: list[str]
+    firing_alarms: list[str]
     """Alarms in state ALARM."""
     drift: list[str]
     """Differences between the running and the deployed state."""

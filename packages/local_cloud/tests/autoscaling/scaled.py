@@ -118,14 +118,14 @@ class Scaled:
         return self.store.policies.get(SCOPE, f"{TARGET.name}|{name}")
 
     def high(self, value: float, name: str = "p") -> None:
-        """Let the high alarm of a policy ring, and look."""
-        self.ring(self.policy(name), self.policy(name).high, value)
+        """Let the high alarm of a policy fire, and look."""
+        self.fire(self.policy(name), self.policy(name).high, value)
 
     def low(self, *values: float, name: str = "p") -> None:
-        """Let the low alarm of a policy ring, and look."""
-        self.ring(self.policy(name), self.policy(name).low, *values)
+        """Let the low alarm of a policy fire, and look."""
+        self.fire(self.policy(name), self.policy(name).low, *values)
 
-    def ring(self, policy: Any, alarm: str, *values: float, threshold: float = 100.0) -> None:
+    def fire(self, policy: Any, alarm: str, *values: float, threshold: float = 100.0) -> None:
         self.say(alarm, *values, threshold=threshold)
         refused = self.scaler.alarmed(
             SimpleNamespace(scope=SCOPE, name=alarm),  # type: ignore[arg-type]

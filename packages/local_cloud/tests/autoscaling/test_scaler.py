@@ -42,7 +42,7 @@ def test_a_high_alarm_scales_out_and_the_history_tells_it(scaled):
 
 def test_the_newest_datapoint_scales_out_and_the_highest_one_scales_in(scaled):
     scaled.track(ScaleOutCooldown=0, ScaleInCooldown=0)
-    scaled.ring(scaled.policy(), scaled.policy().high, 250, 900)
+    scaled.fire(scaled.policy(), scaled.policy().high, 250, 900)
     scaled.finish()
     assert scaled.endpoint.asked == [3]
     scaled.look(after_s=1)
@@ -124,8 +124,8 @@ def test_a_scale_in_that_would_bring_the_metric_above_the_target_does_not_happen
 
 def test_an_alarm_without_datapoints_scales_nothing(scaled):
     scaled.track()
-    scaled.ring(scaled.policy(), scaled.policy().low)
-    scaled.ring(scaled.policy(), scaled.policy().high)
+    scaled.fire(scaled.policy(), scaled.policy().low)
+    scaled.fire(scaled.policy(), scaled.policy().high)
     assert scaled.activities(IncludeNotScaledActivities=True) == []
 
 
@@ -137,11 +137,11 @@ def test_step_scaling_follows_its_alarm(scaled):
     configuration = {"AdjustmentType": "ChangeInCapacity", "StepAdjustments": steps, "Cooldown": 120}
     scaled.put_policy("s", "StepScaling", configuration)
     assert scaled.policy("s").alarms == []
-    scaled.ring(scaled.policy("s"), "busy", 150)
+    scaled.fire(scaled.policy("s"), "busy", 150)
     scaled.finish()
     assert scaled.endpoint.asked == [3]
     # AWS's example: a step of 3 after one of 2 adds only one.
-    scaled.ring(scaled.policy("s"), "busy", 250)
+    scaled.fire(scaled.policy("s"), "busy", 250)
     scaled.finish()
     assert scaled.endpoint.asked == [3, 4]
     assert scaled.activities()[0]["Cause"] == "monitor alarm busy in state ALARM triggered policy s"

@@ -195,9 +195,14 @@ def load_test_chart(model: str, events: Sequence[Event]) -> Markup:
 
 def rollout_film(rollout: PastRollout) -> Markup:
     """Return what happened during a rollout: planned traffic, requests, and alarms over time."""
-    first = min([0.0, *(x for x, _ in rollout.requests), *(one.begin_s for one in rollout.ringing)])
+    first = min([0.0, *(x for x, _ in rollout.requests), *(one.begin_s for one in rollout.firing_alarms)])
     last = max(
-        [rollout.seconds, *(x for x, _ in rollout.requests), *(one.end_s for one in rollout.ringing), 1.0]
+        [
+            rollout.seconds,
+            *(x for x, _ in rollout.requests),
+            *(one.end_s for one in rollout.firing_alarms),
+            1.0,
+        ]
     )
     ticks, scale = _period(first, last)
     charts = []
@@ -252,7 +257,7 @@ def _alarm_chart(rollout: PastRollout, ticks: Ticks, scale: Scale) -> Markup:
         unknown = absent(
             f"State unknown (history is kept for 30 days, and not of deleted alarms): {names}.", ""
         )
-    if not rollout.ringing:
+    if not rollout.firing_alarms:
         quiet = [name for name in rollout.alarms if name not in rollout.unknown_alarms]
         names = ", ".join(_alarm_id(rollout, name) for name in quiet)
         known = tag("p", f"No rollback alarm was in state ALARM: {names}.", class_="note") if quiet else None
@@ -262,7 +267,7 @@ def _alarm_chart(rollout: PastRollout, ticks: Ticks, scale: Scale) -> Markup:
         ChartLine(
             _alarm_id(rollout, one.alarm), [(one.begin_s, lanes[one.alarm]), (one.end_s, lanes[one.alarm])]
         )
-        for one in rollout.ringing
+        for one in rollout.firing_alarms
     ]
     chart = LineChart(
         "alarms in state ALARM",
@@ -273,7 +278,8 @@ def _alarm_chart(rollout: PastRollout, ticks: Ticks, scale: Scale) -> Markup:
         lambda lane: lane / (len(lanes) + 1),
     )
     rows = [
-        (_alarm_id(rollout, one.alarm), minutes(one.begin_s), minutes(one.end_s)) for one in rollout.ringing
+        (_alarm_id(rollout, one.alarm), minutes(one.begin_s), minutes(one.end_s))
+        for one in rollout.firing_alarms
     ]
     drawn = _figure(
         chart, table("Alarms in state ALARM", ("Alarm", "From", "To"), rows, numbers=2), style=_LANES

@@ -86,7 +86,7 @@ def _model_issues(one: ReportedEnvironment) -> Iterator[str]:
 def _issues(endpoint: EndpointStatus) -> Iterator[tuple[int, str]]:
     if endpoint.status not in ("InService", "not deployed"):
         yield (1 if endpoint.status in ("Updating", "Creating") else 0), endpoint.status
-    yield from ((0, f"{name} is in ALARM") for name in endpoint.ringing)
+    yield from ((0, f"{name} is in ALARM") for name in endpoint.firing_alarms)
     if endpoint.traffic.server_errors:
         failed = count(endpoint.traffic.server_errors, "request")
         yield 0, f"{failed} failed in the last 15 minutes"
@@ -131,7 +131,7 @@ def _state(one: ReportedEnvironment) -> Child:
 def _health(status: EnvironmentStatus) -> Markup:
     live = [one for one in status.endpoints if one.status == "InService"]
     total = len(status.endpoints)
-    if any(one.ringing or one.drift for one in status.endpoints):
+    if any(one.firing_alarms or one.drift for one in status.endpoints):
         return chip("needs attention", "bad")
     kind = "good" if total and len(live) == total else "warn"
     return chip(f"{len(live)} of {count(total, 'endpoint')} in service", kind if live else "")

@@ -59,7 +59,7 @@ def ready(cloud):
     assert cloud.settled("e")["EndpointStatus"] == "InService"
 
 
-def ring(cloud, state="ALARM"):
+def fire(cloud, state="ALARM"):
     cloud.client("cloudwatch").set_alarm_state(AlarmName=ALARM, StateValue=state, StateReason="a test")
 
 
@@ -178,7 +178,7 @@ def test_each_stage_is_reported_and_shifts_traffic(tmp_path, tritons):
 )
 def test_an_alarm_rolls_back_an_update_without_a_failed_request(endpoint, tritons, config):
     with asked_all_the_time(endpoint):
-        ring(endpoint)
+        fire(endpoint)
         with statuses_of(endpoint) as statuses:
             update(endpoint, config)
             described = endpoint.settled("e")
@@ -187,7 +187,7 @@ def test_an_alarm_rolls_back_an_update_without_a_failed_request(endpoint, triton
     assert "in the ALARM state: latency." in described["FailureReason"]
     assert asked(endpoint) == "old"
     assert sum(server.running for server in tritons.started) == 2
-    ring(endpoint, "OK")
+    fire(endpoint, "OK")
     update(endpoint, config)
     assert "FailureReason" not in endpoint.settled("e")
     assert asked(endpoint) == "new"

@@ -6,8 +6,8 @@ Rules and reason texts follow CloudWatch's user guide and responses:
   for 3, and AWS says of others only that there are more than N.
 * N real values anywhere in the range decide by themselves, the newest first; only what is missing of N is
   filled in as TreatMissingData says.
-* With `missing` and `ignore`, breaching values that no other contradicts ring once the oldest of them is as
-  old as DatapointsToAlarm; younger ones do not: a metric that flows now and then would ring too early.
+* With `missing` and `ignore`, breaching values that no other contradicts fire once the oldest of them is as
+  old as DatapointsToAlarm; younger ones do not: a metric that flows now and then would fire too early.
 """
 
 from __future__ import annotations

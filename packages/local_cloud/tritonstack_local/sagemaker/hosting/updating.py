@@ -169,11 +169,11 @@ class Update:
 
     def _check_alarms(self) -> None:
         states = self._existing_alarms()
-        ringing = [name for name in self._rollout.alarms if states[name] == "ALARM"]
-        if ringing:
+        firing_alarms = [name for name in self._rollout.alarms if states[name] == "ALARM"]
+        if firing_alarms:
             raise UpdateFailedError(
                 "The deployment was rolled back, because CloudWatch alarms of its auto-rollback "
-                f"configuration are in the ALARM state: {', '.join(ringing)}."
+                f"configuration are in the ALARM state: {', '.join(firing_alarms)}."
             )
 
     def _states(self) -> dict[str, str]:
