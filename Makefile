@@ -15,7 +15,8 @@ CPU_INDEX := https://download.pytorch.org/whl/cpu
 # The installed PyTorch's metadata says whether it needs the CUDA libraries (PyPI's build) or not (the CPU build).
 NEEDS_CUDA := .venv/bin/python -c 'import importlib.metadata as m, sys; sys.exit(not any("nvidia" in r or "cuda" in r for r in m.requires("torch")))'
 
-VENV := .venv/pyvenv.cfg
+# pip comes last: without it, an interrupted or failed creation is repeated.
+VENV := .venv/bin/pip
 CLI := .venv/.cli
 RUNTIME := .venv/.runtime
 DEV := .venv/.dev

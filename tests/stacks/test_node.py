@@ -31,7 +31,7 @@ def write_machine(folder: Path, version: str, *, fits: bool) -> Path:
 def set_up(folder: Path, machine: Path) -> subprocess.CompletedProcess[str]:
     """Run `make` for Node only, in a folder with its inputs."""
     (folder / ".venv" / "bin").mkdir(parents=True)
-    (folder / ".venv" / "pyvenv.cfg").touch()
+    (folder / ".venv" / "bin" / "pip").touch()
     python = folder / ".venv" / "bin" / "python"
     python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     python.chmod(0o755)
