@@ -26,7 +26,7 @@ from tritonstack.base.paths import Project, find_project
 from tritonstack.operations.tuning.search import Search, TunedRun
 from tritonstack.operations.tuning.spaces import Choice, Dimension, SearchSpace
 from tritonstack.workflows import Session, TuneOptions, plan_tuning
-from tritonstack.workflows.sizing.tune import measure_choice, search
+from tritonstack.workflows.sizing.tune import describe, measure_choice, search
 from tritonstack.workflows.sizing.tune_planning import TunePlan
 
 MOST_LOSS, MOST_RUNS = 0.05, 0.25
@@ -138,6 +138,9 @@ def _compared(project: Project, model: str, options: TuneOptions) -> tuple[float
         TunedRun(choice, measure_choice(plan, choice, [], is_whole=True))
         for choice in plan.search.space.grid()
     ]
+    for part, measured in (("search", runs), ("grid", grid)):
+        for run in measured:
+            print(f"{part}: {describe(plan, run.choice)}: {run.found.answered_per_s:.1f} per second")
     best = max((run for run in grid if run.found.usable), key=lambda run: run.found.answered_per_s).choice
     start = plan.search.space.start
     rounds: dict[Choice, list[float]] = {start: [], chosen: [], best: []}

@@ -1,14 +1,17 @@
 """Choose the next run from the runs so far, and the best combination at the end.
 
 The first runs are the start and combinations that are far from each other. Then follows the combination with
-the highest expected improvement by the surrogate. The best one so far is measured again in between, which
-shows how the machine drifts, and the last runs repeat the finalists, because the best of many noisy figures
-is too good. Nothing is remembered between calls: the same runs and the same seed give the same next run.
+the highest expected improvement by the surrogate, among those that differ from the best one in one setting.
+The best one so far is measured again in between, which shows how the machine drifts, and the last runs repeat
+the finalists, because the best of many noisy figures is too good. Nothing is remembered between calls: the
+same runs and the same seed give the same next run.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -17,7 +20,7 @@ import numpy as np
 
 from tritonstack.operations.tuning.objectives import Measured, Objective
 from tritonstack.operations.tuning.spaces import Choice, SearchSpace
-from tritonstack.operations.tuning.surrogate import INTERACTIONS, Array, Observation, Surrogate, fit
+from tritonstack.operations.tuning.surrogate import Array, Observation, Surrogate, fit
 
 Purpose = Literal["start", "spread", "search", "repeat", "finalist"]
 _SMALL_GRID = 12
@@ -25,8 +28,8 @@ _SMALL_GRID = 12
 _BROKEN = 0.7
 """How far below the worst result a combination without one is taken to be, as a logarithm."""
 _REPEAT_EVERY = 7
-_PATIENCE = 3
-"""After so many runs without another best one, the search assumes that settings depend on each other."""
+_PATIENCE = 6
+"""After so many runs without another best one, the search looks everywhere."""
 _WORTH = 0.001
 """An expected improvement below this (as a logarithm) ends the search."""
 _SAME = 0.01
@@ -106,7 +109,7 @@ class Search:
     @property
     def _finalists(self) -> int:
         """The number of runs that repeat the best combinations."""
-        return 0 if self.most_runs < 6 else 2 if self.most_runs < 18 else 3
+        return 0 if self.most_runs < 6 else 1 if self.most_runs < 18 else 3
 
     @property
     def _spread(self) -> int:
@@ -117,16 +120,21 @@ class Search:
         return sum(one != start for one, start in zip(choice, self.space.start, strict=True))
 
     def _farthest(self, measured: Sequence[Choice]) -> Choice:
-        """Return a combination that differs most from the measured ones, by the values that they lack."""
-        candidates = self.space.sample(512, self.seed + len(measured))
-        counts = [
-            [sum(choice[index] == place for choice in measured) for place in range(len(one.values))]
-            for index, one in enumerate(self.space.dimensions)
-        ]
+        """Return a combination with the values, and the pairs of values, that the measured ones lack most.
 
-        def novelty(choice: Choice) -> tuple[int, float]:
-            repeated = sum(counts[index][place] for index, place in enumerate(choice))
-            return -repeated, min(self._distance(choice, other) for other in measured)
+        Without the pairs, two settings could change together in all first runs, and their effects would look
+        like one.
+        """
+        candidates = self.space.sample(512, self.seed + len(measured))
+        dimensions = range(len(self.space.dimensions))
+        pairs = list(itertools.combinations(dimensions, 2))
+        values = Counter((index, choice[index]) for choice in measured for index in dimensions)
+        joint = Counter((one, two, choice[one], choice[two]) for choice in measured for one, two in pairs)
+
+        def novelty(choice: Choice) -> tuple[int, int, float]:
+            repeated = sum(values[index, choice[index]] for index in dimensions)
+            together = sum(joint[one, two, choice[one], choice[two]] for one, two in pairs)
+            return -repeated, -together, min(self._distance(choice, other) for other in measured)
 
         return max((one for one in candidates if one not in measured), key=novelty)
 
@@ -139,21 +147,29 @@ class Search:
         )
 
     def _most_promising(self, runs: Sequence[TunedRun], measured: set[Choice]) -> Choice | None:
-        """Return the combination with the highest expected improvement; None if none is worth a run."""
+        """Return the combination with the highest expected improvement; None if none is worth a run.
+
+        One change of the best combination comes first, unless that has failed for some runs: few runs predict
+        little about others.
+        """
         best = self.best(runs)
         is_stuck = len(runs) > _PATIENCE and self.best(runs[:-_PATIENCE]) == best
-        interactions = INTERACTIONS[-1:] if is_stuck else INTERACTIONS
         around = sorted(measured, key=lambda choice: choice != best)
-        choices = [one for one in self.space.candidates(around, self.seed + len(runs)) if one not in measured]
-        if not choices:
-            return None
-        gains = self._gains(runs, interactions)
-        slacks = self._slacks(runs, interactions)
-        within = 1.0 if slacks is None or is_stuck else _positive(*slacks.predict(choices))
-        if slacks is not None and not self.meets(runs, best):
-            return choices[int(np.argmax(_positive(*slacks.predict(choices))))]
-        means, deviations = gains.predict(choices)
-        promised = _improvement(means - gains.predict([best])[0][0], deviations) * within
+        everything = self.space.candidates(around, self.seed + len(runs))
+        for choices in (() if is_stuck else self.space.near(best), everything):
+            left = [choice for choice in choices if choice not in measured]
+            if left and (found := self._improving(runs, best, left)) is not None:
+                return found
+        return None
+
+    def _improving(self, runs: Sequence[TunedRun], best: Choice, choices: Sequence[Choice]) -> Choice | None:
+        slacks = self._slacks(runs)
+        is_within = slacks is None or self.meets(runs, best)
+        wanted = self._gains(runs) if is_within or slacks is None else slacks
+        means, deviations = wanted.predict(choices)
+        promised = _improvement(means - wanted.predict([best])[0][0], deviations)
+        if is_within and slacks is not None:
+            promised = promised * _positive(*slacks.predict(choices))
         top = int(np.argmax(promised))
         return choices[top] if promised[top] > _WORTH else None
 
@@ -166,28 +182,23 @@ class Search:
         once = [choice for choice in finalists if len(of(runs, choice)) == 1]
         return NextRun(once[0], "finalist") if once else None
 
-    def _gains(self, runs: Sequence[TunedRun], interactions: Sequence[float] = INTERACTIONS) -> Surrogate:
-        return self._fitted(runs, self.objective.gain, interactions)
+    def _gains(self, runs: Sequence[TunedRun]) -> Surrogate:
+        return self._fitted(runs, self.objective.gain)
 
-    def _slacks(self, runs: Sequence[TunedRun], interactions: Sequence[float]) -> Surrogate | None:
+    def _slacks(self, runs: Sequence[TunedRun]) -> Surrogate | None:
         """Return the predictor of what limits leave; None if nothing is limited."""
         if self.objective.is_limited or any(not self.objective.meets(run.found) for run in runs):
-            return self._fitted(runs, self.objective.slack, interactions)
+            return self._fitted(runs, self.objective.slack)
         return None
 
-    def _fitted(
-        self,
-        runs: Sequence[TunedRun],
-        measure: Callable[[Measured], float],
-        interactions: Sequence[float],
-    ) -> Surrogate:
+    def _fitted(self, runs: Sequence[TunedRun], measure: Callable[[Measured], float]) -> Surrogate:
         known = [measure(run.found) for run in runs if run.found.usable]
         broken = min(known, default=0.0) - _BROKEN
         seen = [
             Observation(run.choice, number, measure(run.found) if run.found.usable else broken)
             for number, run in enumerate(runs)
         ]
-        return fit(self.space, seen, interactions=interactions)
+        return fit(self.space, seen)
 
 
 def default_runs(space: SearchSpace) -> int:

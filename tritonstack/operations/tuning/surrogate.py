@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from tritonstack.operations.tuning.spaces import Choice, SearchSpace
 
 Array = NDArray[np.float64]
-_LENGTHS = (0.3,)
-INTERACTIONS = (0.1, 0.4, 0.8)
+_LENGTHS = (0.3, 0.7)
+"""How far apart values are alike, on the scale of `Dimension.places`."""
+_INTERACTIONS = (0.4, 0.8)
 """Shares of the product."""
 _NOISES = (0.01, 0.025, 0.05)
 """Standard deviation of a run: 0.01 is 1 %, because scores are logarithms."""
@@ -69,9 +70,7 @@ class Surrogate:
         return across @ self.weights * self.scale + self.center, np.sqrt(variance) * self.scale
 
 
-def fit(
-    space: SearchSpace, seen: Sequence[Observation], *, interactions: Sequence[float] = INTERACTIONS
-) -> Surrogate:
+def fit(space: SearchSpace, seen: Sequence[Observation]) -> Surrogate:
     """Return the most likely predictor of some measurements; at least one."""
     scores = np.array([one.score for one in seen])
     center = float(scores.mean())
@@ -81,7 +80,7 @@ def fit(
     apart = np.exp(-(((times[:, None] - times[None, :]) / _DRIFT_RUNS) ** 2))
     choices = [one.choice for one in seen]
     best: tuple[float, _Shape, Array, Array] | None = None
-    for length, interaction in itertools.product(_LENGTHS, interactions):
+    for length, interaction in itertools.product(_LENGTHS, _INTERACTIONS):
         settings = _alike(space, choices, choices, _Shape(length, interaction, 0.0, 0.0))
         for noise, drift in itertools.product(_NOISES, _DRIFTS):
             whole = settings + (drift / scale) ** 2 * apart + (noise / scale) ** 2 * np.eye(len(seen))
