@@ -34,7 +34,7 @@ app = typer.Typer(
     name="tritonstack",
     cls=CommandGroup,
     help="Deploy models to NVIDIA Triton on Amazon SageMaker with AWS CDK.\n\n"
-    "From a model to an endpoint: init, new, build, deploy, verify, promote.",
+    "From a model to an endpoint: init, new, build, deploy, invoke, verify, promote.",
     epilog="Run `tritonstack COMMAND --help` for the options and examples of a command.",
     context_settings={"max_content_width": WIDTH},
     rich_markup_mode=None,

@@ -31,13 +31,13 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "dev": "Serve a model and each change of its files",
     },
     "Build": {
-        "build": "Build, verify, and lock missing artifacts",
-        "inspect": "Show what a model's builds have made",
+        "build": "Export, compare, pack, and lock models",
+        "inspect": "Show the graph, tensors, and files of a model",
     },
     "Deploy": {
         "diff": "Show what a deploy would change",
-        "deploy": "Deploy an environment",
-        "verify": "Check deployed endpoints against the commit",
+        "deploy": "Create or update the endpoints of an environment",
+        "verify": "Check what runs, and its answers, against the commit",
         "promote": "Copy artifacts to the next environment",
         "rollback": "Roll an endpoint back to an earlier lock",
         "delivery": "Show delivery order, roles, and affected environments",
@@ -52,11 +52,11 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "snippet": "Print a ready request to an endpoint",
         "targets": "Show the model names of multi-model endpoints",
         "bench": "Measure an endpoint under load",
-        "tune": "Search the settings of a model for a latency",
+        "tune": "Find the fastest settings of a model by measuring",
         "simulate": "Simulate the scaling and cost of an endpoint",
         "history": "Show what happened to a model's artifacts",
         "audit": "List remaining resources of an environment",
-        "reap": "Destroy expired environments",
+        "reap": "Destroy temporary environments that have expired",
     },
 }
 COMMANDS = tuple(name for commands in GROUPS.values() for name in commands)
