@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 import os
@@ -70,6 +71,7 @@ _CLOSED = {"moto_api", "instance_metadata"}
 """moto routes that are not AWS services: they control moto or issue credentials."""
 _IN_MEMORY = ("ec2", "iam", "kms", "logs", "secretsmanager", "ssm")
 """Services whose requests moto answers from memory, without waiting for anything."""
+_KNOWN_HOSTS = 256
 _log = logging.getLogger(__name__)
 
 
@@ -290,6 +292,8 @@ class _Moto(DomainDispatcherApplication):
     def __init__(self, create_app: Callable[[Any], Any]) -> None:
         super().__init__(create_app)
         self._turns = {service: threading.Lock() for service in _IN_MEMORY}
+        # moto lists its folders and tries its patterns for every request, one request at a time.
+        self._service_of = functools.lru_cache(_KNOWN_HOSTS)(super().get_backend_for_host)
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
         with self._turns.get(caller_of(environ).service.lower(), nullcontext()):
@@ -301,7 +305,7 @@ class _Moto(DomainDispatcherApplication):
             return super().get_application(environ)
 
     def get_backend_for_host(self, host: str | None) -> Any:
-        backend = super().get_backend_for_host(host)
+        backend = self._service_of(host)
         if backend in _CLOSED:
             raise DeniedError(Reason.FORBIDDEN, "The local cloud does not expose this moto route")
         if host is not None and backend is None:
