@@ -35,12 +35,13 @@ def failed_gates(
     """Return the gates that fail now; entries that the lock names already have passed them."""
     if not decision.entries or source is None:
         return ()
+    present = built_now(source.workspace)  # reads the files of all models
     candidates = [
         *(
             _candidate(
                 item,
                 read_source_manifest(source.artifact(item)),
-                source.workspace,
+                _built(item, source.workspace, present),
                 tuple(performance_requirements(gates, item, source.workspace, target)),
             )
             for item in decision.artifacts
@@ -75,7 +76,7 @@ def _proofs(source: EnvironmentAccess, candidates: Sequence[PromotionCandidate])
 def _candidate(
     item: Artifact,
     manifest: Manifest,
-    source: Workspace,
+    built: Built | None,
     performance: tuple[PerformanceRequirement, ...],
 ) -> PromotionCandidate:
     entry = item.entry
@@ -89,17 +90,17 @@ def _candidate(
         entry.figures or figures_of(manifest),
         compared=manifest.generation is None,
         unverified=unverified,
-        built=_built(item, source),
+        built=built,
         performance=performance,
     )
 
 
-def _built(item: Artifact, source: Workspace) -> Built | None:
+def _built(item: Artifact, source: Workspace, present: Built) -> Built | None:
     """Return who built an artifact; with the current commit if it has the files that were built.
 
     Usually the model and the lock are committed together, after the build.
     """
-    built, present = item.entry.built, built_now(source)
+    built = item.entry.built
     if is_committed(present.commit) and item.entry.spec_hash == source.hashes.get(item.name):
         return attested(built, present) or built
     return built
