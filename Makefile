@@ -125,9 +125,10 @@ $(CLI): requirements.txt pyproject.toml | $(VENV)
 	@touch $@
 
 $(RUNTIME): requirements-local.txt requirements-cuda.txt requirements-torch-cpu.txt pyproject.toml | $(VENV)
+	@.venv/bin/python -m tritonstack.runtime.install --check --home "$${TRITONSTACK_HOME:-.tritonstack}/server"
 	@echo "installing the Python packages of requirements-local.txt (about two minutes the first time)"
 	@$(PIP) $(HASHED) requirements-torch-cpu.txt --extra-index-url $(CPU_INDEX) --retries 0 --timeout 15 2>/dev/null \
-		|| echo "CPU build of PyTorch unavailable: installing the CUDA build from PyPI"
+		|| echo "the index of PyTorch's CPU builds cannot be reached: installing the CUDA build from PyPI (3 GB more)"
 	@$(PIP) $(HASHED) requirements-local.txt
 	@if $(NEEDS_CUDA); then $(PIP) $(HASHED) requirements-cuda.txt; fi
 	@$(PIP) --no-deps --editable . --editable packages/local_cloud

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -23,7 +25,18 @@ def test_validate_lists_valid_environments_and_models(
 ) -> None:
     code, out, err = outcome(capsys, project, "validate")
     assert (code, out) == (0, "valid: environments dev; models minilm\n")
-    assert "to build: environments/dev.yaml:8: endpoints.search.model: dev.lock.yaml has no artifact" in err
+    assert err.startswith(
+        "to build: environments/dev.yaml:8: endpoints.search.model: dev.lock.yaml has no artifact"
+    )
+    assert err.endswith("\nnext: tritonstack build dev\n")
+
+
+def test_validate_prints_what_to_build_after_the_result(project: Project) -> None:
+    entry = "from tritonstack.cli.entry import main; main()"
+    command = [sys.executable, "-c", entry, "--project", str(project.root), "validate"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True)
+    kinds = [line.partition(":")[0].strip() for line in done.stdout.splitlines()]
+    assert kinds == ["valid", "to build", "help", "next"]
 
 
 def test_validate_as_json(project: Project, capsys: pytest.CaptureFixture[str]) -> None:

@@ -36,6 +36,15 @@ make help          # all targets
         ("Makefile",),
     ),
     Elsewhere(
+        "docs/delivery.md",
+        """\
+mkdir wheels && cp ../tritonstack/dist/*.whl wheels/
+echo "--find-links wheels" >> requirements.txt
+git add wheels requirements.txt && git commit --message "Add the wheels of tritonstack"
+""",
+        ("tests/packaging/test_repository.py",),
+    ),
+    Elsewhere(
         "docs/guides/tear-down.md",
         "tritonstack down --all\n",
         ("tests/cli/local/test_down.py",),
@@ -47,6 +56,14 @@ pip install 'tritonstack[cli]==VERSION' && tritonstack upgrade
 deactivate && rm -r .venv
 """,
         ("tests/packaging/test_upgrade.py",),
+    ),
+    Elsewhere(
+        "docs/guides/upgrade.md",
+        """\
+pip install --find-links ../tritonstack/dist 'tritonstack[cli]==VERSION' && tritonstack upgrade
+pip install --no-deps --find-links ../tritonstack/dist -r requirements-local.txt && tritonstack setup
+""",
+        ("tests/packaging/test_upgrade.py", "tests/packaging/test_setup.py"),
     ),
     Elsewhere(
         "docs/local-cloud.md",
@@ -65,7 +82,7 @@ eval "$(tritonstack up --detach --shell)"  # and use it in this shell
         """\
 eval "$(tritonstack up --detach --shell)"      # variables for this shell
 
-export AWS_CONFIG_FILE=$PWD/.tritonstack/clouds/default/aws-profile
+export AWS_CONFIG_FILE=${TRITONSTACK_HOME:-$PWD/.tritonstack}/clouds/default/aws-profile
 export AWS_SHARED_CREDENTIALS_FILE=$AWS_CONFIG_FILE
 """,
         (
@@ -136,7 +153,7 @@ NOT_RUN = {
     "pytest tests/contract --container IMAGE": "it needs a Docker engine and an image",
 }
 """Commands in those blocks that no test runs with these options, and why."""
-_PLAIN = ("cd", "deactivate", "export", "pip", "rm")
+_PLAIN = ("cd", "cp", "deactivate", "echo", "export", "git", "mkdir", "pip", "rm")
 """Commands around those of this project."""
 _PROGRAMS = ("make", "tritonstack")
 """Programs with subcommands."""

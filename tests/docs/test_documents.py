@@ -61,6 +61,15 @@ def test_every_command_shown_exists(document: Path) -> None:
     assert shown <= known
 
 
+@pytest.mark.parametrize(
+    "document", [one for one in DOCUMENTS if "cdk bootstrap aws://" in one.read_text()], ids=str
+)
+def test_every_bootstrap_shown_selects_stacks(document: Path) -> None:
+    """The CDK CLI runs the app before it bootstraps, and ends if the app has no stacks."""
+    commands = re.findall(r"^ *cdk bootstrap aws://.*$", document.read_text(), re.MULTILINE)
+    assert [one for one in commands if " -c " not in one] == []
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: str(document.relative_to(ROOT)))
 def test_every_link_and_path_has_a_target(document: Path) -> None:
     text = document.read_text()

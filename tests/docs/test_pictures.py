@@ -98,12 +98,12 @@ def test_a_still_has_the_text_of_the_terminal() -> None:
     assert spans == [("$", "c2"), ("echo <&>", "b"), ("<&>", "c1"), ("two", None)]
 
 
-def test_a_film_shows_each_state_and_stops_at_the_last() -> None:
+def test_a_film_shows_the_result_then_each_state_and_stops_at_the_last() -> None:
     text = film([recording("build", "one\r\n", "two\r\n", "three\r\n")], columns=40, rows=3)
     root = parsed(text)
     frames = [one for one in root.iter(f"{SVG}g") if one.get("transform", "").startswith("translate(0")]
     counts = [len(list(frame)) for frame in frames]
-    assert counts == [1, 1, 2, 3, 3]
+    assert counts == [3, 1, 1, 2, 3, 3]
     assert "prefers-reduced-motion" in text
     assert text.count("translateY") == len(frames) + 2
 

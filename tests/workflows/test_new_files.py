@@ -345,6 +345,11 @@ def test_the_next_steps_fit_the_recipe_and_the_environment(project, capsys):
     assert "vLLM backend to containers/, then tritonstack new endpoint chat" in capsys.readouterr().out
     assert run([*command, "endpoint", "again", "--environment", "local", "--model", "double"]) == 0
     assert "next: tritonstack build local --no-publish" in capsys.readouterr().out
+    new_environment(project, "qa", account="1" * 12, region="eu-west-1")
+    new_environment(project, "live", account="2" * 12, region="eu-west-1", promote_from="qa")
+    for environment, following in (("qa", "build qa"), ("live", "promote qa live")):
+        assert run([*command, "endpoint", "again", "--environment", environment, "--model", "double"]) == 0
+        assert capsys.readouterr().out.endswith(f"; next: tritonstack {following}\n")
 
 
 @pytest.mark.parametrize("group", ["new", "ci"])

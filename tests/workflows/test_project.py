@@ -39,7 +39,8 @@ def test_a_valid_project_returns_what_was_checked(project: Project) -> None:
     assert (found.environments, found.templates, found.models) == (("dev",), (), ("minilm",))
     (unbuilt,) = found.unbuilt
     assert "dev.lock.yaml has no artifact" in unbuilt
-    assert notes.lines == [f"to build: {unbuilt}"]
+    assert found.next_commands == ("tritonstack build dev",)
+    assert notes.lines == []
     assert list(found.to_json()) == [
         "valid",
         "environments",

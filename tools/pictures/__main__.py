@@ -26,17 +26,17 @@ _RATES = (2, 6, 12, 20, 12, 4)
 """Requests per second, one after the other."""
 _PRICES = "prices:\n  ml.c7i.large: 0.107\n  ml.c7i.xlarge: 0.214\n"
 """Examples, per hour; the dashboards then show the cost."""
-_REPORT_WIDTH, _REPORT_HEIGHT = 960, 1425
+_REPORT_WIDTH, _REPORT_HEIGHT = 960, 900
 _CHANGES = (
-    "tritonstack new environment prod --account 000000000001 --region us-east-1 --promote-from local",
-    "tritonstack new endpoint mpnet --environment prod --model mpnet",
-    "sed -i 's/^removal: retain/removal: destroy/' environments/prod.yaml",
+    "tritonstack new environment live --account 000000000001 --region us-east-1 --promote-from local",
+    "tritonstack new endpoint mpnet --environment live --model mpnet",
+    "sed -i 's/^removal: retain/removal: destroy/' environments/live.yaml",
     "echo 'owner: search team' >> environments/local.yaml",
-    "echo 'owner: platform team' >> environments/prod.yaml",
+    "echo 'owner: platform team' >> environments/live.yaml",
     "tritonstack up --detach --account 000000000001",
-    "tritonstack promote local prod --bootstrap",
-    "git add . && git commit -qm 'Promote mpnet to prod'",
-    "tritonstack deploy prod && tritonstack verify prod",
+    "tritonstack promote local live --bootstrap",
+    "git add . && git commit -qm 'Promote mpnet to live'",
+    "tritonstack deploy live && tritonstack verify live",
     "sed -i 's/max_batch: 16/max_batch: 32/' models/mpnet/model.yaml",
     "tritonstack build local --no-publish",
     "git add . && git commit -qm 'Batch up to 32 texts'",
@@ -119,7 +119,7 @@ def _report(session: RecordedSession) -> bytes:
     for command in _CHANGES:
         session.run(command)
     page = session.home / "report.html"
-    session.run(f"tritonstack report local prod --output {page}")
+    session.run(f"tritonstack report local live --output {page}")
     _check_privacy(page.name, page.read_text(encoding="utf-8"), session)
     return photograph(page, width=_REPORT_WIDTH, height=_REPORT_HEIGHT)
 

@@ -104,6 +104,8 @@ def film(recordings: Sequence[Recording], *, columns: int, rows: int) -> str:
     screen = Screen(columns)
     frames = [frame for one in recordings for frame in _frames(screen, one, rows)]
     frames[-1] = replace(frames[-1], seconds=_END_S)
+    # The last screen comes first, for viewers that show no motion.
+    frames.insert(0, replace(frames[-1], seconds=_READING_S))
     return draw_film(f"~/{_NAME}", frames, columns=columns, rows=rows)
 
 

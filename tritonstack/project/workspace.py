@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from tritonstack.base import naming
-from tritonstack.base.documents import Document, FieldPath
+from tritonstack.base.documents import Document, FieldPath, load_document
+from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.paths import LOCK_SUFFIX, Project
 from tritonstack.records.locks import Lock, LockedArtifact, LockedImage
 from tritonstack.reference.hardware import InstanceType
@@ -48,6 +50,27 @@ class Workspace:
     def lock_owner(self) -> str:
         """The environment whose lock it uses: itself, or the one its template names."""
         return self.lock.file.name.removesuffix(LOCK_SUFFIX)
+
+    @cached_property
+    def promotion_source(self) -> str | None:
+        """The environment that promotes to its lock; None if its artifacts are built for it."""
+        spec = self.spec
+        if self.instance is not None:
+            try:
+                spec = load_document(self.project.environment_file(self.lock_owner), EnvironmentSpec).record
+            except InvalidFilesError:
+                return None  # reported when that environment is checked
+        return spec.promotion.source if spec.promotion else None
+
+    @property
+    def lock_command(self) -> str:
+        """The command that adds missing artifacts to its lock; builds skip the promotion gates."""
+        source = self.promotion_source
+        return (
+            f"tritonstack promote {source} {self.lock_owner}"
+            if source
+            else f"tritonstack build {self.lock_owner}"
+        )
 
     @property
     def context(self) -> dict[str, str]:

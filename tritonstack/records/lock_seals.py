@@ -52,19 +52,22 @@ def entries_of(document: Document[Lock]) -> Iterator[PlacedEntry]:
             yield PlacedEntry(document, ("images", folder, kind), image)
 
 
-def check_seals(document: Document[Lock]) -> Iterator[FileViolation]:
+def check_seals(document: Document[Lock], promotion_source: str | None = None) -> Iterator[FileViolation]:
     """Yield entries with missing or invalid seals."""
     for placed in entries_of(document):
-        if violation := broken_seal(placed):
+        if violation := broken_seal(placed, promotion_source):
             yield violation
 
 
-def broken_seal(placed: PlacedEntry) -> FileViolation | None:
-    """Describe an invalid seal; None if the seal is valid."""
+def broken_seal(placed: PlacedEntry, promotion_source: str | None = None) -> FileViolation | None:
+    """Describe an invalid seal; None if the seal is valid.
+
+    `promotion_source` is the environment that promotes to the environment of the lock, if any.
+    """
     if placed.is_sealed:
         return None
     file = shown_path(placed.document.file)
-    remedies = [f"`git log -p -- {file}` shows its history", *_recreate_command(placed)]
+    remedies = [f"`git log -p -- {file}` shows its history", *_recreate_command(placed, promotion_source)]
     if placed.entry.seal is None:
         message = "no seal: this entry was written manually or by an early version"
         return placed.violation(message, remedy=remedies[-1], code="TS405")
@@ -77,10 +80,11 @@ def broken_seal(placed: PlacedEntry) -> FileViolation | None:
     )
 
 
-def _recreate_command(placed: PlacedEntry) -> Iterator[str]:
+def _recreate_command(placed: PlacedEntry, promotion_source: str | None) -> Iterator[str]:
     """Yield the command that recreates the entry; there is none for rolled-back entries."""
     entry, environment = placed.entry, placed.environment
-    if entry.promoted:
-        yield f"`tritonstack promote {entry.promoted.source} {environment}` rewrites it"
-    elif not entry.rolled_back:
-        yield f"`tritonstack build {environment}` rewrites it"
+    source = entry.promoted.source if entry.promoted else promotion_source
+    if entry.rolled_back and not entry.promoted:
+        return
+    command = f"promote {source} {environment}" if source else f"build {environment}"
+    yield f"`tritonstack {command}` rewrites it"

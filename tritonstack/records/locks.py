@@ -35,7 +35,9 @@ class Built(Record):
     """Who built an artifact, when, and from what."""
 
     by: str
+    """Who built it."""
     at: Moment
+    """Time of the build, in UTC."""
     commit: str | None = None
     """With the suffix `+uncommitted` if files that the build depends on differed from the commit."""
     uncommitted: UncommittedFiles = None
@@ -48,8 +50,11 @@ class Promoted(Record):
     source: Name
     """The source environment."""
     by: str
+    """Who promoted it."""
     at: Moment
+    """Time of the promotion, in UTC."""
     commit: str | None = None
+    """Commit of the checkout that promoted it."""
     uncommitted: UncommittedFiles = None
     """Files other than locks that differed from the commit."""
     note: str | None = None
@@ -64,8 +69,11 @@ class RolledBack(Record):
     as_of: str
     """Model hash or image tag at that time: until it changes, there is nothing to build."""
     by: str
+    """Who rolled it back."""
     at: Moment
+    """Time of the rollback, in UTC."""
     commit: str | None = None
+    """Commit of the checkout that rolled it back."""
     uncommitted: UncommittedFiles = None
     """Files other than locks that differed from the commit."""
 
@@ -76,15 +84,18 @@ class Figures(Record):
     min_cosine: float | None = None
     """None for models without a reference framework."""
     max_absolute_error: float | None = None
+    """Largest difference from the framework or the expected outputs; None without either."""
     p99_ms: float | None = None
-    """Latency of one request with batch size 1."""
+    """99th percentile latency of one request at a time with batch size 1, on the machine of the build."""
 
 
 class LockedEntry(Record):
     """Common fields of lock entries."""
 
     digest: str
+    """SHA-256 of the archive or image; this is what runs."""
     built: Built | None = None
+    """Who built it, when, and from what."""
     promoted: Promoted | None = None
     """None if it was built for this environment."""
     rolled_back: RolledBack | None = None
@@ -120,9 +131,13 @@ class LockedArtifact(LockedEntry):
     """Properties of an artifact that deployments need."""
 
     digest: Digest
+    """SHA-256 of the archive; this is what runs."""
     spec_hash: Digest
+    """Hash of model.yaml, all files of the build, and the version of the build tooling."""
     archive_bytes: Annotated[int, Field(ge=1)]
+    """Size of the archive."""
     unpacked_bytes: Annotated[int, Field(ge=1)]
+    """Size of the unpacked archive."""
     tensorrt: str | None = None
     """TensorRT version of its engines, if any."""
     item_bytes: Annotated[int, Field(ge=1)] | None = None
@@ -142,6 +157,7 @@ class LockedArtifact(LockedEntry):
     choices: Mapping[Name, str] | None = None
     """Graph that `precision: auto` chose, by model; builds of the same files reuse it."""
     figures: Figures | None = None
+    """Accuracy and latency that the build measured; None if nothing was measured."""
     unverified: str | None = None
     """Why nothing proves its outputs correct; None if a framework or expected outputs do."""
 
@@ -157,6 +173,7 @@ class LockedImage(LockedEntry):
     """A custom image that endpoints run."""
 
     digest: Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
+    """SHA-256 of the image; this is what runs."""
     tag: Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$")]
     """It changes with every input of the image."""
 

@@ -275,9 +275,14 @@ def main() -> int:
     """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m tritonstack.runtime.install", description=__doc__)
     parser.add_argument("--home", type=Path, required=True, help="the folder to install the server in")
-    home: Path = parser.parse_args().home
+    parser.add_argument("--check", action="store_true", help="only check that this machine has what it needs")
+    options = parser.parse_args()
+    home: Path = options.home
     started = time.monotonic()
     try:
+        if options.check:
+            find_libpython()
+            return 0
         found = install(home=home, on_update=lambda step: print(f"  {step}", flush=True))
     except TritonstackError as error:
         print(error.report(), file=sys.stderr)

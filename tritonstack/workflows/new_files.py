@@ -19,6 +19,7 @@ from tritonstack.project.loading import load_models, load_workspace
 from tritonstack.project.scaffold.commented_yaml import commented_yaml
 from tritonstack.project.scaffold.insertion import insert_endpoint
 from tritonstack.project.scaffold.model_files import RECIPES, SOURCELESS, NewModel, model_texts
+from tritonstack.project.workspace import Workspace
 from tritonstack.reference.releases import RELEASES
 from tritonstack.spec.endpoints.endpoint import MultiModelEndpoint, SingleEndpoint
 from tritonstack.spec.environments.environment import EnvironmentSpec
@@ -43,8 +44,8 @@ class NewFiles:
     name: str
     files: tuple[Path, ...]
     """New files, or the file that was changed."""
-    is_local: bool = False
-    """Whether an endpoint was added to an environment of the local cloud."""
+    next_command: str = ""
+    """The command that adds the artifacts of a new endpoint to the lock."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the names as JSON data."""
@@ -157,7 +158,12 @@ def new_endpoint(
     with _blaming_options(file, {f"{place}.instance_type": "--instance-type", f"{place}.image": "--image"}):
         workspace = load_workspace(project, environment, text=text)
     write_text_atomically(file, text)
-    return NewFiles(name, (file,), is_local(workspace.spec.account))
+    return NewFiles(name, (file,), _lock_command(workspace))
+
+
+def _lock_command(workspace: Workspace) -> str:
+    builds_locally = is_local(workspace.spec.account) and workspace.promotion_source is None
+    return f"{workspace.lock_command} --no-publish" if builds_locally else workspace.lock_command
 
 
 def new_environment(

@@ -115,6 +115,21 @@ def test_incomplete_local_artifact_is_rebuilt(
     assert started(project) == ["minilm", "minilm"]
 
 
+@pytest.mark.usefixtures("stand_in")
+def test_a_build_that_passes_no_promotion_gate_is_reported(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = project.environment_file("dev")
+    project.environment_file("qa").write_text(file.read_text().replace("name: dev", "name: qa"))
+    file.write_text(file.read_text() + "promotion: {source: qa}\n")
+    code, _, err = build(capsys, project, "--no-publish")
+    digest = short_digest(load_lock(project.lock_file("dev")).record.models["minilm"]["cpu"].digest)
+    note = f"minilm {digest} was built for dev, not promoted from qa: no gate was checked"
+    assert code == 0
+    assert err.endswith(f"note: environments/dev.lock.yaml: {note}\n")
+    assert err.index("dev.lock.yaml written") < err.index(note)
+
+
 def forget_examples(manifest: Path) -> str:
     """Rewrite the manifest as an earlier version wrote it."""
     facts = json.loads(manifest.read_text())

@@ -43,6 +43,16 @@ def test_an_endpoint_in_aws(folder: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "model: scores" in Path("environments/dev.yaml").read_text()
 
 
+def test_an_endpoint_in_an_environment_with_a_promotion_source(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(folder / "given", SINGLE)
+    text = Path("environments/dev.yaml").read_text().replace("name: dev", "name: prod")
+    Path("environments/prod.yaml").write_text(f"promotion: {{source: dev}}\n{text}")
+    assert run(["import", "../given/scores", "--environment", "prod"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "next: tritonstack promote dev prod"
+
+
 def test_errors_stop_the_import(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(folder / "given", SINGLE)
     (folder / "given/scores/config.pbtxt").write_text(ONNX.replace("[ 4 ]", "[ 5 ]"))

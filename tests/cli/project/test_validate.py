@@ -18,8 +18,8 @@ from tritonstack.base.naming import artifact_prefix
 from tritonstack.base.paths import Project
 from tritonstack.project.custom_images import endpoint_image
 from tritonstack.project.loading import load_workspace
-from tritonstack.records.lock_writing import Replacement, add_image_to_lock, add_to_lock
-from tritonstack.records.locks import LockedImage, Promoted, entry_of
+from tritonstack.records.lock_writing import Replacement, add_image_to_lock, add_to_lock, replace_entries
+from tritonstack.records.locks import LockedImage, Promoted, RolledBack, entry_of, load_lock
 from tritonstack.records.manifests import Manifest
 
 DIGEST = "ab" * 32
@@ -304,6 +304,79 @@ def test_online_check_looks_up_images_in_their_registry(
     code, _, err = outcome(capsys, project, "validate", "dev", "--online")
     assert code == (1 if words else 0)
     assert words in err
+
+
+def add_prod(project: Project, more: str = "promotion: {source: dev}\nbootstrap_qualifier: apart\n") -> None:
+    text = project.environment_file("dev").read_text().replace("name: dev", "name: prod")
+    project.environment_file("prod").write_text(text + more)
+
+
+def test_entries_that_passed_no_gate_are_a_note(
+    project: Project, built: Manifest, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add_prod(project)
+    file = project.lock_file("prod")
+    add_to_lock(file, [built], built=BUILT)
+    note = (
+        "environments/prod.lock.yaml: minilm abababababab was built for prod, not promoted from dev: "
+        "no gate was checked"
+    )
+    code, _, err = outcome(capsys, project, "validate")
+    assert (code, err) == (0, f"note: {note}\n")
+    notes = json.loads(outcome(capsys, project, "--json", "validate", "prod")[1])["notes"]
+    assert [text.replace(f"{project.root}/", "") for text in notes] == [note]
+    entry = load_lock(file).record.models["minilm"]["cpu"]
+    back = RolledBack(instead_of="cd" * 32, as_of="77" * 32, by="ann", at="2026-11-24T08:30:00Z")
+    rolled_back = entry.model_copy(update={"rolled_back": back})
+    replace_entries(file, artifacts=[Replacement("minilm", "cpu", rolled_back, entry)])
+    assert note in outcome(capsys, project, "validate")[2]
+    promoted = Promoted(source="dev", by="bob", at="2026-11-24T08:30:00Z")
+    before = load_lock(file).record.models["minilm"]["cpu"]
+    after = rolled_back.model_copy(update={"promoted": promoted})
+    replace_entries(file, artifacts=[Replacement("minilm", "cpu", after, before)])
+    assert outcome(capsys, project, "validate")[2] == ""
+
+
+def test_several_entries_without_a_gate_are_one_note(
+    project: Project, built: Manifest, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add_prod(project)
+    add_to_lock(project.lock_file("prod"), [built], built=BUILT)
+    image = LockedImage(digest=f"sha256:{'cd' * 32}", tag="a")
+    add_image_to_lock(project.lock_file("prod"), "serving", "cpu", image, built=BUILT)
+    err = outcome(capsys, project, "validate")[2]
+    assert "minilm abababababab, image serving cdcdcdcdcdcd were built for prod, not promoted" in err
+    assert err.count("no gate was checked") == 1
+
+
+@pytest.mark.usefixtures("built")
+def test_what_to_build_ends_with_the_command_of_each_environment(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add_prod(project)
+    code, _, err = outcome(capsys, project, "validate")
+    assert (code, err.splitlines()[-1]) == (0, "next: tritonstack promote dev prod")
+    assert "tritonstack build" not in err
+
+
+@pytest.mark.usefixtures("built")
+@pytest.mark.parametrize(
+    ("prices", "note"),
+    [
+        ("{ml.c7i.xlarge: 0.2}", ""),
+        ("{}", ""),
+        (
+            "{ml.c7i.large: 0.1}",
+            "note: environments/dev.yaml: no price for ml.c7i.xlarge: costs are not shown\n",
+        ),
+    ],
+)
+def test_missing_price_is_a_note(
+    project: Project, capsys: pytest.CaptureFixture[str], prices: str, note: str
+) -> None:
+    edit(project.environment_file("dev"), "endpoints:", f"prices: {prices}\nendpoints:")
+    code, _, err = outcome(capsys, project, "validate")
+    assert (code, err) == (0, note)
 
 
 def test_name_without_a_template_is_a_usage_error(

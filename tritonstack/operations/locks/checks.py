@@ -18,6 +18,7 @@ from tritonstack.project.checks.locks import (
     check_promotions,
 )
 from tritonstack.project.loading import environment_names, load_workspace, model_names
+from tritonstack.project.workspace import Workspace
 from tritonstack.records.lock_seals import check_seals
 from tritonstack.records.locks import Lock, load_lock, locked_environment
 
@@ -39,8 +40,11 @@ def check_offline(project: Project, names: Collection[str]) -> Findings:
     for name, lock in locks.items():
         if name not in names:
             continue
-        found.violations += [*check_seals(lock), *check_manifests(project, lock)]
-        for part in (_check_catalog(project, name), check_promotions(lock, environments, digests_of)):
+        workspace = _workspace(project, name)
+        source = workspace.promotion_source if workspace else None
+        found.violations += [*check_seals(lock, source), *check_manifests(project, lock)]
+        catalog = check_catalog(workspace, model_names(project)) if workspace else Findings()
+        for part in (catalog, check_promotions(lock, environments, digests_of)):
             found.violations += part.violations
             found.notes += part.notes
     checked = {lock.file for name, lock in locks.items() if name in names}
@@ -91,11 +95,11 @@ def _disagreements(locks: dict[str, Document[Lock]]) -> list[FileViolation]:
     return [*check_locks(locks), *check_locks(backwards)]
 
 
-def _check_catalog(project: Project, name: str) -> Findings:
+def _workspace(project: Project, name: str) -> Workspace | None:
+    """Load the environment of a lock; None if it does not exist or is invalid."""
     if name not in environment_names(project):
-        return Findings()
+        return None
     try:
-        workspace = load_workspace(project, name)
+        return load_workspace(project, name)
     except InvalidFilesError:
-        return Findings()  # as above
-    return check_catalog(workspace, model_names(project))
+        return None  # as above

@@ -100,7 +100,7 @@ def _smoke(
         yield _result(target, RequestResult("", "skipped", target.why_not))
         return
     if target.artifact is None:
-        remedy = f"run `tritonstack build {workspace.spec.name}`"
+        remedy = f"run `{workspace.lock_command}`"
         yield _result(target, RequestResult("", "not-checked", f"not in the lock: {remedy}"))
         return
     try:

@@ -96,7 +96,7 @@ def _artifact_violations(workspace: Workspace, name: str) -> Iterator[FileViolat
             continue
         target = workspace.target_for(served.model, served.instance)
         placed = PlacedEntry(workspace.lock, ("models", served.model, str(target)), artifact)
-        if unsealed := broken_seal(placed):
+        if unsealed := broken_seal(placed, workspace.promotion_source):
             yield unsealed  # its other contents are unreliable
             continue
         yield from _stale(workspace, served.model, artifact)
@@ -115,18 +115,18 @@ def _image_violations(workspace: Workspace, name: str) -> Iterator[FileViolation
             yield workspace.environment.violation(
                 ("endpoints", name, "image"),
                 f"{workspace.lock.file.name} has no image {endpoint.image!r} for {image.kind}",
-                remedy=_build_again(workspace),
+                remedy=_lock_again(workspace),
                 code="TS401",
             )
             continue
         placed = PlacedEntry(workspace.lock, ("images", endpoint.image, image.kind), locked)
-        if unsealed := broken_seal(placed):
+        if unsealed := broken_seal(placed, workspace.promotion_source):
             yield unsealed
         elif not locked.serves_for(image.tag):
             yield placed.violation(
                 f"locked image {locked.tag} was built from another version of "
                 f"containers/{endpoint.image} or another SageMaker image",
-                remedy=_build_again(workspace),
+                remedy=_lock_again(workspace),
                 code="TS402",
             )
 
@@ -250,7 +250,7 @@ def _missing(workspace: Workspace, served: ServedModel) -> FileViolation:
     return workspace.environment.violation(
         served.place,
         f"{lock.file.name} has no artifact of {served.model!r} for {targets}{reason}",
-        remedy=_build_again(workspace),
+        remedy=_lock_again(workspace),
         code="TS401",
     )
 
@@ -272,8 +272,8 @@ def described_gpu(instance: InstanceType) -> str:
     return f"{family.gpu}, compute capability {family.compute_capability}" if family.gpu else "no GPU"
 
 
-def _build_again(workspace: Workspace) -> str:
-    return f"run `tritonstack build {workspace.lock_owner}` and commit {workspace.lock.file.name}"
+def _lock_again(workspace: Workspace) -> str:
+    return f"run `{workspace.lock_command}` and commit {workspace.lock.file.name}"
 
 
 def _stale(workspace: Workspace, model: str, artifact: LockedArtifact) -> Iterator[FileViolation]:
@@ -285,7 +285,7 @@ def _stale(workspace: Workspace, model: str, artifact: LockedArtifact) -> Iterat
             ("models", model),
             f"locked artifact {short_digest(artifact.digest)} was built from another version of "
             f"{shown_path(document.file)}",
-            remedy=_build_again(workspace),
+            remedy=_lock_again(workspace),
             code="TS402",
         )
 
@@ -304,7 +304,7 @@ def _foreign_engine(
             place,
             f"{short_digest(artifact.digest)} contains TensorRT engines, "
             f"but {served.instance.name} has no GPU",
-            remedy=_build_again(workspace),
+            remedy=_lock_again(workspace),
             code="TS407",
         )
     elif not _same_version(artifact.tensorrt, release):
@@ -312,7 +312,7 @@ def _foreign_engine(
             place,
             f"the engines of {short_digest(artifact.digest)} were built with TensorRT {artifact.tensorrt}, "
             f"but Triton {release.name} has {release.tensorrt}, which cannot run them",
-            remedy=_build_again(workspace),
+            remedy=_lock_again(workspace),
             code="TS407",
         )
 

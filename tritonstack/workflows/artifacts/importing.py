@@ -26,6 +26,7 @@ _HEADER = """\
 # Imported from {kind} {path}.
 # Replace test inputs without expected outputs: their answers are served, and compared with nothing.
 """
+_BUILD_LOCALLY = "tritonstack build local --no-publish"
 
 
 @dataclass(frozen=True)
@@ -62,8 +63,8 @@ class ImportResult:
     """Warnings about the imported repository."""
     environment: str | None
     """The environment that got an endpoint."""
-    is_local: bool = True
-    """Whether that environment is of the local cloud."""
+    next_command: str = _BUILD_LOCALLY
+    """The command that adds its artifact to the lock."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as JSON data."""
@@ -109,9 +110,9 @@ def import_model(session: Session, path: Path, options: ImportOptions | None = N
             imported = found.write(staged, name, request)
             _write_model_yaml(staged / "model.yaml", imported, path)
         step.detail = f"{imported.kind} as {name}"
-    is_local = True
+    next_command = _BUILD_LOCALLY
     if asked.environment is not None:
-        is_local = _add_endpoint(project, name, asked.environment, asked.instance_type)
+        next_command = _add_endpoint(project, name, asked.environment, asked.instance_type)
     return ImportResult(
         name,
         imported.kind,
@@ -119,7 +120,7 @@ def import_model(session: Session, path: Path, options: ImportOptions | None = N
         imported.changes,
         imported.findings,
         asked.environment,
-        is_local,
+        next_command,
     )
 
 
@@ -142,8 +143,8 @@ def _write_model_yaml(file: Path, imported: ImportedModel, path: Path) -> None:
         ) from error
 
 
-def _add_endpoint(project: Project, name: str, environment: str, instance_type: str | None) -> bool:
-    """Add the endpoint, and return whether it is of the local cloud; remove the model if that fails."""
+def _add_endpoint(project: Project, name: str, environment: str, instance_type: str | None) -> str:
+    """Add the endpoint, and return the next command; remove the model if that fails."""
     try:
         made = new_endpoint(
             project, name, environment=environment, models=(name,), instance_type=instance_type
@@ -151,4 +152,4 @@ def _add_endpoint(project: Project, name: str, environment: str, instance_type: 
     except BaseException:
         shutil.rmtree(project.models_dir / name)
         raise
-    return made.is_local
+    return made.next_command

@@ -95,12 +95,13 @@ def _local_artifact(session: Session, workspace: Workspace, model: str, locked: 
     bucket = workspace.spec.artifact_bucket
     artifact = session.project.artifacts_dir / artifact_prefix(model, locked.digest)
     if not (artifact / MANIFEST_NAME).is_file():
-        owner, promoted = workspace.lock_owner, locked.promoted
+        owner = workspace.lock_owner
+        source = locked.promoted.source if locked.promoted else workspace.promotion_source
         raise TritonstackError(
             f"artifact {short_digest(locked.digest)} of {model!r} is missing in s3://{bucket} "
             "and on this machine",
-            remedy=f"run `tritonstack promote {promoted.source} {owner} {model}`"
-            if promoted
+            remedy=f"run `tritonstack promote {source} {owner} {model}`"
+            if source
             else f"run `tritonstack build {owner}`",
             code="TS409",
         )

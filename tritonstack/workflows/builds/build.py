@@ -19,11 +19,12 @@ from tritonstack.operations.model_prefix import model_copies
 from tritonstack.operations.smoke.examples import has_examples
 from tritonstack.project.build_machines import ManualBuild
 from tritonstack.project.build_plans import NeededArtifact, needed_artifacts
+from tritonstack.project.checks.notes import unpromoted_note
 from tritonstack.project.files.model_hashes import hash_parts
 from tritonstack.project.loading import load_workspace
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.lock_writing import add_to_lock, attest_builds
-from tritonstack.records.locks import Built
+from tritonstack.records.locks import Built, load_lock
 from tritonstack.records.manifests import Manifest
 from tritonstack.workflows.artifacts.publishing import fill_model_prefixes, local_manifest, publish_artifact
 from tritonstack.workflows.builds.local_build import build_locally, most_at_once
@@ -90,6 +91,8 @@ def build(
         run.run(artifacts, at_once=at_once or most_at_once(), wait=wait)
     finally:
         changed = run.keep()
+    if note := unpromoted_note(load_lock(workspace.lock.file), workspace.spec):
+        session.reporter.note(f"note: {note}")
     failure = failure_of(run.outcomes)
     if failure is not None:
         raise failure

@@ -133,5 +133,5 @@ def _broken(workspace: Workspace, needed: NeededArtifact) -> str:
     if needed.locked is None or target is None:
         return ""
     placed = PlacedEntry(workspace.lock, ("models", needed.model, target), needed.locked)
-    violation = broken_seal(placed)
+    violation = broken_seal(placed, workspace.promotion_source)
     return f"; but {violation.message}: {violation.remedy}" if violation else ""

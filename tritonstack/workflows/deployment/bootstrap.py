@@ -33,7 +33,7 @@ def lacks_bootstrap(cloud: Cloud, bootstrap: Bootstrap, *, allowed: bool | None)
         qualifier_note = "" if is_default else f" under the qualifier {bootstrap.qualifier!r}"
         raise TritonstackError(
             f"account {bootstrap.account} in {bootstrap.region} is not bootstrapped{qualifier_note}",
-            remedy=f"run `cdk bootstrap {shlex.join(bootstrap.arguments)}` once"
+            remedy=f"run `cdk bootstrap {shlex.join(bootstrap.arguments)} -c env=<name>` once"
             + (", or add --bootstrap" if allowed is not None else ""),
             code="TS504",
         )

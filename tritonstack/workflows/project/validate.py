@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -16,6 +16,7 @@ from tritonstack.operations.locks.online_checks import (
     check_online,
 )
 from tritonstack.project.checks.compatibility import unbuilt
+from tritonstack.project.checks.notes import unpriced_note, unpromoted_note
 from tritonstack.project.checks.regions import pipeline_warnings, region_warnings
 from tritonstack.project.checks.sources import source_warnings
 from tritonstack.project.files.contents import source_violations
@@ -48,10 +49,21 @@ class Validation:
     notes: tuple[str, ...]
     checked_online: tuple[str, ...] = ()
     """Environments whose locks match their buckets and registries."""
+    next_commands: tuple[str, ...] = ()
+    """Commands that add the missing artifacts."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the validation as JSON data."""
-        return {"valid": True, **asdict(self)}
+        return {
+            "valid": True,
+            "environments": self.environments,
+            "templates": self.templates,
+            "models": self.models,
+            "warnings": self.warnings,
+            "unbuilt": self.unbuilt,
+            "notes": self.notes,
+            "checked_online": self.checked_online,
+        }
 
 
 def validate(
@@ -69,23 +81,27 @@ def validate(
     if locks.violations:
         raise InvalidFilesError(locks.violations)
     warnings = _warnings(session, workspaces, everything=everything)
-    to_build = tuple(
-        file_violation.coded() for workspace in workspaces for file_violation in unbuilt(workspace)
-    )
+    missing = [(workspace, unbuilt(workspace)) for workspace in workspaces]
     shared = shared_bootstraps(workspace.spec for workspace in workspaces)
-    notes = (*(note.coded() for note in locks.notes), *shared)
+    notes = (*(note.coded() for note in locks.notes), *shared, *_notes(workspaces))
     _report(session, "warning", warnings)
-    _report(session, "to build", to_build)
     _report(session, "note", notes)
     return Validation(
         tuple(workspace.cli_arguments for workspace in workspaces),
         tuple(template_names(project)) if everything else (),
         tuple(model_names(project)),
         warnings,
-        to_build,
+        tuple(file_violation.coded() for _, violations in missing for file_violation in violations),
         notes,
         _check_online(session, workspaces) if online else (),
+        tuple(dict.fromkeys(workspace.lock_command for workspace, violations in missing if violations)),
     )
+
+
+def _notes(workspaces: Sequence[Workspace]) -> Iterator[str]:
+    for workspace in workspaces:
+        unpromoted = None if workspace.instance else unpromoted_note(workspace.lock, workspace.spec)
+        yield from filter(None, (unpromoted, unpriced_note(workspace.environment)))
 
 
 def _workspaces(session: Session, environment: str | None, instance: str | None) -> list[Workspace]:

@@ -62,8 +62,7 @@ def import_(
 def _lines(result: ImportResult) -> list[str]:
     adding = f"tritonstack new endpoint {result.name} --environment local --model {result.name}"
     following = [] if result.environment else [adding]
-    option = " --no-publish" if result.is_local else ""
-    following.append(f"tritonstack build {result.environment or 'local'}{option}")
+    following.append(result.next_command)
     return [
         *(f"{finding.severity}: {finding.violation.coded()}" for finding in result.findings),
         *(f"changed: {change}" for change in result.changes),

@@ -100,8 +100,7 @@ def endpoint(
         instance_type=instance_type,
         image=image,
     )
-    option = " --no-publish" if made.is_local else ""
-    _report(state, made, f"next: tritonstack build {environment}{option}")
+    _report(state, made, f"next: {made.next_command}")
 
 
 @new.command("environment", short_help="Add an environment", cls=HelpfulCommand)

@@ -1,0 +1,109 @@
+"""Remedies for environments with a promotion source: they name `promote`, because builds skip the gates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.manifests import manifest, measured
+from tests.projects import add_image, edit, write_project
+from tests.records.test_locks import BUILT
+from tritonstack.base.errors import FileViolation
+from tritonstack.base.paths import Project
+from tritonstack.operations.locks.checks import check_offline
+from tritonstack.project.checks.compatibility import unbuilt
+from tritonstack.project.loading import load_instance, load_workspace
+from tritonstack.records.lock_writing import add_image_to_lock, add_to_lock
+from tritonstack.records.locks import LockedImage
+from tritonstack.spec.environments.templates import Instance
+
+COMMAND = "`tritonstack promote dev prod`"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """A project whose `prod` is promoted from `dev`."""
+    project = write_project(tmp_path)
+    text = project.environment_file("dev").read_text().replace("name: dev", "name: prod")
+    project.environment_file("prod").write_text(text + "promotion: {source: dev}\n")
+    return project
+
+
+def lock(project: Project, **changes: Any) -> None:
+    """Lock an artifact that was built for `prod`."""
+    hashes = load_workspace(project, "prod").hashes
+    made = manifest("minilm", **{"spec_hash": hashes["minilm"], **measured(), **changes})
+    add_to_lock(project.lock_file("prod"), [made], built=BUILT)
+
+
+def nothing(project: Project) -> None:
+    """Leave the lock empty."""
+
+
+def changed_model(project: Project) -> None:
+    lock(project, spec_hash="77" * 32)
+
+
+def engine(project: Project) -> None:
+    lock(project, tensorrt="10.9.0")
+
+
+def edited(project: Project) -> None:
+    lock(project)
+    edit(project.lock_file("prod"), "p99_ms: 4.5", "p99_ms: 1.5")
+
+
+def unsealed(project: Project) -> None:
+    lock(project)
+    file = project.lock_file("prod")
+    file.write_text("".join(line for line in file.read_text().splitlines(True) if "seal:" not in line))
+
+
+def missing_image(project: Project) -> None:
+    lock(project)
+    add_image(project.root, "serving")
+    edit(project.environment_file("prod"), "    model: minilm", "    model: minilm\n    image: serving")
+
+
+def changed_image(project: Project) -> None:
+    missing_image(project)
+    image = LockedImage(digest=f"sha256:{'cd' * 32}", tag="other")
+    add_image_to_lock(project.lock_file("prod"), "serving", "cpu", image, built=BUILT)
+
+
+@pytest.mark.parametrize(
+    ("arrange", "code"),
+    [
+        (nothing, "TS401"),
+        (missing_image, "TS401"),
+        (changed_model, "TS402"),
+        (changed_image, "TS402"),
+        (edited, "TS405"),
+        (unsealed, "TS405"),
+        (engine, "TS407"),
+    ],
+)
+def test_remedies_name_promote(project: Project, arrange: Callable[[Project], None], code: str) -> None:
+    arrange(project)
+    (violation,) = unbuilt(load_workspace(project, "prod"))
+    assert violation.code == code
+    assert_promotes(violation)
+    assert all(map(assert_promotes, check_offline(project, ["prod"]).violations))
+
+
+def assert_promotes(violation: FileViolation) -> bool:
+    assert COMMAND in str(violation.remedy)
+    assert "tritonstack build" not in str(violation.remedy)
+    return True
+
+
+def test_instances_follow_the_environment_whose_lock_they_use(project: Project) -> None:
+    text = project.environment_file("dev").read_text().replace("name: dev", "name: ${name}")
+    head = "template: {locks: prod, purpose: preview}\nremoval: destroy\n"
+    project.template_file("preview").write_text(head + text)
+    instance = Instance("preview", "pr-1", "ann", "2026-11-30T00:00:00Z", {})
+    (violation,) = unbuilt(load_instance(project, instance))
+    assert_promotes(violation)

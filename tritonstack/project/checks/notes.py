@@ -1,0 +1,43 @@
+"""Notes about valid files: entries that passed no promotion gate, and missing prices."""
+
+from __future__ import annotations
+
+from tritonstack.base.documents import Document
+from tritonstack.base.errors import shown_path
+from tritonstack.base.files import short_digest
+from tritonstack.records.lock_seals import PlacedEntry, entries_of
+from tritonstack.records.locks import Lock
+from tritonstack.spec.environments.environment import EnvironmentSpec
+
+
+def unpromoted_note(lock: Document[Lock], spec: EnvironmentSpec) -> str | None:
+    """Describe entries that were built for an environment with a promotion source; None if there are none.
+
+    A rollback keeps what the entry was before.
+    """
+    if spec.promotion is None:
+        return None
+    names = list(
+        dict.fromkeys(_described(placed) for placed in entries_of(lock) if placed.entry.promoted is None)
+    )
+    if not names:
+        return None
+    return (
+        f"{shown_path(lock.file)}: {', '.join(names)} {'was' if len(names) == 1 else 'were'} built for "
+        f"{spec.name}, not promoted from {spec.promotion.source}: no gate was checked"
+    )
+
+
+def unpriced_note(environment: Document[EnvironmentSpec]) -> str | None:
+    """Describe instance types without a price in a file that has prices; None if there are none."""
+    spec = environment.record
+    used = {variant.instance.name for endpoint in spec.endpoints.values() for variant in endpoint.variants}
+    missing = sorted(used - set(spec.prices))
+    if not spec.prices or not missing:
+        return None
+    return f"{shown_path(environment.file)}: no price for {', '.join(missing)}: costs are not shown"
+
+
+def _described(placed: PlacedEntry) -> str:
+    kind, name, _ = placed.path
+    return f"{'image ' if kind == 'images' else ''}{name} {short_digest(placed.entry.digest)}"
