@@ -26,7 +26,7 @@ _RATES = (2, 6, 12, 20, 12, 4)
 """Requests per second, one after the other."""
 _PRICES = "prices:\n  ml.c7i.large: 0.107\n  ml.c7i.xlarge: 0.214\n"
 """Examples, per hour; the dashboards then show the cost."""
-_REPORT_WIDTH, _REPORT_HEIGHT = 960, 900
+_REPORT_WIDTH, _REPORT_HEIGHT = 1280, 1200
 _CHANGES = (
     "tritonstack new environment live --account 000000000001 --region us-east-1 --promote-from local",
     "tritonstack new endpoint mpnet --environment live --model mpnet",
