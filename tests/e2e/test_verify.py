@@ -245,6 +245,8 @@ def test_the_report_shows_the_rollouts_and_events_of_the_environment(site: Site)
     (*_, facts, film), *_ = films
     assert f"started {updates[0]['Timestamp'].astimezone(UTC):%Y-%m-%d %H:%M}" in facts
     assert "server-errors" in film
+    timeline = page[page.index('<section id="timeline"') :]
+    assert all(f">{kind}</span>" in timeline for kind in ("deployed", "verified")), timeline
 
 
 def active(site: Site) -> dict[str, Any]:
