@@ -18,7 +18,8 @@ from typing import Any
 
 import pytest
 
-_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+from tools.pictures.browser import BROWSERS
+
 _OPTIONS = (
     "--headless=new",
     "--remote-debugging-pipe",
@@ -175,10 +176,10 @@ def _problem(event: Mapping[str, Any]) -> str | None:
 
 def find_chromium() -> str:
     """Return the path of an installed Chromium; skip the test without one."""
-    for name in _NAMES:
+    for name in BROWSERS:
         if found := shutil.which(name):
             return found
-    pytest.skip(f"no Chromium on this machine ({', '.join(_NAMES)}); install the package `chromium`")
+    pytest.skip(f"no Chromium on this machine ({', '.join(BROWSERS)}); install the package `chromium`")
 
 
 @contextmanager

@@ -10,16 +10,16 @@ from pathlib import Path
 
 from tools.pictures.session import SessionError
 
-_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _SECONDS = 60
 
 
 def find_browser() -> str:
     """Return the path of Chromium; raise SessionError if there is none."""
-    for name in _NAMES:
+    for name in BROWSERS:
         if found := shutil.which(name):
             return found
-    raise SessionError(f"install Chromium to draw the report: none of {', '.join(_NAMES)} is on the PATH")
+    raise SessionError(f"install Chromium to draw the report: none of {', '.join(BROWSERS)} is on the PATH")
 
 
 def photograph(page: Path, *, width: int, height: int) -> bytes:

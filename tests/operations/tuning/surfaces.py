@@ -121,29 +121,21 @@ TEXTS = Surface(
     ),
     one_text_model,
 )
-SMALL = Surface(
-    SearchSpace(
+
+
+def _minilm(delay: float) -> SearchSpace:
+    return SearchSpace(
         (
             _dimension("instances", (1, 2, 4), 1),
             _dimension("tokens", (64, 128, 256, 512), 1),
-            _dimension("delay", (0, 2000)),
+            _dimension("delay", (0, delay)),
             _dimension("precision", (0.0, 1.0), ordered=False),
         )
-    ),
-    small_grid,
-)
-MEASURED = Surface(
-    SearchSpace(
-        (
-            _dimension("instances", (1, 2, 4), 1),
-            _dimension("tokens", (64, 128, 256, 512), 1),
-            _dimension("delay", (0, 5000)),
-            _dimension("precision", (0.0, 1.0), ordered=False),
-        )
-    ),
-    measured_grid,
-    noise=0.05,
-)
+    )
+
+
+SMALL = Surface(_minilm(2000), small_grid)
+MEASURED = Surface(_minilm(5000), measured_grid, noise=0.05)
 PIPELINE = Surface(
     SearchSpace(
         (

@@ -53,16 +53,19 @@ def test_the_highest_throughput_is_found_in_a_quarter_of_the_runs(name: str) -> 
 
 
 @pytest.mark.e2e
-@pytest.mark.parametrize("name", ["small grid", "measured grid", "three models", "rugged"])
-def test_a_limit_of_the_latency_is_kept(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "few"),
+    [("small grid", FEW_FAIL), ("three models", FEW_FAIL), ("rugged", FEW_FAIL), ("measured grid", 4)],
+)
+def test_a_limit_of_the_latency_is_kept(name: str, few: int) -> None:
     surface = SURFACES[name]
     most = min(default_runs(surface.space), surface.space.size // 4)
-    assert len(failures(surface, limited(surface), most)) <= 2 * FEW_FAIL
+    assert len(failures(surface, limited(surface), most)) <= few
 
 
 @pytest.mark.e2e
 def test_two_separate_optima_below_a_limit_need_the_whole_quarter() -> None:
-    assert max(failures(TEXTS, limited(TEXTS), TEXTS.space.size // 4, seeds=8), default=0.0) < 0.1
+    assert len(failures(TEXTS, limited(TEXTS), TEXTS.space.size // 4, seeds=8)) <= 1
 
 
 @pytest.mark.e2e

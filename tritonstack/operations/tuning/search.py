@@ -30,8 +30,6 @@ _BROKEN = 0.7
 _REPEAT_EVERY = 7
 _PATIENCE = 6
 """After so many runs without another best one, the search looks everywhere."""
-_WORTH = 0.001
-"""An expected improvement below this (as a logarithm) ends the search."""
 _SAME = 0.01
 """Of combinations whose predicted scores are this close, the one with fewer changes is chosen."""
 
@@ -147,31 +145,29 @@ class Search:
         )
 
     def _most_promising(self, runs: Sequence[TunedRun], measured: set[Choice]) -> Choice | None:
-        """Return the combination with the highest expected improvement; None if none is worth a run.
+        """Return the combination with the highest expected improvement; None if all are measured.
 
-        One change of the best combination comes first, unless that has failed for some runs: few runs predict
-        little about others.
+        One change of the best combination comes first: few runs predict little about others. If that has
+        failed for some runs, or the limits are not met, all combinations compete.
         """
         best = self.best(runs)
         is_stuck = len(runs) > _PATIENCE and self.best(runs[:-_PATIENCE]) == best
-        around = sorted(measured, key=lambda choice: choice != best)
-        everything = self.space.candidates(around, self.seed + len(runs))
-        for choices in (() if is_stuck else self.space.near(best), everything):
-            left = [choice for choice in choices if choice not in measured]
-            if left and (found := self._improving(runs, best, left)) is not None:
-                return found
-        return None
-
-    def _improving(self, runs: Sequence[TunedRun], best: Choice, choices: Sequence[Choice]) -> Choice | None:
-        slacks = self._slacks(runs)
+        gains, slacks = self._gains(runs), self._slacks(runs)
         is_within = slacks is None or self.meets(runs, best)
-        wanted = self._gains(runs) if is_within or slacks is None else slacks
-        means, deviations = wanted.predict(choices)
+        near = () if is_stuck or not is_within else self.space.near(best)
+        left = [choice for choice in near if choice not in measured]
+        if not left:
+            around = sorted(measured, key=lambda choice: choice != best)
+            everything = self.space.candidates(around, self.seed + len(runs))
+            left = [choice for choice in everything if choice not in measured]
+        if not left:
+            return None
+        wanted = gains if is_within or slacks is None else slacks
+        means, deviations = wanted.predict(left)
         promised = _improvement(means - wanted.predict([best])[0][0], deviations)
-        if is_within and slacks is not None:
-            promised = promised * _positive(*slacks.predict(choices))
-        top = int(np.argmax(promised))
-        return choices[top] if promised[top] > _WORTH else None
+        if is_within and slacks is not None and not is_stuck:
+            promised = promised * _positive(*slacks.predict(left))
+        return left[int(np.argmax(promised))]
 
     def _finalist(self, runs: Sequence[TunedRun]) -> NextRun | None:
         """Return one of the best combinations that has been measured once only."""
