@@ -34,8 +34,9 @@ def record_deployment(
 def is_already_recorded(event: Event, events: Iterable[Event]) -> bool:
     """Return whether the latest event in `earlier` (latest first) equals the new one."""
     latest = latest_of_each(events, event.endpoints)
+    recorded = {id(last): last for last in latest.values()}  # one event has many endpoints
     return len(latest) == len(event.endpoints) and all(
-        _identity(last) == _identity(event) for last in latest.values()
+        _identity(last) == _identity(event) for last in recorded.values()
     )
 
 

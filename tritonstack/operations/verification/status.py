@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -112,8 +112,10 @@ class EnvironmentStatus:
             "commit": self.revision.text,
             "uncommitted": list(self.revision.files),
             "deployed": _event_facts(last),
+            # An event lists the artifacts of all endpoints: too much to copy once per endpoint.
             "endpoints": [
-                asdict(one) | {"deployed": _event_facts(one.deployed), "verdict": _event_facts(one.verdict)}
+                asdict(replace(one, deployed=None, verdict=None))
+                | {"deployed": _event_facts(one.deployed), "verdict": _event_facts(one.verdict)}
                 for one in self.endpoints
             ],
         }
