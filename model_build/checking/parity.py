@@ -65,7 +65,10 @@ def judge(
             f"outputs exceed the tolerance, marked {MISS}\n{_table(missed, accept, precision)}",
             remedy=REPEAT if stage == "repeated" else WIDEN,
         )
-    return report_of(stage, comparisons)
+    report = report_of(stage, comparisons)
+    return report.model_copy(
+        update={"accepted": {item.output: _tolerance(item, accept, precision) for item in comparisons}}
+    )
 
 
 def describe_miss(

@@ -37,15 +37,27 @@ def many(driver: Driver) -> Iterator[MultiModel]:
     server.stop()
 
 
+@pytest.mark.before("26.04")
 def test_model_process_crash_on_a_single_model_server(driver: Driver) -> None:
     """It answers 500 from then on, and /ping still returns 200, so SageMaker does not replace it."""
+    assert _ping_after_crash(driver) == 200
+
+
+@pytest.mark.since("26.04")
+def test_model_process_crash_fails_the_ping_of_a_single_model_server(driver: Driver) -> None:
+    """It answers 500 from then on, and /ping returns 400, so SageMaker replaces it."""
+    assert _ping_after_crash(driver) == 400
+
+
+def _ping_after_crash(driver: Driver) -> int:
     server = driver.start(models.single, {DEFAULT_MODEL: models.DOUBLE})
     for number in (models.DIES, 1):
         answer = server.request("POST", "/invocations", body=numbers(number))
         assert answer.status == 500
         assert "Stub process 'double_0_0' is not healthy" in said(answer)
-    assert server.request("GET", "/ping").status == 200
+    status = server.request("GET", "/ping").status
     server.stop()
+    return status
 
 
 def test_model_process_crash_on_a_multi_model_server(many: MultiModel) -> None:

@@ -39,7 +39,7 @@ def test_a_valid_project_returns_what_was_checked(project: Project) -> None:
     assert (found.environments, found.templates, found.models) == (("dev",), (), ("minilm",))
     (unbuilt,) = found.unbuilt
     assert "dev.lock.yaml has no artifact" in unbuilt
-    assert found.next_commands == ("tritonstack build dev",)
+    assert (found.next_commands, found.not_deployable) == (("tritonstack build dev",), ("dev",))
     assert notes.lines == []
     assert list(found.to_json()) == [
         "valid",
@@ -48,6 +48,7 @@ def test_a_valid_project_returns_what_was_checked(project: Project) -> None:
         "models",
         "warnings",
         "unbuilt",
+        "not_deployable",
         "notes",
         "checked_online",
     ]

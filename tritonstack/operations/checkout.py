@@ -8,9 +8,11 @@ from __future__ import annotations
 import getpass
 import os
 import subprocess
-from collections.abc import Collection, Iterable, Iterator, Sequence
+import tempfile
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from tritonstack.base.errors import TritonstackError
 
@@ -127,6 +129,20 @@ class Checkout:
             body, rest = rest[: int(size)], rest[int(size) + 1 :]
             yield _text(body)
 
+    def write_files(self, commit: str, folder: Path) -> None:
+        """Write the project's files at a commit into a folder, without changing the checkout or its index."""
+        prefix = (self._ask("rev-parse", "--show-prefix") or "").strip()
+        with tempfile.TemporaryDirectory(prefix="tritonstack-") as index:
+            variables = {"GIT_INDEX_FILE": str(Path(index) / "index")}
+            read = self._raw("read-tree", f"{commit}:{prefix}", variables=variables)
+            # A path without a trailing slash would be a prefix of file names.
+            options = ("--all", "--quiet", f"--prefix={folder}/")
+            if read is None or self._raw("checkout-index", *options, variables=variables) is None:
+                raise CheckoutError(
+                    f"cannot read the files of commit {commit}",
+                    remedy="run `git status` in the project's folder, and fix what it reports",
+                )
+
     def gap(self) -> str | None:
         """Return why git's history may be incomplete; None if it is complete."""
         if not self.exists:
@@ -166,11 +182,13 @@ class Checkout:
         output = self._raw(*arguments)
         return None if output is None else _text(output)
 
-    def _raw(self, *arguments: str, stdin: bytes = b"") -> bytes | None:
+    def _raw(
+        self, *arguments: str, stdin: bytes = b"", variables: Mapping[str, str] = MappingProxyType({})
+    ) -> bytes | None:
         try:
             result = subprocess.run(
                 ["git", "-C", str(self.root), *arguments],
-                env={**os.environ, "TZ": "UTC", "LC_ALL": "C"},
+                env={**os.environ, "TZ": "UTC", "LC_ALL": "C", **variables},
                 input=stdin,
                 capture_output=True,
                 check=False,

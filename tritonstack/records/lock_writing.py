@@ -27,6 +27,7 @@ from tritonstack.records.locks import (
     LockedArtifact,
     LockedImage,
     Place,
+    changed_bounds,
     entry_of,
     load_lock,
     locked_environment,
@@ -70,6 +71,15 @@ class Replacement(Generic[EntryT]):
         return [
             f"{self.name} for {self.key} replaces the entry for {key} ({short_digest(rival.digest)})"
             for key, rival in sorted(self.conflicting.items())
+        ]
+
+    def describe_bounds(self) -> list[str]:
+        """Return one line per output whose accepted bounds differ from the replaced entry's."""
+        if not isinstance(self.entry, LockedArtifact) or not isinstance(self.seen, LockedArtifact):
+            return []
+        return [
+            f"{self.name} for {self.key}: accept changed: {line}"
+            for line in changed_bounds(self.seen, self.entry)
         ]
 
 

@@ -156,6 +156,8 @@ class LockedArtifact(LockedEntry):
     """Parts of `spec_hash`, shortened: model.yaml, files, members, and the builder's version."""
     choices: Mapping[Name, str] | None = None
     """Graph that `precision: auto` chose, by model; builds of the same files reuse it."""
+    accepted: Mapping[str, str] | None = None
+    """Output -> the bounds that the build checked: those of `accept`, completed by the defaults."""
     figures: Figures | None = None
     """Accuracy and latency that the build measured; None if nothing was measured."""
     unverified: str | None = None
@@ -261,9 +263,29 @@ def entry_of(manifest: Manifest, parts: Mapping[str, str] | None = None) -> Lock
         least_threads=manifest.least_threads or None,
         built_from=parts,
         choices=manifest.choices or None,
+        accepted=_accepted(manifest) or None,
         figures=figures_of(manifest),
         unverified="; ".join(manifest.unverified) or None,
     )
+
+
+def changed_bounds(before: LockedArtifact, after: LockedArtifact) -> list[str]:
+    """Return the accepted bounds that differ, one line per output; nothing if either entry has none."""
+    old, new = before.accepted, after.accepted
+    if not old or not new:
+        return []
+    return [
+        f"{output}: {old.get(output, 'no output')} → {new.get(output, 'no output')}"
+        for output in sorted({*old, *new})
+        if old.get(output) != new.get(output)
+    ]
+
+
+def _accepted(manifest: Manifest) -> dict[str, str]:
+    served = (report for report in manifest.parity if report.stage == "served")
+    return {
+        output: str(tolerance) for report in served for output, tolerance in sorted(report.accepted.items())
+    }
 
 
 def figures_of(manifest: Manifest) -> Figures | None:

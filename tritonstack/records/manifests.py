@@ -17,7 +17,7 @@ from tritonstack.base.naming import Name
 from tritonstack.records.json_records import parse_record
 from tritonstack.reference.datatypes import ELEMENT_BYTES, DatatypeName
 from tritonstack.reference.targets import TargetText
-from tritonstack.spec.models.tolerance import Precision
+from tritonstack.spec.models.tolerance import Precision, Tolerance
 
 ARCHIVE_NAME = "model.tar.gz"
 MANIFEST_NAME = "manifest.json"
@@ -65,6 +65,8 @@ class ParityReport(Record):
     """Minimum share of rows whose largest value is at the same index."""
     worst_case: str | None = None
     """Name of the test input with the lowest cosine; None if an early version built the artifact."""
+    accepted: Mapping[str, Tolerance] = Field(default_factory=dict)
+    """Output -> the bounds that its values met; empty if an early version built the artifact."""
 
 
 class GenerationReport(Record):

@@ -75,9 +75,32 @@ def deployed(digest: str, *, commit: str | None = None) -> dict[str, Event]:
 def test_a_change_is_described(
     before: str | None, figures: Figures | None, facts: dict[str, Any], words: str
 ) -> None:
-    change = ArtifactChange("minilm", "cpu", before, figures, artifact(NEW, **facts))
+    replaced = artifact(OLD, figures=figures) if figures else None
+    change = ArtifactChange("minilm", "cpu", before, replaced, artifact(NEW, **facts))
     assert change.description == words
     assert change.to_json()["summary"] == words
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "lines"),
+    [
+        ({"y": "cosine >= 0.9999"}, {"y": "cosine >= 0.9999"}, []),
+        ({"y": "cosine >= 0.9999"}, {"y": "cosine >= 0.9"}, ["y: cosine >= 0.9999 → cosine >= 0.9"]),
+        (
+            {"y": "cosine >= 0.9999"},
+            {"z": "cosine >= 0.9999"},
+            ["y: cosine >= 0.9999 → no output", "z: no output → cosine >= 0.9999"],
+        ),
+        (None, {"y": "cosine >= 0.9"}, []),  # built by an earlier version
+        ({"y": "cosine >= 0.9999"}, None, []),
+    ],
+)
+def test_changed_bounds_are_listed_by_output(
+    old: dict[str, str] | None, new: dict[str, str] | None, lines: list[str]
+) -> None:
+    change = ArtifactChange("minilm", "cpu", OLD, artifact(OLD, accepted=old), artifact(NEW, accepted=new))
+    assert change.changed_bounds == lines == change.to_json()["changed_bounds"]
+    assert change.description.count("accept changed: ") == len(lines)
 
 
 def test_only_undeployed_changes_are_reported(project: Project) -> None:

@@ -8,6 +8,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from tritonstack.base.files import short_digest
+from tritonstack.base.revisions import short_commit
 from tritonstack.cli.rendering.diff_text import clipped, other_lines, outlook_summary, plan_details
 from tritonstack.cli.rendering.tables import MARKS, Column, FittedTable
 from tritonstack.records.locks import Figures
@@ -37,7 +38,8 @@ def outlook_view(outlook: DeployOutlook, *, with_cdk: bool) -> Iterator[Renderab
     """Render the changes; with `with_cdk`, the CDK's own diff first."""
     if with_cdk:
         yield Text("\n".join([*map(clipped, outlook.cdk_lines), ""]))
-    subject = f"Deployment of {outlook.workspace.cli_arguments}"
+    on_top = f" on top of {short_commit(outlook.since)}" if outlook.since else ""
+    subject = f"Deployment of {outlook.workspace.cli_arguments}{on_top}"
     summary = outlook_summary(outlook).replace("This deployment", subject, 1)
     yield Text(summary, "bold red" if outlook.rejected else "bold")
     plans = [plan for plan in outlook.changes.plans if plan.action != "nothing"]
@@ -110,6 +112,10 @@ def _changed(before: float | None, after: float | None, form: str) -> str:
 
 def _remarks(outlook: DeployOutlook) -> Iterator[str]:
     name = outlook.workspace.cli_arguments
+    for change in outlook.artifacts:
+        yield from (
+            f"{change.model} ({change.target}): accept changed: {line}" for line in change.changed_bounds
+        )
     yield from (change.description for change in outlook.images)
     yield from other_lines(outlook)
     same = [plan.stack for plan in outlook.changes.plans if plan.action == "nothing"]

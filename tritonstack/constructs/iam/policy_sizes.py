@@ -15,7 +15,7 @@ MANAGED_POLICY = 6_144
 INLINE_POLICIES = 10_240
 """The limit for all inline policies of one role together."""
 TRUST_POLICY = 2_048
-"""The default quota; AWS raises it on request to 4,096."""
+"""The default quota; AWS raises it on request."""
 
 
 def policy_size(document: Mapping[str, object]) -> int:

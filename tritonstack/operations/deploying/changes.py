@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -77,10 +78,7 @@ def plan_stack_changes(cloud: Cloud, base: str, assembly: Assembly) -> Changes:
     """Compare the deployed stacks with the synthesized ones."""
     stacks = environment_stacks(cloud, base)
     deployed = deployed_templates(cloud, stacks, assembly=assembly)
-    plans = [
-        plan_stack(stack, deployed=deployed.get(stack), new=assembly.template(stack))
-        for stack in assembly.stacks
-    ]
+    compared = compare_stacks(assembly, deployed)
     leftovers = [stack.name for stack in stacks if stack.name not in assembly.stacks]
     # Names that these stacks hold themselves are not taken.
     unfinished = {stack.name for stack in stacks if stack.status in _HOLD_MORE_THAN_THEY_TELL}
@@ -90,7 +88,16 @@ def plan_stack_changes(cloud: Cloud, base: str, assembly: Assembly) -> Changes:
         if stack not in unfinished
         for name in names_to_create(stack, deployed.get(stack), assembly.template(stack))
     ]
-    return Changes(assembly, deployed, plans, leftovers, taken_names(cloud, new_names))
+    return replace(compared, leftovers=leftovers, taken=taken_names(cloud, new_names))
+
+
+def compare_stacks(assembly: Assembly, deployed: Mapping[str, Template]) -> Changes:
+    """Compare templates with the synthesized ones. Pure."""
+    plans = [
+        plan_stack(stack, deployed=deployed.get(stack), new=assembly.template(stack))
+        for stack in assembly.stacks
+    ]
+    return Changes(assembly, deployed, plans, [stack for stack in deployed if stack not in assembly.stacks])
 
 
 def cdk_diff(cdk: CdkCli, assembly: Assembly, *stacks: str) -> list[str]:
@@ -101,6 +108,26 @@ def cdk_diff(cdk: CdkCli, assembly: Assembly, *stacks: str) -> list[str]:
         copy = assembly.without_roles(Path(folder) / "assembly")
         # Compare templates only: a change set would create a resource in the account.
         cdk.run("diff", *stacks, "--method=template", assembly=copy.folder, on_line=lines.append)
+    return lines
+
+
+def cdk_diff_of_templates(cdk: CdkCli, assembly: Assembly, before: Mapping[str, Template]) -> list[str]:
+    """Return the CDK's diff of all stacks with earlier templates, without an AWS call."""
+    lines: list[str] = []
+    with tempfile.TemporaryDirectory(prefix="tritonstack-") as folder:
+        file = Path(folder) / "template.json"
+        for stack in assembly.stacks:
+            if before.get(stack) == assembly.template(stack):
+                continue
+            file.write_text(json.dumps(before.get(stack, {})))
+            cdk.run(
+                "diff",
+                stack,
+                "--exclusively",
+                f"--template={file}",
+                assembly=assembly.folder,
+                on_line=lines.append,
+            )
     return lines
 
 

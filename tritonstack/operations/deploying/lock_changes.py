@@ -16,7 +16,7 @@ from tritonstack.operations.checkout import Checkout
 from tritonstack.operations.deploying.assembly import Template
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.events import Event
-from tritonstack.records.locks import Figures, Lock, LockedArtifact, parse_lock
+from tritonstack.records.locks import Figures, Lock, LockedArtifact, changed_bounds, parse_lock
 
 _ARTIFACT = re.compile(r"/models/(?P<model>[^/]+)/(?P<digest>[0-9a-f]{64})/")
 
@@ -29,8 +29,19 @@ class ArtifactChange:
     target: str
     before: str | None
     """The deployed digest; None if there is none."""
-    figures_before: Figures | None
+    replaced: LockedArtifact | None
+    """Its entry in the lock of that deployment, if known."""
     after: LockedArtifact
+
+    @property
+    def figures_before(self) -> Figures | None:
+        """Return the measurements of the deployed artifact, if known."""
+        return self.replaced and self.replaced.figures
+
+    @property
+    def changed_bounds(self) -> list[str]:
+        """Return how `accept` has changed since the deployed artifact was built, one line per output."""
+        return changed_bounds(self.replaced, self.after) if self.replaced else []
 
     @property
     def description(self) -> str:
@@ -42,6 +53,7 @@ class ArtifactChange:
         )
         come = "" if self.before else ", new"
         parts = [f"{self.model} ({self.target}): {digests}{come}", *self._provenance(), *self._figures()]
+        parts += [f"accept changed: {line}" for line in self.changed_bounds]
         return "; ".join(parts)
 
     def to_json(self) -> dict[str, Any]:
@@ -54,6 +66,7 @@ class ArtifactChange:
             "after": self.after.digest,
             "figures_before": self.figures_before and self.figures_before.model_dump(),
             "figures_after": self.after.figures and self.after.figures.model_dump(),
+            "changed_bounds": self.changed_bounds,
             "built": built and built.model_dump(),
             "promoted": promoted and promoted.model_dump(),
             "summary": self.description,
@@ -114,9 +127,9 @@ def artifact_changes(
             deployed = digests.get((served.model, target))
             if deployed != artifact.digest:
                 old = before.find(served.model, [target]) if before else None
-                figures = old.figures if old is not None and old.digest == deployed else None
+                replaced = old if old is not None and old.digest == deployed else None
                 found[served.model, target] = ArtifactChange(
-                    served.model, target, deployed, figures, artifact
+                    served.model, target, deployed, replaced, artifact
                 )
     return [found[key] for key in sorted(found)]
 

@@ -1,7 +1,7 @@
 """Read a layer from a registry through presigned URLs; resume dropped connections.
 
 Layers have gigabytes, and Python's client silently returns less if the server closes the connection (cpython
-issue 129264). So the received bytes are compared with the size in the manifest.
+issue 115997). So the received bytes are compared with the size in the manifest.
 """
 
 from __future__ import annotations

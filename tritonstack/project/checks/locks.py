@@ -168,6 +168,8 @@ def mismatches(entry: LockedArtifact, manifest: Manifest, *, target: str) -> Ite
     unverified = "; ".join(manifest.unverified) or None
     if entry.unverified != unverified:
         yield Mismatch("unverified", entry.unverified, unverified, untrue=same_build)
+    if entry.accepted and derived.accepted and entry.accepted != derived.accepted:
+        yield Mismatch("accepted", entry.accepted, derived.accepted, untrue=same_build)
     yield from _figure_mismatches(entry.figures, figures_of(manifest), same_build=same_build)
 
 

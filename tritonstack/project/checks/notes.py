@@ -1,13 +1,15 @@
-"""Notes about valid files: entries that passed no promotion gate, and missing prices."""
+"""Notes about valid files: entries that passed no promotion gate, missing prices, and placeholders."""
 
 from __future__ import annotations
 
 from tritonstack.base.documents import Document
 from tritonstack.base.errors import shown_path
 from tritonstack.base.files import short_digest
+from tritonstack.project.scaffold.model_files import PLACEHOLDERS
 from tritonstack.records.lock_seals import PlacedEntry, entries_of
 from tritonstack.records.locks import Lock
 from tritonstack.spec.environments.environment import EnvironmentSpec
+from tritonstack.spec.models.model import ModelSpec
 
 
 def unpromoted_note(lock: Document[Lock], spec: EnvironmentSpec) -> str | None:
@@ -36,6 +38,17 @@ def unpriced_note(environment: Document[EnvironmentSpec]) -> str | None:
     if not spec.prices or not missing:
         return None
     return f"{shown_path(environment.file)}: no price for {', '.join(missing)}: costs are not shown"
+
+
+def placeholder_note(model: Document[ModelSpec]) -> str | None:
+    """Describe test inputs that `tritonstack new` wrote; None if they were replaced."""
+    written = (str(value) for case in model.record.test_inputs for value in case.model_dump().values())
+    if not any(value in PLACEHOLDERS for value in written):
+        return None
+    location = f"{shown_path(model.file)}:{model.line_of(('test_inputs',))}"
+    return (
+        f"{location}: test_inputs has a placeholder of `tritonstack new`: write inputs that your users send"
+    )
 
 
 def _described(placed: PlacedEntry) -> str:

@@ -46,6 +46,8 @@ def load(folder: Path) -> torch.nn.Module:
 _TEXTS = ("Replace this with a text that your users send.", "Add short, long, and unusual texts.")
 _PAIRS = ({"text": "A query, or a premise.", "text_pair": "Replace this pair with one of yours."},)
 _QUESTIONS = ({"question": "What does a test input need?", "context": "Replace this test input with yours."},)
+PLACEHOLDERS = (_TEXTS[0], _PAIRS[0]["text_pair"], _QUESTIONS[0]["context"])
+"""Texts of new files that are to be replaced."""
 _INPUTS = {"x": [1.0, 2.0]}
 
 

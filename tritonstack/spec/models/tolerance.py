@@ -14,6 +14,8 @@ Precision = Literal["fp32", "fp16", "bf16", "int8"]
 PrecisionOption = Literal["fp32", "fp16", "bf16", "int8", "auto"]
 """auto: on CPUs, the fastest graph that is accurate enough."""
 
+_SIGNS = {"cosine": ">=", "absolute": "<=", "relative": "<=", "top1": ">="}
+
 
 class Tolerance(Record):
     """How far one output may differ from the framework's. Measures without a bound are not checked."""
@@ -31,6 +33,11 @@ class Tolerance(Record):
     def is_open(self) -> bool:
         """Whether it has no bounds."""
         return all(bound is None for bound in (self.cosine, self.absolute, self.relative, self.top1))
+
+    def __str__(self) -> str:
+        """Return the bounds in one line, such as `cosine >= 0.9999, absolute <= 0.0001`."""
+        bounds = self.model_dump(include=set(_SIGNS), exclude_none=True)
+        return ", ".join(f"{name} {_SIGNS[name]} {bound}" for name, bound in bounds.items())
 
 
 Answers = Literal["vectors", "numbers", "whole"]

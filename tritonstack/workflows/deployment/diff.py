@@ -44,6 +44,8 @@ class DeployOutlook:
     artifacts: Sequence[ArtifactChange]
     images: Sequence[ImageChange]
     cdk_lines: Sequence[str]
+    since: str | None = None
+    """The commit it compares with; None if it compares with what is deployed."""
 
     @property
     def rejected(self) -> bool:
@@ -82,6 +84,7 @@ class DeployOutlook:
         """Return the outlook as JSON data."""
         return {
             "environment": self.workspace.spec.name,
+            "since": self.since,
             "stacks": [
                 plan.to_json()
                 | {

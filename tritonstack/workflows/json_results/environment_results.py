@@ -70,6 +70,8 @@ class ModelChangeJson(Shape):
     """The locked digest."""
     figures_before: Figures | None
     figures_after: Figures | None
+    changed_bounds: list[str]
+    """How `accept` has changed since the deployed artifact was built, one line per output."""
     built: Built | None
     promoted: Promoted | None
     summary: str
@@ -89,6 +91,8 @@ class DiffJson(Shape):
     """What a deploy would change."""
 
     environment: str
+    since: str | None
+    """The commit that it compares with; null if it compares with what is deployed."""
     stacks: list[StackJson]
     models: list[ModelChangeJson]
     images: list[ImageChangeJson]

@@ -91,6 +91,8 @@ class ValidationJson(Shape):
     models: list[str]
     warnings: list[str]
     unbuilt: list[str]
+    not_deployable: list[str]
+    """Environments that need a build before a deploy."""
     notes: list[str]
     checked_online: list[str]
     """Environments whose locks were compared with their account."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from tritonstack.base.documents import Document
 from tritonstack.base.errors import FileViolation, InvalidFilesError, UsageError
 from tritonstack.operations.locks.checks import check_offline, lock_names
 from tritonstack.operations.locks.online_checks import (
@@ -16,7 +17,7 @@ from tritonstack.operations.locks.online_checks import (
     check_online,
 )
 from tritonstack.project.checks.compatibility import unbuilt
-from tritonstack.project.checks.notes import unpriced_note, unpromoted_note
+from tritonstack.project.checks.notes import placeholder_note, unpriced_note, unpromoted_note
 from tritonstack.project.checks.regions import pipeline_warnings, region_warnings
 from tritonstack.project.checks.sources import source_warnings
 from tritonstack.project.files.contents import source_violations
@@ -31,6 +32,7 @@ from tritonstack.project.loading import (
 from tritonstack.project.workspace import Workspace
 from tritonstack.spec.environments.delivery import load_delivery
 from tritonstack.spec.environments.environment import shared_bootstraps
+from tritonstack.spec.models.model import ModelSpec
 from tritonstack.workflows.local_cloud import has_registry
 from tritonstack.workflows.session import Session
 
@@ -46,6 +48,8 @@ class Validation:
     """Services and instance types that a region may lack, and sources that can change."""
     unbuilt: tuple[str, ...]
     """Models that have no artifact in the lock."""
+    not_deployable: tuple[str, ...]
+    """Environments that need a build before a deploy."""
     notes: tuple[str, ...]
     checked_online: tuple[str, ...] = ()
     """Environments whose locks match their buckets and registries."""
@@ -61,6 +65,7 @@ class Validation:
             "models": self.models,
             "warnings": self.warnings,
             "unbuilt": self.unbuilt,
+            "not_deployable": self.not_deployable,
             "notes": self.notes,
             "checked_online": self.checked_online,
         }
@@ -83,7 +88,13 @@ def validate(
     warnings = _warnings(session, workspaces, everything=everything)
     missing = [(workspace, unbuilt(workspace)) for workspace in workspaces]
     shared = shared_bootstraps(workspace.spec for workspace in workspaces)
-    notes = (*(note.coded() for note in locks.notes), *shared, *_notes(workspaces))
+    models = _models(session, workspaces, everything=everything)
+    notes = (
+        *(note.coded() for note in locks.notes),
+        *shared,
+        *_notes(workspaces),
+        *filter(None, map(placeholder_note, models)),
+    )
     _report(session, "warning", warnings)
     _report(session, "note", notes)
     return Validation(
@@ -92,6 +103,7 @@ def validate(
         tuple(model_names(project)),
         warnings,
         tuple(file_violation.coded() for _, violations in missing for file_violation in violations),
+        tuple(workspace.cli_arguments for workspace, violations in missing if violations),
         notes,
         _check_online(session, workspaces) if online else (),
         tuple(dict.fromkeys(workspace.lock_command for workspace, violations in missing if violations)),
@@ -125,12 +137,20 @@ def _warnings(session: Session, workspaces: Sequence[Workspace], *, everything: 
     """Return what regions may lack and sources that can change; all models and the pipeline if all files are
     checked."""
     found = [warning for workspace in workspaces for warning in region_warnings(workspace.environment)]
-    models = {name: model for workspace in workspaces for name, model in workspace.models.items()}
-    if everything:
-        models = {name: load_model(session.project, name) for name in model_names(session.project)}
-    found += [warning for model in models.values() for warning in source_warnings(model)]
+    models = _models(session, workspaces, everything=everything)
+    found += [warning for model in models for warning in source_warnings(model)]
     delivery = load_delivery(session.project) if everything else None
     return tuple(warning.coded() for warning in (*found, *(pipeline_warnings(delivery) if delivery else ())))
+
+
+def _models(
+    session: Session, workspaces: Sequence[Workspace], *, everything: bool
+) -> list[Document[ModelSpec]]:
+    if everything:
+        return [load_model(session.project, name) for name in model_names(session.project)]
+    return list(
+        {name: model for workspace in workspaces for name, model in workspace.models.items()}.values()
+    )
 
 
 def _violations(session: Session, environment: str) -> list[FileViolation]:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from tritonstack.base.errors import TritonstackError
 from tritonstack.project.build_plans import NeededArtifact, changed_parts, needed_artifacts
 from tritonstack.project.workspace import Workspace
-from tritonstack.records.locks import Figures, LockedArtifact
+from tritonstack.records.locks import Figures, LockedArtifact, changed_bounds
 from tritonstack.reference.advisories.published import advisories_of
 from tritonstack.spec.endpoints.variants import Variant
 from tritonstack.spec.environments.expiry import OWNER
@@ -68,6 +68,7 @@ def _model(workspace: Workspace, source: Workspace | None, needed: NeededArtifac
         differences=tuple(_differences(locked, origin)) if origin else (),
         figures=locked.figures,
         unverified=locked.unverified,
+        override=(locked.promoted and locked.promoted.note) or "",
     )
 
 
@@ -76,6 +77,7 @@ def _differences(here: LockedArtifact, source: LockedArtifact) -> Iterator[str]:
     if here.digest == source.digest:
         return
     yield from changed_parts(here.built_from or {}, source.built_from or {})
+    yield from (f"accept there: {line}" for line in changed_bounds(here, source))
     before, after = here.figures or Figures(), source.figures or Figures()
     for label, old, new, form in (
         ("cosine", before.min_cosine, after.min_cosine, "{:.6f}"),

@@ -50,6 +50,8 @@ class LockedModel:
     """How the artifact differs from the one in the source of promotions."""
     figures: Figures | None = None
     unverified: str | None = None
+    override: str = ""
+    """The promotion gates that were overridden, and the reason."""
     running: Mapping[str, str | None] = field(default_factory=dict)
     """Endpoint -> running digest, where it is another than the locked one."""
 

@@ -7,12 +7,14 @@ from typing import Annotated
 import typer
 from rich.console import Group
 
+from tritonstack.base.errors import UsageError
 from tritonstack.cli.completion import complete_deployable
 from tritonstack.cli.context import Context
 from tritonstack.cli.rendering.diff_text import outlook_comment
 from tritonstack.cli.rendering.diff_view import outlook_view
 from tritonstack.cli.selection import NameOption
 from tritonstack.workflows.deployment.diff import diff as run
+from tritonstack.workflows.deployment.diff_since import diff_since as run_since
 
 
 def diff(
@@ -21,6 +23,10 @@ def diff(
         str, typer.Argument(help="The environment to compare.", autocompletion=complete_deployable)
     ],
     name: NameOption = None,
+    since: Annotated[
+        str | None,
+        typer.Option(metavar="COMMIT", help="Compare with the files of a commit; needs no account."),
+    ] = None,
     full: Annotated[bool, typer.Option("--full", help="Print the CDK's diff of each stack first.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print a comment for a pull request.")] = False,
 ) -> None:
@@ -30,16 +36,27 @@ def diff(
     phases, what is replaced, and what would be rejected. --full and --json add the CDK's own diff. Exits
     with code 1 if anything would be rejected. Changes nothing.
 
+    With --since, compares with the files of a commit instead of an account, for example in a review. What
+    only the account knows is not checked: changes made outside of git, and names that are taken.
+
     Example: tritonstack diff prod
+
+    Example: tritonstack diff prod --since origin/main
 
     Example: tritonstack diff prod --full
     """
     state: Context = context.obj
-    outlook = run(state, environment, instance=name)
+    if since is not None and name is not None:
+        raise UsageError(
+            "--since and --name cannot be combined",
+            remedy="omit --since to compare the instance with what is deployed",
+            code="TS904",
+        )
+    outlook = run_since(state, environment, since) if since else run(state, environment, instance=name)
     text = outlook_comment(outlook) if markdown else Group(*outlook_view(outlook, with_cdk=full))
     state.output.result(outlook.to_json(), text=text)
     if outlook.rejected:
         raise typer.Exit(1)
-    if not outlook.changes_nothing:
+    if not outlook.changes_nothing and not since:
         note = "" if full else "(--full shows the CDK's diff)"
         state.output.suggest(f"tritonstack deploy {outlook.workspace.cli_arguments}", note=note)

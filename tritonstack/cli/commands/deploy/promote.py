@@ -66,7 +66,7 @@ def _plan_lines(plan: PromotionPlan) -> list[str]:
     return [
         *(f"would copy {item.describe()}: {size / 1e6:.1f} MB" for item, size in plan.sizes),
         *(f"would promote {item.describe()}" for item in decision.entries),
-        *_rival_lines(outline),
+        *_remarks(outline),
         *(f"up to date: {item.describe()}" for item in decision.same),
         *_skipped_lines(outline),
         *([f"would deploy the foundation of {outline.target} first"] if plan.needs_foundation else []),
@@ -75,8 +75,9 @@ def _plan_lines(plan: PromotionPlan) -> list[str]:
     ]
 
 
-def _rival_lines(outline: PromotionOutline) -> list[str]:
-    return [line for item in outline.decision.entries for line in item.describe_rivals()]
+def _remarks(outline: PromotionOutline) -> list[str]:
+    entries = outline.decision.entries
+    return [line for item in entries for line in (*item.describe_rivals(), *item.describe_bounds())]
 
 
 def _skipped_lines(outline: PromotionOutline) -> list[str]:
@@ -102,7 +103,7 @@ def _lines(promotion: Promotion) -> list[str]:
                 f"{short_commit(claim.event.commit or 'unknown')}; this lock is identical)"
             )
         lines.append(line)
-    lines += _rival_lines(outline)
+    lines += _remarks(outline)
     lines += [f"overridden: {gate}" for gate in outline.failed]
     if not promotion.claims:
         return [*lines, f"{file} is up to date"]

@@ -79,6 +79,8 @@ def _model_issues(one: ReportedEnvironment) -> Iterator[str]:
         for item in items:
             if item.unverified:
                 yield f"{model} is unverified: {item.unverified}"
+            if item.override:
+                yield f"{model} ({item.target}): {item.override}"
             if item.outdated:
                 yield f"{model} ({item.target}): {item.outdated}"
 
@@ -243,6 +245,8 @@ def _states(item: LockedModel, source: str) -> Iterator[Child]:
         yield small("; ".join(item.differences))
     if item.unverified:
         yield chip("unverified", "warn")
+    if item.override:
+        yield chip("gate overridden", "warn")
 
 
 def missing(data: ReportData) -> Markup:

@@ -1,0 +1,104 @@
+"""`tritonstack diff --since` with the real CDK CLI, without an account."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.git import Repository
+from tests.projects import write_project
+from tests.sealed_locks import write_sealed
+from tritonstack.base.paths import Project
+from tritonstack.cli.main import run
+from tritonstack.project.loading import load_workspace
+from tritonstack.records.locks import Lock, LockedArtifact
+
+OLD, NEW = "a" * 64, "b" * 64
+ENDPOINT = "tritonstack-dev-endpoint-search"
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """A project whose first commit has no artifact and whose second one has; AWS cannot be reached."""
+    made = write_project(tmp_path)
+    (made.root / "cdk.json").write_text(
+        json.dumps({"app": "tritonstack-app", "versionReporting": False, "notices": False})
+    )
+    repository = Repository(made.root)
+    repository.commit("endpoint")
+    lock(made, OLD, accepted={"scores": "cosine >= 0.9999"})
+    repository.commit("build")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    return made
+
+
+def lock(project: Project, digest: str, **facts: Any) -> None:
+    spec_hash = load_workspace(project, "dev").hashes["minilm"]
+    artifact = LockedArtifact(digest=digest, spec_hash=spec_hash, archive_bytes=1, unpacked_bytes=1, **facts)
+    write_sealed(project.lock_file("dev"), Lock(models={"minilm": {"cpu": artifact}}))
+
+
+def compared(project: Project, capsys: pytest.CaptureFixture[str], since: str) -> dict[str, Any]:
+    status = run(["--project", str(project.root), "--json", "diff", "dev", "--since", since])
+    captured = capsys.readouterr()
+    assert status == 0, captured.err
+    found: dict[str, Any] = json.loads(captured.out)
+    return found
+
+
+def actions(found: dict[str, Any]) -> dict[str, str]:
+    return {stack["stack"]: stack["action"] for stack in found["stacks"]}
+
+
+def test_changes_since_a_commit_are_found_without_an_account(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    unchanged = compared(project, capsys, "HEAD")
+    assert set(actions(unchanged).values()) == {"nothing"}
+    assert unchanged["models"] == []
+
+    lock(project, NEW, accepted={"scores": "cosine >= 0.9"})
+    found = compared(project, capsys, "HEAD")
+    assert {stack for stack, action in actions(found).items() if action != "nothing"} == {ENDPOINT}
+    assert actions(found)[ENDPOINT] == "roll-out"
+    assert "s3://" in found["diff"] or NEW[:12] in found["diff"]
+    (model,) = found["models"]
+    assert (model["before"], model["after"]) == (OLD, NEW)
+    assert model["changed_bounds"] == ["scores: cosine >= 0.9999 → cosine >= 0.9"]
+
+    # The first commit has no artifact, so its endpoint could not be deployed.
+    assert actions(compared(project, capsys, "HEAD~1"))[ENDPOINT] == "create"
+    status = Repository(project.root).git("status", "--porcelain")
+    assert status.split() == ["M", "environments/dev.lock.yaml"]
+
+
+def test_an_environment_that_did_not_exist_is_created(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = project.environment_file("dev").read_text()
+    project.environment_file("dev").unlink()
+    Repository(project.root).commit("no environment")
+    project.environment_file("dev").write_text(text)
+    assert set(actions(compared(project, capsys, "HEAD")).values()) == {"create"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--since", "nowhere"], "git has no commit 'nowhere'"),
+        (["--since", "HEAD", "--name", "pr-1"], "--since and --name cannot be combined"),
+    ],
+)
+def test_comparisons_that_do_not_exist_are_rejected(
+    project: Project, capsys: pytest.CaptureFixture[str], arguments: list[str], text: str
+) -> None:
+    assert run(["--project", str(project.root), "diff", "dev", *arguments]) == 2
+    assert text in capsys.readouterr().err

@@ -1,0 +1,123 @@
+"""Compare the files of an environment with those of an earlier commit, without an AWS account."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tritonstack.base import naming
+from tritonstack.base.errors import UsageError
+from tritonstack.base.paths import Project
+from tritonstack.base.revisions import short_commit
+from tritonstack.operations.checkout import Checkout
+from tritonstack.operations.deploying.assembly import Assembly, Template
+from tritonstack.operations.deploying.cdk import CdkCli, find_cdk
+from tritonstack.operations.deploying.cdk_changes import resource_changes
+from tritonstack.operations.deploying.changes import cdk_diff_of_templates, compare_stacks
+from tritonstack.operations.deploying.lock_changes import artifact_changes, image_changes
+from tritonstack.operations.model_prefix import model_copies
+from tritonstack.project.checks.compatibility import unbuilt
+from tritonstack.project.loading import environment_names, template_names
+from tritonstack.project.workspace import Workspace
+from tritonstack.records.locks import Lock
+from tritonstack.workflows.deployment.diff import DeployOutlook
+from tritonstack.workflows.deployment.synthesis import synthesized
+from tritonstack.workflows.environments.requirements import require_built
+from tritonstack.workflows.session import Session
+
+
+@dataclass(frozen=True)
+class _Earlier:
+    """An environment at an earlier commit."""
+
+    workspace: Workspace | None
+    """None if the environment did not exist."""
+    templates: Mapping[str, Template]
+    """The stacks that a deploy of that commit creates."""
+
+    @property
+    def lock(self) -> Lock:
+        return self.workspace.lock.record if self.workspace else Lock()
+
+
+def diff_since(session: Session, environment: str, commit: str) -> DeployOutlook:
+    """Return what a deploy of an environment would change if a commit were deployed. Makes no AWS call."""
+    if environment in template_names(session.project):
+        raise UsageError(
+            f"{environment!r} is a template: only a deployed instance has stacks to compare",
+            remedy=f"name an environment, or run `tritonstack diff {environment} --name INSTANCE`",
+            code="TS904",
+        )
+    workspace = session.workspace(environment)
+    require_built(workspace)
+    checkout = Checkout(session.project.root)
+    resolved = checkout.resolve(commit)
+    cdk = find_cdk(session.project.root, environment_name=environment, variables=dict(os.environ))
+    with tempfile.TemporaryDirectory(prefix="tritonstack-") as name:
+        with session.reporter.step(f"synthesizing the stacks of {short_commit(resolved)}") as step:
+            folder = Path(name)
+            checkout.write_files(resolved, folder)
+            earlier = _read(session, environment, folder, cdk)
+            step.detail = "" if earlier.workspace else f"{environment} did not exist"
+        with synthesized(session, workspace, cdk) as assembly, session.reporter.step("comparing"):
+            outlook = _compare(workspace, earlier, assembly, cdk)
+    return replace(outlook, since=resolved)
+
+
+def _read(session: Session, environment: str, folder: Path, cdk: CdkCli) -> _Earlier:
+    session = Session(Project(folder), session.reporter)
+    if environment not in environment_names(session.project):
+        return _Earlier(None, {})
+    workspace = session.workspace(environment)
+    base = workspace.spec.base
+    assembly = Assembly(folder / "cdk.out")
+    # The foundation alone is selected: endpoints that were not built are errors, but not of this comparison.
+    replace(cdk, project_root=folder).run(
+        "synth",
+        naming.foundation_stack_name(base),
+        "--exclusively",
+        "--quiet",
+        f"--output={assembly.folder}",
+        on_line=lambda _: None,
+    )
+    missing = {
+        naming.endpoint_stack_name(base, name)
+        for name in workspace.spec.endpoints
+        if unbuilt(workspace, name)
+    }
+    return _Earlier(
+        workspace, {stack: assembly.template(stack) for stack in assembly.stacks if stack not in missing}
+    )
+
+
+def _compare(workspace: Workspace, earlier: _Earlier, assembly: Assembly, cdk: CdkCli) -> DeployOutlook:
+    new = {stack: assembly.template(stack) for stack in assembly.stacks}
+    lines = cdk_diff_of_templates(cdk, assembly, earlier.templates)
+    digests = {
+        (model, target): artifact.digest
+        for model, targets in earlier.lock.models.items()
+        for target, artifact in targets.items()
+    }
+    return DeployOutlook(
+        workspace=workspace,
+        changes=compare_stacks(assembly, earlier.templates),
+        resource_changes=resource_changes(lines, earlier.templates, new),
+        model_prefixes=_new_models(workspace, earlier.workspace),
+        artifacts=artifact_changes(workspace, earlier.lock, digests),
+        images=image_changes(workspace, earlier.lock),
+        cdk_lines=lines,
+    )
+
+
+def _new_models(workspace: Workspace, earlier: Workspace | None) -> Mapping[str, list[str]]:
+    """Return the models whose artifact a deploy would add to the prefix of each multi-model endpoint."""
+    known = {copy.key for copy in (model_copies(earlier) if earlier else ())}
+    found: dict[str, list[str]] = defaultdict(list)
+    for copy in model_copies(workspace):
+        if copy.key not in known:
+            found[copy.endpoint].append(copy.model)
+    return found
