@@ -24,7 +24,7 @@ from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from model_build.errors import EnvironmentBuildError
 from model_build.store.locking import only_one
-from tritonstack.base.extras import pip_command
+from tritonstack.base.extras import INDEX_REMEDY, pip_command, unreachable_index
 from tritonstack.project.files.requirement_files import REMEDY, requirement_lines
 
 NEWEST_GLIBC = 35
@@ -210,6 +210,11 @@ class _Resolution:
         if done.returncode != 0:
             log = self._folder.with_name(f"{self._folder.name.strip('.').removesuffix('.new')}.log")
             log.write_text(f"{shlex.join(command)}\n{done.stdout}{done.stderr}")
+            if cause := unreachable_index(done.stderr):
+                raise EnvironmentBuildError(
+                    f"packages for Python {self._python}: the package index is unreachable: {cause}",
+                    remedy=f"{INDEX_REMEDY}; pip log: {log}",
+                )
             raise EnvironmentBuildError(
                 f"packages for Python {self._python}: {_reason(done.stderr, asked_lines)}",
                 remedy="choose versions with Linux x86-64 wheels for this Python, or set other Pythons in "

@@ -17,7 +17,7 @@ from pathlib import Path
 from model_build.errors import SourceError
 from model_build.sources.base import FoundFolder, add_file
 from model_build.sources.safe_weights import check_weights
-from tritonstack.base.extras import pip_command
+from tritonstack.base.extras import INDEX_REMEDY, pip_command, unreachable_index
 from tritonstack.base.files import staging_folder
 from tritonstack.project.files.source_selection import TRANSFORMERS, FileSelection
 
@@ -98,9 +98,14 @@ def _install(requirement: str, target: Path) -> None:
     command += ["--only-binary=:all:", f"--target={target}", requirement]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
+        if cause := unreachable_index(done.stderr):
+            raise SourceError(
+                f"{requirement} cannot be installed: the package index is unreachable: {cause}",
+                remedy=INDEX_REMEDY,
+            )
         raise SourceError(
             f"{requirement} cannot be installed:\n{done.stderr.strip()[-2000:]}",
-            remedy="check the name and the version, and that the package index can be reached",
+            remedy="check the name and the version",
         )
 
 

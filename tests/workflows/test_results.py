@@ -18,6 +18,7 @@ from tests.projects import edit
 from tritonstack.base.errors import UsageError
 from tritonstack.base.paths import Project
 from tritonstack.operations.destruction.destroy import DestructionPreview
+from tritonstack.operations.destruction.protection import ProtectedError
 from tritonstack.workflows.environments.deployed import Location
 from tritonstack.workflows.environments.destroy import DestructionPlan, destroy, plan_destruction
 from tritonstack.workflows.environments.expiring import ExpiringEnvironments
@@ -104,13 +105,28 @@ def test_script_destroys_without_a_prompt_and_only_by_name(
     assert capsys.readouterr() == ("", "")
 
 
+def test_script_cannot_destroy_a_protected_environment_by_a_dry_run(project: Project, account: str) -> None:
+    edit(project.environment_file("dev"), "1" * 12, account)
+    cloudformation = boto3.client("cloudformation", region_name="eu-west-1")
+    cloudformation.create_stack(
+        StackName="tritonstack-dev-foundation", TemplateBody=json.dumps({"Resources": {"Kept": KEPT}})
+    )
+    session = Session(project)
+    with pytest.raises(ProtectedError):
+        plan_destruction(session, "dev")
+    plan = plan_destruction(session, "dev", dry_run=True)
+    with pytest.raises(ProtectedError, match="is protected by"):
+        destroy(session, plan, confirm="dev")
+    assert len(cloudformation.describe_stacks()["Stacks"]) == 1
+
+
 KINDS_TO_DESTROY = sorted({field.name for field in dataclasses.fields(DestructionPreview)} - {"retained"})
 
 
 @pytest.mark.parametrize("kind", KINDS_TO_DESTROY)
 def test_a_plan_with_any_resource_to_delete_is_not_empty(project: Project, kind: str) -> None:
     def is_empty(**found: Any) -> bool:
-        return DestructionPlan(target, DestructionPreview(**found), needs_name=False).is_empty
+        return DestructionPlan(target, DestructionPreview(**found), needs_name=False, rejected=None).is_empty
 
     target: Any = None
     assert is_empty()

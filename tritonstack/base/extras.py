@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 from importlib.util import find_spec
@@ -16,6 +17,10 @@ EXTRA_OF_MODULE = {
 }
 """Modules that `build` installs are all others."""
 USAGE_EXIT_CODE = 2
+INDEX_REMEDY = "check the network, the proxy, and the index in `pip config list`, and retry"
+_LAST_ATTEMPT = re.compile(r"Retry\(total=0, .*? after connection broken by '(.*)': ")
+_NO_RETRIES_LEFT = re.compile(r"Max retries exceeded with url: \S+ \(Caused by (.*)\)")
+_NOT_CONNECTED = "Failed to establish a new connection: "
 
 
 def install_command(module: str) -> str:
@@ -36,6 +41,15 @@ def pip_command() -> list[str]:
             code="TS615",
         )
     return [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+
+
+def unreachable_index(log: str) -> str | None:
+    """Return why pip could not reach a package index; None if its log names no failed connection.
+
+    Afterwards pip reports only that no version matches.
+    """
+    broken = _LAST_ATTEMPT.findall(log) or _NO_RETRIES_LEFT.findall(log)
+    return broken[-1].rpartition(_NOT_CONNECTED)[2].rstrip("'\")") if broken else None
 
 
 def missing_extra(error: ModuleNotFoundError) -> int:

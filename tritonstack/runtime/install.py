@@ -26,7 +26,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from tritonstack.base.errors import TritonstackError
-from tritonstack.base.extras import pip_command
+from tritonstack.base.extras import INDEX_REMEDY, pip_command, unreachable_index
 from tritonstack.runtime import linked_packages
 from tritonstack.runtime.errors import InstallError
 from tritonstack.runtime.installation import (
@@ -172,10 +172,16 @@ def _install_packages(site_packages: Path) -> None:
         text=True,
         check=False,
     )
+    if cause := result.returncode and unreachable_index(result.stdout):
+        raise InstallError(
+            f"pip could not install {', '.join(pinned_requirements())}: "
+            f"the package index is unreachable: {cause}",
+            remedy=INDEX_REMEDY,
+        )
     if result.returncode:
         raise InstallError(
             f"pip could not install {', '.join(pinned_requirements())}:\n{result.stdout.strip()}",
-            remedy="the wheels require Linux on x86-64; check that pip reaches a package index",
+            remedy="the wheels require Linux on x86-64",
         )
 
 

@@ -14,8 +14,9 @@ from tritonstack.cli.main import run
 from tritonstack.operations.audit.report import Item, Report
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.destruction.reaping import ExpiryState
-from tritonstack.operations.stacks import StackFailedError
+from tritonstack.operations.stacks import StackFailedError, StackState
 from tritonstack.workflows.environments import audit as audit_workflow
+from tritonstack.workflows.environments import destroy as destroy_workflow
 from tritonstack.workflows.environments import expiring as leased_module
 from tritonstack.workflows.environments import reap as reap_workflow
 
@@ -148,11 +149,63 @@ def test_dry_run_lists_deletions_and_changes_nothing(
     assert run(["--project", str(here.root), "--json", "destroy", *instance]) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["dry_run"], told["running_builds"], told["requires_name"]) == (True, [], False)
+    assert told["rejected"] is None
     assert len(standing(account)) == 2
     assert tell(here, "destroy", "preview", "--name", "pr-1", "--yes") == 0
     capsys.readouterr()
     assert tell(here, "destroy", *instance) == 0
     assert capsys.readouterr().out == "pr-1: nothing to destroy\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ("", "is protected by"),
+        ("removal: destroy\nprotected: true\n", "is protected by"),
+        ("protected: false\n", "the deployed stacks of environment 'dev' are protected"),
+    ],
+)
+def test_dry_run_of_a_protected_environment_ends_with_the_error_of_destroy(
+    here: Project,
+    account: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    lines: str,
+    message: str,
+) -> None:
+    edit(here.environment_file("dev"), "region:", f"{lines}region:")
+    stand(account, "tritonstack-dev-foundation", KEPT)
+    deployed = StackState("tritonstack-dev-foundation", "CREATE_COMPLETE", protected=True)
+    # moto has no termination protection
+    monkeypatch.setattr(destroy_workflow, "environment_stacks", lambda *_: [deployed])
+    assert tell(here, "destroy", "dev", "--yes", "--confirm", "dev") == 2
+    error, remedy = capsys.readouterr().err.splitlines()[-2:]
+    assert error.startswith("error[TS509]: ")
+    assert message in error
+    assert tell(here, "destroy", "dev", "--dry-run") == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[:2] == [
+        "dev: would be destroyed in this order",
+        "  would be deleted   tritonstack-dev-foundation",
+    ]
+    rejected = error.removeprefix("error[TS509]: ")
+    assert said[-2:] == [f"rejected: {rejected} [TS509]", remedy]
+    assert tell(here, "--json", "destroy", "dev", "--dry-run") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["rejected"] == {
+        "code": "TS509",
+        "message": rejected,
+        "remedy": remedy.removeprefix("  help: "),
+    }
+    assert told["stacks"] == standing(account) == ["tritonstack-dev-foundation"]
+
+
+def test_destroy_of_a_protected_environment_reads_nothing(
+    here: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Cloud, "client", lambda *_: pytest.fail("read an account"))
+    assert tell(here, "destroy", "dev", "--yes", "--confirm", "dev") == 2
+    assert "is protected by" in capsys.readouterr().err
 
 
 def test_environment_without_a_file_is_searched_in_known_accounts(

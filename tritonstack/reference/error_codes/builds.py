@@ -97,7 +97,8 @@ BUILDS: Mapping[str, Kind] = {
         "Python packages cannot be packed",
         "The packages of a Python model cannot be resolved, downloaded, or packed, or the given "
         "environment archive is not usable. Choose versions with Linux x86-64 wheels for the server's "
-        "Python.",
+        "Python. If the message says that the package index is unreachable, check the network and pip's "
+        "settings.",
     ),
     "TS319": Kind(
         "Artifact cannot be served",

@@ -14,7 +14,7 @@ from tritonstack.operations.destruction.destroy import (
     destroy_environment,
     preview_destruction,
 )
-from tritonstack.operations.destruction.protection import needs_its_name, require_unprotected
+from tritonstack.operations.destruction.protection import ProtectedError, needs_its_name, require_unprotected
 from tritonstack.operations.stacks import environment_stacks
 from tritonstack.workflows.environments.deployed import (
     DeployedEnvironment,
@@ -43,6 +43,8 @@ class DestructionPlan:
     foreseen: DestructionPreview
     needs_name: bool
     """True if the environment keeps data or was ever protected: `destroy` then needs its name."""
+    rejected: ProtectedError | None
+    """Why `destroy` rejects this plan: the environment is protected."""
 
     @property
     def is_empty(self) -> bool:
@@ -67,7 +69,13 @@ class DestructionPlan:
             "log_groups": list(preview.log_groups),
             "retained": [asdict(item) for item in preview.retained],
             "requires_name": self.needs_name,
+            "rejected": self._rejection(),
         }
+
+    def _rejection(self) -> dict[str, Any] | None:
+        if self.rejected is None:
+            return None
+        return {"code": self.rejected.code, "message": self.rejected.message, "remedy": self.rejected.remedy}
 
 
 @dataclass(frozen=True)
@@ -91,29 +99,53 @@ class Destruction:
 
 
 def plan_destruction(
-    session: Session, environment: str, *, instance: str | None = None, where: LocationFilter | None = None
+    session: Session,
+    environment: str,
+    *,
+    instance: str | None = None,
+    where: LocationFilter | None = None,
+    dry_run: bool = False,
 ) -> DestructionPlan:
-    """List what a destruction would delete; raises if the environment is protected. Changes nothing."""
+    """List what a destruction would delete. Changes nothing.
+
+    Raises ProtectedError if the environment is protected. With `dry_run`, returns a plan that `destroy`
+    rejects.
+    """
     where = where or LocationFilter()
-    require_unprotected_file(session.project, environment, instance, where)
+    if not dry_run:
+        require_unprotected_file(session.project, environment, instance, where)
     checkout = Checkout(session.project.root)
     with session.reporter.step(f"listing what exists of {instance or environment}"):
         target = find_deployed(session, environment, instance, where)
-        stacks = environment_stacks(target.cloud, target.base)
-        require_unprotected(target.name, spec=target.spec, file=target.file, stacks=stacks, checkout=checkout)
+        rejected = _rejection(target, checkout)
+        if rejected and not dry_run:
+            raise rejected
         preview = preview_destruction(target.cloud, target.base)
     needs_name = needs_its_name(
         target.spec, file=target.file, keeps_data=bool(preview.retained), checkout=checkout
     )
-    return DestructionPlan(target, preview, needs_name)
+    return DestructionPlan(target, preview, needs_name, rejected)
+
+
+def _rejection(target: DeployedEnvironment, checkout: Checkout) -> ProtectedError | None:
+    """Return why an environment must not be destroyed."""
+    stacks = environment_stacks(target.cloud, target.base)
+    try:
+        require_unprotected(target.name, spec=target.spec, file=target.file, stacks=stacks, checkout=checkout)
+    except ProtectedError as error:
+        return error
+    return None
 
 
 def destroy(session: Session, plan: DestructionPlan, *, confirm: str | None = None) -> Destruction:
     """Delete all that the plan lists. If `plan.needs_name`, `confirm` must be the environment's name.
 
-    It can be stopped at any time; planned and run again, it resumes.
+    Raises `plan.rejected` if the environment is protected. It can be stopped at any time; planned and run
+    again, it resumes.
     """
     target = plan.target
+    if plan.rejected:
+        raise plan.rejected
     if plan.needs_name and confirm != target.name:
         raise name_required(target.name, confirm)
     try:

@@ -189,5 +189,5 @@ def _run(command: Sequence[str], *, cwd: Path) -> None:
         lines = "\n".join(result.stdout.splitlines()[-_LINES_SHOWN:])
         raise SetupError(
             f"{Path(command[0]).name} failed with exit code {result.returncode}:\n{lines}",
-            remedy="check the connection to the package index and rerun `tritonstack setup`",
+            remedy="check the connection to the package index or npm registry, and rerun `tritonstack setup`",
         )

@@ -255,6 +255,14 @@ class RetainedJson(Shape):
     id: str
 
 
+class RejectionJson(Shape):
+    """Why a command rejects an environment."""
+
+    code: str
+    message: str
+    remedy: str
+
+
 class DestroyPlanJson(Shape):
     """What a destruction would delete."""
 
@@ -270,6 +278,8 @@ class DestroyPlanJson(Shape):
     log_groups: list[str]
     retained: list[RetainedJson]
     requires_name: bool
+    rejected: RejectionJson | None
+    """Why `destroy` rejects the environment: it is protected."""
 
 
 class DestroyJson(Shape):

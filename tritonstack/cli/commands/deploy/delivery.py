@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
@@ -47,9 +48,16 @@ def _lines(plan: DeliveryPlan) -> list[str]:
         state = "affected" if stage.affected else "not affected"
         approval = "; deploys after approval" if stage.approval else ""
         lines.append(f"{stage.name} ({stage.account}, {stage.region}): {state}{approval}")
+        lines += _roles(stage.roles)
     if spec.previews:
         lines.append(
             f"per pull request: {spec.previews.name_prefix}-<number>, an instance of "
             f"{spec.previews.template}, for {spec.previews.ttl}"
         )
     return lines
+
+
+def _roles(roles: Mapping[str, str]) -> list[str]:
+    """Return one line per duty, with its role."""
+    width = max(map(len, roles), default=0)
+    return [f"  {duty:{width}}  {role}" for duty, role in roles.items()]

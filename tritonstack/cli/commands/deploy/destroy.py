@@ -48,18 +48,20 @@ def destroy(  # noqa: PLR0913, PLR0917 - each is an option of the command
     stacks retain (`removal: retain`) are kept and listed. Can be interrupted and rerun; it resumes. An
     environment without a file is found by its name.
 
-    A protected environment is rejected until its file has `protected: false`, committed and deployed. One
-    that retains data, or was ever protected, also requires its name: typed, or with --confirm and --yes.
+    A protected environment is rejected until its file has `protected: false`, committed and deployed; with
+    --dry-run, its resources are listed all the same. One that retains data, or was ever protected, also
+    requires its name: typed, or with --confirm and --yes.
 
     Example: tritonstack destroy local --yes
 
     Example: tritonstack destroy preview --name pr-123 --yes
     """
     state: Context = context.obj
-    plan = plan_destruction(state, environment, instance=name, where=LocationFilter(account, region, prefix))
+    where = LocationFilter(account, region, prefix)
+    plan = plan_destruction(state, environment, instance=name, where=where, dry_run=dry_run)
     if dry_run:
         state.output.result(plan.to_json(), text="\n".join(_preview_lines(plan)))
-        if not plan.is_empty:
+        if not (plan.is_empty or plan.rejected):
             state.output.suggest(f"tritonstack destroy {plan.target.cli_arguments}")
         return
     _confirmed(state, plan, yes=yes, confirm=confirm)
@@ -84,6 +86,9 @@ def _preview_lines(plan: DestructionPlan) -> Iterator[str]:
     yield from (f"  would be kept      {item.type} {item.id}" for item in preview.retained)
     if plan.needs_name and not plan.is_empty:
         yield f"requires its name: typed, or --yes --confirm {plan.target.name}"
+    if error := plan.rejected:
+        yield f"rejected: {error.message} [{error.code}]"
+        yield f"  help: {error.remedy}"
 
 
 def _confirmed(state: Context, plan: DestructionPlan, *, yes: bool, confirm: str | None) -> None:
