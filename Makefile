@@ -126,7 +126,7 @@ $(CLI): requirements.txt pyproject.toml | $(VENV)
 
 $(RUNTIME): requirements-local.txt requirements-cuda.txt requirements-torch-cpu.txt pyproject.toml | $(VENV)
 	@.venv/bin/python -m tritonstack.runtime.install --check --home "$${TRITONSTACK_HOME:-.tritonstack}/server"
-	@echo "installing the Python packages of requirements-local.txt (about two minutes the first time)"
+	@echo "installing the Python packages of requirements-local.txt (1 GB of downloads: about two minutes the first time)"
 	@$(PIP) $(HASHED) requirements-torch-cpu.txt --extra-index-url $(CPU_INDEX) --retries 0 --timeout 15 2>/dev/null \
 		|| echo "the index of PyTorch's CPU builds cannot be reached: installing the CUDA build from PyPI (3 GB more)"
 	@$(PIP) $(HASHED) requirements-local.txt

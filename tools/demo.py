@@ -84,6 +84,7 @@ def main() -> int:
     finally:
         forget()
     console.rule(f"[bold green]all steps passed in {time.monotonic() - started:.0f} s", align="left")
+    console.print("next: `Bring your model` in README.md")
     return 0
 
 

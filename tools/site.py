@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -88,7 +89,8 @@ def copy_pages(folder: Path) -> None:
             target.write_text(site_text(file, places), encoding="utf-8")
         else:
             shutil.copy(file, target)
-    shutil.copy(DOCS / CONFIG, folder / CONFIG)
+    settings = (DOCS / CONFIG).read_text(encoding="utf-8").replace("@VERSION@", version("tritonstack"))
+    (folder / CONFIG).write_text(settings, encoding="utf-8")
 
 
 def build(folder: Path) -> Path:

@@ -145,7 +145,7 @@ def test_the_next_command_is_suggested_to_people_only(*, terminal: bool, as_json
     )
     output.suggest("tritonstack diff dev", "tritonstack deploy dev")
     output.suggest()
-    assert notes.getvalue() == ("next: tritonstack diff dev, then tritonstack deploy dev\n" if shown else "")
+    assert notes.getvalue() == ("next: tritonstack diff dev && tritonstack deploy dev\n" if shown else "")
     assert results.getvalue() == ""
 
 

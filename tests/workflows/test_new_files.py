@@ -293,7 +293,7 @@ def test_commands_print_written_files_and_next_steps(project, monkeypatch, capsy
     assert run(["new", "model", "fresh", "--recipe", "python"]) == 0
     assert capsys.readouterr().out == (
         "wrote models/fresh/model.py, models/fresh/model.yaml; "
-        "next: tritonstack new endpoint fresh --environment local --model fresh\n"
+        "next: edit test_inputs in models/fresh/model.yaml; then tritonstack new endpoint fresh --environment local --model fresh\n"
     )
     assert run(["new", "endpoint", "fresh", "--environment", "local", "--model", "fresh"]) == 0
     assert capsys.readouterr().out == (
@@ -342,7 +342,7 @@ def test_an_error_names_the_option(project, capsys, arguments, expected):
 def test_the_next_steps_fit_the_recipe_and_the_environment(project, capsys):
     command = ["--project", str(project.root), "new"]
     assert run([*command, "model", "chat", "--recipe", "vllm", "--source", SOURCE]) == 0
-    assert "vLLM backend to containers/, then tritonstack new endpoint chat" in capsys.readouterr().out
+    assert "vLLM backend to containers/; then tritonstack new endpoint chat" in capsys.readouterr().out
     assert run([*command, "endpoint", "again", "--environment", "local", "--model", "double"]) == 0
     assert "next: tritonstack build local --no-publish" in capsys.readouterr().out
     new_environment(project, "qa", account="1" * 12, region="eu-west-1")

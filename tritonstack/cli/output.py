@@ -124,7 +124,7 @@ class Output:
         if self.as_json or not commands or not self.results.is_terminal:
             return
         line = Text("next: ", style="dim")
-        line.append(Text(", then ").join(Text(one, style="bold cyan") for one in commands))
+        line.append(Text(" && ").join(Text(one, style="bold cyan") for one in commands))
         self.notes.print(line.append(f"  {note}" if note else "", style="dim"))
 
     @contextmanager

@@ -16,6 +16,7 @@ from tritonstack.cli.main import run
 from tritonstack.project.loading import load_workspace
 from tritonstack.records.locks import Lock, LockedArtifact
 
+REPOSITORY = Path(__file__).resolve().parents[3]
 OLD, NEW = "a" * 64, "b" * 64
 ENDPOINT = "tritonstack-dev-endpoint-search"
 
@@ -24,10 +25,10 @@ ENDPOINT = "tritonstack-dev-endpoint-search"
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     """A project whose first commit has no artifact and whose second one has; AWS cannot be reached."""
     made = write_project(tmp_path)
-    (made.root / "cdk.json").write_text(
-        json.dumps({"app": "tritonstack-app", "versionReporting": False, "notices": False})
-    )
+    settings = json.loads((REPOSITORY / "cdk.json").read_text())
+    (made.root / "cdk.json").write_text(json.dumps(settings | {"app": "tritonstack-app"}))
     repository = Repository(made.root)
+    (made.root / ".gitignore").write_text(".tritonstack/\n")
     repository.commit("endpoint")
     lock(made, OLD, accepted={"scores": "cosine >= 0.9999"})
     repository.commit("build")
@@ -91,14 +92,14 @@ def test_an_environment_that_did_not_exist_is_created(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "text"),
+    ("arguments", "status", "text"),
     [
-        (["--since", "nowhere"], "git has no commit 'nowhere'"),
-        (["--since", "HEAD", "--name", "pr-1"], "--since and --name cannot be combined"),
+        (["--since", "nowhere"], 1, "git has no commit 'nowhere'"),
+        (["--since", "HEAD", "--name", "pr-1"], 2, "--since and --name cannot be combined"),
     ],
 )
 def test_comparisons_that_do_not_exist_are_rejected(
-    project: Project, capsys: pytest.CaptureFixture[str], arguments: list[str], text: str
+    project: Project, capsys: pytest.CaptureFixture[str], arguments: list[str], status: int, text: str
 ) -> None:
-    assert run(["--project", str(project.root), "diff", "dev", *arguments]) == 2
+    assert run(["--project", str(project.root), "diff", "dev", *arguments]) == status
     assert text in capsys.readouterr().err

@@ -36,7 +36,7 @@ class ArtifactChange:
     @property
     def figures_before(self) -> Figures | None:
         """Return the measurements of the deployed artifact, if known."""
-        return self.replaced and self.replaced.figures
+        return self.replaced.figures if self.replaced else None
 
     @property
     def changed_bounds(self) -> list[str]:

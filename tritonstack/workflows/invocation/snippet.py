@@ -50,6 +50,8 @@ class Snippet:
     body: bytes
     body_file: str
     """The file that the text reads or writes."""
+    is_local: bool
+    """True if it needs the credentials of the local cloud."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the snippet as JSON data."""
@@ -139,7 +141,9 @@ def snippet(
     )
     if body_file is not None:
         write_output(body_file, body)
-    return Snippet(language, written, target.model.name, target.endpoint, content_type, body, name)
+    return Snippet(
+        language, written, target.model.name, target.endpoint, content_type, body, name, not spec.on_aws
+    )
 
 
 def _test_input(request: ModelRequest) -> tuple[Arrays, Mapping[str, Parameter]]:

@@ -87,7 +87,11 @@ def build(  # noqa: PLR0913, PLR0917 - each is an option of the command
     )
     table = FittedTable(_COLUMNS, [_row(outcome) for outcome in result.outcomes])
     state.output.result(result.to_json(), text=table if result.outcomes else "no artifacts were built")
-    commit = (f"git add {shown_path(result.lock_file)}",) if result.changed else ()
+    commit = (
+        (f"git add models {shown_path(result.lock_file)}", f'git commit -m "Build for {environment}"')
+        if result.changed
+        else ()
+    )
     state.output.suggest(*commit, f"tritonstack deploy {environment}")
 
 

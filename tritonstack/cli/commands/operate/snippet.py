@@ -67,4 +67,6 @@ def snippet(
     )
     if body is not None:
         state.output.note(f"wrote {body}")
+    if found.is_local:
+        state.output.note('first, in the same shell: eval "$(tritonstack up --detach --shell)"')
     state.output.result(found.to_json(), text=found.text.rstrip("\n"))

@@ -60,8 +60,8 @@ def model(
     )
     adding = f"tritonstack new endpoint {name} --environment local --model {name}"
     if recipe == "vllm":
-        adding = f"add an image with Triton's vLLM backend to containers/, then {adding} --image FOLDER"
-    _report(state, made, f"next: {adding}")
+        adding = f"add an image with Triton's vLLM backend to containers/; then {adding} --image FOLDER"
+    _report(state, made, f"next: edit test_inputs in models/{name}/model.yaml; then {adding}")
 
 
 @new.command("endpoint", short_help="Add an endpoint to an environment", cls=HelpfulCommand)
