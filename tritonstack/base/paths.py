@@ -55,7 +55,12 @@ class Project:
     def state_dir(self) -> Path:
         """Generated files that git ignores: built artifacts, the embedded server, the local cloud."""
         override = os.environ.get("TRITONSTACK_HOME")
-        return Path(override).expanduser().resolve() if override else self.root / ".tritonstack"
+        return Path(override).expanduser().resolve() if override else self.own_state_dir
+
+    @property
+    def own_state_dir(self) -> Path:
+        """Generated files that TRITONSTACK_HOME does not move, since projects may share that folder."""
+        return self.root / ".tritonstack"
 
     @property
     def artifacts_dir(self) -> Path:

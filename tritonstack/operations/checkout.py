@@ -145,8 +145,10 @@ class Checkout:
 
     def gap(self) -> str | None:
         """Return why git's history may be incomplete; None if it is complete."""
-        if not self.exists:
+        if self._ask("rev-parse", "--git-dir") is None:
             return "the project is not in git"
+        if not self.exists:
+            return "git has no commit yet"
         shallow = self._ask("rev-parse", "--is-shallow-repository")
         if shallow is None or shallow.strip() != "false":
             return "this is a shallow clone (run `git fetch --unshallow`)"

@@ -52,6 +52,14 @@ class NeededArtifact:
         locked = self.locked
         return locked is not None and (locked.promoted is not None or locked.is_held(self.spec_hash))
 
+    @property
+    def is_rolled_back(self) -> bool:
+        """Whether a rollback keeps the lock's artifact, although the files would build another."""
+        locked = self.locked
+        if locked is None or self.reason:
+            return False
+        return locked.is_held(self.spec_hash) and locked.spec_hash != self.spec_hash
+
 
 def needed_artifacts(workspace: Workspace, names: Collection[str] = ()) -> list[NeededArtifact]:
     """Return all artifacts of an environment's endpoints, or those of the named models."""

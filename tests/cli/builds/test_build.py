@@ -27,7 +27,7 @@ from tritonstack.operations.aws import Cloud
 from tritonstack.project.build_plans import NeededArtifact
 from tritonstack.project.loading import load_workspace
 from tritonstack.records.lock_writing import Replacement, add_to_lock, replace_entries, write_lock
-from tritonstack.records.locks import Promoted, load_lock
+from tritonstack.records.locks import Promoted, RolledBack, load_lock
 from tritonstack.records.manifests import ARCHIVE_NAME, MANIFEST_NAME, parse_manifest
 from tritonstack.reference.releases import python_tag
 from tritonstack.runtime.sandbox import EXPOSE
@@ -160,6 +160,29 @@ def test_promoted_entries_are_rebuilt_only_on_request(
     assert build(capsys, project, "--no-publish")[0] == 0
     assert started(project) == ["minilm"]
     assert file.read_bytes() == before
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_a_rolled_back_entry_stays_as_it_is(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    build(capsys, project, "--no-publish")
+    edit(project.model_file("minilm"), "A man is eating food.", "Another text.")
+    as_of = load_workspace(project, "dev").hashes["minilm"]
+    entry = load_lock(file := project.lock_file("dev")).record.models["minilm"]["cpu"]
+    back = RolledBack(instead_of="cd" * 32, as_of=as_of, by="ann", at="2026-11-24T08:30:00Z")
+    restored = entry.model_copy(update={"rolled_back": back})
+    replace_entries(file, artifacts=[Replacement("minilm", "cpu", restored, entry)])
+    before = file.read_bytes()
+    note = "rolled back; `tritonstack build dev minilm` builds the new version"
+    words = explained(capsys, project, "--local")
+    assert words == f"minilm for cpu: {short_digest(entry.digest)} is {note}"
+    code, out, err = build(capsys, project, "--no-publish")
+    assert (code, started(project)) == (0, ["minilm"])
+    assert f"minilm for cpu: {note}\n" in err
+    assert "rolled back" in out
+    assert "up to date" not in out
+    assert file.read_bytes() == before
+    assert build(capsys, project, "minilm", "--no-publish")[0] == 0
+    assert started(project) == ["minilm", "minilm"]
 
 
 @pytest.mark.usefixtures("stand_in")

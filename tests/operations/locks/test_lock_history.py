@@ -127,6 +127,12 @@ def test_only_the_current_lock_is_known_without_git(tmp_path: Path) -> None:
     assert history.known_digests().digests == {"11" * 32}
 
 
+def test_a_repository_without_a_commit_has_no_history(tmp_path: Path) -> None:
+    write_project(tmp_path)
+    Repository(tmp_path)
+    assert lock_history(Project(tmp_path), "dev").gap == "git has no commit yet"
+
+
 def test_a_project_in_a_folder_of_a_repository(tmp_path: Path) -> None:
     inside = tmp_path / "below"
     inside.mkdir()

@@ -13,8 +13,10 @@ from rich.console import Console
 
 from tests.git import Repository
 from tritonstack.base.files import short_digest
+from tritonstack.cli.commands.operate.status import _following
 from tritonstack.cli.rendering.status_text import environment_view, summary_line
 from tritonstack.operations.checkout import Checkout
+from tritonstack.operations.revisions import Revision
 from tritonstack.operations.verification.status import (
     EndpointStatus,
     EnvironmentStatus,
@@ -24,8 +26,10 @@ from tritonstack.operations.verification.status import (
 )
 from tritonstack.operations.verification.traffic import Traffic
 from tritonstack.records.events import Event
+from tritonstack.workflows.environments.status import Statuses
 
 A, B, COMMIT = "a" * 64, "b" * 64, "c" * 40
+RECORDED = "deploy from a commit to record it"
 
 
 def event(kind: Any = "deployed", **facts: Any) -> Event:
@@ -48,14 +52,14 @@ def event(kind: Any = "deployed", **facts: Any) -> Event:
         (event(), ["environments/dev.yaml"], [], ["environments/dev.yaml differs from commit cccccccc"]),
         (event(), ["a", "b", "c"], [], ["a and 2 more differ from commit cccccccc"]),
         (event(), None, [], ["deployed from commit cccccccc, which is not in this git checkout"]),
-        (event(commit=f"{COMMIT}+"), [], [], ["deployed from uncommitted files"]),
+        (event(commit=f"{COMMIT}+"), [], [], [f"deployed from uncommitted files; {RECORDED}"]),
         (
             event(commit=f"{COMMIT}+uncommitted", uncommitted=("app.py", "stacks/new.py")),
             [],
             [],
-            ["deployed from uncommitted files: app.py, stacks/new.py"],
+            [f"deployed from uncommitted files: app.py, stacks/new.py; {RECORDED}"],
         ),
-        (event(commit=None), None, [], ["deployed from uncommitted files"]),
+        (event(commit=None), None, [], [f"deployed from uncommitted files; {RECORDED}"]),
         (None, None, [], ["no record of the deployed commit"]),
         (
             event(),
@@ -72,6 +76,27 @@ def test_the_deployed_revision_is_compared_with_the_checkout(
     deployed: Event | None, changed: list[str] | None, models: list[ServedDigest], words: list[str]
 ) -> None:
     assert undeployed(deployed, changed, models) == words
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "revision", "commands"),
+    [
+        ({}, Revision(COMMIT), ["tritonstack deploy dev"]),
+        ({}, Revision(COMMIT, ("app.py",)), ["git commit", "tritonstack deploy dev"]),
+        ({}, Revision(None), ["git commit", "tritonstack deploy dev"]),
+        ({"to_deploy": ("m is missing", "deployed from …")}, Revision(COMMIT), ["tritonstack diff dev"]),
+        ({"deployed": event()}, Revision(COMMIT), ["tritonstack diff dev"]),
+        ({"to_deploy": (), "status": "Updating"}, Revision(COMMIT), ["tritonstack diff dev"]),
+        ({"status": "Failed"}, Revision(COMMIT), ["tritonstack verify dev"]),
+    ],
+)
+def test_the_next_command_helps_after_a_deploy_from_uncommitted_files(
+    endpoint: dict[str, Any], revision: Revision, commands: list[str]
+) -> None:
+    deployed = event(commit=f"{COMMIT}+uncommitted")
+    waiting = dataclasses.replace(WELL, deployed=deployed, to_deploy=("deployed from …",))
+    found = EnvironmentStatus("dev", endpoints=(dataclasses.replace(waiting, **endpoint),), revision=revision)
+    assert _following(Statuses((found,)), "") == commands
 
 
 def test_files_that_differ_from_a_commit_are_listed(tmp_path: Any) -> None:

@@ -141,6 +141,14 @@ def test_promoted_entries_may_be_outdated_and_are_reported(project: Project) -> 
     assert [note.message for note in found.notes] == [
         "abababababab is from an earlier version of minilm; promote a later one from dev when it is ready"
     ]
+    assert (
+        found.notes[0].remedy == "no action is needed; `tritonstack build prod minilm` builds the new version"
+    )
+    with project.environment_file("prod").open("a") as stream:
+        stream.write("promotion: {source: dev}\n")
+    (note,) = check_catalog(load_workspace(project, "prod"), model_names(project)).notes
+    command = "tritonstack promote dev prod minilm"
+    assert note.remedy == f"no action is needed; `{command}` promotes the new version"
 
 
 def test_a_rolled_back_entry_may_be_outdated_until_its_model_changes(project: Project) -> None:

@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 
 from tests.workflows.reports.sample import sample_report
 from tritonstack.workflows.reports.page.document import SECTIONS, render, render_live, render_sections
+from tritonstack.workflows.reports.page.overview_sections import matrix
 from tritonstack.workflows.reports.report_data import ReportData, ReportedEnvironment
 
 VOID = frozenset({"meta"})
@@ -120,6 +121,21 @@ def test_sections_without_data_say_what_produces_it() -> None:
 def sample_with_manifest() -> ReportData:
     sample = sample_report()
     return dataclasses.replace(sample, models=(dataclasses.replace(sample.models[0], load_tests=()),))
+
+
+def test_a_rolled_back_artifact_is_not_reported_as_current() -> None:
+    sample = sample_report()
+    (current,) = sample.environments[0].models["ranker"]
+    restored = dataclasses.replace(current, instead_of="cd" * 32)
+    cells = []
+    for one in (current, restored):
+        environment = dataclasses.replace(sample.environments[0], models={"ranker": (one,)})
+        data = dataclasses.replace(sample, environments=(environment,), models=sample.models[:1])
+        cells.append(" ".join(Page(f"<section>{matrix(data)}</section>").texts))
+    assert "current" in cells[0]
+    assert "rolled back" not in cells[0]
+    assert "current" not in cells[1]
+    assert " ".join(cells[1].split()).endswith("rolled back instead of cdcdcdcdcdcd")
 
 
 def test_an_environment_that_was_not_read_is_not_reported_as_healthy() -> None:

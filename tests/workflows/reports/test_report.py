@@ -18,7 +18,7 @@ from tritonstack.base.errors import UsageError
 from tritonstack.base.paths import Project
 from tritonstack.operations.events import new_event, record_event
 from tritonstack.records.lock_writing import lock_text
-from tritonstack.records.locks import Built, Lock, entry_of
+from tritonstack.records.locks import Built, Lock, RolledBack, entry_of
 from tritonstack.records.manifests import Manifest
 from tritonstack.spec.environments.promotion import DAYS
 from tritonstack.workflows.reports.environments import describe_days
@@ -261,11 +261,34 @@ def _local_artifact(project: Project) -> Manifest:
     return built
 
 
+def test_a_rolled_back_artifact_names_what_it_replaced(project: Project) -> None:
+    session = Session(project)
+    as_of = session.workspace("dev").hashes["minilm"]
+    back = RolledBack(instead_of="cd" * 32, as_of=as_of, by="ann", at="2026-11-22T09:00:00Z")
+    entry = entry_of(manifest("minilm", digest="ab" * 32)).model_copy(update={"rolled_back": back})
+    lock = Lock().with_entry("minilm", "cpu", entry.sealed(("dev", "minilm", "cpu")))
+    project.lock_file("dev").write_text(lock_text(lock))
+    (locked,) = collect(session, OFFLINE).environments[0].models["minilm"]
+    assert (locked.digest, locked.instead_of, locked.outdated) == ("ab" * 32, "cd" * 32, "")
+    edit(project.model_file("minilm"), "A man is eating food.", "Another text.")
+    (locked,) = collect(session, OFFLINE).environments[0].models["minilm"]
+    assert (locked.instead_of, locked.outdated != "") == (None, True)
+
+
+def test_projects_with_one_state_folder_keep_separate_reports(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRITONSTACK_HOME", str(tmp_path / "home"))
+    file = default_file(Session(project))
+    assert file == project.root / ".tritonstack" / "report.html"
+    assert file.parent.is_dir()
+
+
 def test_the_result_names_file_and_size(project: Project, tmp_path: Path) -> None:
     session = Session(project)
     written = report(session, default_file(session), OFFLINE)
     assert written.file.stat().st_size == written.size_bytes
-    assert written.file.is_relative_to(project.state_dir)
+    assert written.file.is_relative_to(project.own_state_dir)
     data = json.loads(json.dumps(written.to_json()))
     assert data["report"]["environments"] == ["dev", "prod"]
 

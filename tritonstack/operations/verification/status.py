@@ -82,6 +82,12 @@ class EndpointStatus:
     deployed: Event | None = None
     verdict: Event | None = None
 
+    @property
+    def lacks_only_commit(self) -> bool:
+        """Whether it was deployed from uncommitted files, and nothing else is known to differ."""
+        is_recorded = self.deployed is None or is_committed(self.deployed.commit)
+        return len(self.to_deploy) == 1 and not is_recorded and all(m.live == m.locked for m in self.models)
+
 
 @dataclass(frozen=True)
 class EnvironmentStatus:
@@ -206,7 +212,7 @@ def undeployed(
     commit = deployed.commit
     if commit is None or not is_committed(commit):
         listed = f": {list_files(deployed.uncommitted)}" if deployed.uncommitted else ""
-        found.append(f"deployed from uncommitted files{listed}")
+        found.append(f"deployed from uncommitted files{listed}; deploy from a commit to record it")
     elif changed is None:
         found.append(f"deployed from commit {short_commit(commit)}, which is not in this git checkout")
     elif changed:

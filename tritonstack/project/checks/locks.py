@@ -103,7 +103,8 @@ def check_catalog(workspace: Workspace, models: Collection[str]) -> Findings:
                 placed.violation(
                     f"{short_digest(placed.entry.digest)} is from an earlier version of {name}; "
                     f"{_promotion_note(placed)}",
-                    remedy=f"no action is needed; to deploy the new version, build or promote {name}",
+                    remedy=f"no action is needed; `{workspace.lock_command} {name}` "
+                    f"{'promotes' if workspace.promotion_source else 'builds'} the new version",
                     code="TS402",
                 )
             )

@@ -29,6 +29,7 @@ from tritonstack.records.manifests import Manifest
 from tritonstack.workflows.artifacts.publishing import fill_model_prefixes, local_manifest, publish_artifact
 from tritonstack.workflows.builds.local_build import build_locally, most_at_once
 from tritonstack.workflows.builds.outcomes import Outcome, failure_of
+from tritonstack.workflows.builds.planning import rolled_back_note
 from tritonstack.workflows.builds.remote_build import build_remotely, prepare_bucket, prepare_build_infra
 from tritonstack.workflows.new_files import remove_unfinished_models
 from tritonstack.workflows.session import Session
@@ -152,19 +153,32 @@ class _Build:
             self._fill_prefixes(self.cloud, manifests)
         lock = self.workspace.lock.file
         initial_lock = self.workspace.lock.record
+        to_lock = self._to_lock(manifests)
         changed = (
-            add_to_lock(lock, manifests, self._parts(manifests), built=self.built, initial_lock=initial_lock)
-            if manifests
+            add_to_lock(lock, to_lock, self._parts(to_lock), built=self.built, initial_lock=initial_lock)
+            if to_lock
             else False
         )
         fresh = [one.manifest.digest for one in self.outcomes if one.manifest and not one.reused]
         changed |= attest_builds(lock, self.built, hashes=self.workspace.hashes, rebuilt=fresh)
         if manifests:
-            self._report_conflicts(manifests)
+            self._report_conflicts(to_lock)
             state = "written" if changed else "is up to date"
             seconds = time.monotonic() - begin
             self.session.reporter.note(f"{shown_path(lock)} {state} ({seconds:.1f} s)")
         return changed
+
+    def _to_lock(self, manifests: Sequence[Manifest]) -> list[Manifest]:
+        """Return all manifests but those of kept artifacts, whose entries stay as they are.
+
+        The current files may differ from those that a kept artifact was built from.
+        """
+        kept = {
+            (one.needed.model, one.needed.locked.digest)
+            for one in self.outcomes
+            if one.needed.locked and one.needed.is_kept and not one.needed.reason
+        }
+        return [manifest for manifest in manifests if (manifest.model, manifest.digest) not in kept]
 
     def _report_conflicts(self, manifests: Sequence[Manifest]) -> None:
         for manifest in manifests:
@@ -201,6 +215,10 @@ class _Build:
         """Return whether the artifact of the lock is up to date and stored where it is needed."""
         if needed.reason or needed.locked is None:
             return False
+        if needed.is_rolled_back:
+            self.session.reporter.note(
+                f"{needed.model} for {needed.target}: {rolled_back_note(self.workspace, needed.model)}"
+            )
         bucket, digest = self.workspace.spec.artifact_bucket, needed.locked.digest
         published = self.cloud is not None and is_published(
             self.cloud, bucket=bucket, model=needed.model, artifact=needed.locked

@@ -111,11 +111,24 @@ def _artifact(
     text = (
         f"{subject}: to build {build_machine.description}: {reason}{_driver_note(workspace, build_machine)}"
         if reason
-        else f"{subject}: up to date, {short_digest(str(digest))}{_broken(workspace, needed)}"
+        else f"{subject}: {_locked_state(workspace, needed)}{_broken(workspace, needed)}"
     )
     return PlannedArtifact(
         needed.model, tuple(needed.targets), reason, build_machine.description, digest, text
     )
+
+
+def rolled_back_note(workspace: Workspace, model: str) -> str:
+    """Name the command that replaces a rolled-back artifact."""
+    verb = "promotes" if workspace.promotion_source else "builds"
+    return f"rolled back; `{workspace.lock_command} {model}` {verb} the new version"
+
+
+def _locked_state(workspace: Workspace, needed: NeededArtifact) -> str:
+    digest = short_digest(needed.locked.digest) if needed.locked else "none"
+    if needed.is_rolled_back:
+        return f"{digest} is {rolled_back_note(workspace, needed.model)}"
+    return f"up to date, {digest}"
 
 
 def _driver_note(workspace: Workspace, build_machine: BuildMachine) -> str:

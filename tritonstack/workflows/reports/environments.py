@@ -61,10 +61,12 @@ def _model(workspace: Workspace, source: Workspace | None, needed: NeededArtifac
         return LockedModel(needed.target, None, needed.reason)
     target = workspace.lock.record.find_target(needed.model, needed.targets) or needed.target
     origin = source.lock.record.find(needed.model, needed.targets) if source else None
+    back = locked.rolled_back if locked.is_held(needed.spec_hash) else None
     return LockedModel(
         target,
         locked.digest,
         outdated=needed.reason,
+        instead_of=back.instead_of if back else None,
         differences=tuple(_differences(locked, origin)) if origin else (),
         figures=locked.figures,
         unverified=locked.unverified,

@@ -87,8 +87,9 @@ def report(session: Session, file: Path, options: ReportOptions | None = None) -
 
 def default_file(session: Session) -> Path:
     """Return where a report goes if no file is named: a folder that git ignores."""
-    session.project.state_dir.mkdir(parents=True, exist_ok=True)
-    return session.project.state_dir / "report.html"
+    folder = session.project.own_state_dir
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / "report.html"
 
 
 def collect(

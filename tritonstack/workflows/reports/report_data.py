@@ -46,6 +46,8 @@ class LockedModel:
     """None if it is not built."""
     outdated: str = ""
     """How the files differ from those that were built; empty if they do not."""
+    instead_of: str | None = None
+    """Digest that a rollback replaced with this one; None without a rollback that still applies."""
     differences: tuple[str, ...] = ()
     """How the artifact differs from the one in the source of promotions."""
     figures: Figures | None = None

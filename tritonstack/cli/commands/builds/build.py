@@ -101,6 +101,8 @@ def _row(outcome: Outcome) -> list[str | Text]:
     model = Text(manifest.model if manifest else outcome.needed.model, "bold")
     target = manifest.target if manifest else outcome.needed.target
     state = "up to date" if outcome.reused or manifest is None else "built"
+    if outcome.needed.is_rolled_back:
+        state = "rolled back"
     row: list[str | Text] = [MARKS["good"], model, short_digest(digest), target, state]
     if manifest is None:
         return [*row, "", "", ""]

@@ -15,7 +15,7 @@ from tritonstack.cli.context import Context
 from tritonstack.cli.rendering.status_text import endpoint_state, environment_view, summary_line
 from tritonstack.cli.selection import NameOption
 from tritonstack.workflows.environments.expiring import ExpiringEnvironments, expiry_text
-from tritonstack.workflows.environments.status import Statuses
+from tritonstack.workflows.environments.status import EnvironmentStatus, Statuses
 from tritonstack.workflows.environments.status import status as run
 
 
@@ -45,12 +45,23 @@ def status(
 
 
 def _following(found: Statuses, selected: str) -> list[str]:
-    """Return the command for the first environment that needs one; `selected` names an instance."""
+    """Return the commands for the first environment that needs some; `selected` names an instance."""
     for environment in found.environments:
         states = {endpoint_state(one) for one in environment.endpoints}
-        if command := "verify" if "bad" in states else "diff" if "attention" in states else "":
-            return [f"tritonstack {command} {selected or environment.name}"]
+        if "bad" in states:
+            return [f"tritonstack verify {selected or environment.name}"]
+        if "attention" in states:
+            return _to_change(environment, selected or environment.name)
     return []
+
+
+def _to_change(environment: EnvironmentStatus, arguments: str) -> list[str]:
+    changing = [one for one in environment.endpoints if one.to_deploy]
+    if not changing or not all(one.lacks_only_commit for one in changing):
+        return [f"tritonstack diff {arguments}"]
+    # `diff` would show no change: a deploy from a commit only records it.
+    uncommitted = environment.revision.commit is None or environment.revision.files
+    return [*(["git commit"] if uncommitted else []), f"tritonstack deploy {arguments}"]
 
 
 def _view(found: Statuses) -> Iterator[RenderableType]:

@@ -237,6 +237,9 @@ def _states(item: LockedModel, source: str) -> Iterator[Child]:
     for endpoint, live in item.running.items():
         yield chip(f"{endpoint} runs another", "bad")
         yield small(digest(live) if live else "none")
+    if item.instead_of:
+        yield chip("rolled back", "warn")
+        yield small("instead of ", digest(item.instead_of))
     if item.outdated:
         yield chip("files changed", "warn")
         yield small(item.outdated)
