@@ -38,6 +38,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Project, Pa
     folder = tmp_path_factory.mktemp("docs")
     state = folder / "state"
     project = tutorial_project(folder, state)
+    run(["git update-ref refs/remotes/origin/main HEAD"], project.root, state=state)
     start, deploy, *_ = tutorial_blocks(TUTORIAL[1])
     try:
         run([start, deploy], project.root, state=state)

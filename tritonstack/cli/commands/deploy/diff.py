@@ -41,7 +41,7 @@ def diff(
 
     Example: tritonstack diff prod
 
-    Example: tritonstack diff prod --since main
+    Example: tritonstack diff prod --since origin/main
 
     Example: tritonstack diff prod --full
     """
