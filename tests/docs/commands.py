@@ -19,7 +19,7 @@ from tritonstack.base.paths import Project
 
 TUTORIAL = [ROOT / "docs" / "tutorial" / f"first-{name}.md" for name in ("model", "endpoint", "promotion")]
 WALKTHROUGH = "tests/docs/test_commands.py"
-AWS_ENVIRONMENTS = re.compile(r"^tritonstack \w+ (dev|prod|preview)\b", re.MULTILINE)
+AWS_ENVIRONMENTS = re.compile(r"^tritonstack \w+ (dev|prod|preview)\b(?! --since)", re.MULTILINE)
 ONLY_READS = ("tritonstack quotas dev",)
 
 

@@ -293,7 +293,8 @@ def test_commands_print_written_files_and_next_steps(project, monkeypatch, capsy
     assert run(["new", "model", "fresh", "--recipe", "python"]) == 0
     assert capsys.readouterr().out == (
         "wrote models/fresh/model.py, models/fresh/model.yaml; "
-        "next: edit test_inputs in models/fresh/model.yaml; then tritonstack new endpoint fresh --environment local --model fresh\n"
+        "next: edit test_inputs in models/fresh/model.yaml; "
+        "then tritonstack new endpoint fresh --environment local --model fresh\n"
     )
     assert run(["new", "endpoint", "fresh", "--environment", "local", "--model", "fresh"]) == 0
     assert capsys.readouterr().out == (
