@@ -20,7 +20,7 @@ from tritonstack.base.paths import Project
 from tritonstack.cli.main import run
 from tritonstack.project.loading import load_models, load_workspace, validate_project
 from tritonstack.project.scaffold.insertion import insert_endpoint
-from tritonstack.project.scaffold.model_files import RECIPES, SOURCELESS
+from tritonstack.project.scaffold.model_files import PLACEHOLDERS, RECIPES, SOURCELESS
 from tritonstack.project.scaffold.repository import create_repository, pin_this_version
 from tritonstack.spec.environments.environment import EnvironmentSpec
 from tritonstack.spec.models.model import ModelSpec
@@ -370,6 +370,20 @@ def test_a_source_revision_that_can_move_is_a_warning(project, capsys, revision,
     found = capsys.readouterr().err
     assert (f"source: '{revision}' is not a full commit hash" in found) == warned
     assert ("[TS221]" in found) == warned
+
+
+@pytest.mark.parametrize("recipe", ["text-embedding", "text-pair-classification", "question-answering"])
+def test_placeholders_of_new_files_are_noted(project, capsys, recipe):
+    new_model(project, "fresh", recipe=recipe, source=f"hf://example/model@{'0a1b2c3d' * 5}")
+    command = ["--project", str(project.root), "validate"]
+    assert run(command) == 0
+    assert "models/fresh/model.yaml:" in (note := capsys.readouterr().err)
+    assert "test_inputs has a placeholder of `tritonstack new`" in note
+    file = project.models_dir / "fresh" / "model.yaml"
+    for text in PLACEHOLDERS:
+        file.write_text(file.read_text().replace(text, "What a user sends."))
+    assert run(command) == 0
+    assert "has a placeholder" not in capsys.readouterr().err
 
 
 def test_project_without_models_lists_none(tmp_path, capsys):

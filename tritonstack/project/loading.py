@@ -34,6 +34,7 @@ from tritonstack.spec.environments.templates import HEAD, Instance, Template, in
 from tritonstack.spec.models.model import ModelSpec
 
 __all__ = [
+    "chosen_model",
     "environment_names",
     "find_template",
     "load_instance",
@@ -331,3 +332,17 @@ def _collisions(workspaces: Iterable[Workspace]) -> Iterator[FileViolation]:
                     remedy="rename one of them, or choose another name_prefix",
                     code="TS204",
                 )
+
+
+def chosen_model(project: Project, model: str | None) -> str:
+    """Return the given model, or else the only one of the project."""
+    if model is not None:
+        return model
+    known = model_names(project)
+    if len(known) != 1:
+        raise UsageError(
+            "no model was named",
+            remedy=f"name one of {', '.join(known)}" if known else "`tritonstack new model` adds one",
+            code="TS904",
+        )
+    return known[0]

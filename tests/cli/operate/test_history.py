@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import asdict
 
 import boto3
@@ -14,6 +15,7 @@ from tests.manifests import manifest, measured
 from tests.projects import edit
 from tests.records.test_locks import BUILT
 from tritonstack.base.paths import Project
+from tritonstack.cli.main import run
 from tritonstack.operations.aws import cloud_of
 from tritonstack.operations.events import record_event
 from tritonstack.project.loading import load_instance, load_workspace
@@ -159,3 +161,19 @@ def test_model_without_history(project: Project, capsys: pytest.CaptureFixture[s
     code, out, err = outcome(capsys, project, "history", "minilm", "--offline")
     assert (code, out) == (0, "minilm: no history\n")
     assert "the git history may be incomplete: the project is not in git" in err
+
+
+@pytest.mark.parametrize("command", ["history", "inspect"])
+def test_the_only_model_needs_no_name(
+    built: Project, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    options = ["--offline"] if command == "history" else []
+    before = ["--project", str(built.root), command]
+    assert run([*before, "minilm", *options]) == 0
+    named = capsys.readouterr().out
+    assert run([*before, *options]) == 0
+    assert capsys.readouterr().out == named
+    shutil.copytree(built.models_dir / "minilm", built.models_dir / "other")
+    edit(built.models_dir / "other" / "model.yaml", "name: minilm", "name: other")
+    assert run([*before, *options]) == 2
+    assert "name one of minilm, other" in capsys.readouterr().err

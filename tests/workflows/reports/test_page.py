@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 
 from tests.workflows.reports.sample import sample_report
 from tritonstack.workflows.reports.page.document import SECTIONS, render, render_live, render_sections
-from tritonstack.workflows.reports.page.overview_sections import matrix
+from tritonstack.workflows.reports.page.overview_sections import attention, matrix
 from tritonstack.workflows.reports.report_data import ReportData, ReportedEnvironment
 
 VOID = frozenset({"meta"})
@@ -121,6 +121,17 @@ def test_sections_without_data_say_what_produces_it() -> None:
 def sample_with_manifest() -> ReportData:
     sample = sample_report()
     return dataclasses.replace(sample, models=(dataclasses.replace(sample.models[0], load_tests=()),))
+
+
+def test_overridden_gates_need_attention() -> None:
+    sample = sample_report()
+    (current,) = sample.environments[0].models["ranker"]
+    overridden = dataclasses.replace(current, override="gate verified overridden: hotfix")
+    for one, shown in ((current, False), (overridden, True)):
+        environment = dataclasses.replace(sample.environments[0], models={"ranker": (one,)})
+        data = dataclasses.replace(sample, environments=(environment,), models=sample.models[:1])
+        assert ("gate verified overridden: hotfix" in str(attention(data))) == shown
+        assert ("gate overridden" in str(matrix(data))) == shown
 
 
 def test_a_rolled_back_artifact_is_not_reported_as_current() -> None:

@@ -11,6 +11,7 @@ import yaml
 from tritonstack.base.files import short_digest
 from tritonstack.cli.completion import complete_model
 from tritonstack.cli.context import Context
+from tritonstack.project.loading import chosen_model
 from tritonstack.records.locks import LockedArtifact
 from tritonstack.records.manifests import CandidateReport, Manifest, TensorSpec
 from tritonstack.workflows.project.inspection import Inspection, KnownArtifact, requested
@@ -19,7 +20,10 @@ from tritonstack.workflows.project.inspection import inspect as run
 
 def inspect(
     context: typer.Context,
-    model: Annotated[str, typer.Argument(help="The model.", autocompletion=complete_model)],
+    model: Annotated[
+        str | None,
+        typer.Argument(help="The model (default: the only one).", autocompletion=complete_model),
+    ] = None,
     digest: Annotated[
         str | None,
         typer.Option(help="The artifact, by the start of its digest (default: of the present files)."),
@@ -34,6 +38,7 @@ def inspect(
     Example: tritonstack inspect minilm-embedding
     """
     state: Context = context.obj
+    model = chosen_model(state.project, model)
     found = run(state, model, digest=digest)
     state.output.result(found.to_json(), text="\n".join(_lines(found)))
 

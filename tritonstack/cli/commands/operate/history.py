@@ -12,6 +12,7 @@ from tritonstack.base.revisions import short_commit
 from tritonstack.cli.completion import complete_deployable, complete_model
 from tritonstack.cli.context import Context
 from tritonstack.cli.selection import NameOption
+from tritonstack.project.loading import chosen_model
 from tritonstack.records.locks import Figures
 from tritonstack.workflows.environments.history import ArtifactHistory, HistoryEntry
 from tritonstack.workflows.environments.history import history as run
@@ -19,7 +20,10 @@ from tritonstack.workflows.environments.history import history as run
 
 def history(
     context: typer.Context,
-    model: Annotated[str, typer.Argument(help="The model.", autocompletion=complete_model)],
+    model: Annotated[
+        str | None,
+        typer.Argument(help="The model (default: the only one).", autocompletion=complete_model),
+    ] = None,
     environments: Annotated[
         list[str] | None,
         typer.Option("--env", help="An environment; can be repeated.", autocompletion=complete_deployable),
@@ -40,6 +44,7 @@ def history(
     Example: tritonstack history minilm-embedding --env preview --name pr-123
     """
     state: Context = context.obj
+    model = chosen_model(state.project, model)
     found = run(state, model, environments or (), instance=name, offline=offline)
     text = _listing(found.artifacts) if found.artifacts else f"{model}: no history"
     state.output.result(found.to_json(), text=text)
