@@ -120,7 +120,8 @@ def test_port_in_use_is_reported(site: Site) -> None:
 
 def test_deploying_without_bootstrap_names_the_command(site: Site) -> None:
     output = site.tritonstack("deploy", "local", exit_code=1)
-    assert "cdk bootstrap aws://000000000000/us-east-1" in output
+    assert "account 000000000000 in us-east-1 is not bootstrapped" in output
+    assert "add --bootstrap" in output
 
 
 def test_the_cdk_bootstraps_the_account(site: Site) -> None:

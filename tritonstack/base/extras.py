@@ -49,7 +49,10 @@ def unreachable_index(log: str) -> str | None:
     Afterwards pip reports only that no version matches.
     """
     broken = _LAST_ATTEMPT.findall(log) or _NO_RETRIES_LEFT.findall(log)
-    return broken[-1].rpartition(_NOT_CONNECTED)[2].rstrip("'\")") if broken else None
+    if not broken:
+        return None
+    _, wrapped, reason = str(broken[-1]).rpartition(_NOT_CONNECTED)
+    return reason.rstrip("'\")") if wrapped else reason
 
 
 def missing_extra(error: ModuleNotFoundError) -> int:

@@ -107,7 +107,9 @@ class Checkout:
         """Return the full id of an abbreviated commit."""
         found = self._ask("rev-parse", "--verify", "--end-of-options", f"{commit}^{{commit}}")
         if found is None:
-            raise CheckoutError(f"git has no commit {commit!r}", remedy=("run `git log` to list the commits"))
+            raise CheckoutError(
+                f"git has no commit {commit!r}", remedy=self.gap() or "run `git log` to list the commits"
+            )
         return found.strip()
 
     def file_at(self, commit: str, file: Path) -> str | None:
@@ -130,17 +132,23 @@ class Checkout:
             yield _text(body)
 
     def write_files(self, commit: str, folder: Path) -> None:
-        """Write the project's files at a commit into a folder, without changing the checkout or its index."""
-        prefix = (self._ask("rev-parse", "--show-prefix") or "").strip()
+        """Write the project's files at a commit into a folder, without changing the checkout or its index.
+
+        Writes nothing if the project did not exist.
+        """
+        top, prefix = self._ask("rev-parse", "--show-toplevel"), self._ask("rev-parse", "--show-prefix")
+        tree = f"{commit}:{(prefix or '').strip()}"
+        if top is None or self._ask("rev-parse", "--verify", "--quiet", tree) is None:
+            return
         with tempfile.TemporaryDirectory(prefix="tritonstack-") as index:
             variables = {"GIT_INDEX_FILE": str(Path(index) / "index")}
-            read = self._raw("read-tree", f"{commit}:{prefix}", variables=variables)
-            # A path without a trailing slash would be a prefix of file names.
-            options = ("--all", "--quiet", f"--prefix={folder}/")
-            if read is None or self._raw("checkout-index", *options, variables=variables) is None:
+            # In a subfolder, git would write the subfolder of this index only.
+            whole = Checkout(Path(top.rstrip("\n")))
+            commands = (["read-tree", tree], ["checkout-index", "--all", "--quiet", f"--prefix={folder}/"])
+            if any(whole._raw(*command, variables=variables) is None for command in commands):
                 raise CheckoutError(
                     f"cannot read the files of commit {commit}",
-                    remedy="run `git status` in the project's folder, and fix what it reports",
+                    remedy="run `git fsck`, and fix what it reports",
                 )
 
     def gap(self) -> str | None:

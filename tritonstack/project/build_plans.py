@@ -58,6 +58,8 @@ class NeededArtifact:
         locked = self.locked
         if locked is None or self.reason:
             return False
+        if locked.promoted:
+            return locked.rolled_back is not None
         return locked.is_held(self.spec_hash) and locked.spec_hash != self.spec_hash
 
 

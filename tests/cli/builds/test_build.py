@@ -58,6 +58,14 @@ def build(capsys: pytest.CaptureFixture[str], project: Project, *arguments: str)
     return outcome(capsys, project, "build", "dev", *arguments)
 
 
+def use_cloud(monkeypatch: pytest.MonkeyPatch) -> Cloud:
+    """Let commands use the simulated AWS."""
+    keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
+    cloud = Cloud("111111111111", "us-east-1", keys)
+    monkeypatch.setattr(Context, "cloud", lambda *_: cloud)
+    return cloud
+
+
 def started(project: Project) -> list[str]:
     file = project.root / "started.txt"
     return file.read_text().split() if file.exists() else []
@@ -192,9 +200,7 @@ def test_a_published_artifact_of_an_earlier_version_gains_its_examples(
     """It is in the lock and in the bucket, and nothing has changed; it is rebuilt nevertheless."""
     bucket = load_workspace(project, "dev").spec.artifact_bucket
     with simulated_aws():
-        keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
-        cloud = Cloud("111111111111", "us-east-1", keys)
-        monkeypatch.setattr(Context, "cloud", lambda *_: cloud)
+        cloud = use_cloud(monkeypatch)
         s3 = cloud.client("s3")
         s3.create_bucket(Bucket=bucket)
         assert build(capsys, project, "--local")[0] == 0
@@ -223,15 +229,32 @@ def test_a_published_artifact_of_an_earlier_version_gains_its_examples(
 
 
 @pytest.mark.usefixtures("stand_in")
+def test_equal_bytes_with_other_bounds_are_locked_with_these_bounds(
+    project: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bucket = load_workspace(project, "dev").spec.artifact_bucket
+    with simulated_aws():
+        cloud = use_cloud(monkeypatch)
+        cloud.client("s3").create_bucket(Bucket=bucket)
+        assert build(capsys, project, "--local")[0] == 0
+        file = project.models_dir / "minilm" / "model.yaml"
+        file.write_text(f"{file.read_text()}accept: {{cosine: 0.9}}\n")
+        assert build(capsys, project, "--local")[0] == 0
+        workspace = load_workspace(project, "dev")
+        entry = workspace.lock.record.models["minilm"]["cpu"]
+        assert entry.spec_hash == workspace.hashes["minilm"]
+        assert build(capsys, project, "--local")[0] == 0
+        assert started(project) == ["minilm", "minilm"]
+
+
+@pytest.mark.usefixtures("stand_in")
 def test_build_creates_a_missing_bucket(
     project: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bucket = load_workspace(project, "dev").spec.artifact_bucket
     deployed: list[tuple[str, list[str]]] = []
     with simulated_aws():
-        keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
-        cloud = Cloud("111111111111", "us-east-1", keys)
-        monkeypatch.setattr(Context, "cloud", lambda *_: cloud)
+        cloud = use_cloud(monkeypatch)
 
         def deploy(_session: object, _workspace: object, _cloud: object, stack: str) -> None:
             deployed.append((stack, started(project)))

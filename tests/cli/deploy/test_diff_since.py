@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.git import Repository
-from tests.projects import write_project
+from tests.projects import edit, write_project
 from tests.sealed_locks import write_sealed
 from tritonstack.base.paths import Project
 from tritonstack.cli.main import run
@@ -79,6 +80,44 @@ def test_changes_since_a_commit_are_found_without_an_account(
     assert actions(compared(project, capsys, "HEAD~1"))[ENDPOINT] == "create"
     status = Repository(project.root).git("status", "--porcelain")
     assert status.split() == ["M", "environments/dev.lock.yaml"]
+
+
+def test_an_outdated_artifact_of_the_commit_is_compared_as_locked(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    edit(project.models_dir / "minilm" / "model.yaml", "A man is eating food.", "A dog barks.")
+    Repository(project.root).commit("edit the model, without a build")
+    lock(project, NEW)
+    assert actions(compared(project, capsys, "HEAD"))[ENDPOINT] == "roll-out"
+
+
+def test_a_project_below_the_root_of_its_repository(
+    project: Project, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "notes.txt").write_text("beside the project")
+    below = tmp_path / "team" / "serving"
+    below.mkdir(parents=True)
+    for name in ("cdk.json", "models", "containers", "environments"):
+        shutil.move(tmp_path / name, below / name)
+    Repository(tmp_path).commit("move")
+    assert set(actions(compared(Project(below), capsys, "HEAD")).values()) == {"nothing"}
+    assert set(actions(compared(Project(below), capsys, "HEAD~1")).values()) == {"create"}
+
+
+def test_another_account_gets_all_stacks(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    edit(project.environment_file("dev"), "111111111111", "222222222222")
+    assert set(actions(compared(project, capsys, "HEAD")).values()) == {"create"}
+
+
+def test_an_invalid_commit_is_named(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    edit(project.environment_file("dev"), "instance_type:", "instance_typ:")
+    commit = Repository(project.root).commit("break")
+    edit(project.environment_file("dev"), "instance_typ:", "instance_type:")
+    assert run(["--project", str(project.root), "diff", "dev", "--since", commit]) == 2
+    error = capsys.readouterr().err
+    assert f"dev cannot be synthesized at {commit[:8]}" in error
+    assert "environments/dev.yaml:" in error
+    assert "/tritonstack-" not in error
 
 
 def test_an_environment_that_did_not_exist_is_created(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from tritonstack.base.revisions import short_commit
 from tritonstack.workflows.deployment.diff import DeployOutlook, PlannedChange, StackPlan
 
 _LISTED = 5
@@ -24,9 +25,10 @@ def plan_details(outlook: DeployOutlook, plan: StackPlan) -> Iterator[str]:
 
 def outlook_comment(outlook: DeployOutlook) -> str:
     """Render for a pull request. The first line is constant, so that a workflow finds its own comment."""
-    name = outlook.workspace.cli_arguments
+    since = f" --since {short_commit(outlook.since)}" if outlook.since else ""
+    name = f"{outlook.workspace.cli_arguments}{since}"
     head = [
-        comment_marker(outlook.workspace.spec.name),
+        comment_marker(f"{outlook.workspace.spec.name}{since and ' since'}"),
         f"### `tritonstack diff {name}`",
         "",
         f"**{outlook_summary(outlook)}**",
@@ -40,7 +42,7 @@ def outlook_comment(outlook: DeployOutlook) -> str:
     text = "\n".join(map(clipped, outlook.cdk_lines)).strip()
     room = _LONGEST_COMMENT - len("\n".join(head))
     if len(text) > room:
-        text = f"{text[: max(room, 0)]}\n… and more: run `tritonstack diff {outlook.workspace.cli_arguments}`"
+        text = f"{text[: max(room, 0)]}\n… and more: run `tritonstack diff {name}`"
     fence = _fence(text)
     tail = ["<details><summary>The CDK's own diff</summary>", "", fence, text, fence, "", "</details>"]
     return "\n".join([*head, *tail])

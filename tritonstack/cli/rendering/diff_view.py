@@ -38,7 +38,7 @@ def outlook_view(outlook: DeployOutlook, *, with_cdk: bool) -> Iterator[Renderab
     """Render the changes; with `with_cdk`, the CDK's own diff first."""
     if with_cdk:
         yield Text("\n".join([*map(clipped, outlook.cdk_lines), ""]))
-    on_top = f" on top of {short_commit(outlook.since)}" if outlook.since else ""
+    on_top = f" after {short_commit(outlook.since)}" if outlook.since else ""
     subject = f"Deployment of {outlook.workspace.cli_arguments}{on_top}"
     summary = outlook_summary(outlook).replace("This deployment", subject, 1)
     yield Text(summary, "bold red" if outlook.rejected else "bold")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tritonstack.base import naming
+from tritonstack.base.revisions import short_commit
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.deploying.assembly import Assembly
 from tritonstack.operations.deploying.cdk_changes import PlannedChange, resource_changes
@@ -70,7 +71,8 @@ class DeployOutlook:
     @property
     def leftovers(self) -> list[str]:
         """The stacks that are no longer requested, one line per stack."""
-        return [f"{stack}: {leftover_note(stack)}" for stack in self.changes.leftovers]
+        note = f"exists at {short_commit(self.since)}, and is no longer requested" if self.since else ""
+        return [f"{stack}: {note or leftover_note(stack)}" for stack in self.changes.leftovers]
 
     def taken_by(self, stack: str) -> list[TakenName]:
         """Return the resources of a stack whose names are taken."""

@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tritonstack.base import naming
-from tritonstack.base.errors import UsageError
+from tritonstack.base.errors import InvalidFilesError, UsageError
 from tritonstack.base.paths import Project
 from tritonstack.base.revisions import short_commit
 from tritonstack.operations.checkout import Checkout
 from tritonstack.operations.deploying.assembly import Assembly, Template
-from tritonstack.operations.deploying.cdk import CdkCli, find_cdk
+from tritonstack.operations.deploying.cdk import CdkCli, CdkFailedError, find_cdk
 from tritonstack.operations.deploying.cdk_changes import resource_changes
 from tritonstack.operations.deploying.changes import cdk_diff_of_templates, compare_stacks
 from tritonstack.operations.deploying.lock_changes import artifact_changes, image_changes
@@ -23,6 +23,7 @@ from tritonstack.operations.model_prefix import model_copies
 from tritonstack.project.checks.compatibility import unbuilt
 from tritonstack.project.loading import environment_names, template_names
 from tritonstack.project.workspace import Workspace
+from tritonstack.records.lock_writing import Replacement, replace_entries
 from tritonstack.records.locks import Lock
 from tritonstack.workflows.deployment.diff import DeployOutlook
 from tritonstack.workflows.deployment.synthesis import synthesized
@@ -61,7 +62,15 @@ def diff_since(session: Session, environment: str, commit: str) -> DeployOutlook
         with session.reporter.step(f"synthesizing the stacks of {short_commit(resolved)}") as step:
             folder = Path(name)
             checkout.write_files(resolved, folder)
-            earlier = _read(session, environment, folder, cdk)
+            try:
+                earlier = _read(session, environment, folder, cdk)
+            except (InvalidFilesError, CdkFailedError) as error:
+                raise UsageError(
+                    f"{environment} cannot be synthesized at {short_commit(resolved)}:\n"
+                    + str(error).replace(f"{folder}/", ""),
+                    remedy="compare with another commit",
+                    code="TS904",
+                ) from error
             step.detail = "" if earlier.workspace else f"{environment} did not exist"
         with synthesized(session, workspace, cdk) as assembly, session.reporter.step("comparing"):
             outlook = _compare(workspace, earlier, assembly, cdk)
@@ -72,7 +81,7 @@ def _read(session: Session, environment: str, folder: Path, cdk: CdkCli) -> _Ear
     session = Session(Project(folder), session.reporter)
     if environment not in environment_names(session.project):
         return _Earlier(None, {})
-    workspace = session.workspace(environment)
+    workspace = _as_locked(session, session.workspace(environment))
     base = workspace.spec.base
     assembly = Assembly(folder / "cdk.out")
     # The foundation alone is selected: endpoints that were not built are errors, but not of this comparison.
@@ -94,7 +103,34 @@ def _read(session: Session, environment: str, folder: Path, cdk: CdkCli) -> _Ear
     )
 
 
+def _as_locked(session: Session, workspace: Workspace) -> Workspace:
+    """Let the stacks run the artifacts that the lock names, even if the model has changed since its build.
+
+    The folder is a copy: nothing of the project changes.
+    """
+    outdated = {
+        (served.model, target): artifact
+        for name in workspace.spec.endpoints
+        for served in workspace.serves(name)
+        if (target := workspace.target_for(served.model, served.instance))
+        and (artifact := workspace.artifact_for(served.model, served.instance))
+        and not artifact.serves_for(workspace.hashes[served.model])
+    }
+    replace_entries(
+        workspace.lock.file,
+        artifacts=[
+            Replacement(
+                model, target, artifact.model_copy(update={"spec_hash": workspace.hashes[model]}), artifact
+            )
+            for (model, target), artifact in outdated.items()
+        ],
+    )
+    return session.workspace(workspace.spec.name) if outdated else workspace
+
+
 def _compare(workspace: Workspace, earlier: _Earlier, assembly: Assembly, cdk: CdkCli) -> DeployOutlook:
+    if earlier.workspace and _location(earlier.workspace) != _location(workspace):
+        earlier = replace(earlier, templates={})  # the stacks there stay, and others are created here
     new = {stack: assembly.template(stack) for stack in assembly.stacks}
     lines = cdk_diff_of_templates(cdk, assembly, earlier.templates)
     digests = {
@@ -111,6 +147,10 @@ def _compare(workspace: Workspace, earlier: _Earlier, assembly: Assembly, cdk: C
         images=image_changes(workspace, earlier.lock),
         cdk_lines=lines,
     )
+
+
+def _location(workspace: Workspace) -> tuple[str, str]:
+    return workspace.spec.account, workspace.spec.region
 
 
 def _new_models(workspace: Workspace, earlier: Workspace | None) -> Mapping[str, list[str]]:

@@ -19,6 +19,7 @@ from tritonstack.operations.locks.histories import (
 )
 from tritonstack.operations.locks.versions import lock_history
 from tritonstack.project.loading import (
+    chosen_model,
     environment_names,
     find_template,
     model_names,
@@ -52,7 +53,7 @@ class ModelHistory:
 
 def history(
     session: Session,
-    model: str,
+    model: str | None,
     environments: Sequence[str] = (),
     *,
     instance: str | None = None,
@@ -60,8 +61,11 @@ def history(
 ) -> ModelHistory:
     """Read the history of a model from git and, unless `offline`, from the events of environments.
 
+    Without a name, it is the project's only model.
+
     An environment that is unreachable is a gap of the result and does not stop the others.
     """
+    model = chosen_model(session.project, model)
     subjects = _subjects(session, environments, instance)
     found, gaps = _from_git(session, [environment for environment, one in subjects if one is None], model)
     unreached = [] if offline else _ask(session, subjects, model, found)

@@ -142,7 +142,7 @@ def snippet(
     if body_file is not None:
         write_output(body_file, body)
     return Snippet(
-        language, written, target.model.name, target.endpoint, content_type, body, name, not spec.on_aws
+        language, written, target.model.name, target.endpoint, content_type, body, name, not spec.costs_money
     )
 
 

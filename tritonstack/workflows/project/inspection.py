@@ -10,7 +10,7 @@ from model_build.store.artifacts import ArtifactStore, read_manifest
 from tritonstack.base.errors import TritonstackError, UsageError
 from tritonstack.base.files import short_digest
 from tritonstack.project.files.model_hashes import model_hash
-from tritonstack.project.loading import environment_names, load_models
+from tritonstack.project.loading import chosen_model, environment_names, load_models
 from tritonstack.records.locks import LockedArtifact, load_lock
 from tritonstack.records.manifests import ARCHIVE_NAME, Manifest
 from tritonstack.spec.models.model import ModelSpec
@@ -110,12 +110,15 @@ def requested(spec: ModelSpec) -> dict[str, Any]:
 
 
 def inspect(
-    session: Session, model: str, *, digest: str | None = None, without: Collection[str] = ()
+    session: Session, model: str | None, *, digest: str | None = None, without: Collection[str] = ()
 ) -> Inspection:
     """Return a model's artifacts and the contents of one: that of `digest`, or else of the present files.
 
+    Without a name, it is the project's only model.
+
     The locks of the environments `without` are not read.
     """
+    model = chosen_model(session.project, model)
     models = load_models(session.project, model)
     local = _local_manifests(session, model)
     locked = _locked(session, model, without)

@@ -61,7 +61,7 @@ def _model(workspace: Workspace, source: Workspace | None, needed: NeededArtifac
         return LockedModel(needed.target, None, needed.reason)
     target = workspace.lock.record.find_target(needed.model, needed.targets) or needed.target
     origin = source.lock.record.find(needed.model, needed.targets) if source else None
-    back = locked.rolled_back if locked.is_held(needed.spec_hash) else None
+    back = locked.rolled_back if locked.promoted or locked.is_held(needed.spec_hash) else None
     return LockedModel(
         target,
         locked.digest,

@@ -88,7 +88,10 @@ def build(  # noqa: PLR0913, PLR0917 - each is an option of the command
     table = FittedTable(_COLUMNS, [_row(outcome) for outcome in result.outcomes])
     state.output.result(result.to_json(), text=table if result.outcomes else "no artifacts were built")
     commit = (
-        (f"git add models {shown_path(result.lock_file)}", f'git commit -m "Build for {environment}"')
+        (
+            f"git add {shown_path(state.project.models_dir)} {shown_path(result.lock_file)}",
+            f'git commit -m "Build for {environment}"',
+        )
         if result.changed
         else ()
     )

@@ -11,7 +11,6 @@ import yaml
 from tritonstack.base.files import short_digest
 from tritonstack.cli.completion import complete_model
 from tritonstack.cli.context import Context
-from tritonstack.project.loading import chosen_model
 from tritonstack.records.locks import LockedArtifact
 from tritonstack.records.manifests import CandidateReport, Manifest, TensorSpec
 from tritonstack.workflows.project.inspection import Inspection, KnownArtifact, requested
@@ -38,7 +37,6 @@ def inspect(
     Example: tritonstack inspect minilm-embedding
     """
     state: Context = context.obj
-    model = chosen_model(state.project, model)
     found = run(state, model, digest=digest)
     state.output.result(found.to_json(), text="\n".join(_lines(found)))
 

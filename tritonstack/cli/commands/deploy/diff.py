@@ -41,7 +41,7 @@ def diff(
 
     Example: tritonstack diff prod
 
-    Example: tritonstack diff prod --since origin/main
+    Example: tritonstack diff prod --since $(git merge-base origin/main HEAD)
 
     Example: tritonstack diff prod --full
     """
@@ -52,11 +52,13 @@ def diff(
             remedy="omit --since to compare the instance with what is deployed",
             code="TS904",
         )
-    outlook = run_since(state, environment, since) if since else run(state, environment, instance=name)
+    outlook = (
+        run(state, environment, instance=name) if since is None else run_since(state, environment, since)
+    )
     text = outlook_comment(outlook) if markdown else Group(*outlook_view(outlook, with_cdk=full))
     state.output.result(outlook.to_json(), text=text)
     if outlook.rejected:
         raise typer.Exit(1)
-    if not outlook.changes_nothing and not since:
+    if not outlook.changes_nothing and since is None:
         note = "" if full else "(--full shows the CDK's diff)"
         state.output.suggest(f"tritonstack deploy {outlook.workspace.cli_arguments}", note=note)

@@ -12,7 +12,6 @@ from tritonstack.base.revisions import short_commit
 from tritonstack.cli.completion import complete_deployable, complete_model
 from tritonstack.cli.context import Context
 from tritonstack.cli.selection import NameOption
-from tritonstack.project.loading import chosen_model
 from tritonstack.records.locks import Figures
 from tritonstack.workflows.environments.history import ArtifactHistory, HistoryEntry
 from tritonstack.workflows.environments.history import history as run
@@ -44,7 +43,6 @@ def history(
     Example: tritonstack history minilm-embedding --env preview --name pr-123
     """
     state: Context = context.obj
-    model = chosen_model(state.project, model)
     found = run(state, model, environments or (), instance=name, offline=offline)
     text = _listing(found.artifacts) if found.artifacts else f"{model}: no history"
     state.output.result(found.to_json(), text=text)

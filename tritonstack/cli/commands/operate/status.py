@@ -18,6 +18,9 @@ from tritonstack.workflows.environments.expiring import ExpiringEnvironments, ex
 from tritonstack.workflows.environments.status import EnvironmentStatus, Statuses
 from tritonstack.workflows.environments.status import status as run
 
+_MOST_NAMED = 3
+"""Files that a suggested command names."""
+
 
 def status(
     context: typer.Context,
@@ -59,9 +62,10 @@ def _to_change(environment: EnvironmentStatus, arguments: str) -> list[str]:
     changing = [one for one in environment.endpoints if one.to_deploy]
     if not changing or not all(one.lacks_only_commit for one in changing):
         return [f"tritonstack diff {arguments}"]
-    # `diff` would show no change: a deploy from a commit only records it.
-    uncommitted = environment.revision.commit is None or environment.revision.files
-    return [*(["git commit"] if uncommitted else []), f"tritonstack deploy {arguments}"]
+    # `diff` may show no change: a deploy from a commit then only records it.
+    files = environment.revision.files if environment.revision.commit else ["--all"]
+    added = " ".join(files) if len(files) <= _MOST_NAMED else "--all"
+    return [*([f"git add {added}", "git commit"] if files else []), f"tritonstack deploy {arguments}"]
 
 
 def _view(found: Statuses) -> Iterator[RenderableType]:

@@ -41,5 +41,4 @@ def init(
     first = "`tritonstack setup`" if "README.md" in created.kept else "its README.md"
     if TUTORIAL in created.files:
         first += f", then {TUTORIAL}"
-    state.output.result(created.to_json(), text=f"{text}; see {first}")
-    state.output.suggest(f"cd {shown_path(created.folder)}", "tritonstack setup")
+    state.output.result(created.to_json(), text=f"{text}; next: {first}")
