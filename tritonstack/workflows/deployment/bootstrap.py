@@ -31,12 +31,14 @@ def lacks_bootstrap(cloud: Cloud, bootstrap: Bootstrap, *, allowed: bool | None)
     if not allowed:
         is_default = bootstrap.qualifier == CDK_QUALIFIER
         qualifier_note = "" if is_default else f" under the qualifier {bootstrap.qualifier!r}"
-        by_hand = f"run `cdk bootstrap {shlex.join(bootstrap.arguments)} -c env=<name>` once"
-        is_local = "AWS_ENDPOINT_URL" in cloud.variables  # only this command signs for the local cloud
-        remedies = [] if is_local and allowed is not None else [by_hand]
+        remedies = [f"run `cdk bootstrap {shlex.join(bootstrap.arguments)} -c env=<name>` once"]
+        if allowed is not None:
+            remedies.append("add --bootstrap")
+        if "AWS_ENDPOINT_URL" in cloud.variables:
+            remedies.reverse()  # the CDK CLI alone has no credentials of the local cloud
         raise TritonstackError(
             f"account {bootstrap.account} in {bootstrap.region} is not bootstrapped{qualifier_note}",
-            remedy=", or ".join([*remedies, *(["add --bootstrap"] if allowed is not None else [])]),
+            remedy=", or ".join(remedies),
             code="TS504",
         )
     return True
