@@ -107,8 +107,10 @@ class Checkout:
         """Return the full id of an abbreviated commit."""
         found = self._ask("rev-parse", "--verify", "--end-of-options", f"{commit}^{{commit}}")
         if found is None:
+            gap = self.gap()
             raise CheckoutError(
-                f"git has no commit {commit!r}", remedy=self.gap() or "run `git log` to list the commits"
+                f"git has no commit {commit!r}" + (f": {gap}" if gap else ""),
+                remedy="run `git log` to list the commits",
             )
         return found.strip()
 

@@ -82,8 +82,8 @@ def test_the_deployed_revision_is_compared_with_the_checkout(
     ("endpoint", "revision", "commands"),
     [
         ({}, Revision(COMMIT), ["tritonstack deploy dev"]),
-        ({}, Revision(COMMIT, ("app.py",)), ["git commit", "tritonstack deploy dev"]),
-        ({}, Revision(None), ["git commit", "tritonstack deploy dev"]),
+        ({}, Revision(COMMIT, ("app.py",)), ["git add app.py", "git commit", "tritonstack deploy dev"]),
+        ({}, Revision(None), ["git add --all", "git commit", "tritonstack deploy dev"]),
         ({"to_deploy": ("m is missing", "deployed from …")}, Revision(COMMIT), ["tritonstack diff dev"]),
         ({"deployed": event()}, Revision(COMMIT), ["tritonstack diff dev"]),
         ({"to_deploy": (), "status": "Updating"}, Revision(COMMIT), ["tritonstack diff dev"]),
