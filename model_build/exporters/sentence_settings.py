@@ -281,6 +281,23 @@ def lengths_of(
     folder: Path, path: str, config: Mapping[str, Any], name: str
 ) -> tuple[SourcedValue | None, int | None]:
     """Return the maximum length that the source sets, and the one its tokenizer and positions allow."""
+    usual = tokens_allowed(folder, path)
+    longest = config.get("max_seq_length")
+    if longest is not None:
+        if type(longest) is not int or longest < 1:
+            raise ExportError(
+                f"{name}: max_seq_length is {longest!r}; expected a positive integer or null",
+                remedy="correct it",
+            )
+        return SourcedValue(longest, name), usual
+    if "transformer_task" in config and usual is not None:
+        tokenizer = (PurePosixPath(path) / "tokenizer_config.json").as_posix()
+        return SourcedValue(usual, tokenizer), usual
+    return None, usual
+
+
+def tokens_allowed(folder: Path, path: str = ".") -> int | None:
+    """Return the most tokens that the tokenizer and the positions of a source allow; None if unknown."""
     place = PurePosixPath(path)
     bounds = []
     for file, key in (
@@ -291,19 +308,7 @@ def lengths_of(
         found = read_json(folder, inner, dict).get(key) if (folder / inner).is_file() else None
         if isinstance(found, int) and found > 1:
             bounds.append(found)
-    usual = min(bounds, default=None)
-    longest = config.get("max_seq_length")
-    if longest is not None:
-        if type(longest) is not int or longest < 1:
-            raise ExportError(
-                f"{name}: max_seq_length is {longest!r}; expected a positive integer or null",
-                remedy="correct it",
-            )
-        return SourcedValue(longest, name), usual
-    if "transformer_task" in config and usual is not None:
-        tokenizer = (place / "tokenizer_config.json").as_posix()
-        return SourcedValue(usual, tokenizer), usual
-    return None, usual
+    return min(bounds, default=None)
 
 
 def prompt_of(folder: Path) -> SourcedValue | None:

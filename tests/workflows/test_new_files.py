@@ -380,8 +380,8 @@ def test_placeholders_of_new_files_are_noted(project, capsys, recipe):
     assert "models/fresh/model.yaml:" in (note := capsys.readouterr().err)
     assert "test_inputs has a placeholder of `tritonstack new`" in note
     file = project.models_dir / "fresh" / "model.yaml"
-    for text in PLACEHOLDERS:
-        file.write_text(file.read_text().replace(text, "What a user sends."))
+    for number, text in enumerate(PLACEHOLDERS):
+        file.write_text(file.read_text().replace(text, f"Text {number}."))
     assert run(command) == 0
     assert "has a placeholder" not in capsys.readouterr().err
 

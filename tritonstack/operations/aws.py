@@ -108,7 +108,8 @@ def require_account(cloud: Cloud) -> None:
     except (BotoCoreError, ClientError) as error:
         raise CloudAccessError(
             f"cannot access AWS account {cloud.account}: {error}",
-            remedy="log in (for example `aws sso login`), or select a profile with AWS_PROFILE",
+            remedy="log in (for example `aws sso login`), select a profile with AWS_PROFILE, or correct "
+            "`account` in the environment file",
         ) from None
     if actual != cloud.account:
         raise CloudAccessError(

@@ -85,12 +85,17 @@ def new_model(
     return NewFiles(name, model_folder_files(project, name))
 
 
-def require_new(project: Project, name: str, *, remedy: str = "choose another name") -> None:
+def require_new(project: Project, name: str, *, remedy: str | None = None) -> None:
     """Raise UsageError if the name is invalid or taken."""
     _check_name(name)
     folder = project.models_dir / name
     if folder.exists():
-        raise UsageError(f"{shown_path(folder)} already exists", remedy=remedy, code="TS911")
+        place = shown_path(folder)
+        raise UsageError(
+            f"{place} already exists",
+            remedy=remedy or f"choose another name, or delete {place} to create it again",
+            code="TS911",
+        )
 
 
 @contextmanager

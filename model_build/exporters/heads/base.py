@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import torch
 
 from model_build.errors import ExportError
+from model_build.exporters.sentence_settings import tokens_allowed
 from tritonstack.spec.models.model_fields import Trust
 from tritonstack.spec.models.recipes import HuggingFaceRecipe, TextRecipe
 
@@ -99,8 +100,9 @@ class TextHead(Head):
 
     @classmethod
     def read_source(cls, folder: Path, recipe: TextRecipe) -> SourceSettings:
-        """Return the recipe with the default length filled in."""
-        length = recipe.max_length or recipe.usual_length
+        """Return the recipe with the default length filled in; a short model lowers the default."""
+        allowed = tokens_allowed(folder) or recipe.usual_length
+        length = recipe.max_length or min(recipe.usual_length, allowed)
         return SourceSettings(recipe.model_copy(update={"max_length": length}), folder)
 
     def forward(

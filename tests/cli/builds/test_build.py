@@ -171,13 +171,16 @@ def test_promoted_entries_are_rebuilt_only_on_request(
 
 
 @pytest.mark.usefixtures("stand_in")
-def test_a_rolled_back_entry_stays_as_it_is(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("promoted", [None, Promoted(source="test", by="ann", at="2026-11-23T08:30:00Z")])
+def test_a_rolled_back_entry_stays_as_it_is(
+    project: Project, capsys: pytest.CaptureFixture[str], promoted: Promoted | None
+) -> None:
     build(capsys, project, "--no-publish")
     edit(project.model_file("minilm"), "A man is eating food.", "Another text.")
     as_of = load_workspace(project, "dev").hashes["minilm"]
     entry = load_lock(file := project.lock_file("dev")).record.models["minilm"]["cpu"]
     back = RolledBack(instead_of="cd" * 32, as_of=as_of, by="ann", at="2026-11-24T08:30:00Z")
-    restored = entry.model_copy(update={"rolled_back": back})
+    restored = entry.model_copy(update={"rolled_back": back, "promoted": promoted})
     replace_entries(file, artifacts=[Replacement("minilm", "cpu", restored, entry)])
     before = file.read_bytes()
     note = "rolled back; `tritonstack build dev minilm` builds the new version"

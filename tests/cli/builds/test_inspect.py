@@ -109,10 +109,10 @@ def test_a_built_model_is_shown_in_full(project: Project, inspect: Command, tmp_
         f"  {short}  cpu  up to date, on this machine, locked in dev\n",
         "  input TEXT: BYTES [1]\n",
         "  output embedding: FP32 [384], labels a, b\n",
-        "    int8: rejected: cosine 0.5 < 0.97, 1.0 MiB\n",
+        "    int8: rejected: cosine 0.5 < 0.97, 1.0 MB\n",
         "  parity (served, 8 cases): cosine ≥ 0.999900, error ≤ 1.0e-07\n",
         "  latency, batch 1: p50 1 ms, p99 4.5 ms\n",
-        "  tokenizer/env.tar.gz: 3.0 MiB unpacked for py310\n    tokenizers==0.23.3\n",
+        "  tokenizer/env.tar.gz: 3.1 MB unpacked for py310\n    tokenizers==0.23.3\n",
         "  graph:\n"
         "    minilm (ensemble): TEXT -> embedding\n"
         "      tokenizer (python): TEXT -> attention_mask, input_ids\n"
@@ -160,7 +160,7 @@ def test_an_artifact_only_in_a_lock_has_the_facts_of_the_lock(
     code, out, _ = inspect("minilm")
     assert code == 0
     assert "not on this machine, locked in dev" in out
-    assert "  archive: 2.0 MiB, unpacked 0.0 MiB\n" in out
+    assert "  archive: 2.1 MB, unpacked 0.0 MB\n" in out
     assert "min_cosine 0.9999" in out
     assert "build it on this machine" in out
 

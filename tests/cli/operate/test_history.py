@@ -51,7 +51,7 @@ def test_the_table_lists_builds_and_later_events(
     code, out, _ = outcome(capsys, deployed, "history", "minilm")
     assert code == 0
     assert [" ".join(line.split()) for line in out.splitlines()] == [
-        "digest target what where when who commit",
+        "digest target what where when who commit details",
         "abababababab cpu built dev 2026-11-22 08:30 ann 12121212 "
         "cosine ≥ 0.999900, error ≤ 1.0e-07, p99 4.5 ms",
         "deployed dev 2026-11-22 09:00 ci",

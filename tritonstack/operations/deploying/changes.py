@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -113,22 +115,22 @@ def cdk_diff(cdk: CdkCli, assembly: Assembly, *stacks: str) -> list[str]:
 
 def cdk_diff_of_templates(cdk: CdkCli, assembly: Assembly, before: Mapping[str, Template]) -> list[str]:
     """Return the CDK's diff of all stacks with earlier templates, without an AWS call."""
-    lines: list[str] = []
-    with tempfile.TemporaryDirectory(prefix="tritonstack-") as folder:
-        file = Path(folder) / "template.json"
-        for stack in assembly.stacks:
-            if before.get(stack) == assembly.template(stack):
-                continue
-            file.write_text(json.dumps(before.get(stack, {})))
-            cdk.run(
-                "diff",
-                stack,
-                "--exclusively",
-                f"--template={file}",
-                assembly=assembly.folder,
-                on_line=lines.append,
-            )
-    return lines
+
+    def diff(stack: str) -> list[str]:
+        lines: list[str] = []
+        file = Path(folder) / f"{stack}.json"
+        file.write_text(json.dumps(before.get(stack, {})))
+        arguments = (stack, "--exclusively", f"--template={file}")
+        cdk.run("diff", *arguments, assembly=assembly.folder, on_line=lines.append)
+        return lines
+
+    changed = [stack for stack in assembly.stacks if before.get(stack) != assembly.template(stack)]
+    # With --template, the CDK takes one stack per process; each start costs a second or more.
+    with (
+        tempfile.TemporaryDirectory(prefix="tritonstack-") as folder,
+        ThreadPoolExecutor(os.cpu_count()) as pool,
+    ):
+        return [line for lines in pool.map(diff, changed) for line in lines]
 
 
 def rejected_changes(cdk: CdkCli, changes: Changes) -> list[PlannedChange]:

@@ -46,8 +46,9 @@ def load(folder: Path) -> torch.nn.Module:
 _TEXTS = ("Replace this with a text that your users send.", "Add short, long, and unusual texts.")
 _PAIRS = ({"text": "A query, or a premise.", "text_pair": "Replace this pair with one of yours."},)
 _QUESTIONS = ({"question": "What does a test input need?", "context": "Replace this test input with yours."},)
-PLACEHOLDERS = (_TEXTS[0], _PAIRS[0]["text_pair"], _QUESTIONS[0]["context"])
-"""Texts of new files that are to be replaced."""
+_IMAGE = "example.png"
+PLACEHOLDERS = frozenset((*_TEXTS, *_PAIRS[0].values(), *_QUESTIONS[0].values(), _IMAGE))
+"""Test inputs of new files that are to be replaced."""
 _INPUTS = {"x": [1.0, 2.0]}
 
 
@@ -74,7 +75,7 @@ def model_texts(new: NewModel) -> dict[str, bytes]:
     if new.kind == "torchscript" and new.file is None:
         files["export.py"] = _ENTRY.encode()
     if RECIPES[new.kind].model_construct().takes == "images":
-        files["example.png"] = _png(32)
+        files[_IMAGE] = _png(32)
     return files
 
 
@@ -114,7 +115,7 @@ def _test_inputs(new: NewModel) -> list[Any]:
         "texts": list(_TEXTS),
         "pairs": list(_PAIRS),
         "questions": list(_QUESTIONS),
-        "images": [{"image": "example.png"}],
+        "images": [{"image": _IMAGE}],
         "tensors": [{"random": {"rows": 4}}],
     }
     return forms[takes]

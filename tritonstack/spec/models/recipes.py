@@ -71,8 +71,8 @@ class TextRecipe(HuggingFaceRecipe):
     input: Literal["text", "tokens"] = "text"
     """What callers send: texts, which a tokenizer model splits, or token ids and a mask."""
     max_length: TokenCount | None = None
-    """Longer texts are truncated to this many tokens. Default: 256; text-embedding uses the source's
-    value."""
+    """Longer texts are truncated to this many tokens. Default: 256, or fewer if the tokenizer or the model's
+    positions allow fewer; text-embedding uses the source's value."""
     one_model: bool | None = None
     """Run the tokenizer and the graph in one Python model, which sorts texts by length and computes almost no
     padding. Default: true for ONNX graphs on CPUs with one row per text, unless `triton` has settings for
@@ -154,7 +154,8 @@ class QuestionAnsweringRecipe(TextRecipe):
 
     kind: Literal["question-answering"]
     max_length: TokenCount | None = None
-    """Maximum tokens of question and context together; longer contexts are truncated. Default: 384."""
+    """Maximum tokens of question and context together; longer contexts are truncated. Default: 384, or fewer
+    if the tokenizer or the model's positions allow fewer."""
     max_answer_tokens: Annotated[int, Field(ge=1, le=512)] = 15
     """Maximum length of an answer."""
 

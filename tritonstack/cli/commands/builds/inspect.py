@@ -75,7 +75,7 @@ def _manifest(manifest: Manifest) -> Iterator[str]:
     yield f"  target: {manifest.target}{f', TensorRT {manifest.tensorrt}' if manifest.tensorrt else ''}"
     yield f"  precision: {manifest.precision}"
     yield from (f"    {_candidate(one)}" for one in manifest.candidates)
-    yield f"  archive: {_mib(manifest.archive_bytes)}, unpacked {_mib(manifest.unpacked_bytes)}"
+    yield f"  archive: {_megabytes(manifest.archive_bytes)}, unpacked {_megabytes(manifest.unpacked_bytes)}"
     yield f"  {_instances(manifest.instances)} on a CPU; maximum batch {manifest.max_batch}"
     yield from (f"  input {_tensor(one)}" for one in manifest.inputs)
     yield from (f"  output {_tensor(one)}" for one in manifest.outputs)
@@ -89,12 +89,12 @@ def _manifest(manifest: Manifest) -> Iterator[str]:
         yield f"  latency, batch {one.batch}: p50 {one.p50_ms:g} ms, p99 {one.p99_ms:g} ms"
     for environment in manifest.environments:
         pythons = f" for {', '.join(environment.pythons)}" if environment.pythons else ""
-        yield f"  {environment.path}: {_mib(environment.unpacked_bytes)} unpacked{pythons}"
+        yield f"  {environment.path}: {_megabytes(environment.unpacked_bytes)} unpacked{pythons}"
         yield from (f"    {package}" for package in environment.packages)
 
 
 def _locked(locked: LockedArtifact) -> Iterator[str]:
-    yield f"  archive: {_mib(locked.archive_bytes)}, unpacked {_mib(locked.unpacked_bytes)}"
+    yield f"  archive: {_megabytes(locked.archive_bytes)}, unpacked {_megabytes(locked.unpacked_bytes)}"
     yield f"  {_instances(locked.instances or 1)} on a CPU"
     if locked.figures is not None:
         figures = locked.figures.model_dump(exclude_none=True)
@@ -111,7 +111,7 @@ def _instances(most: int) -> str:
 def _candidate(one: CandidateReport) -> str:
     latency = ", ".join(f"{shape} {value:g} ms" for shape, value in one.latency_ms.items())
     mark = "served" if one.kept else "rejected"
-    return ", ".join(filter(None, (f"{one.name}: {mark}: {one.reason}", _mib(one.size_bytes), latency)))
+    return ", ".join(filter(None, (f"{one.name}: {mark}: {one.reason}", _megabytes(one.size_bytes), latency)))
 
 
 def _tensor(tensor: TensorSpec) -> str:
@@ -123,5 +123,5 @@ def _indented(text: str) -> list[str]:
     return [f"  {line}" for line in text.splitlines()]
 
 
-def _mib(size: int) -> str:
-    return f"{size / (1 << 20):.1f} MiB"
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:.1f} MB"

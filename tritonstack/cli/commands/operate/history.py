@@ -44,13 +44,13 @@ def history(
     """
     state: Context = context.obj
     found = run(state, model, environments or (), instance=name, offline=offline)
-    text = _listing(found.artifacts) if found.artifacts else f"{model}: no history"
+    text = _listing(found.artifacts) if found.artifacts else f"{found.model}: no history"
     state.output.result(found.to_json(), text=text)
 
 
 def _listing(artifacts: Sequence[ArtifactHistory]) -> str:
     """Render one row per event, with the artifact's digest in its first row."""
-    rows: list[tuple[str, ...]] = [("digest", "target", "what", "where", "when", "who", "commit", "")]
+    rows: list[tuple[str, ...]] = [("digest", "target", "what", "where", "when", "who", "commit", "details")]
     for artifact in artifacts:
         subject = (short_digest(artifact.digest), artifact.target)
         for entry in artifact.entries:

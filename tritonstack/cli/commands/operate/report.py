@@ -64,7 +64,8 @@ def report(
     if port is not None:
         raise UsageError("--port applies to --watch", remedy="add --watch, or omit --port", code="TS904")
     written = run(state, output or default_file(state), options)
-    text = f"{written.file}: {written.size_bytes / 1000:,.0f} kB, {len(written.data.missing)} data missing"
+    gaps = f"; {len(written.data.missing)} reads failed, listed on the page" if written.data.missing else ""
+    text = f"{written.file}: {written.size_bytes / 1000:,.0f} kB{gaps}"
     state.output.result(written.to_json(), text=text)
 
 

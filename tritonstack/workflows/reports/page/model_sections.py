@@ -62,7 +62,7 @@ def _measured(model: ReportedModel) -> Iterator[Markup]:
         yield absent("Parity, candidates, and latency are measured by a build.", _BUILD)
         return
     yield from (tag("h4", "Parity with the framework"), _parity(model, built))
-    yield from (tag("h4", "Candidates of precision: auto"), _candidates(model, built))
+    yield from (tag("h4", "Precisions measured by the build"), _candidates(model, built))
     latency = tag("div", tag("h4", "Latency in the build"), latency_chart(model.name, built.latency))
     yield tag("div", latency, _load_tests(model), class_="charts")
 
