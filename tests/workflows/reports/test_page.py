@@ -134,6 +134,30 @@ def test_overridden_gates_need_attention() -> None:
         assert ("gate overridden" in str(matrix(data))) == shown
 
 
+def test_changed_files_without_effect_need_no_deploy() -> None:
+    """A deploy that the CDK found to change nothing is not proposed; one that records a commit is."""
+    report = sample_report()
+    (dev,) = [one for one in report.environments if one.name == "dev"]
+
+    def proposed(commit: str, *, compared: bool) -> bool:
+        assert dev.status is not None
+        (endpoint,) = dev.status.endpoints
+        assert endpoint.deployed is not None
+        seen = dataclasses.replace(
+            endpoint,
+            deployed=endpoint.deployed.model_copy(update={"commit": commit}),
+            models=tuple(dataclasses.replace(one, live=one.locked) for one in endpoint.models),
+            to_deploy=("files differ",),
+        )
+        status = dataclasses.replace(dev.status, endpoints=(seen,))
+        one = dataclasses.replace(dev, status=status, changes=dev.changes if compared else None)
+        return "to deploy: files differ" in attention(dataclasses.replace(report, environments=(one,)))
+
+    assert proposed("1" * 40, compared=False)
+    assert not proposed("1" * 40, compared=True)
+    assert proposed("1" * 40 + "+uncommitted", compared=True)
+
+
 def test_a_rolled_back_artifact_is_not_reported_as_current() -> None:
     sample = sample_report()
     (current,) = sample.environments[0].models["ranker"]

@@ -95,6 +95,11 @@ class DeployChanges:
     others: tuple[str, ...]
     rejected: bool
 
+    @property
+    def changes_nothing(self) -> bool:
+        """Return whether a deploy changes neither models nor stacks."""
+        return not (self.models or self.stacks or self.others)
+
 
 @dataclass(frozen=True)
 class ReportedEnvironment:

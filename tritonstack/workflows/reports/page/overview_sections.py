@@ -58,6 +58,9 @@ def _findings(one: ReportedEnvironment) -> Iterator[tuple[int, str, str]]:
         yield 1, one.name, f"not read: {one.unread}"
     for endpoint in one.status.endpoints if one.status else ():
         yield from ((rank, one.name, f"{endpoint.name}: {text}") for rank, text in _issues(endpoint))
+        # Files can differ from the deployed commit without any effect, such as those of a promoted model.
+        if endpoint.lacks_only_commit or not (one.changes and one.changes.changes_nothing):
+            yield from ((2, one.name, f"{endpoint.name}: to deploy: {text}") for text in endpoint.to_deploy)
     yield from ((1, one.name, text) for text in _model_issues(one))
     if one.changes is not None and one.changes.rejected:
         yield 0, one.name, "a deploy would be rejected"
@@ -95,7 +98,6 @@ def _issues(endpoint: EndpointStatus) -> Iterator[tuple[int, str]]:
     if endpoint.verdict is not None and endpoint.verdict.kind == "refuted":
         yield 0, f"failed verification: {endpoint.verdict.note}"
     yield from ((0, f"not as deployed: {text}") for text in endpoint.drift)
-    yield from ((2, f"to deploy: {text}") for text in endpoint.to_deploy)
 
 
 def environments(data: ReportData) -> Markup:

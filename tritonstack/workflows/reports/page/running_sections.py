@@ -49,7 +49,7 @@ def _changes(one: ReportedEnvironment) -> Markup:
     if one.changes is None:
         return absent("Not compared.", f"`tritonstack report` with access to {one.name} compares it.")
     found = one.changes
-    if not (found.models or found.stacks or found.others):
+    if found.changes_nothing:
         return tag("p", chip("up to date", "good"), " A deploy changes nothing.")
     return tag("div", *_change_parts(found))
 
