@@ -111,7 +111,10 @@ def load_tokenizer(folder: Path, *, trust: Trust, pads: bool = True) -> Any:
         tokenizer.pad_token = _padding_token(folder, tokenizer)
     if len(tokenizer.get_vocab()) <= len(tokenizer.all_special_tokens):
         # Some classes build a tokenizer of special tokens alone if the vocabulary files are missing.
-        raise ExportError("the tokenizer has no vocabulary", remedy=_tokenizer_help(folder))
+        remedy = _tokenizer_help(folder)
+        if (folder / "tokenizer.json").is_file():
+            remedy += "; when you create a tokenizer, pass `vocab=`: transformers 5 ignores `vocab_file=`"
+        raise ExportError("the tokenizer has no vocabulary, only special tokens", remedy=remedy)
     pieces = sorted(folder.glob("*.model"))
     if pieces and not (folder / "tokenizer.json").is_file():
         match_pieces(tokenizer, pieces[0])

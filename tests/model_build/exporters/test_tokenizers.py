@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import sentencepiece
+import transformers
 from tokenizers import Tokenizer
 
 from model_build.errors import ExportError
@@ -126,3 +127,11 @@ def test_neither_padding_nor_an_end(tmp_path: Path) -> None:
     file.write_text(json.dumps({**settings, "tokenizer_class": "PreTrainedTokenizerFast"}))
     with pytest.raises(ExportError, match="no padding token, and no token for the end of a text"):
         load_tokenizer(folder, trust=UNTRUSTED)
+
+
+def test_a_tokenizer_of_special_tokens_alone_is_rejected(tmp_path: Path) -> None:
+    """As transformers 5 makes it from `BertTokenizerFast(vocab_file=...)`: each word would be unknown."""
+    transformers.BertTokenizerFast().save_pretrained(tmp_path)
+    with pytest.raises(ExportError, match="no vocabulary, only special tokens") as error:
+        load_tokenizer(tmp_path, trust=UNTRUSTED)
+    assert "ignores `vocab_file=`" in str(error.value.remedy)
