@@ -172,6 +172,11 @@ def read_settings(folder: Path) -> SentenceSettings | None:
     )
 
 
+_POSITIONS_AFTER_PADDING = (
+    *("camembert", "data2vec-text", "ibert", "longformer", "mpnet", "roberta", "roberta-prelayernorm"),
+    *("xlm-roberta", "xlm-roberta-xl", "xmod"),
+)
+"""Model types whose first position is the one after the padding token's id."""
 _SAVE_AGAIN = "save the model again with sentence-transformers, which writes this file"
 
 
@@ -298,17 +303,18 @@ def lengths_of(
 
 def tokens_allowed(folder: Path, path: str = ".") -> int | None:
     """Return the most tokens that the tokenizer and the positions of a source allow; None if unknown."""
-    place = PurePosixPath(path)
-    bounds = []
-    for file, key in (
-        ("tokenizer_config.json", "model_max_length"),
-        ("config.json", "max_position_embeddings"),
-    ):
-        inner = (place / file).as_posix()
-        found = read_json(folder, inner, dict).get(key) if (folder / inner).is_file() else None
-        if isinstance(found, int) and found > 1:
-            bounds.append(found)
-    return min(bounds, default=None)
+
+    def settings(name: str) -> dict[str, Any]:
+        inner = (PurePosixPath(path) / name).as_posix()
+        found: dict[str, Any] = read_json(folder, inner, dict) if (folder / inner).is_file() else {}
+        return found
+
+    config, bounds = settings("config.json"), [settings("tokenizer_config.json").get("model_max_length")]
+    positions, padding = config.get("max_position_embeddings"), config.get("pad_token_id")
+    if isinstance(positions, int):
+        is_offset = config.get("model_type") in _POSITIONS_AFTER_PADDING and isinstance(padding, int)
+        bounds.append(positions - padding - 1 if is_offset else positions)
+    return min((bound for bound in bounds if isinstance(bound, int) and bound > 1), default=None)
 
 
 def prompt_of(folder: Path) -> SourcedValue | None:

@@ -24,7 +24,7 @@ def test_validate_lists_valid_environments_and_models(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, out, err = outcome(capsys, project, "validate")
-    assert (code, out) == (0, "valid: environments dev; models minilm; not deployable before a build: dev\n")
+    assert (code, out) == (0, "valid: environments dev; models minilm; not deployable yet: dev\n")
     assert err.startswith(
         "to build: environments/dev.yaml:8: endpoints.search.model: dev.lock.yaml has no artifact"
     )

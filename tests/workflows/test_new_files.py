@@ -372,6 +372,16 @@ def test_a_source_revision_that_can_move_is_a_warning(project, capsys, revision,
     assert ("[TS221]" in found) == warned
 
 
+def test_only_the_placeholder_picture_is_noted(project, capsys):
+    new_model(project, "fresh", recipe="image-classification", source=f"hf://example/model@{'0a1b2c3d' * 5}")
+    command = ["--project", str(project.root), "validate"]
+    assert run(command) == 0
+    assert "test_inputs has a placeholder" in capsys.readouterr().err
+    (project.models_dir / "fresh" / PLACEHOLDER_IMAGE).write_bytes(placeholder_image(33))
+    assert run(command) == 0
+    assert "has a placeholder" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("recipe", ["text-embedding", "text-pair-classification", "question-answering"])
 def test_placeholders_of_new_files_are_noted(project, capsys, recipe):
     new_model(project, "fresh", recipe=recipe, source=f"hf://example/model@{'0a1b2c3d' * 5}")

@@ -54,6 +54,20 @@ def test_a_valid_project_returns_what_was_checked(project: Project) -> None:
     ]
 
 
+def test_locks_are_completed_in_the_order_of_promotions(project: Project) -> None:
+    """Names in alphabetical order would promote before the source has an artifact."""
+    text = project.environment_file("dev").read_text()
+    for name, source in (("a", "b"), ("b", "dev")):
+        renamed = text.replace("name: dev", f"name: {name}")
+        project.environment_file(name).write_text(f"{renamed}promotion: {{source: {source}}}\n")
+    edit(project.environment_file("dev"), "111111111111", "000000000000")
+    assert validate(Session(project)).next_commands == (
+        "tritonstack build dev --no-publish",
+        "tritonstack promote dev b",
+        "tritonstack promote b a",
+    )
+
+
 def test_an_invalid_file_raises_with_its_line(project: Project) -> None:
     edit(project.environment_file("dev"), "instance_type:", "instance_typ:")
     for environment in (None, "dev"):

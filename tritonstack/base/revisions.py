@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Iterable, Sequence
 from typing import Annotated
 
 from pydantic import Field
@@ -56,6 +57,16 @@ def recorded_files(files: Sequence[str]) -> UncommittedFiles:
     if len(files) <= MAX_LISTED:
         return tuple(files) or None
     return (*files[:MAX_LISTED], f"({len(files) - MAX_LISTED} more)")
+
+
+def commit_commands(commit: str | None, files: Iterable[str], *, message: str = "") -> list[str]:
+    """Return the shell commands that commit files; without an earlier `commit`, they make the repository."""
+    start = [] if commit else ["git init"]
+    return [
+        *start,
+        shlex.join(["git", "add", *files]),
+        f'git commit -m "{message}"' if message else "git commit",
+    ]
 
 
 def is_hashed(file: str) -> bool:

@@ -110,7 +110,7 @@ class Checkout:
             gap = self.gap()
             raise CheckoutError(
                 f"git has no commit {commit!r}" + (f": {gap}" if gap else ""),
-                remedy="run `git log` to list the commits",
+                remedy="run `git log` to list the commits" if self.exists else "commit the project with git",
             )
         return found.strip()
 

@@ -65,12 +65,11 @@ class Workspace:
     @property
     def lock_command(self) -> str:
         """The command that adds missing artifacts to its lock; builds skip the promotion gates."""
-        source = self.promotion_source
-        return (
-            f"tritonstack promote {source} {self.lock_owner}"
-            if source
-            else f"tritonstack build {self.lock_owner}"
-        )
+        if source := self.promotion_source:
+            return f"tritonstack promote {source} {self.lock_owner}"
+        # The local cloud may not be running; a deploy publishes what was built on this machine.
+        is_local = not (self.spec.costs_money or self.spec.builds_in_account)
+        return f"tritonstack build {self.lock_owner}" + (" --no-publish" if is_local else "")
 
     @property
     def context(self) -> dict[str, str]:

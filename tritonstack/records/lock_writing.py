@@ -75,11 +75,12 @@ class Replacement(Generic[EntryT]):
 
     def describe_bounds(self) -> list[str]:
         """Return one line per output whose accepted bounds differ from the replaced entry's."""
-        if not isinstance(self.entry, LockedArtifact) or not isinstance(self.seen, LockedArtifact):
+        before = self.seen or next(iter(self.conflicting.values()), None)
+        if not isinstance(self.entry, LockedArtifact) or not isinstance(before, LockedArtifact):
             return []
         return [
-            f"{self.name} for {self.key}: accept changed: {line}"
-            for line in changed_bounds(self.seen, self.entry)
+            f"{self.name} for {self.key}: accepted bounds changed: {line}"
+            for line in changed_bounds(before, self.entry)
         ]
 
 
@@ -218,6 +219,9 @@ def _with_provenance(entry: EntryT, before: EntryT | None, built: Built | None, 
     update: dict[str, object] = {"built": built}
     if before is not None and before.digest == entry.digest and before.is_sealed(place):
         known = _PROVENANCE & set(type(before).model_fields)
+        if isinstance(entry, LockedArtifact) and isinstance(before, LockedArtifact):
+            # Equal bytes, but other test inputs or bounds: the measurements are those of this build.
+            known -= {"figures"} if entry.spec_hash != before.spec_hash else set()
         update |= {name: value for name in known if (value := getattr(before, name)) is not None}
         if (
             isinstance(entry, LockedImage)

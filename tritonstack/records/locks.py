@@ -270,7 +270,7 @@ def entry_of(manifest: Manifest, parts: Mapping[str, str] | None = None) -> Lock
 
 
 def changed_bounds(before: LockedArtifact, after: LockedArtifact) -> list[str]:
-    """Return the accepted bounds that differ, one line per output; nothing if either entry has none."""
+    """Return the accepted bounds that differ, one line per output; nothing if one is unknown."""
     old, new = before.accepted, after.accepted
     if old and not new and after.unverified:
         return [f"{output}: {bounds} → not checked" for output, bounds in sorted(old.items())]

@@ -11,7 +11,7 @@ Sources:
 * AGGREGATION: https://docs.aws.amazon.com/autoscaling/application/APIReference/API_StepScalingPolicyConfiguration.html
 * POLICIES: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-add-code-define.html
 * SCALE-IN: doc_source/endpoint-auto-scaling-edit.md of awsdocs/amazon-sagemaker-developer-guide, archived;
-  the page of today does not mention it.
+  the current page does not mention it.
 * METRICS: https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html
 * API: https://docs.aws.amazon.com/autoscaling/application/APIReference/API_DescribeScalingActivities.html
 * OBSERVED: not documented; read from alarms and activities that AWS created.

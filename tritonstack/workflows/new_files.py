@@ -19,12 +19,10 @@ from tritonstack.project.loading import load_models, load_workspace
 from tritonstack.project.scaffold.commented_yaml import commented_yaml
 from tritonstack.project.scaffold.insertion import insert_endpoint
 from tritonstack.project.scaffold.model_files import RECIPES, SOURCELESS, NewModel, model_texts
-from tritonstack.project.workspace import Workspace
 from tritonstack.reference.releases import RELEASES
 from tritonstack.spec.endpoints.endpoint import MultiModelEndpoint, SingleEndpoint
 from tritonstack.spec.environments.environment import EnvironmentSpec
 from tritonstack.spec.models.model import ModelSpec
-from tritonstack.workflows.local_cloud import is_local
 
 SOURCE_FOLDER = "source"
 """Folder of a model with the files that were copied into it."""
@@ -163,12 +161,7 @@ def new_endpoint(
     with _blaming_options(file, {f"{place}.instance_type": "--instance-type", f"{place}.image": "--image"}):
         workspace = load_workspace(project, environment, text=text)
     write_text_atomically(file, text)
-    return NewFiles(name, (file,), _lock_command(workspace))
-
-
-def _lock_command(workspace: Workspace) -> str:
-    builds_locally = is_local(workspace.spec.account) and workspace.promotion_source is None
-    return f"{workspace.lock_command} --no-publish" if builds_locally else workspace.lock_command
+    return NewFiles(name, (file,), workspace.lock_command)
 
 
 def new_environment(

@@ -30,6 +30,7 @@ def examples_of(model: str, content: bytes) -> Examples:
 
 
 def manifest_of(project: Project, model: str, target: str, content: bytes) -> dict[str, Any]:
+    accepted = load_models(project, model)[model].record.accept.tolerance("y", "fp32")
     return {
         "model": model,
         "entry_model": model,
@@ -45,7 +46,15 @@ def manifest_of(project: Project, model: str, target: str, content: bytes) -> di
         "archive_bytes": len(content),
         "unpacked_bytes": 1,
         "files": [],
-        "parity": [{"stage": "served", "cases": 1, "min_cosine": 1.0, "max_absolute_error": 0.0}],
+        "parity": [
+            {
+                "stage": "served",
+                "cases": 1,
+                "min_cosine": accepted.cosine,
+                "max_absolute_error": 0.0,
+                "accepted": {"y": accepted.model_dump(exclude_none=True)},
+            }
+        ],
         "latency": [{"batch": 1, "requests": 1, "p50_ms": 1.0, "p99_ms": 1.0}],
         "served_by": {"kind": "container", "triton": "2.57.0", "python": "3.12"},
         "tools": {},

@@ -246,8 +246,36 @@ def test_equal_bytes_with_other_bounds_are_locked_with_these_bounds(
         workspace = load_workspace(project, "dev")
         entry = workspace.lock.record.models["minilm"]["cpu"]
         assert entry.spec_hash == workspace.hashes["minilm"]
+        assert entry.accepted == {"y": "cosine >= 0.9, absolute <= 0.0001"}
+        assert entry.figures is not None
+        assert entry.figures.min_cosine == 0.9  # of this build, not of the first one
         assert build(capsys, project, "--local")[0] == 0
         assert started(project) == ["minilm", "minilm"]
+
+
+@pytest.mark.usefixtures("stand_in")
+@pytest.mark.parametrize("publish", [True, False])
+def test_an_artifact_of_another_build_with_equal_bytes_keeps_the_lock(
+    project: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *, publish: bool
+) -> None:
+    """As after `git pull` of a lock whose build differs only in its bounds."""
+    options = ["--local"] if publish else ["--no-publish"]
+    lock, model = project.lock_file("dev"), project.model_file("minilm")
+    first = model.read_text()
+    with simulated_aws():
+        cloud = use_cloud(monkeypatch)
+        cloud.client("s3").create_bucket(Bucket=load_workspace(project, "dev").spec.artifact_bucket)
+        assert build(capsys, project, *options)[0] == 0
+        locked = lock.read_bytes()
+        model.write_text(f"{first}accept: {{cosine: 0.9}}\n")
+        assert build(capsys, project, *options)[0] == 0
+        assert lock.read_bytes() != locked
+        model.write_text(first)
+        lock.write_bytes(locked)
+        assert build(capsys, project, *options)[0] == 0
+        assert lock.read_bytes() == locked
+        assert started(project) == ["minilm", "minilm"]
+        assert outcome(capsys, project, "validate")[0] == 0
 
 
 @pytest.mark.usefixtures("stand_in")

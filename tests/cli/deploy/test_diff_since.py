@@ -106,7 +106,9 @@ def test_a_project_below_the_root_of_its_repository(
 
 def test_another_account_gets_all_stacks(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     edit(project.environment_file("dev"), "111111111111", "222222222222")
-    assert set(actions(compared(project, capsys, "HEAD")).values()) == {"create"}
+    found = compared(project, capsys, "HEAD")
+    assert set(actions(found).values()) == {"create"}
+    assert [(model["before"], model["after"]) for model in found["models"]] == [(None, OLD)]
 
 
 def test_an_invalid_commit_is_named(project: Project, capsys: pytest.CaptureFixture[str]) -> None:

@@ -63,9 +63,18 @@ def assert_graph_answers(
         np.testing.assert_allclose(array, expected[name], atol=1e-5)
 
 
-@pytest.mark.parametrize(("positions", "expected"), [(60, 60), (512, 256)])
-def test_the_default_length_fits_the_models_positions(saved: Saved, positions: int, expected: int) -> None:
-    folder = saved("BertForSequenceClassification", labels=LABELS, max_position_embeddings=positions)
+@pytest.mark.parametrize(
+    ("architecture", "positions", "expected"),
+    [
+        ("BertForSequenceClassification", 60, 60),
+        ("BertForSequenceClassification", 512, 256),
+        ("RobertaForSequenceClassification", 60, 59),  # its first position follows the padding token's id, 0
+    ],
+)
+def test_the_default_length_fits_the_models_positions(
+    saved: Saved, architecture: str, positions: int, expected: int
+) -> None:
+    folder = saved(architecture, labels=LABELS, max_position_embeddings=positions)
     assert framework_of(folder, kind="text-classification", max_length=None).max_length == expected
 
 

@@ -100,7 +100,7 @@ def test_changed_bounds_are_listed_by_output(
 ) -> None:
     change = ArtifactChange("minilm", "cpu", OLD, artifact(OLD, accepted=old), artifact(NEW, accepted=new))
     assert change.changed_bounds == lines == change.to_json()["changed_bounds"]
-    assert change.description.count("accept changed: ") == len(lines)
+    assert change.description.count("accepted bounds changed: ") == len(lines)
 
 
 def test_only_undeployed_changes_are_reported(project: Project) -> None:

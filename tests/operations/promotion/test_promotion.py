@@ -31,6 +31,8 @@ from tritonstack.records.locks import (
     RolledBack,
     load_lock,
 )
+from tritonstack.records.manifests import ParityReport
+from tritonstack.spec.models.tolerance import Tolerance
 
 MOMENT = "2026-11-22T08:30:00Z"
 
@@ -51,6 +53,12 @@ def build(
     file = project.lock_file(environment)
     add_to_lock(file, [manifest], built=Built(by="ann", at=MOMENT))
     return load_lock(file).record.models[model][manifest.target]
+
+
+def bounded(cosine: float) -> ParityReport:
+    """Return a report of a build that accepted this cosine."""
+    accepted = {"y": Tolerance(cosine=cosine)}
+    return ParityReport(stage="served", cases=1, min_cosine=1.0, max_absolute_error=0.0, accepted=accepted)
 
 
 def decided(project: Project, *models: str) -> Decision:
@@ -79,9 +87,12 @@ def test_the_same_digest_need_not_change(files: Project) -> None:
 
 
 def test_a_preferred_target_entry_yields_to_one_promoted_for_another_target(files: Project) -> None:
-    build(files)
-    old = build(files, "prod", digest="99" * 32, target="cpu-py312")
+    build(files, parity=(bounded(0.9),))
+    old = build(files, "prod", digest="99" * 32, target="cpu-py312", parity=(bounded(0.9999),))
     decision = decided(files)
+    assert [line for item in decision.entries for line in item.describe_bounds()] == [
+        "minilm for cpu: accepted bounds changed: y: cosine >= 0.9999 → cosine >= 0.9"
+    ]
     assert [line for item in decision.entries for line in item.describe_rivals()] == [
         f"minilm for cpu replaces the entry for cpu-py312 ({short_digest(old.digest)})"
     ]

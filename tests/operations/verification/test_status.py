@@ -6,6 +6,7 @@ import dataclasses
 import io
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -59,6 +60,15 @@ def event(kind: Any = "deployed", **facts: Any) -> Event:
             [],
             [f"deployed from uncommitted files: app.py, stacks/new.py; {RECORDED}"],
         ),
+        (
+            event(commit=f"{COMMIT}+uncommitted", uncommitted=("app.py",)),
+            ["app.py", "environments/dev.yaml"],
+            [],
+            [
+                f"deployed from uncommitted files: app.py; {RECORDED}",
+                "changed since the deploy: environments/dev.yaml",
+            ],
+        ),
         (event(commit=None), None, [], [f"deployed from uncommitted files; {RECORDED}"]),
         (None, None, [], ["no record of the deployed commit"]),
         (
@@ -83,7 +93,7 @@ def test_the_deployed_revision_is_compared_with_the_checkout(
     [
         ({}, Revision(COMMIT), ["tritonstack deploy dev"]),
         ({}, Revision(COMMIT, ("app.py",)), ["git add app.py", "git commit", "tritonstack deploy dev"]),
-        ({}, Revision(None), ["git add --all", "git commit", "tritonstack deploy dev"]),
+        ({}, Revision(None), ["git init", "git add --all", "git commit", "tritonstack deploy dev"]),
         ({"to_deploy": ("m is missing", "deployed from …")}, Revision(COMMIT), ["tritonstack diff dev"]),
         ({"deployed": event()}, Revision(COMMIT), ["tritonstack diff dev"]),
         ({"to_deploy": (), "status": "Updating"}, Revision(COMMIT), ["tritonstack diff dev"]),
@@ -96,7 +106,7 @@ def test_the_next_command_helps_after_a_deploy_from_uncommitted_files(
     deployed = event(commit=f"{COMMIT}+uncommitted")
     waiting = dataclasses.replace(WELL, deployed=deployed, to_deploy=("deployed from …",))
     found = EnvironmentStatus("dev", endpoints=(dataclasses.replace(waiting, **endpoint),), revision=revision)
-    assert _following(Statuses((found,)), "") == commands
+    assert _following(Statuses((found,)), "", Path()) == commands
 
 
 def test_files_that_differ_from_a_commit_are_listed(tmp_path: Any) -> None:

@@ -113,9 +113,8 @@ def _changed(before: float | None, after: float | None, form: str) -> str:
 def _remarks(outlook: DeployOutlook) -> Iterator[str]:
     name = outlook.workspace.cli_arguments
     for change in outlook.artifacts:
-        yield from (
-            f"{change.model} ({change.target}): accept changed: {line}" for line in change.changed_bounds
-        )
+        subject = f"{change.model} ({change.target}): accepted bounds changed"
+        yield from (f"{subject}: {line}" for line in change.changed_bounds)
     yield from (change.description for change in outlook.images)
     yield from other_lines(outlook)
     same = [plan.stack for plan in outlook.changes.plans if plan.action == "nothing"]

@@ -40,7 +40,7 @@ class ArtifactChange:
 
     @property
     def changed_bounds(self) -> list[str]:
-        """Return how `accept` has changed since the deployed artifact was built, one line per output."""
+        """Return how the accepted bounds differ from those of the deployed artifact, one line per output."""
         return changed_bounds(self.replaced, self.after) if self.replaced else []
 
     @property
@@ -53,7 +53,7 @@ class ArtifactChange:
         )
         come = "" if self.before else ", new"
         parts = [f"{self.model} ({self.target}): {digests}{come}", *self._provenance(), *self._figures()]
-        parts += [f"accept changed: {line}" for line in self.changed_bounds]
+        parts += [f"accepted bounds changed: {line}" for line in self.changed_bounds]
         return "; ".join(parts)
 
     def to_json(self) -> dict[str, Any]:

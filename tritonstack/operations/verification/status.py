@@ -213,6 +213,10 @@ def undeployed(
     if commit is None or not is_committed(commit):
         listed = f": {list_files(deployed.uncommitted)}" if deployed.uncommitted else ""
         found.append(f"deployed from uncommitted files{listed}; deploy from a commit to record it")
+        known = deployed.uncommitted or ()
+        is_complete = bool(known) and not known[-1].startswith("(")
+        if is_complete and (others := [file for file in changed or () if file not in known]):
+            found.append(f"changed since the deploy: {list_files(others)}")
     elif changed is None:
         found.append(f"deployed from commit {short_commit(commit)}, which is not in this git checkout")
     elif changed:

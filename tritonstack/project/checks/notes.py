@@ -5,7 +5,11 @@ from __future__ import annotations
 from tritonstack.base.documents import Document
 from tritonstack.base.errors import shown_path
 from tritonstack.base.files import short_digest
-from tritonstack.project.scaffold.model_files import PLACEHOLDERS
+from tritonstack.project.scaffold.model_files import (
+    PLACEHOLDER_IMAGE,
+    PLACEHOLDERS,
+    placeholder_image,
+)
 from tritonstack.records.lock_seals import PlacedEntry, entries_of
 from tritonstack.records.locks import Lock
 from tritonstack.spec.environments.environment import EnvironmentSpec
@@ -42,8 +46,10 @@ def unpriced_note(environment: Document[EnvironmentSpec]) -> str | None:
 
 def placeholder_note(model: Document[ModelSpec]) -> str | None:
     """Describe test inputs that `tritonstack new` wrote; None if they were replaced."""
-    written = (str(value) for case in model.record.test_inputs for value in case.model_dump().values())
-    if not any(value in PLACEHOLDERS for value in written):
+    written = {str(value) for case in model.record.test_inputs for value in case.model_dump().values()}
+    image = model.file.parent / PLACEHOLDER_IMAGE
+    is_gray = image.name in written and image.is_file() and image.read_bytes() == placeholder_image()
+    if written.isdisjoint(PLACEHOLDERS) and not is_gray:
         return None
     location = f"{shown_path(model.file)}:{model.line_of(('test_inputs',))}"
     return (

@@ -46,9 +46,10 @@ def load(folder: Path) -> torch.nn.Module:
 _TEXTS = ("Replace this with a text that your users send.", "Add short, long, and unusual texts.")
 _PAIRS = ({"text": "A query, or a premise.", "text_pair": "Replace this pair with one of yours."},)
 _QUESTIONS = ({"question": "What does a test input need?", "context": "Replace this test input with yours."},)
-_IMAGE = "example.png"
-PLACEHOLDERS = frozenset((*_TEXTS, *_PAIRS[0].values(), *_QUESTIONS[0].values(), _IMAGE))
-"""Test inputs of new files that are to be replaced."""
+PLACEHOLDER_IMAGE = "example.png"
+"""A gray image that new files name as their test input."""
+PLACEHOLDERS = frozenset((*_TEXTS, *_PAIRS[0].values(), *_QUESTIONS[0].values()))
+"""Texts of new files that are to be replaced."""
 _INPUTS = {"x": [1.0, 2.0]}
 
 
@@ -75,7 +76,7 @@ def model_texts(new: NewModel) -> dict[str, bytes]:
     if new.kind == "torchscript" and new.file is None:
         files["export.py"] = _ENTRY.encode()
     if RECIPES[new.kind].model_construct().takes == "images":
-        files[_IMAGE] = _png(32)
+        files[PLACEHOLDER_IMAGE] = placeholder_image()
     return files
 
 
@@ -115,13 +116,13 @@ def _test_inputs(new: NewModel) -> list[Any]:
         "texts": list(_TEXTS),
         "pairs": list(_PAIRS),
         "questions": list(_QUESTIONS),
-        "images": [{"image": _IMAGE}],
+        "images": [{"image": PLACEHOLDER_IMAGE}],
         "tensors": [{"random": {"rows": 4}}],
     }
     return forms[takes]
 
 
-def _png(size: int) -> bytes:
+def placeholder_image(size: int = 32) -> bytes:
     """Return a square gray image."""
     rows = b"".join(b"\0" + bytes([128, 128, 128]) * size for _ in range(size))
     chunks = (

@@ -169,16 +169,18 @@ class _Build:
         return changed
 
     def _to_lock(self, manifests: Sequence[Manifest]) -> list[Manifest]:
-        """Return all manifests but those of kept artifacts, whose entries stay as they are.
+        """Return all manifests but those whose lock entry is right although they describe another build.
 
-        The current files may differ from those that a kept artifact was built from.
+        A kept artifact was built from other files. Two builds can write the same bytes: then the lock
+        describes that of the current files, and the manifest on this machine or in the bucket the other one.
         """
-        kept = {
-            (one.needed.model, one.needed.locked.digest)
-            for one in self.outcomes
-            if one.needed.locked and one.needed.is_kept and not one.needed.reason
-        }
-        return [manifest for manifest in manifests if (manifest.model, manifest.digest) not in kept]
+        right: dict[tuple[str, str], str | None] = {}
+        for needed in (one.needed for one in self.outcomes):
+            if needed.locked and not needed.reason:
+                right[needed.model, needed.locked.digest] = None if needed.is_kept else needed.spec_hash
+        return [
+            one for one in manifests if right.get((one.model, one.digest), one.spec_hash) == one.spec_hash
+        ]
 
     def _report_conflicts(self, manifests: Sequence[Manifest]) -> None:
         for manifest in manifests:

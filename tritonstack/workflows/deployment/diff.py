@@ -71,8 +71,10 @@ class DeployOutlook:
     @property
     def leftovers(self) -> list[str]:
         """The stacks that are no longer requested, one line per stack."""
-        note = f"exists at {short_commit(self.since)}, and is no longer requested" if self.since else ""
-        return [f"{stack}: {note or leftover_note(stack)}" for stack in self.changes.leftovers]
+        if self.since:
+            note = f"exists at {short_commit(self.since)}, but is no longer requested; a deploy keeps it"
+            return [f"{stack}: {note}" for stack in self.changes.leftovers]
+        return [f"{stack}: {leftover_note(stack)}" for stack in self.changes.leftovers]
 
     def taken_by(self, stack: str) -> list[TakenName]:
         """Return the resources of a stack whose names are taken."""

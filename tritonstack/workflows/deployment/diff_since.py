@@ -120,7 +120,11 @@ def _as_locked(session: Session, workspace: Workspace) -> Workspace:
         workspace.lock.file,
         artifacts=[
             Replacement(
-                model, target, artifact.model_copy(update={"spec_hash": workspace.hashes[model]}), artifact
+                model,
+                target,
+                artifact.model_copy(update={"spec_hash": workspace.hashes[model]}),
+                artifact,
+                workspace.lock.record.conflicting(model, target),
             )
             for (model, target), artifact in outdated.items()
         ],
@@ -130,23 +134,33 @@ def _as_locked(session: Session, workspace: Workspace) -> Workspace:
 
 def _compare(workspace: Workspace, earlier: _Earlier, assembly: Assembly, cdk: CdkCli) -> DeployOutlook:
     if earlier.workspace and _location(earlier.workspace) != _location(workspace):
-        earlier = replace(earlier, templates={})  # the stacks there stay, and others are created here
+        earlier = _Earlier(None, {})  # the stacks and artifacts there stay, and others are created here
     new = {stack: assembly.template(stack) for stack in assembly.stacks}
     lines = cdk_diff_of_templates(cdk, assembly, earlier.templates)
-    digests = {
-        (model, target): artifact.digest
-        for model, targets in earlier.lock.models.items()
-        for target, artifact in targets.items()
-    }
     return DeployOutlook(
         workspace=workspace,
         changes=compare_stacks(assembly, earlier.templates),
         resource_changes=resource_changes(lines, earlier.templates, new),
         model_prefixes=_new_models(workspace, earlier.workspace),
-        artifacts=artifact_changes(workspace, earlier.lock, digests),
+        artifacts=artifact_changes(workspace, earlier.lock, _digests(earlier)),
         images=image_changes(workspace, earlier.lock),
         cdk_lines=lines,
     )
+
+
+def _digests(earlier: _Earlier) -> dict[tuple[str, str], str]:
+    """Return the artifacts of the endpoints that a deploy of the commit creates, by model and target."""
+    workspace = earlier.workspace
+    if workspace is None:
+        return {}
+    return {
+        (served.model, target): artifact.digest
+        for name in workspace.spec.endpoints
+        if naming.endpoint_stack_name(workspace.spec.base, name) in earlier.templates
+        for served in workspace.serves(name)
+        if (target := workspace.target_for(served.model, served.instance))
+        and (artifact := workspace.artifact_for(served.model, served.instance))
+    }
 
 
 def _location(workspace: Workspace) -> tuple[str, str]:

@@ -106,8 +106,22 @@ def validate(
         tuple(workspace.cli_arguments for workspace, violations in missing if violations),
         notes,
         _check_online(session, workspaces) if online else (),
-        tuple(dict.fromkeys(workspace.lock_command for workspace, violations in missing if violations)),
+        _lock_commands([workspace for workspace, violations in missing if violations]),
     )
+
+
+def _lock_commands(workspaces: Sequence[Workspace]) -> tuple[str, ...]:
+    """Return the commands that complete the locks, those of promotion sources first."""
+    sources = {workspace.lock_owner: workspace.promotion_source for workspace in workspaces}
+
+    def depth(workspace: Workspace) -> int:
+        passed, name = [workspace.lock_owner], workspace.promotion_source
+        while name is not None and name not in passed:
+            passed.append(name)
+            name = sources.get(name)
+        return len(passed)
+
+    return tuple(dict.fromkeys(one.lock_command for one in sorted(workspaces, key=depth)))
 
 
 def _notes(workspaces: Sequence[Workspace]) -> Iterator[str]:

@@ -61,7 +61,7 @@ def _model(workspace: Workspace, source: Workspace | None, needed: NeededArtifac
         return LockedModel(needed.target, None, needed.reason)
     target = workspace.lock.record.find_target(needed.model, needed.targets) or needed.target
     origin = source.lock.record.find(needed.model, needed.targets) if source else None
-    back = locked.rolled_back if locked.promoted or locked.is_held(needed.spec_hash) else None
+    back = locked.rolled_back if needed.is_rolled_back else None
     return LockedModel(
         target,
         locked.digest,
@@ -79,7 +79,7 @@ def _differences(here: LockedArtifact, source: LockedArtifact) -> Iterator[str]:
     if here.digest == source.digest:
         return
     yield from changed_parts(here.built_from or {}, source.built_from or {})
-    yield from (f"accept there: {line}" for line in changed_bounds(here, source))
+    yield from (f"accepted bounds, here → there: {line}" for line in changed_bounds(here, source))
     before, after = here.figures or Figures(), source.figures or Figures()
     for label, old, new, form in (
         ("cosine", before.min_cosine, after.min_cosine, "{:.6f}"),

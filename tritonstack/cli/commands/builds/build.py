@@ -9,6 +9,7 @@ from rich.text import Text
 
 from tritonstack.base.errors import shown_path
 from tritonstack.base.files import short_digest
+from tritonstack.base.revisions import commit_commands
 from tritonstack.cli.completion import complete_environment, complete_model
 from tritonstack.cli.context import Context
 from tritonstack.cli.rendering.tables import MARKS, Column, FittedTable
@@ -87,15 +88,11 @@ def build(  # noqa: PLR0913, PLR0917 - each is an option of the command
     )
     table = FittedTable(_COLUMNS, [_row(outcome) for outcome in result.outcomes])
     state.output.result(result.to_json(), text=table if result.outcomes else "no artifacts were built")
-    commit = (
-        (
-            f"git add {shown_path(state.project.models_dir)} {shown_path(result.lock_file)}",
-            f'git commit -m "Build for {environment}"',
-        )
-        if result.changed
-        else ()
-    )
-    state.output.suggest(*commit, f"tritonstack deploy {environment}")
+    project = state.project
+    folders = (project.models_dir, project.environments_dir, project.containers_dir)
+    files = [shown_path(folder) for folder in folders if folder.exists()]
+    commit = commit_commands(result.built.commit, files, message=f"Build for {environment}")
+    state.output.suggest(*(commit if result.changed else ()), f"tritonstack deploy {environment}")
 
 
 def _row(outcome: Outcome) -> list[str | Text]:

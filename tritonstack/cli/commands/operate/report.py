@@ -64,8 +64,9 @@ def report(
     if port is not None:
         raise UsageError("--port applies to --watch", remedy="add --watch, or omit --port", code="TS904")
     written = run(state, output or default_file(state), options)
-    gaps = f"; {len(written.data.missing)} reads failed, listed on the page" if written.data.missing else ""
-    text = f"{written.file}: {written.size_bytes / 1000:,.0f} kB{gaps}"
+    missing = len(written.data.missing)
+    listed = f"; {missing} gap{'s' * (missing > 1)} in the data, listed on the page" if missing else ""
+    text = f"{written.file}: {written.size_bytes / 1000:,.0f} kB{listed}"
     state.output.result(written.to_json(), text=text)
 
 

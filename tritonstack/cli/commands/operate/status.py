@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from tritonstack.base.errors import shown_path
+from tritonstack.base.revisions import commit_commands
 from tritonstack.cli.completion import complete_deployable
 from tritonstack.cli.context import Context
 from tritonstack.cli.rendering.status_text import endpoint_state, environment_view, summary_line
@@ -44,28 +47,32 @@ def status(
     found = run(state, environments or (), instance=name)
     state.output.result(found.to_json(), text=Group(*_view(found)))
     selected = f"{(environments or [''])[0]} --name {name}" if name else ""
-    state.output.suggest(*_following(found, selected))
+    state.output.suggest(*_following(found, selected, state.project.root))
 
 
-def _following(found: Statuses, selected: str) -> list[str]:
+def _following(found: Statuses, selected: str, root: Path) -> list[str]:
     """Return the commands for the first environment that needs some; `selected` names an instance."""
     for environment in found.environments:
         states = {endpoint_state(one) for one in environment.endpoints}
         if "bad" in states:
             return [f"tritonstack verify {selected or environment.name}"]
         if "attention" in states:
-            return _to_change(environment, selected or environment.name)
+            return _to_change(environment, selected or environment.name, root)
     return []
 
 
-def _to_change(environment: EnvironmentStatus, arguments: str) -> list[str]:
+def _to_change(environment: EnvironmentStatus, arguments: str, root: Path) -> list[str]:
     changing = [one for one in environment.endpoints if one.to_deploy]
     if not changing or not all(one.lacks_only_commit for one in changing):
         return [f"tritonstack diff {arguments}"]
     # `diff` may show no change: a deploy from a commit then only records it.
-    files = environment.revision.files if environment.revision.commit else ["--all"]
-    added = " ".join(files) if len(files) <= _MOST_NAMED else "--all"
-    return [*([f"git add {added}", "git commit"] if files else []), f"tritonstack deploy {arguments}"]
+    deploy = f"tritonstack deploy {arguments}"
+    commit, files = environment.revision.commit, environment.revision.files
+    if commit and not files:
+        return [deploy]
+    is_short = commit and len(files) <= _MOST_NAMED
+    added = [shown_path(root / file) for file in files] if is_short else ["--all"]
+    return [*commit_commands(commit, added), deploy]
 
 
 def _view(found: Statuses) -> Iterator[RenderableType]:

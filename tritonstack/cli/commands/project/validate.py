@@ -47,7 +47,7 @@ def _summary(found: Validation) -> str:
         text += f"templates {', '.join(found.templates)}; "
     text += f"models {', '.join(found.models) or 'none'}"
     if found.not_deployable:
-        text += f"; not deployable before a build: {', '.join(found.not_deployable)}"
+        text += f"; not deployable yet: {', '.join(found.not_deployable)}"
     if found.checked_online:
         text += f"; locks match their accounts in {', '.join(found.checked_online)}"
     return text
