@@ -20,7 +20,13 @@ from tritonstack.base.paths import Project
 from tritonstack.cli.main import run
 from tritonstack.project.loading import load_models, load_workspace, validate_project
 from tritonstack.project.scaffold.insertion import insert_endpoint
-from tritonstack.project.scaffold.model_files import PLACEHOLDERS, RECIPES, SOURCELESS
+from tritonstack.project.scaffold.model_files import (
+    PLACEHOLDER_IMAGE,
+    PLACEHOLDERS,
+    RECIPES,
+    SOURCELESS,
+    placeholder_image,
+)
 from tritonstack.project.scaffold.repository import create_repository, pin_this_version
 from tritonstack.spec.environments.environment import EnvironmentSpec
 from tritonstack.spec.models.model import ModelSpec
