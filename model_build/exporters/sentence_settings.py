@@ -312,8 +312,8 @@ def tokens_allowed(folder: Path, path: str = ".") -> int | None:
     config, bounds = settings("config.json"), [settings("tokenizer_config.json").get("model_max_length")]
     positions, padding = config.get("max_position_embeddings"), config.get("pad_token_id")
     if isinstance(positions, int):
-        is_offset = config.get("model_type") in _POSITIONS_AFTER_PADDING and isinstance(padding, int)
-        bounds.append(positions - padding - 1 if is_offset else positions)
+        is_offset = config.get("model_type") in _POSITIONS_AFTER_PADDING
+        bounds.append(positions - padding - 1 if is_offset and isinstance(padding, int) else positions)
     return min((bound for bound in bounds if isinstance(bound, int) and bound > 1), default=None)
 
 

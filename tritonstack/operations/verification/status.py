@@ -215,8 +215,8 @@ def undeployed(
         found.append(f"deployed from uncommitted files{listed}; deploy from a commit to record it")
         known = deployed.uncommitted or ()
         is_complete = bool(known) and not known[-1].startswith("(")
-        if is_complete and (others := [file for file in changed or () if file not in known]):
-            found.append(f"changed since the deploy: {list_files(others)}")
+        if is_complete and (later := [file for file in changed or () if file not in known]):
+            found.append(f"changed since the deploy: {list_files(later)}")
     elif changed is None:
         found.append(f"deployed from commit {short_commit(commit)}, which is not in this git checkout")
     elif changed:
