@@ -165,11 +165,18 @@ def test_a_tokenizer_of_another_model(tiny_source: FetchedSource, tmp_path: Path
         TextFramework(source=source, recipe=recipe())
 
 
-@pytest.mark.parametrize("damaged", ["model.safetensors", "config.json", "tokenizer.json"])
-def test_damaged_files(tiny_source: FetchedSource, tmp_path: Path, damaged: str) -> None:
+@pytest.mark.parametrize(
+    ("damaged", "words"),
+    [
+        ("model.safetensors", "transformers cannot load the"),
+        ("config.json", "config.json cannot be read as JSON"),
+        ("tokenizer.json", "transformers cannot load the"),
+    ],
+)
+def test_damaged_files(tiny_source: FetchedSource, tmp_path: Path, damaged: str, words: str) -> None:
     source = copied(tiny_source, tmp_path / "model")
     (source.folder / damaged).write_text("damaged")
-    with pytest.raises(ExportError, match="transformers cannot load the"):
+    with pytest.raises(ExportError, match=words):
         TextFramework(source=source, recipe=recipe())
 
 
