@@ -9,8 +9,9 @@ import re
 from html.parser import HTMLParser
 
 from tests.workflows.reports.sample import sample_report
+from tritonstack.reference.advisories.published import Advisory
 from tritonstack.workflows.reports.page.document import SECTIONS, render, render_live, render_sections
-from tritonstack.workflows.reports.page.overview_sections import attention, matrix
+from tritonstack.workflows.reports.page.overview_sections import attention, critical_fix, matrix
 from tritonstack.workflows.reports.report_data import ReportData, ReportedEnvironment
 
 VOID = frozenset({"meta"})
@@ -156,6 +157,14 @@ def test_changed_files_without_effect_need_no_deploy() -> None:
     assert proposed("1" * 40, compared=False)
     assert not proposed("1" * 40, compared=True)
     assert proposed("1" * 40 + "+uncommitted", compared=True)
+
+
+def test_a_critical_vulnerability_names_the_release_that_fixes_it() -> None:
+    known = Advisory("CVE-1", "24.09", 9.8), Advisory("CVE-2", "25.04", 9.8)
+    assert critical_fix([*known]) == "fixed in 25.04"
+    assert critical_fix([*known, Advisory("CVE-3", "99.01", 9.8)]) == (
+        "fixed in 99.01, which SageMaker does not offer yet"
+    )
 
 
 def test_a_rolled_back_artifact_is_not_reported_as_current() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from tritonstack.reference.advisories.published import Advisory
 from tritonstack.reference.advisories.table import AS_OF
+from tritonstack.reference.releases import RELEASES
 from tritonstack.workflows.environments.status import EndpointStatus, EnvironmentStatus
 from tritonstack.workflows.reports.page.markup import (
     Child,
@@ -67,14 +68,15 @@ def _findings(one: ReportedEnvironment) -> Iterator[tuple[int, str, str]]:
     critical = [advisory for advisory in one.advisories if advisory.is_critical]
     if critical:
         known = f"{count(len(critical), 'critical vulnerability', 'critical vulnerabilities')}"
-        yield 1, one.name, f"Triton {one.release} has {known}; the last fix is in {critical_fix(critical)}"
+        yield 1, one.name, f"Triton {one.release} has {known}; {critical_fix(critical)}"
     if one.gates and one.gates.failed and one.gates.pending:
         yield 2, one.name, f"{count(len(one.gates.failed), 'gate')} closed from {one.gates.source}"
 
 
 def critical_fix(advisories: list[Advisory]) -> str:
-    """Return the release that fixes all of these."""
-    return max(one.fixed_in for one in advisories)
+    """Name the release that fixes all of these, and whether it can be used."""
+    release = max(one.fixed_in for one in advisories)
+    return f"fixed in {release}" + (", which SageMaker does not offer yet" if release > max(RELEASES) else "")
 
 
 def _model_issues(one: ReportedEnvironment) -> Iterator[str]:
