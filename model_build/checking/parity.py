@@ -65,10 +65,12 @@ def judge(
             f"outputs exceed the tolerance, marked {MISS}\n{_table(missed, accept, precision)}",
             remedy=REPEAT if stage == "repeated" else WIDEN,
         )
-    report = report_of(stage, comparisons)
-    return report.model_copy(
-        update={"accepted": {item.output: _tolerance(item, accept, precision) for item in comparisons}}
-    )
+    accepted: dict[str, Tolerance] = {}
+    for item in comparisons:
+        tolerance = _tolerance(item, accept, precision)
+        # An output may have one number per row in one case and several in another.
+        accepted[item.output] = accepted.get(item.output, tolerance).loosened(tolerance)
+    return report_of(stage, comparisons).model_copy(update={"accepted": accepted})
 
 
 def describe_miss(

@@ -28,6 +28,18 @@ def test_equal_answers() -> None:
     )
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_report_names_the_loosest_bounds_of_each_output(order: int) -> None:
+    """In int8, rows of one number have other bounds than rows of several."""
+    numbers = RIGHT[:, :1] + 1
+    comparisons = [
+        compare("several", "y", actual=RIGHT, expected=RIGHT),
+        compare("one", "y", actual=numbers, expected=numbers),
+    ][::order]
+    report = judge("graph", comparisons, ModelTolerance(), precision="int8")
+    assert {name: str(bounds) for name, bounds in report.accepted.items()} == {"y": "relative <= 0.3"}
+
+
 def test_the_report_names_the_input_with_the_lowest_cosine() -> None:
     """Among equal cosines, the largest error decides."""
     turned = RIGHT[:, ::-1]

@@ -34,6 +34,15 @@ class Tolerance(Record):
         """Whether it has no bounds."""
         return all(bound is None for bound in (self.cosine, self.absolute, self.relative, self.top1))
 
+    def loosened(self, other: Tolerance) -> Tolerance:
+        """Return the looser of both bounds for each measure."""
+        bounds = {
+            name: (min if sign == ">=" else max)(mine, theirs)
+            for name, sign in _SIGNS.items()
+            if (mine := getattr(self, name)) is not None and (theirs := getattr(other, name)) is not None
+        }
+        return Tolerance(**bounds)
+
     def __str__(self) -> str:
         """Return the bounds in one line, such as `cosine >= 0.9999, absolute <= 0.0001`."""
         bounds = self.model_dump(include=set(_SIGNS), exclude_none=True)
