@@ -389,7 +389,7 @@ def test_model_missing_from_the_lock(cloud: Cloud, tmp_path: Path) -> None:
     here.stock("minilm", example())
     built, unbuilt = here.smoke(answering(RIGHT))
     assert (built.outcome, unbuilt.model, unbuilt.digest) == ("ok", "other", None)
-    assert told([unbuilt]) == [("not-checked", "not in the lock: run `tritonstack build dev`")]
+    assert told([unbuilt]) == [("not-checked", "not in the lock: run `tritonstack build dev --no-publish`")]
 
 
 def counting() -> Answer:
