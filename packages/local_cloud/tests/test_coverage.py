@@ -118,7 +118,7 @@ def test_every_limit_names_its_service_and_is_listed_once():
     by_service = {limit.service for limit in found}
     assert {"CloudWatch", "EC2", "IAM", "KMS", "S3", "SageMaker", "SNS", "EventBridge"} <= by_service
     told = {limit.name: limit.reason for limit in found}
-    assert told["AWS::IAM::Role"].startswith("It is stored and returned; only bucket policies")
+    assert told["AWS::IAM::Role"].startswith("It is stored and returned; no policy")
     assert told["AWS::Events::Rule.Targets.RetryPolicy"].endswith("an event is sent once.")
     assert told["ContainerDefinition.ContainerHostname"].endswith("needs no host name.")
     assert all(line in capabilities().limit_tables() for line in ("\nKMS\n", "| AWS::KMS::Key.KeyPolicy |"))

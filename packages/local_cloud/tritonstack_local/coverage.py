@@ -79,7 +79,7 @@ SERVICE_LIMITS: Mapping[str, Mapping[str, str]] = {
         "schedules": "They are stored and returned; no schedule runs.",
     },
     "IAM": {
-        "permissions": "Only bucket policies and cross-account trust are enforced; all else is stored.",
+        "permissions": "Only trust policies across accounts are enforced; all else is stored.",
     },
     "KMS": {
         "encryption": "Keys encrypt the input of Encrypt; no other service encrypts with them.",
@@ -89,6 +89,8 @@ SERVICE_LIMITS: Mapping[str, Mapping[str, str]] = {
     },
     "S3": {
         "lifecycle and public access": "Settings are stored and returned; objects neither expire nor change.",
+        "other accounts": "Their keys are denied, whatever a bucket's policy says.",
+        "signatures": "Presigned URLs need Signature Version 4; forms for POST uploads are denied.",
     },
     "SNS": {
         "delivery": "Messages reach queues and HTTP endpoints; no email or text message is sent.",

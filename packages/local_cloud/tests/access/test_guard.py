@@ -375,9 +375,8 @@ def test_web_identities_are_rejected_as_invalid_tokens(account):
         assert b"MissingAuthenticationToken" in answered
 
 
-@pytest.mark.parametrize("signature", ["s3", "s3v4"])
-def test_presigned_urls_need_no_credentials(account, bucket, signature):
-    s3 = client(account, "s3", signature_version=signature)
+def test_presigned_urls_need_no_credentials(account, bucket):
+    s3 = client(account, "s3", signature_version="s3v4")
     put = s3.generate_presigned_url("put_object", {"Bucket": bucket, "Key": "a b"})
     assert raw(account, "PUT", put.partition(account.endpoint_url)[2], body=b"by link")[0] == 200
     get = s3.generate_presigned_url("get_object", {"Bucket": bucket, "Key": "a b"})
@@ -393,38 +392,20 @@ def test_presigned_urls_need_no_credentials(account, bucket, signature):
     assert caught.value.code in {400, 403}
 
 
-def multipart(fields, content):
-    boundary = "----------boundary"
-    parts = [
-        f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'
-        for name, value in fields.items()
-    ]
-    head = f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="f"\r\n\r\n'
-    body = "".join(parts).encode() + head.encode() + content + f"\r\n--{boundary}--\r\n".encode()
-    return body, {"Content-Type": f"multipart/form-data; boundary={boundary}"}
-
-
-def test_presigned_forms_upload_only_what_their_policy_allows(account, bucket):
-    s3 = client(account, "s3", signature_version="s3v4")
-    post = s3.generate_presigned_post(bucket, "by-form", Conditions=[["content-length-range", 1, 20]])
-    body, headers = multipart(post["fields"], b"from a form")
-    assert raw(account, "POST", f"/{bucket}", body=body, headers=headers)[0] == 204
-    assert s3.get_object(Bucket=bucket, Key="by-form")["Body"].read() == b"from a form"
-    forged = post["fields"] | {"key": "elsewhere"}
-    for fields, content, code in (
-        (forged, b"x", b"AccessDenied"),
-        (post["fields"], b"x" * 21, b"EntityTooLarge"),
-        (post["fields"] | {"x-amz-signature": "0" * 64}, b"x", b"SignatureDoesNotMatch"),
-        (post["fields"] | {"policy": post["fields"]["policy"] + "\u20ac"}, b"x", b"SignatureDoesNotMatch"),
-        ({"key": "unsigned"}, b"x", b"AccessDenied"),
-    ):
-        body, headers = multipart(fields, content)
-        status, _, answered = raw(account, "POST", f"/{bucket}", body=body, headers=headers)
-        assert status in {400, 403}
-        assert code in answered
-    body, headers = multipart(post["fields"], b"from a form")
-    assert raw(account, "POST", f"/{bucket}?delete", body=body, headers=headers)[0] == 403
-    assert s3.list_objects_v2(Bucket=bucket)["KeyCount"] == 1
+def test_other_signatures_of_s3_are_denied(account, bucket):
+    """Version 2 and forms for POST uploads."""
+    s3 = client(account, "s3", signature_version="s3")
+    put = s3.generate_presigned_url("put_object", {"Bucket": bucket, "Key": "k"})
+    assert raw(account, "PUT", put.partition(account.endpoint_url)[2], body=b"x")[0] == 403
+    fields = client(account, "s3", signature_version="s3v4").generate_presigned_post(bucket, "k")["fields"]
+    parts = [*fields.items(), ("file", "x")]
+    body = "".join(
+        f'--b\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n' for name, value in parts
+    )
+    headers = {"Content-Type": "multipart/form-data; boundary=b"}
+    status, _, answer = raw(account, "POST", f"/{bucket}", body=f"{body}--b--\r\n".encode(), headers=headers)
+    assert (status, b"AccessDenied" in answer) == (403, True)
+    assert account.client("s3").list_objects_v2(Bucket=bucket)["KeyCount"] == 0
 
 
 def test_body_that_contradicts_its_signature_changes_nothing(account, bucket):

@@ -62,9 +62,9 @@ def verifier(now=None):
     return Verifier(KEYS.get, now=(lambda: now) if now else lambda: datetime.now(UTC))
 
 
-def judge(request, body=b"", *, now=None, bucket="", piece=7):
+def judge(request, body=b"", *, now=None, piece=7):
     """Check a request as the guard does: the head, then the body in pieces."""
-    check = verifier(now).begin(request, bucket=bucket)
+    check = verifier(now).begin(request)
     for start in range(0, len(body), piece):
         check.payload.update(body[start : start + piece])
     check.payload.finish()

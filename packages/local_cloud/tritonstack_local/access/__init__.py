@@ -1,1 +1,1 @@
-"""Decide which requests are answered: signatures, accounts, bucket policies, and role trust."""
+"""Decide which requests are answered: signatures, accounts, and role trust."""

@@ -1,8 +1,7 @@
 """Isolate accounts within moto: a request reaches resources of its own account only.
 
 moto resolves ARNs, registry IDs, and bucket names of any account. On AWS, resource policies decide on such
-requests. The local cloud evaluates bucket policies and role trust policies, and denies all other
-cross-account requests.
+requests. The local cloud evaluates role trust policies only, and denies all other cross-account requests.
 """
 
 from __future__ import annotations
@@ -69,5 +68,5 @@ def check_account(owner: str, service: str) -> None:
         raise DeniedError(
             Reason.ACCESS_DENIED,
             f"Account {account} is not authorized to access resources of account {owner} in {service}: "
-            "the local cloud evaluates bucket policies and role trust policies only",
+            "the local cloud evaluates role trust policies only",
         )

@@ -6,12 +6,9 @@ import io
 import logging
 import tempfile
 from collections.abc import Callable, Iterable, MutableMapping
-from datetime import UTC, datetime
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qs, unquote
 
-from werkzeug.datastructures import MultiDict
-from werkzeug.formparser import parse_form_data
 from werkzeug.wrappers import Request, Response
 from werkzeug.wsgi import get_input_stream
 
@@ -19,7 +16,6 @@ from tritonstack.base.web.foreign_pages import foreign_reason
 from tritonstack_local.access.responses import denial_response
 from tritonstack_local.signatures.keys import AccessKey
 from tritonstack_local.signatures.payload import STREAMING, UNSIGNED, ChecksummedPayload, Payload
-from tritonstack_local.signatures.post_policy import check_form, form_key_id
 from tritonstack_local.signatures.requests import DeniedError, Reason, SentRequest
 from tritonstack_local.signatures.verifier import BodyCheck, Verifier
 
@@ -68,7 +64,6 @@ class Guard:
 
     def __init__(self, application: Application, *, find_key: FindKey, port: int) -> None:
         self._application = application
-        self._find_key = find_key
         self._verifier = Verifier(find_key)
         self._port = port
 
@@ -115,10 +110,8 @@ class Guard:
         return denial_response(environ, denied, service=_claimed_service(request))
 
     def _admit(self, environ: WSGIEnvironment, request: SentRequest) -> Caller:
-        if _is_form_upload(environ, request):
-            return self._admit_form(environ, request)
         try:
-            check = self._verifier.begin(request, bucket=bucket_in_host(request))
+            check = self._verifier.begin(request)
         except DeniedError as denied:
             if denied.reason is Reason.MISSING and _is_web_identity(environ, request):
                 raise DeniedError(Reason.INVALID_IDENTITY_TOKEN) from None
@@ -133,29 +126,6 @@ class Guard:
             environ["CONTENT_LENGTH"] = request.header("x-amz-decoded-content-length") or ""
         environ["wsgi.input"] = io.BufferedReader(body, _BLOCK) if check.is_final else _read_whole(body)
         return _caller(check)
-
-    def _admit_form(self, environ: WSGIEnvironment, request: SentRequest) -> Caller:
-        """Admit a form upload, whose signature is a form field."""
-        request.check()
-        if request.query:
-            raise DeniedError(Reason.ACCESS_DENIED, "A form upload takes no query string")
-        spool = _spool(environ["wsgi.input"])
-        _, form, files = parse_form_data({**environ, "wsgi.input": spool})
-        fields = _single_fields(form, files)
-        key = self._find_key(form_key_id(fields))
-        if key is None:
-            raise DeniedError(Reason.UNKNOWN_KEY)
-        now = datetime.now(UTC)
-        if (key.session_token or "") != fields.get("x-amz-security-token", ""):
-            raise DeniedError(Reason.INVALID_TOKEN)
-        if key.expires is not None and now > key.expires:
-            raise DeniedError(Reason.EXPIRED_TOKEN)
-        size = _size(files["file"].stream) if "file" in files else len(fields.get("file", ""))
-        bucket = bucket_in_host(request) or environ["PATH_INFO"].strip("/")
-        check_form(fields, bucket=bucket, size=size, key=key, now=now)
-        spool.seek(0)
-        environ["wsgi.input"] = spool
-        return Caller(key.key_id, key.account, key.principal, "us-east-1", "s3")
 
 
 class _CheckedStream(io.RawIOBase):
@@ -204,24 +174,6 @@ def _spool(stream: IO[bytes]) -> IO[bytes]:
         spool.write(block)
     spool.seek(0)
     return spool
-
-
-def _single_fields(form: MultiDict[str, str], files: MultiDict[str, Any]) -> dict[str, str]:
-    """Return a form's fields by lower-case name; deny duplicates, one of which would go unchecked."""
-    names = [name.lower() for fields in (form, files) for name, _ in fields.items(multi=True)]
-    if len(set(names)) < len(names):
-        raise DeniedError(Reason.INCOMPLETE, "The form contains a field more than once")
-    return {name.lower(): value for name, value in form.items()}
-
-
-def _size(stream: IO[bytes]) -> int:
-    return stream.seek(0, io.SEEK_END)
-
-
-def _is_form_upload(environ: WSGIEnvironment, request: SentRequest) -> bool:
-    is_form = environ.get("CONTENT_TYPE", "").lower().startswith("multipart/form-data")
-    signed = request.header("authorization") or request.parameter("X-Amz-Algorithm")
-    return request.method == "POST" and is_form and not signed
 
 
 def _is_web_identity(environ: WSGIEnvironment, request: SentRequest) -> bool:
@@ -277,9 +229,3 @@ def check_origin(request: SentRequest, *, port: int) -> None:
     reason = foreign_reason(request.method, request.headers, port=port, subject="The local cloud")
     if reason is not None:
         raise DeniedError(Reason.FORBIDDEN, reason)
-
-
-def bucket_in_host(request: SentRequest) -> str:
-    """Return the bucket in the host name, as S3 clients write it; empty if there is none."""
-    host = (request.header("host") or "").partition(":")[0].lower()
-    return host.partition(".")[0] if host.endswith(".localhost") else ""

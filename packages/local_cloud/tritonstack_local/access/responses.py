@@ -57,9 +57,6 @@ _OF_ALL: Mapping[Reason, _Error] = {
         "Couldn't retrieve verification key from your identity provider, please reference "
         "AssumeRoleWithWebIdentity documentation for requirements",
     ),
-    Reason.ENTITY_TOO_SMALL: _Error(
-        400, "EntityTooSmall", "Your proposed upload is smaller than the minimum allowed size"
-    ),
     Reason.ENTITY_TOO_LARGE: _Error(
         400, "EntityTooLarge", "Your proposed upload exceeds the maximum allowed size"
     ),

@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-import flask
 import moto.iam.models as iam_models
 from moto.core.base_backend import AccountSpecificBackend
 from moto.core.models import DEFAULT_ACCOUNT_ID
-from moto.iam.access_control import IAMPolicy, PermissionResult
+from moto.iam.access_control import PermissionResult
 from moto.iam.policy_validation import IAMTrustPolicyDocumentValidator
 from moto.iam.responses import IamResponse
-from moto.s3.exceptions import S3ClientError
-from moto.s3.models import FakeBucket, S3Backend
+from moto.s3.models import FakeBucket
 from moto.sns.models import Subscription
 from moto.sts.models import STSBackend
 from moto.sts.responses import TokenResponse
 
-from tritonstack_local.access import bucket_policies
 from tritonstack_local.access.account_isolation import in_all_accounts, within_account
-from tritonstack_local.access.bucket_policies import (
-    RequestContext,
-    UnsupportedPolicyError,
-    check_policy,
-    effective_policy,
-    request_context,
-)
-from tritonstack_local.access.guard import caller_of
 from tritonstack_local.moto_patches import iam, kms, s3
 from tritonstack_local.moto_patches.iam import (
     add_client_id,
@@ -40,7 +28,6 @@ from tritonstack_local.moto_patches.patching import correct
 from tritonstack_local.signatures.keys import account_in_key
 from tritonstack_local.state import moto_backends
 
-_put_bucket_policy = S3Backend.put_bucket_policy
 _default_account = DEFAULT_ACCOUNT_ID
 
 
@@ -62,30 +49,6 @@ def account_of(access_key: str) -> str:
         if backend is not None and access_key in backend.access_keys:
             return account_id
     return _default_account
-
-
-def _get_permission(bucket: Any, action: str, resource: str) -> PermissionResult:
-    if bucket.policy is None:
-        return PermissionResult.NEUTRAL
-    policy = effective_policy(json.loads(bucket.policy), _context_of_request())
-    # moto derives actions from HTTP methods; S3 has none for these two.
-    named = {"s3:HeadObject": "s3:GetObject", "s3:PostObject": "s3:PutObject"}.get(action, action)
-    return IAMPolicy(json.dumps(policy)).is_action_permitted(named, resource)
-
-
-def _context_of_request() -> RequestContext:
-    headers = {name.lower(): value for name, value in flask.request.headers.items()}
-    return request_context(account=caller_of(flask.request.environ).account, headers=headers)
-
-
-def _put_checked_bucket_policy(backend: Any, bucket_name: str, policy: bytes) -> None:
-    try:
-        check_policy(json.loads(policy))
-    except (json.JSONDecodeError, KeyError) as error:
-        raise S3ClientError("MalformedPolicy", "Policies must be valid JSON") from error
-    except UnsupportedPolicyError as error:
-        raise S3ClientError("NotImplemented", str(error)) from error
-    _put_bucket_policy(backend, bucket_name, policy)
 
 
 _CORRECTIONS: tuple[tuple[Any, str, Any], ...] = (
@@ -113,13 +76,11 @@ _CORRECTIONS: tuple[tuple[Any, str, Any], ...] = (
     # moto parses the AWS managed policies again per account, which takes a third of a second.
     (iam_models.IAMBackend, "_init_aws_policies", policies_of_aws),
     # moto enforces bucket policies but ignores their conditions: a TLS-only policy would deny everything.
-    (FakeBucket, "get_permission", _get_permission),
-    (S3Backend, "put_bucket_policy", _put_checked_bucket_policy),
+    (FakeBucket, "get_permission", lambda _bucket, _action, _resource: PermissionResult.NEUTRAL),
     # The forms of KMS keys in requests and responses.
     *kms.CORRECTIONS,
     # Concurrent reads and writes of objects, and their checksums.
     *s3.CORRECTIONS,
-    *bucket_policies.CORRECTIONS,
     # moto asks for the log bucket's permissions when logging is set up; AWS does so when it delivers. The CDK
     # grants them in a policy that is made later.
     (FakeBucket, "_log_permissions_enabled_policy", lambda _bucket, **_: True),

@@ -16,6 +16,8 @@ from tritonstack_local.state.idempotency import name_step
 _CONFIG = Config(
     s3={"addressing_style": "path"}, proxies={}, retries={"total_max_attempts": 2}, max_pool_connections=32
 )
+# In regions older than 2014, boto3 presigns with version 2 by default.
+_S3 = _CONFIG.merge(Config(signature_version="s3v4"))
 
 
 class Clients:
@@ -43,6 +45,6 @@ class Clients:
                     endpoint_url=self.endpoint_url,
                     aws_access_key_id=key.key_id,
                     aws_secret_access_key=key.secret,
-                    config=_CONFIG,
+                    config=_S3 if service == "s3" else _CONFIG,
                 )
             return self._made[service, scope]

@@ -31,7 +31,6 @@ class Reason(Enum):
     INCOMPLETE_BODY = auto()
     UNSUPPORTED = auto()
     INVALID_IDENTITY_TOKEN = auto()
-    ENTITY_TOO_SMALL = auto()
     ENTITY_TOO_LARGE = auto()
 
 

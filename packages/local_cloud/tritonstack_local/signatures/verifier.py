@@ -32,7 +32,6 @@ from tritonstack_local.signatures.payload import (
     HashedPayload,
     Payload,
 )
-from tritonstack_local.signatures.presigned_v2 import check_presigned_v2, is_presigned_v2
 from tritonstack_local.signatures.requests import DeniedError, Reason, SentRequest
 
 MAX_SKEW = timedelta(minutes=15)
@@ -126,27 +125,18 @@ class Verifier:
         self._find_key = find_key
         self._now = now
 
-    def begin(self, request: SentRequest, *, bucket: str = "") -> BodyCheck:
-        """Verify a request except for its body; `bucket` is the S3 bucket in the host name."""
+    def begin(self, request: SentRequest) -> BodyCheck:
+        """Verify a request except for its body."""
         request.check()
-        has_query = "?" in request.target
-        presigned = has_query and request.parameter("X-Amz-Algorithm") is not None
-        v2 = has_query and is_presigned_v2(request)
+        presigned = "?" in request.target and request.parameter("X-Amz-Algorithm") is not None
         header = request.header("authorization")
-        if (header is not None) + presigned + v2 > 1:
+        if header is not None and presigned:
             raise DeniedError(Reason.INCOMPLETE, "Only one authentication mechanism is allowed per request")
-        if v2:
-            return self._begin_v2(request, bucket)
         if presigned:
             return self._begin_v4(request, _from_query(request))
         if header is None:
             raise DeniedError(Reason.MISSING)
         return self._begin_v4(request, _from_header(request, header))
-
-    def _begin_v2(self, request: SentRequest, bucket: str) -> BodyCheck:
-        key = self._key(request.parameter("AWSAccessKeyId") or "", request.parameter("x-amz-security-token"))
-        check_presigned_v2(request, key, bucket=bucket, now=self._now())
-        return BodyCheck(key, "us-east-1", "s3", AnyPayload())
 
     def _begin_v4(self, request: SentRequest, signed: _Signed) -> BodyCheck:
         key = self._key(signed.key_id, signed.token)

@@ -24,9 +24,7 @@ _READING = re.compile(
 _CHANGING = {"GetSessionToken", "GetFederationToken"}
 _DELETING = re.compile(r"(Delete|Remove|Terminate)[A-Z].*|DELETE")
 _SLOW = {"PutLogEvents"}
-_OBJECT_PARAMETERS = re.compile(
-    r"x-id|partNumber|uploadId|X-Amz-.*|AWSAccessKeyId|Signature|Expires", re.IGNORECASE
-)
+_OBJECT_PARAMETERS = re.compile(r"x-id|partNumber|uploadId|X-Amz-.*", re.IGNORECASE)
 _DRAFT = "tritonstack.draft"
 _CBOR_PATH = re.compile(r"/service/[^/]+/operation/(?P<operation>\w+)")
 

@@ -41,7 +41,7 @@ def generated_name(
 
 Members = Mapping[str, "Members | None"]
 
-NOT_ENFORCED = "It is stored and returned; only bucket policies are enforced."
+NOT_ENFORCED = "It is stored and returned; no policy is enforced."
 
 
 class ProviderError(Exception):
