@@ -5,7 +5,7 @@ Errors name file and line; nothing here calls AWS.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from tritonstack.base.documents import Document, RecordT, closest, load_document, parse_document
@@ -26,7 +26,7 @@ from tritonstack.project.names import (
     model_names,
     template_names,
 )
-from tritonstack.project.workspace import Workspace
+from tritonstack.project.workspace import EnvironmentFiles, Workspace
 from tritonstack.records.locks import Lock, load_lock
 from tritonstack.spec.environments.delivery import load_delivery
 from tritonstack.spec.environments.environment import EnvironmentSpec
@@ -112,16 +112,33 @@ def _whole(
 ) -> Workspace:
     """Return an environment with everything it refers to; raise InvalidFilesError for errors."""
     lock = _try_lock(project.lock_file(lock_owner), violations)
-    if document is None or lock is None:
+    if document is None:
         raise InvalidFilesError(violations)
     served = sorted({model for endpoint in document.record.endpoints.values() for model in endpoint.models})
     models = _load_models(project, served, violations)
-    hashes = {} if violations else {name: model_hash(name, models) for name in models}
-    workspace = Workspace(project, document, lock, models, hashes, instance)
-    violations += dict.fromkeys(_contradictions(workspace))
+    hashes = {name: model_hash(name, models) for name in _valid_models(project, models, violations)}
+    files = EnvironmentFiles(project, document, lock, models, instance)
+    violations += dict.fromkeys(_contradictions(files, hashes))
     if violations:
         raise InvalidFilesError(violations)
-    return workspace
+    return Workspace(project, document, lock, models, instance, hashes=hashes)
+
+
+def _valid_models(
+    project: Project, models: Mapping[str, Document[ModelSpec]], violations: Iterable[FileViolation]
+) -> list[str]:
+    """Return the models whose files, and those of all their members, have no violation."""
+    invalid = {
+        violation.file.relative_to(project.models_dir).parts[0]
+        for violation in violations
+        if violation.file.is_relative_to(project.models_dir)
+    }
+
+    def is_valid(name: str) -> bool:
+        # Circles have violations themselves, so this ends.
+        return name in models and name not in invalid and all(map(is_valid, models[name].record.members))
+
+    return [name for name in models if is_valid(name)]
 
 
 def require_free(project: Project, name: str) -> None:
@@ -249,15 +266,16 @@ def _try_load(
         return None
 
 
-def _try_lock(file: Path, violations: list[FileViolation]) -> Document[Lock] | None:
+def _try_lock(file: Path, violations: list[FileViolation]) -> Document[Lock]:
+    """Load a lock; an invalid one counts as empty for the checks of the other files."""
     try:
         return load_lock(file)
     except InvalidFilesError as error:
         violations += error.violations
-        return None
+        return Document(Lock(), file, {})
 
 
-def _contradictions(workspace: Workspace) -> Iterator[FileViolation]:
+def _contradictions(workspace: EnvironmentFiles, hashes: Mapping[str, str]) -> Iterator[FileViolation]:
     document, spec = workspace.environment, workspace.spec
     if workspace.instance is None:
         yield from _misnamed(document, document.file.stem)
@@ -278,10 +296,10 @@ def _contradictions(workspace: Workspace) -> Iterator[FileViolation]:
                     else f"available in models/: {', '.join(known) or 'none'}",
                     code="TS201",
                 )
-        yield from environment_violations(workspace, name)
+        yield from environment_violations(workspace, name, hashes)
 
 
-def _promotion_source(workspace: Workspace) -> Iterator[FileViolation]:
+def _promotion_source(workspace: EnvironmentFiles) -> Iterator[FileViolation]:
     """Check that an environment is promoted from another environment of the project."""
     document, promotion = workspace.environment, workspace.spec.promotion
     if promotion is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from tritonstack.base import naming
@@ -28,16 +28,14 @@ class ServedModel:
 
 
 @dataclass(frozen=True)
-class Workspace:
-    """One environment with its lock and the models that its endpoints serve."""
+class EnvironmentFiles:
+    """An environment, its lock, and its models as far as they can be read: what the checks need."""
 
     project: Project
     environment: Document[EnvironmentSpec]
     lock: Document[Lock]
     models: Mapping[str, Document[ModelSpec]]
     """The models of its endpoints, and their members."""
-    hashes: Mapping[str, str]
-    """Hash of each model's build inputs."""
     instance: Instance | None = None
     """The template instance; None for permanent environments."""
 
@@ -138,3 +136,11 @@ class Workspace:
         """Return the kinds of hardware that a model's artifacts run on: cpu, gpu, or both."""
         kinds = [set[str](self.models[name].record.builds_for) for name in self.made_of(model)]
         return set.intersection(*kinds)
+
+
+@dataclass(frozen=True)
+class Workspace(EnvironmentFiles):
+    """One environment with its lock and the models that its endpoints serve, all of them valid."""
+
+    hashes: Mapping[str, str] = field(kw_only=True)
+    """Hash of each model's build inputs."""

@@ -268,7 +268,11 @@ def _rejected_by_deploy(source: Workspace, target: Workspace, decision: Decision
     after = replace(target, lock=replace(target.lock, record=changed))
     before = set(unbuilt(target))
     violations = [
-        *(violation for name in target.spec.endpoints for violation in environment_violations(after, name)),
+        *(
+            violation
+            for name in target.spec.endpoints
+            for violation in environment_violations(after, name, after.hashes)
+        ),
         *(violation for violation in unbuilt(after) if violation not in before),
     ]
     for violation in dict.fromkeys(violations):

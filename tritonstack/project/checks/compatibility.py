@@ -1,13 +1,13 @@
 """Check that files fit together: model, instance type, Triton release, host driver, region, lock.
 
-`environment_problems` checks the files people write, for all commands. `unbuilt` checks the lock, for
+`environment_violations` checks the files people write, for all commands. `unbuilt` checks the lock, for
 deployments: a build fixes what it finds.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from tritonstack.base.documents import Document, FieldPath, closest
 from tritonstack.base.errors import FileViolation, shown_path
@@ -17,7 +17,7 @@ from tritonstack.project.checks.precision import precision_violations
 from tritonstack.project.checks.releases import release_violations
 from tritonstack.project.custom_images import endpoint_image, image_folders
 from tritonstack.project.files.model_hashes import hash_parts, only_builder_changed
-from tritonstack.project.workspace import ServedModel, Workspace
+from tritonstack.project.workspace import EnvironmentFiles, ServedModel, Workspace
 from tritonstack.records.lock_seals import PlacedEntry, broken_seal
 from tritonstack.records.locks import LockedArtifact
 from tritonstack.reference.container_variables import ADDITIONAL_ARGS, unread_variables
@@ -43,8 +43,10 @@ _TRITON_INPUT_OPTION = "--http-max-input-size"
 it."""
 
 
-def environment_violations(workspace: Workspace, name: str) -> Iterator[FileViolation]:
-    """Yield contradictions between the files of an endpoint."""
+def environment_violations(
+    workspace: EnvironmentFiles, name: str, hashes: Mapping[str, str]
+) -> Iterator[FileViolation]:
+    """Yield contradictions between the files of an endpoint; `hashes` are those of its valid models."""
     endpoint = workspace.spec.endpoints[name]
     ruled = RuledEndpoint(endpoint, endpoint.variants)
     for variant in endpoint.variants:
@@ -58,7 +60,8 @@ def environment_violations(workspace: Workspace, name: str) -> Iterator[FileViol
     yield from _no_such_image(workspace, name, endpoint)
     yield from _unfit_layouts(workspace, name, endpoint)
     for served in workspace.serves(name):
-        yield from _too_heavy(workspace, endpoint, served)
+        if spec_hash := hashes.get(served.model):
+            yield from _too_heavy(workspace, endpoint, served, spec_hash)
         yield from precision_violations(workspace, endpoint, served)
         yield from release_violations(workspace, endpoint, served)
     for violation in unread_variables(endpoint.environment, workspace.spec.release):
@@ -131,7 +134,7 @@ def _image_violations(workspace: Workspace, name: str) -> Iterator[FileViolation
             )
 
 
-def _no_such_image(workspace: Workspace, name: str, endpoint: EndpointSpec) -> Iterator[FileViolation]:
+def _no_such_image(workspace: EnvironmentFiles, name: str, endpoint: EndpointSpec) -> Iterator[FileViolation]:
     known = image_folders(workspace.project)
     if endpoint.image is None or endpoint.image in known:
         return
@@ -145,7 +148,7 @@ def _no_such_image(workspace: Workspace, name: str, endpoint: EndpointSpec) -> I
 
 
 def _unfit_hardware(
-    workspace: Workspace, instance: InstanceType, place: FieldPath
+    workspace: EnvironmentFiles, instance: InstanceType, place: FieldPath
 ) -> Iterator[FileViolation]:
     capability, release = instance.family.compute_capability, workspace.spec.release
     if capability and float(capability) < float(release.min_compute_capability):
@@ -164,7 +167,7 @@ def _unfit_hardware(
 
 
 def _unbuildable(
-    workspace: Workspace, name: str, variant: Variant, place: FieldPath
+    workspace: EnvironmentFiles, name: str, variant: Variant, place: FieldPath
 ) -> Iterator[FileViolation]:
     """Yield models that need a GPU without a build machine."""
     spec, instance = workspace.spec, variant.instance
@@ -182,7 +185,9 @@ def _unbuildable(
         )
 
 
-def _not_offered(workspace: Workspace, instance: InstanceType, place: FieldPath) -> Iterator[FileViolation]:
+def _not_offered(
+    workspace: EnvironmentFiles, instance: InstanceType, place: FieldPath
+) -> Iterator[FileViolation]:
     """Check AWS's price list, which is available offline; a price in the file overrides it."""
     region, family = workspace.spec.region, instance.family.name
     if may_offer(region, family) or instance.name in workspace.spec.prices:
@@ -202,7 +207,7 @@ def _not_offered(workspace: Workspace, instance: InstanceType, place: FieldPath)
     )
 
 
-def _unfit_host(workspace: Workspace, name: str, endpoint: EndpointSpec) -> Iterator[FileViolation]:
+def _unfit_host(workspace: EnvironmentFiles, name: str, endpoint: EndpointSpec) -> Iterator[FileViolation]:
     if endpoint.inference_ami is None:
         return
     for variant in endpoint.variants:
@@ -214,7 +219,7 @@ def _unfit_host(workspace: Workspace, name: str, endpoint: EndpointSpec) -> Iter
             )
 
 
-def _unfit_layouts(workspace: Workspace, name: str, endpoint: EndpointSpec) -> Iterator[FileViolation]:
+def _unfit_layouts(workspace: EnvironmentFiles, name: str, endpoint: EndpointSpec) -> Iterator[FileViolation]:
     """Yield layouts that do not match `kind`; multi-model endpoints accept both."""
     if isinstance(endpoint, MultiModelEndpoint):
         return
@@ -278,9 +283,7 @@ def _lock_again(workspace: Workspace) -> str:
 
 def _stale(workspace: Workspace, model: str, artifact: LockedArtifact) -> Iterator[FileViolation]:
     document = workspace.models.get(model)
-    if document is None or artifact.serves_for(workspace.hashes[model]):
-        return
-    if not only_builder_changed(artifact.built_from, hash_parts(model, workspace.models)):
+    if document is not None and _is_outdated(workspace, model, artifact, workspace.hashes[model]):
         yield workspace.lock.violation(
             ("models", model),
             f"locked artifact {short_digest(artifact.digest)} was built from another version of "
@@ -288,6 +291,13 @@ def _stale(workspace: Workspace, model: str, artifact: LockedArtifact) -> Iterat
             remedy=_lock_again(workspace),
             code="TS402",
         )
+
+
+def _is_outdated(workspace: EnvironmentFiles, model: str, artifact: LockedArtifact, spec_hash: str) -> bool:
+    """Return whether an artifact was built from other files; a new version of the builder does not count."""
+    if artifact.serves_for(spec_hash):
+        return False
+    return not only_builder_changed(artifact.built_from, hash_parts(model, workspace.models))
 
 
 def _foreign_engine(
@@ -322,10 +332,14 @@ def _same_version(tensorrt: str, release: TritonRelease) -> bool:
     return tensorrt.split(".")[:3] == release.tensorrt.split(".")[:3]
 
 
-def _too_heavy(workspace: Workspace, endpoint: EndpointSpec, served: ServedModel) -> Iterator[FileViolation]:
+def _too_heavy(
+    workspace: EnvironmentFiles, endpoint: EndpointSpec, served: ServedModel, spec_hash: str
+) -> Iterator[FileViolation]:
     """Yield models whose single requests or responses exceed payload limits; old artifacts have no size."""
     artifact = workspace.artifact_for(served.model, served.instance)
-    if artifact is None or artifact.item_bytes is None or list(_stale(workspace, served.model, artifact)):
+    if artifact is None or artifact.item_bytes is None:
+        return
+    if _is_outdated(workspace, served.model, artifact, spec_hash):
         return
     weight, release = artifact.item_bytes, workspace.spec.release
     limit = ASYNCHRONOUS_BYTES if endpoint.asynchronous else REAL_TIME_BYTES

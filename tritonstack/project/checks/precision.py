@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tritonstack.base.errors import FileViolation, shown_path
-from tritonstack.project.workspace import ServedModel, Workspace
+from tritonstack.project.workspace import EnvironmentFiles, ServedModel
 from tritonstack.reference.container_variables import ADDITIONAL_ARGS
 from tritonstack.spec.endpoints.endpoint import EndpointSpec
 from tritonstack.spec.models.model import ModelSpec
@@ -14,7 +14,7 @@ from tritonstack.spec.models.tensorrt_rules import capability_violations, tensor
 
 
 def precision_violations(
-    workspace: Workspace, endpoint: EndpointSpec, served: ServedModel
+    workspace: EnvironmentFiles, endpoint: EndpointSpec, served: ServedModel
 ) -> Iterator[FileViolation]:
     """Yield precision options that the endpoint's hardware or release does not support, members included."""
     yield from _wrong_machine(workspace, served)
@@ -36,7 +36,7 @@ def precision_violations(
             yield from _engine_option_violations(workspace, endpoint, served, name)
 
 
-def _wrong_machine(workspace: Workspace, served: ServedModel) -> Iterator[FileViolation]:
+def _wrong_machine(workspace: EnvironmentFiles, served: ServedModel) -> Iterator[FileViolation]:
     """Yield GPU-only models on CPU instances, and the reverse."""
     kind = "gpu" if served.instance.gpus else "cpu"
     for name in workspace.made_of(served.model):
@@ -65,7 +65,7 @@ def _cause(spec: ModelSpec) -> str:
 
 
 def _engine_option_violations(
-    workspace: Workspace, endpoint: EndpointSpec, served: ServedModel, model: str
+    workspace: EnvironmentFiles, endpoint: EndpointSpec, served: ServedModel, model: str
 ) -> Iterator[FileViolation]:
     """Check the option that Triton needs to load version-compatible engines."""
     if VERSION_COMPATIBLE in endpoint.environment.get(ADDITIONAL_ARGS, ""):

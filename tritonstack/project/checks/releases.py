@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tritonstack.base.documents import Document
 from tritonstack.base.errors import FileViolation
 from tritonstack.project.files.contents import numpy_violations
-from tritonstack.project.workspace import ServedModel, Workspace
+from tritonstack.project.workspace import EnvironmentFiles, ServedModel
 from tritonstack.records.manifests import split_choice
 from tritonstack.reference.container_variables import GENERATING, INFERENCE_TYPE, SINCE
 from tritonstack.spec.endpoints.endpoint import EndpointSpec, MultiModelEndpoint
@@ -20,7 +20,7 @@ CHECKPOINTS_SINCE = "24.03"
 
 
 def release_violations(
-    workspace: Workspace, endpoint: EndpointSpec, served: ServedModel
+    workspace: EnvironmentFiles, endpoint: EndpointSpec, served: ServedModel
 ) -> Iterator[FileViolation]:
     """Yield models, including members, that an endpoint cannot serve."""
     yield from _generating_violations(workspace, endpoint, served)
@@ -40,7 +40,7 @@ def release_violations(
 
 
 def _openvino_release_violations(
-    workspace: Workspace, served: ServedModel, name: str
+    workspace: EnvironmentFiles, served: ServedModel, name: str
 ) -> Iterator[FileViolation]:
     """Yield bf16 models for CPUs on releases whose openvino backend loads only graphs of fixed sizes."""
     spec, release = workspace.models[name].record, workspace.spec.release.name
@@ -56,7 +56,7 @@ def _openvino_release_violations(
     )
 
 
-def _python_violations(workspace: Workspace, document: Document[ModelSpec]) -> Iterator[FileViolation]:
+def _python_violations(workspace: EnvironmentFiles, document: Document[ModelSpec]) -> Iterator[FileViolation]:
     """Yield packages for other Python versions, or with another NumPy, than the serving image's."""
     spec, recipe = workspace.spec, document.record.recipe
     if isinstance(recipe, PythonRecipe) and recipe.pythons and spec.python not in recipe.pythons:
@@ -75,7 +75,7 @@ def _python_violations(workspace: Workspace, document: Document[ModelSpec]) -> I
 
 
 def _generating_violations(
-    workspace: Workspace, endpoint: EndpointSpec, served: ServedModel
+    workspace: EnvironmentFiles, endpoint: EndpointSpec, served: ServedModel
 ) -> Iterator[FileViolation]:
     """Check that decoupled models are called with `generate` or `generate_stream`."""
     document = workspace.models.get(served.model)
