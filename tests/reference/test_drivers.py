@@ -39,7 +39,6 @@ def test_drivers_match_the_sagemaker_documentation() -> None:
         ("ml.g5.xlarge", "26.03", GPU_4_1),
         ("ml.g6.xlarge", "25.04", None),
         ("ml.g6.xlarge", "25.09", GPU_4_1),
-        ("ml.g5.xlarge", "25.12", GPU_4_1),
         ("ml.g6.xlarge", "26.04", GPU_4_1),
         ("ml.g4dn.xlarge", "26.05", GPU_4_1),
         ("ml.p4d.24xlarge", "26.05", GPU_4_1),

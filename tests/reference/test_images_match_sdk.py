@@ -12,9 +12,8 @@ from tritonstack.reference.releases import RELEASES
 # The SDK takes seconds to load, and its functions seconds to be asked for everything.
 pytestmark = pytest.mark.e2e
 
-# AWS's image list (aws/deep-learning-containers, docs/src/data/sagemaker-tritonserver) has these, the SDK's
-# table does not.
-ONLY_IN_CATALOG = {"25.12", "26.03", "26.04"}
+# AWS's image list has these (test_tables.py), the SDK's table does not.
+ONLY_IN_CATALOG = {"26.03", "26.04"}
 # The catalog serves the commercial partition; the SDK lists these too, under another DNS suffix.
 OTHER_PARTITIONS = {"cn-north-1", "cn-northwest-1"}
 

@@ -93,6 +93,20 @@ def test_regions_offer_what_awss_price_list_names() -> None:
         assert set(families) == priced & triton, region
 
 
+AWS_LISTS = {
+    # docs/src/data/sagemaker-tritonserver
+    "e0ecedea6a1c56d6b5914f9cfb2fec5c548e67e0": "23.12 24.01 24.03 24.05 24.09 25.04 25.09 26.03",
+    # release_images_inference.yml, the releases that AWS's pipeline published before the list had them
+    "f07e3c634c19614fea3e21065da24484658b9000": "26.04",
+    "4fd9b73fc963474ea28ced9a336f62306ffa79c1": "26.05",
+}
+"""Triton releases with an image at AWS, by commit of aws/deep-learning-containers."""
+
+
+def test_each_release_has_an_image_at_aws() -> None:
+    assert set(RELEASES) == {release for listed in AWS_LISTS.values() for release in listed.split()}
+
+
 def test_family_without_prices_is_not_checked() -> None:
     assert may_offer("eu-west-1", "p3")
     assert may_offer("eu-west-1", "g5")

@@ -67,14 +67,13 @@ RELEASES: dict[str, TritonRelease] = {
         TritonRelease("24.09", "2.50.0", "3.10", "12.6.1", "10.4.0", "1.19.2", "6.0"),
         TritonRelease("25.04", "2.57.0", "3.12", "12.9.0", "10.9.0", "1.21.0", "7.5"),
         TritonRelease("25.09", "2.61.0", "3.12", "13.0.1", "10.13.3", "1.23.0", "7.5"),
-        TritonRelease("25.12", "2.64.0", "3.12", "13.1.0", "10.14.1", "1.23.2", "7.5"),
         TritonRelease("26.03", "2.67.0", "3.12", "13.2.0", "10.16.0", "1.24.2", "7.5"),
         TritonRelease("26.04", "2.68.0", "3.12", "13.2.1", "10.16.1", "1.24.4", "7.5"),
         TritonRelease("26.05", "2.69.0", "3.12", "13.2.1", "10.16.1", "1.24.4", "7.5"),
     )
 }
-"""Unverified: the TensorRT versions of 25.12 to 26.05 come from public reports on the `tensorrt` image of the
-same tag; the minimum compute capability of 25.12 and 26.05 is that of the neighboring releases."""
+"""Unverified: the TensorRT versions of 26.03 to 26.05 come from public reports on the `tensorrt` image of the
+same tag; the minimum compute capability of 26.05 is that of the release before."""
 
 NUMPY_2_SINCE = "25.04"
 """The first release whose Python backend works with NumPy 2; 24.10 fails."""

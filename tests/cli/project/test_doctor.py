@@ -37,7 +37,7 @@ def test_errors_come_first_with_place_code_and_remedy(
 
 def test_a_sound_archive(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     packed(write(folder / "given", TRIO), folder / "model.tar.gz")
-    assert run(["doctor", "model.tar.gz", "--instance-type", "ml.m7i.large", "--release", "25.12"]) == 0
+    assert run(["doctor", "model.tar.gz", "--instance-type", "ml.m7i.large", "--release", "26.03"]) == 0
     assert capsys.readouterr().out == (
         "model.tar.gz: 0 errors, 0 warnings; models: cut, scores, whole; endpoints load whole; single-model "
         "endpoints need SAGEMAKER_TRITON_DEFAULT_MODEL_NAME=whole\n"
