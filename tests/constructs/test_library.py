@@ -59,6 +59,15 @@ def serve(stack: cdk.Stack, **options: Any) -> Template:
     return Template.from_stack(stack)
 
 
+def warnings_of(scope: Construct) -> list[str]:
+    return [
+        str(entry.data)
+        for construct in scope.node.find_all()
+        for entry in construct.node.metadata
+        if entry.type == "aws:cdk:warning"
+    ]
+
+
 # Environment variables of a container
 
 
@@ -87,7 +96,7 @@ def test_language_models_use_the_generate_endpoint() -> None:
 
 
 @pytest.fixture(scope="module")
-def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def example(tmp_path_factory: pytest.TempPathFactory) -> cdk.App:
     """The synthesized app of the documentation."""
     text = (ROOT / "docs" / "constructs.md").read_text()
     (code,) = [block for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "cdk.App" in block]
@@ -97,14 +106,18 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
     code = code.replace("cdk.App()", f"cdk.App(outdir={str(folder)!r}, context=context)")
     # What the rules find is looked at below, and is not to end the synthesis.
     context = {"@aws-cdk/core:failSynthOnValidationErrors": False}
-    names = {"context": context, "nag": lambda app: cdk_nag.AwsSolutionsChecks(app, verbose=True)}
+    names: dict[str, Any] = {
+        "context": context,
+        "nag": lambda app: cdk_nag.AwsSolutionsChecks(app, verbose=True),
+    }
     exec(compile(code.replace("app.synth()", checked), "constructs.md", "exec"), names)  # noqa: S102
-    return folder
+    app: cdk.App = names["app"]
+    return app
 
 
 @pytest.fixture(scope="module")
-def documented(example: Path) -> Template:
-    return Template.from_json(json.loads((example / "search.template.json").read_text()))
+def documented(example: cdk.App) -> Template:
+    return Template.from_json(json.loads((Path(example.outdir) / "search.template.json").read_text()))
 
 
 def test_documented_app_creates_a_gpu_endpoint_and_a_multi_model_endpoint(documented):
@@ -112,7 +125,7 @@ def test_documented_app_creates_a_gpu_endpoint_and_a_multi_model_endpoint(docume
         config["Properties"]["ProductionVariants"][0]["InstanceType"]
         for config in documented.find_resources("AWS::SageMaker::EndpointConfig").values()
     ]
-    assert sorted(variants) == ["ml.g5.xlarge", "ml.m7i.xlarge"]
+    assert sorted(variants) == ["ml.g5.xlarge", "ml.m5.xlarge"]
     modes = [
         model["Properties"]["PrimaryContainer"].get("Mode", "SingleModel")
         for model in documented.find_resources("AWS::SageMaker::Model").values()
@@ -143,10 +156,39 @@ def test_every_pattern_in_the_documented_apps_roles_is_explained(example):
     """Including patterns with names that only the deploy knows; the bucket's missing log is the app's own."""
     (report,) = [
         plugin
-        for plugin in json.loads((example / "validation-report.json").read_text())["pluginReports"]
+        for plugin in json.loads((Path(example.outdir) / "validation-report.json").read_text())[
+            "pluginReports"
+        ]
         if plugin["pluginName"] == "AwsSolutions"
     ]
     assert {violation["ruleName"] for violation in report["violations"]} == {"AwsSolutions-S1"}
+
+
+def test_the_documented_app_has_no_warning(example):
+    assert warnings_of(example) == []
+
+
+@pytest.mark.parametrize(
+    ("region", "instance_type", "price", "warned"),
+    [
+        ("eu-central-1", "ml.c7i.xlarge", None, True),
+        ("eu-central-1", "ml.c7i.xlarge", 0.21, False),
+        ("eu-central-1", "ml.m5.xlarge", None, False),
+        ("eu-west-1", "ml.c7i.xlarge", None, False),
+        # In no price list: newer than the table, or another partition.
+        ("eu-central-1", "ml.p5e.48xlarge", None, False),
+        ("cn-north-1", "ml.c7i.xlarge", None, False),
+        (None, "ml.c7i.xlarge", None, False),
+    ],
+)
+def test_warns_if_the_region_lacks_the_instance_type(region, instance_type, price, warned):
+    stack = cdk.Stack(cdk.App(), "mine", env=cdk.Environment(region=region))
+    model = TritonModel(
+        stack, "Model", data=ARCHIVE, image="123456789012.dkr.ecr.eu-west-1.amazonaws.com/t:1"
+    )
+    variants = [TritonVariant(model, instance_type=instance_type, price_per_hour=price)]
+    TritonEndpoint(stack, "Endpoint", endpoint_name="search", variants=variants)
+    assert [instance_type in warning for warning in warnings_of(stack)] == [True] * warned
 
 
 # The library itself

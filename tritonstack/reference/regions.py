@@ -7,6 +7,8 @@ customers.
 
 from __future__ import annotations
 
+from tritonstack.reference.hardware import FAMILIES, InstanceType
+
 _FIFTH = "m5 m5d r5 r5d c5 c5d"
 _FIRST = f"t2 m4 c4 {_FIFTH} c6i"
 _SIXTH = "c6i m6i r6i"
@@ -60,3 +62,22 @@ _PRICED = frozenset(family for families in OFFERED.values() for family in famili
 def may_offer(region: str, family: str) -> bool:
     """Check whether a region may offer a family: AWS has a price there, or has no price for it anywhere."""
     return family in OFFERED[region] or family not in _PRICED
+
+
+def unoffered(region: str, instance: InstanceType) -> tuple[str, str] | None:
+    """Return that a region has no price for an instance type, and what to use there; None if it may offer it.
+
+    Regions without a price list are not judged.
+    """
+    if region not in OFFERED or may_offer(region, instance.family.name):
+        return None
+    alike = [
+        family
+        for family in OFFERED[region]
+        if bool(FAMILIES[family].gpu) == bool(instance.gpus) and not FAMILIES[family].burstable
+    ]
+    return (
+        f"{instance.name} endpoints are not in AWS's price list for {region}, so they are not available "
+        "there",
+        f"available families in {region}: {', '.join(alike)}" if alike else "choose another region",
+    )

@@ -33,6 +33,7 @@ from tritonstack.constructs.monitoring.endpoint_dashboard import EndpointDashboa
 from tritonstack.constructs.monitoring.endpoint_log import EndpointLog
 from tritonstack.constructs.monitoring.monitored import Monitored
 from tritonstack.constructs.monitoring.release_alarms import compares_instances
+from tritonstack.reference.regions import unoffered
 from tritonstack.spec.endpoints.endpoint import ServingOptions
 
 _Config = sagemaker.CfnEndpointConfig
@@ -62,6 +63,7 @@ class TritonEndpoint(Construct):
         self.endpoint_name = endpoint_name
         self._variants = tuple(variants)
         self._options = options
+        self._warn_of_missing_instance_types()
         self._data = EndpointData(data_bucket or "", endpoint_name, key_arn)
         self._volume_key = self._key_of_volumes(key_arn)
         self.monitored = self._as_monitored()
@@ -100,6 +102,18 @@ class TritonEndpoint(Construct):
         Autoscaling(
             self, "Autoscaling", monitored=self.monitored, options=options, endpoint=self._make_component()
         )
+
+    def _warn_of_missing_instance_types(self) -> None:
+        """Warn if the stack's region has no price for a variant's instance type; a price overrides that."""
+        for variant in self._variants:
+            # An unresolved region is in no table.
+            violation = unoffered(cdk.Stack.of(self).region, variant.instance)
+            if violation and variant.price_per_hour is None:
+                message, offer = violation
+                cdk.Annotations.of(self).add_warning_v2(
+                    f"tritonstack:instance-type:{variant.name}",
+                    f"{message}; {offer}; if AWS has added them, set price_per_hour of the variant",
+                )
 
     def _as_monitored(self) -> Monitored:
         component = naming.component_name(self.endpoint_name) if self._options.components else None

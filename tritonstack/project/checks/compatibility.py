@@ -23,7 +23,7 @@ from tritonstack.records.locks import LockedArtifact
 from tritonstack.reference.container_variables import ADDITIONAL_ARGS, unread_variables
 from tritonstack.reference.drivers import ami_violation, cuda_violation
 from tritonstack.reference.hardware import FAMILIES, InstanceType
-from tritonstack.reference.regions import OFFERED, may_offer
+from tritonstack.reference.regions import unoffered
 from tritonstack.reference.releases import TritonRelease
 from tritonstack.reference.targets import hardware_of, release_of
 from tritonstack.spec.endpoints.endpoint import EndpointSpec, MultiModelEndpoint, SingleEndpoint, Variant
@@ -189,19 +189,13 @@ def _not_offered(
     workspace: EnvironmentFiles, instance: InstanceType, place: FieldPath
 ) -> Iterator[FileViolation]:
     """Check AWS's price list, which is available offline; a price in the file overrides it."""
-    region, family = workspace.spec.region, instance.family.name
-    if may_offer(region, family) or instance.name in workspace.spec.prices:
+    violation = unoffered(workspace.spec.region, instance)
+    if violation is None or instance.name in workspace.spec.prices:
         return
-    alike = [
-        other
-        for other in OFFERED[region]
-        if bool(FAMILIES[other].gpu) == bool(instance.gpus) and not FAMILIES[other].burstable
-    ]
-    offer = f"available families in {region}: {', '.join(alike)}" if alike else "choose another region"
+    message, offer = violation
     yield workspace.environment.violation(
         place,
-        f"{instance.name} endpoints are not in AWS's price list for {region}, so they are not available "
-        "there",
+        message,
         remedy=f"{offer}; if AWS has added them, set the price under `prices`",
         code="TS206",
     )
