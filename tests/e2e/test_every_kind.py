@@ -16,7 +16,7 @@ import pytest
 
 from tests.e2e.conftest import Site, furnished_site
 from tests.e2e.snippets import run_snippet
-from tests.model_build.checking.test_stream_check import COUNTING, RIGHT
+from tests.model_build.checking.test_stream_check import write_counting_model
 from tests.model_build.tiny import TEXTS, save_tiny_model
 from tests.projects import edit
 from tritonstack.base import naming
@@ -58,15 +58,6 @@ endpoints:
     challenger: {instance_type: ml.m7i.large, share: 0.5}
 """
 
-COUNTING_MODEL = """\
-name: counting
-description: Counts.
-recipe: {kind: python, decoupled: true, reference: right.py:right}
-test_inputs:
-  - inputs: {x: [2.0, 0.5]}
-  - inputs: {x: [3.0]}
-"""
-
 REJECTED = {
     "asynchronous": (
         "asynchronous: {}\n    scaling: {min_instances: 0, max_instances: 2}",
@@ -88,10 +79,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         here.project.model_file(name).parent.mkdir(parents=True)
         here.project.model_file(name).write_text(MODEL.format(name=name, input=kind))
     save_tiny_model(root / "models" / "weights")
-    here.project.model_file("counting").parent.mkdir()
-    here.project.model_file("counting").write_text(COUNTING_MODEL)
-    (here.project.model_file("counting").parent / "model.py").write_text(COUNTING)
-    (here.project.model_file("counting").parent / "right.py").write_text(RIGHT)
+    write_counting_model(here.project.model_file("counting").parent)
     here.project.environments_dir.mkdir()
     here.project.environment_file("local").write_text(ENVIRONMENT)
     yield here

@@ -191,7 +191,10 @@ class AccessDeniedError(InvocationError):
     code = "TS544"
 
     summary = "access was denied"
-    help_text = "check the credentials in use and that they allow sagemaker:InvokeEndpoint here"
+    help_text = (
+        "check the credentials in use and that they allow sagemaker:InvokeEndpoint here, and for streamed "
+        "responses also sagemaker:InvokeEndpointWithResponseStream"
+    )
 
 
 class ModelError(InvocationError):

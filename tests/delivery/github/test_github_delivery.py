@@ -24,6 +24,7 @@ from tests.delivery.github.workflows import ROOT, Event, Runner, recorded_calls
 from tests.delivery.permissions.iam import could, roles
 from tests.delivery.permissions.iam_actions import FREE, action_of
 from tests.e2e.conftest import REPOSITORY, Site, furnished_site
+from tests.model_build.checking.test_stream_check import write_counting_model
 from tritonstack.base.paths import Project
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.events import read_events
@@ -102,6 +103,8 @@ def environment_of(name: str, account: str, **more: Any) -> str:
     data = yaml.safe_load(REPOSITORY.environment_file("local").read_text())
     (endpoint,) = data["endpoints"].values()
     endpoint["rollout"] = {"strategy": "all-at-once", "bake_s": 0}
+    # Its responses are streamed, which takes a permission of its own.
+    data["endpoints"]["counting"] = endpoint | {"kind": "single", "model": "counting", "scaling": {}}
     data |= {"name": name, "account": account, "removal": "destroy", "tags": {"team": "search"}} | more
     return yaml.safe_dump(data, sort_keys=False)
 
@@ -120,6 +123,7 @@ def delivered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GithubDelive
     for name in ("models", "containers"):
         shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
     site = furnished_site(root, shared=("server", "artifacts"))
+    write_counting_model(site.project.model_file("counting").parent)
     write_files(site.project)
     for number in range(2):
         site.tritonstack("up", "--detach", "--account", f"{number:012}")
@@ -233,7 +237,7 @@ def test_merge_of_the_promotion_deploys_to_prod_and_verifies(delivered: GithubDe
     results = delivered.run("deploy.yml", event)
     assert results == {"delivery": "success", "dev": "success", "prod": "success"}, delivered.told()
     kinds = [found.kind for found in events(delivered, "prod")]
-    assert kinds == ["promoted", "deployed", "verified"]
+    assert kinds == ["promoted", "promoted", "deployed", "verified"]  # two models
     assert digests(delivered, "dev") == digests(delivered, "prod") != set()
 
 
@@ -341,6 +345,8 @@ def test_every_command_of_every_workflow_was_run(delivered: GithubDelivery) -> N
 
 def test_job_role_allows_each_call_to_aws(delivered: GithubDelivery) -> None:
     assert len(delivered.runner.called) > 100
+    operations = {operation for _, _, operation in delivered.runner.called}
+    assert {"InvokeEndpoint", "InvokeEndpointWithResponseStream"} <= operations
     rejected = {
         f"{role}: {action_of(service, operation)}"
         for role, service, operation in delivered.runner.called

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from typing import Any
+
 import pytest
 
 from tests.delivery.delivery_project import REGION
-from tests.delivery.permissions.iam import may
+from tests.delivery.permissions.iam import listed, may
 from tests.delivery.permissions.resources import (
     CDK,
     DEV_BUCKET,
@@ -21,6 +25,7 @@ from tests.delivery.permissions.resources import (
     arn,
     iam_role,
 )
+from tests.reviewed_templates import reviewed_templates
 
 
 @pytest.mark.parametrize(
@@ -49,6 +54,12 @@ from tests.delivery.permissions.resources import (
         ("deploy", "s3:PutObject", f"{DEV_BUCKET}/endpoints/x/model.tar.gz", True),
         ("deploy", "s3:PutObject", f"{DEV_BUCKET}/events/1.json", True),
         ("deploy", "sagemaker:InvokeEndpoint", arn("sagemaker", "endpoint/tritonstack-dev-search"), True),
+        (
+            "deploy",
+            "sagemaker:InvokeEndpointWithResponseStream",
+            arn("sagemaker", "endpoint/tritonstack-dev-counting"),
+            True,
+        ),
         ("deploy", "codebuild:StartBuild", arn("codebuild", "project/tritonstack-dev-build-cpu"), True),
         ("deploy", "s3:DeleteObject", f"{DEV_BUCKET}/events/1.json", False),
         ("deploy", "s3:PutObject", f"{STAGING_BUCKET}/events/1.json", False),
@@ -192,6 +203,28 @@ def test_delivery_role_permissions_in_dev(delivery_stacks, duty, action, resourc
         may(delivery_stacks["dev"], f"tritonstack-delivery-dev-{duty}", action, resource, s3__prefix="")
         is allowed
     )
+
+
+def test_no_statement_allows_invocations_without_streamed_ones_or_the_reverse():
+    """IAM counts a streamed invocation as another action; whoever may do the one needs the other."""
+    pair = ("sagemaker:InvokeEndpoint", "sagemaker:InvokeEndpointWithResponseStream")
+    covered = [
+        [any(fnmatchcase(action, pattern) for pattern in listed(statement["Action"])) for action in pair]
+        for template in reviewed_templates().values()
+        for statement in statements_of(template)
+        if "Action" in statement
+    ]
+    assert any(both == [True, True] for both in covered)
+    assert [both for both in covered if both[0] != both[1]] == []
+
+
+def statements_of(value: Any) -> Iterator[dict[str, Any]]:
+    """Yield the statements of every policy in a template, inline or not."""
+    if isinstance(value, dict) and "Effect" in value:
+        yield value
+    elif isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from statements_of(part)
 
 
 ARTIFACT = f"{DEV_BUCKET}/models/encoder/ab/model.tar.gz"

@@ -52,6 +52,14 @@ def right(request):
     for number in range(int(x[0, 0])):
         yield {"y": x + number, "word": [[f"näch {number}"]]}
 """
+COUNTING_MODEL = """\
+name: counting
+description: Counts.
+recipe: {kind: python, decoupled: true, reference: right.py:right}
+test_inputs:
+  - inputs: {x: [2.0, 0.5]}
+  - inputs: {x: [3.0]}
+"""
 TEST_INPUTS = [
     {
         "inputs": {"x": [2.0, 0.5]},
@@ -59,6 +67,13 @@ TEST_INPUTS = [
     },
     {"inputs": {"x": [1.0]}, "responses": [{"y": [1.0], "word": ["näch 0"]}]},
 ]
+
+
+def write_counting_model(folder: Path) -> None:
+    """Write a decoupled model as a model of a project."""
+    folder.mkdir(parents=True)
+    for name, text in {"model.yaml": COUNTING_MODEL, "model.py": COUNTING, "right.py": RIGHT}.items():
+        (folder / name).write_text(text)
 
 
 def counting(folder: Path, **more: Any) -> Document[ModelSpec]:

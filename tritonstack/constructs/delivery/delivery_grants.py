@@ -176,7 +176,13 @@ def invoke_endpoints(aws: AwsScope, named: Named) -> list[Grant]:
         *named.arns(aws, "sagemaker", "endpoint/"),
         *named.arns(aws, "sagemaker", "inference-component/"),
     ]
-    return [Grant(["sagemaker:InvokeEndpoint", "sagemaker:InvokeEndpointAsync"], arns, because=named.because)]
+    actions = [
+        "sagemaker:InvokeEndpoint",
+        "sagemaker:InvokeEndpointAsync",
+        # AWS lists it as an action of its own; its API reference names InvokeEndpoint only.
+        "sagemaker:InvokeEndpointWithResponseStream",
+    ]
+    return [Grant(actions, arns, because=named.because)]
 
 
 def run_builds(aws: AwsScope, spec: EnvironmentSpec) -> list[Grant]:

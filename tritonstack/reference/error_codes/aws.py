@@ -124,7 +124,8 @@ AWS: Mapping[str, Kind] = {
     ),
     "TS544": Kind(
         "Access to the endpoint denied",
-        "The credentials are missing, wrong, or expired, or do not allow `sagemaker:InvokeEndpoint`.",
+        "The credentials are missing, wrong, or expired, or do not allow `sagemaker:InvokeEndpoint`. "
+        "Streamed responses also need `sagemaker:InvokeEndpointWithResponseStream`.",
     ),
     "TS545": Kind(
         "Request rejected by the container",
