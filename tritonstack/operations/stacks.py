@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from botocore.exceptions import ClientError
 
@@ -17,7 +18,13 @@ from tritonstack.reference.bootstrap import Bootstrap
 _POLL_S = 0.5
 _SLOW_POLL_S = 5.0
 _REASONS = 3
-_SETTLED = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "IMPORT_COMPLETE", "UPDATE_ROLLBACK_COMPLETE")
+_SETTLED = (
+    "CREATE_COMPLETE",
+    "UPDATE_COMPLETE",
+    "IMPORT_COMPLETE",
+    "UPDATE_ROLLBACK_COMPLETE",
+    "IMPORT_ROLLBACK_COMPLETE",
+)
 _NEVER_CREATED = ("REVIEW_", "ROLLBACK_", "CREATE_FAILED", "DELETE_")
 
 
@@ -40,9 +47,14 @@ class StackState:
     description: str = ""
 
     @property
+    def in_review(self) -> bool:
+        """Return whether its first change set was never executed: it has no template, resources, or tags."""
+        return self.status == "REVIEW_IN_PROGRESS"
+
+    @property
     def in_progress(self) -> bool:
-        """Return whether an operation is in progress (an unexecuted change set does not count)."""
-        return self.status.endswith("_IN_PROGRESS") and self.status != "REVIEW_IN_PROGRESS"
+        """Return whether an operation is in progress."""
+        return self.status.endswith("_IN_PROGRESS") and not self.in_review
 
     @property
     def failure(self) -> str | None:
@@ -51,6 +63,8 @@ class StackState:
             return f"a CloudFormation operation is in progress ({self.status})"
         if self.status in _SETTLED:
             return None
+        if self.in_review:
+            return f"its first change set was never executed ({self.status})"
         return f"its status is {self.status}{f': {self.reason}' if self.reason else ''}"
 
     @property
@@ -94,6 +108,27 @@ def describe_stack(cloud: Cloud, name: str) -> StackState | None:
             return None
         raise
     return _state(stack)
+
+
+def stored_template(
+    cloud: Cloud, name: str, *, stage: Literal["Original", "Processed"]
+) -> dict[str, Any] | None:
+    """Return the template of a stack; None if the stack does not exist or was never executed."""
+    client = cloud.client("cloudformation")
+    try:
+        # botocore parses JSON. Of a stack in review, CloudFormation returns an empty text.
+        body: Any = client.get_template(StackName=name, TemplateStage=stage)["TemplateBody"]
+        template: dict[str, Any] = json.loads(body) if isinstance(body, str) and body else body
+    except ClientError as error:
+        if "does not exist" in str(error):
+            return None
+        raise
+    except ValueError:
+        raise StackFailedError(
+            f"stack {name} has the name of an environment's stack, but its template is not JSON",
+            remedy="the CDK did not deploy it: delete it, or give the environment another name",
+        ) from None
+    return template or None
 
 
 def is_bootstrapped(cloud: Cloud, bootstrap: Bootstrap) -> bool:

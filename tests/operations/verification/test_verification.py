@@ -74,7 +74,11 @@ def standing(status: str, template: Any = WANTED, reason: str = "") -> DeployedS
             [],
         ),
         (standing("ROLLBACK_COMPLETE", None), ["not deployed: its status is ROLLBACK_COMPLETE"], []),
-        (standing("REVIEW_IN_PROGRESS", None), ["not deployed: its status is REVIEW_IN_PROGRESS"], []),
+        (
+            standing("REVIEW_IN_PROGRESS", None),
+            ["not deployed: its first change set was never executed (REVIEW_IN_PROGRESS)"],
+            [],
+        ),
         (None, ["not deployed: the stack does not exist"], []),
     ],
 )

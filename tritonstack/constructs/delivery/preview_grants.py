@@ -63,7 +63,7 @@ def delete_all(aws: AwsScope, named: Named, *, execution_role: str) -> list[Gran
     bucket = aws.bucket(named.buckets)
     return [
         Grant(
-            ["cloudformation:DeleteStack"],
+            ["cloudformation:DeleteStack", "cloudformation:DescribeChangeSet"],
             named.arns(aws, "cloudformation", "stack/"),
             because=named.because,
         ),

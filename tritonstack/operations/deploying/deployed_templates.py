@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.deploying.assembly import Assembly, Template
 from tritonstack.operations.deploying.stored_templates import as_written
-from tritonstack.operations.stacks import StackState
+from tritonstack.operations.stacks import StackState, stored_template
 
 _TEMPLATES_AT_ONCE = 4
 
@@ -22,16 +20,15 @@ def deployed_templates(
 
     Without `assembly`, they are as CloudFormation stores them.
     """
-    client = cloud.client("cloudformation")
 
-    def fetch(name: str) -> Template:
-        body: Any = client.get_template(StackName=name, TemplateStage="Original")["TemplateBody"]
-        stored: Template = json.loads(body) if isinstance(body, str) else body
-        if assembly is None or name not in assembly.stacks:
+    def fetch(name: str) -> Template | None:
+        stored = stored_template(cloud, name, stage="Original")
+        if stored is None or assembly is None or name not in assembly.stacks:
             return stored
         written: Template = as_written(stored, assembly.template(name))
         return written
 
     names = [stack.name for stack in stacks if stack.was_created]
     with ThreadPoolExecutor(_TEMPLATES_AT_ONCE) as pool:
-        return dict(zip(names, pool.map(fetch, names), strict=True))
+        templates = zip(names, pool.map(fetch, names), strict=True)
+        return {name: template for name, template in templates if template is not None}

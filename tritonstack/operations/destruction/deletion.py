@@ -15,7 +15,14 @@ from botocore.exceptions import ClientError, HTTPClientError
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.buckets import BucketNotEmptyError, empty_bucket, stop_access_log
 from tritonstack.operations.clock import Clock
-from tritonstack.operations.stacks import StackFailedError, StackState, describe_stack, failures, poll_pauses
+from tritonstack.operations.stacks import (
+    StackFailedError,
+    StackState,
+    describe_stack,
+    failures,
+    poll_pauses,
+    stored_template,
+)
 
 PASSING_S = 45 * 60.0
 """SageMaker and VPC endpoints release network interfaces up to half an hour after their deletion."""
@@ -74,10 +81,13 @@ class Contents:
 
 def contents_of(cloud: Cloud, stack: str) -> Contents:
     """Read a stack's contents from its own template."""
-    client = cloud.client("cloudformation")
+    template = stored_template(cloud, stack, stage="Processed")
+    if template is None:
+        return Contents()
     try:
-        template = client.get_template(StackName=stack, TemplateStage="Processed")["TemplateBody"]
-        pages = list(client.get_paginator("list_stack_resources").paginate(StackName=stack))
+        pages = list(
+            cloud.client("cloudformation").get_paginator("list_stack_resources").paginate(StackName=stack)
+        )
     except ClientError as error:
         if "does not exist" in str(error):
             return Contents()

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
+from botocore.exceptions import ClientError
+
 from tritonstack.base import naming
-from tritonstack.base.errors import TritonstackError, UsageError
+from tritonstack.base.errors import TritonstackError, UsageError, aws_error_code
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.destruction.destroy import OnUpdate, destroy_environment
 from tritonstack.operations.stacks import StackState, list_stacks
 from tritonstack.spec.environments.expiry import EXPIRES, OWNER, has_expired, parse_moment
 
 Verdict = Literal["expired", "active", "protected", "unreadable"]
+CHANGE_SET = "cdk-deploy-change-set"
+"""The CDK's name of the change set that a deployment executes."""
 OUR_DESCRIPTION = "tritonstack:"
 """How the description of each stack of this project begins."""
 
@@ -38,7 +42,28 @@ class ExpiryState:
 
 def expiring_environments(cloud: Cloud, *, prefix: str, now: datetime) -> list[ExpiryState]:
     """Return all environments with an expiry in an account and region."""
-    return judge(list_stacks(cloud, prefix=f"{prefix}-"), now)
+    return judge(_stacks(cloud, f"{prefix}-"), now)
+
+
+def _stacks(cloud: Cloud, prefix: str) -> list[StackState]:
+    return [
+        _with_planned_tags(cloud, stack) if stack.in_review else stack
+        for stack in list_stacks(cloud, prefix=prefix)
+    ]
+
+
+def _with_planned_tags(cloud: Cloud, stack: StackState) -> StackState:
+    """Return a stack in review with the tags of its change set; CloudFormation sets them on execution."""
+    try:
+        planned = cloud.client("cloudformation").describe_change_set(
+            StackName=stack.name, ChangeSetName=CHANGE_SET
+        )
+    except ClientError as error:
+        # Deployed or deleted meanwhile, not created by the CDK, or not a stack that this role may delete.
+        if aws_error_code(error) in ("ChangeSetNotFound", "ValidationError", "AccessDenied"):
+            return stack
+        raise
+    return replace(stack, tags={tag["Key"]: tag["Value"] for tag in planned.get("Tags", ())})
 
 
 def judge(stacks: Iterable[StackState], now: datetime) -> list[ExpiryState]:
@@ -47,12 +72,21 @@ def judge(stacks: Iterable[StackState], now: datetime) -> list[ExpiryState]:
     The latest expiry of its stacks counts, because an extension may not have reached all of them.
     Environments without an expiry are ignored.
     """
-    own_stacks = [stack for stack in stacks if stack.description.startswith(OUR_DESCRIPTION)]
+    own_stacks = [stack for stack in stacks if _is_own(stack)]
     bases = {base for stack in own_stacks if (base := naming.base_of_stack(stack.name))}
     members = {
         base: [stack for stack in own_stacks if naming.base_of_stack(stack.name) == base] for base in bases
     }
     return sorted(expiry for base, group in members.items() if (expiry := _expiry_state(base, group, now)))
+
+
+def _is_own(stack: StackState) -> bool:
+    """Return whether a stack is of this project: by its description, or in review by its planned tags."""
+    if not stack.in_review:
+        return stack.description.startswith(OUR_DESCRIPTION)
+    prefix, environment = (stack.tags.get(key, "") for key in ("project", "environment"))
+    base = naming.environment_prefix(prefix=prefix, environment=environment)
+    return naming.base_of_stack(stack.name) == base
 
 
 def _expiry_state(base: str, stacks: Sequence[StackState], now: datetime) -> ExpiryState | None:
@@ -84,7 +118,7 @@ def reap(cloud: Cloud, base: str, *, now: datetime, on_update: OnUpdate) -> bool
 
 
 def _has_expired(cloud: Cloud, base: str, now: datetime) -> bool:
-    found = judge(list_stacks(cloud, prefix=f"{base}-"), now)
+    found = judge(_stacks(cloud, f"{base}-"), now)
     return any(item.base == base and item.verdict == "expired" for item in found)
 
 

@@ -83,7 +83,7 @@ def deployed_stack(cloud: Cloud, name: str) -> DeployedStack | None:
             for item in found.get("Parameters", ())
         },
     )
-    return DeployedStack(state, facts, deployed_templates(cloud, [state])[name])
+    return DeployedStack(state, facts, deployed_templates(cloud, [state]).get(name))
 
 
 def observe_endpoint(cloud: Cloud, expected: ExpectedEndpoint) -> LiveEndpoint:
