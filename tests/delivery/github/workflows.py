@@ -1,8 +1,8 @@
 """Run this project's workflows on this machine as GitHub does: jobs in order, with the command of each step.
 
 GitHub's parts are simulated strictly: a checkout clones a local repository, a role is assumed only if the
-environment's stack allows this job, and `gh` and `make` are stand-ins that know only the calls they get. The
-steps' own commands really run.
+environment's stack allows this job, and `gh`, `make`, `sudo`, and `unshare` are stand-ins that know only the
+calls they get. The steps' own commands really run.
 """
 
 from __future__ import annotations
@@ -395,6 +395,7 @@ class _JobRun:
             "GITHUB_SHA": self.event.sha,
             "STAND_IN_RIGHTS": json.dumps(self._rights()),
             "STAND_IN_LOG": str(self.runner.folder / "stand-ins.jsonl"),
+            "STAND_IN_NAMESPACES": str(self.place / "namespaces"),
             "RECORDED_CALLS": str(self.place / "calls.jsonl"),
             "PYTHONPATH": os.pathsep.join([str(RECORDING), str(ROOT)]),
             **{name: str(file) for name, file in files.items()},

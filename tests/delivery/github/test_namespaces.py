@@ -1,0 +1,88 @@
+"""GitHub's runners refuse user namespaces until a step allows them; stand-ins for sudo and unshare do the same."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.delivery.github import workflows
+from tests.delivery.github.test_required_checks import PROPOSAL, add_command, commit, git
+from tests.delivery.github.workflows import ROOT, WORKFLOWS, Event, Runner, read_workflow
+
+ACTIONS = {
+    "this repository": ROOT / ".github" / "actions",
+    "init": ROOT / "tritonstack" / "project" / "scaffold" / "files" / "github" / "actions",
+}
+CHECK = "./.github/actions/check"
+ALLOW = "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
+PROBE = "unshare --user --map-root-user --mount true"
+
+
+@pytest.fixture
+def runner(tmp_path: Path) -> Runner:
+    remote, folder = tmp_path / "remote.git", tmp_path / "jobs"
+    folder.mkdir()
+    git(tmp_path, "init", "--quiet", "--bare", "--initial-branch=main", str(remote))
+    return Runner(
+        remote, folder, "example/tritonstack", {}, variables={"ENDS_WITH": "0"}, prepare_checkout=add_command
+    )
+
+
+@pytest.fixture(params=ACTIONS)
+def check(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of a repository's checks; the installation is this repository's."""
+    actions = tmp_path / "root" / ".github" / "actions"
+    shutil.copytree(ACTIONS["this repository"], actions)
+    shutil.copy(ACTIONS[request.param] / "check" / "action.yml", actions / "check")
+    monkeypatch.setattr(workflows, "ROOT", tmp_path / "root")
+    return actions / "check" / "action.yml"
+
+
+def commands(runner: Runner) -> list[str]:
+    return [ran.command for ran in runner.ran]
+
+
+def run_checks(runner: Runner) -> str:
+    commit(runner.remote, "A change")
+    return runner.run("pull-request.yml", Event("workflow_dispatch", PROPOSAL, {}))["checks"]
+
+
+@pytest.mark.usefixtures("check")
+def test_the_checks_allow_namespaces_before_anything_needs_them(runner: Runner) -> None:
+    assert run_checks(runner) == "success"
+    ran = commands(runner)
+    assert ran[ran.index(ALLOW) + 1] == PROBE
+    assert [ran.count(ALLOW), ran.count(PROBE)] == [1, 1]
+
+
+def test_a_runner_that_still_refuses_them_fails_once_and_early(runner: Runner, check: Path) -> None:
+    action: dict[str, Any] = yaml.safe_load(check.read_text())
+    action["runs"]["steps"] = [step for step in action["runs"]["steps"] if step["run"] != ALLOW]
+    check.write_text(yaml.safe_dump(action))
+    assert run_checks(runner) == "failure"
+    (failed,) = [ran for ran in runner.ran if ran.exit_code]
+    assert (failed.command, failed.output) == (
+        PROBE,
+        "unshare: write failed /proc/self/uid_map: Operation not permitted\n",
+    )
+    assert "make setup-dev" not in commands(runner)
+
+
+STARTING_TRITON = ("make test", "make test-soak", "tritonstack build")
+TRITON_STEPS = [
+    pytest.param(job["steps"], index, id=f"{file.stem}/{name}")
+    for file in sorted(WORKFLOWS.glob("*.yml"))
+    for name, job in read_workflow(file)["jobs"].items()
+    for index, step in enumerate(job.get("steps", []))
+    if step.get("run", "").startswith(STARTING_TRITON)
+]
+
+
+@pytest.mark.parametrize(("steps", "index"), TRITON_STEPS)
+def test_a_job_allows_them_before_it_starts_triton(steps: list[dict[str, Any]], index: int) -> None:
+    before = steps[:index]
+    assert any(step.get("run") == ALLOW or step.get("uses") == CHECK for step in before)
