@@ -1,10 +1,13 @@
 """Check that a tag, the built wheels, and the changelog name the same version.
 
+    python tools/check_release.py
     python tools/check_release.py v0.2.0 --wheels dist --notes notes.md --as-outputs >> "$GITHUB_OUTPUT"
     python tools/check_release.py v0.2.0 --wheels dist --hashes "$HASHES"
 
-The first form runs after the build: it writes the changelog section of the version to `notes.md` and prints
-the SHA-256 of each wheel. The second form runs before publishing: it also requires exactly these hashes, as a
+The first form runs in the tests: one version has one changelog entry and one tag. So the files name a
+development version, such as 0.2.0.dev0, except in the commit that gives the changelog its next release.
+The second form runs after the build: it writes the changelog section of the version to `notes.md` and prints
+the SHA-256 of each wheel. The third form runs before publishing: it also requires exactly these hashes, as a
 release's files can be replaced while the publishing job waits for approval. Run it in the repository root.
 """
 
@@ -20,14 +23,19 @@ import tomllib
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 TAG = re.compile(r"v(\d+\.\d+\.\d+(?:(?:a|b|rc)\d+)?)")
+VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)(\.dev\d+|(?:a|b|rc)\d+)?")
 CHANGELOG = Path("CHANGELOG.md")
 
 
 def main(arguments: list[str]) -> int:
     """Print every violation; return 1 if there is one."""
     options = _parse(arguments)
+    changelog = CHANGELOG.read_text(encoding="utf-8")
+    if options.tag is None:
+        return _report(list(_development(changelog)))
     tag = TAG.fullmatch(options.tag)
     if tag is None:
         return _report(
@@ -35,8 +43,8 @@ def main(arguments: list[str]) -> int:
         )
     wheels = sorted(options.wheels.glob("*.whl"))
     hashes = {wheel.name: hashlib.sha256(wheel.read_bytes()).hexdigest() for wheel in wheels}
-    notes = release_notes(CHANGELOG.read_text(encoding="utf-8"), tag[1])
-    violations = [*_declarations(tag[1]), *_wheels(tag[1], wheels)]
+    notes = release_notes(changelog, tag[1])
+    violations = [*_declarations(tag[1], f"the tag is v{tag[1]}"), *_wheels(tag[1], wheels)]
     if not notes:
         violations.append(
             f"{CHANGELOG}: no section `## [{tag[1]}] - <date>` with text\n"
@@ -60,22 +68,52 @@ def release_notes(changelog: str, version: str) -> str:
     return found[1].strip() + "\n" if found and found[1].strip() else ""
 
 
-def distributions() -> Iterator[tuple[Path, Mapping[str, str]]]:
+def distributions() -> Iterator[tuple[Path, Mapping[str, Any]]]:
     """Yield the file and the `project` table of each distribution of this repository."""
     for file in (Path("pyproject.toml"), *sorted(Path().glob("packages/*/pyproject.toml"))):
         yield file, tomllib.loads(file.read_text(encoding="utf-8"))["project"]
 
 
-def _declarations(version: str) -> Iterator[str]:
-    for file, project in distributions():
-        found = project.get("version", version)  # a dynamic version shows in the wheel
-        if found != version:
-            lines = file.read_text(encoding="utf-8").splitlines()
-            line = next(number for number, text in enumerate(lines, 1) if text.startswith("version"))
-            yield (
-                f"{file}:{line}: version: {found}, but the tag is v{version}\n"
-                f"  help: change the version, or tag v{found}"
-            )
+def _development(changelog: str) -> Iterator[str]:
+    """Yield why a version would name two states of the code: the released one and this one."""
+    (_, project), *_ = distributions()
+    version = project["version"]
+    yield from _declarations(version, f"pyproject.toml says {version}")
+    released = re.findall(r"^## \[(\d[^\]]*)\]", changelog, re.MULTILINE)
+    for duplicate in sorted({name for name in released if released.count(name) > 1}):
+        yield f"{CHANGELOG}: two sections of {duplicate}"
+    newest = released[0] if released else "0.0.0"
+    unreleased = re.search(r"^## \[Unreleased\]\n(.*?)(?=^## |\Z)", changelog, re.MULTILINE | re.DOTALL)
+    if version == newest and not (unreleased and unreleased[1].strip()):
+        return
+    number, kind = _numbers(version)
+    if not kind.startswith(".dev") or number <= _numbers(newest)[0]:
+        yield (
+            f"pyproject.toml: version: {version}, but the changelog released {newest} and has newer changes\n"
+            "  help: set the next development version, such as 0.2.0.dev0 after 0.1.0"
+        )
+
+
+def _numbers(version: str) -> tuple[tuple[int, ...], str]:
+    parsed = VERSION.fullmatch(version)
+    return (tuple(int(part) for part in parsed.groups()[:3]), parsed[4] or "") if parsed else ((), "")
+
+
+def _declarations(version: str, reason: str) -> Iterator[str]:
+    """Yield each version of this repository's distributions, and each pin of one, that is another."""
+    named = list(distributions())
+    own = {project["name"] for _, project in named}
+    for file, project in named:
+        lists = [project.get("dependencies", []), *project.get("optional-dependencies", {}).values()]
+        needs = [need for needs in lists for need in needs]
+        pins = [need.split("==") for need in needs if need.partition("==")[0] in own and "==" in need]
+        # A dynamic version shows in the wheel.
+        for key, found in [("version", project.get("version", version)), *pins]:
+            if found == version:
+                continue
+            lines = enumerate(file.read_text(encoding="utf-8").splitlines(), 1)
+            line = next(n for n, text in lines if text.strip().startswith((f"{key} ", f'"{key}=={found}"')))
+            yield f"{file}:{line}: {key}: {found}, but {reason}\n  help: change the version, or tag v{found}"
 
 
 def _wheels(version: str, wheels: Sequence[Path]) -> Iterator[str]:
@@ -115,15 +153,15 @@ def _changed(expected: Mapping[str, str], found: Mapping[str, str]) -> Iterator[
 def _report(violations: Sequence[str]) -> int:
     for violation in violations:
         print(f"error: {violation}", file=sys.stderr)
-    return 1
+    return 1 if violations else 0
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("tag", help="the tag of the release, such as v0.2.0")
-    parser.add_argument("--wheels", type=Path, required=True, help="the folder of the wheels")
+    parser.add_argument("tag", nargs="?", help="the tag of the release, such as v0.2.0")
+    parser.add_argument("--wheels", type=Path, default=Path("dist"), help="the folder of the wheels")
     parser.add_argument("--notes", type=Path, help="write the changelog section of the version to this file")
     parser.add_argument("--as-outputs", action="store_true", help="print the hashes as an output of a step")
     parser.add_argument("--hashes", help="require these hashes: JSON, as --as-outputs prints them")

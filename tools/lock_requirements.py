@@ -8,6 +8,7 @@
                              PyTorch's CPU build, installed first if available
     requirements-checkov.txt checkov, for its own virtual environment
     requirements-node.txt    Node for the CDK
+    requirements-audit.txt   pip-audit, for the workflow `audit`
     benchmarks/peers/        the servers that benchmarks compare with
     containers/builder/      what builds in the account need; torch and CUDA have their own files, because
                              torch comes from another index without a GPU
@@ -158,6 +159,8 @@ def main() -> None:
         "Node for the CDK, for machines without a supported one.",
         compiled("requirements-node.txt", groups["node"]),
     )
+    audit = "requirements-audit.txt"
+    write(audit, "pip-audit, for the workflow `audit`.", compiled(audit, groups["audit"]))
     peers = "benchmarks/peers/requirements.txt"
     write(peers, "The servers that benchmarks compare with.", compiled(peers, groups["peers"]))
     # The builder gets the versions that are tested here.

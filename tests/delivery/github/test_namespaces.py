@@ -1,4 +1,4 @@
-"""GitHub's runners refuse user namespaces until a step allows them; stand-ins for sudo and unshare do the same."""
+"""GitHub's runners refuse user namespaces until a step allows them; so do stand-ins for sudo and unshare."""
 
 from __future__ import annotations
 

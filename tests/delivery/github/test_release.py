@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import shutil
 import subprocess
 import sys
 import zipfile
@@ -14,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.containers.test_hashes import LOCKS
 from tests.delivery.github.workflows import ROOT, WORKFLOWS, read_workflow
+from tools.check_release import release_notes
 
 CHANGELOG = """\
 # Changelog
@@ -139,19 +140,69 @@ def test_a_wheel_that_was_replaced_before_the_approval_fails(repository: Path, c
     assert "checksum mismatch for tritonstack-0.2.0-py3-none-any.whl" in found.stderr
 
 
-def test_the_changelog_of_this_project_gives_the_notes_of_its_version(tmp_path: Path) -> None:
-    for file in ("CHANGELOG.md", "pyproject.toml"):
-        shutil.copy(ROOT / file, tmp_path)
-    version = re.search(r'^version = "(.*)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
-    assert version
-    (tmp_path / "dist").mkdir()
-    wheel(tmp_path / "dist", "tritonstack", version[1])
-    tool = str(ROOT / "tools" / "check_release.py")
-    command = [sys.executable, tool, f"v{version[1]}", "--wheels", "dist", "--notes", "notes.md"]
-    subprocess.run(command, cwd=tmp_path, check=True)
-    notes = (tmp_path / "notes.md").read_text()
-    assert notes.startswith("### ")
-    assert "## [" not in notes
+def test_the_changelog_of_this_project_gives_the_notes_of_each_release() -> None:
+    changelog = (ROOT / "CHANGELOG.md").read_text()
+    released = re.findall(r"^## \[(\d.*?)\]", changelog, re.MULTILINE)
+    assert released
+    for version in released:
+        notes = release_notes(changelog, version)
+        assert notes.startswith("### ")
+        assert "## [" not in notes
+
+
+def run_without_a_tag(folder: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(ROOT / "tools" / "check_release.py")]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def test_this_commit_has_a_version_of_its_own() -> None:
+    found = run_without_a_tag(ROOT)
+    assert (found.returncode, found.stderr) == (0, "")
+
+
+def set_version(repository: Path, version: str) -> None:
+    for file in (repository / "pyproject.toml", repository / "packages/local_cloud/pyproject.toml"):
+        file.write_text(re.sub('version = ".*"', f'version = "{version}"', file.read_text()))
+
+
+NEWER = CHANGELOG.replace("## [Unreleased]\n", "## [Unreleased]\n\n- Newer.\n")
+
+
+@pytest.mark.parametrize(
+    ("version", "changelog", "accepted"),
+    [
+        ("0.2.0", CHANGELOG, True),  # the release commit: nothing is newer
+        ("0.2.0", NEWER, False),
+        ("0.3.0.dev0", NEWER, True),
+        ("0.3.0.dev0", CHANGELOG, True),
+        ("0.2.0.dev1", NEWER, False),  # older than the release
+        ("0.1.0", NEWER, False),
+        ("0.3.0", NEWER, False),  # neither released nor in development
+        ("0.3.0rc1", NEWER, False),
+        ("0.2.0", CHANGELOG.replace("[0.1.0]", "[0.2.0]"), False),  # two entries
+    ],
+)
+def test_a_released_version_names_one_state_of_the_code(
+    repository: Path, version: str, changelog: str, accepted: bool
+) -> None:
+    set_version(repository, version)
+    (repository / "CHANGELOG.md").write_text(changelog)
+    found = run_without_a_tag(repository)
+    assert (found.returncode, "CHANGELOG.md" in found.stderr or "version:" in found.stderr) == (
+        (0, False) if accepted else (1, True)
+    )
+
+
+@pytest.mark.parametrize("tag", [(), ("v0.2.0",)], ids=["development", "release"])
+def test_a_pin_of_another_version_of_this_repository_fails(
+    repository: Path, check: Release, tag: tuple[str, ...]
+) -> None:
+    file = repository / "packages/local_cloud/pyproject.toml"
+    file.write_text(file.read_text() + 'dependencies = [\n    "tritonstack==0.1.0",\n    "boto3==1.0",\n]\n')
+    found = check(*tag) if tag else run_without_a_tag(repository)
+    assert found.returncode == 1
+    assert "packages/local_cloud/pyproject.toml:5: tritonstack: 0.1.0, " in found.stderr
+    assert "boto3" not in found.stderr
 
 
 def test_publishing_needs_an_approval_and_installs_no_package_but_uv() -> None:
@@ -194,3 +245,22 @@ def test_the_release_packages_are_the_lines_of_the_lock(tmp_path: Path) -> None:
     assert all("--hash=sha256:" in package for package in packages)
     lock = (ROOT / "requirements-dev.txt").read_text().replace("\\\n", " ").splitlines()
     assert set(packages) <= set(lock)
+
+
+def test_the_wheels_are_attested_before_they_are_released() -> None:
+    steps = read_workflow(WORKFLOWS / "release.yml")["jobs"]["wheels"]["steps"]
+    (attest,) = [step for step in steps if step.get("uses", "").startswith("actions/attest@")]
+    released = [step.get("run", "").partition("dist/")[0] for step in steps]
+    assert attest["with"] == {"subject-path": "dist/*.whl"}
+    assert steps.index(attest) == released.index('gh release create "$GITHUB_REF_NAME" ') - 1
+
+
+def test_every_lock_is_audited() -> None:
+    """requirements-dev.txt contains requirements.txt and requirements-local.txt."""
+    content = read_workflow(WORKFLOWS / "audit.yml")
+    assert {"pull_request", "schedule"} <= content["on"].keys()
+    locks = {str(file) for file in LOCKS} - {"requirements.txt", "requirements-local.txt"}
+    files = content["jobs"]["python"]["strategy"]["matrix"]["file"]
+    assert set(files) == locks | {"benchmarks/peers/requirements.txt"}
+    commands = [step["run"] for job in content["jobs"].values() for step in job["steps"] if "run" in step]
+    assert {command.split()[0] for command in commands} == {"pip", "pip-audit", "npm"}

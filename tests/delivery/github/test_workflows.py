@@ -104,7 +104,9 @@ def test_job_has_the_permissions_it_needs(file, name, job):
     assert ("contents" in rights) is checks_out
     takes_roles = any(use.startswith("aws-actions/configure-aws-credentials@") for use in uses)
     publishes = any(use.startswith("actions/deploy-pages@") for use in uses)
-    assert ("id-token" in rights) is (takes_roles or publishes or "uv publish" in commands)
+    attests = any(use.startswith("actions/attest@") for use in uses)
+    assert ("id-token" in rights) is (takes_roles or publishes or attests or "uv publish" in commands)
+    assert (rights.get("attestations") == "write") is attests
     assert (rights.get("pages") == "write") is publishes
     proposes = "ci propose-change" in commands
     assert (rights.get("contents") == "write") is (proposes or "gh release create" in commands)
@@ -150,6 +152,7 @@ def test_each_pin_has_a_version_comment_and_is_the_same_everywhere():
             pins.setdefault(action, set()).add(pin)
     assert {action: len(found) for action, found in pins.items()} == dict.fromkeys(pins, 1)
     assert set(pins) == {
+        "actions/attest",
         "actions/checkout",
         "actions/deploy-pages",
         "actions/setup-node",
@@ -190,10 +193,10 @@ DELIVERY_COMMANDS = sorted(
     {
         step.values[0]["run"]
         for step in steps()
-        if "run" in step.values[0] and not str(step.id).startswith(("docs", "release"))
+        if "run" in step.values[0] and not str(step.id).startswith(("audit", "docs", "release"))
     }
 )
-"""Those of the workflows that deliver models. docs.yml and release.yml publish the tool itself."""
+"""Those of the workflows that deliver models. The others audit and publish the tool itself."""
 
 
 @pytest.mark.parametrize("command", [command for command in COMMANDS if command.startswith("tritonstack ")])

@@ -93,6 +93,8 @@ def defect(shop: Setting) -> None:
 @example("TS910")
 def no_pin(shop: Setting) -> None:
     """`tritonstack upgrade` in a repository without `requirements.txt`."""
+    # Whatever version runs, this page shows the same one.
+    shop.patch.setattr("tritonstack.project.scaffold.repository.running_version", lambda: "0.1.0")
     shop.command("upgrade")
 
 

@@ -24,8 +24,8 @@ _HEADER = (
 )
 WORKFLOWS = ".github/workflows"
 """Delivers this repository's example project. A new repository gets the same files."""
-_OWN_WORKFLOWS = ("docs.yml", "release.yml")
-"""They publish tritonstack itself and its documentation."""
+_OWN_WORKFLOWS = ("audit.yml", "docs.yml", "release.yml")
+"""They audit and publish tritonstack itself and its documentation."""
 _README, _IGNORED = "README.md", ".gitignore"
 TUTORIAL = "TUTORIAL.md"
 """An example's README, in a clone that has a readme already."""
@@ -45,6 +45,11 @@ _CONSTRAINTS = "constraints.txt"
 _NAMES_CONSTRAINTS = re.compile(rf"^(-c|--constraint)[ =\t]+{re.escape(_CONSTRAINTS)}\s*$", re.MULTILINE)
 _PIN = re.compile(r"^(tritonstack(?:-local)?[ \t]*(?:\[[^]]*\])?[ \t]*==[ \t]*)([^\s;#]+)", re.MULTILINE)
 _DISTRIBUTION = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*", re.MULTILINE)
+
+
+def running_version() -> str:
+    """Return the version that a repository pins."""
+    return importlib.metadata.version("tritonstack")
 
 
 def examples() -> list[str]:
@@ -135,7 +140,7 @@ def pin_this_version(project: Project) -> PinChange:
         )
     file = project.root / _REQUIREMENTS
     text = _existing_text(file)
-    version = importlib.metadata.version("tritonstack")
+    version = running_version()
     previous = _PIN.search(text)
     if previous is None:
         raise UsageError(
@@ -193,7 +198,7 @@ def _example_files(folder: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _texts(name: str) -> Iterator[tuple[str, str]]:
-    values = {"@NAME@": _repository_name(name), "@VERSION@": importlib.metadata.version("tritonstack")}
+    values = {"@NAME@": _repository_name(name), "@VERSION@": running_version()}
     folder = FOLDER / "files"
     for file in sorted(folder.rglob("*")):
         if file.is_file():

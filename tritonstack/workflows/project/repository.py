@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,5 +66,6 @@ def create_repository(folder: Path, *, example: str | None = None) -> CreatedRep
 def pin_version(project: Project) -> PinnedVersion:
     """Pin the running version of tritonstack in a repository."""
     pinned = repository.pin_this_version(project)
-    version = importlib.metadata.version("tritonstack")
-    return PinnedVersion(version, pinned.previous, tuple(pinned.files), tuple(pinned.removed))
+    return PinnedVersion(
+        repository.running_version(), pinned.previous, tuple(pinned.files), tuple(pinned.removed)
+    )
