@@ -27,7 +27,8 @@ class NetworkStack(EnvironmentStack):
             description=f"tritonstack: private network of {environment.name}",
             environment=environment,
         )
-        network = PrivateNetwork(self, "Network", name=base, cidr=vpc.cidr, zones=vpc.availability_zones)
+        zones = vpc.availability_zone_ids or vpc.availability_zones
+        network = PrivateNetwork(self, "Network", name=base, cidr=vpc.cidr, zones=zones)
         guards = NetworkGuards(self, "Guards", name=base, vpc_id=network.vpc_id)
         ServiceAccess(
             self,

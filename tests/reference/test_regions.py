@@ -9,6 +9,7 @@ from typing import Any
 
 import botocore.session
 import pytest
+from moto.ec2.models.availability_zones_and_regions import RegionsAndZonesBackend
 
 from tests.environments import NAME, write_environment
 from tests.project.one_endpoint import complaints, environment
@@ -18,7 +19,13 @@ from tritonstack.base.errors import InvalidFilesError, UsageError
 from tritonstack.project.checks.regions import pipeline_violations, pipeline_warnings, region_warnings
 from tritonstack.project.loading import load_workspace
 from tritonstack.reference.images import ACCOUNTS, image_account
-from tritonstack.reference.region_features import FEATURES, SERVICES, missing_feature, zones_of
+from tritonstack.reference.region_features import (
+    FEATURES,
+    SERVICES,
+    missing_feature,
+    zone_id_prefix,
+    zones_of,
+)
 from tritonstack.spec.environments.delivery import DeliverySpec
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -182,6 +189,43 @@ def test_network_spans_at_most_the_available_zones(tmp_path: Path) -> None:
         data = environment(instance, region=region, network={"create": {"availability_zones": zones}})
         load_workspace(write_environment(tmp_path / str(number), data), NAME)
     assert [region for region in ACCOUNTS if zones_of(region) < 3] == ["us-west-1"]
+
+
+@pytest.mark.parametrize(
+    ("create", "field", "code"),
+    [
+        ({"availability_zone_ids": ["use1-az1", "usw1-az3"]}, "availability_zone_ids.0", "TS206"),
+        ({"availability_zone_ids": ["usw1-az1"]}, "availability_zone_ids", "TS112"),
+        ({"availability_zone_ids": ["usw1-az1"] * 2}, "availability_zone_ids.1", "TS113"),
+        ({"availability_zone_ids": ["usw1-az1", "us-west-1b"]}, "availability_zone_ids.1", "TS111"),
+        (
+            {"availability_zones": 2, "availability_zone_ids": ["usw1-az1", "usw1-az3"]},
+            "availability_zones",
+            "TS114",
+        ),
+        (
+            {"availability_zone_ids": ["usw1-az1", "usw1-az2", "usw1-az3"]},
+            "availability_zone_ids",
+            "TS206",
+        ),
+    ],
+)
+def test_zone_ids_are_those_of_the_region(
+    tmp_path: Path, create: dict[str, object], field: str, code: str
+) -> None:
+    data = environment("instance_type: ml.c5.xlarge", region="us-west-1", network={"create": create})
+    with pytest.raises(InvalidFilesError) as caught:
+        load_workspace(write_environment(tmp_path, data), NAME)
+    assert [(found.field, found.code) for found in caught.value.violations] == [
+        (f"network.create.{field}", code)
+    ]
+
+
+def test_zone_ids_begin_with_their_region() -> None:
+    """moto has the zones of each region from AWS."""
+    for region, zones in RegionsAndZonesBackend.zones.items():
+        if region in ACCOUNTS:
+            assert all(zone.zone_id.startswith(zone_id_prefix(region)) for zone in zones)
 
 
 def test_an_unknown_feature_is_rejected(tmp_path: Path) -> None:

@@ -174,3 +174,20 @@ def unconfirmed(region: str, needed: Collection[str], confirmed: Collection[str]
 def zones_of(region: str) -> int:
     """Return the number of Availability Zones that every account has in a region, at most three."""
     return FEW_ZONES.get(region, MOST_ZONES)
+
+
+_DIRECTIONS = {
+    "central": "c",
+    "east": "e",
+    "north": "n",
+    "northeast": "ne",
+    "south": "s",
+    "southeast": "se",
+    "west": "w",
+}
+
+
+def zone_id_prefix(region: str) -> str:
+    """Return what a region's Availability Zone ids begin with: use1-az for us-east-1."""
+    area, direction, number = region.split("-")
+    return f"{area}{_DIRECTIONS[direction]}{number}-az"

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from cfnlint.schema import PROVIDER_SCHEMA_MANAGER
 
+from tests.projects import edit
 from tests.stacks.assemblies import Assembly, Synthesize, lock_everything
 from tests.stacks.walled import write_walled
 
@@ -103,6 +104,15 @@ def joining(tmp_path, synthesize: Synthesize) -> Assembly:
     assert created in file.read_text()
     file.write_text(file.read_text().replace(created, existing))
     return synthesize(lock_everything(workspace.project, "walled"))
+
+
+def test_a_new_network_can_select_its_zones_by_id(tmp_path, synthesize: Synthesize) -> None:
+    workspace = write_walled(tmp_path)
+    edit(workspace.environment.file, "availability_zones: 3", "availability_zone_ids: [euc1-az3, euc1-az1]")
+    network = synthesize(lock_everything(workspace.project, "walled")).template("tritonstack-walled-network")
+    subnets = network.find_resources("AWS::EC2::Subnet").values()
+    assert [subnet["Properties"]["AvailabilityZoneId"] for subnet in subnets] == ["euc1-az3", "euc1-az1"]
+    assert not any("AvailabilityZone" in subnet["Properties"] for subnet in subnets)
 
 
 def test_an_existing_network_is_not_changed(joining):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Sequence
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
@@ -10,12 +11,15 @@ from constructs import Construct
 
 
 class PrivateNetwork(Construct):
-    """Create a VPC with one private subnet in each of the first `zones` zones, and one route table.
+    """Create a VPC with one private subnet per zone, and one route table.
 
-    Each subnet has a quarter of the addresses, so a zone can be added later.
+    `zones` are zone ids, or how many of the account's first zones to use. Each subnet has a quarter of the
+    addresses, so a zone can be added later.
     """
 
-    def __init__(self, scope: Construct, construct_id: str, *, name: str, cidr: str, zones: int) -> None:
+    def __init__(
+        self, scope: Construct, construct_id: str, *, name: str, cidr: str, zones: Sequence[str] | int
+    ) -> None:
         super().__init__(scope, construct_id)
         self.cidr = cidr
         vpc = ec2.CfnVPC(
@@ -31,15 +35,19 @@ class PrivateNetwork(Construct):
         self.vpc_id = vpc.attr_vpc_id
         self.route_table_id = routes.attr_route_table_id
         blocks = list(ipaddress.IPv4Network(cidr).subnets(prefixlen_diff=2))
-        self.subnet_ids = [self._subnet(name, index, str(blocks[index])) for index in range(zones)]
+        zone_ids = [None] * zones if isinstance(zones, int) else zones
+        self.subnet_ids = [
+            self._subnet(name, index, str(blocks[index]), zone_id) for index, zone_id in enumerate(zone_ids)
+        ]
 
-    def _subnet(self, name: str, index: int, block: str) -> str:
+    def _subnet(self, name: str, index: int, block: str, zone_id: str | None) -> str:
         subnet = ec2.CfnSubnet(
             self,
             f"Subnet{index + 1}",
             vpc_id=self.vpc_id,
             # CloudFormation selects the zones, so synthesis needs no account access.
-            availability_zone=cdk.Fn.select(index, cdk.Fn.get_azs()),
+            availability_zone=None if zone_id else cdk.Fn.select(index, cdk.Fn.get_azs()),
+            availability_zone_id=zone_id,
             cidr_block=block,
             map_public_ip_on_launch=False,
             tags=_named(f"{name}-private-{index + 1}"),

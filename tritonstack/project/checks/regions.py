@@ -12,6 +12,7 @@ from tritonstack.reference.region_features import (
     has_schemas,
     regions_with,
     unconfirmed,
+    zone_id_prefix,
     zones_of,
 )
 from tritonstack.spec.environments.delivery import DeliverySpec
@@ -31,7 +32,7 @@ def region_violations(document: Document[EnvironmentSpec]) -> Iterator[FileViola
     for missing in unconfirmed(spec.region, needs, spec.region_features):
         if missing.certain:
             yield _violation(document, needs[missing.feature.name], missing, spec.name)
-    yield from _too_many_zones(document)
+    yield from _wrong_zones(document)
 
 
 def region_warnings(document: Document[EnvironmentSpec]) -> list[FileViolation]:
@@ -128,14 +129,26 @@ def _other_region(missing: MissingFeature) -> str:
     return f"choose another region, such as {' or '.join(near[:3])}"
 
 
-def _too_many_zones(document: Document[EnvironmentSpec]) -> Iterator[FileViolation]:
+def _wrong_zones(document: Document[EnvironmentSpec]) -> Iterator[FileViolation]:
     spec = document.record
     created = spec.network.create if spec.network else None
     zones = zones_of(spec.region)
-    if created is not None and created.availability_zones > zones:
+    if created is None:
+        return
+    if created.zones > zones:
+        field = "availability_zone_ids" if created.availability_zone_ids else "availability_zones"
         yield document.violation(
-            ("network", "create", "availability_zones"),
-            f"accounts see {zones} Availability Zones in {spec.region}, got {created.availability_zones}",
+            ("network", "create", field),
+            f"accounts see {zones} Availability Zones in {spec.region}, got {created.zones}",
             remedy=f"write `availability_zones: {zones}`, or choose another region",
             code="TS206",
         )
+    prefix = zone_id_prefix(spec.region)
+    for index, zone in enumerate(created.availability_zone_ids or ()):
+        if not zone.startswith(prefix):
+            yield document.violation(
+                ("network", "create", "availability_zone_ids", index),
+                f"{zone!r} is not an Availability Zone of {spec.region}",
+                remedy=f"choose ids that begin with {prefix}",
+                code="TS206",
+            )

@@ -6,10 +6,10 @@ import ipaddress
 import re
 from typing import Annotated, ClassVar
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from tritonstack.base.choices import Choice
-from tritonstack.base.documents import Record, check_distinct
+from tritonstack.base.documents import Record, Violation, check_distinct, raise_violations
 
 _PRIVATE = tuple(
     map(ipaddress.IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10"))
@@ -45,6 +45,12 @@ def _id_checker(prefix: str) -> AfterValidator:
     return AfterValidator(check)
 
 
+def _check_zone_id(text: str) -> str:
+    if not re.fullmatch(r"[a-z]{3,4}[0-9]-az[0-9]{1,2}", text):
+        raise ValueError(f"invalid Availability Zone id {text!r}; write an id such as use1-az1, not a name")
+    return text
+
+
 class NewVpc(Record):
     """A new VPC without internet access, with the VPC endpoints that SageMaker needs."""
 
@@ -52,6 +58,35 @@ class NewVpc(Record):
     """Address range."""
     availability_zones: Annotated[int, Field(ge=2, le=3)] = 2
     """Number of Availability Zones, with one private subnet each."""
+    availability_zone_ids: (
+        Annotated[
+            tuple[Annotated[str, AfterValidator(_check_zone_id)], ...],
+            Field(min_length=LEAST_SUBNETS, max_length=3),
+            AfterValidator(check_distinct),
+        ]
+        | None
+    ) = None
+    """Zones by id, such as use1-az1; default: the first zones of the account."""
+
+    @property
+    def zones(self) -> int:
+        """Number of zones."""
+        return len(self.availability_zone_ids or ()) or self.availability_zones
+
+    @model_validator(mode="after")
+    def _selects_zones_once(self) -> NewVpc:
+        if self.availability_zone_ids and "availability_zones" in self.model_fields_set:
+            raise_violations(
+                [
+                    Violation(
+                        ("availability_zones",),
+                        "the zones are already selected by availability_zone_ids",
+                        "remove one of the two",
+                        code="TS114",
+                    )
+                ]
+            )
+        return self
 
 
 def _check_subnets(ids: tuple[str, ...]) -> tuple[str, ...]:

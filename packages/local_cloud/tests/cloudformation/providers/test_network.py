@@ -69,9 +69,11 @@ def test_subnets_with_a_route_table(stack, ec2, account):
         cidr = {"Fn::Select": [index, {"Fn::Cidr": [{"Fn::GetAtt": ["Vpc", "CidrBlock"]}, 4, 8]}]}
         return resource("AWS::EC2::Subnet", **VPC, AvailabilityZone=zone, CidrBlock=cidr, **properties)
 
+    zone_id = {"AvailabilityZoneId": "euw1-az2", "CidrBlock": "10.7.9.0/24"}
     resources = {
         **a_vpc(),
         "Table": resource("AWS::EC2::RouteTable", **VPC, Tags=named("routes")),
+        "ById": resource("AWS::EC2::Subnet", **VPC, **zone_id),
         "A": subnet(0, MapPublicIpOnLaunch=True, Tags=named("a")),
         "B": subnet(1),
         **{
@@ -91,6 +93,8 @@ def test_subnets_with_a_route_table(stack, ec2, account):
         ("10.7.0.0/24", True),
         ("10.7.1.0/24", False),
     ]
+    by_id = only(ec2.describe_subnets(SubnetIds=[ids["ById"]])["Subnets"])
+    assert (by_id["AvailabilityZoneId"], by_id["AvailabilityZone"]) == ("euw1-az2", "eu-west-1c")
     table = only(ec2.describe_route_tables(RouteTableIds=[ids["Table"]])["RouteTables"])
     assert {item["SubnetId"] for item in table["Associations"]} == {ids["A"], ids["B"]}
     assert {item["RouteTableAssociationId"] for item in table["Associations"]} == {

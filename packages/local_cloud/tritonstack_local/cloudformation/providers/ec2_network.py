@@ -97,16 +97,18 @@ class SubnetProvider(Provider):
     kept_only = NO_NETWORK
     properties: ClassVar = {
         "AvailabilityZone": Property(create_only=True),
+        "AvailabilityZoneId": Property(create_only=True),
         "CidrBlock": Property(create_only=True),
         "MapPublicIpOnLaunch": Property(),
         "Tags": TAGS,
         "VpcId": Property(create_only=True, required=True),
     }
-    attribute_names = frozenset({"AvailabilityZone", "SubnetId"})
+    attribute_names = frozenset({"AvailabilityZone", "AvailabilityZoneId", "SubnetId"})
 
     def create(self, request: ResourceRequest) -> str:
         """Create the subnet."""
-        made = request.client("ec2").create_subnet(**request.api("VpcId", "AvailabilityZone", "CidrBlock"))
+        names = ("VpcId", "AvailabilityZone", "AvailabilityZoneId", "CidrBlock")
+        made = request.client("ec2").create_subnet(**request.api(*names))
         return str(made["Subnet"]["SubnetId"])
 
     def settle(self, request: ResourceRequest, physical_id: str) -> None:
@@ -128,7 +130,8 @@ class SubnetProvider(Provider):
     def attributes(self, request: ResourceRequest, physical_id: str) -> dict[str, Any]:
         """Return id and zone."""
         (found,) = request.client("ec2").describe_subnets(SubnetIds=[physical_id])["Subnets"]
-        return {"AvailabilityZone": found["AvailabilityZone"], "SubnetId": physical_id}
+        zone = {name: found[name] for name in ("AvailabilityZone", "AvailabilityZoneId")}
+        return {**zone, "SubnetId": physical_id}
 
 
 class RouteTableProvider(Provider):
