@@ -23,6 +23,7 @@ from model_build.data.cases import Case
 from model_build.errors import ParityError, ServingError
 from model_build.repository.language import TEXT_OUT
 from model_build.store.archive import PackedArchive, unpack_own
+from tritonstack.base.files import parse_json
 from tritonstack.client.streaming import read_responses, text_of
 from tritonstack.records.manifests import GenerationReport, LatencyReport
 from tritonstack.reference.container_variables import (
@@ -179,7 +180,7 @@ def _question(text: str, parameters: Mapping[str, Any]) -> bytes:
 def _text_of(body: bytes) -> str | None:
     """Return the text of an answer; None if missing."""
     try:
-        answer: Any = json.loads(body)
+        answer: Any = parse_json(body)
     except ValueError:
         return None
     text = answer.get("text_output") if isinstance(answer, dict) else None

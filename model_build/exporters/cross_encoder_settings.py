@@ -20,9 +20,9 @@ from model_build.exporters.sentence_settings import (
     lengths_of,
     module_of,
     prompt_of,
-    read_json,
     transformer_config,
 )
+from model_build.sources.settings_files import read_settings_file
 from tritonstack.spec.models.recipes import LONGEST_TEXT, TextPairClassificationRecipe
 
 Activation = Literal["softmax", "sigmoid", "none"]
@@ -72,7 +72,7 @@ def _transformer(folder: Path) -> str:
     """Return the folder of the Transformer module, which must be the only one."""
     if not (folder / MODULES).is_file():
         return ""
-    modules = [module_of(item) for item in read_json(folder, MODULES, list)]
+    modules = [module_of(item) for item in read_settings_file(folder, MODULES, list)]
     if [kind for kind, _ in modules] != ["Transformer"]:
         raise ExportError(
             f"{MODULES} lists {', '.join(kind for kind, _ in modules) or 'no module'}; "
@@ -85,7 +85,7 @@ def _transformer(folder: Path) -> str:
 def _activation(folder: Path, path: str) -> Activation | None:
     """Return the activation that sentence-transformers saved; None if there is none."""
     config, own = (
-        read_json(place, name, dict) if (place / name).is_file() else {}
+        read_settings_file(place, name)
         for place, name in ((folder / path, "config.json"), (folder, SENTENCE_CONFIG))
     )
     inner = config.get("sentence_transformers")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from model_build.exporters.image_preparation import ImageProcessor
 from model_build.exporters.loading import load_model, quiet
 from model_build.library_errors import brief
 from model_build.sources import FetchedSource
+from model_build.sources.settings_files import read_settings_file
 from tritonstack.spec.models.model_fields import UNTRUSTED, Trust
 from tritonstack.spec.models.recipes import ImageRecipe
 
@@ -108,12 +108,8 @@ class ImageFramework(Framework):
 
 def _reject_timm(folder: Path) -> None:
     """Name the option for timm models; transformers would ask for packages of its own."""
-    file = folder / "config.json"
-    try:
-        config = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return  # transformers reports it
-    if isinstance(config, dict) and "architecture" in config and "model_type" not in config:
+    config = read_settings_file(folder, "config.json")
+    if "architecture" in config and "model_type" not in config:
         raise FieldError(
             ("recipe",),
             f"config.json describes a timm model ({config['architecture']}), not a transformers model",

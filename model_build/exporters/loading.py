@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import json
 import logging
 import pickle
 import warnings
@@ -23,6 +22,8 @@ from model_build.exporters.heads.base import Head
 from model_build.exporters.tokenizing.pieces import match_pieces
 from model_build.exporters.unused_weights import SHOWN, check_unused
 from model_build.library_errors import brief, known_help
+from model_build.sources.settings_files import read_settings_file
+from tritonstack.base.files import parse_json
 from tritonstack.project.files.source_selection import SAFE_WEIGHTS
 from tritonstack.spec.models.model_fields import Trust
 
@@ -127,8 +128,7 @@ def _padding_token(folder: Path, tokenizer: Any) -> str:
 
     The mask hides padding; left-to-right classifiers find the last token by it, as transformers documents.
     """
-    file = folder / "config.json"
-    config = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    config = read_settings_file(folder, "config.json")
     stated = config.get("pad_token_id")
     known = isinstance(stated, int) and 0 <= stated < len(tokenizer)
     token = tokenizer.convert_ids_to_tokens(stated) if known else tokenizer.eos_token
@@ -142,17 +142,12 @@ def _padding_token(folder: Path, tokenizer: Any) -> str:
 
 def _check_vocabulary_files(folder: Path) -> None:
     """Reject settings that open a path as a vocabulary, which may be outside the source."""
-    file = folder / "tokenizer_config.json"
-    try:
-        settings = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
-    except (OSError, ValueError) as error:
-        raise ExportError(
-            f"{file.name} cannot be read as JSON: {error}", remedy="fetch or copy the file again"
-        ) from error
+    name = "tokenizer_config.json"
+    settings = read_settings_file(folder, name)
     for key in ("vocab", "merges"):
-        if isinstance(settings, dict) and isinstance(settings.get(key), str):
+        if isinstance(settings.get(key), str):
             raise ExportError(
-                f"{file.name}: {key} is {settings[key]!r}, a path to a vocabulary",
+                f"{name}: {key} is {settings[key]!r}, a path to a vocabulary",
                 remedy=f"remove `{key}`, or save the tokenizer again with save_pretrained(folder)",
             )
 
@@ -160,7 +155,7 @@ def _check_vocabulary_files(folder: Path) -> None:
 def put_into_lower_case(tokenizer: Any) -> None:
     """Make a tokenizer lowercase texts first, if none of its steps does."""
     backend = tokenizer.backend_tokenizer
-    normalizer = json.loads(backend.to_str())["normalizer"]
+    normalizer = parse_json(backend.to_str())["normalizer"]
     steps = (normalizer or {}).get("normalizers", [normalizer] if normalizer else [])
     if not any(step["type"] == "Lowercase" or step.get("lowercase") is True for step in steps):
         existing = [backend.normalizer] if backend.normalizer is not None else []

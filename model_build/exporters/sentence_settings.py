@@ -7,13 +7,13 @@ maximum length in tokenizer_config.json.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, cast, get_args
 
 from model_build.errors import ExportError, FieldError
+from model_build.sources.settings_files import read_settings_file
 from tritonstack.spec.models.recipes import LONGEST_TEXT, Overridable, PoolingMode, TextEmbeddingRecipe
 
 MODULES = "modules.json"
@@ -142,7 +142,7 @@ def read_settings(folder: Path) -> SentenceSettings | None:
     """Read the settings of a source; None if it is not a sentence-transformers model."""
     if not (folder / MODULES).is_file():
         return None
-    modules = [module_of(item) for item in read_json(folder, MODULES, list)]
+    modules = [module_of(item) for item in read_settings_file(folder, MODULES, list)]
     kinds = [kind for kind, _ in modules]
     if kinds[:2] != ["Transformer", "Pooling"]:
         raise ExportError(
@@ -206,7 +206,7 @@ def _layer(folder: Path, kind: str, path: str) -> Dense | None:
             "python",
         )
     name = f"{path}/config.json"
-    config = read_json(folder, name, dict) if kind == "Dense" or (folder / name).is_file() else {}
+    config = read_settings_file(folder, name, required=kind == "Dense")
     for key in ("module_input_name", "module_output_name"):
         if config.get(key) not in SENTENCE:
             raise ExportError(
@@ -232,7 +232,7 @@ def _layer(folder: Path, kind: str, path: str) -> Dense | None:
 
 
 def _pooling(folder: Path, name: str) -> SourcedValue:
-    config = read_json(folder, name, dict)
+    config = read_settings_file(folder, name, required=True)
     flags = {key: value for key, value in config.items() if key.startswith("pooling_mode_")}
     odd = [key for key, value in flags.items() if value and not (value is True and key in POOLING_FLAGS)]
     if odd or (flags and "pooling_mode" not in config and not any(flags.values())):
@@ -259,7 +259,7 @@ def transformer_config(
     """Read the settings of the Transformer module, and their file's name; reject those of other tasks."""
     names = [(PurePosixPath(path) / name).as_posix() for name in TRANSFORMER_CONFIGS]
     name = next((name for name in names if (folder / name).is_file()), names[0])
-    config = read_json(folder, name, dict) if (folder / name).is_file() else {}
+    config = read_settings_file(folder, name)
     neutral = {
         "transformer_task": (None, task.name),
         "module_output_name": (None, task.module_output),
@@ -306,7 +306,7 @@ def tokens_allowed(folder: Path, path: str = ".") -> int | None:
 
     def settings(name: str) -> dict[str, Any]:
         inner = (PurePosixPath(path) / name).as_posix()
-        found: dict[str, Any] = read_json(folder, inner, dict) if (folder / inner).is_file() else {}
+        found: dict[str, Any] = read_settings_file(folder, inner)
         return found
 
     config, bounds = settings("config.json"), [settings("tokenizer_config.json").get("model_max_length")]
@@ -320,22 +320,7 @@ def tokens_allowed(folder: Path, path: str = ".") -> int | None:
 def prompt_of(folder: Path) -> SourcedValue | None:
     """Return the default prompt, if the source has one."""
     name = SENTENCE_CONFIG
-    config = read_json(folder, name, dict) if (folder / name).is_file() else {}
+    config = read_settings_file(folder, name)
     prompts, default = config.get("prompts"), config.get("default_prompt_name")
     text = prompts.get(default) if isinstance(prompts, dict) and isinstance(default, str) else None
     return SourcedValue(text, name) if text else None
-
-
-def read_json(folder: Path, name: str, kind: type[Any]) -> Any:
-    """Read a JSON file of the source."""
-    try:
-        found = json.loads((folder / name).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ExportError(
-            f"{name} cannot be read as JSON: {error}", remedy="fetch or copy the file again"
-        ) from error
-    if not isinstance(found, kind):
-        raise ExportError(
-            f"{name}: expected a {kind.__name__}, got a {type(found).__name__}", remedy=_SAVE_AGAIN
-        )
-    return found

@@ -7,7 +7,6 @@ scikit-learn models are converted to checkpoints. LightGBM's text format is stab
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,6 +22,7 @@ from model_build.errors import ExportError, UnsafeWeightsError
 from model_build.exporters.tables.pickles import load_pickle
 from model_build.library_errors import brief
 from tritonstack.base.errors import TritonstackError
+from tritonstack.base.files import parse_json
 from tritonstack.base.source_files import copy_from
 
 Array = NDArray[Any]
@@ -163,7 +163,7 @@ def _load_xgboost(file: Path) -> Trees:
     booster = xgboost.Booster()
     with _loading(file, "XGBoost"):
         booster.load_model(str(file))
-    learner = json.loads(booster.save_config())["learner"]
+    learner = parse_json(booster.save_config())["learner"]
     if learner["gradient_booster"]["name"] == "gblinear":
         raise ExportError(
             f"{file.name} is a linear model (booster gblinear), not trees", remedy=TAKES, code="TS308"

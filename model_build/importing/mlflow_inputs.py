@@ -6,7 +6,6 @@ its server takes, serving_input_example.json.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 from model_build.importing.example_inputs import INPUTS_FILE
 from model_build.inputs.types import NUMPY_TYPES, fits_shape
 from model_build.linting.findings import is_small
+from tritonstack.base.files import parse_json
 from tritonstack.base.source_files import find_file, open_file
 from tritonstack.records.manifests import TensorSpec
 
@@ -97,8 +97,8 @@ def read_example(root: Path, info: Mapping[str, Any]) -> InputExample | None:
 
 def _read(name: str, content: bytes, info: Mapping[str, Any]) -> InputExample:
     try:
-        found = json.loads(content)
-    except (ValueError, RecursionError) as error:
+        found = parse_json(content)
+    except ValueError as error:
         raise UnusableExampleError(f"{name} is not JSON") from error
     if isinstance(found, dict):
         for key in TABLES:

@@ -6,7 +6,6 @@ graph's inputs, with which the graph is checked. The ensemble is checked with th
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -25,6 +24,7 @@ from model_build.inputs.types import fits_shape
 from model_build.layouts.layout import ENCODER, random_numbers, same_names
 from model_build.layouts.steps import IMAGE, MASK, PREPARER, TEXT, TOKENIZER, add_preparer, add_tokenizer
 from model_build.repository.parts import SchedulingStep, add_ensemble
+from model_build.sources.settings_files import read_settings_file
 from tritonstack.base.documents import Document
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.records.manifests import EnvironmentReport, TensorSpec
@@ -323,6 +323,5 @@ def preparation_for(model: Document[ModelSpec], recipe: GraphRecipe) -> Preparat
 
 def _stated_length(folder: Path) -> int | None:
     """Return the maximum length of tokenizer_config.json, if a recipe allows it."""
-    file = folder / "tokenizer_config.json"
-    found = json.loads(file.read_text(encoding="utf-8")).get("model_max_length") if file.is_file() else None
+    found = read_settings_file(folder, "tokenizer_config.json").get("model_max_length")
     return found if isinstance(found, int) and 1 < found <= LONGEST_TEXT else None

@@ -5,7 +5,6 @@ Follows the ONNX Runtime backend, which rejects a model at load.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from model_build.linting.findings import Finding, ModelFolder, in_file
 from model_build.repository.config import datatype_name
 from model_build.repository.existing import filled_in
 from tritonstack.base.documents import closest
+from tritonstack.base.files import read_json
 from tritonstack.records.manifests import TensorSpec
 
 _CODE = "TS343"
@@ -126,9 +126,9 @@ def _trees(model: ModelFolder, file: Path) -> Iterator[Finding]:
     """Yield a wrong number of features of an XGBoost model."""
     shown = model.shown / file.relative_to(model.folder)
     try:
-        saved = json.loads(file.read_bytes())
+        saved = read_json(file)
         features = int(saved["learner"]["learner_model_param"]["num_feature"])
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError):
         yield in_file("error", "TS306", shown, "not an XGBoost model in JSON", "save it with save_model")
         return
     for index, one in enumerate(model.config.input):

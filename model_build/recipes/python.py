@@ -276,9 +276,10 @@ class PythonModel:
             return
         try:
             tree = ast.parse(file.read_bytes(), filename=str(file))
-        except SyntaxError as error:
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            line = error.lineno if isinstance(error, SyntaxError) else None
             yield FileViolation(
-                file, error.lineno, "", f"not valid Python: {error.msg}", "correct it", code="TS309"
+                file, line, "", f"not valid Python: {error.args[0]}", "correct it", code="TS309"
             )
             return
         models = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == CLASS]

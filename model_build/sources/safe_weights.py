@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
 
 from model_build.errors import SourceError
+from tritonstack.base.files import read_json
 from tritonstack.project.files.safetensors_header import REMEDY, header_violation
 
 INDEXES = ("*.safetensors.index.json", "*.bin.index.json")
@@ -44,7 +44,7 @@ def _check_file(file: Path) -> None:
 def _check_index(index: Path) -> None:
     """Check index files: entries in other folders would load unhashed weights."""
     try:
-        parts = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
+        parts = sorted(set(read_json(index)["weight_map"].values()))
         outside = [part for part in parts if part != Path(part).name]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise SourceError(

@@ -88,6 +88,33 @@ def test_a_full_disk_is_not_reported_as_a_bug(
     assert err.startswith("error[TS616]: /somewhere/file: No space left on device\n  help: ")
 
 
+@pytest.mark.parametrize("command", ["up", "down", "setup", "doctor"])
+@pytest.mark.parametrize(
+    ("home", "expected"),
+    [
+        ("{root}/file", "TS616"),
+        ("{root}/file/below", "TS616"),
+        ("x" * 300, "TS616"),
+        ("{root}/circle", "TS907"),
+        ("~no-such-user/x", "TS907"),
+    ],
+)
+def test_a_state_folder_that_is_none_is_not_reported_as_a_bug(
+    root: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+    home: str,
+    expected: str,
+) -> None:
+    Path(root, "file").write_text("")
+    Path(root, "circle").symlink_to("circle")
+    monkeypatch.setenv("TRITONSTACK_HOME", home.format(root=root))
+    code, out, err = said(capsys, "--project", root, command)
+    assert (command == "doctor" and code == 0) or f"error[{expected}]" in err + out
+    assert "TS999" not in err + out
+
+
 def test_other_errors_of_the_system_are_reported_unchanged(
     root: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,6 +26,7 @@ KINDS = {
     "empty": None,
     "wrong name": f"name: other\n{EMBEDDING}",
     "truncated weights": EMBEDDING.replace("w\n", "truncated\n"),
+    "nested header": EMBEDDING.replace("w\n", "nested\n"),
     "unsafe source": EMBEDDING.replace("w\n", "../../elsewhere\n"),
     "missing code": "recipe: {kind: python}\ntest_inputs: [{random: {}}]\n",
     "unpinned requirement": "recipe: {kind: python, code: m.py, requirements: r.txt}\n"
@@ -49,7 +50,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_environment(root, data)
     for name in "ab":
         model = Project(root).model_file(name).parent
-        for source, content in (("w", (2).to_bytes(8, "little") + b"{}"), ("truncated", b"\xff" * 9)):
+        nested = (400_000).to_bytes(8, "little") + b"[" * 400_000
+        sources = {"w": (2).to_bytes(8, "little") + b"{}", "truncated": b"\xff" * 9, "nested": nested}
+        for source, content in sources.items():
             (model / source).mkdir(parents=True)
             (model / source / "model.safetensors").write_bytes(content)
         (model / "m.py").write_text("")

@@ -1,18 +1,33 @@
-"""Atomic file writes, staging folders, single-writer locks on folders, and SHA-256 checksums."""
+"""Atomic writes, staging folders, single-writer locks on folders, checksums, and JSON that others wrote."""
 
 from __future__ import annotations
 
 import fcntl
 import hashlib
+import json
 import os
+import re
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import accumulate
 from pathlib import Path
+from typing import Any
 
 _NEW_MODE = 0o644
+LARGEST_JSON_BYTES = 64 * 1024**2
+DEEPEST_JSON = 100
+"""Limits of `read_json` and `parse_json`. Python's parser has none: deep nesting ends in a RecursionError,
+there or where the values are used."""
+_TEXTS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)', re.DOTALL)
+"""Strings, an unfinished one up to the end included, so that the search takes linear time."""
+_BRACKETS = b"[]{}"
+_OTHER_BYTES = bytes(set(range(256)) - set(_BRACKETS))
+_STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
+
+Pairs = list[tuple[str, Any]]
 
 
 @contextmanager
@@ -108,3 +123,28 @@ def folder_bytes(folder: Path) -> int:
 def short_digest(digest: str) -> str:
     """Return the start of an artifact, image, or file digest, as messages show it."""
     return digest.removeprefix("sha256:")[:12]
+
+
+def read_json(file: Path, *, limit_bytes: int = LARGEST_JSON_BYTES) -> Any:
+    """Read a file; raise OSError, or ValueError for anything but JSON within the limits."""
+    with file.open("rb") as stream:
+        return parse_json(stream.read(limit_bytes + 1), limit_bytes=limit_bytes)
+
+
+def parse_json(
+    data: bytes | str, *, limit_bytes: int = LARGEST_JSON_BYTES, pairs: Callable[[Pairs], Any] | None = None
+) -> Any:
+    """Parse JSON in UTF-8; raise ValueError if it is too large, nested too deeply, or invalid.
+
+    `pairs` makes an object of its keys and values.
+    """
+    content = data.encode() if isinstance(data, str) else data
+    if len(content) > limit_bytes:
+        raise ValueError(f"larger than {limit_bytes} bytes")
+    if any(depth > DEEPEST_JSON for depth in accumulate(map(_STEPS.__getitem__, _brackets(content)))):
+        raise ValueError(f"more than {DEEPEST_JSON} levels of lists and objects")
+    return json.loads(content.decode(), object_pairs_hook=pairs)
+
+
+def _brackets(content: bytes) -> bytes:
+    return _TEXTS.sub(b"", content).translate(None, _OTHER_BYTES)

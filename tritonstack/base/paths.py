@@ -55,7 +55,14 @@ class Project:
     def state_dir(self) -> Path:
         """Generated files that git ignores: built artifacts, the embedded server, the local cloud."""
         override = os.environ.get("TRITONSTACK_HOME")
-        return Path(override).expanduser().resolve() if override else self.own_state_dir
+        if not override:
+            return self.own_state_dir
+        try:
+            return Path(override).expanduser().resolve()
+        except (OSError, RuntimeError) as error:  # an unknown user, or a circle of links
+            raise UsageError(
+                f"TRITONSTACK_HOME: {error}", remedy="set it to the path of a folder", code="TS907"
+            ) from error
 
     @property
     def own_state_dir(self) -> Path:

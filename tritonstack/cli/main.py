@@ -28,7 +28,9 @@ COMPLETING = "_TRITONSTACK_COMPLETE"
 _WITHOUT_PROJECT = ("explain", "doctor")
 """Commands that also work outside a project."""
 _INTERRUPTED = 130  # Typer exit code for Ctrl-C
-_NOT_WRITABLE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT})
+_NOT_WRITABLE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+_NO_FOLDER = {errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ELOOP, errno.ENAMETOOLONG}
+"""A file is where a folder should be, or the reverse, or no path leads there."""
 
 app = typer.Typer(
     name="tritonstack",
@@ -159,13 +161,12 @@ def _is_of_aws(error: BaseException) -> bool:
 
 def _local_error(error: BaseException) -> TritonstackError | None:
     """Return the error for a missing permission, full disk, or missing package."""
-    if isinstance(error, OSError) and error.errno in _NOT_WRITABLE:
+    if isinstance(error, OSError) and error.errno in _NOT_WRITABLE | _NO_FOLDER:
         file = f"{error.filename}: " if error.filename else ""
-        return TritonstackError(
-            f"{file}{error.strerror}",
-            remedy="check the folder's permissions and the free disk space",
-            code="TS616",
-        )
+        remedy = "check the folder's permissions and the free disk space"
+        if error.errno in _NO_FOLDER:
+            remedy = "move what is there, or set TRITONSTACK_HOME to a folder"
+        return TritonstackError(f"{file}{error.strerror}", remedy=remedy, code="TS616")
     if isinstance(error, ModuleNotFoundError):
         return UsageError(
             f"{error.name} is not installed",

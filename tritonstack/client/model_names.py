@@ -144,7 +144,7 @@ def _read_file(file: Path) -> dict[str, str]:
 def _parse(text: str, *, source: str) -> dict[str, str]:
     try:
         names = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         names = None
     if not isinstance(names, dict) or not all(isinstance(target, str) for target in names.values()):
         raise ModelNamesError(

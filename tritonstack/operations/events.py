@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from botocore.exceptions import ClientError
 
 from tritonstack.base.errors import TritonstackError, aws_error_code
+from tritonstack.base.files import parse_json
 from tritonstack.base.naming import EVENTS
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.checkout import Checkout
@@ -212,9 +213,9 @@ def _without_load_test(body: bytes) -> Event | None:
     Load tests get fields over time, and events are immutable.
     """
     try:
-        content = json.loads(body)
+        content = parse_json(body)
         del content["load_test"]
         event = Event.model_validate_json(json.dumps(content))
-    except (ValueError, KeyError, TypeError, RecursionError):  # ValidationError is a ValueError
+    except (ValueError, KeyError, TypeError):  # ValidationError is a ValueError
         return None
     return event.model_copy(update={"note": "; ".join(filter(None, (event.note, UNREADABLE_LOAD_TEST)))})

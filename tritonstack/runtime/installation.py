@@ -11,13 +11,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from tritonstack.base.files import read_json
 from tritonstack.runtime.errors import TritonNotFoundError
 
 CONTAINER_ROOT = Path("/opt/tritonserver")
@@ -113,7 +113,7 @@ def find_embedded(*, home: Path) -> TritonInstallation:
 def read_record(home: Path) -> dict[str, Any] | None:
     """Return install.py's record in `home`; None if nothing is installed there."""
     try:
-        record: dict[str, Any] = json.loads((home / RECORD_NAME).read_text())
+        record: dict[str, Any] = read_json(home / RECORD_NAME)
     except FileNotFoundError:
         return None
     return record

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from tritonstack.base.errors import UsageError
+from tritonstack.base.files import read_json
 from tritonstack.reference.error_codes import EXAMPLES, GROUPS, KINDS, RETIRED
 
 
@@ -53,7 +53,7 @@ def explain_code(code: str) -> ExplainedCode:
     kind = KINDS.get(requested)
     if kind is None:
         raise _unknown_code(requested)
-    found = json.loads(EXAMPLES.read_text(encoding="utf-8"))[requested]
+    found = read_json(EXAMPLES)[requested]
     return ExplainedCode(requested, kind.title, kind.explanation, found["example"], found["message"])
 
 

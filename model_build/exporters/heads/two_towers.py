@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import transformers
+
+from model_build.sources.settings_files import read_settings_file
 
 CLIP, CLIP_TEXT = "clip", "clip_text_model"
 USUAL_POSITIONS = 77
@@ -28,11 +29,7 @@ def image_tower(model: Any) -> Any:
 
 def clip_positions(folder: Path) -> int | None:
     """Return the most tokens of a text if the source is a CLIP model; None for any other."""
-    file = folder / "config.json"
-    try:
-        config = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
-    except ValueError:
-        return None  # transformers reports the file
-    if not isinstance(config, dict) or config.get("model_type") != CLIP:
+    config = read_settings_file(folder, "config.json")
+    if config.get("model_type") != CLIP:
         return None
     return int((config.get("text_config") or {}).get("max_position_embeddings", USUAL_POSITIONS))

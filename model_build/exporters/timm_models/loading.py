@@ -6,7 +6,6 @@ timm loads what fits if `model_args` say so, or if numbers of classes differ: th
 from __future__ import annotations
 
 import inspect
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +17,7 @@ from model_build.errors import ExportError, FieldError
 from model_build.exporters.loading import quiet, require_weights
 from model_build.exporters.unused_weights import shown
 from model_build.library_errors import brief, known_help
+from model_build.sources.settings_files import read_settings_file
 from tritonstack.spec.models.model_fields import Trust
 
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
@@ -28,18 +28,10 @@ _OTHER_LOADING = ("device", "dtype", "feature_cls", "features_only", "out_indice
 
 def read_config(folder: Path) -> Mapping[str, Any]:
     """Read config.json; raise ExportError if it describes no timm model, or contradicts itself."""
-    file = folder / "config.json"
-    try:
-        config = json.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ExportError(
-            "the source has no config.json", remedy="save the model with timm's `save_for_hf`"
-        ) from None
-    except (OSError, ValueError) as error:
-        raise ExportError(
-            f"config.json cannot be read as JSON: {error}", remedy="fetch or copy the file again"
-        ) from error
-    if not isinstance(config, dict) or not isinstance(config.get("architecture"), str):
+    if not (folder / "config.json").is_file():
+        raise ExportError("the source has no config.json", remedy="save the model with timm's `save_for_hf`")
+    config: Mapping[str, Any] = read_settings_file(folder, "config.json")
+    if not isinstance(config.get("architecture"), str):
         raise FieldError(
             ("recipe", "library"),
             "config.json describes no timm model: it has no `architecture`",

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 from tritonstack.base.errors import TritonstackError
+from tritonstack.base.files import read_json
 from tritonstack_local.signatures.keys import CloudSecret, write_private
 
 LOCK = "cloud.lock"
@@ -131,7 +132,7 @@ def read_address(state_dir: Path) -> CloudAddress | None:
 def written_address(state_dir: Path) -> tuple[CloudAddress, int] | None:
     """Return the address a cloud wrote, and the start time of its process."""
     try:
-        written = json.loads(_address_path(state_dir).read_text())
+        written = read_json(_address_path(state_dir))
         ticks = written.pop("start_ticks")
         return CloudAddress(**written | {"notices": tuple(written.get("notices", ()))}), ticks
     except FileNotFoundError:

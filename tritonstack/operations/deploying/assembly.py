@@ -11,6 +11,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from tritonstack.base.files import read_json
+
 Template = Mapping[str, Any]
 """A CloudFormation template."""
 
@@ -31,7 +33,7 @@ class Assembly:
 
     def template(self, stack: str) -> Template:
         """Return a stack's template."""
-        template: Template = json.loads(self._template_file(stack).read_text())
+        template: Template = read_json(self._template_file(stack))
         return template
 
     def with_templates(self, templates: Mapping[str, Template], folder: Path) -> Assembly:
@@ -61,7 +63,7 @@ class Assembly:
 
     @cached_property
     def _manifest(self) -> dict[str, Any]:
-        manifest: dict[str, Any] = json.loads((self.folder / "manifest.json").read_text())
+        manifest: dict[str, Any] = read_json(self.folder / "manifest.json")
         return manifest
 
     def _template_file(self, stack: str) -> Path:
@@ -73,7 +75,7 @@ class Assembly:
         template = self._template_file(stack)
         template.write_text(text)
         file = self.folder / self._manifest["artifacts"][f"{stack}.assets"]["properties"]["file"]
-        assets = json.loads(file.read_text())
+        assets = read_json(file)
         old = next(key for key, item in assets["files"].items() if item["source"]["path"] == template.name)
         item = assets["files"].pop(old)
         digest = hashlib.sha256(text.encode()).hexdigest()

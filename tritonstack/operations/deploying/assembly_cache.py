@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import tritonstack
-from tritonstack.base.files import staging_folder
+from tritonstack.base.files import read_json, staging_folder
 from tritonstack.base.paths import MARKER, Project, in_source_tree, shipped
 from tritonstack.base.revisions import BUILD_CODE
 from tritonstack.base.source_files import UnsafeFileError, find_file, list_files
@@ -49,7 +49,7 @@ class AssemblyCache:
         """Copy a kept assembly to a new folder. A damaged one is removed and not used."""
         cached = self._folder / key
         try:
-            sums = json.loads((cached / _SUMS).read_text())
+            sums = read_json(cached / _SUMS)
             shutil.copytree(cached, target, dirs_exist_ok=True)
             (target / _SUMS).unlink()
             whole = _digests(target) == sums
@@ -100,7 +100,7 @@ def synthesis_key(workspace: Workspace, cdk: CdkCli, stacks: Sequence[str] = ())
 def _app(project: Project) -> str | None:
     """Return the app of cdk.json if it runs tritonstack's stacks alone."""
     try:
-        app = str(json.loads((project.root / MARKER).read_text()).get("app"))
+        app = str(read_json(project.root / MARKER).get("app"))
     except (OSError, ValueError, AttributeError):
         return None
     if app == _APP:
@@ -159,7 +159,7 @@ def _is_keepable(folder: Path) -> bool:
     files = [file for file in folder.rglob("*") if file.is_file()]
     if sum(file.stat().st_size for file in files) > _MOST_BYTES:
         return False
-    return not json.loads((folder / "manifest.json").read_text()).get("missing")
+    return not read_json(folder / "manifest.json").get("missing")
 
 
 def _digests(folder: Path) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import shutil
@@ -15,6 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from tritonstack.base.errors import TritonstackError
+from tritonstack.base.files import read_json
 from tritonstack.base.paths import Project, shipped
 
 SETUP = "run `tritonstack setup`"
@@ -149,7 +149,7 @@ class CdkProgram:
 
 def pinned_cdk_version() -> str:
     """Return the version of the CDK CLI that this release was tested with."""
-    packages = json.loads(shipped("package-lock.json").read_text(encoding="utf-8"))["packages"]
+    packages = read_json(shipped("package-lock.json"))["packages"]
     return str(packages[f"node_modules/{_PACKAGE}"]["version"])
 
 
@@ -174,7 +174,7 @@ def _version(program: Path, folder: Path) -> str | None:
     """Read the version from the package of a program, or ask the program."""
     try:
         package = program.resolve().parents[1] / "package.json"
-        facts = json.loads(package.read_text(encoding="utf-8"))
+        facts = read_json(package)
         if facts["name"] == _PACKAGE:
             return str(facts["version"])
     except (OSError, LookupError, ValueError, TypeError):

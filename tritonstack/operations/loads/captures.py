@@ -6,7 +6,6 @@ Captured requests have a time to the second. Within each second they are spread 
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from tritonstack.base.files import parse_json
 from tritonstack.operations.loads.arrivals import Trace, UnreadableLoadError
 from tritonstack.operations.loads.requests import PreparedRequest
 
@@ -93,7 +93,7 @@ def _keys(s3: Any, bucket: str, prefix: str, begin: datetime, end: datetime) -> 
 def _requests(body: bytes, *, origin: str) -> Iterator[tuple[datetime, PreparedRequest]]:
     for number, line in enumerate(body.splitlines(), start=1):
         try:
-            record = json.loads(line)
+            record = parse_json(line)
             sent = record["captureData"].get("endpointInput")
             when = datetime.fromisoformat(record["eventMetadata"]["inferenceTime"])
             request = None if sent is None else _request(sent)

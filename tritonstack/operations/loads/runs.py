@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tritonstack.base.files import read_json
 from tritonstack.operations.loads.arrivals import UnreadableLoadError
 from tritonstack.operations.loads.histograms import (
     Counts,
@@ -224,7 +225,7 @@ def find_steady(means: Sequence[float]) -> tuple[int, bool]:
 def load_runs(file: Path) -> SavedRuns:
     """Read a file with the text of `SavedRuns`."""
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
+        content = read_json(file)
         if content["format"] != FORMAT:
             raise ValueError(f"it has format {content['format']!r}, this version reads {FORMAT}")
         texts = {
@@ -234,7 +235,7 @@ def load_runs(file: Path) -> SavedRuns:
         return SavedRuns(**texts, runs=tuple(map(_read_run, content["runs"])))
     except OSError as error:
         raise _unreadable(file, error.strerror or str(error)) from error
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise _unreadable(file, f"not a saved load test ({type(error).__name__}: {error})") from error
 
 

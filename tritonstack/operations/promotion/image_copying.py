@@ -9,7 +9,6 @@ with its own key.
 from __future__ import annotations
 
 import hashlib
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from tritonstack.base.errors import TritonstackError, aws_error_code
+from tritonstack.base.files import parse_json
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.promotion.layer_reading import Layer, bad_layer, read_parts
 
@@ -69,12 +69,12 @@ class _Manifest:
     @property
     def members(self) -> Sequence[Mapping[str, Any]]:
         """Return the images of an image index."""
-        return json.loads(self.text).get("manifests", ()) if self.media_type in _INDEXES else ()
+        return parse_json(self.text).get("manifests", ()) if self.media_type in _INDEXES else ()
 
     @property
     def blobs(self) -> list[Mapping[str, Any]]:
         """Return the layers of an image without duplicates; foreign layers are not copied."""
-        manifest = json.loads(self.text)
+        manifest = parse_json(self.text)
         pieces = [manifest["config"], *manifest["layers"]] if self.media_type not in _INDEXES else []
         return list({piece["digest"]: piece for piece in pieces if not piece.get("urls")}.values())
 
@@ -150,7 +150,7 @@ def _manifest(source: Registry, digest: str) -> _Manifest:
             remedy="promote again; if it happens again, rebuild the image with `tritonstack build` for the "
             "source environment",
         )
-    media_type = image.get("imageManifestMediaType") or json.loads(text)["mediaType"]
+    media_type = image.get("imageManifestMediaType") or parse_json(text)["mediaType"]
     return _Manifest(digest, media_type, text)
 
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tritonstack.base.files import write_text_atomically
+from tritonstack.base.files import read_json, write_text_atomically
 from tritonstack.base.paths import MARKER, Project
 from tritonstack.base.source_files import SourceFile, open_file
 
@@ -71,7 +71,7 @@ def project_digests(project: Project, name: str) -> Iterator[CachedDigests]:
 
 def _load(file: Path) -> dict[str, tuple[Identity, str]]:
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
+        found = read_json(file)
         return {str(name): (list(identity), str(digest)) for name, (identity, digest) in found.items()}
     except (OSError, ValueError, TypeError, AttributeError):
         return {}

@@ -43,7 +43,7 @@ def undeclared_calls(document: Document[ModelSpec]) -> Iterator[FileViolation]:
 def _called(code: bytes) -> Iterator[tuple[str, int]]:
     try:
         tree = ast.parse(code)
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return  # the build reports it
     yield from called_models(tree)
 

@@ -260,7 +260,7 @@ def _imports(file: Path, *, relative: bool) -> Iterator[str]:
     """Return the modules that a file imports; empty if it is not valid Python, which the recipe reports."""
     try:
         tree = ast.parse(file.read_bytes())
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
+
+from tritonstack.base.files import parse_json
 
 LENGTH_BYTES = 8
 LONGEST_HEADER = 100_000_000
@@ -23,7 +24,7 @@ def header_violation(file: Path, name: str | None = None) -> str | None:
     with file.open("rb") as stream:
         stream.seek(LENGTH_BYTES)
         try:
-            header = json.loads(stream.read(length))
+            header = parse_json(stream.read(length), limit_bytes=LONGEST_HEADER)
         except ValueError as error:
             return f"the header of {name} is not JSON: {error}"
     if not isinstance(header, dict):

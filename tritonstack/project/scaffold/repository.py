@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tritonstack.base.errors import UsageError
-from tritonstack.base.files import staging_folder, write_text_atomically
+from tritonstack.base.files import read_json, staging_folder, write_text_atomically
 from tritonstack.base.paths import LOCK_SUFFIX, MARKER, Project, is_source_tree, shipped
 
 FOLDER = Path(__file__).parent
@@ -210,7 +210,7 @@ def _texts(name: str) -> Iterator[tuple[str, str]]:
     for file in sorted(shipped(WORKFLOWS).glob("*.yml")):
         if file.name not in _OWN_WORKFLOWS:
             yield f"{WORKFLOWS}/{file.name}", file.read_text(encoding="utf-8")
-    settings = json.loads(shipped(MARKER).read_text(encoding="utf-8"))
+    settings = read_json(shipped(MARKER))
     yield MARKER, json.dumps({**settings, "app": APP}, indent=2) + "\n"
     yield from _locks().items()
 

@@ -78,7 +78,8 @@ MACHINE: Mapping[str, Kind] = {
     ),
     "TS616": Kind(
         "Cannot write to the disk",
-        "The disk is full, or the folder is not writable. Check its permissions and free space.",
+        "The disk is full, the folder is not writable, or a file is in its place. Check the path, its "
+        "permissions, and free space.",
     ),
     "TS618": Kind(
         "git or GitHub's command line failed",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import wave
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,12 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tritonstack.base import files
 from tritonstack.base.byte_tensors import BYTES
 from tritonstack.base.errors import UsageError
 from tritonstack.records.manifests import TensorSpec
 from tritonstack.workflows.extras import require
 
 Array = NDArray[Any]
+LARGEST_BYTES = 2**30
+"""SageMaker accepts no larger request."""
 _IMAGES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".png", ".webp"})
 
 
@@ -81,8 +83,8 @@ def read_data_file(file: Path) -> dict[str, Any]:
 def parse_json(text: str | bytes, *, origin: str) -> Any:
     """Parse JSON, or raise UnreadableInputError."""
     try:
-        return json.loads(text, object_pairs_hook=_without_duplicates)
-    except (ValueError, RecursionError) as error:
+        return files.parse_json(text, limit_bytes=LARGEST_BYTES, pairs=_without_duplicates)
+    except ValueError as error:
         raise UnreadableInputError(
             f"{origin}: invalid JSON ({error})",
             remedy='write numbers and lists as JSON, such as 0.5, [[1, 2], [3, 4]], or ["one", "two"]',

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from tritonstack.base.errors import TritonstackError
-from tritonstack.base.files import only_writer, write_text_atomically
+from tritonstack.base.files import only_writer, parse_json, write_text_atomically
 from tritonstack.base.paths import Project
 from tritonstack.operations.tuning.objectives import Measured
 from tritonstack.operations.tuning.search import TunedRun
@@ -80,7 +80,7 @@ class RunRecord:
         for number, line in enumerate(lines, start=2):
             try:
                 runs.append(self._run(line))
-            except (ValueError, KeyError, TypeError, RecursionError) as error:
+            except (ValueError, KeyError, TypeError) as error:
                 is_cut_off = number == len(lines) + 1 and isinstance(error, json.JSONDecodeError)
                 if not is_cut_off:
                     invalid.append(number)
@@ -91,7 +91,7 @@ class RunRecord:
         return runs
 
     def _run(self, line: str) -> TunedRun:
-        content = json.loads(line)
+        content = parse_json(line)
         values = [content["choice"][one.name] for one in self.space.dimensions]
         found = content["found"]
         for one in fields(Measured):

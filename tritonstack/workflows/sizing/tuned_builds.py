@@ -21,7 +21,7 @@ import yaml
 from model_build.store.artifacts import read_manifest
 from tritonstack.base.documents import Document
 from tritonstack.base.errors import TritonstackError, shown_path
-from tritonstack.base.files import write_text_atomically
+from tritonstack.base.files import read_json, write_text_atomically
 from tritonstack.base.paths import Project
 from tritonstack.base.yaml_nodes import TextualDumper, load_yaml
 from tritonstack.base.yaml_reading import read_text
@@ -77,7 +77,7 @@ class FormBuilder:
         done, failed = root / "built.json", root / "failed.json"
         if failed.exists():
             raise ImpossibleFormError(
-                json.loads(failed.read_text(encoding="utf-8"))["message"],
+                read_json(failed)["message"],
                 remedy=f"see {shown_path(self.folder / 'forms')}, or remove the folder to build it again",
             )
         if not done.exists():
@@ -99,7 +99,7 @@ class FormBuilder:
                 limit_members=most_members(manifest.files),
             )
             write_text_atomically(done, json.dumps({"artifact": str(artifact)}))
-        artifact = Path(json.loads(done.read_text(encoding="utf-8"))["artifact"])
+        artifact = Path(read_json(done)["artifact"])
         return Form(read_manifest(artifact), root / "repository", artifact / EXAMPLES_NAME)
 
     def _copy(self, project: Project, values: BuiltValues) -> None:

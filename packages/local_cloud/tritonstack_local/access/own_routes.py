@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import urllib.request
 from collections.abc import Mapping
 from typing import Any
@@ -10,6 +9,8 @@ from typing import Any
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
+
+from tritonstack.base.files import parse_json
 
 INVENTORY_PATH = "/_tritonstack/inventory"
 SERVICE = "tritonstack"
@@ -24,5 +25,5 @@ def read_inventory(variables: Mapping[str, str]) -> list[dict[str, Any]]:
     SigV4Auth(keys, SERVICE, variables["AWS_REGION"]).add_auth(request)
     signed = urllib.request.Request(url, headers=dict(request.headers.items()))  # noqa: S310 - loopback
     with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(signed) as answer:
-        items: list[dict[str, Any]] = json.load(answer)
+        items: list[dict[str, Any]] = parse_json(answer.read())
     return items

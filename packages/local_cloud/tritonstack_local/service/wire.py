@@ -15,6 +15,7 @@ import moto.iam.models as iam_models
 from botocore.model import OperationModel, ServiceModel, StructureShape
 from werkzeug.wrappers import Request, Response
 
+from tritonstack.base.files import parse_json
 from tritonstack_local.scope import Scope
 from tritonstack_local.service import validation
 from tritonstack_local.service.errors import ServiceError
@@ -66,8 +67,8 @@ def read_control_call(request: Request, *, offered: Mapping[str, object], servic
             f"{operation or 'request without X-Amz-Target'}; it supports {', '.join(sorted(offered))}.",
         )
     try:
-        fields = json.loads(request.get_data() or b"{}")
-    except (ValueError, RecursionError) as error:
+        fields = parse_json(request.get_data() or b"{}")
+    except ValueError as error:
         raise ServiceError("SerializationException", f"The body is not valid JSON: {error}") from error
     validation.check(_operation(service, operation).input_shape, fields)
     return ControlCall(operation, {name: value for name, value in fields.items() if value is not None})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,6 +10,7 @@ import numpy as np
 import typer
 
 from tritonstack.base.errors import UsageError
+from tritonstack.base.files import parse_json
 from tritonstack.cli.completion import complete_deployable, complete_endpoint, complete_model
 from tritonstack.cli.context import Context
 from tritonstack.cli.selection import NameOption
@@ -133,7 +133,7 @@ def _parameter(given: str) -> tuple[str, Any]:
             f"--parameter {given}: expected NAME=VALUE", remedy="write --parameter NAME=VALUE", code="TS907"
         )
     try:
-        value = json.loads(text)
+        value = parse_json(text)
     except ValueError:
         return name, text
     return name, value if isinstance(value, str | int | float | bool) else text

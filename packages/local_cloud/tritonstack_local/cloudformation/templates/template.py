@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
 
+from tritonstack.base.files import parse_json
 from tritonstack_local.cloudformation.errors import TemplateError
 
 _SECTIONS = {
@@ -153,7 +153,7 @@ def _listed(values: set[str]) -> str:
 
 def _load(body: str) -> dict[str, Any]:
     try:
-        document = json.loads(body) if body.lstrip().startswith("{") else yaml.load(body, _TemplateLoader)  # noqa: S506
+        document = parse_json(body) if body.lstrip().startswith("{") else yaml.load(body, _TemplateLoader)  # noqa: S506
     except (ValueError, yaml.YAMLError) as error:
         raise TemplateError(f"Template format error: {error}") from error
     except RecursionError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from tritonstack.base.errors import aws_error_code, aws_error_message
+from tritonstack.base.files import parse_json
 from tritonstack_local.codebuild.records import PipelineOrder
 from tritonstack_local.codepipeline.errors import ActionFailedError
 from tritonstack_local.codepipeline.records import ActionRun
@@ -102,7 +102,7 @@ class Work:
     def read_json(self, where: str) -> dict[str, Any]:
         """Read a file of an artifact that holds an object."""
         try:
-            found: dict[str, Any] = json.loads(self.read(where))
+            found: dict[str, Any] = parse_json(self.read(where))
         except ValueError as error:
             raise ActionFailedError("JobFailed", f"{where} is not JSON: {error}") from error
         return found
