@@ -58,6 +58,15 @@ def reviewed_templates() -> dict[str, dict[str, Any]]:
     return {stack: reviewed_template(stack) for stack in stack_names()}
 
 
+def retaining_policy() -> str:
+    """Return the DeletionPolicy of what the product retains."""
+    resources = reviewed_template("tritonstack-factory-build")["Resources"].values()
+    (policy,) = {resource["DeletionPolicy"] for resource in resources if "DeletionPolicy" in resource} - {
+        "Delete"
+    }
+    return str(policy)
+
+
 def compare_template(stack: str, template: dict[str, Any], *, test: str) -> None:
     """Fail with the difference if a template differs from the reviewed one, or update it on request."""
     now = _general(stack, template)

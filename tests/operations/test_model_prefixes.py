@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+from botocore.exceptions import ClientError
 
+from tests.operations.changing_s3 import change_after
 from tests.projects import MODEL, edit, write_project
 from tests.sealed_locks import write_sealed
 from tritonstack.operations.artifacts import DamagedArtifactError
@@ -98,6 +100,17 @@ def test_source_with_other_content_is_not_copied(bucket_with_artifact: Cloud, bo
     ) as caught:
         fill(bucket_with_artifact, [copy_of("two")])
     assert "tritonstack build" in str(caught.value.remedy)
+    listed = bucket_with_artifact.client("s3").list_objects_v2(Bucket=BUCKET, Prefix="endpoints/")
+    assert listed["KeyCount"] == 0
+
+
+def test_a_source_that_is_replaced_after_the_check_is_not_copied(
+    bucket_with_artifact: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = copy_of("one").source
+    change_after(monkeypatch, "HeadObject", source, lambda: put(bucket_with_artifact, source, b"y"))
+    with pytest.raises(ClientError, match="PreconditionFailed"):
+        fill(bucket_with_artifact, [copy_of("one")])
     listed = bucket_with_artifact.client("s3").list_objects_v2(Bucket=BUCKET, Prefix="endpoints/")
     assert listed["KeyCount"] == 0
 

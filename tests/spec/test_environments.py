@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -122,3 +123,50 @@ def test_names_reserved_by_systems_manager(tmp_path: Path, prefix: str) -> None:
         f"name_prefix: names starting with aws or ssm are reserved by Systems Manager, got {prefix!r} -- "
         "choose another name_prefix"
     ]
+
+
+STEPS = "metric: cpu_utilization_percent, scale_out: [{above: 60, add: 1}, {above: 90, add: 4}]"
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "changes", "field"),
+    [
+        ("scaling: {min_instances: 3, max_instances: 2}", {}, "endpoints.e.scaling"),
+        (
+            "scaling: {steps: {metric: cpu_utilization_percent, scale_out: [{above: 9, add: 1}, {above: 6, "
+            "add: 2}], scale_in: {below: 3}}}",
+            {},
+            "endpoints.e.scaling.steps",
+        ),
+        (
+            "scaling: {steps: {metric: cpu_utilization_percent, scale_out: [{above: 9, add: 1}, {above: 9, "
+            "add: 2}], scale_in: {below: 3}}}",
+            {},
+            "endpoints.e.scaling.steps",
+        ),
+        (f"scaling: {{steps: {{{STEPS}, scale_in: {{below: 60}}}}}}", {}, "endpoints.e.scaling.steps"),
+        ("", {"alarm_emails": ["nobody"]}, "alarm_emails.0"),
+        (
+            "",
+            {"promotion": {"source": "dev", "windows": [{"start": "17:00", "end": "09:00"}]}},
+            "promotion.windows.0",
+        ),
+        (
+            "",
+            {"promotion": {"source": "dev", "windows": [{"start": "09:00", "end": "09:00"}]}},
+            "promotion.windows.0",
+        ),
+        ("", {"name_prefix": "p" * 30, "endpoints": {}}, ""),
+    ],
+)
+def test_contradicting_settings_are_rejected(
+    tmp_path: Path, endpoint: str, changes: dict[str, Any], field: str
+) -> None:
+    (complaint,) = complaints(tmp_path, environment(endpoint, **changes))
+    assert complaint.startswith(f"{field}: ")
+
+
+def test_steps_next_to_each_other_are_accepted(tmp_path: Path) -> None:
+    endpoint = f"scaling: {{steps: {{{STEPS}, scale_in: {{below: 59.9}}}}}}"
+    workspace = load_workspace(write_environment(tmp_path, environment(endpoint)), NAME)
+    assert workspace.spec.keep_locks == 10

@@ -166,6 +166,11 @@ REJECTED: list[tuple[str, dict[str, str], str]] = [
 ]
 
 
+def test_the_last_priority_level_can_be_the_default() -> None:
+    assert _spec({"priorities": {"levels": 2, "default": 2}}) is not None
+    assert _spec({"priorities": {"levels": 2, "default": 3}}) is None
+
+
 @pytest.mark.parametrize(("recipe", "blocks", "complaint"), REJECTED)
 def test_incompatible_blocks_are_rejected(
     tmp_path: Path, recipe: str, blocks: dict[str, str], complaint: str

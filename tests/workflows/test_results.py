@@ -15,6 +15,7 @@ import pytest
 
 import tritonstack.workflows
 from tests.projects import edit
+from tests.reviewed_templates import retaining_policy
 from tritonstack.base.errors import UsageError
 from tritonstack.base.paths import Project
 from tritonstack.operations.destruction.destroy import DestructionPreview
@@ -29,7 +30,11 @@ from tritonstack.workflows.session import Session
 FOLDER = Path(tritonstack.workflows.__file__).parent
 FUNCTIONS = sorted(name for name in dir(tritonstack.workflows) if name.islower())
 _FORBIDDEN = {"print", "input", "exit", "quit", "sys.exit", "os._exit", "sys.stdout.write"}
-KEPT = {"Type": "AWS::S3::Bucket", "DeletionPolicy": "Retain", "Properties": {"BucketName": "kept"}}
+KEPT = {
+    "Type": "AWS::S3::Bucket",
+    "DeletionPolicy": retaining_policy(),
+    "Properties": {"BucketName": "kept"},
+}
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -9,6 +9,7 @@ import pytest
 
 from tests.operations.strict_aws import client_error
 from tests.projects import edit
+from tests.reviewed_templates import retaining_policy
 from tritonstack.base.paths import Project
 from tritonstack.cli.main import run
 from tritonstack.operations.audit.report import Item, Report
@@ -68,7 +69,11 @@ def tell(project: Project, *arguments: str) -> int:
     return run(["--project", str(project.root), *arguments])
 
 
-KEPT = {"Type": "AWS::S3::Bucket", "DeletionPolicy": "Retain", "Properties": {"BucketName": "kept"}}
+KEPT = {
+    "Type": "AWS::S3::Bucket",
+    "DeletionPolicy": retaining_policy(),
+    "Properties": {"BucketName": "kept"},
+}
 
 
 def test_protected_environment_is_rejected_with_the_remedy(

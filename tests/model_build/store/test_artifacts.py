@@ -21,9 +21,11 @@ from model_build.store.archive import pack
 from model_build.store.artifacts import ArtifactStore, read_manifest, verify_artifact
 from model_build.store.publishing import publish
 from tests.moto_aws import simulated_aws
+from tests.operations.changing_s3 import change_after
 from tritonstack.records.examples import EXAMPLES_NAME, Examples
 from tritonstack.records.manifests import (
     ARCHIVE_NAME,
+    DIGEST_NOTE,
     MANIFEST_NAME,
     Manifest,
     ParityReport,
@@ -236,6 +238,18 @@ def test_interrupted_upload_is_repeated(artifact: Path, s3: Any) -> None:
     assert publish(artifact_dir=artifact, bucket=BUCKET, s3_client=s3).uploaded
 
 
+def test_other_bytes_of_the_same_size_and_digest_note_are_reported(artifact: Path, s3: Any) -> None:
+    """Only S3's own checksum tells."""
+    s3.create_bucket(Bucket=BUCKET)
+    body = bytearray((artifact / ARCHIVE_NAME).read_bytes())
+    body[-1] ^= 1
+    key, note = f"models/tiny/{artifact.name}/{ARCHIVE_NAME}", {DIGEST_NOTE: artifact.name}
+    publish(artifact_dir=artifact, bucket=BUCKET, s3_client=s3)
+    s3.put_object(Bucket=BUCKET, Key=key, Body=bytes(body), Metadata=note, ChecksumAlgorithm="SHA256")
+    with pytest.raises(PublishError, match="does not match its manifest"):
+        publish(artifact_dir=artifact, bucket=BUCKET, s3_client=s3)
+
+
 @pytest.mark.parametrize("body", [b"other", None])
 def test_manifest_with_a_wrong_archive_is_reported(artifact: Path, s3: Any, body: bytes | None) -> None:
     s3.create_bucket(Bucket=BUCKET)
@@ -395,8 +409,23 @@ def test_concurrent_writers_of_examples_agree(
         return original(**options)
 
     monkeypatch.setattr(s3, "put_object", lose)
-    publish(artifact_dir=mine, bucket=BUCKET, s3_client=s3)
+    done = publish(artifact_dir=mine, bucket=BUCKET, s3_client=s3)
     assert published_manifest(s3, artifact).examples_sha256
+    assert done.manifest == published_manifest(s3, artifact)
+
+
+@pytest.mark.parametrize("name", [MANIFEST_NAME, EXAMPLES_NAME])
+def test_the_first_of_two_publishers_wins(
+    artifact: Path, tmp_path: Path, s3: Any, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """The other one publishes everything right after this one has read that an object is missing."""
+    s3.create_bucket(Bucket=BUCKET)
+    other = keep(tmp_path / "other", "Hallo")
+    change_after(
+        monkeypatch, "GetObject", name, lambda: publish(artifact_dir=other, bucket=BUCKET, s3_client=s3)
+    )
+    done = publish(artifact_dir=artifact, bucket=BUCKET, s3_client=s3)
+    assert done.manifest == published_manifest(s3, artifact) == read_manifest(other)
 
 
 def test_writer_reports_repeated_conflicts(

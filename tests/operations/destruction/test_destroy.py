@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.operations.test_operations import TEMPLATE
+from tests.reviewed_templates import retaining_policy
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.destruction.deletion import Retained
 from tritonstack.operations.destruction.destroy import Destroyed, destroy_environment, layers
@@ -62,7 +63,7 @@ def test_retained_stacks_are_kept_and_reported(cloud: Cloud) -> None:
     stand_with(
         cloud,
         "foundation",
-        Kept=bucket("kept", DeletionPolicy="Retain"),
+        Kept=bucket("kept", DeletionPolicy=retaining_policy()),
         Goes=bucket("goes", DeletionPolicy="Delete"),
     )
     fill(cloud, "kept", "goes")

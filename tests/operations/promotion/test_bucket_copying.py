@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 
 import pytest
+from botocore.exceptions import ClientError
 
+from tests.operations.changing_s3 import change_after
 from tests.operations.two_accounts import TwoAccounts, two_accounts
 from tritonstack.base.paths import Project
 from tritonstack.operations.artifacts import DamagedArtifactError, is_published
@@ -83,3 +86,50 @@ def test_an_archive_other_than_the_locked_one_is_not_copied(
     with pytest.raises(DamagedArtifactError):
         copy_in_account(artifact, cloud=accounts.dev, bucket=TARGET)
     assert keys(accounts) == []
+
+
+def test_an_archive_that_is_replaced_after_the_check_is_not_copied(
+    accounts: TwoAccounts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S3 copies what was checked, or nothing: nobody checks the copy."""
+    artifact = source(accounts)
+    s3, place = (
+        accounts.dev.client("s3"),
+        {"Bucket": artifact.bucket, "Key": f"{artifact.prefix}/model.tar.gz"},
+    )
+    note = {"sha256": artifact.entry.digest}
+    change_after(
+        monkeypatch,
+        "HeadObject",
+        f"{artifact.entry.digest}/model.tar.gz",
+        lambda: s3.put_object(**place, Body=b"ARCHIVE", Metadata=note),
+    )
+    with pytest.raises(ClientError, match=r"412|PreconditionFailed"):
+        copy_in_account(artifact, cloud=accounts.dev, bucket=TARGET)
+    assert keys(accounts) == []
+
+
+def test_what_was_checked_beside_an_archive_is_what_the_target_gets(
+    accounts: TwoAccounts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    examples = b'{"examples": "of this artifact"}'
+    sha256 = hashlib.sha256(examples).hexdigest()
+    manifest = accounts.build("minilm", b"archive", examples_sha256=sha256)
+    entry = accounts.lock("dev").models["minilm"]["cpu"]
+    artifact = SourceArtifact(accounts.dev, accounts.bucket("dev"), "minilm", "cpu", entry)
+    s3 = accounts.dev.client("s3")
+
+    def put(name: str, body: bytes) -> None:
+        s3.put_object(Bucket=artifact.bucket, Key=f"{artifact.prefix}/{name}", Body=body)
+
+    put("examples.json", examples)
+    for name in ("manifest.json", "examples.json"):
+        with monkeypatch.context() as patched:
+            change_after(patched, "GetObject", name, lambda name=name: put(name, b"{}"))
+            if name == "examples.json":
+                put("manifest.json", manifest.to_json().encode())
+            copy_in_account(artifact, cloud=accounts.dev, bucket=TARGET)
+        for copied, body in (("manifest.json", manifest.to_json().encode()), ("examples.json", examples)):
+            place = {"Bucket": TARGET, "Key": f"{artifact.prefix}/{copied}"}
+            assert s3.get_object(**place)["Body"].read() == body
+            s3.delete_object(**place)

@@ -123,7 +123,17 @@ def test_an_abandoned_claim_taken_by_another_promotion_first(bucket: Bucket) -> 
     assert bucket.holder == carl
 
 
-def test_a_build_that_never_gets_a_slot_reports_it(bucket: Bucket) -> None:
+def test_a_claim_follows_the_latest_change(bucket: Bucket) -> None:
+    """A later promotion of the same entry does not meet the claim of an earlier one."""
+    history = [promotion("ann", "a", minutes_ago=9), promotion("bob", "b", minutes_ago=6)]
+    for last in (1, 2):
+        carl = promotion("carl", "cd"[last - 1])
+        done = claim(bucket.cloud, "prod", carl, history=history[:last], now=NOW)
+        assert done == Claim(carl, claimed=True)
+    assert bucket.s3.list_objects_v2(Bucket="prod")["KeyCount"] == 2
+
+
+def test_claim_that_never_succeeds_is_reported(bucket: Bucket) -> None:
     bucket.answers = [("ConditionalRequestConflict", nothing)] * 100
     with pytest.raises(PromotionTakenError, match="others keep writing it") as caught:
         bucket.claim(ANN)

@@ -111,6 +111,9 @@ def test_all_target_tracking_policies_must_agree_to_scale_in_and_one_scales_out(
     scaling = plan(max_instances=10, invocations_per_instance=600, concurrent_requests_per_model=4)
     busy = {"requests": 10, "concurrency": 3.9}
     assert timeline(scaling, lambda _: busy, 200, current=5) == []
+    # Concurrency is below its target of 4 but not so far that its low alarm is on: it keeps all 20.
+    content = {"requests": 10, "concurrency": 3.7}
+    assert timeline(scaling, lambda _: content, 200, current=20, limits=(1, 30)) == []
     idle = {"requests": 10, "concurrency": 1.0}
     # 12 per minute of 600, and 1 of 4 at once: the larger of 1 and ceil(5 x 1 / 4) = 2 wins.
     assert timeline(scaling, lambda _: idle, 95, current=5) == [(900.0, 2)]

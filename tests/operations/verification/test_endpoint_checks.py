@@ -32,6 +32,26 @@ def failures(stack: str, live: LiveEndpoint) -> list[str]:
     ]
 
 
+@pytest.mark.parametrize(
+    "member",
+    [
+        "AsyncInferenceConfig",
+        "DataCaptureConfig",
+        "ExplainerConfig",
+        "ManagedInstanceScaling",
+        "ServerlessConfig",
+        "ShadowProductionVariants",
+        "VpcConfig",
+    ],
+)
+def test_a_member_that_no_service_adds_is_a_difference(member: str) -> None:
+    comparison = PropertyComparison()
+    comparison.compare({"Name": "x"}, {"Name": "x", "Arn": "added", member: {"Own": "value"}}, "")
+    assert [(difference.path, difference.found) for difference in comparison.differences] == [
+        (member, {"Own": "value"})
+    ]
+
+
 @pytest.mark.parametrize("stack", ENDPOINTS)
 def test_an_endpoint_that_runs_as_configured_passes(stack: str) -> None:
     wanted = expected(stack)

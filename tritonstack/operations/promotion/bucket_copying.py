@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tritonstack.operations.artifacts import (
     DamagedArtifactError,
     copy_object,
@@ -12,7 +10,11 @@ from tritonstack.operations.artifacts import (
     is_published,
 )
 from tritonstack.operations.aws import Cloud
-from tritonstack.operations.promotion.fetching import SourceArtifact, read_source_manifest
+from tritonstack.operations.promotion.fetching import (
+    SourceArtifact,
+    read_source_examples,
+    read_source_manifest,
+)
 from tritonstack.records.examples import EXAMPLES_NAME
 from tritonstack.records.manifests import ARCHIVE_NAME, DIGEST_NOTE, MANIFEST_NAME
 
@@ -36,13 +38,14 @@ def copy_in_account(source: SourceArtifact, *, cloud: Cloud, bucket: str) -> Non
     # S3 would copy the `superseded` tag, and require tagging permissions.
     unmarked = {"TaggingDirective": "REPLACE"}
     settings = {"Metadata": {DIGEST_NOTE: source.entry.digest}, "ContentType": "application/gzip"}
-    _copy(s3, source, bucket, ARCHIVE_NAME, unmarked | settings | {"CopySourceIfMatch": head["ETag"]})
-    beside = [EXAMPLES_NAME] if manifest.examples_sha256 is not None else []
-    for name in (*beside, MANIFEST_NAME):
-        _copy(s3, source, bucket, name, unmarked | {"ContentType": "application/json"})
-
-
-def _copy(s3: Any, source: SourceArtifact, bucket: str, name: str, settings: dict[str, Any]) -> None:
-    key = f"{source.prefix}/{name}"
     origin = {"Bucket": source.bucket, "Key": key}
-    copy_object(s3, origin, bucket=bucket, settings=settings, source=source.cloud.client("s3"))
+    condition = {"CopySourceIfMatch": head["ETag"]}
+    copy_object(
+        s3, origin, bucket=bucket, settings=unmarked | settings | condition, source=source.cloud.client("s3")
+    )
+    # What was read and checked is written, because S3 would copy what the source has by then.
+    bodies = {MANIFEST_NAME: manifest.to_json().encode()}
+    if manifest.examples_sha256 is not None:
+        bodies = {EXAMPLES_NAME: read_source_examples(source, manifest), **bodies}
+    for name, body in bodies.items():
+        s3.put_object(Bucket=bucket, Key=f"{source.prefix}/{name}", Body=body, ContentType="application/json")

@@ -24,6 +24,7 @@ from tritonstack.project.checks.locks import mismatches
 from tritonstack.records.examples import EXAMPLES_NAME
 from tritonstack.records.locks import LockedArtifact
 from tritonstack.records.manifests import ARCHIVE_NAME, MANIFEST_NAME, Manifest, parse_manifest
+from tritonstack.reference.conditional_writes import CONFLICT_CODES
 
 _FETCHING = ".fetching"
 _CHUNK = 1 << 20
@@ -172,7 +173,15 @@ def _blocks(source: SourceArtifact, start: int) -> Iterator[bytes]:
             "was copied",
             remedy="delete it and its manifest there, and republish it with `tritonstack build`",
         )
-    found = s3.get_object(Bucket=source.bucket, Key=key, Range=f"bytes={start}-", IfMatch=head["ETag"])
+    try:
+        found = s3.get_object(Bucket=source.bucket, Key=key, Range=f"bytes={start}-", IfMatch=head["ETag"])
+    except ClientError as error:
+        if aws_error_code(error) not in CONFLICT_CODES:
+            raise
+        raise DamagedArtifactError(
+            f"{source.url(ARCHIVE_NAME)} was replaced while it was read; nothing was copied",
+            remedy="rerun the command",
+        ) from None
     yield from found["Body"].iter_chunks(_CHUNK)
 
 
@@ -186,16 +195,21 @@ def _fetch_examples(source: SourceArtifact, manifest: Manifest, folder: Path) ->
     file = folder / EXAMPLES_NAME
     if file.is_file() and sha256_of(file) == manifest.examples_sha256:
         return
+    write_text_atomically(file, read_source_examples(source, manifest).decode())
+    if (folder / MANIFEST_NAME).is_file():
+        write_text_atomically(folder / MANIFEST_NAME, manifest.to_json())
+
+
+def read_source_examples(source: SourceArtifact, manifest: Manifest) -> bytes:
+    """Return the examples stored beside an artifact; reject others than its manifest names."""
     key = f"{source.prefix}/{EXAMPLES_NAME}"
-    body = source.cloud.client("s3").get_object(Bucket=source.bucket, Key=key)["Body"].read()
+    body: bytes = source.cloud.client("s3").get_object(Bucket=source.bucket, Key=key)["Body"].read()
     if hashlib.sha256(body).hexdigest() != manifest.examples_sha256:
         raise DamagedArtifactError(
             f"{source.url(EXAMPLES_NAME)} does not match its manifest; nothing was copied",
             remedy="republish it with `tritonstack build` of the source environment",
         )
-    write_text_atomically(file, body.decode())
-    if (folder / MANIFEST_NAME).is_file():
-        write_text_atomically(folder / MANIFEST_NAME, manifest.to_json())
+    return body
 
 
 def _put_in_place(folder: Path, final: Path, manifest: Manifest) -> None:
