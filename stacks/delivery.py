@@ -184,6 +184,7 @@ class DeliveryStack(cdk.Stack):
             *artifact_grants.write_artifacts(aws, spec, [naming.MODELS, naming.EVENTS, naming.SHELVES]),
             *artifact_grants.mark_artifacts(aws, spec),
             *artifact_grants.restore_artifacts(aws, spec),
+            *grants.delete_replaced(aws, named),
             *grants.invoke_endpoints(aws, named),
             *(grants.use_queues(aws, spec) if _has_queues(spec) else []),
             *grants.run_builds(aws, spec),
@@ -224,6 +225,7 @@ class DeliveryStack(cdk.Stack):
             named = self._named_previews(self._target.preview)
             granted += [
                 *grants.read_stacks(aws, named),
+                *grants.read_endpoints(aws, named),
                 *preview_grants.delete_all(aws, named, execution_role=self._execution_arn()),
             ]
         return granted

@@ -272,21 +272,27 @@ def test_the_cdk_shows_and_deploys_a_change(deployed: Site) -> None:
     assert endpoint_answers(deployed)
 
 
-def test_a_damaged_artifact_fails_with_the_containers_message_and_is_rolled_back(deployed: Site) -> None:
+def test_an_endpoint_that_was_rolled_back_silently_can_be_updated(deployed: Site) -> None:
+    """SageMaker rolls a damaged artifact back, and CloudFormation reports success."""
+    sagemaker = deployed.cloud.client("sagemaker")
+    served = sagemaker.describe_endpoint(EndpointName=deployed.spec.endpoint_name("minilm"))
     lock_damaged_artifact(deployed)
-    output = deployed.run("cdk", *DEPLOY_ALL, "-c", "env=local", with_cloud=True, exit_code=1)
-    assert "UPDATE_FAILED" in output, output
-    assert re.search(r"model\.tar\.gz|archive|gzip", output), output
+    deployed.run("cdk", *DEPLOY_ALL, "-c", "env=local", with_cloud=True)
     stack = f"{deployed.spec.base}-endpoint-minilm"
     wait_until_settled(deployed.cloud, [stack], on_change=lambda _: None)
     state = describe_stack(deployed.cloud, stack)
     assert state is not None
-    assert state.status == "UPDATE_ROLLBACK_COMPLETE"
+    assert state.status == "UPDATE_COMPLETE"
+    output = deployed.tritonstack("deploy", "local", exit_code=1)
+    assert "TS507" in output, output
+    assert re.search(r"model\.tar\.gz|archive|gzip", output), output
+    sagemaker.describe_endpoint_config(EndpointConfigName=served["EndpointConfigName"])
     assert endpoint_answers(deployed)
 
     deployed.tritonstack("build", "local", "--no-publish")
     deployed.tritonstack("deploy", "local")
     assert endpoint_answers(deployed)
+    assert "0 orphaned" in deployed.tritonstack("audit", "local")
 
 
 def test_destroy_and_down_leave_nothing(deployed: Site) -> None:

@@ -192,6 +192,8 @@ PROMOTIONS = "promotions/"
 """Prefix of the promotion claims in an artifact bucket (tritonstack.operations.promotion.claims)."""
 SUPERSEDED_TAG = ("superseded", "true")
 """Tag of objects that no recent lock names; a lifecycle rule deletes them."""
+OWNER_TAG = "tritonstack:stack"
+"""Tag of endpoint configurations and models with the name of their stack, which they can outlive."""
 PROCESSING_LOG_GROUP = "/aws/sagemaker/ProcessingJobs"
 """Log group of all Processing jobs of an account; SageMaker chooses the name."""
 

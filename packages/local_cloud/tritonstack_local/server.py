@@ -27,7 +27,7 @@ from tritonstack_local.access.own_routes import INVENTORY_PATH
 from tritonstack_local.autoscaling.app import AutoScalingApp
 from tritonstack_local.cloud_folder import state_folder
 from tritonstack_local.cloudformation.api import CloudFormationApp
-from tritonstack_local.cloudformation.providers import PROVIDERS
+from tritonstack_local.cloudformation.providers import providers_for
 from tritonstack_local.cloudwatch.alarms.evaluator import AlarmEvaluator
 from tritonstack_local.cloudwatch.alarms.records import AlarmRecord
 from tritonstack_local.cloudwatch.metrics import Metrics
@@ -108,7 +108,7 @@ class LocalCloud:
         )
         self._cloudformation = CloudFormationApp(
             clients=clients,
-            providers=PROVIDERS,
+            providers=providers_for(rollback_fails_update=settings.rollback_fails_update),
             idempotency_log=self._persistence.idempotency_log,
         )
         dependencies = Dependencies(

@@ -50,6 +50,11 @@ class CloudSettings:
     """
     provisioning_minutes: float = 0.0
     """Minutes on AWS until an added instance serves, at least; 0 for as fast as this machine starts it."""
+    rollback_fails_update: bool = False
+    """Whether CloudFormation reports an update as failed if SageMaker rolled it back.
+
+    AWS does not document what it does. By default it reports success and deletes what it replaced.
+    """
     expose: bool = False
     """Whether Triton can listen on every network interface if it cannot be isolated."""
 

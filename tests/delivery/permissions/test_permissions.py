@@ -301,3 +301,32 @@ def test_deploy_passes_only_the_roles_of_builds(delivery_stacks, role, service, 
         iam__PassedToService=service,
     )
     assert found is allowed
+
+
+CONFIG = arn("sagemaker", "endpoint-config/servingconfig79e8d9de-ab1")
+MODEL = arn("sagemaker", "model/tritonstack-dev-endpoint-search-Model2AD80A05-Ab1")
+
+
+@pytest.mark.parametrize(
+    ("action", "resource"), [("sagemaker:DeleteEndpointConfig", CONFIG), ("sagemaker:DeleteModel", MODEL)]
+)
+@pytest.mark.parametrize(
+    ("duty", "project", "environment", "allowed"),
+    [
+        ("deploy", "tritonstack", "dev", True),
+        ("deploy", "tritonstack", "staging", False),
+        ("deploy", "other", "dev", False),
+        ("clean-up", "tritonstack", "pr-7", True),
+        ("preview", "tritonstack", "pr-7", True),
+        ("clean-up", "tritonstack", "dev", False),
+        ("plan", "tritonstack", "dev", False),
+    ],
+)
+def test_replaced_configurations_and_models_are_deleted_by_name_and_tags(
+    delivery_stacks, duty, project, environment, allowed, action, resource
+):
+    tags = {"aws__ResourceTag/project": project, "aws__ResourceTag/environment": environment}
+    role = f"tritonstack-delivery-dev-{duty}"
+    assert may(delivery_stacks["dev"], role, action, resource, **tags) is allowed
+    unrelated = resource.rpartition("/")[0] + "/unrelated"
+    assert not may(delivery_stacks["dev"], role, action, unrelated, **tags)

@@ -74,6 +74,7 @@ def test_expiry_is_checked_again_before_destruction(
 ) -> None:
     destroyed: list[str] = []
     monkeypatch.setattr(reaping, "list_stacks", lambda *_, **__: [stack("t-a-foundation", expires)])
+    monkeypatch.setattr(reaping, "orphaned", lambda *_: [])
     monkeypatch.setattr(reaping, "destroy_environment", lambda _, base, **__: destroyed.append(base))
     assert reap(Cloud("1", "x", {}), "t-a", now=NOW, on_update=destroyed.append) is taken
     assert destroyed == (["t-a"] if taken else [])
@@ -96,6 +97,7 @@ def test_an_environment_extended_during_a_clean_up_keeps_its_foundation(
 
     for module in (reaping, destroy):
         monkeypatch.setattr(module, "list_stacks", there)
+    monkeypatch.setattr(reaping, "orphaned", lambda *_: [])
     monkeypatch.setattr(destroy, "delete_stacks", delete)
     for ends_builds in ("stop_builds", "delete_ended_jobs"):
         monkeypatch.setattr(destroy, ends_builds, lambda *_, **__: [])

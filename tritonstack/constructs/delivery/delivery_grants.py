@@ -143,6 +143,30 @@ def read_endpoints(aws: AwsScope, named: Named) -> list[Grant]:
     ]
 
 
+def delete_replaced(aws: AwsScope, named: Named) -> list[Grant]:
+    """Allow finding and deleting the configurations and models that CloudFormation retained."""
+    words = {"endpoint-config": "ServingConfig", "model": "Model"}
+    return [
+        Grant(
+            ["sagemaker:DeleteEndpointConfig", "sagemaker:DeleteModel"],
+            # Whether CloudFormation puts the stack's name before the logical id is not documented, and ARNs
+            # have names in lower case.
+            [
+                aws.arn("sagemaker", f"{kind}/*{word}*")
+                for kind, logical_id in words.items()
+                for word in (logical_id, logical_id.lower())
+            ],
+            {"StringLike": {f"aws:ResourceTag/{tag}": text for tag, text in named.marks.items()}},
+            because="CloudFormation names these after their logical ids; the condition names the tags",
+        ),
+        Grant(
+            ["sagemaker:ListEndpointConfigs", "sagemaker:ListModels", "tag:GetResources"],
+            ["*"],
+            because=_LISTED,
+        ),
+    ]
+
+
 def any_key(aws: AwsScope) -> str:
     """Return the ARN of any key in the account; the condition next to it limits it to one bucket's
     objects."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tritonstack.base import naming
-from tritonstack.constructs.delivery.delivery_grants import Named, any_key, explained
+from tritonstack.constructs.delivery.delivery_grants import Named, any_key, delete_replaced, explained
 from tritonstack.constructs.iam.grants import AwsScope, Grant, use_key_through_s3
 
 
@@ -117,6 +117,7 @@ def delete_all(aws: AwsScope, named: Named, *, execution_role: str) -> list[Gran
             named.arns(aws, "sagemaker", "processing-job/", after="-build-*"),
             because=named.because,
         ),
+        *delete_replaced(aws, named),
     ]
 
 

@@ -17,6 +17,7 @@ from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
 from tritonstack.base.errors import UsageError
+from tritonstack.constructs.endpoint.retention import retain_replaced
 from tritonstack.constructs.iam import grants
 from tritonstack.constructs.iam.service_role import ServiceRole
 from tritonstack.constructs.iam.skipped_checks import skip_check
@@ -92,6 +93,7 @@ class TritonModel(Construct):
             skip_check(model, "CKV_AWS_370", because="options.network_isolation is set to false")
         # Without this, CloudFormation creates the model before the role's policy.
         model.node.add_dependency(self.role.policy)
+        retain_replaced(model)
         self.name = model.attr_model_name
 
     @property

@@ -102,6 +102,8 @@ class Ownership:
             return found.id
         if owner := self.owners.get(found.key):
             return owner
+        if (tag := found.tags.get(naming.OWNER_TAG)) in self.stacks:
+            return tag  # retained on purpose: a later deploy or `destroy` deletes it
         believed = self.busy if found.type.startswith("AWS::") else self.stacks
         if (tag := found.tags.get(STACK_TAG)) in believed:
             return tag

@@ -17,6 +17,7 @@ from tritonstack.operations.clock import Clock
 from tritonstack.operations.destruction.deletion import Retained, contents_of, delete_stacks
 from tritonstack.operations.destruction.processing_jobs import delete_ended_jobs, ended_jobs
 from tritonstack.operations.destruction.running_builds import RunningBuild, running_builds, stop_builds
+from tritonstack.operations.retained import delete_orphaned, orphaned_of
 from tritonstack.operations.stacks import describe_stack, list_stacks
 from tritonstack.reference.bootstrap import Bootstrap
 
@@ -35,6 +36,8 @@ class Destroyed:
     """Builds that were running and were stopped."""
     jobs: tuple[str, ...] = ()
     """Ended Processing jobs that were deleted."""
+    replaced: tuple[str, ...] = ()
+    """Configurations and models that outlived their stacks and were deleted."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,8 @@ class DestructionPreview:
     retained: tuple[Retained, ...] = ()
     log_groups: tuple[str, ...] = ()
     """Log groups that services created."""
+    replaced: tuple[str, ...] = ()
+    """Configurations and models that have outlived their stacks."""
 
     @property
     def stacks(self) -> list[str]:
@@ -78,6 +83,7 @@ def preview_destruction(cloud: Cloud, base: str) -> DestructionPreview:
         keys=tuple(sorted(key for stack_contents in contents for key in stack_contents.keys)),
         retained=tuple(item for stack_contents in contents for item in stack_contents.retained),
         log_groups=tuple(_service_logs(cloud, base, others=others)),
+        replaced=tuple(item.name for item in orphaned_of(cloud, base)),
     )
 
 
@@ -104,6 +110,7 @@ def destroy_environment(
     for layer in order:
         before_layer()
         retained += delete_stacks(cloud, layer, on_update=on_update, clock=clock)
+    replaced = delete_orphaned(cloud, base, on_update=on_update)
     groups = _delete_service_logs(cloud, base, others=others, on_update=on_update)
     return Destroyed(
         stacks=tuple(itertools.chain(*order)),
@@ -111,6 +118,7 @@ def destroy_environment(
         log_groups=tuple(groups),
         builds=tuple(builds),
         jobs=tuple(jobs),
+        replaced=tuple(replaced),
     )
 
 

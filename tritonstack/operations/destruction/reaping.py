@@ -13,6 +13,7 @@ from tritonstack.base import naming
 from tritonstack.base.errors import TritonstackError, UsageError, aws_error_code
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.destruction.destroy import OnUpdate, destroy_environment
+from tritonstack.operations.retained import orphaned
 from tritonstack.operations.stacks import StackState, list_stacks
 from tritonstack.spec.environments.expiry import EXPIRES, OWNER, has_expired, parse_moment
 
@@ -21,6 +22,7 @@ CHANGE_SET = "cdk-deploy-change-set"
 """The CDK's name of the change set that a deployment executes."""
 OUR_DESCRIPTION = "tritonstack:"
 """How the description of each stack of this project begins."""
+_DELETED = "DELETE_COMPLETE"
 
 
 class ExtendedError(TritonstackError):
@@ -46,10 +48,16 @@ def expiring_environments(cloud: Cloud, *, prefix: str, now: datetime) -> list[E
 
 
 def _stacks(cloud: Cloud, prefix: str) -> list[StackState]:
-    return [
+    """Return the stacks, and those of which only configurations and models remain, with their tags."""
+    stacks = [
         _with_planned_tags(cloud, stack) if stack.in_review else stack
         for stack in list_stacks(cloud, prefix=prefix)
     ]
+    remains = orphaned(cloud, lambda stack: stack.startswith(prefix))
+    deleted = [
+        StackState(item.stack, _DELETED, tags=item.tags, description=OUR_DESCRIPTION) for item in remains
+    ]
+    return [*stacks, *deleted]
 
 
 def _with_planned_tags(cloud: Cloud, stack: StackState) -> StackState:
@@ -95,7 +103,8 @@ def _expiry_state(base: str, stacks: Sequence[StackState], now: datetime) -> Exp
         return None
     latest = max(dated, key=lambda stack: stack.tags[EXPIRES])
     expires, owner = latest.tags[EXPIRES], latest.tags.get(OWNER, "unknown")
-    return ExpiryState(base, owner, expires, _verdict(stacks, expires, now), tuple(s.name for s in stacks))
+    names = tuple(stack.name for stack in stacks if stack.status != _DELETED)
+    return ExpiryState(base, owner, expires, _verdict(stacks, expires, now), names)
 
 
 def reap(cloud: Cloud, base: str, *, now: datetime, on_update: OnUpdate) -> bool:

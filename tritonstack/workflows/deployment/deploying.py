@@ -21,6 +21,7 @@ from tritonstack.operations.deploying.changes import (
 from tritonstack.operations.deploying.deployments import record_deployment
 from tritonstack.operations.locks.retention import mark_superseded
 from tritonstack.operations.model_prefix import model_copies
+from tritonstack.operations.retained import delete_replaced, live_endpoints
 from tritonstack.operations.revisions import revision_of
 from tritonstack.operations.running import require_running
 from tritonstack.operations.stacks import environment_stacks, wait_until_settled
@@ -104,6 +105,10 @@ def _deploy(
     with session.reporter.step("checking that the endpoints are in service"):
         require_running(cloud, stacks)
         record_deployment(cloud, workspace, endpoints, revision)
+    with session.reporter.step("deleting replaced configurations") as step:
+        live = live_endpoints(cloud, spec.base)
+        deleted = delete_replaced(cloud, spec.base, stacks, live, on_update=step.log)
+        step.detail = f"{len(deleted)} deleted" if deleted else "nothing to delete"
 
 
 def _mark_superseded(session: Session, workspace: Workspace, cloud: Cloud) -> None:

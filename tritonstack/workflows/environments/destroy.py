@@ -52,7 +52,7 @@ class DestructionPlan:
         found = self.foreseen
         stopped = found.builds or found.jobs
         emptied = found.buckets or found.repositories or found.keys
-        return not (stopped or found.layers or emptied or found.log_groups)
+        return not (stopped or found.layers or emptied or found.log_groups or found.replaced)
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as JSON data."""
@@ -67,6 +67,7 @@ class DestructionPlan:
             "repositories": list(preview.repositories),
             "keys": list(preview.keys),
             "log_groups": list(preview.log_groups),
+            "replaced": list(preview.replaced),
             "retained": [asdict(item) for item in preview.retained],
             "requires_name": self.needs_name,
             "rejected": self._rejection(),
@@ -94,6 +95,7 @@ class Destruction:
             "deleted_jobs": list(destroyed.jobs),
             "deleted_stacks": list(destroyed.stacks),
             "deleted_log_groups": list(destroyed.log_groups),
+            "deleted_replaced": list(destroyed.replaced),
             "retained": [asdict(item) for item in destroyed.retained],
         }
 
@@ -180,4 +182,6 @@ def _detail(destroyed: Destroyed) -> str:
     count, builds, jobs = len(destroyed.stacks), len(destroyed.builds), len(destroyed.jobs)
     text = f"{count} {'stack' if count == 1 else 'stacks'} deleted" if count else "no stacks remained"
     text += f", {builds} {'build' if builds == 1 else 'builds'} stopped" if builds else ""
-    return text + (f", {jobs_text(jobs)} deleted" if jobs else "")
+    text += f", {jobs_text(jobs)} deleted" if jobs else ""
+    replaced = len(destroyed.replaced)
+    return text + (f", {replaced} replaced configurations and models deleted" if replaced else "")

@@ -276,6 +276,7 @@ class DestroyPlanJson(Shape):
     repositories: list[str]
     keys: list[str]
     log_groups: list[str]
+    replaced: list[str]
     retained: list[RetainedJson]
     requires_name: bool
     rejected: RejectionJson | None
@@ -290,6 +291,7 @@ class DestroyJson(Shape):
     deleted_jobs: list[str]
     deleted_stacks: list[str]
     deleted_log_groups: list[str]
+    deleted_replaced: list[str]
     retained: list[RetainedJson]
 
 

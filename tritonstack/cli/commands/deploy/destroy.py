@@ -83,6 +83,7 @@ def _preview_lines(plan: DestructionPlan) -> Iterator[str]:
     yield from (f"  with its contents  repository {name}" for name in preview.repositories)
     yield from (f"  after KMS's delay  key {key}" for key in preview.keys)
     yield from (f"  would be deleted   log group {name}" for name in preview.log_groups)
+    yield from (f"  would be deleted   {name}, which was replaced" for name in preview.replaced)
     yield from (f"  would be kept      {item.type} {item.id}" for item in preview.retained)
     if plan.needs_name and not plan.is_empty:
         yield f"requires its name: typed, or --yes --confirm {plan.target.name}"

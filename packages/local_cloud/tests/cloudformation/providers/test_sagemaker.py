@@ -9,6 +9,7 @@ from packages.local_cloud.tests.cloudformation.stacks import resource
 from packages.local_cloud.tests.sagemaker.cloud import IMAGE, ROLE, tarball
 from packages.local_cloud.tests.sagemaker.multi_model.fake_triton import archive as multi_model_archive
 from tritonstack_local.cloudformation.deployments import engine
+from tritonstack_local.cloudformation.providers import PROVIDERS
 
 ARCHIVE = tarball({"model/config.pbtxt": "", "model/1/model.py": ""})
 
@@ -83,7 +84,34 @@ def test_a_failed_endpoint_reports_the_reason_and_leaves_nothing(stack, artifact
     assert names(stack) == (0, 0, 0)
 
 
-def test_an_endpoint_that_rolls_back_fails_the_update(stack, artifact):
+@pytest.mark.parametrize("retained", [False, True])
+def test_clean_up_after_a_silent_rollback_deletes_what_serves_unless_retained(stack, artifact, retained):
+    """SageMaker rolls an update back, and CloudFormation reports success."""
+
+    def resources(**environment):
+        found = serving(artifact, **environment)
+        for name in ("Model", "Config"):
+            found[name]["UpdateReplacePolicy"] = "Retain" if retained else "Delete"
+        return found
+
+    sagemaker = stack.account.client("sagemaker")
+    stack.create(resources(FAKE_ANSWER="one"))
+    served_config = sagemaker.describe_endpoint(EndpointName="Serving")["EndpointConfigName"]
+    assert stack.update(resources(FAKE_STARTS="no")) == "UPDATE_COMPLETE"
+    described = sagemaker.describe_endpoint(EndpointName="Serving")
+    assert (described["EndpointStatus"], described["EndpointConfigName"]) == ("InService", served_config)
+    assert answer(stack) == "one"
+    assert names(stack) == ((2, 2, 1) if retained else (1, 1, 1))
+    status = stack.update(resources(FAKE_ANSWER="three"))
+    if retained:
+        assert (status, answer(stack)) == ("UPDATE_COMPLETE", "three")
+    else:
+        assert (status, answer(stack)) == ("UPDATE_ROLLBACK_FAILED", "one")
+        assert "Could not find endpoint configuration" in stack.reasons()
+
+
+def test_an_endpoint_that_rolls_back_can_fail_the_update(stack, artifact, monkeypatch):
+    monkeypatch.setattr(PROVIDERS["AWS::SageMaker::Endpoint"], "rollback_fails_update", True)
     stack.create(serving(artifact, FAKE_ANSWER="one"))
     assert stack.update(serving(artifact, FAKE_STARTS="no")) == "UPDATE_ROLLBACK_COMPLETE"
     assert "no such tensor" in stack.reasons()

@@ -105,6 +105,13 @@ PROVIDERS: Mapping[str, Provider] = {
 }
 
 
+def providers_for(*, rollback_fails_update: bool) -> Mapping[str, Provider]:
+    """Return the providers of a cloud with these settings."""
+    if not rollback_fails_update:
+        return PROVIDERS
+    return {**PROVIDERS, EndpointProvider.type_name: EndpointProvider(rollback_fails_update=True)}
+
+
 _NO_PROVIDER = (
     "The local cloud does not support connections to Git providers. Use S3 as the source of a pipeline."
 )

@@ -57,8 +57,14 @@ _BUSY = {"Creating", "Updating", "SystemUpdating", "RollingBack", "Deleting"}
 class EndpointProvider(Provider):
     """Identifier: the endpoint's ARN, also returned by `Ref`.
 
-    An endpoint that is InService with another configuration has rolled back: the update failed.
+    An endpoint that is InService with another configuration has rolled back. AWS does not document whether
+    CloudFormation takes that for a failure. Here it does not, because that is the dangerous case: its
+    clean-up deletes what the update replaced, which serves. `rollback_fails_update` selects the other
+    behavior.
     """
+
+    def __init__(self, *, rollback_fails_update: bool = False) -> None:
+        self.rollback_fails_update = rollback_fails_update
 
     type_name = "AWS::SageMaker::Endpoint"
     name_property = "EndpointName"
@@ -84,11 +90,11 @@ class EndpointProvider(Provider):
         return str(made["EndpointArn"])
 
     def settle(self, request: ResourceRequest, physical_id: str) -> None:
-        """Wait until the endpoint serves the requested configuration."""
+        """Wait until the endpoint is in service."""
         name = name_of(request, "EndpointName", physical_id)
         found = _wait(request, name, cancelled=request.cancelled.is_set)
-        wanted = request.properties["EndpointConfigName"]
-        if found["EndpointStatus"] != "InService" or found["EndpointConfigName"] != wanted:
+        rolled_back = found["EndpointConfigName"] != request.properties["EndpointConfigName"]
+        if found["EndpointStatus"] != "InService" or (rolled_back and self.rollback_fails_update):
             reason = found.get("FailureReason") or f"the endpoint serves {found['EndpointConfigName']}"
             raise ProviderError(f"Endpoint {name} is {found['EndpointStatus']}: {reason}")
 

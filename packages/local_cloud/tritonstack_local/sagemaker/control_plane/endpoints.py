@@ -151,6 +151,8 @@ class Endpoints:
         """Start to update an endpoint."""
         name = request["EndpointName"]
         record = self._endpoint(scope, name)
+        # As on AWS: an endpoint whose configuration was deleted can no longer be updated.
+        stored(self._store.configs, scope, kind=CONFIG, name=record.plan.config_name)
         plan = plan_endpoint(self._store, scope, endpoint=name, config_name=request["EndpointConfigName"])
         self._reject_unscalable(record, scope, plan)
 

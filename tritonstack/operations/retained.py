@@ -1,0 +1,257 @@
+"""Find and delete the configurations and models that CloudFormation retained when it replaced them.
+
+They have the name of their stack as a tag, so they can be found after the stack is deleted. An endpoint that
+SageMaker rolled back serves one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+from botocore.exceptions import ClientError
+
+from tritonstack.base import naming
+from tritonstack.base.errors import aws_error_message
+from tritonstack.operations.audit.found import STACK_TAG, pages, tags_of
+from tritonstack.operations.aws import Cloud
+from tritonstack.operations.stacks import environment_stacks
+
+KEPT = 2
+"""How many replaced configurations of an endpoint are kept."""
+_AT_ONCE = 8
+_TYPES = ("sagemaker:endpoint-config", "sagemaker:model")
+_PAGES = {"PageSize": 100}
+
+Kind = Literal["EndpointConfig", "Model"]
+Lines = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class ServingResource:
+    """A configuration or model with the tag of its stack."""
+
+    kind: Kind
+    name: str
+    stack: str
+    created: datetime
+    tags: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    @property
+    def key(self) -> str:
+        """Its name as in ARNs, which contain it in lower case."""
+        return self.name.lower()
+
+
+@dataclass(frozen=True)
+class LiveEndpoint:
+    """What an endpoint runs, or may still run if its update is rolled back. Names are in lower case."""
+
+    name: str
+    configs: frozenset[str]
+    models: frozenset[str]
+    data: frozenset[str]
+    """S3 URLs of the models' data."""
+    has_component: bool = False
+    missing: str | None = None
+    """A configuration or model that it names and that no longer exists: what it runs is not known."""
+
+
+def serving_resources(cloud: Cloud, belongs: Callable[[str], bool]) -> list[ServingResource]:
+    """Return the configurations and models of stacks, existing or deleted, by the stacks' names."""
+    tagged: dict[str, dict[str, str]] = {}
+    client = cloud.client("resourcegroupstaggingapi")
+    for key in (naming.OWNER_TAG, STACK_TAG):
+        for item in pages(
+            client,
+            "get_resources",
+            "ResourceTagMappingList",
+            TagFilters=[{"Key": key}],
+            ResourceTypeFilters=list(_TYPES),
+        ):
+            tags = tags_of(item["Tags"])
+            if belongs(_stack_of(tags)):
+                tagged[item["ResourceARN"]] = tags
+    # Tags of deleted resources are listed for a while, and an ARN has no upper-case letters.
+    return [*_existing(cloud, "EndpointConfig", tagged), *_existing(cloud, "Model", tagged)]
+
+
+def _stack_of(tags: Mapping[str, str]) -> str:
+    return tags.get(naming.OWNER_TAG) or tags.get(STACK_TAG, "")
+
+
+def _existing(cloud: Cloud, kind: Kind, tagged: Mapping[str, dict[str, str]]) -> Iterator[ServingResource]:
+    sort = "endpoint-config" if kind == "EndpointConfig" else "model"
+    arns = {arn for arn in tagged if arn.rpartition(":")[2].startswith(f"{sort}/")}
+    if not arns:
+        return
+    operation = "list_endpoint_configs" if kind == "EndpointConfig" else "list_models"
+    for item in pages(cloud.client("sagemaker"), operation, f"{kind}s", PaginationConfig=_PAGES):
+        arn = item[f"{kind}Arn"]
+        if arn in arns:
+            tags = tagged[arn]
+            yield ServingResource(kind, item[f"{kind}Name"], _stack_of(tags), item["CreationTime"], tags)
+
+
+def live_endpoints(cloud: Cloud, base: str) -> list[LiveEndpoint]:
+    """Return what the endpoints of an environment run."""
+    listed = pages(
+        cloud.client("sagemaker"), "list_endpoints", "Endpoints", NameContains=base, PaginationConfig=_PAGES
+    )
+    names = [item["EndpointName"] for item in listed if item["EndpointName"].startswith(f"{base}-")]
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return [live for live in pool.map(lambda name: _live(cloud, name), names) if live]
+
+
+def _live(cloud: Cloud, name: str) -> LiveEndpoint | None:
+    sagemaker = cloud.client("sagemaker")
+    endpoint = _describe(sagemaker.describe_endpoint, EndpointName=name)
+    if endpoint is None:
+        return None  # deleted meanwhile
+    configs = {endpoint["EndpointConfigName"]}
+    if pending := endpoint.get("PendingDeploymentSummary"):
+        configs.add(pending["EndpointConfigName"])
+    models, data, missing = set[str](), set[str](), None
+    for config in sorted(configs):
+        named = models_of(cloud, config)
+        missing = missing if named is not None else config
+        models |= named or set()
+    components = _component_models(sagemaker, name)
+    models |= components
+    for model in sorted(models):
+        described = _describe(sagemaker.describe_model, ModelName=model)
+        missing = missing if described else model
+        data |= _data_of(described or {})
+    return LiveEndpoint(name, _lower(configs), _lower(models), frozenset(data), bool(components), missing)
+
+
+def models_of(cloud: Cloud, config: str) -> set[str] | None:
+    """Return the models that a configuration names; None if it does not exist."""
+    described = _describe(cloud.client("sagemaker").describe_endpoint_config, EndpointConfigName=config)
+    if described is None:
+        return None
+    variants = [*described["ProductionVariants"], *described.get("ShadowProductionVariants", ())]
+    return {variant["ModelName"] for variant in variants if "ModelName" in variant}
+
+
+def _component_models(sagemaker: Any, endpoint: str) -> set[str]:
+    listed = pages(sagemaker, "list_inference_components", "InferenceComponents", EndpointNameEquals=endpoint)
+    models = set()
+    for item in list(listed):
+        component = _describe(
+            sagemaker.describe_inference_component, InferenceComponentName=item["InferenceComponentName"]
+        )
+        if component and (name := component.get("Specification", {}).get("ModelName")):
+            models.add(name)
+    return models
+
+
+def _data_of(model: Mapping[str, Any]) -> set[str]:
+    containers = [model.get("PrimaryContainer") or {}, *model.get("Containers", ())]
+    return {container["ModelDataUrl"] for container in containers if container.get("ModelDataUrl")}
+
+
+def _describe(call: Callable[..., Any], **name: str) -> dict[str, Any] | None:
+    try:
+        described: dict[str, Any] = call(**name)
+    except ClientError as error:
+        if "could not find" in aws_error_message(error).lower():
+            return None
+        raise
+    return described
+
+
+def _lower(names: Iterable[str]) -> frozenset[str]:
+    return frozenset(name.lower() for name in names)
+
+
+def delete_replaced(
+    cloud: Cloud, base: str, stacks: Collection[str], live: Iterable[LiveEndpoint], *, on_update: Lines
+) -> list[str]:
+    """Delete what the endpoints of these stacks no longer need; return the deleted names.
+
+    Call it only after DescribeEndpoint has confirmed the stacks' configurations. The last replaced
+    configurations stay, with their models. So does whatever is newer than what an endpoint runs: it may
+    belong to an update that has just begun.
+    """
+    live = list(live)
+    resources = serving_resources(cloud, lambda stack: stack in stacks)
+    surplus: list[ServingResource] = []
+    for endpoint in live:
+        stack = naming.endpoint_stack_name(base, endpoint.name.removeprefix(f"{base}-"))
+        mine = [resource for resource in resources if resource.stack == stack]
+        if endpoint.missing is None:
+            surplus += _surplus(cloud, mine, endpoint, live)
+    return _delete(cloud, surplus, on_update)
+
+
+def _surplus(
+    cloud: Cloud, mine: list[ServingResource], endpoint: LiveEndpoint, live: list[LiveEndpoint]
+) -> list[ServingResource]:
+    configs = [resource for resource in mine if resource.kind == "EndpointConfig"]
+    models = [resource for resource in mine if resource.kind == "Model"]
+    used = frozenset[str]().union(*(other.configs for other in live))
+    unused = _older(configs, endpoint.configs, used)
+    surplus = unused[:-KEPT]
+    remaining = [config for config in configs if config not in surplus]
+    named = frozenset[str]().union(
+        *(other.models for other in live),
+        *(_lower(models_of(cloud, config.name) or ()) for config in remaining if len(models) > 1),
+    )
+    unnamed = _older(models, endpoint.models, named)
+    # A component names its model itself, so no replaced configuration does.
+    return [*surplus, *(unnamed[:-KEPT] if endpoint.has_component else unnamed)]
+
+
+def _older(
+    resources: list[ServingResource], running: Collection[str], used: Collection[str]
+) -> list[ServingResource]:
+    """Return the unused resources that are older than what runs, oldest first."""
+    latest = max((item.created for item in resources if item.key in running), default=None)
+    unused = [item for item in resources if latest and item.key not in used and item.created < latest]
+    return sorted(unused, key=lambda item: item.created)
+
+
+def orphaned(cloud: Cloud, belongs: Callable[[str], bool]) -> list[ServingResource]:
+    """Return the configurations and models that have outlived their stacks.
+
+    Stacks are listed after the resources: a stack exists before its resources do.
+    """
+    resources = serving_resources(cloud, belongs)
+    bases = {base for item in resources if (base := naming.base_of_stack(item.stack))}
+    existing = {stack.name for base in bases for stack in environment_stacks(cloud, base)}
+    return [item for item in resources if item.stack not in existing]
+
+
+def orphaned_of(cloud: Cloud, base: str) -> list[ServingResource]:
+    """Return those of one environment."""
+    return orphaned(cloud, lambda stack: naming.base_of_stack(stack) == base)
+
+
+def delete_orphaned(cloud: Cloud, base: str, *, on_update: Lines) -> list[str]:
+    """Delete those of one environment that no endpoint uses; return their names."""
+    resources = orphaned_of(cloud, base)
+    live = live_endpoints(cloud, base) if resources else []
+    used = frozenset[str]().union(*(one.configs | one.models for one in live))
+    return _delete(cloud, [item for item in resources if item.key not in used], on_update)
+
+
+def _delete(cloud: Cloud, resources: Iterable[ServingResource], on_update: Lines) -> list[str]:
+    sagemaker, deleted = cloud.client("sagemaker"), []
+    for item in sorted(resources, key=lambda item: (item.kind, item.created)):
+        delete = sagemaker.delete_endpoint_config if item.kind == "EndpointConfig" else sagemaker.delete_model
+        try:
+            delete(**{f"{item.kind}Name": item.name})
+        except ClientError as error:
+            if "could not find" not in aws_error_message(error).lower():
+                raise
+            continue  # deleted by a concurrent run
+        on_update(f"{item.name}: replaced {_NOUNS[item.kind]} deleted")
+        deleted.append(item.name)
+    return deleted
+
+
+_NOUNS: Mapping[Kind, str] = {"EndpointConfig": "configuration", "Model": "model"}
