@@ -139,7 +139,7 @@ class FoundationStack(EnvironmentStack):
             "Alarms",
             name=naming.alarm_topic_name(base),
             key=key,
-            alarm_prefix=f"{base}-",
+            prefix=f"{base}-",
             emails=environment.alarm_emails,
         )
         FailedUpdates(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import aws_cdk as cdk
 import pytest
@@ -20,7 +20,7 @@ from tests.constructs.monitored_endpoints import (
     variant,
 )
 from tritonstack.constructs.endpoint.autoscaling import Autoscaling
-from tritonstack.spec.endpoints.scaling import Scaling
+from tritonstack.spec.endpoints.scaling import Scaling, StepMetric
 
 TARGET = "AWS::ApplicationAutoScaling::ScalableTarget"
 POLICY = "AWS::ApplicationAutoScaling::ScalingPolicy"
@@ -241,6 +241,15 @@ def test_scale_in_step_is_below_its_bound_and_treats_missing_data_as_idle():
     assert fires["EvaluationPeriods"] == 5
     (expression,) = [query["Expression"] for query in fires["Metrics"] if query["ReturnData"]]
     assert expression == "FILL(load, 0)"
+
+
+@pytest.mark.parametrize("metric", get_args(StepMetric))
+def test_missing_data_is_idleness_for_load_but_not_for_utilization(metric):
+    steps = STEPS | {"metric": metric, "scale_out": [{"above": 50, "add": 1}], "scale_in": {"below": 10}}
+    fires = alarm(with_scaling(steps=steps), "scale-in")
+    assert fires["TreatMissingData"] == "notBreaching"
+    filled = [query["Expression"] for query in fires.get("Metrics", ()) if query["ReturnData"]]
+    assert filled == ([] if "utilization" in metric else ["FILL(load, 0)"])
 
 
 def test_steps_work_alone_or_with_metrics():

@@ -48,6 +48,7 @@ OLD_PLAN = (
     "expecting compute 8.6 got compute 7.5, please rebuild."
 )
 CUDA = 'E0102 03:04:05.678901 41 cuda_utils.cc:12] "CUDA error: an illegal memory access was encountered"'
+PUNCTUATED = 'E0102 03:04:05.678901 41 cuda_utils.cc:12] "Cu: an illegal memory access was encountered"'
 CUBLAS = 'E0102 03:04:05.678901 41 dispatch.cc:9] "Cublas failed: CUBLAS_STATUS_ALLOC_FAILED"'
 STUB = (
     "E0102 03:04:05.678901 41 python_be.cc:1990] \"Model 'negate' version 1 is not ready: Stub process "
@@ -71,6 +72,7 @@ COUNTED = {
     NO_GPU_MEMORY: {LogCount.ERRORS, LogCount.OUT_OF_MEMORY},
     OLD_PLAN: {LogCount.ERRORS},
     CUDA: {LogCount.ERRORS},
+    PUNCTUATED: {LogCount.ERRORS},
     CUBLAS: {LogCount.ERRORS, LogCount.OUT_OF_MEMORY},
     STUB: {LogCount.ERRORS, LogCount.UNHEALTHY_STUBS},
     DISK: {LogCount.OUT_OF_MEMORY},
@@ -92,10 +94,11 @@ def test_each_line_is_counted_by_its_level(line):
 
 
 def test_expressions_are_valid_for_cloudwatch():
-    """No parentheses, no lookahead, no exact repetition counts, no other special characters."""
+    """No parentheses, no lookahead, no negated sets, no exact repetition, no other special characters."""
     expressions = [pattern for pattern in FILTER_PATTERNS.values() if pattern.startswith("%")]
     for pattern in expressions:
         assert re.fullmatch(r"[A-Za-z0-9:_#=@/;,\-^$?\[\]|\\*+.]+", pattern.strip("%"))
+        assert "[^" not in pattern
     # CloudWatch takes five a log group.
     assert len(expressions) <= 5
     assert max(len(pattern) for pattern in FILTER_PATTERNS.values()) <= 1024

@@ -28,7 +28,8 @@ def facts(stack: str) -> StackFacts:
         "AWS::SNS::Topic": "arn:aws:sns:us-east-1:123456789012:",
         "AWS::ApplicationAutoScaling::ScalingPolicy": "arn:aws:autoscaling:us-east-1:123456789012:policy/",
     }
-    resources = reviewed_template(stack)["Resources"]
+    template = reviewed_template(stack)
+    resources, declared = template["Resources"], template.get("Parameters", {})
     return StackFacts(
         name=stack,
         account="123456789012",
@@ -38,6 +39,7 @@ def facts(stack: str) -> StackFacts:
             for name, item in resources.items()
         },
         parameters={
+            **{name: str(item["Default"]) for name, item in declared.items() if item["Type"] == "Number"},
             "KeyArn": "arn:aws:kms:us-east-1:123456789012:key/1",
             "SubnetIds": "subnet-1,subnet-2",
             "SecurityGroupIds": "sg-1",

@@ -45,6 +45,9 @@ def test_component(component):
     made = properties(component, "AWS::SageMaker::InferenceComponent")
     made.pop("Tags")
     made.pop("DeploymentConfig")
+    copies = made["RuntimeConfig"]["CopyCount"]["Ref"]
+    parameters = component.to_json()["Parameters"]
+    assert (parameters[copies]["Type"], parameters[copies]["Default"]) == ("Number", 1)
     assert made == {
         "InferenceComponentName": f"{NAME}-component",
         "EndpointName": {"Fn::GetAtt": [endpoint_id, "EndpointName"]},
@@ -60,14 +63,16 @@ def test_component(component):
                 "ModelDataDownloadTimeoutInSeconds": 360,
             },
         },
-        "RuntimeConfig": {"CopyCount": 1},
+        "RuntimeConfig": {"CopyCount": {"Ref": copies}},
     }
 
 
 def test_copies_are_replaced_in_batches_and_roll_back_on_alarms(component):
     rollout = properties(component, "AWS::SageMaker::InferenceComponent")["DeploymentConfig"]
     policy = rollout["RollingUpdatePolicy"]
-    assert policy["MaximumBatchSize"] == {"Type": "CAPACITY_PERCENT", "Value": 50}
+    assert policy["MaximumBatchSize"]["Type"] == "COPY_COUNT"
+    batch = policy["MaximumBatchSize"]["Value"]["Ref"]
+    assert component.to_json()["Parameters"][batch]["Default"] == 1
     assert policy["WaitIntervalInSeconds"] == 360
     assert policy["MaximumExecutionTimeoutInSeconds"] > 2 * (360 + 360 + 360)
     assert rollout["AutoRollbackConfiguration"]["Alarms"] == [

@@ -157,4 +157,4 @@ def test_more_alarms_than_sagemaker_watches_are_rejected():
 
 def test_component_has_no_partial_traffic_rollout():
     with pytest.raises(UsageError, match="rolling strategy only, got 'canary'"):
-        component_deployment(Canary(strategy="canary"), starting_s=600, alarm_names=[])
+        component_deployment(Canary(strategy="canary"), batch_copies=1, starting_s=600, alarm_names=[])

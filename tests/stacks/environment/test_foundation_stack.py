@@ -263,8 +263,12 @@ def test_alarm_topic_accepts_messages_over_tls_from_its_environment_and_events(s
         "ArnLike": {"aws:SourceArn": f"arn:aws:cloudwatch:{ACCOUNT_HOME}:alarm:tritonstack-sample-*"},
         "StringEquals": {"aws:SourceAccount": "123456789012"},
     }
-    # AWS documents that conditions cannot be used there: with one, messages would be lost.
-    assert "Condition" not in allowed["events.amazonaws.com"]
+    rules = sample.foundation.find_resources("AWS::Events::Rule").values()
+    pattern = f"arn:aws:events:{ACCOUNT_HOME}:rule/tritonstack-sample-*"
+    assert allowed["events.amazonaws.com"]["Condition"] == {"ArnLike": {"aws:SourceArn": pattern}}
+    assert rules
+    for rule in rules:
+        assert rule["Properties"]["Name"].startswith("tritonstack-sample-")
     assert allowed.keys() == {"cloudwatch.amazonaws.com", "events.amazonaws.com"}
 
 

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Sequence
 
+import aws_cdk as cdk
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
 from tritonstack.constructs.endpoint.rollouts import Component, component_deployment
 from tritonstack.constructs.endpoint.triton_variant import TritonVariant
 from tritonstack.spec.endpoints.endpoint import Components, ServingOptions
+from tritonstack.spec.endpoints.rollouts import Rolling
 
 
 class InferenceComponent(Construct):
-    """Create the endpoint's inference component; scaling changes its number of copies, down to 0."""
+    """Create the endpoint's inference component; scaling changes its number of copies, down to 0.
+
+    CloudFormation resets the number of copies with each update. So it is a parameter, and `tritonstack
+    deploy` passes the number that runs; the CDK keeps the values of the last deployment otherwise.
+    """
 
     def __init__(
         self,
@@ -28,6 +35,10 @@ class InferenceComponent(Construct):
         alarm_names: Sequence[str],
     ) -> None:
         super().__init__(scope, construct_id)
+        # At least one copy, even if the minimum is 0: a deployment must prove that the model starts.
+        copies = max(components.min_copies, 1)
+        rollout = options.planned_rollout
+        batch = rollout.batch_copies(copies) if isinstance(rollout, Rolling) else 1
         startup_s, download_s = variant.started_within_s(options), variant.fetched_within_s(options)
         self.component = sagemaker.CfnInferenceComponent(
             self,
@@ -43,15 +54,21 @@ class InferenceComponent(Construct):
                 ),
                 compute_resource_requirements=_needs(variant, components),
             ),
-            # Start with at least one copy, even if the minimum is 0: a deployment must prove that the model
-            # starts.
             runtime_config=Component.InferenceComponentRuntimeConfigProperty(
-                copy_count=max(components.min_copies, 1)
+                copy_count=self._number("Copies", copies, "Running copies of the inference component")
             ),
             deployment_config=component_deployment(
-                options.planned_rollout, starting_s=startup_s + (download_s or 0), alarm_names=alarm_names
+                rollout,
+                batch_copies=self._number("BatchCopies", batch, "Copies that an update replaces at once"),
+                starting_s=startup_s + (download_s or 0),
+                alarm_names=alarm_names,
             ),
         )
+
+    def _number(self, name: str, default: int, description: str) -> int:
+        parameter = cdk.CfnParameter(self, name, type="Number", default=default, description=description)
+        # A placeholder for a number: the template gets a reference.
+        return typing.cast("int", parameter.value_as_number)
 
 
 def _needs(

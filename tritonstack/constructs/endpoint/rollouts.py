@@ -69,9 +69,16 @@ def endpoint_deployment(
 
 
 def component_deployment(
-    rollout: AllAtOnce | Canary | Linear | Rolling, *, starting_s: int, alarm_names: Sequence[str]
+    rollout: AllAtOnce | Canary | Linear | Rolling,
+    *,
+    batch_copies: int,
+    starting_s: int,
+    alarm_names: Sequence[str],
 ) -> Component.InferenceComponentDeploymentConfigProperty:
-    """Return the deployment configuration of an inference component: copies are replaced in batches."""
+    """Return the deployment configuration of an inference component: copies are replaced in batches.
+
+    A batch is a number of copies: SageMaker does not document how it rounds half of one copy.
+    """
     if not isinstance(rollout, Rolling):
         raise UsageError(
             f"inference components support the rolling strategy only, got {rollout.strategy!r}",
@@ -81,10 +88,14 @@ def component_deployment(
     return Component.InferenceComponentDeploymentConfigProperty(
         rolling_update_policy=Component.InferenceComponentRollingUpdatePolicyProperty(
             maximum_batch_size=Component.InferenceComponentCapacitySizeProperty(
-                type="CAPACITY_PERCENT", value=rollout.batch_percent
+                type="COPY_COUNT", value=batch_copies
             ),
             wait_interval_in_seconds=rollout.wait_s,
-            maximum_execution_timeout_in_seconds=longest_rollout_s(rollout, starting_s=starting_s),
+            maximum_execution_timeout_in_seconds=longest_rollout_s(
+                # Three copies make three batches, not two.
+                rollout.model_copy(update={"batch_percent": min(rollout.batch_percent, 33)}),
+                starting_s=starting_s,
+            ),
         ),
         auto_rollback_configuration=(
             Component.AutoRollbackConfigurationProperty(

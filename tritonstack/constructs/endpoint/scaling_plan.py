@@ -31,6 +31,7 @@ from tritonstack.spec.endpoints.scaling import (
 _MINUTE = 60
 _QUIET_MINUTES = 5
 """How long the load must stay low before instances are removed."""
+_UTILIZATION = ("cpu_utilization_percent", "gpu_utilization_percent")
 _STARTING_S = 300
 """Cooldown after adding an instance: it takes minutes to start, and the alarm stays on until then."""
 
@@ -206,8 +207,9 @@ def _steps(monitored: Monitored, variant: MonitoredVariant, scaling: Scaling) ->
             _alarm(monitored, variant, "scale-in", series, steps.scale_in.below * factor),
             comparison="LessThanThreshold",
             periods=_QUIET_MINUTES,
-            # Without requests there is no data; count that as zero load.
-            expression="FILL(load, 0)",
+            # Without requests there is no data: zero load. Instances always have a utilization, so no data
+            # there is a gap in the telemetry, which removes nothing.
+            expression=None if steps.metric in _UTILIZATION else "FILL(load, 0)",
         ),
     )
 

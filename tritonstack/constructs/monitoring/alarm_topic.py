@@ -16,7 +16,7 @@ _EVENTS = "events.amazonaws.com"
 
 
 class AlarmTopic(Construct):
-    """Create an encrypted topic for alarms with a given name prefix and for EventBridge rules."""
+    """Create an encrypted topic for the alarms and the EventBridge rules with a given name prefix."""
 
     def __init__(
         self,
@@ -25,7 +25,7 @@ class AlarmTopic(Construct):
         *,
         name: str,
         key: kms.IKey,
-        alarm_prefix: str,
+        prefix: str,
         emails: Sequence[str] = (),
     ) -> None:
         super().__init__(scope, construct_id)
@@ -35,17 +35,20 @@ class AlarmTopic(Construct):
         arn = f"arn:aws:sns:{stack.region}:{stack.account}:{name}"
         from_this_account = {
             "ArnLike": {
-                "aws:SourceArn": f"arn:aws:cloudwatch:{stack.region}:{stack.account}:alarm:{alarm_prefix}*"
+                "aws:SourceArn": f"arn:aws:cloudwatch:{stack.region}:{stack.account}:alarm:{prefix}*"
             },
             "StringEquals": {"aws:SourceAccount": stack.account},
+        }
+        from_these_rules = {
+            "ArnLike": {"aws:SourceArn": f"arn:aws:events:{stack.region}:{stack.account}:rule/{prefix}*"}
         }
         # The TLS rule replaces SNS's default policy, which allowed the account's alarms; this allows them
         # again.
         self._publish(_ALARMS, "AlarmsPublish", from_this_account)
         self._encrypt(key, _ALARMS, "AlarmsPublishToTheEncryptedTopic", from_this_account)
-        # EventBridge passes neither rule nor account to SNS or KMS ("conditions are not supported"): a
-        # condition on them would silently drop its messages. SNS passes the topic to KMS.
-        self._publish(_EVENTS, "EventsPublish", None)
+        # EventBridge passes its rule to SNS, but neither rule nor account to KMS: a condition on them there
+        # would silently drop its messages. SNS passes the topic to KMS.
+        self._publish(_EVENTS, "EventsPublish", from_these_rules)
         self._encrypt(
             key,
             _EVENTS,
@@ -55,7 +58,7 @@ class AlarmTopic(Construct):
         for address in emails:
             self.topic.add_subscription(subscriptions.EmailSubscription(address))
 
-    def _publish(self, service: str, sid: str, conditions: dict[str, dict[str, str]] | None) -> None:
+    def _publish(self, service: str, sid: str, conditions: dict[str, dict[str, str]]) -> None:
         self.topic.add_to_resource_policy(
             iam.PolicyStatement(
                 sid=sid,

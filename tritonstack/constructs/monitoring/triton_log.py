@@ -42,8 +42,13 @@ class LogCount(StrEnum):
 
 FILTER_PATTERNS: dict[LogCount, str] = {
     # On instances without a GPU, every server logs one startup error: CudaDriverHelper has not been
-    # initialized. Filter patterns have no negation, so each alternative ends one letter later.
-    LogCount.ERRORS: f"%{_MESSAGE}[ABD-Za-z0-9_]|{_MESSAGE}C[^u]|{_MESSAGE}Cu[^d]%",
+    # initialized. Filter patterns have no negation, of terms or of character sets: each alternative ends one
+    # letter later and lists the letters that may be there.
+    LogCount.ERRORS: "%"
+    + "|".join(
+        _MESSAGE + start for start in ("[ABD-Za-z0-9_]", "C[A-Za-tv-z0-9_]", "Cu[A-Za-ce-z0-9_]", r"Cu?\W")
+    )
+    + "%",
     LogCount.FAILED_LOADS: rf"%{_ERROR}.+failed\sto\sload%",
     LogCount.OUT_OF_MEMORY: " ".join(f'?"{text}"' for text in _OUT_OF_MEMORY),
     LogCount.UNHEALTHY_STUBS: '"is not healthy"',

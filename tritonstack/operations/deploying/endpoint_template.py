@@ -74,6 +74,13 @@ class EndpointTemplate:
         return {name: item for name, item in resources.items() if item["Type"] == kind}
 
 
+def parameter_of(value: Any, template: Template) -> Properties | None:
+    """Return the declaration of the parameter that a value is; None for other values."""
+    name = value.get("Ref") if isinstance(value, Mapping) else None
+    found: Properties | None = template.get("Parameters", {}).get(name)
+    return found
+
+
 def references(value: Any) -> Iterator[str]:
     """Return the logical ids that a value refers to, by Ref, Fn::GetAtt, or Fn::Sub."""
     if isinstance(value, Mapping):

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from tritonstack.operations.deploying.assembly import Template
-from tritonstack.operations.deploying.endpoint_template import EndpointTemplate, Properties
+from tritonstack.operations.deploying.endpoint_template import EndpointTemplate, Properties, parameter_of
 from tritonstack.operations.deploying.updates import Hazard, hazards
 
 Action = Literal["create", "nothing", "change", "roll-out", "two-phase", "rejected"]
@@ -115,7 +115,7 @@ def rollout_reasons(old: EndpointTemplate, new: EndpointTemplate) -> Iterator[st
     )
     if old.component and new.component:
         changes = [
-            *_changes(old.component, new.component, {}, ignored={"DeploymentConfig"}),
+            *_changes(old.component, new.component, {}, ignored={"DeploymentConfig", "RuntimeConfig"}),
             *_changes(_container(old, old.component), _container(new, new.component), _MODEL_WORDS),
         ]
         if changes:
@@ -128,16 +128,16 @@ def describe_rollout(side: EndpointTemplate) -> str:
     config: Properties = holder.get("DeploymentConfig", {})
     alarms = [item["AlarmName"] for item in config.get("AutoRollbackConfiguration", {}).get("Alarms", ())]
     back = f"automatic rollback on: {', '.join(alarms)}" if alarms else "no rollback alarms"
-    return f"{_strategy(config)}; {back}"
+    return f"{_strategy(config, side.template)}; {back}"
 
 
-def _strategy(config: Properties) -> str:
+def _strategy(config: Properties, template: Template) -> str:
     if "RollingUpdatePolicy" in config:
         policy = config["RollingUpdatePolicy"]
-        return (
-            f"rolling, {_size(policy['MaximumBatchSize'])} per batch, "
-            f"{policy.get('WaitIntervalInSeconds', 0)} s between batches"
-        )
+        size = policy["MaximumBatchSize"]
+        if parameter := parameter_of(size["Value"], template):
+            size = {**size, "Value": f"at least {parameter['Default']}"}
+        return f"rolling, {_size(size)} per batch, {policy.get('WaitIntervalInSeconds', 0)} s between batches"
     policy = config.get("BlueGreenUpdatePolicy", {})
     routing = policy.get("TrafficRoutingConfiguration", {})
     wait, bake = routing.get("WaitIntervalInSeconds", 0), policy.get("TerminationWaitInSeconds", 0)

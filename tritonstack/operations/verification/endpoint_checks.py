@@ -196,7 +196,7 @@ def _component(expected: ExpectedEndpoint, properties: Properties, found: Descri
     if target is not None:
         least, most = span(target)
     else:
-        least = most = properties["RuntimeConfig"]["CopyCount"]
+        least = most = int(properties["RuntimeConfig"]["CopyCount"])
     if not least <= copies <= most:
         failures.append(f"{copies} copies, expected {range_text(least, most)}")
     return Check(

@@ -103,6 +103,10 @@ class Rolling(_Rollout):
         """Duration of traffic shifting and baking."""
         return -(-100 // self.batch_percent) * self.wait_s
 
+    def batch_copies(self, copies: int) -> int:
+        """Return the copies per batch of an inference component: at least one, at most SageMaker's half."""
+        return max(1, min(-(-copies * self.batch_percent // 100), copies // 2))
+
 
 Rollout = Annotated[AllAtOnce | Canary | Linear | Rolling, Field(discriminator="strategy")]
 

@@ -18,6 +18,7 @@ from tritonstack.operations.deploying.changes import (
     rejected_changes,
     remove_scaling,
 )
+from tritonstack.operations.deploying.component_copies import copy_parameters
 from tritonstack.operations.deploying.deployments import record_deployment
 from tritonstack.operations.locks.retention import mark_superseded
 from tritonstack.operations.model_prefix import model_copies
@@ -98,7 +99,9 @@ def _deploy(
         copied_models = fill_model_prefixes(session, workspace, cloud, copies)
         if workspace.instance is None:  # the bucket of an instance is deleted with the instance
             _mark_superseded(session, workspace, cloud)
-        _deploy_all(session, workspace, cloud, cdk, changes, stacks=stacks if only else ["--all"])
+        # Read as late as possible: scaling goes on until the update.
+        kept = copy_parameters(cloud, spec, changes)
+        _deploy_all(session, workspace, cloud, cdk, changes, stacks=[*(stacks if only else ["--all"]), *kept])
     _report_added_models(session, workspace, changes, copied_models)
     for stack in changes.leftovers:
         session.reporter.note(f"{stack}: {leftover_note(stack)}")

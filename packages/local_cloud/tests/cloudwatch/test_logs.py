@@ -43,6 +43,7 @@ def test_patterns(pattern, line, expected):
         ('"open', "Invalid character"),
         ("%(a|b)%", "no groups"),
         ("%a b%", "no spaces"),
+        ("%C[^u]%", "no negated ones"),
         ("%[a%", "Invalid expression"),
         ("%a% b", "a single expression"),
     ],

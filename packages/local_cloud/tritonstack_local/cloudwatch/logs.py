@@ -100,6 +100,8 @@ def _expression(text: str) -> re.Pattern[str]:
         raise PatternError(
             "Invalid character(s) in the expression: CloudWatch Logs takes no groups and no spaces"
         )
+    if "[^" in inner:
+        raise PatternError("CloudWatch Logs documents character sets and ranges, but no negated ones ([^a])")
     try:
         return re.compile(inner, re.ASCII)
     except re.error as error:

@@ -1,0 +1,166 @@
+"""An update of an inference component keeps the running copies. botocore's stub answers: moto has none."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.stub import Stubber
+
+from tests.operations.conftest import PLAYED
+from tests.operations.deploying.test_updates import copied, of_type
+from tests.reviewed_templates import reviewed_templates
+from tritonstack.operations.deploying.assembly import Assembly, Template
+from tritonstack.operations.deploying.changes import Changes
+from tritonstack.operations.deploying.component_copies import copy_parameters
+from tritonstack.operations.deploying.endpoint_template import COMPONENT, MODEL
+from tritonstack.operations.deploying.plans import plan_stack
+from tritonstack.spec.environments.environment import EnvironmentSpec
+
+STACK, ENDPOINT = "tritonstack-every-endpoint-component", "tritonstack-every-component"
+NAME = f"{ENDPOINT}-component"
+
+
+def environment(**more: Any) -> EnvironmentSpec:
+    components = {"memory_mb": 4096, "min_copies": 0, "max_copies": 8} | more.pop("components", {})
+    endpoint = {
+        "kind": "ensemble",
+        "model": "encoder",
+        "instance_type": "ml.g5.xlarge",
+        "components": components,
+        "scaling": {"min_instances": 0, "max_instances": 20} | more.pop("scaling", {}),
+        **more,
+    }
+    return EnvironmentSpec.model_validate(
+        {
+            "name": "every",
+            "account": "123456789012",
+            "region": "eu-central-1",
+            "triton_release": "25.04",
+            "endpoints": {"component": endpoint},
+        }
+    )
+
+
+@pytest.fixture
+def template() -> Template:
+    return copied(reviewed_templates()[STACK])
+
+
+def part(template: Template, kind: str) -> dict[str, Any]:
+    ((_, found),) = of_type(template, kind).items()
+    properties: dict[str, Any] = found["Properties"]
+    return properties
+
+
+def another_artifact(template: Template) -> Template:
+    changed = copied(template)
+    part(changed, MODEL)["PrimaryContainer"]["ModelDataUrl"] = "s3://another/model.tar.gz"
+    return changed
+
+
+class Ask:
+    """Plan a deployment and return the parameters that it passes to the CDK, by their construct."""
+
+    def __init__(self, folder: Path, stub: Stubber) -> None:
+        self._folder, self._stub = folder, stub
+
+    def __call__(
+        self, old: Template | None, new: Template, running: int | None, spec: EnvironmentSpec | None = None
+    ) -> dict[str, int]:
+        file, artifact = f"{STACK}.template.json", "aws:cloudformation:stack"
+        manifest = {"artifacts": {STACK: {"type": artifact, "properties": {"templateFile": file}}}}
+        (self._folder / "manifest.json").write_text(json.dumps(manifest))
+        (self._folder / file).write_text(json.dumps(new))
+        deployed = {STACK: old} if old is not None else {}
+        changes = Changes(Assembly(self._folder), deployed, [plan_stack(STACK, deployed=old, new=new)])
+        if running is not None:
+            account = "arn:aws:sagemaker:eu-central-1:123456789012"
+            answer = {
+                "InferenceComponentName": NAME,
+                "InferenceComponentArn": f"{account}:inference-component/{NAME}",
+                "EndpointName": ENDPOINT,
+                "EndpointArn": f"{account}:endpoint/{ENDPOINT}",
+                "CreationTime": 0,
+                "LastModifiedTime": 0,
+                "RuntimeConfig": {"DesiredCopyCount": running, "CurrentCopyCount": running},
+            }
+            self._stub.add_response("describe_inference_component", answer, {"InferenceComponentName": NAME})
+        with self._stub:
+            arguments = copy_parameters(PLAYED, spec or environment(), changes)
+        self._stub.assert_no_pending_responses()
+        assert set(arguments[::2]) <= {"--parameters"}
+        passed = dict(argument.removeprefix(f"{STACK}:").split("=") for argument in arguments[1::2])
+        assert passed.keys() <= new["Parameters"].keys()
+        return {("batch" if "Batch" in key else "copies"): int(value) for key, value in passed.items()}
+
+
+@pytest.fixture
+def ask(tmp_path: Path) -> Ask:
+    return Ask(tmp_path, Stubber(PLAYED.client("sagemaker")))
+
+
+def test_a_new_artifact_keeps_the_running_copies(ask: Ask, template: Template) -> None:
+    assert ask(template, another_artifact(template), 6) == {"copies": 6, "batch": 3}
+
+
+def test_the_first_update_of_a_stack_with_a_number_keeps_them_too(ask: Ask, template: Template) -> None:
+    old = copied(template)
+    part(old, COMPONENT)["RuntimeConfig"] = {"CopyCount": 1}
+    assert ask(old, template, 5) == {"copies": 5, "batch": 2}
+
+
+def test_another_rollout_is_an_update_of_the_component(ask: Ask, template: Template) -> None:
+    new = copied(template)
+    part(new, COMPONENT)["DeploymentConfig"]["RollingUpdatePolicy"]["WaitIntervalInSeconds"] = 1
+    assert ask(template, new, 4) == {"copies": 4, "batch": 2}
+
+
+def test_another_minimum_is_an_update_of_the_copies(ask: Ask, template: Template) -> None:
+    new = copied(template)
+    name = part(new, COMPONENT)["RuntimeConfig"]["CopyCount"]["Ref"]
+    new["Parameters"][name]["Default"] = 3
+    spec = environment(components={"min_copies": 3})
+    assert ask(template, new, 2, spec) == {"copies": 3, "batch": 1}
+
+
+def test_an_untouched_component_is_not_asked_for(ask: Ask, template: Template) -> None:
+    new = copied(template)
+    part_of_alarm = next(iter(of_type(new, "AWS::CloudWatch::Alarm").values()))["Properties"]
+    part_of_alarm["Threshold"] = 7
+    assert ask(template, new, None) == {}
+    assert ask(template, template, None) == {}
+    assert ask(None, template, None) == {}
+
+
+def test_a_component_that_does_not_exist_starts_with_the_defaults(ask: Ask, template: Template) -> None:
+    ask._stub.add_client_error(
+        "describe_inference_component", "ValidationException", f"Could not find inference component {NAME}"
+    )
+    assert ask(template, another_artifact(template), None) == {}
+
+
+@pytest.mark.parametrize(
+    ("running", "kept"),
+    [(0, 1), (1, 1), (2, 2), (8, 8), (9, 9), (12, 10)],
+)
+def test_copies_stay_within_the_limits_of_the_endpoint_and_its_schedules(
+    ask: Ask, template: Template, running: int, kept: int
+) -> None:
+    """A schedule in force allows more copies than the endpoint's own limits."""
+    spec = environment(scaling={"schedules": {"day": {"at": "08:00", "min": 2, "max": 10}}})
+    passed = ask(template, another_artifact(template), running, spec)
+    assert passed["copies"] == kept
+
+
+@pytest.mark.parametrize("percent", [5, 20, 33, 50])
+@pytest.mark.parametrize("running", range(1, 9))
+def test_a_batch_is_at_least_one_copy_and_at_most_half(
+    ask: Ask, template: Template, running: int, percent: int
+) -> None:
+    spec = environment(rollout={"strategy": "rolling", "batch_percent": percent})
+    passed = ask(template, another_artifact(template), running, spec)
+    assert 1 <= passed["batch"] <= max(1, running // 2)
+    assert passed["batch"] * 20 >= running  # SageMaker's least batch: 5 % of the copies
