@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from tritonstack.runtime.inside.supervisor import Order
 from tritonstack.runtime.sandbox import Sandbox
-from tritonstack.runtime.supervisor import Order
 
 
 def test_a_stopped_sandbox_holds_no_file_open(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Find, install, and run Triton servers as SageMaker's image does.
 
 installation.py finds a server, install.py installs the embedded one, serve.py reproduces the image's `serve`
-script, and server.py runs a server. It uses sandbox.py and supervisor.py (namespaces), readiness.py (requests
+script, and server.py runs a server. It uses sandbox.py and inside/ (namespaces), readiness.py (requests
 and failures), connections.py, and log.py. backends/ has the Python stand-ins for backends that the embedded
 server lacks.
 """

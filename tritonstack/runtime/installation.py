@@ -43,7 +43,7 @@ class TritonInstallation:
     path: tuple[Path, ...] = ()
     library_path: tuple[Path, ...] = ()
     outside: tuple[Path, ...] = ()
-    """Folders outside the root that its links lead to: the interpreter's, and those of linked libraries."""
+    """Folders outside the root that it needs: the interpreter's, linked libraries, an image's own."""
     missing: Mapping[str, str] = field(default_factory=dict)
     """Omitted backends, and the library that each lacked."""
 
@@ -133,7 +133,7 @@ def _embedded_installation(home: Path, record: Mapping[str, Any]) -> TritonInsta
         cache_directory=server / "caches",
         path=(home / "python/bin",),
         library_path=(home / "lib", packages / "nvidia_pytriton.libs"),
-        outside=tuple(Path(folder) for folder in record["outside"]),
+        outside=(*map(Path, record["outside"]), *_link_targets(home / "lib")),
         missing=record["missing"],
     )
 
@@ -155,7 +155,13 @@ def _container_installation(environment: Mapping[str, str]) -> TritonInstallatio
         backends=_backend_names(CONTAINER_ROOT / "backends"),
         backend_directory=CONTAINER_ROOT / "backends",
         cache_directory=CONTAINER_ROOT / "caches",
+        # Not /opt/ml, where the model is mounted.
+        outside=tuple(entry for entry in sorted(CONTAINER_ROOT.parent.iterdir()) if entry.name != "ml"),
     )
+
+
+def _link_targets(folder: Path) -> tuple[Path, ...]:
+    return tuple(sorted({entry.resolve().parent for entry in folder.iterdir()}))
 
 
 def _backend_names(directory: Path) -> tuple[str, ...]:

@@ -1,9 +1,10 @@
 """Run a command in Linux namespaces that end with this process, and open connections to it.
 
 The namespaces (user, network, process, mount, IPC) are created by util-linux's `unshare` without privileges.
-In them, the server uses SageMaker's port and model path, has no network and is not reachable from outside,
-and all its processes and shared memory end with it. If the system forbids namespaces, the server runs on the
-host only if EXPOSE allows it; killing it there can leave a folder /tmp/python_env_* behind.
+In them, the server uses SageMaker's port and model path, sees only its model and what it needs to run
+(private_root.py), has no network and is not reachable from outside, and all its processes and shared memory
+end with it. If the system forbids namespaces, the server runs on the host only if EXPOSE allows it; killing
+it there can leave a folder /tmp/python_env_* behind.
 
 supervisor.py is the first process inside. A socket pair detects the end of this process, because the kernel's
 parent-death signal depends on the thread that started the child.
@@ -24,11 +25,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tritonstack.runtime.errors import ExposureRejectedError, TritonRequestError, TritonUnreachableError
-from tritonstack.runtime.supervisor import CONNECT, MAX_MESSAGE, MEASURE, STOP, WEIGH, Order
+from tritonstack.runtime.inside.supervisor import CONNECT, MAX_MESSAGE, MEASURE, PROBE, STOP, WEIGH, Order
 
-SUPERVISOR = Path(__file__).with_name("supervisor.py")
+SUPERVISOR = Path(__file__).parent / "inside" / "supervisor.py"
 NAMESPACES = ("--user", "--map-root-user", "--net", "--pid", "--mount", "--ipc")
-UNSHARE = ("unshare", *NAMESPACES, "--fork", "--kill-child", "--mount-proc")
+UNSHARE = ("unshare", *NAMESPACES, "--fork", "--kill-child")
 EXPOSE = "TRITONSTACK_EXPOSE"
 """If 1, servers may listen on every network interface of this machine."""
 
@@ -40,10 +41,9 @@ def why_no_namespaces() -> str | None:
     """Return None if this system allows namespaces, else the reason; found by creating some."""
     if not shutil.which("unshare"):
         return "the command unshare (util-linux) is not installed"
-    if not Path("/opt").is_dir():
-        return "the folder /opt, where the model is mounted, does not exist"
-    probe = subprocess.run([*UNSHARE, "true"], capture_output=True, text=True, check=False)
-    return None if probe.returncode == 0 else probe.stderr.strip()
+    command = [*UNSHARE, sys.executable, "-I", "-S", str(SUPERVISOR), PROBE]
+    probe = subprocess.run(command, capture_output=True, text=True, check=False)
+    return None if probe.returncode == 0 else probe.stderr.strip().rpartition("\n")[2]
 
 
 def require_namespaces_or_consent() -> None:

@@ -21,6 +21,8 @@ from types import TracebackType
 
 from tritonstack.runtime import log
 from tritonstack.runtime.connections import NO_HEADERS
+from tritonstack.runtime.inside.private_root import Mount, shown
+from tritonstack.runtime.inside.supervisor import Order
 from tritonstack.runtime.installation import TritonInstallation
 from tritonstack.runtime.readiness import SageMakerServer
 from tritonstack.runtime.sandbox import (
@@ -36,7 +38,6 @@ from tritonstack.runtime.serve import (
     generate_by_http,
     serve_command,
 )
-from tritonstack.runtime.supervisor import Mount, Order
 
 # SageMaker's path for a model, or in multi-model mode for the models.
 SINGLE_MODEL_ROOT = Path("/opt/ml/model")
@@ -168,10 +169,9 @@ def _plan_in_namespaces(
         gpu_count=count_gpus(),
         release=installation.release,
     )
-    mounts = [_shown(model_root, seen)]
+    mounts = [shown(model_root, seen), *map(shown, installation.outside)]
     if installation.kind == "embedded":
-        mounts.append(_shown(installation.root, SERVER_ROOT))
-        mounts += [_shown(folder, folder) for folder in installation.outside if _is_hidden(folder)]
+        mounts.append(shown(installation.root, SERVER_ROOT))
         installation = installation.moved_to(SERVER_ROOT)
     command, routes = _routed(installation, command)
     return _Plan(order=_order(installation, command, mounts=mounts), model_root=seen, routes=routes)
@@ -221,14 +221,6 @@ def _order(
         mounts=mounts,
         shared_memory_prefix=shared_memory_prefix,
     )
-
-
-def _is_hidden(folder: Path) -> bool:
-    return folder.is_relative_to("/tmp")  # noqa: S108 - which the sandbox hides
-
-
-def _shown(source: Path, target: Path) -> Mount:
-    return Mount(source=str(source), target=str(target))
 
 
 def _free_port() -> int:

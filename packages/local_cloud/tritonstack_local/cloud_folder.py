@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import shutil
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -17,8 +19,31 @@ from pathlib import Path
 from tritonstack.base.errors import TritonstackError
 from tritonstack.base.files import read_json
 from tritonstack_local.signatures.keys import CloudSecret, write_private
+from tritonstack_local.state.errors import ForeignStateError
 
 LOCK = "cloud.lock"
+
+
+def private_folder(folder: Path) -> None:
+    """Create a cloud's folder for its owner only, or make it so.
+
+    Everything in it depends on that: builds keep credentials there, and endpoints their models. Another
+    user's folder, or one with another user's files, is rejected.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _require_own(folder)
+    if stat.S_IMODE(folder.stat().st_mode) != 0o700:  # of an earlier version
+        folder.chmod(0o700)
+        for entry in folder.iterdir():
+            _require_own(entry)
+
+
+def _require_own(path: Path) -> None:
+    status = path.lstat()
+    if stat.S_ISLNK(status.st_mode):
+        raise ForeignStateError(path, "it is a symbolic link")
+    if status.st_uid != os.geteuid():
+        raise ForeignStateError(path, f"its owner is user {status.st_uid}, not user {os.geteuid()}")
 
 
 def start_ticks(pid: int) -> int | None:

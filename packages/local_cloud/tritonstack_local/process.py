@@ -29,6 +29,7 @@ from tritonstack_local.cloud_folder import (
     is_held,
     is_running,
     log_path,
+    private_folder,
     read_address,
     remove_address,
     write_address,
@@ -75,7 +76,7 @@ def start_detached(settings: CloudSettings, *, port: int | None = None) -> Cloud
     if running is not None:
         raise _already_running(state_dir, running)
     _free_port(port).close()
-    state_dir.mkdir(parents=True, exist_ok=True)
+    private_folder(state_dir)
     if shutil.disk_usage(state_dir).free < _LEAST_ROOM:
         # Its log is on the same disk, so it could not report this itself.
         raise NotKeptError(state_dir, os.strerror(errno.ENOSPC))
@@ -124,6 +125,7 @@ def serve_cloud(
     isolated = _isolated(os.environ, expose=settings.expose)
     os.environ.clear()
     os.environ.update(isolated)
+    os.umask(0o077)
     # Imported here: finding or stopping a cloud does not need moto.
     from tritonstack_local.server import LocalCloud  # noqa: PLC0415
 
@@ -215,7 +217,7 @@ def _await_start(child: subprocess.Popen[bytes], state_dir: Path) -> CloudAddres
 
 @contextmanager
 def _locked(state_dir: Path) -> Iterator[None]:
-    state_dir.mkdir(parents=True, exist_ok=True)
+    private_folder(state_dir)
     with (state_dir / LOCK).open("w") as lock:
         deadline = time.monotonic() + _ADDRESS_CHECK_S
         while not _taken(lock):

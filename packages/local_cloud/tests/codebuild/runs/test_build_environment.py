@@ -7,8 +7,8 @@ import boto3
 import pytest
 
 from packages.local_cloud.tests.codebuild.conftest import REGION, an_environment, spec, why
+from tritonstack.runtime.inside.private_root import SHARED_MEMORY
 from tritonstack.runtime.sandbox import why_no_namespaces
-from tritonstack.runtime.supervisor import SHARED_MEMORY
 
 
 def variables(lines):
@@ -35,6 +35,7 @@ def test_the_users_environment_does_not_leak_into_builds(account, monkeypatch):
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "7")
     seen = variables(account.said(account.built("env", "echo stdin=$(cat)")))
     allowed = {"PATH", "LANG", "HOME", "TMPDIR", "PWD", "OLDPWD", "SHLVL", "_", "TRITONSTACK_HOME", "stdin"}
+    allowed |= {"http_proxy", "https_proxy", "no_proxy"}
     assert {name for name in seen if not name.startswith(("AWS_", "CODEBUILD_"))} <= allowed
     assert seen["HOME"] != os.environ["HOME"]
     assert seen["stdin"] == ""

@@ -141,6 +141,7 @@ def test_builds_end_with_their_cloud(account):
 @pytest.mark.parametrize("forbidden", [None, "operation not permitted"])
 def test_all_processes_end_with_and_without_namespaces(account, monkeypatch, forbidden):
     monkeypatch.setattr("tritonstack_local.codebuild.machines.processes.why_no_namespaces", lambda: forbidden)
+    monkeypatch.setenv("TRITONSTACK_EXPOSE", "1")
     account.project(spec(STUBBORN, "(" + STUBBORN + ")", "echo up", "sleep 100"))
     build = account.start()
     account.wait_for_line(build, "up")
@@ -157,8 +158,11 @@ def test_agent_ends_its_build_if_the_cloud_is_killed(account, tmp_path):
     from tritonstack_local.codebuild.machines.base import MachineOrder
     from tritonstack_local.codebuild.machines.processes import emulated_image
 
-    order = MachineOrder("b:1", tmp_path, "image", False, {"PATH": os.defpath, "MARK": str(tmp_path)})
-    machine = ProcessMachine(order, emulated_image(folder=tmp_path, server_home=tmp_path / "none"))
+    order = MachineOrder(
+        "b:1", tmp_path, tmp_path, "image", False, {"PATH": os.defpath, "MARK": str(tmp_path)}
+    )
+    none = tmp_path / "none"
+    machine = ProcessMachine(order, emulated_image(folder=tmp_path, server_home=none), server_home=none)
     assert machine.run(["/bin/sh", "-c", STUBBORN], user=None, on_line=print) == 0
     inside = {"id": f"b:{tmp_path}"}
     assert processes_of(inside)

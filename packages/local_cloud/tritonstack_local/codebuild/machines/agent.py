@@ -1,10 +1,10 @@
 """The first process of a build: prepare its namespaces, run its commands, and end all its processes.
 
-It runs as a script (`python -I -S agent.py FOLDER-OF-SUPERVISOR`), in new namespaces if possible. The first
-line on standard input is the configuration, each later line a command; the end of standard input means that
-the build or its cloud has ended, and ends everything. As this process is the first of its PID namespace, the
-kernel then ends all others in it; without a namespace, all descendants are found and killed, in any group or
-session.
+It runs as a script (`python -I -S agent.py FOLDER-OF-SUPERVISOR CHANNEL_FD`), in new namespaces if possible:
+then it hands the listening sockets of the build's ports to the cloud (network.py). The first line on standard
+input is the configuration, each later line a command; the end of standard input means that the build or its
+cloud has ended, and ends everything. As this process is the first of its PID namespace, the kernel then ends
+all others in it; without a namespace, all descendants are found and killed, in any group or session.
 
 Output of commands is copied to standard output as it arrives. After the last line of a command follow its
 secret end marker and its exit status.
@@ -18,14 +18,16 @@ import json
 import os
 import selectors
 import signal
+import socket
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, TypedDict
 
 if TYPE_CHECKING:
-    from tritonstack.runtime import supervisor
+    from tritonstack.runtime.inside import private_root, supervisor
 else:
     sys.path.append(sys.argv[1])
+    import private_root
     import supervisor
 
 _PR_SET_CHILD_SUBREAPER = 36
@@ -34,8 +36,10 @@ _PR_SET_CHILD_SUBREAPER = 36
 class BuildWorld(TypedDict):
     """The configuration, sent first."""
 
-    folders: dict[str, str] | None
-    """Folders of this machine by mount point; None without namespaces."""
+    mounts: list[private_root.Mount] | None
+    """What the build sees of this machine; None without namespaces: everything."""
+    ports: list[int]
+    """Ports of the loopback interface that the cloud serves."""
     environment: dict[str, str]
 
 
@@ -86,8 +90,15 @@ def main() -> None:
     """Run as the first process of a build."""
     lines = _Lines()
     world: BuildWorld = json.loads(lines.first())
-    if world["folders"] is not None:
-        _prepare(world["folders"])
+    if world["mounts"] is not None:
+        supervisor.raise_loopback()
+        with socket.socket(fileno=int(sys.argv[2])) as channel:
+            listeners = [socket.create_server(("127.0.0.1", port)) for port in world["ports"]]
+            socket.send_fds(channel, [b"l"], [listener.fileno() for listener in listeners])
+        for listener in listeners:
+            listener.close()
+        private_root.enter(world["mounts"], nests=True)
+    os.umask(0o022)  # the image's, not the cloud's
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
     agent, wakeup = _Agent(world), supervisor.wake_on_signals()
     with selectors.DefaultSelector() as selector:
@@ -133,17 +144,6 @@ class _Lines:
 def _tell(mark: str, status: int) -> None:
     """Write the marker on its own line, even after an unfinished line."""
     os.write(sys.stdout.fileno(), f"\n{mark} {status}\n".encode())
-
-
-def _prepare(folders: dict[str, str]) -> None:
-    """Mount each folder. Sources are opened first: a mount may hide another's source."""
-    sources = {place: os.open(source, os.O_PATH) for place, source in folders.items()}
-    supervisor.mount_tmpfs(supervisor.SHARED_MEMORY)
-    for top in sorted({"/" + place.split("/")[1] for place in folders}):
-        supervisor.make_writable(top)
-    for place, source in sorted(sources.items()):
-        os.makedirs(place, exist_ok=True)
-        supervisor.bind(source, place)
 
 
 def _end_descendants() -> None:

@@ -21,6 +21,8 @@ class MachineOrder:
     """The build's id."""
     folder: Path
     """The build's folder; everything it creates is there, and is deleted with it."""
+    source: Path
+    """The folder of its primary source."""
     image: str
     privileged: bool
     environment: Mapping[str, str]
@@ -43,6 +45,9 @@ class Machine(Protocol):
 
     def inside(self, path: Path) -> str:
         """Return the path of a file in the build's folder as commands see it."""
+
+    def share(self, path: Path, *, writable: bool = False) -> None:
+        """Let every user that commands run as read, or also write, a file or folder of the build."""
 
     def run(self, argv: Sequence[str], *, user: str | None, on_line: OnLine) -> int:
         """Run a command and return its exit status; raise MachineGoneError if the machine ends."""

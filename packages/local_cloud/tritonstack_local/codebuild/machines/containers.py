@@ -34,6 +34,10 @@ class ContainerMachine:
 
     def __init__(self, engine: docker.DockerClient, order: MachineOrder) -> None:
         self._folder = order.folder
+        # The image has other users than the cloud's. Outside of the container, the cloud's folder is closed.
+        for path in (order.folder, *order.folder.rglob("*")):
+            if not path.is_symlink():
+                self.share(path)
         self._api = engine.api
         self._ending = threading.Lock()
         self.environment: Mapping[str, str] = {}
@@ -60,6 +64,12 @@ class ContainerMachine:
     def inside(self, path: Path) -> str:
         """Return a path below /codebuild, where the build's folder is mounted."""
         return str(_SHOWN_AS / path.relative_to(self._folder))
+
+    def share(self, path: Path, *, writable: bool = False) -> None:
+        """Give all users what the cloud's user has, or only reading."""
+        mode = path.stat().st_mode
+        bits = 0o7 if writable else 0o5
+        path.chmod(mode | (mode >> 3 & bits << 3) | (mode >> 6 & bits))
 
     def run(self, argv: Sequence[str], *, user: str | None, on_line: OnLine) -> int:
         """Run a command as a user of the image."""

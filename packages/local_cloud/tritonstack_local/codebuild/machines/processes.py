@@ -1,7 +1,8 @@
-"""Run builds as processes of this machine, in their own namespaces where the kernel allows (see agent.py).
+"""Run builds as processes of this machine, in their own namespaces (see agent.py).
 
-This machine's Python and an empty home are mounted where the image has them. Builds use the machine's
-network, to reach this cloud; their processes, shared memory, and mounts are separate and end with them.
+A build sees its own folder, this machine's Python and an empty home where the image has them, and programs,
+read-only (process_mounts.py). It reaches its cloud and the hosts that it needs (network.py). Its processes,
+shared memory, and mounts end with it.
 """
 
 from __future__ import annotations
@@ -16,9 +17,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tritonstack.runtime.sandbox import EXPOSE, SUPERVISOR, why_no_namespaces
+from tritonstack.runtime.errors import ExposureRejectedError
+from tritonstack.runtime.inside.private_root import shown
+from tritonstack.runtime.sandbox import (
+    EXPOSE,
+    SUPERVISOR,
+    UNSHARE,
+    require_namespaces_or_consent,
+    why_no_namespaces,
+)
 from tritonstack_local.codebuild.errors import MachineGoneError
-from tritonstack_local.codebuild.machines.base import MachineOrder, OnLine, StartMachine
+from tritonstack_local.codebuild.machines.base import MachineOrder, NoMachineError, OnLine, StartMachine
+from tritonstack_local.codebuild.machines.network import (
+    BuildNetwork,
+    hosts_of,
+    named_remotes,
+    package_indexes,
+)
+from tritonstack_local.codebuild.machines.process_mounts import program_mounts, writable
 
 PYTHON = "/opt/builder"
 HOME = "/home/builder"
@@ -55,8 +71,6 @@ def emulated_image(*, folder: Path, server_home: Path) -> EmulatedImage:
 
 
 AGENT = Path(__file__).with_name("agent.py")
-_NAMESPACES = ("--user", "--map-root-user", "--pid", "--mount", "--ipc")
-_UNSHARE = ("unshare", *_NAMESPACES, "--fork", "--kill-child", "--mount-proc")
 _LONGEST_LINE = 1 << 16
 _GRACE_S = 10
 
@@ -64,33 +78,55 @@ _GRACE_S = 10
 class ProcessMachine:
     """Runs commands through the agent of one build."""
 
-    def __init__(self, order: MachineOrder, emulated: EmulatedImage) -> None:
+    def __init__(self, order: MachineOrder, emulated: EmulatedImage, *, server_home: Path) -> None:
+        try:
+            require_namespaces_or_consent()
+        except ExposureRejectedError as error:
+            raise NoMachineError(f"{error.message}; {error.remedy}") from error
         why_not = why_no_namespaces()
+        variables = {**emulated.variables, **order.environment}
+        indexes = list(package_indexes(variables))
+        self._network = BuildNetwork(
+            cloud_url=variables.get("AWS_ENDPOINT_URL", ""),
+            hosts=hosts_of([*indexes, *named_remotes(order.source, variables)]),
+        )
         self.environment: Mapping[str, str] = emulated.variables
-        self.notices: Sequence[str] = _notices(order, emulated, why_not)
+        self.notices: Sequence[str] = _notices(order, emulated, why_not, self._network.hosts)
         self._lock = threading.Lock()
         self._process = subprocess.Popen(
             [
-                *(() if why_not else _UNSHARE),
+                *(() if why_not else UNSHARE),
                 *(sys.executable, "-I", "-S", str(AGENT), str(SUPERVISOR.parent)),
+                str(self._network.agents_end.fileno()),
             ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
+            pass_fds=[self._network.agents_end.fileno()],
             env={"LANG": "C.UTF-8", "PATH": os.defpath},
             start_new_session=True,
         )
-        shown = {place: str(source) for place, source in emulated.folders.items() if _can_be_shown(place)}
+        self._network.start()
+        mounts = [
+            *program_mounts(server_home=server_home, indexes=indexes),
+            *(shown(source, target) for target, source in emulated.folders.items() if target != HOME),
+            writable(emulated.folders[HOME], HOME),
+            writable(order.folder, str(order.folder)),
+        ]
         self._send(
             {
-                "folders": None if why_not else shown,
-                "environment": {**emulated.variables, **order.environment},
+                "mounts": None if why_not else mounts,
+                "ports": self._network.ports,
+                "environment": {**({} if why_not else self._network.variables), **variables},
             }
         )
 
     def inside(self, path: Path) -> str:
         """Return the path unchanged."""
         return str(path)
+
+    def share(self, path: Path, *, writable: bool = False) -> None:
+        """Do nothing: all commands run as the cloud's user."""
 
     def run(self, argv: Sequence[str], *, user: str | None, on_line: OnLine) -> int:
         """Run a command as the cloud's user, whatever user it names."""
@@ -120,6 +156,7 @@ class ProcessMachine:
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
+        self._network.close()
 
     def _send(self, message: Mapping[str, object]) -> None:
         with self._lock:
@@ -135,28 +172,27 @@ def process_starter(*, server_home: Path) -> StartMachine:
     """Start builds as processes; `server_home` replaces the image's Triton."""
 
     def start(order: MachineOrder) -> ProcessMachine:
-        return ProcessMachine(order, emulated_image(folder=order.folder, server_home=server_home))
+        emulated = emulated_image(folder=order.folder, server_home=server_home)
+        return ProcessMachine(order, emulated, server_home=server_home)
 
     return start
 
 
-def _can_be_shown(place: str) -> bool:
-    return Path("/", place.split("/")[1]).is_dir()
-
-
-def _notices(order: MachineOrder, emulated: EmulatedImage, why_not: str | None) -> list[str]:
-    hidden = sorted({place for place in emulated.folders if not _can_be_shown(place)})
+def _notices(
+    order: MachineOrder, emulated: EmulatedImage, why_not: str | None, hosts: Sequence[str]
+) -> list[str]:
     notices = [
         f"This machine emulates image {order.image} with the programs on PATH.",
         "All users of the image map to the user who runs the local cloud.",
     ]
     if why_not:
-        notices.append(f"This system forbids namespaces ({why_not}): no folder of the image can be shown.")
+        notices.append(
+            f"This system forbids namespaces ({why_not}): the build can use the files and the network "
+        )
+        notices[-1] += "of this machine, and no folder of the image can be shown."
     else:
         notices.append(f"Of the builder's image {emulated.description}.")
-        notices += [f"{place} cannot be shown: this machine has no such top folder." for place in hidden]
+        notices.append(f"The build reaches this cloud and {', '.join(hosts)}.")
     if order.privileged:
-        notices.append(
-            "The project is privileged: there is no Docker daemon in this build but the machine's."
-        )
+        notices.append("The project is privileged: there is no Docker daemon in this build.")
     return notices

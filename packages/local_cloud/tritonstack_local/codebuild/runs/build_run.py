@@ -175,6 +175,7 @@ class BuildRun:
         order = MachineOrder(
             build=self._id,
             folder=self._folder,
+            source=self._source,
             image=environment["image"],
             privileged=environment.get("privilegedMode", False),
             environment=variables,

@@ -149,7 +149,8 @@ class BuildShell:
         self._on_line = on_line
         self._shell = _SHELLS.get(spec.env.shell, spec.env.shell)
         self._kept = folder / "tmp" / "shell"
-        self._kept.mkdir(mode=0o777)
+        self._kept.mkdir()
+        machine.share(self._kept, writable=True)
         where = {
             "HOME": folder / "home",
             "TMPDIR": folder / "tmp",
@@ -163,7 +164,7 @@ class BuildShell:
         for name, text in (("folder", machine.inside(source)), ("variables", "\n".join(exports))):
             kept = self._kept / name
             kept.write_text(f"{text}\n")
-            kept.chmod(0o666)  # commands may run as different users
+            machine.share(kept, writable=True)
 
     def run(self, command: str, *, user: str | None, succeeding: bool) -> int:
         """Run a command, log its output, and return its exit status."""
@@ -181,4 +182,5 @@ class BuildShell:
         # A background script is still read while the next one is written.
         script = self._kept / f"{secrets.token_hex(4)}.sh"
         script.write_text(text)
+        self._machine.share(script)
         return self._machine.run([self._shell, self._machine.inside(script)], user=user, on_line=on_line)

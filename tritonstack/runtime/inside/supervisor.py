@@ -1,9 +1,8 @@
 """The first process of a sandbox: prepare it, start the server, and end everything at the right time.
 
 It runs as a script (`python -I supervisor.py CHANNEL_FD`), in new namespaces if sandbox.py could create them,
-so it imports nothing from the project. (The local cloud's builds use the same mounts.) The channel is one
-end of a socket pair; the parent has the other. The first message is the order (see Order), each later one a
-letter:
+so it imports only private_root.py from the project. The channel is one end of a socket pair; the parent has
+the other. The first message is the order (see Order), each later one a letter:
 
 c   connect to the server's port; the reply has the connected socket, or an error message m   measure the
 shared memory of the server and its models; the reply is the number of bytes w   measure their memory, private
@@ -16,7 +15,6 @@ first one of its process namespace, the kernel then kills all others in it.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import fcntl
 import json
 import os
@@ -25,21 +23,20 @@ import signal
 import socket
 import struct
 import sys
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
+
+if TYPE_CHECKING or __package__:
+    from tritonstack.runtime.inside.private_root import SHARED_MEMORY, Mount, enter
+else:
+    sys.path.append(os.path.dirname(__file__))
+    from private_root import SHARED_MEMORY, Mount, enter
 
 CONNECT, MEASURE, WEIGH, STOP = b"c", b"m", b"w", b"s"
 MAX_MESSAGE = 1 << 18
-SHARED_MEMORY = "/dev/shm"  # noqa: S108 - where Triton's Python backend keeps its regions
+PROBE = "--probe"
+"""Instead of a channel: only enter an empty root, which fails if this system forbids it."""
 
-MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND, MS_REC = 1, 2, 4, 8, 32, 4096, 16384
 SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 1
-
-
-class Mount(TypedDict):
-    """A host folder that is mounted read-only in the sandbox."""
-
-    source: str
-    target: str
 
 
 class Order(TypedDict):
@@ -51,7 +48,7 @@ class Order(TypedDict):
     notices: list[str]
     folders: list[str]
     mounts: list[Mount] | None
-    """None without namespaces: then nothing is mounted."""
+    """None without namespaces: then everything on the machine is in reach."""
     shared_memory_prefix: str | None
     """Without namespaces, the prefix of the server's shared memory names."""
 
@@ -60,8 +57,8 @@ def main(channel: socket.socket) -> int:
     """Run one order; return the server's exit status."""
     order: Order = json.loads(channel.recv(MAX_MESSAGE))
     if order["mounts"] is not None:
-        _raise_loopback()
-        _mount_all(order["mounts"])
+        raise_loopback()
+        enter(order["mounts"])
     for folder in order["folders"]:
         os.makedirs(folder, exist_ok=True)
     for notice in order["notices"]:
@@ -188,7 +185,7 @@ def _end_all(server: int, shared_memory_prefix: str | None) -> None:
             os.unlink(f"{SHARED_MEMORY}/{name}")
 
 
-def _raise_loopback() -> None:
+def raise_loopback() -> None:
     """Enable the only interface of a new network namespace."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         request = struct.pack("16sh14x", b"lo", 0)
@@ -196,56 +193,10 @@ def _raise_loopback() -> None:
         fcntl.ioctl(control, SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", flags | IFF_UP))
 
 
-def _mount_all(mounts: list[Mount]) -> None:
-    """Mount a new /tmp and /dev/shm, and the given folders at their container paths.
-
-    Sources are opened first, because a new /tmp may hide them.
-    """
-    sources = [os.open(mount["source"], os.O_PATH) for mount in mounts]
-    mount_tmpfs(SHARED_MEMORY)
-    mount_tmpfs("/tmp")  # noqa: S108 - the server's own from here on
-    make_writable("/opt")
-    for mount, source in zip(mounts, sources, strict=True):
-        os.makedirs(mount["target"], exist_ok=True)
-        bind(source, mount["target"])
-        _forbid_writing(mount["target"])
-
-
-def make_writable(folder: str) -> None:
-    """Mount a tmpfs with the folder's contents over the folder."""
-    with os.scandir(folder) as entries:
-        folders = [(entry.name, os.open(entry.path, os.O_PATH)) for entry in entries if entry.is_dir()]
-    mount_tmpfs(folder)
-    for name, source in folders:
-        os.mkdir(f"{folder}/{name}")
-        bind(source, f"{folder}/{name}")
-
-
-def bind(source: int, target: str) -> None:
-    """Mount an opened folder at another path too."""
-    _mount(f"/proc/self/fd/{source}", target, None, MS_BIND | MS_REC)
-    os.close(source)
-
-
-def _forbid_writing(target: str) -> None:
-    """Remount read-only; flags of the host's file system must be repeated."""
-    locked = os.statvfs(target).f_flag & (MS_NOSUID | MS_NODEV | MS_NOEXEC)
-    _mount(None, target, None, MS_REMOUNT | MS_BIND | MS_RDONLY | locked)
-
-
-def mount_tmpfs(target: str) -> None:
-    """Mount an empty folder over a folder."""
-    _mount("tmpfs", target, "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777")
-
-
-def _mount(source: str | None, target: str, kind: str | None, flags: int, data: str | None = None) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    texts = [None if text is None else os.fsencode(text) for text in (source, target, kind)]
-    if libc.mount(*texts, ctypes.c_ulong(flags), None if data is None else data.encode()):
-        number = ctypes.get_errno()
-        raise OSError(number, f"cannot mount {source or 'read-only'}: {os.strerror(number)}", target)
-
-
 if __name__ == "__main__":
     os.chdir("/")
-    sys.exit(main(socket.socket(fileno=int(sys.argv[1]))))
+    if sys.argv[1] == PROBE:
+        raise_loopback()
+        enter([])
+    else:
+        sys.exit(main(socket.socket(fileno=int(sys.argv[1]))))

@@ -1,0 +1,94 @@
+"""A hostile build reaches nothing of the machine; a sound one its cloud, indexes, and its models' remotes."""
+
+import functools
+import http.server
+import json
+import subprocess
+import tempfile
+import threading
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from packages.local_cloud.tests.codebuild.conftest import Account, run_cloud, spec
+from tests.escapes.targets import ATTEMPTS, escaped, targets_of_a_sandbox
+from tritonstack.base.paths import find_project
+from tritonstack.runtime.inside import private_root
+from tritonstack.runtime.inside.supervisor import PROBE
+from tritonstack.runtime.sandbox import SUPERVISOR, UNSHARE, why_no_namespaces
+
+pytestmark = pytest.mark.skipif(why_no_namespaces() is not None, reason="this system forbids namespaces")
+
+
+def built_from(account, files, *commands, **variables):
+    source = {"type": "S3", "location": account.upload("source.zip", files)}
+    account.project(source={**source, "buildspec": json.dumps(spec(*commands))})
+    given = [{"name": name, "value": value} for name, value in variables.items()]
+    return account.ended(account.start(environmentVariablesOverride=given))
+
+
+@pytest.fixture
+def outside_tmp():
+    """An account of a cloud whose folder is not in /tmp: every build has one for itself."""
+    with tempfile.TemporaryDirectory(dir=find_project(Path(__file__)).state_dir) as folder:
+        for cloud in run_cloud(Path(folder)):
+            yield Account(cloud)
+
+
+def test_a_build_has_no_way_out(outside_tmp):
+    account, state = outside_tmp, outside_tmp.cloud.dependencies.folder
+    (state / "secret").write_text("the cloud's")
+    with targets_of_a_sandbox(own="/opt/builder", nests=True, state=state, proxy="https_proxy") as targets:
+        command = f"/opt/builder/bin/python escape_attempts.py '{json.dumps(targets)}'"
+        build = built_from(account, {"escape_attempts.py": ATTEMPTS.read_text()}, command)
+    assert escaped("\n".join(account.said(build))) == []
+    assert build["buildStatus"] == "SUCCEEDED"
+
+
+def test_a_server_of_a_build_has_namespaces_of_its_own(account):
+    files = {path.name: path.read_text() for path in (SUPERVISOR, Path(private_root.__file__))}
+    command = (*UNSHARE, "/opt/builder/bin/python", "-I", "-S", SUPERVISOR.name, PROBE)
+    build = built_from(account, files, f"{' '.join(command)} && echo isolated")
+    assert account.said(build) == ["isolated"]
+
+
+@contextmanager
+def web_server(address, folder):
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer((address, 0), functools.partial(Quiet, directory=str(folder)))
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    with server:
+        yield f"http://{address}:{server.server_port}"
+        server.shutdown()
+
+
+def test_a_build_reaches_indexes_and_git_remotes_that_its_models_name(account, tmp_path):
+    remote, page = tmp_path / "remote.git", tmp_path / "page"
+    for command in (("init", "-q", "--bare", remote), ("-C", remote, "update-server-info")):
+        subprocess.run(["git", *command], check=True)
+    page.write_text("a page")
+    with (
+        web_server("127.0.0.1", tmp_path) as index_here,
+        web_server("127.0.0.2", tmp_path) as index,
+        web_server("127.0.0.3", tmp_path) as git,
+        web_server("127.0.0.4", tmp_path) as other,
+    ):
+        code = "import sys, urllib.request as r; print(r.urlopen(sys.argv[1]).read())"
+        fetch = f"/opt/builder/bin/python -c '{code}'"
+        build = built_from(
+            account,
+            {"models/m/model.yaml": f"requirements: ['x @ git+{git}/remote.git']\n"},
+            *(f"{fetch} {url}/page" for url in (index_here, index)),
+            f"git clone -q {git}/remote.git here && ls -d here",
+            f"{fetch} {other}/page 2>&1 | tail -1",
+            PIP_INDEX_URL=index_here,
+            PIP_EXTRA_INDEX_URL=index,
+        )
+    said = [line for line in account.said(build) if "empty repository" not in line]
+    assert said[:3] == ["b'a page'", "b'a page'", "here"], "\n".join(said)
+    assert "HTTP Error 403" in said[3]
+    assert Path(other).name in said[3]

@@ -1,0 +1,1 @@
+"""Ways out of the sandboxes of models and builds."""

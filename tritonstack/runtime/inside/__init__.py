@@ -1,0 +1,1 @@
+"""What runs in the namespaces of a server or a build, as scripts."""
