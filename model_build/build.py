@@ -28,7 +28,7 @@ from model_build.recipes.language.vllm import require_generate
 from model_build.repository.instances import PROCESSOR
 from model_build.repository.layout import check_layout
 from model_build.repository.properties import read_instances, read_properties
-from model_build.resources import require_memory, require_space, shortages_explained
+from model_build.resources import processor_features, require_memory, require_space, shortages_explained
 from model_build.sources import FetchedSource, fetch_source, file_selection
 from model_build.sources.base import hash_files
 from model_build.store.archive import PackedArchive, pack
@@ -405,6 +405,7 @@ class _Build:
             generation=served.generation,
             latency=served.latency,
             served_by=served.served_by,
+            processor=processor_features(),
             tensorrt=written.tensorrt,
             candidates=written.candidates,
             choices={

@@ -20,6 +20,27 @@ FREE_SPACE = "free disk space, or set TRITONSTACK_HOME to a folder on a larger d
 LARGER_MACHINE = "build on a machine with more memory: run `tritonstack build` without --local"
 
 
+PROCESSOR_INFO = Path("/proc/cpuinfo")
+PROCESSOR_FEATURES = (
+    "avx2",
+    "avx_vnni",
+    "avx512f",
+    "avx512_vnni",
+    "avx512_bf16",
+    "avx512_fp16",
+    "amx_int8",
+    "amx_bf16",
+)
+"""Features that decide the speed of a graph, and the arithmetic of 8 and 16 bits."""
+
+
+def processor_features() -> tuple[str, ...]:
+    """Return which of PROCESSOR_FEATURES this machine has."""
+    lines = PROCESSOR_INFO.read_text().splitlines()
+    flags = next((line.split() for line in lines if line.startswith("flags")), [])
+    return tuple(feature for feature in PROCESSOR_FEATURES if feature in flags)
+
+
 def require_space(folder: Path, needed_bytes: int, *, purpose: str) -> None:
     """Raise ResourceError if the disk of `folder` has too little space."""
     free = free_space(folder)

@@ -23,7 +23,8 @@ from model_build.graphs.eight_bits import (
     to_dynamic_int8,
 )
 from model_build.graphs.half import to_fp16
-from model_build.graphs.openvino_session import OpenVinoSession
+from model_build.graphs.openvino_session import OpenVinoSession, computes_bf16
+from model_build.graphs.rounding import rounded_session
 from model_build.graphs.running import GraphSession, LoadedGraph
 from tritonstack.spec.models.openvino_rules import OPENVINO
 from tritonstack.spec.models.tolerance import Precision
@@ -52,10 +53,14 @@ class Level:
     """Parameters of the backend that the precision requires."""
 
     def session(self, graph: ExportedGraph, *, threads: int = 0) -> LoadedGraph:
-        """Load a graph of this level as its backend does."""
+        """Load a graph of this level.
+
+        With `threads`, it computes as its backend does on this processor; else as on every processor.
+        """
         if self.backend == OPENVINO:
-            return OpenVinoSession(graph.file, threads=threads, by_row=graph.batches)
-        return GraphSession(graph.file, threads=threads)
+            session = OpenVinoSession(graph.file, threads=threads, by_row=graph.batches)
+            return session if threads or computes_bf16() else rounded_session(graph.file)
+        return GraphSession(graph.file, threads=threads, exact=not threads)
 
 
 EVERYWHERE = "weights of 7 bits, so that processors without VNNI (ml.c5, m5, r5 and older) answer the same"
@@ -65,7 +70,7 @@ FP16 = Level("fp16", "fp16", to_fp16)
 BF16 = Level(
     "bf16",
     "bf16",
-    about="in OpenVINO; CPUs without AVX512_BF16 and AMX compute in fp32",
+    about="in OpenVINO; CPUs without AVX-512 compute in fp32",
     backend=OPENVINO,
     parameters={"HINT_BF16": "YES"},
 )

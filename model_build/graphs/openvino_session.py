@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ from model_build.graphs.running import Array, Inputs
 
 ERRORS = (RuntimeError, TypeError, ValueError)
 """OpenVINO's exceptions are RuntimeError; it also raises Python's own for unsuitable arrays."""
+_HINT = "INFERENCE_PRECISION_HINT"
 
 
 class OpenVinoSession:
@@ -21,7 +23,7 @@ class OpenVinoSession:
         """`by_row`: run the rows of a request one by one, as Triton does with requests of one row each."""
         import openvino  # noqa: PLC0415 - takes time, and a build that finds its artifact does not need it
 
-        properties: dict[str, int | str] = {"INFERENCE_PRECISION_HINT": "bf16", "NUM_STREAMS": 1}
+        properties: dict[str, int | str] = {_HINT: "bf16", "NUM_STREAMS": 1}
         if threads:
             properties["INFERENCE_NUM_THREADS"] = threads
         self._by_row = by_row
@@ -56,6 +58,19 @@ class OpenVinoSession:
             return
         for row in range(len(next(iter(inputs.values())))):
             self.answer({name: array[row : row + 1] for name, array in inputs.items()})
+
+
+@functools.cache
+def computes_bf16() -> bool:
+    """Return whether OpenVINO computes in bf16 on this processor: it needs AVX-512 or AVX2_VNNI_2."""
+    import openvino as ov  # noqa: PLC0415 - as above
+    from openvino import opset8  # noqa: PLC0415 - as above
+
+    value = opset8.parameter([1], ov.Type.f32)
+    model = ov.Model([opset8.relu(value)], [value])
+    with _signal_stack_kept():
+        compiled = ov.Core().compile_model(model, "CPU", {_HINT: "bf16"})
+        return bool(compiled.get_property(_HINT) == ov.Type.bf16)
 
 
 class _SignalStack(ctypes.Structure):

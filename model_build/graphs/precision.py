@@ -23,6 +23,7 @@ from model_build.graphs.candidates import (
     time_candidates,
 )
 from model_build.graphs.levels import BF16, FP32, Level, as_it_is, candidate_levels, level_of
+from model_build.graphs.openvino_session import computes_bf16
 from model_build.graphs.readable import make_readable
 from model_build.progress import BuildSteps
 from model_build.repository.instances import PROCESSOR
@@ -109,14 +110,16 @@ class _Auto:
         )
         return Candidate(FP32, self.graph, parity)
 
-    def attempt(self, level: Level) -> Candidate:
-        """Convert one candidate, unless the budget is spent."""
+    def attempt(self, level: Level, *, recorded: bool = False) -> Candidate:
+        """Convert one candidate, unless it cannot win, or the budget is spent."""
         if self.seconds_left() <= 0:
             return Candidate(level, violation=f"not tried: the budget of {AUTO_BUDGET_S:.0f} s is spent")
         if level is BF16:
             obstacles = (violation.message for violation in openvino_violations(self.spec))
             for reason in (*obstacles, *_unlike_batches(self.graph, self.spec)):
                 return Candidate(level, violation=f"not tried: {reason}")
+            if not recorded and not computes_bf16():
+                return Candidate(level, violation="not tried: OpenVINO computes in fp32 on this processor")
         max_batch = self.spec.batching.max_batch
         attempted = partial(attempt, level, self.graph, self.cases, self.spec.accept, max_batch=max_batch)
         return self.steps.run(f"try {level.name}", attempted, _describe_candidate)
@@ -145,7 +148,7 @@ def _chosen(auto: _Auto, recorded: str | None) -> ServableGraph:
     if recorded == FP32.name:
         return _kept(base, [report_only(base, RECORDED)])
     # Try the recorded choice first; if it is not accurate enough here, choose again.
-    tried = {level.name: auto.attempt(level) for level in levels if level.name == recorded}
+    tried = {level.name: auto.attempt(level, recorded=True) for level in levels if level.name == recorded}
     for candidate in tried.values():
         if not candidate.violation:
             return _kept(candidate, [report_only(candidate, RECORDED)])

@@ -37,13 +37,28 @@ class LoadedGraph(Protocol):
         """Compute what Triton would for requests with these rows."""
 
 
+def session_options(*, exact: bool) -> Any:
+    """Return the options of a session.
+
+    x86 processors without VNNI add two products of unsigned and signed 8 bits in 16 bits, which overflows.
+    With `exact`, ONNX Runtime stores the signed ones unsigned, and adds in 32 bits. That is slower with VNNI.
+    """
+    import onnxruntime  # noqa: PLC0415 - as below
+
+    options = onnxruntime.SessionOptions()
+    if exact:
+        options.add_session_config_entry("session.x64quantprecision", "1")
+    return options
+
+
 class GraphSession:
     """A graph loaded in ONNX Runtime."""
 
-    def __init__(self, file: Path, *, threads: int = 0) -> None:
+    def __init__(self, file: Path, *, threads: int = 0, exact: bool = True) -> None:
+        """`exact`: the same sums of 8-bit products on every processor; else those of Triton on this one."""
         import onnxruntime  # noqa: PLC0415 - takes time, and a build that finds its artifact does not need it
 
-        options = onnxruntime.SessionOptions()
+        options = session_options(exact=exact)
         options.intra_op_num_threads = threads
         options.log_severity_level = 3
         self._errors = _errors()

@@ -11,6 +11,7 @@ from onnx.external_data_helper import uses_external_data
 
 from model_build.errors import ExportError
 from model_build.graphs.onnx_tensors import load_graph, shape_of, tensor_of
+from model_build.graphs.running import session_options
 from model_build.library_errors import brief
 from model_build.store.archive import is_safe_name
 from tritonstack.base.documents import Document
@@ -77,7 +78,7 @@ def start_session(file: Path) -> Any:
     """Load the graph in ONNX Runtime on the CPU."""
     import onnxruntime  # noqa: PLC0415 - takes time to import, and a build that finds its artifact needs it not
 
-    options = onnxruntime.SessionOptions()
+    options = session_options(exact=True)
     options.log_severity_level = 4
     try:
         return onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from model_build.checking.answers import Answer
+from model_build.checking.parity import judge
 from model_build.checking.sizes import (
     SizedCase,
     batch_cases,
@@ -22,15 +23,18 @@ from model_build.checking.sizes import (
 from model_build.data.cases import Case, join_cases
 from model_build.data.context import BuildContext, WrittenRepository
 from model_build.data.graphs import ExportedGraph, ServableGraph
-from model_build.errors import ExportError
+from model_build.errors import ExportError, ParityError
 from model_build.inputs.narrowing import narrow_tensors
 from model_build.inputs.rows import Row, read_rows
 from model_build.layouts.prepared import preparation_for
 from model_build.progress import BuildSteps
 from model_build.recipes.choose_backend import choose_backend
 from model_build.recipes.given import GraphFront, describe_cases, describe_sizes, write_graph
+from model_build.repository.instances import PROCESSOR
 from tritonstack.base.documents import Document
 from tritonstack.base.errors import InvalidFilesError
+from tritonstack.reference.targets import Target
+from tritonstack.spec.models.inputs import NEEDS_VNNI, answers_remedy
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import OnnxRecipe
 
@@ -68,7 +72,10 @@ class OnnxGraph:
         sized = steps.run("compare sizes", lambda: self._check_sizes(graph, rows), describe_sizes)
         servable = choose_backend(graph, cases=cases, spec=self._model.record, context=context, steps=steps)
         self._check_settled(servable, sized)
-        unverified = unverified_reasons(graph.inputs, graph.outputs, rows)
+        unverified = (
+            *unverified_reasons(graph.inputs, graph.outputs, rows),
+            *self._overflows(graph, servable, cases, context.target),
+        )
         return write_graph(servable, cases, context, steps, unverified=unverified, front=front)
 
     def _check_sizes(self, graph: ExportedGraph, rows: Sequence[Row]) -> list[SizedCase]:
@@ -89,6 +96,26 @@ class OnnxGraph:
             answer = level_of(servable.precision, graph).session(graph).answer
             subject = f"the {servable.precision} graph"
             check_sizes(self._model, answer, sized, subject=subject, precision=servable.precision)
+
+    def _overflows(
+        self, graph: ExportedGraph, servable: ServableGraph, cases: Sequence[Case], target: Target
+    ) -> Iterator[str]:
+        """Yield why answers depend on the processor; raise ParityError if this one answers differently."""
+        from model_build.graphs.overflow import can_overflow  # noqa: PLC0415 - as below
+        from model_build.graphs.running import GraphSession, compare_graph  # noqa: PLC0415 - as below
+
+        if target.hardware != PROCESSOR or not can_overflow(graph.file):
+            return
+        spec = self._model.record
+        comparisons = compare_graph(GraphSession(graph.file, exact=False), cases)
+        try:
+            judge("graph", comparisons, spec.accept, precision=spec.tolerated(servable.precision))
+        except ParityError as error:
+            reason = f"{NEEDS_VNNI}, and this one has none; {error.message}"
+            raise ParityError(
+                reason, remedy=f"{answers_remedy((reason,))}, or build it on a CPU with VNNI"
+            ) from error
+        yield NEEDS_VNNI
 
     def _read(self, context: BuildContext) -> ExportedGraph:
         # onnx imports slowly, and a reused artifact does not need it.

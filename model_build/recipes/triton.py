@@ -27,6 +27,7 @@ from model_build.progress import BuildSteps
 from model_build.recipes.given import describe_cases
 from model_build.repository.config import CONFIG_NAME, datatype_name
 from model_build.repository.existing import filled_in, parse_file
+from model_build.repository.instances import PROCESSOR
 from model_build.repository.layout import check_layout, is_ensemble
 from model_build.repository.properties import read_properties
 from model_build.store.archive import is_safe_name
@@ -38,6 +39,7 @@ from tritonstack.records.manifests import EnvironmentReport, TensorSpec
 from tritonstack.reference.container_variables import ContainerOptions, container_variables
 from tritonstack.reference.targets import Target
 from tritonstack.runtime import TritonServer
+from tritonstack.spec.models.inputs import NEEDS_VNNI
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import TritonRecipe
 
@@ -85,7 +87,7 @@ class TritonRepository:
             environments=environments,
             max_batch=max_batch,
             compared=not served,
-            unverified=(_unverified(served, len(cases)),) if served else (),
+            unverified=(*_unverified(served, len(cases)), *_overflows(repository, context.target)),
         )
 
     def _copy(self, context: BuildContext, repository: Path) -> dict[str, Any]:
@@ -207,9 +209,20 @@ class TritonRepository:
         return answer
 
 
-def _unverified(served: int, total: int) -> str:
-    count = "all" if served == total else f"{served} of {total}"
-    return f"{SERVED_ONLY}: {count} test inputs have no expected outputs"
+def _overflows(repository: Path, target: Target) -> Iterator[str]:
+    """Yield why the answers depend on the processor: a graph was quantized with all 8 bits."""
+    graphs = [file for file in repository.glob("*/*/**/*.onnx") if file.is_file()]
+    if graphs and target.hardware == PROCESSOR:
+        from model_build.graphs.overflow import can_overflow  # noqa: PLC0415 - onnx imports slowly
+
+        names = sorted({file.relative_to(repository).parts[0] for file in graphs if can_overflow(file)})
+        yield from (f"{name}: {NEEDS_VNNI}" for name in names)
+
+
+def _unverified(served: int, total: int) -> Iterator[str]:
+    if served:
+        count = "all" if served == total else f"{served} of {total}"
+        yield f"{SERVED_ONLY}: {count} test inputs have no expected outputs"
 
 
 def _require_tensors(model: Document[ModelSpec], folder: Path, config: Any) -> None:

@@ -178,6 +178,9 @@ class Manifest(Record):
     """Replaces `parity` for generative models."""
     latency: tuple[LatencyReport, ...]
     served_by: ServedBy
+    processor: tuple[str, ...] = ()
+    """Features of the build machine's processor, such as avx512_vnni, which its latencies depend on; empty if
+    an early version built it."""
     tensorrt: str | None = None
     """TensorRT version of its engines, if any."""
     candidates: tuple[CandidateReport, ...] = ()

@@ -39,8 +39,10 @@ class TritonPythonModel:
         for file, size in told["files"]:
             Path(folder.name, file).write_bytes(content[:size])
             content = content[size:]
+        options = onnxruntime.SessionOptions()
+        options.add_session_config_entry("session.x64quantprecision", "1")  # TensorRT adds in 32 bits
         self._session = onnxruntime.InferenceSession(
-            Path(folder.name, "model.onnx"), providers=["CPUExecutionProvider"]
+            Path(folder.name, "model.onnx"), options, providers=["CPUExecutionProvider"]
         )
         self._outputs = [output["name"] for output in config["output"]]
 

@@ -12,6 +12,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from model_build.graphs.openvino_session import computes_bf16
 from tests.runtime.conftest import IR_VERSION, OPSET
 from tests.runtime.kserve_requests import outputs
 from tritonstack.runtime import TritonFailedError, TritonResponse, TritonServer
@@ -80,15 +81,11 @@ def test_batches_of_any_size_and_the_precision_of_the_parameter(start: Start, tm
         right = X[:rows] @ WEIGHTS
         error = np.abs(answer(server, X[:rows]) - right).max()
         assert error < 0.5
-        if has_bf16():
+        if computes_bf16():
             # Both factors are rounded, and so may be the result.
             halved = rounded(X[:rows]) @ rounded(WEIGHTS)
             assert np.abs(answer(server, X[:rows]) - halved).max() < np.abs(right).max() / 128
             assert error > 1e-3
-
-
-def has_bf16() -> bool:
-    return "avx512_bf16" in Path("/proc/cpuinfo").read_text()
 
 
 def test_wrong_shapes_fail_alone(start: Start, tmp_path: Path) -> None:

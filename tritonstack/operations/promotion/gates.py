@@ -17,7 +17,7 @@ from tritonstack.operations.promotion.windows import next_opening
 from tritonstack.records.events import Event, EventKind
 from tritonstack.records.locks import Built, Figures
 from tritonstack.spec.environments.promotion import PromotionSpec
-from tritonstack.spec.models.inputs import WRITE_ANSWERS
+from tritonstack.spec.models.inputs import answers_remedy
 
 Gate = Literal[
     "soaked_hours",
@@ -290,7 +290,7 @@ def _measured(spec: PromotionSpec, candidate: PromotionCandidate) -> Iterator[Fa
             "allow_unverified",
             candidate.description,
             f"is unverified: {'; '.join(candidate.unverified)}",
-            f"{WRITE_ANSWERS}, and rebuild it; or add "
+            f"{answers_remedy(candidate.unverified)}, and rebuild it; or add "
             f"`promotion: {{allow_unverified: {{{candidate.name}: <reason>}}}}` in the environment's file",
         )
     figures = candidate.figures or Figures()

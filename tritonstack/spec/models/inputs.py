@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -15,8 +15,19 @@ WRITE_ANSWERS = (
     "give expected outputs: `outputs` beside `inputs`, or arrays named outputs/<name> in the .npz file"
 )
 """The remedy for models without a reference framework."""
+NEEDS_VNNI = "its 8-bit weights overflow on CPUs without VNNI, such as ml.c5, ml.m6a, and older"
+"""Why an artifact with a graph that was quantized elsewhere is unverified."""
 WRITE_RESPONSES = "write `responses: [{...}, ...]` beside `inputs`"
 """The remedy for decoupled models."""
+
+
+def answers_remedy(unverified: Iterable[str]) -> str:
+    """Return how to verify an artifact that is not, for these reasons."""
+    if any(NEEDS_VNNI in reason for reason in unverified):
+        return "give the graph in fp32 with `precision: int8`, or quantize it with `reduce_range=True`"
+    return WRITE_ANSWERS
+
+
 Text = Annotated[str, Field(min_length=1)]
 
 

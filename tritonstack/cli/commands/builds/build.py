@@ -14,7 +14,7 @@ from tritonstack.cli.completion import complete_environment, complete_model
 from tritonstack.cli.context import Context
 from tritonstack.cli.rendering.tables import MARKS, Column, FittedTable
 from tritonstack.records.manifests import Manifest
-from tritonstack.spec.models.inputs import WRITE_ANSWERS
+from tritonstack.spec.models.inputs import answers_remedy
 from tritonstack.workflows.builds.build import build as run
 from tritonstack.workflows.builds.outcomes import Outcome
 from tritonstack.workflows.builds.planning import plan_build
@@ -114,6 +114,6 @@ def _proof(manifest: Manifest) -> str:
     if manifest.generation is not None:
         return f"{manifest.generation.cases} texts with identical answers in {manifest.generation.times} runs"
     if manifest.unverified:
-        return f"unverified ({'; '.join(manifest.unverified)}; {WRITE_ANSWERS})"
+        return f"unverified ({'; '.join(manifest.unverified)}; {answers_remedy(manifest.unverified)})"
     worst = min(report.min_cosine for report in manifest.parity)
     return f"cosine ≥ {worst:.6f}"
