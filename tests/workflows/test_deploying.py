@@ -1,4 +1,4 @@
-"""What `tritonstack deploy` says if it is interrupted between the two phases of an update."""
+"""What `tritonstack deploy` does when it is interrupted, or an endpoint rolled back."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from tritonstack.operations.deploying.cdk import InterruptedDeployError, find_cd
 from tritonstack.operations.deploying.changes import Changes
 from tritonstack.operations.deploying.plans import StackPlan
 from tritonstack.operations.deploying.updates import Hazard
+from tritonstack.operations.revisions import revision_of
+from tritonstack.operations.running import RolledBackError
 from tritonstack.operations.stacks import StackState
 from tritonstack.project.loading import load_workspace
 from tritonstack.workflows.deployment import deploying
@@ -50,3 +52,24 @@ def test_ctrl_c_between_two_phases_lists_endpoints_without_scaling(
         "UPDATE_COMPLETE. Until a deployment resumes, these endpoints may have no scaling: "
         "tritonstack-dev-search"
     )
+
+
+def test_nothing_is_deleted_or_marked_before_the_endpoints_run_what_was_deployed(
+    project: Project, account: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An endpoint that was rolled back runs what it ran before."""
+    calls: list[str] = []
+
+    def rolled_back(*_: object) -> None:
+        calls.append("require_running")
+        raise RolledBackError("rolled back")
+
+    edit(project.environment_file("dev"), "1" * 12, account)
+    session, workspace = Session(project), load_workspace(project, "dev")
+    monkeypatch.setattr(deploying, "require_running", rolled_back)
+    for name in ("live_endpoints", "delete_replaced", "mark_superseded", "record_deployment"):
+        monkeypatch.setattr(deploying, name, lambda *_, name=name, **__: calls.append(name) or [])
+    cloud, revision = session.cloud(workspace.spec), revision_of(workspace)
+    with pytest.raises(RolledBackError):
+        deploying._finish(session, workspace, cloud, ["search"], ["stack"], revision)
+    assert calls == ["require_running"]

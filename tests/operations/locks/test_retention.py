@@ -17,6 +17,7 @@ from tritonstack.operations.locks import artifact_versions
 from tritonstack.operations.locks.artifact_versions import BucketGoneError, restore_artifact
 from tritonstack.operations.locks.retention import TaggingResult, decide, keep_again, mark_superseded
 from tritonstack.operations.locks.versions import LockVersion
+from tritonstack.operations.retained import LiveEndpoint
 from tritonstack.project.loading import load_workspace
 from tritonstack.records.lock_writing import add_to_lock
 from tritonstack.records.locks import Lock
@@ -111,8 +112,8 @@ class Dev:
         add_to_lock(self.project.lock_file("dev"), [manifest("minilm", digest=number * 32)], built=BUILT)
         self.repository.commit(number)
 
-    def mark(self) -> TaggingResult:
-        return mark_superseded(self.cloud, load_workspace(self.project, "dev"))
+    def mark(self, *live: LiveEndpoint) -> TaggingResult:
+        return mark_superseded(self.cloud, load_workspace(self.project, "dev"), live)
 
 
 @pytest.fixture
@@ -138,6 +139,32 @@ def test_only_superseded_artifacts_are_marked(dev: Dev) -> None:
         dev.bucket.key("11", name) for name in ("model.tar.gz", "examples.json", "manifest.json")
     }
     assert dev.mark().marked == ()
+
+
+def running(*urls: str, missing: str | None = None) -> LiveEndpoint:
+    none = frozenset[str]()
+    return LiveEndpoint("tritonstack-dev-search", none, none, frozenset(urls), missing=missing)
+
+
+def test_artifacts_that_an_endpoint_runs_are_kept_and_lose_the_mark(dev: Dev) -> None:
+    """As after a rollback that no lock knows of."""
+    for number in ("11", "22", "33", "44"):
+        dev.lock(number)
+    archive = f"s3://{dev.bucket.name}/{dev.bucket.key('11', 'model.tar.gz')}"
+    elsewhere = f"s3://other/{dev.bucket.key('22', 'model.tar.gz')}"
+    prefix = f"s3://{dev.bucket.name}/endpoints/tritonstack-dev-search/"
+    assert dev.mark(running(archive), running(elsewhere, prefix)).marked == (("minilm", "22" * 32),)
+    assert dev.mark().marked == (("minilm", "11" * 32),)
+    dev.mark(running(archive))
+    assert dev.bucket.key("11") not in dev.bucket.marked()
+
+
+def test_nothing_is_marked_if_what_an_endpoint_runs_is_unknown(dev: Dev) -> None:
+    for number in ("11", "22", "33"):
+        dev.lock(number)
+    result = dev.mark(running(missing="config"))
+    assert (result.marked, dev.bucket.marked()) == ((), set())
+    assert result.gap is not None
 
 
 def test_artifacts_that_return_lose_the_mark_and_keep_other_tags(dev: Dev) -> None:

@@ -1,22 +1,25 @@
 """Tag superseded artifacts in a bucket, so that a lifecycle rule expires them.
 
 The rule (tritonstack/constructs/data/artifact_store.py) expires objects under `models/` with the tag
-`superseded=true`. It knows nothing of locks, so the decision is made here. Tagged objects expire one or two
-days after they are 30 days old, and can be restored for 30 more days (`artifact_versions.py`).
+`superseded=true`. It knows nothing of locks and endpoints, so the decision is made here. Tagged objects
+expire one or two days after they are 30 days old, and can be restored for 30 more days
+(`artifact_versions.py`).
 
 An artifact is tagged only if a version of this environment's lock has named it, and none of the last
 `keep_locks` versions along the checked-out branch does. Never tagged:
 
 - artifacts that no lock in git has named, such as those of builds whose lock is not merged yet;
 - artifacts named by any environment's current lock file, which may be promoted or deployed next;
-- anything if the history is incomplete (no git, a shallow clone) or contains an unreadable version;
+- artifacts that a live endpoint's models name: after a rollback, no recent lock may name what it runs;
+- anything if the history is incomplete (no git, a shallow clone) or contains an unreadable version, or if
+  what an endpoint runs is unknown;
 - other objects: model prefixes of multi-model endpoints (callers name the versions), events, caches, and
   build records. Images are in ECR, which keeps tagged images.
 
-An artifact that is named again is untagged: by a promotion immediately, by a rollback or revert with the next
-deployment. Untagging comes first, so an interrupted command keeps too much rather than too little. The
-manifest is tagged first and untagged last. A manifest that was rewritten by a build or a restore has no tag,
-though its archive may still have one.
+An artifact that is named again is untagged: by a promotion immediately, by a rollback or revert when the next
+deployment begins. Tags are set when a deployment ends and its endpoints run. Untagging comes first, so an
+interrupted command keeps too much rather than too little. The manifest is tagged first and untagged last. A
+manifest that was rewritten by a build or a restore has no tag, though its archive may still have one.
 
 Two people who deploy different commits of one environment see different histories. Each tags only what its
 own history has superseded and untags what it names, so the later deployment decides.
@@ -24,7 +27,7 @@ own history has superseded and untags what it names, so the later deployment dec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -37,6 +40,7 @@ from tritonstack.operations.aws import Cloud
 from tritonstack.operations.checkout import Checkout
 from tritonstack.operations.locks.checks import lock_names, readable_locks
 from tritonstack.operations.locks.versions import LockHistory, LockVersion
+from tritonstack.operations.retained import LiveEndpoint
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.locks import Lock
 from tritonstack.records.manifests import MANIFEST_NAME
@@ -54,7 +58,7 @@ class RetentionPlan:
     kept: frozenset[Named]
     superseded: frozenset[Named]
     gap: str | None = None
-    """Why nothing is superseded, if the history is incomplete."""
+    """Why nothing is superseded, if the history or what runs is not completely known."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +69,8 @@ class TaggingResult:
     gap: str | None = None
 
 
-def mark_superseded(cloud: Cloud, workspace: Workspace) -> TaggingResult:
-    """Tag artifacts that an environment's last locks no longer name; untag those that they name again."""
+def mark_superseded(cloud: Cloud, workspace: Workspace, live: Sequence[LiveEndpoint]) -> TaggingResult:
+    """Tag artifacts that neither an environment's last locks nor its endpoints name; untag the others."""
     project, bucket = workspace.project, workspace.spec.artifact_bucket
     history = LockHistory(Checkout(project.root), workspace.lock.file)
     locks = readable_locks(project)
@@ -75,13 +79,27 @@ def mark_superseded(cloud: Cloud, workspace: Workspace) -> TaggingResult:
         history.versions,
         keep=workspace.spec.keep_locks,
         current=[workspace.lock.record, *(lock.record for lock in locks.values())],
-        gap=f"the lock of {unreadable[0]} cannot be read" if unreadable else history.gap,
+        running=_running(live, bucket),
+        gap=_unknown(live) or (f"the lock of {unreadable[0]} cannot be read" if unreadable else history.gap),
     )
     s3 = cloud.client("s3")
     existing = _keys_by_artifact(s3, bucket)
     _each(s3, bucket, keeping.kept, existing, _unmark)
     marked = _each(s3, bucket, keeping.superseded, existing, _mark)
     return TaggingResult(marked, keeping.gap)
+
+
+def _running(live: Sequence[LiveEndpoint], bucket: str) -> set[Named]:
+    """Return the artifacts that live endpoints' models name."""
+    before = f"s3://{bucket}/{MODELS}"
+    keys = [url.removeprefix(before) for one in live for url in one.data if url.startswith(before)]
+    return {(model, rest.partition("/")[0]) for model, _, rest in (key.partition("/") for key in keys)}
+
+
+def _unknown(live: Sequence[LiveEndpoint]) -> str | None:
+    return next(
+        (f"{one.name} names {one.missing}, which does not exist" for one in live if one.missing), None
+    )
 
 
 def keep_again(cloud: Cloud, bucket: str, named: Iterable[Named]) -> tuple[Named, ...]:
@@ -91,19 +109,28 @@ def keep_again(cloud: Cloud, bucket: str, named: Iterable[Named]) -> tuple[Named
 
 
 def decide(
-    versions: Iterable[LockVersion], *, keep: int, current: Iterable[Lock], gap: str | None
+    versions: Iterable[LockVersion],
+    *,
+    keep: int,
+    current: Iterable[Lock],
+    running: Iterable[Named] = (),
+    gap: str | None,
 ) -> RetentionPlan:
-    """Decide what to keep; `versions` are latest first, `current` are all current locks."""
+    """Decide what to keep.
+
+    `versions` are latest first, `current` are all current locks, `running` is what endpoints serve.
+    """
     versions = list(versions)
-    kept = {named for lock in current for named in _named(lock)}
-    kept |= {named for version in versions[:keep] if version.lock for named in _named(version.lock)}
+    kept = {*running, *(named for lock in current for named in named_artifacts(lock))}
+    kept |= {named for version in versions[:keep] if version.lock for named in named_artifacts(version.lock)}
     if gap is not None:
         return RetentionPlan(frozenset(kept), frozenset(), gap)
-    left = {named for version in versions[keep:] if version.lock for named in _named(version.lock)}
+    left = {named for version in versions[keep:] if version.lock for named in named_artifacts(version.lock)}
     return RetentionPlan(frozenset(kept), frozenset(left - kept))
 
 
-def _named(lock: Lock) -> set[Named]:
+def named_artifacts(lock: Lock) -> set[Named]:
+    """Return the artifacts that a lock names."""
     return {
         (model, artifact.digest) for model, targets in lock.models.items() for artifact in targets.values()
     }

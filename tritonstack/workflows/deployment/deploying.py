@@ -20,10 +20,10 @@ from tritonstack.operations.deploying.changes import (
 )
 from tritonstack.operations.deploying.component_copies import copy_parameters
 from tritonstack.operations.deploying.deployments import record_deployment
-from tritonstack.operations.locks.retention import mark_superseded
+from tritonstack.operations.locks.retention import keep_again, mark_superseded, named_artifacts
 from tritonstack.operations.model_prefix import model_copies
 from tritonstack.operations.retained import delete_replaced, live_endpoints
-from tritonstack.operations.revisions import revision_of
+from tritonstack.operations.revisions import Revision, revision_of
 from tritonstack.operations.running import require_running
 from tritonstack.operations.stacks import environment_stacks, wait_until_settled
 from tritonstack.project.checks.regions import region_warnings
@@ -97,27 +97,44 @@ def _deploy(
             borrowed.copy(session)
         copies = [copy for copy in model_copies(workspace) if copy.endpoint in endpoints]
         copied_models = fill_model_prefixes(session, workspace, cloud, copies)
-        if workspace.instance is None:  # the bucket of an instance is deleted with the instance
-            _mark_superseded(session, workspace, cloud)
+        keep_again(cloud, spec.artifact_bucket, named_artifacts(workspace.lock.record))
         # Read as late as possible: scaling goes on until the update.
         kept = copy_parameters(cloud, spec, changes)
         _deploy_all(session, workspace, cloud, cdk, changes, stacks=[*(stacks if only else ["--all"]), *kept])
     _report_added_models(session, workspace, changes, copied_models)
     for stack in changes.leftovers:
         session.reporter.note(f"{stack}: {leftover_note(stack)}")
+    _finish(session, workspace, cloud, endpoints, stacks, revision)
+
+
+def _finish(
+    session: Session,
+    workspace: Workspace,
+    cloud: Cloud,
+    endpoints: Sequence[str],
+    stacks: Sequence[str],
+    revision: Revision,
+) -> None:
+    """Record the deployment if the endpoints run it; only then delete what they ran before."""
     with session.reporter.step("checking that the endpoints are in service"):
         require_running(cloud, stacks)
         record_deployment(cloud, workspace, endpoints, revision)
+    _delete_superseded(session, workspace, cloud, stacks)
+
+
+def _delete_superseded(session: Session, workspace: Workspace, cloud: Cloud, stacks: Collection[str]) -> None:
+    """Delete replaced configurations, and mark superseded artifacts for deletion, unless endpoints use them.
+
+    Only after the endpoints run what was deployed: until then, they may be rolled back to these.
+    """
     with session.reporter.step("deleting replaced configurations") as step:
-        live = live_endpoints(cloud, spec.base)
-        deleted = delete_replaced(cloud, spec.base, stacks, live, on_update=step.log)
+        live = live_endpoints(cloud, workspace.spec.base)
+        deleted = delete_replaced(cloud, workspace.spec.base, stacks, live, on_update=step.log)
         step.detail = f"{len(deleted)} deleted" if deleted else "nothing to delete"
-
-
-def _mark_superseded(session: Session, workspace: Workspace, cloud: Cloud) -> None:
-    """Mark superseded artifacts for deletion, and keep those that are deployed next."""
+    if workspace.instance is not None:
+        return  # the bucket of an instance is deleted with the instance
     with session.reporter.step("tagging superseded artifacts") as step:
-        marked = mark_superseded(cloud, workspace)
+        marked = mark_superseded(cloud, workspace, live)
         step.detail = f"nothing tagged: {marked.gap}" if marked.gap else ""
         for model, digest in marked.marked:
             step.log(
