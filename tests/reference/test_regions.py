@@ -164,6 +164,23 @@ def test_components_may_be_unavailable_in_seventeen_regions() -> None:
     assert {"eu-west-3", "us-west-1"} <= set(doubtful)
 
 
+ZERO = COMPONENTS.replace("min_instances: 1", "min_instances: 0")
+
+
+def test_scale_to_zero_is_a_feature_of_its_own(tmp_path: Path) -> None:
+    """eu-west-3 refused it, us-east-1 accepted it, and nobody knows of the others."""
+    assert warnings_of(tmp_path / "a", ZERO, region="us-east-1") == []
+    (warning,) = warnings_of(tmp_path / "b", ZERO, region="eu-west-1")
+    assert "endpoints.e.scaling.min_instances: " in warning
+    assert "add 'scale-to-zero' to `region_features`" in warning
+    components = {"region": "eu-west-3", "region_features": ["inference-components"]}
+    (complaint,) = complaints(tmp_path / "c", environment(ZERO, **components))
+    assert complaint.startswith("endpoints.e.scaling.min_instances: SageMaker in eu-west-3 refuses ")
+    load_workspace(write_environment(tmp_path / "d", environment(COMPONENTS, **components)), NAME)
+    confirmed = {"region": "eu-west-3", "region_features": ["inference-components", "scale-to-zero"]}
+    assert warnings_of(tmp_path / "e", ZERO, **confirmed) == []
+
+
 def test_a_region_without_schemas_is_one_warning(tmp_path: Path) -> None:
     (warning,) = warnings_of(tmp_path / "a", "instance_type: ml.c5.xlarge", region="me-south-1")
     assert "region: no CloudFormation schemas for me-south-1" in warning

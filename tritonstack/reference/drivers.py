@@ -40,6 +40,8 @@ _LAST_DRIVERS = {"K80": 470}
 """Last driver that supports the GPU."""
 _FIRST_DRIVERS = {"10.0": 570, "10.3": 570, "12.0": 570}
 """First driver that supports the compute capability."""
+_DRIVERS_ON_EKS = {"g7": 595}
+"""Drivers that AWS's EKS documentation asks for, where SageMaker's says nothing (NVIDIA/aicr #2743)."""
 _FIRST_CUDA = {"10.0": "12.8", "10.3": "12.9", "12.0": "12.8"}
 """First CUDA release that supports the compute capability."""
 
@@ -71,8 +73,8 @@ def cuda_violation(instance: InstanceType, release: TritonRelease) -> str | None
 def chosen_ami(instance: InstanceType, release: TritonRelease) -> str | None:
     """Return the host image that an instance type needs for a release; None if SageMaker's default works.
 
-    If AWS does not document the default's driver, or support is not guaranteed, use the newest image: it runs
-    every release.
+    If AWS does not document the default's driver, or support is not guaranteed, use the newest image: its
+    driver is new enough for every release. See `doubtful_ami`.
     """
     family = instance.family
     if family.accelerator != "gpu":
@@ -105,6 +107,21 @@ def ami_violation(ami: str, instance: InstanceType, release: TritonRelease) -> t
             f"{ami} has driver {driver}, too old for CUDA {release.cuda} in Triton {release.name}",
             newer,
         )
+    return None
+
+
+def doubtful_ami(ami: str, instance: InstanceType, release: TritonRelease) -> str | None:
+    """Return why nobody guarantees a release on an instance type with a host image; None if somebody does.
+
+    Containers with CUDA 12 on the newest image: reports contradict each other. One stayed in Creating without
+    a log (deep-learning-containers #6187), other samples need this image.
+    """
+    driver = HOST_IMAGES[ami].driver
+    if ami == NEWEST.name and _number(release.cuda) < _number(NEWEST.cuda):
+        return f"nobody documents {ami} with CUDA {release.cuda}, which Triton {release.name} has"
+    needed = _DRIVERS_ON_EKS.get(instance.family.name)
+    if needed and driver < needed:
+        return f"AWS asks for driver {needed} on {instance.family.name} in EKS, and {ami} has {driver}"
     return None
 
 

@@ -74,6 +74,7 @@ FEATURES: dict[str, Feature] = {
             ),
         ),
         Feature("inference-components", ("AWS::SageMaker::InferenceComponent",)),
+        Feature("scale-to-zero", ()),
         Feature(
             "scaling",
             (
@@ -98,6 +99,10 @@ FEATURES: dict[str, Feature] = {
         ),
     )
 }
+
+SCALED_TO_ZERO: dict[str, bool] = {"eu-west-3": False, "us-east-1": True}
+"""Whether SageMaker accepted `ManagedInstanceScaling.MinInstanceCount: 0`, by region. No list of AWS says it;
+these are from a real account (stdapi-ai/stdapi.ai, issue 43, 2026-08)."""
 
 MOST_ZONES = 3
 """Maximum number of Availability Zones per network."""
@@ -132,12 +137,15 @@ class MissingFeature:
 
     @property
     def certain(self) -> bool:
-        """Whether both lists agree that the region lacks it."""
-        return bool(self.services)
+        """Whether both lists agree that the region lacks it, or SageMaker refused it there."""
+        return bool(self.services) or (not self.types and self.region in SCALED_TO_ZERO)
 
     @property
     def reason(self) -> str:
         """Why the feature counts as missing."""
+        if not self.types:
+            how = "refuses" if self.certain else "may refuse"
+            return f"SageMaker in {self.region} {how} components with `min_instances: 0`"
         schemas = f"CloudFormation's schemas of {self.region} do not list {' or '.join(self.types)}"
         if not self.certain:
             return schemas
@@ -152,6 +160,8 @@ def has_schemas(region: str) -> bool:
 def missing_feature(region: str, name: str) -> MissingFeature | None:
     """Return a feature that a region may lack; None if it has it, or if the schemas are unknown."""
     feature = FEATURES[name]
+    if not feature.types:
+        return None if SCALED_TO_ZERO.get(region) else MissingFeature(feature, region, (), ())
     types = tuple(sorted(set(feature.types) & set(MISSING_TYPES.get(region, ()))))
     if not types:
         return None

@@ -73,6 +73,8 @@ def _needs(spec: EnvironmentSpec) -> dict[str, FieldPath]:
             needs.setdefault("scaling", ("endpoints", name, "scaling"))
         if endpoint.components is not None:
             needs.setdefault("inference-components", ("endpoints", name, "components"))
+            if endpoint.scaling.lowest == 0:
+                needs.setdefault("scale-to-zero", ("endpoints", name, "scaling", "min_instances"))
     return needs
 
 

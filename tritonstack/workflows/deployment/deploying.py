@@ -26,7 +26,7 @@ from tritonstack.operations.retained import delete_replaced, live_endpoints
 from tritonstack.operations.revisions import Revision, revision_of
 from tritonstack.operations.running import require_running
 from tritonstack.operations.stacks import environment_stacks, wait_until_settled
-from tritonstack.project.checks.regions import region_warnings
+from tritonstack.project.checks.environment_warnings import environment_warnings
 from tritonstack.project.workspace import Workspace
 from tritonstack.workflows.artifacts.publishing import (
     fill_model_prefixes,
@@ -68,7 +68,7 @@ def _deploy(
     spec, revision = workspace.spec, revision_of(workspace)
     if revision.files:
         session.reporter.note(f"deploying {revision.description}; {revision.note}")
-    for warning in region_warnings(workspace.environment):
+    for warning in environment_warnings(workspace.environment):
         session.reporter.note(f"warning: {warning}")
     endpoints = [name for name in spec.endpoints if not only or name in only]
     stacks = [naming.endpoint_stack_name(spec.base, name) for name in endpoints]

@@ -17,8 +17,9 @@ from tritonstack.operations.locks.online_checks import (
     check_online,
 )
 from tritonstack.project.checks.compatibility import unbuilt
+from tritonstack.project.checks.environment_warnings import environment_warnings
 from tritonstack.project.checks.notes import placeholder_note, unpriced_note, unpromoted_note
-from tritonstack.project.checks.regions import pipeline_warnings, region_warnings
+from tritonstack.project.checks.regions import pipeline_warnings
 from tritonstack.project.checks.sources import source_warnings
 from tritonstack.project.files.contents import source_violations
 from tritonstack.project.loading import (
@@ -150,7 +151,7 @@ def _workspaces(session: Session, environment: str | None, instance: str | None)
 def _warnings(session: Session, workspaces: Sequence[Workspace], *, everything: bool) -> tuple[str, ...]:
     """Return what regions may lack and sources that can change; all models and the pipeline if all files are
     checked."""
-    found = [warning for workspace in workspaces for warning in region_warnings(workspace.environment)]
+    found = [warning for workspace in workspaces for warning in environment_warnings(workspace.environment)]
     models = _models(session, workspaces, everything=everything)
     found += [warning for model in models for warning in source_warnings(model)]
     delivery = load_delivery(session.project) if everything else None
