@@ -1,7 +1,8 @@
-"""From dev to prod through git, in two accounts: a model is promoted, a damaged one is stopped, one with
-wrong answers is found and rolled back, and nothing is left at the end.
+"""From dev to prod through git, in two accounts: a model is promoted, a damaged one is stopped, one with wrong
+answers is found and rolled back. In the end dev leaves nothing, and prod exactly the data that it retains.
 
-The tests of this file run in order and depend on each other.
+These are the guards against data loss, so they run with every change. The tests of this file run in order and
+depend on each other.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,9 +20,11 @@ from tests.projects import edit
 from tritonstack.base.files import short_digest
 from tritonstack.base.naming import artifact_prefix
 from tritonstack.client import EndpointClient
+from tritonstack.operations.aws import Cloud
+from tritonstack.operations.buckets import empty_bucket
 from tritonstack.records.locks import load_lock
 
-pytestmark = pytest.mark.soak
+pytestmark = pytest.mark.e2e
 
 DEV, PROD = "000000000000", "000000000001"
 ENVIRONMENT = """\
@@ -28,7 +32,7 @@ name: {name}
 account: "{account}"
 region: us-east-1
 triton_release: "25.04"
-removal: destroy
+removal: {removal}
 {rules}endpoints:
   prices:
     kind: single
@@ -38,7 +42,6 @@ removal: destroy
     environment: {{{variables}}}
 """
 PROD_RULES = """\
-protected: true
 promotion: {source: dev, verified: true}
 """
 PROD_VARIABLES = 'TAX_RATE: "0.25"'
@@ -80,12 +83,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     (root / "models" / "price" / "model.yaml").write_text(MODEL)
     (root / "models" / "price" / "model.py").write_text(CODE)
     (root / "environments").mkdir()
-    for name, account, rules, variables in (
-        ("dev", DEV, "", ""),
-        ("prod", PROD, PROD_RULES, PROD_VARIABLES),
+    for name, account, removal, rules, variables in (
+        ("dev", DEV, "destroy", "", ""),
+        ("prod", PROD, "retain", PROD_RULES, PROD_VARIABLES),
     ):
         here.project.environment_file(name).write_text(
-            ENVIRONMENT.format(name=name, account=account, rules=rules, variables=variables)
+            ENVIRONMENT.format(name=name, account=account, removal=removal, rules=rules, variables=variables)
         )
     here.git("init", "--quiet", "--initial-branch=main")
     commit(here, "What people wrote")
@@ -218,24 +221,73 @@ def test_history_lists_all_events(site: Site) -> None:
     site.tritonstack("status")
 
 
+def test_destroy_of_dev_leaves_nothing(site: Site) -> None:
+    site.tritonstack("destroy", "dev", "--yes")
+    site.tritonstack("audit", "dev", "--gone")
+    assert remaining(site, "dev") == []
+
+
 def test_prod_is_destroyed_only_after_file_and_stack_protection_are_removed(site: Site) -> None:
-    site.tritonstack("destroy", "prod", "--yes", exit_code=2)
-    edit(site.project.environment_file("prod"), "protected: true", "protected: false")
+    site.tritonstack("destroy", "prod", "--yes", "--confirm", "prod", exit_code=2)
+    edit(site.project.environment_file("prod"), "removal: retain", "removal: retain\nprotected: false")
     commit(site, "prod may go")
     site.tritonstack("destroy", "prod", "--yes", "--confirm", "prod", exit_code=2)  # not deployed yet
     site.tritonstack("deploy", "prod")
     site.tritonstack("destroy", "prod", "--yes", exit_code=2)  # and nobody has written its name
-    site.tritonstack("destroy", "prod", "--yes", "--confirm", "prod")
-    assert gone(site, "prod")
+    assert gross(site, "prod") == 12.0
 
 
-def test_nothing_remains(site: Site) -> None:
-    site.tritonstack("destroy", "dev", "--yes")
-    for environment in ("dev", "prod"):
-        site.tritonstack("audit", environment, "--gone")
-        assert gone(site, environment)
+def test_prod_retains_its_data_and_lists_all_of_it(site: Site) -> None:
+    plan = site.asked("destroy", "prod", "--dry-run")
+    assert (plan["buckets"], plan["repositories"], plan["keys"]) == ([], [], [])
+    retained = resources(site.asked("destroy", "prod", "--yes", "--confirm", "prod")["retained"])
+    assert retained == resources(plan["retained"])
+    assert {kind for kind, _ in retained} == {
+        "AWS::ECR::Repository",
+        "AWS::KMS::Key",
+        "AWS::Logs::LogGroup",
+        "AWS::S3::Bucket",
+    }
+    audit = site.asked("audit", "prod", "--gone", exit_code=1)["prod"]
+    assert resources(audit["resources"]) == retained
+    # The inventory lists no keys by themselves.
+    assert {item["id"] for item in remaining(site, "prod")} == {
+        identifier for kind, identifier in retained if kind != "AWS::KMS::Key"
+    }
+    assert objects(site, "prod", digest(site, "prod")) != set()
 
 
-def gone(site: Site, environment: str) -> bool:
+def test_retained_data_of_prod_blocks_a_new_deploy(site: Site) -> None:
+    output = site.tritonstack("deploy", "prod", exit_code=1)
+    assert site.spec_of("prod").artifact_bucket in output
+
+
+def test_prod_is_gone_after_its_data_is_deleted_by_hand(site: Site) -> None:
+    cloud = site.cloud_of("prod")
+    for item in remaining(site, "prod"):
+        delete(cloud, item["service"], item["id"])
+    (key,) = site.asked("audit", "prod", exit_code=1)["prod"]["resources"]
+    cloud.client("kms").schedule_key_deletion(KeyId=key["id"], PendingWindowInDays=7)
+    site.tritonstack("audit", "prod", "--gone")
+    assert remaining(site, "prod") == []
+
+
+def remaining(site: Site, environment: str) -> list[dict[str, Any]]:
+    """Return what the local cloud itself still has of an environment."""
     base = site.spec_of(environment).base
-    return not [item for item in site.inventory(environment) if base in json.dumps(item)]
+    return [item for item in site.inventory(environment) if base in json.dumps(item)]
+
+
+def resources(items: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    return sorted((item["type"], item["id"]) for item in items)
+
+
+def delete(cloud: Cloud, service: str, name: str) -> None:
+    client = cloud.client(service)
+    if service == "s3":
+        empty_bucket(cloud, name)
+        client.delete_bucket(Bucket=name)
+    elif service == "ecr":
+        client.delete_repository(repositoryName=name, force=True)
+    else:
+        client.delete_log_group(logGroupName=name)
