@@ -1,5 +1,5 @@
-"""From dev to prod through git, in two accounts: a model is promoted, a damaged one is stopped, one with wrong
-answers is found and rolled back. In the end dev leaves nothing, and prod exactly the data that it retains.
+"""From dev to prod through git, in two accounts: a model is promoted, a damaged one is stopped, and one with
+wrong answers is found and rolled back. In the end dev leaves nothing, and prod exactly the data it retains.
 
 These are the guards against data loss, so they run with every change. The tests of this file run in order and
 depend on each other.
