@@ -29,7 +29,7 @@ RUN_ELSEWHERE = (
         """\
 make setup-dev     # everything that tests and lint need, in this folder only
 make test-fast     # tests without a Triton server or a deployment
-make test          # the tests that protect a change; CI runs `make test-soak` after them
+make test          # the tests that protect a change; CI runs these and `make lint`
 make lint          # style, types, import rules, Dockerfiles, workflows
 make help          # all targets
 """,
