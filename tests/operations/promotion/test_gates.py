@@ -10,6 +10,7 @@ import pytest
 
 from tritonstack.base.errors import UsageError
 from tritonstack.operations.promotion.gates import (
+    GateResult,
     PromotionCandidate,
     artifact_state,
     evaluate_gates,
@@ -22,7 +23,9 @@ from tritonstack.spec.environments.promotion import ChangeWindow, PromotionSpec
 from tritonstack.workflows.promotion.promote import parse_overrides
 
 OURS, OTHER = "ab" * 32, "cd" * 32
-CANDIDATE = PromotionCandidate("minilm", "cpu", OURS, Figures(min_cosine=0.999, p99_ms=9.0))
+CANDIDATE = PromotionCandidate(
+    "minilm", "cpu", OURS, Figures(min_cosine=0.999, p99_ms=9.0), endpoints=frozenset({"search", "other"})
+)
 NOON = datetime(2026, 11, 18, 12, tzinfo=UTC)  # a Wednesday
 
 
@@ -39,8 +42,20 @@ def event(kind: EventKind, at: str, digest: str | None = OURS, **changes: Any) -
     return usual.model_copy(update=changes)
 
 
-def shut(spec: PromotionSpec, *events: Event, candidate: PromotionCandidate = CANDIDATE) -> list[str]:
-    return [str(gate) for gate in evaluate_gates(spec, [candidate], events, NOON, asked=("search", "other"))]
+def evaluated(
+    spec: PromotionSpec, *events: Event, candidate: PromotionCandidate = CANDIDATE, protected: bool = False
+) -> list[GateResult]:
+    asked = ("search", "other")
+    return evaluate_gates(spec, [candidate], events, NOON, asked=asked, protected=protected)
+
+
+def failed(
+    spec: PromotionSpec, *events: Event, candidate: PromotionCandidate = CANDIDATE, protected: bool = False
+) -> list[tuple[str, str]]:
+    """Return the gate and the measured value of each failed gate."""
+    results = evaluated(spec, *events, candidate=candidate, protected=protected)
+    assert all(bool(result.remedy) != result.passed for result in results)
+    return [(result.gate, result.measured) for result in results if not result.passed]
 
 
 @pytest.mark.parametrize(
@@ -111,84 +126,63 @@ def runs(kind: EventKind, at: str, digest: str | None = OURS, **changes: Any) ->
 
 def test_image_is_soaked_and_verified_like_an_artifact() -> None:
     spec = PromotionSpec(source="dev", soaked_hours=48, min_cosine=0.9, max_latency_p99_ms=1.0)
-    assert shut(spec, event("deployed", "10T08:00"), candidate=IMAGE) == [
-        "gate soaked_hours failed: image serving for cpu (abababababab) is not deployed in dev; "
-        "run `tritonstack deploy dev`, then run `tritonstack verify dev` and wait 48 hours"
-    ]
+    undeployed = [("soaked_hours", "not deployed"), ("verified", "not deployed")]
+    assert failed(spec, event("deployed", "10T08:00"), candidate=IMAGE) == undeployed
     changed = [runs("deployed", "10T08:00", OTHER), runs("verified", "10T09:00", OTHER)]
-    (said,) = shut(spec, *changed, candidate=IMAGE)
-    assert "is not deployed in dev; cdcdcdcdcdcd runs there" in said
-    said, also = shut(spec, *changed, runs("deployed", "18T08:00"), candidate=IMAGE)
-    assert "image serving for cpu (abababababab) has been deployed in dev for 4.0 hours" in said
-    assert "has not been verified in dev since its deployment at 2026-11-18T08:00Z" in also
+    assert [measured for _, measured in failed(spec, *changed, candidate=IMAGE)] == [
+        "not deployed; cdcdcdcdcdcd runs there"
+    ] * 2
+    again = runs("deployed", "18T08:00")
+    assert failed(spec, *changed, again, candidate=IMAGE) == [
+        ("soaked_hours", "4.0 h"),
+        ("verified", "not verified"),
+    ]
     deployed = [*changed, runs("deployed", "16T08:00")]
-    assert len(shut(spec, *deployed, runs("refuted", "16T09:00"), candidate=IMAGE)) == 1
-    assert shut(spec, *deployed, runs("verified", "16T09:00"), candidate=IMAGE) == []
+    refuted = runs("refuted", "16T09:00")
+    assert failed(spec, *deployed, refuted, candidate=IMAGE) == [("verified", "failed on search")]
+    assert failed(spec, *deployed, runs("verified", "16T09:00"), candidate=IMAGE) == []
 
 
 SOAKED = PromotionSpec(source="dev", soaked_hours=48, verified=False)
 
 
 def test_sufficient_soak_time_passes_the_gate() -> None:
-    assert shut(SOAKED, event("deployed", "16T12:00")) == []
+    assert failed(SOAKED, event("deployed", "16T12:00")) == []
 
 
 def test_insufficient_soak_time_fails_the_gate() -> None:
-    assert shut(SOAKED, event("deployed", "17T09:00")) == [
-        "gate soaked_hours failed: minilm for cpu (abababababab) has been deployed in dev for 27.0 hours "
-        "(since 2026-11-17T09:00Z), required: 48; passes at 2026-11-19T09:00Z"
-    ]
-
-
-def test_an_undeployed_artifact_is_reported_once() -> None:
-    spec = PromotionSpec(source="dev", soaked_hours=48)
-    assert shut(spec, event("deployed", "17T09:00", OTHER)) == [
-        "gate soaked_hours failed: minilm for cpu (abababababab) is not deployed in dev; "
-        "cdcdcdcdcdcd runs there; run `tritonstack deploy dev`, then run `tritonstack verify dev` and "
-        "wait 48 hours"
-    ]
+    (result, _) = evaluated(SOAKED, event("deployed", "17T09:00"))
+    assert (result.gate, result.measured, result.passed) == ("soaked_hours", "27.0 h", False)
+    assert "2026-11-19T09:00Z" in result.remedy
 
 
 VERIFIED = PromotionSpec(source="dev")
+NEVER = "not verified"
 
 
 @pytest.mark.parametrize(
-    ("events", "says"),
+    ("events", "measured"),
     [
         pytest.param([event("verified", "10T09:00")], None, id="verified"),
         pytest.param([event("refuted", "10T09:00"), event("verified", "10T10:00")], None, id="in the end"),
-        pytest.param(
-            [],
-            "has not been verified in dev since its deployment at 2026-11-10T08:00Z; "
-            "run `tritonstack verify dev`",
-            id="never",
-        ),
+        pytest.param([], NEVER, id="never"),
         pytest.param(
             [event("verified", "10T09:00"), event("deployed", "10T10:00")],
-            "has not been verified in dev since its deployment at 2026-11-10T10:00Z; "
-            "run `tritonstack verify dev`",
+            NEVER,
             id="before it was deployed again",
         ),
         pytest.param(
-            [event("verified", "10T09:00"), event("refuted", "10T10:00", note="answers differ")],
-            "failed verification in dev at 2026-11-10T10:00Z by ann (answers differ); run `tritonstack "
-            "verify dev` "
-            "after fixing that",
+            [event("verified", "10T09:00"), event("refuted", "10T10:00")],
+            "failed on search",
             id="refuted since",
         ),
-        pytest.param(
-            [event("verified", "10T09:00", OTHER)],
-            "has not been verified in dev since its deployment at 2026-11-10T08:00Z; "
-            "run `tritonstack verify dev`",
-            id="another one was",
-        ),
+        pytest.param([event("verified", "10T09:00", OTHER)], NEVER, id="another one was"),
         pytest.param(
             [
                 event("refuted", "10T09:00", endpoints=("search",)),
                 event("verified", "10T09:01", endpoints=("other",)),
             ],
-            "failed verification in dev at 2026-11-10T09:00Z by ann; run `tritonstack verify dev` "
-            "after fixing that",
+            "failed on search",
             id="one endpoint passed where another did not",
         ),
         pytest.param(
@@ -197,8 +191,7 @@ VERIFIED = PromotionSpec(source="dev")
                 event("deployed", "10T10:00", endpoints=("other",)),
                 event("verified", "10T11:00", endpoints=("other",)),
             ],
-            "failed verification in dev at 2026-11-10T09:00Z by ann; run `tritonstack verify dev` "
-            "after fixing that",
+            "failed on search",
             id="another endpoint alone was deployed again, and passed",
         ),
         pytest.param(
@@ -207,7 +200,7 @@ VERIFIED = PromotionSpec(source="dev")
                 event("verified", "10T10:00", endpoints=("search", "other")),
             ],
             None,
-            id="an endpoint that was refuted is asked for no more",
+            id="an endpoint that was refuted is no longer in the file",
         ),
         pytest.param(
             [
@@ -220,10 +213,69 @@ VERIFIED = PromotionSpec(source="dev")
         ),
     ],
 )
-def test_the_last_verdict_after_the_last_deploy_counts(events: list[Event], says: str | None) -> None:
-    subject = "gate verified failed: minilm for cpu (abababababab) "
-    expected = [f"{subject}{says}"] if says else []
-    assert shut(VERIFIED, event("deployed", "10T08:00"), *events) == expected
+def test_the_last_verdict_after_the_last_deploy_counts(events: list[Event], measured: str | None) -> None:
+    expected = [("verified", measured)] if measured else []
+    assert failed(VERIFIED, event("deployed", "10T08:00"), *events) == expected
+
+
+BOTH = ("search", "other")
+
+
+@pytest.mark.parametrize(
+    ("events", "measured"),
+    [
+        pytest.param([event("verified", "10T09:00", endpoints=BOTH)], None, id="both at once"),
+        pytest.param(
+            [
+                event("verified", "10T09:00", endpoints=("search",)),
+                event("verified", "10T10:00", endpoints=("other",)),
+            ],
+            None,
+            id="one after the other",
+        ),
+        pytest.param(
+            [event("verified", "10T09:00", endpoints=("search",))], "not verified on other", id="one of two"
+        ),
+        pytest.param(
+            [
+                event("verified", "10T09:00", endpoints=BOTH),
+                event("deployed", "10T10:00", endpoints=("other",)),
+            ],
+            "not verified on other",
+            id="one of two since it was deployed again",
+        ),
+        pytest.param(
+            [
+                event("verified", "10T09:00", endpoints=BOTH),
+                event("deployed", "10T10:00", endpoints=("other",)),
+                event("verified", "10T11:00", endpoints=("search",)),
+            ],
+            "not verified on other",
+            id="the wrong one again",
+        ),
+        pytest.param(
+            [
+                event("verified", "10T09:00", endpoints=("search",)),
+                event("deployed", "10T10:00", None, endpoints=("other",)),
+            ],
+            None,
+            id="the other one runs something else now",
+        ),
+        pytest.param(
+            [
+                event("verified", "10T09:00", endpoints=BOTH),
+                event("refuted", "10T10:00", endpoints=("other",)),
+                event("deployed", "10T11:00", endpoints=("other",)),
+            ],
+            "not verified on other",
+            id="a failure, deployed again, and not verified",
+        ),
+    ],
+)
+def test_each_endpoint_that_runs_the_artifact_is_verified(events: list[Event], measured: str | None) -> None:
+    deployed = event("deployed", "10T08:00", endpoints=(*BOTH, "unrelated"))
+    expected = [("verified", measured)] if measured else []
+    assert failed(VERIFIED, deployed, *events) == expected
 
 
 def without(figures: Figures | None, *, compared: bool = True) -> PromotionCandidate:
@@ -234,18 +286,41 @@ MEASURED = PromotionSpec(source="dev", verified=False, min_cosine=0.9995, max_la
 
 
 @pytest.mark.parametrize(
-    ("candidate", "gates"),
+    ("candidate", "expected"),
     [
         pytest.param(without(Figures(min_cosine=0.9995, p99_ms=8)), [], id="just good enough"),
-        pytest.param(CANDIDATE, ["has cosine 0.999000", "a p99 latency of 9.0 ms"], id="neither"),
-        pytest.param(without(None), ["no measured cosine", "no measured latency"], id="not measured"),
+        pytest.param(CANDIDATE, [("min_cosine", "0.999000"), ("max_latency_p99_ms", "9.0 ms")], id="neither"),
+        pytest.param(
+            without(None),
+            [("min_cosine", "not measured"), ("max_latency_p99_ms", "not measured")],
+            id="not measured",
+        ),
         pytest.param(without(Figures(p99_ms=3), compared=False), [], id="nothing to compare with"),
     ],
 )
-def test_the_gate_on_measured_figures(candidate: PromotionCandidate, gates: list[str]) -> None:
-    found = shut(MEASURED, candidate=candidate)
-    assert len(found) == len(gates)
-    assert all(words in gate for gate, words in zip(found, gates, strict=True))
+def test_the_gate_on_measured_figures(candidate: PromotionCandidate, expected: list[tuple[str, str]]) -> None:
+    assert failed(MEASURED, candidate=candidate) == expected
+
+
+def test_passed_gates_are_listed_with_their_values() -> None:
+    spec = MEASURED.model_copy(update={"soaked_hours": 24, "verified": True, "min_cosine": 0.99})
+    built = Built(by="ann", at="2026-11-10T07:00:00Z", commit="c" * 40)
+    results = evaluated(
+        spec,
+        event("deployed", "16T12:00"),
+        event("verified", "16T13:00", commit="c" * 40),
+        candidate=replace(CANDIDATE, built=built),
+        protected=True,
+    )
+    assert [(one.gate, one.measured, one.passed) for one in results] == [
+        ("soaked_hours", "48.0 h", True),
+        ("verified", "passed on search", True),
+        ("committed", "commit cccccccc", True),
+        ("allow_unverified", "compared", True),
+        ("min_cosine", "0.999000", True),
+        ("max_latency_p99_ms", "9.0 ms", False),
+    ]
+    assert all(one.required for one in results)
 
 
 ITSELF = "compared with itself only: no test input has expected outputs for y"
@@ -254,15 +329,11 @@ UNVERIFIED = PromotionCandidate("minilm", "cpu", OURS, Figures(min_cosine=1.0), 
 
 def test_an_unverified_artifact_needs_a_reason() -> None:
     spec = PromotionSpec(source="dev", verified=False, min_cosine=0.99)
-    (said,) = shut(spec, candidate=UNVERIFIED)
-    assert said.startswith(
-        f"gate allow_unverified failed: minilm for cpu (abababababab) is unverified: {ITSELF}"
-    )
-    assert "`promotion: {allow_unverified: {minilm: <reason>}}`" in said
+    assert failed(spec, candidate=UNVERIFIED) == [("allow_unverified", f"unverified: {ITSELF}")]
     allowed = spec.model_copy(update={"allow_unverified": {"minilm": "compared by hand, see SEARCH-12"}})
-    assert shut(allowed, candidate=UNVERIFIED) == []
+    assert failed(allowed, candidate=UNVERIFIED) == []
     other = spec.model_copy(update={"allow_unverified": {"other": "compared by hand, see SEARCH-12"}})
-    assert len(shut(other, candidate=UNVERIFIED)) == 1
+    assert len(failed(other, candidate=UNVERIFIED)) == 1
     overrides = parse_overrides(["allow_unverified=INC-4711"])
     gates = evaluate_gates(spec, [UNVERIFIED], [], NOON, asked=())
     assert override_note(gates, overrides) == "gate allow_unverified overridden: INC-4711"
@@ -296,11 +367,10 @@ def test_next_opening_of_a_change_window(now: str, window: ChangeWindow, opening
 def test_a_closed_window_names_the_next_of_several() -> None:
     windows = (DUBLIN.model_copy(update={"days": ("FRI",)}), DUBLIN.model_copy(update={"days": ("THU",)}))
     spec = PromotionSpec(source="dev", verified=False, windows=windows)
-    assert shut(spec) == [
-        "gate windows failed: outside the change windows at 2026-11-18T12:00Z (allowed: FRI 09:00-16:00 "
-        "Europe/Dublin, THU 09:00-16:00 Europe/Dublin); the next window opens at 2026-11-19T09:00Z"
-    ]
-    assert shut(spec.model_copy(update={"windows": (*windows, DUBLIN)})) == []
+    (*_, result) = evaluated(spec)
+    assert (result.gate, result.measured, result.passed) == ("windows", "2026-11-18T12:00Z", False)
+    assert "2026-11-19T09:00Z" in result.remedy
+    assert failed(spec.model_copy(update={"windows": (*windows, DUBLIN)})) == []
 
 
 def test_only_failed_gates_are_recorded_as_overridden() -> None:
@@ -320,42 +390,34 @@ COMMIT = "c" * 40
 LOOSE = {"commit": f"{COMMIT}+uncommitted", "uncommitted": ("environments/dev.yaml",)}
 
 
-def shut_to_protected(
-    *events: Event, candidate: PromotionCandidate = CANDIDATE, protected: bool = True
-) -> list[str]:
-    gates = evaluate_gates(VERIFIED, [candidate], events, NOON, asked=("search",), protected=protected)
-    return [str(gate) for gate in gates]
-
-
 def test_verdict_on_uncommitted_files_does_not_pass_the_gate_of_a_protected_environment() -> None:
     deployed, loose = event("deployed", "16T12:00"), event("verified", "16T13:00", **LOOSE)
-    assert shut_to_protected(deployed, loose, protected=False) == []
-    assert shut_to_protected(deployed, loose) == [
-        "gate verified failed: minilm for cpu (abababababab) has not been verified in dev since its "
-        "deployment at 2026-11-16T12:00Z; the verdict of 2026-11-16T13:00Z is ignored: it is from "
-        "cccccccc+uncommitted (environments/dev.yaml); run `tritonstack verify dev` from a checkout without "
-        "uncommitted files"
-    ]
-    assert shut_to_protected(deployed, loose, event("verified", "16T14:00", commit=COMMIT)) == []
-    assert shut_to_protected(event("verified", "16T11:00", commit=COMMIT), deployed, loose)
+    assert failed(VERIFIED, deployed, loose) == []
+    (result, _) = evaluated(VERIFIED, deployed, loose, protected=True)
+    assert (result.gate, result.measured, result.passed) == ("verified", "not verified", False)
+    assert "cccccccc+uncommitted (environments/dev.yaml)" in result.reason
+    committed = event("verified", "16T14:00", commit=COMMIT)
+    assert failed(VERIFIED, deployed, loose, committed, protected=True) == []
+    early = event("verified", "16T11:00", commit=COMMIT)
+    assert failed(VERIFIED, early, deployed, loose, protected=True)
 
 
 @pytest.mark.parametrize("commit", [None, f"{COMMIT}+", f"{COMMIT}+uncommitted"])
 def test_a_verdict_without_a_full_commit_does_not_count(commit: str | None) -> None:
     verdict = event("verified", "16T13:00", commit=commit)
-    assert len(shut_to_protected(event("deployed", "16T12:00"), verdict)) == 1
+    assert len(failed(VERIFIED, event("deployed", "16T12:00"), verdict, protected=True)) == 1
 
 
 def test_verdict_on_uncommitted_files_can_refute_but_not_clear() -> None:
-    deployed, passed = event("deployed", "16T12:00"), event("verified", "16T13:00", commit=COMMIT)
-    refuted = event("refuted", "16T14:00", **LOOSE)
-    assert len(shut_to_protected(deployed, passed, refuted)) == 1
-    assert len(shut_to_protected(deployed, passed, refuted, event("verified", "16T15:00", **LOOSE))) == 1
-    assert shut_to_protected(deployed, passed, refuted, event("verified", "16T15:00", commit=COMMIT)) == []
+    events = [event("deployed", "16T12:00"), event("verified", "16T13:00", commit=COMMIT)]
+    events.append(event("refuted", "16T14:00", **LOOSE))
+    assert len(failed(VERIFIED, *events, protected=True)) == 1
+    assert len(failed(VERIFIED, *events, event("verified", "16T15:00", **LOOSE), protected=True)) == 1
+    assert failed(VERIFIED, *events, event("verified", "16T15:00", commit=COMMIT), protected=True) == []
 
 
 @pytest.mark.parametrize(
-    ("built", "words"),
+    ("built", "measured"),
     [
         (None, None),
         (Built(by="ann", at="2026-11-10T00:00:00Z", commit=COMMIT), None),
@@ -367,13 +429,9 @@ def test_verdict_on_uncommitted_files_can_refute_but_not_clear() -> None:
         ),
     ],
 )
-def test_a_build_from_uncommitted_files_is_not_accepted(built: Built | None, words: str | None) -> None:
+def test_a_build_from_uncommitted_files_is_not_accepted(built: Built | None, measured: str | None) -> None:
     events = event("deployed", "16T12:00"), event("verified", "16T13:00", commit=COMMIT)
     candidate = replace(CANDIDATE, built=built)
-    assert shut_to_protected(*events, candidate=candidate, protected=False) == []
-    expected = [
-        f"gate committed failed: minilm for cpu (abababababab) was built from {words}; a protected "
-        "environment requires a commit; commit the files, run `tritonstack build dev`, then deploy and "
-        "verify"
-    ]
-    assert shut_to_protected(*events, candidate=candidate) == (expected if words else [])
+    assert failed(VERIFIED, *events, candidate=candidate) == []
+    expected = [("committed", measured)] if measured else []
+    assert failed(VERIFIED, *events, candidate=candidate, protected=True) == expected

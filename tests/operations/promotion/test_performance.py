@@ -74,7 +74,7 @@ def recorded(
 
 def failed(*events: Event, protected: bool = True, candidate: PromotionCandidate = CANDIDATE) -> list[str]:
     gates = evaluate_gates(SPEC, [candidate], events, NOON, asked=("search",), protected=protected)
-    return [str(gate) for gate in gates]
+    return [str(gate) for gate in gates if not gate.passed]
 
 
 @pytest.mark.parametrize(
@@ -275,4 +275,4 @@ def test_load_tests_are_no_verdicts_and_survive_their_json() -> None:
     assert "p99_ms" not in event.to_json()
     spec = PromotionSpec(source="dev")
     gates = evaluate_gates(spec, [CANDIDATE], [recorded()], NOON, asked=("search",))
-    assert [gate.gate for gate in gates] == ["verified"]
+    assert [gate.gate for gate in gates if not gate.passed] == ["verified"]

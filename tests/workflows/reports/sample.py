@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from tests.manifests import manifest
-from tritonstack.operations.promotion.gates import FailedGate
+from tritonstack.operations.promotion.gates import GateResult
 from tritonstack.operations.rollout_history import AlarmPeriod, PastRollout, planned_shift
 from tritonstack.operations.verification.status import (
     EndpointStatus,
@@ -106,8 +106,16 @@ def _dev(text: Text) -> ReportedEnvironment:
 
 
 def _prod(text: Text) -> ReportedEnvironment:
-    gate = FailedGate(
-        "soaked_hours", "ranker", text("was deployed for 3 h of 24 h"), text("wait until 06:00")
+    gates = (
+        GateResult(
+            "soaked_hours",
+            "ranker",
+            "deployed for 24 h",
+            text("3.0 h"),
+            text("was deployed for 3 h of 24 h"),
+            text("wait until 06:00"),
+        ),
+        GateResult("verified", "ranker", "passed on each endpoint", text("passed on search")),
     )
     return ReportedEnvironment(
         name="prod",
@@ -129,7 +137,7 @@ def _prod(text: Text) -> ReportedEnvironment:
             ),
             "embedding": (LockedModel("cpu", NEW),),
         },
-        gates=PromotionGates("dev", ("deployed for 24 h", "verified"), (gate,), (text("ranker for cpu"),)),
+        gates=PromotionGates("dev", ("deployed for 24 h", "verified"), gates, (text("ranker for cpu"),)),
         costs=(EndpointCost("search", (text("main: 2–8 × ml.c7i.2xlarge, no price"),), None, None),),
         status=_status(text, "prod", live=OLD, firing_alarms=("tritonstack-prod-search-main-latency-p99",)),
         changes=DeployChanges(

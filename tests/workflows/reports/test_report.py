@@ -69,7 +69,7 @@ def test_files_alone_give_environments_differences_costs_and_history(project: Pr
     assert dev.models["minilm"][0].differences == ()
     assert prod.gates is not None
     assert prod.gates.required == ("deployed for 24 h", "verified", "cosine at least 0.999")
-    assert prod.gates.failed is None
+    assert prod.gates.results is None
     (cost,) = prod.costs
     assert (cost.least, cost.most, cost.now) == (0.5 * 730, 2 * 0.5 * 730, None)
     assert dev.costs[0].least is None
@@ -105,7 +105,7 @@ def test_a_readable_account_gives_state_and_gates(project: Project, account: str
     assert [one.status for one in dev.status.endpoints] == ["not deployed"]
     assert prod.gates is not None
     missing = {one.subject: one for one in found.missing}
-    assert (prod.gates.failed is not None) != ("gates from dev to prod" in missing)
+    assert (prod.gates.results is not None) != ("gates from dev to prod" in missing)
 
 
 def test_gates_are_evaluated_only_if_the_report_has_read_their_source(project: Project, account: str) -> None:
@@ -116,7 +116,7 @@ def test_gates_are_evaluated_only_if_the_report_has_read_their_source(project: P
         prod = found.environments[-1]
         assert prod.status is not None
         assert prod.gates is not None
-        assert (prod.gates.failed, prod.gates.reason) == (None, "dev was not read")
+        assert (prod.gates.results, prod.gates.reason) == (None, "dev was not read")
         (gap,) = [one for one in found.missing if one.subject == "gates from dev to prod"]
         assert "promote dev prod --dry-run" in gap.remedy
 

@@ -35,16 +35,15 @@ def outlook_comment(outlook: DeployOutlook) -> str:
         "",
     ]
     if outlook.models:
-        head += ["Models:", "", *(f"- {_marked(text)}" for text in outlook.models), ""]
+        head += ["Models:", "", *(f"- {escaped(text)}" for text in outlook.models), ""]
     items = [line for plan in outlook.changes.plans for line in _plan_items(plan, outlook)]
-    items += [f"- {_marked(text)}" for text in other_lines(outlook)]
+    items += [f"- {escaped(text)}" for text in other_lines(outlook)]
     head += ["Stacks:", "", *(items or ["- nothing changes"]), ""]
     text = "\n".join(map(clipped, outlook.cdk_lines)).strip()
     room = _LONGEST_COMMENT - len("\n".join(head))
     if len(text) > room:
         text = f"{text[: max(room, 0)]}\n… and more: run `tritonstack diff {name}`"
-    fence = _fence(text)
-    tail = ["<details><summary>The CDK's own diff</summary>", "", fence, text, fence, "", "</details>"]
+    tail = ["<details><summary>The CDK's own diff</summary>", "", fenced(text), "", "</details>"]
     return "\n".join([*head, *tail])
 
 
@@ -75,9 +74,9 @@ def outlook_summary(outlook: DeployOutlook) -> str:
 def _plan_items(plan: StackPlan, outlook: DeployOutlook) -> Iterator[str]:
     if plan.action == "nothing":
         return
-    yield f"- {_marked(plan.description)}"
+    yield f"- {escaped(plan.description)}"
     for line in plan_details(outlook, plan):
-        yield f"  - {_marked(line)}"
+        yield f"  - {escaped(line)}"
 
 
 def _resource_lines(changes: Iterable[PlannedChange]) -> Iterator[str]:
@@ -106,14 +105,14 @@ def clipped(line: str) -> str:
     return line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}…"
 
 
-def _marked(text: str) -> str:
+def escaped(text: str) -> str:
     """Escape Markdown, except inline code."""
     return text.replace("<", "&lt;").replace("*", "\\*").replace("|", "\\|")
 
 
-def _fence(text: str) -> str:
-    """Return a code fence that no line of the text closes."""
+def fenced(text: str, language: str = "") -> str:
+    """Return a code block whose fence no line of the text closes."""
     fence = "```"
     while fence in text:
         fence += "`"
-    return fence
+    return f"{fence}{language}\n{text}\n{fence}"

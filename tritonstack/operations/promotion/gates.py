@@ -12,7 +12,7 @@ from typing import Literal, get_args
 
 from tritonstack.base.files import short_digest
 from tritonstack.base.revisions import is_committed, list_files, short_commit
-from tritonstack.operations.promotion.performance import PerformanceRequirement, performance_failures
+from tritonstack.operations.promotion.performance import PerformanceRequirement, judge_performance
 from tritonstack.operations.promotion.windows import next_opening
 from tritonstack.records.events import Event, EventKind
 from tritonstack.records.locks import Built, Figures
@@ -56,6 +56,8 @@ class PromotionCandidate:
     """None if the lock has no build information."""
     performance: tuple[PerformanceRequirement, ...] = ()
     """The objectives of the target's endpoints that will serve it."""
+    endpoints: frozenset[str] = frozenset()
+    """The source's endpoints that serve or run it, according to the source's file."""
 
     @property
     def description(self) -> str:
@@ -73,18 +75,26 @@ class PromotionCandidate:
 
 
 @dataclass(frozen=True)
-class FailedGate:
-    """A failed gate: the reason and how to pass it."""
+class GateResult:
+    """A gate, what it requires, and what was measured; if it failed, the reason and how to pass it."""
 
     gate: Gate
     subject: str
     """The artifact; empty if the gate applies to all."""
-    words: str
-    opens: str
+    required: str
+    measured: str
+    reason: str = ""
+    """Empty if the gate passed."""
+    remedy: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Return whether the artifact may pass."""
+        return not self.reason
 
     def __str__(self) -> str:
         subject = f"{self.subject} " if self.subject else ""
-        return f"gate {self.gate} failed: {subject}{self.words}; {self.opens}"
+        return f"gate {self.gate} failed: {subject}{self.reason}; {self.remedy}"
 
 
 @dataclass(frozen=True)
@@ -101,14 +111,15 @@ class ArtifactState:
     """The endpoints that it was deployed to and that may still run it."""
     passed: Event | None = None
     """The last passed verification after that."""
+    verified: frozenset[str] = frozenset()
+    """Endpoints that passed verification since they were last deployed."""
     refutation: Event | None = None
     refuted: frozenset[str] = frozenset()
     """Endpoints that failed verification and have not passed since."""
 
-    @property
-    def verdict(self) -> Event | None:
-        """Return the current verdict: a failure counts until each endpoint that it names has passed."""
-        return self.refutation if self.refuted else self.passed
+    def unverified(self, serving: frozenset[str]) -> frozenset[str]:
+        """Return the endpoints that run the artifact and have not passed, of those that should serve it."""
+        return (self.endpoints & serving) - self.verified
 
     def among(self, endpoints: Collection[str]) -> ArtifactState:
         """Return the state, limited to some endpoints."""
@@ -123,8 +134,8 @@ def evaluate_gates(
     *,
     asked: Collection[str],
     protected: bool = False,
-) -> list[FailedGate]:
-    """Return all failed gates of the candidates.
+) -> list[GateResult]:
+    """Return each gate of each candidate, passed or failed.
 
     `events` are the source's DEPLOYMENTS, VERDICTS, and LOAD_TESTS, oldest first; `asked` are the endpoints
     in its file: a removed endpoint cannot be verified again. A `protected` target accepts no builds,
@@ -132,7 +143,7 @@ def evaluate_gates(
     """
     rejected = [event for event in events if protected and _is_uncommitted_pass(event)]
     accepted = [event for event in events if event not in rejected]
-    failed = [
+    results = [
         gate
         for candidate in candidates
         for gate in (
@@ -142,7 +153,7 @@ def evaluate_gates(
             *_performance(candidate, events, now, protected=protected),
         )
     ]
-    return [*failed, *_window(spec, now)]
+    return [*results, *_window(spec, now)]
 
 
 def artifact_state(candidate: PromotionCandidate, events: Sequence[Event]) -> ArtifactState:
@@ -166,6 +177,7 @@ def _after_deploy(
             since=state.since or event.at,
             deployed=event.at,
             endpoints=state.endpoints | named,
+            verified=state.verified - named,
             refutation=state.refutation,
             # The deployment may cover one endpoint, so failures of others remain.
             refuted=state.refuted - named,
@@ -182,13 +194,17 @@ def _after_verdict(state: ArtifactState, event: Event, *, concerned: bool) -> Ar
     """One run of `verify` may fail one endpoint and pass another with the same artifact."""
     named = set(event.endpoints)
     if event.kind == "verified":
-        return replace(state, passed=event if concerned else state.passed, refuted=state.refuted - named)
-    return replace(state, refutation=event, refuted=state.refuted | named) if concerned else state
+        state = replace(state, refuted=state.refuted - named)
+        return replace(state, passed=event, verified=state.verified | named) if concerned else state
+    if not concerned:
+        return state
+    return replace(state, refutation=event, refuted=state.refuted | named, verified=state.verified - named)
 
 
-def override_note(failed: Sequence[FailedGate], overrides: Mapping[Gate, str]) -> str | None:
+def override_note(results: Sequence[GateResult], overrides: Mapping[Gate, str]) -> str | None:
     """Return the overridden gates and reasons for the promotion's record."""
-    gates = sorted({gate.gate for gate in failed if gate.gate in overrides}, key=GATES.index)
+    failed = {result.gate for result in results if not result.passed}
+    gates = sorted(failed & set(overrides), key=GATES.index)
     return "; ".join(f"gate {gate} overridden: {overrides[gate]}" for gate in gates) or None
 
 
@@ -218,16 +234,24 @@ def _loose_files(record: Event | Built) -> str:
     return f"{short_commit(record.commit)}{listed}"
 
 
-def _built(spec: PromotionSpec, candidate: PromotionCandidate) -> Iterator[FailedGate]:
+def _built(spec: PromotionSpec, candidate: PromotionCandidate) -> Iterator[GateResult]:
     """Reject builds from uncommitted files, which cannot be reproduced."""
-    built = candidate.built
-    if built is not None and not is_committed(built.commit):
-        yield FailedGate(
-            "committed",
-            candidate.description,
-            f"was built from {_loose_files(built)}; a protected environment requires a commit",
-            f"commit the files, run `tritonstack build {spec.source}`, then deploy and verify",
-        )
+    built, required = candidate.built, "built from a commit"
+    if built is None:
+        return
+    if is_committed(built.commit):
+        commit = short_commit(str(built.commit))
+        yield GateResult("committed", candidate.description, required, f"commit {commit}")
+        return
+    files = _loose_files(built)
+    yield GateResult(
+        "committed",
+        candidate.description,
+        required,
+        files,
+        f"was built from {files}; a protected environment requires a commit",
+        f"commit the files, run `tritonstack build {spec.source}`, then deploy and verify",
+    )
 
 
 def _deployed(
@@ -236,114 +260,174 @@ def _deployed(
     seen: ArtifactState,
     rejected: Sequence[Event],
     now: datetime,
-) -> Iterator[FailedGate]:
-    source = spec.source
-    if not spec.soaked_hours and not spec.verified:
-        return
+) -> Iterator[GateResult]:
     if seen.since is None:
-        runs = f"; {short_digest(seen.instead)} runs there" if seen.instead else ""
-        gate: Gate = "soaked_hours" if spec.soaked_hours else "verified"
-        then = [
-            *([f"run `tritonstack verify {source}`"] if spec.verified else []),
-            *([f"wait {spec.soaked_hours:g} hours"] if spec.soaked_hours else []),
-        ]
-        yield FailedGate(
-            gate,
-            candidate.description,
-            f"is not deployed in {source}{runs}",
-            f"run `tritonstack deploy {source}`, then {' and '.join(then)}",
-        )
+        yield from _undeployed(spec, candidate, seen)
         return
-    soaked = now - _moment(seen.since)
-    if soaked < timedelta(hours=spec.soaked_hours):
-        opens = _moment(seen.since) + timedelta(hours=spec.soaked_hours)
-        yield FailedGate(
-            "soaked_hours",
-            candidate.description,
-            f"has been deployed in {source} for {soaked / timedelta(hours=1):.1f} hours (since "
-            f"{_shown(_moment(seen.since))}), required: {spec.soaked_hours:g}",
-            f"passes at {_shown(opens)}",
-        )
-    if spec.verified and (seen.verdict is None or seen.verdict.kind == "refuted"):
-        since = f"since its deployment at {_shown(_moment(str(seen.deployed)))}"
-        loose = _uncommitted_note(candidate, seen, rejected)
-        message = f"has not been verified in {source} {since}{loose}"
-        opens_by = " from a checkout without uncommitted files" if loose else ""
-        if seen.verdict is not None:
-            note = f" ({seen.verdict.note})" if seen.verdict.note else ""
-            message = (
-                f"failed verification in {source} at {_shown(_moment(seen.verdict.at))} by "
-                f"{seen.verdict.by}{note}"
-            )
-            opens_by = " after fixing that"
-        yield FailedGate(
-            "verified", candidate.description, message, f"run `tritonstack verify {source}`{opens_by}"
+    if spec.soaked_hours:
+        yield _soaked(spec, candidate, _moment(seen.since), now)
+    if spec.verified:
+        yield _verified(spec, candidate, seen, rejected)
+
+
+def _undeployed(
+    spec: PromotionSpec, candidate: PromotionCandidate, seen: ArtifactState
+) -> Iterator[GateResult]:
+    source = spec.source
+    runs = f"; {short_digest(seen.instead)} runs there" if seen.instead else ""
+    reason, deploy = f"is not deployed in {source}{runs}", f"run `tritonstack deploy {source}`, then"
+    rows: list[tuple[Gate, str, str]] = []
+    if spec.soaked_hours:
+        rows.append(("soaked_hours", _hours(spec), f"wait {spec.soaked_hours:g} hours"))
+    if spec.verified:
+        rows.append(("verified", _PASS, f"run `tritonstack verify {source}`"))
+    for gate, required, then in rows:
+        yield GateResult(
+            gate, candidate.description, required, f"not deployed{runs}", reason, f"{deploy} {then}"
         )
 
 
-def _measured(spec: PromotionSpec, candidate: PromotionCandidate) -> Iterator[FailedGate]:
+def _hours(spec: PromotionSpec) -> str:
+    return f"deployed for {spec.soaked_hours:g} h"
+
+
+_PASS = "passed on each endpoint since its deployment"  # noqa: S105 - not a password
+
+
+def _soaked(spec: PromotionSpec, candidate: PromotionCandidate, since: datetime, now: datetime) -> GateResult:
+    required, soaked = timedelta(hours=spec.soaked_hours), now - since
+    hours = f"{soaked / timedelta(hours=1):.1f}"
+    result = GateResult("soaked_hours", candidate.description, _hours(spec), f"{hours} h")
+    if soaked >= required:
+        return result
+    return replace(
+        result,
+        reason=f"has been deployed in {spec.source} for {hours} hours (since {_shown(since)}), required: "
+        f"{spec.soaked_hours:g}",
+        remedy=f"passes at {_shown(since + required)}",
+    )
+
+
+def _verified(
+    spec: PromotionSpec, candidate: PromotionCandidate, seen: ArtifactState, rejected: Sequence[Event]
+) -> GateResult:
+    """Require a pass of each endpoint that runs the artifact: another one may answer differently."""
+    source = spec.source
+    result = GateResult("verified", candidate.description, _PASS, "passed")
+    verify = f"run `tritonstack verify {source}`"
+    if seen.refuted and (refutation := seen.refutation) is not None:
+        note, at = f" ({refutation.note})" if refutation.note else "", _shown(_moment(refutation.at))
+        return replace(
+            result,
+            measured=f"failed on {', '.join(sorted(seen.refuted))}",
+            reason=f"failed verification in {source} at {at} by {refutation.by}{note}",
+            remedy=f"{verify} after fixing that",
+        )
+    unverified = sorted(seen.unverified(candidate.endpoints))
+    if seen.passed is not None and not unverified:
+        endpoints = ", ".join(sorted(seen.verified & candidate.endpoints))
+        return replace(result, measured=f"passed on {endpoints}" if endpoints else "passed")
+    where = f" on {', '.join(unverified)}" if seen.verified and unverified else ""
+    loose = _uncommitted_note(candidate, seen, rejected)
+    return replace(
+        result,
+        measured=f"not verified{where}",
+        reason=f"has not been verified in {source}{where} since its deployment at "
+        f"{_shown(_moment(str(seen.deployed)))}{loose}",
+        remedy=f"{verify}{' from a checkout without uncommitted files' if loose else ''}",
+    )
+
+
+def _measured(spec: PromotionSpec, candidate: PromotionCandidate) -> Iterator[GateResult]:
     """Check the measurements, which only artifacts have."""
     if candidate.image:
         return
-    if candidate.unverified and candidate.name not in spec.allow_unverified:
-        yield FailedGate(
-            "allow_unverified",
-            candidate.description,
-            f"is unverified: {'; '.join(candidate.unverified)}",
-            f"{answers_remedy(candidate.unverified)}, and rebuild it; or add "
-            f"`promotion: {{allow_unverified: {{{candidate.name}: <reason>}}}}` in the environment's file",
-        )
+    yield _answers(spec, candidate)
     figures = candidate.figures or Figures()
     again = f"rebuild it and verify it in {spec.source}"
     if spec.min_cosine is not None and candidate.compared:
-        found = figures.min_cosine
-        if found is None or found < spec.min_cosine:
-            message = (
-                "has no measured cosine to its framework" if found is None else f"has cosine {found:.6f}"
+        cosine = figures.min_cosine
+        result = GateResult(
+            "min_cosine",
+            candidate.description,
+            f"at least {spec.min_cosine:g}",
+            "not measured" if cosine is None else f"{cosine:.6f}",
+        )
+        if cosine is None or cosine < spec.min_cosine:
+            reason = (
+                "has no measured cosine to its framework" if cosine is None else f"has cosine {cosine:.6f}"
             )
-            yield FailedGate(
-                "min_cosine",
-                candidate.description,
-                f"{message}, required: at least {spec.min_cosine:g}",
-                again,
-            )
+            result = replace(result, reason=f"{reason}, required: {result.required}", remedy=again)
+        yield result
     if spec.max_latency_p99_ms is not None:
-        slow = figures.p99_ms
-        if slow is None or slow > spec.max_latency_p99_ms:
-            message = "has no measured latency" if slow is None else f"has a p99 latency of {slow:.1f} ms"
-            yield FailedGate(
-                "max_latency_p99_ms",
-                candidate.description,
-                f"{message}, required: at most {spec.max_latency_p99_ms:g} ms",
-                again,
-            )
+        p99 = figures.p99_ms
+        result = GateResult(
+            "max_latency_p99_ms",
+            candidate.description,
+            f"at most {spec.max_latency_p99_ms:g} ms",
+            "not measured" if p99 is None else f"{p99:.1f} ms",
+        )
+        if p99 is None or p99 > spec.max_latency_p99_ms:
+            reason = "has no measured latency" if p99 is None else f"has a p99 latency of {p99:.1f} ms"
+            result = replace(result, reason=f"{reason}, required: {result.required}", remedy=again)
+        yield result
+
+
+def _answers(spec: PromotionSpec, candidate: PromotionCandidate) -> GateResult:
+    """Require that the build compared the answers with others, or a reason why not."""
+    result = GateResult("allow_unverified", candidate.description, "answers compared", "compared")
+    if not candidate.unverified:
+        return result
+    result = replace(result, measured=f"unverified: {'; '.join(candidate.unverified)}")
+    if allowed := spec.allow_unverified.get(candidate.name):
+        return replace(result, measured=f"unverified, allowed: {allowed}")
+    return replace(
+        result,
+        reason=f"is {result.measured}",
+        remedy=f"{answers_remedy(candidate.unverified)}, and rebuild it; or add "
+        f"`promotion: {{allow_unverified: {{{candidate.name}: <reason>}}}}` in the environment's file",
+    )
 
 
 def _performance(
     candidate: PromotionCandidate, events: Iterable[Event], now: datetime, *, protected: bool
-) -> Iterator[FailedGate]:
+) -> Iterator[GateResult]:
     """Check the load tests of the source against the objectives of the target's endpoints."""
     tests = (event for event in events if event.kind in LOAD_TESTS)
     artifact = (candidate.name, candidate.digest)
-    for words, opens in performance_failures(
+    for requirement, failure in judge_performance(
         candidate.performance, artifact, tests, now, protected=protected
     ):
-        yield FailedGate("performance", candidate.description, words, opens)
+        objective, endpoint = requirement.objective.description, requirement.endpoint
+        result = GateResult(
+            "performance",
+            candidate.description,
+            f"{endpoint}: {objective}",
+            failure or "shown by a recorded load test",
+        )
+        if failure is not None:
+            reason = f"has not shown {objective}, which {endpoint} requires: {failure}"
+            result = replace(result, reason=reason, remedy=requirement.measure)
+        yield result
 
 
-def _window(spec: PromotionSpec, now: datetime) -> Iterator[FailedGate]:
-    if spec.is_open(now):
+def _window(spec: PromotionSpec, now: datetime) -> Iterator[GateResult]:
+    if not spec.windows:
         return
-    opening = next_opening(spec.windows, now)
     allowed = ", ".join(
         f"{' '.join(window.days)} {window.start}-{window.end} {window.timezone}" for window in spec.windows
     )
-    yield FailedGate(
-        "windows",
-        "",
-        f"outside the change windows at {_shown(now)} (allowed: {allowed})",
-        f"the next window opens at {_shown(opening)}" if opening else "no window opens within two weeks",
-    )
+    result = GateResult("windows", "", allowed, _shown(now))
+    if not spec.is_open(now):
+        opening = next_opening(spec.windows, now)
+        result = replace(
+            result,
+            reason=f"outside the change windows at {_shown(now)} (allowed: {allowed})",
+            remedy=f"the next window opens at {_shown(opening)}"
+            if opening
+            else "no window opens within two weeks",
+        )
+    yield result
 
 
 def _moment(text: str) -> datetime:

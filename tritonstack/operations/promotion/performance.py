@@ -44,25 +44,19 @@ class _Finding:
     """Whether it shows that the objective is missed."""
 
 
-def performance_failures(
+def judge_performance(
     requirements: Iterable[PerformanceRequirement],
     artifact: tuple[str, str],
     events: Iterable[Event],
     now: datetime,
     *,
     protected: bool,
-) -> Iterator[tuple[str, str]]:
-    """Yield each objective that no load test of an artifact (model, digest) shows, and how to show it."""
+) -> Iterator[tuple[PerformanceRequirement, str | None]]:
+    """Yield each objective, and why no load test of an artifact (model, digest) shows it, if none does."""
     model, digest = artifact
     tests = [event for event in events if any(item.model == model for item in event.artifacts)]
-    for one in requirements:
-        reason = _failure(one, digest, tests, now, protected=protected)
-        if reason is not None:
-            objective = (
-                f"{one.objective.rate_per_instance:g} requests per second and instance with a p99 latency of "
-                f"{one.objective.p99_ms:g} ms"
-            )
-            yield f"has not shown {objective}, which {one.endpoint} requires: {reason}", one.measure
+    for requirement in requirements:
+        yield requirement, _failure(requirement, digest, tests, now, protected=protected)
 
 
 def _failure(

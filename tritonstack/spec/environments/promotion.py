@@ -51,6 +51,12 @@ class PerformanceObjective(Record):
     max_age_days: Annotated[float, Field(gt=0)] = 14
     """Maximum age of the load test."""
 
+    @property
+    def description(self) -> str:
+        """Return the rate and the latency."""
+        rate = f"{self.rate_per_instance:g} requests per second and instance"
+        return f"{rate} with a p99 latency of {self.p99_ms:g} ms"
+
 
 class PromotionSpec(Record):
     """Requirements for artifacts before this environment runs them."""
@@ -60,7 +66,7 @@ class PromotionSpec(Record):
     soaked_hours: Annotated[float, Field(ge=0)] = 0
     """Minimum time deployed there."""
     verified: bool = True
-    """Whether `tritonstack verify` must have passed there since the deployment."""
+    """Whether `tritonstack verify` must have passed there since the deployment, on each of its endpoints."""
     min_cosine: Annotated[float, Field(ge=-1, le=1)] | None = None
     """Minimum cosine similarity to the framework, measured by the build."""
     max_latency_p99_ms: Annotated[float, Field(gt=0)] | None = None

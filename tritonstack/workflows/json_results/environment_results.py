@@ -159,15 +159,20 @@ class VerifyJson(Shape):
 
 
 class GateJson(Shape):
-    """A promotion gate that fails."""
+    """A promotion gate."""
 
     gate: str
     subject: str
-    words: str
-    opens: str
-    """How to pass it."""
+    """The artifact; empty if the gate applies to all."""
+    required: str
+    measured: str
+    passed: bool
+    reason: str
+    """Why it failed; empty if it passed."""
+    remedy: str
+    """How to pass it; empty if it passed."""
     overridden: str | None
-    """The reason, if it is overridden."""
+    """The reason, if it failed and is overridden."""
 
 
 class EntryJson(Shape):
@@ -210,7 +215,6 @@ class PromoteOutlineJson(Shape):
     rolled_back: list[EntryJson]
     to_copy: list[EntryJson]
     gates: list[GateJson]
-    """The gates that fail."""
 
 
 class PromotePlanJson(PromoteOutlineJson):

@@ -12,13 +12,13 @@ from tritonstack.operations.promotion.gates import (
     DEPLOYMENTS,
     LOAD_TESTS,
     VERDICTS,
-    FailedGate,
+    GateResult,
     PromotionCandidate,
     artifact_state,
     evaluate_gates,
 )
 from tritonstack.operations.promotion.performance import PerformanceRequirement
-from tritonstack.operations.promotion.plans import Artifact, Decision
+from tritonstack.operations.promotion.plans import Artifact, Decision, Image
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.events import Event
 from tritonstack.records.lock_writing import attested
@@ -29,10 +29,10 @@ from tritonstack.workflows.artifacts.copying import EnvironmentAccess
 from tritonstack.workflows.promotion.requirements import performance_requirements
 
 
-def failed_gates(
+def gate_results(
     gates: PromotionSpec, decision: Decision, source: EnvironmentAccess | None, target: Workspace
-) -> tuple[FailedGate, ...]:
-    """Return the gates that fail now; entries that the lock names already have passed them."""
+) -> tuple[GateResult, ...]:
+    """Evaluate the gates; entries that the lock names already have passed them."""
     if not decision.entries or source is None:
         return ()
     present = built_now(source.workspace)  # reads the files of all models
@@ -43,11 +43,19 @@ def failed_gates(
                 read_source_manifest(source.artifact(item)),
                 _built(item, source.workspace, present),
                 tuple(performance_requirements(gates, item, source.workspace, target)),
+                _serving(item, source.workspace),
             )
             for item in decision.artifacts
         ),
         *(
-            PromotionCandidate(item.name, item.key, item.entry.digest, image=True, built=item.entry.built)
+            PromotionCandidate(
+                item.name,
+                item.key,
+                item.entry.digest,
+                image=True,
+                built=item.entry.built,
+                endpoints=_running(item, source.workspace),
+            )
             for item in decision.images
         ),
     ]
@@ -78,6 +86,7 @@ def _candidate(
     manifest: Manifest,
     built: Built | None,
     performance: tuple[PerformanceRequirement, ...],
+    endpoints: frozenset[str],
 ) -> PromotionCandidate:
     entry = item.entry
     # The manifest in the bucket may be from an earlier build of the same bytes with other test inputs.
@@ -92,6 +101,27 @@ def _candidate(
         unverified=unverified,
         built=built,
         performance=performance,
+        endpoints=endpoints,
+    )
+
+
+def _serving(item: Artifact, source: Workspace) -> frozenset[str]:
+    """Return the source's endpoints that serve an artifact."""
+    return frozenset(
+        name
+        for name in source.spec.endpoints
+        for served in source.serves(name)
+        if served.model == item.name and source.target_for(served.model, served.instance) == item.key
+    )
+
+
+def _running(item: Image, source: Workspace) -> frozenset[str]:
+    """Return the source's endpoints that run a custom image."""
+    return frozenset(
+        name
+        for name, endpoint in source.spec.endpoints.items()
+        for variant in endpoint.variants
+        if endpoint.image == item.name and ("gpu" if variant.instance.gpus else "cpu") == item.key
     )
 
 

@@ -12,7 +12,7 @@ from tritonstack.base.errors import InvalidFilesError, TritonstackError, UsageEr
 from tritonstack.operations.checkout import Checkout
 from tritonstack.operations.events import now, read_events
 from tritonstack.operations.promotion.claims import CHANGES, Claim
-from tritonstack.operations.promotion.gates import GATES, FailedGate, Gate, override_note
+from tritonstack.operations.promotion.gates import GATES, Gate, GateResult, override_note
 from tritonstack.operations.promotion.plans import Decision, Entry, decide, lock_after, require_source
 from tritonstack.operations.promotion.records import unrecorded
 from tritonstack.operations.revisions import change_revision_of
@@ -27,7 +27,7 @@ from tritonstack.workflows.artifacts.copying import (
     has_bucket,
     lacking,
 )
-from tritonstack.workflows.promotion.candidates import failed_gates
+from tritonstack.workflows.promotion.candidates import gate_results
 from tritonstack.workflows.promotion.locking import deploy_foundation, lock_all, record_missing
 from tritonstack.workflows.promotion.results import Promotion, PromotionOutline, PromotionPlan
 from tritonstack.workflows.session import Session
@@ -136,37 +136,37 @@ class _Promoter:
 
     def plan(self) -> PromotionPlan:
         """Plan the promotion."""
-        failed = self._failed_gates()
+        gates = self._evaluate_gates()
         with self.session.reporter.step("measuring what would be copied"):
             sizes = [
                 (item, bytes_to_copy(self.source, self.target, item)) for item in self.missing if self.source
             ]
             needs_foundation = not has_bucket(self.target)
         return PromotionPlan(
-            self._outline(failed),
+            self._outline(gates),
             tuple(sizes),
             needs_foundation=needs_foundation,
-            lock_diff=tuple(self._lock_diff(self._promoted(failed))),
+            lock_diff=tuple(self._lock_diff(self._promoted(gates))),
         )
 
     def apply(self, *, bootstrap: bool) -> Promotion:
         """Copy, lock, and record the promotion."""
-        self._require_open(self._failed_gates())
+        self._require_open(self._evaluate_gates())
         if self.missing or self.decision.entries:
             deploy_foundation(self.session, self.target, bootstrap=bootstrap)
         copied = copy_all(self.session, self.source, self.target, self.missing) if self.source else []
         # Copying can take hours; gates may have closed meanwhile.
-        failed = self._failed_gates()
-        self._require_open(failed)
+        gates = self._evaluate_gates()
+        self._require_open(gates)
         claims: list[Claim] = []
         with self.session.reporter.step("recording the promotion"):
             if self.decision.entries:
-                entries, promoted = self.decision.entries, self._promoted(failed)
+                entries, promoted = self.decision.entries, self._promoted(gates)
                 claims = lock_all(self.target, self.gates.source, entries, promoted, datetime.now(UTC))
             self._finish_others()
-        return Promotion(self._outline(failed), tuple(claims), tuple(copied))
+        return Promotion(self._outline(gates), tuple(claims), tuple(copied))
 
-    def _outline(self, failed: tuple[FailedGate, ...]) -> PromotionOutline:
+    def _outline(self, gates: tuple[GateResult, ...]) -> PromotionOutline:
         target = self.target.workspace
         return PromotionOutline(
             self.gates.source,
@@ -174,25 +174,25 @@ class _Promoter:
             target.lock.file,
             self.decision,
             self.missing,
-            failed,
+            gates,
             self.overrides,
         )
 
-    def _failed_gates(self) -> tuple[FailedGate, ...]:
+    def _evaluate_gates(self) -> tuple[GateResult, ...]:
         with self.session.reporter.step(f"checking the promotion gates of {self.target.workspace.spec.name}"):
-            return failed_gates(self.gates, self.decision, self.source, self.target.workspace)
+            return gate_results(self.gates, self.decision, self.source, self.target.workspace)
 
-    def _require_open(self, failed: tuple[FailedGate, ...]) -> None:
-        closed = self._outline(failed).closed
-        if closed:
-            names = dict.fromkeys(gate.gate for gate in closed)
+    def _require_open(self, gates: tuple[GateResult, ...]) -> None:
+        failed = self._outline(gates).failed
+        if failed:
+            names = dict.fromkeys(gate.gate for gate in failed)
             overriding = " ".join(f'--override-gate {name}="<reason>"' for name in names)
             raise GatesFailedError(
-                "\n".join(map(str, closed)),
+                "\n".join(map(str, failed)),
                 remedy=f"nothing was changed; in an emergency, pass {overriding}; the reason is recorded",
             )
 
-    def _promoted(self, failed: Sequence[FailedGate]) -> Promoted:
+    def _promoted(self, gates: Sequence[GateResult]) -> Promoted:
         sides = [self.target, *([self.source] if self.source else [])]
         revision = change_revision_of(*(side.workspace for side in sides))
         return Promoted(
@@ -201,7 +201,7 @@ class _Promoter:
             at=now(),
             commit=revision.text,
             uncommitted=revision.recorded,
-            note=override_note(failed, self.overrides),
+            note=override_note(gates, self.overrides),
         )
 
     def _finish_others(self) -> None:

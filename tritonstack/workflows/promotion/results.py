@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tritonstack.operations.promotion.claims import Claim
-from tritonstack.operations.promotion.gates import FailedGate, Gate
+from tritonstack.operations.promotion.gates import Gate, GateResult
 from tritonstack.operations.promotion.plans import Decision, Entry
 from tritonstack.records.locks import LockedArtifact
 from tritonstack.workflows.artifacts.copying import Copied
@@ -24,15 +24,19 @@ class PromotionOutline:
     decision: Decision
     missing: tuple[Entry, ...]
     """Entries to copy, including those that the lock names already."""
-    failed: tuple[FailedGate, ...]
-    """Gates that fail."""
+    gates: tuple[GateResult, ...]
     overrides: Mapping[Gate, str]
-    """Gates to pass in spite of that, with the reason."""
+    """Gates to pass even if they fail, with the reason."""
 
     @property
-    def closed(self) -> list[FailedGate]:
+    def failed(self) -> list[GateResult]:
         """Gates that fail and are not overridden."""
-        return [gate for gate in self.failed if gate.gate not in self.overrides]
+        return [gate for gate in self.gates if not gate.passed and gate.gate not in self.overrides]
+
+    @property
+    def overridden(self) -> list[GateResult]:
+        """Gates that fail and are overridden."""
+        return [gate for gate in self.gates if not gate.passed and gate.gate in self.overrides]
 
     def to_json(self, claims: Sequence[Claim] = ()) -> dict[str, Any]:
         """Return the outline as JSON data."""
@@ -50,7 +54,14 @@ class PromotionOutline:
             "target_builds": list(self.decision.built_in_target),
             "rolled_back": [_entry_json(item) for item in self.decision.rolled_back],
             "to_copy": [_entry_json(item) for item in self.missing],
-            "gates": [{**asdict(gate), "overridden": self.overrides.get(gate.gate)} for gate in self.failed],
+            "gates": [
+                {
+                    **asdict(gate),
+                    "passed": gate.passed,
+                    "overridden": None if gate.passed else self.overrides.get(gate.gate),
+                }
+                for gate in self.gates
+            ],
         }
 
 
@@ -67,8 +78,8 @@ class PromotionPlan:
 
     @property
     def possible(self) -> bool:
-        """True if no gate fails, other than those that are overridden."""
-        return not self.outline.closed
+        """True if no gate fails, except overridden ones."""
+        return not self.outline.failed
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as JSON data."""

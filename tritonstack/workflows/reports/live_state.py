@@ -128,7 +128,7 @@ def read_gates(
         missing = missing_data(f"gates from {source} to {reported.name}", error)
         return replace(reported.gates, reason=missing.reason), [missing]
     pending = tuple(_pending(plan))
-    return replace(reported.gates, failed=plan.outline.failed, pending=pending), []
+    return replace(reported.gates, results=plan.outline.gates, pending=pending), []
 
 
 @dataclass

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from tritonstack.base.errors import TritonstackError
-from tritonstack.operations.promotion.gates import FailedGate
+from tritonstack.operations.promotion.gates import GateResult
 from tritonstack.operations.rollout_history import PastRollout
 from tritonstack.operations.verification.status import EnvironmentStatus
 from tritonstack.records.events import Event
@@ -64,12 +64,17 @@ class PromotionGates:
 
     source: str
     required: tuple[str, ...]
-    failed: tuple[FailedGate, ...] | None = None
+    results: tuple[GateResult, ...] | None = None
     """None if the gates were not evaluated."""
     pending: tuple[str, ...] = ()
     """What a promotion would copy, one line per artifact; empty if all is up to date."""
     reason: str = ""
     """Why the gates were not evaluated."""
+
+    @property
+    def failed(self) -> tuple[GateResult, ...]:
+        """Return the gates that failed."""
+        return tuple(result for result in self.results or () if not result.passed)
 
 
 @dataclass(frozen=True)

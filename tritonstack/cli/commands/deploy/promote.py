@@ -5,11 +5,15 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from rich.console import Group
+from rich.text import Text
 
 from tritonstack.base.errors import shown_path
 from tritonstack.base.revisions import short_commit
 from tritonstack.cli.completion import complete_environment, complete_model
 from tritonstack.cli.context import Context
+from tritonstack.cli.rendering.hanging import HangingText
+from tritonstack.cli.rendering.promotion_text import promotion_comment, promotion_tables
 from tritonstack.workflows.promotion.promote import PromotionRequest, parse_overrides, plan_promotion
 from tritonstack.workflows.promotion.promote import promote as run
 from tritonstack.workflows.promotion.results import Promotion, PromotionOutline, PromotionPlan
@@ -39,11 +43,16 @@ def promote(  # noqa: PLR0913, PLR0917 - each is an option of the command
     bootstrap: Annotated[
         bool, typer.Option("--bootstrap", help="Run `cdk bootstrap` first if the account needs it.")
     ] = False,
+    full: Annotated[bool, typer.Option("--full", help="Print the lock's diff, with --dry-run.")] = False,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print the text of a pull request, with --dry-run.")
+    ] = False,
 ) -> None:
     """Copy an environment's artifacts to the next environment's account, and add them to its lock.
 
-    Requires that the gates of `promotion:` in the target's file pass. Deploys nothing: commit the lock, then
-    run `tritonstack deploy`. An interrupted promotion resumes when rerun.
+    Requires that the gates of `promotion:` in the target's file pass; --dry-run shows each of them with the
+    required and the measured value. Deploys no endpoint: commit the lock, then run `tritonstack deploy`. An
+    interrupted promotion resumes when rerun.
 
     Example: tritonstack promote dev prod --dry-run
     """
@@ -55,7 +64,16 @@ def promote(  # noqa: PLR0913, PLR0917 - each is an option of the command
         state.output.result(promotion.to_json(), text="\n".join(_lines(promotion)))
         return
     plan = plan_promotion(state, request)
-    state.output.result(plan.to_json(), text="\n".join(_plan_lines(plan)))
+    lines = _plan_lines(plan)
+    if markdown:
+        text = promotion_comment(plan, lines)
+        state.output.result(plan.to_json(), text=text)
+    else:
+        failed = [str(gate) for gate in plan.outline.gates if not gate.passed]
+        shown = [*lines, *failed, *(plan.lock_diff if full else ())]
+        state.output.result(
+            plan.to_json(), text=Group(*promotion_tables(plan), HangingText(Text("\n".join(shown))))
+        )
     if not plan.possible:
         raise typer.Exit(1)
     state.output.suggest(" ".join(("tritonstack promote", source, target, *(models or ()))))
@@ -70,8 +88,6 @@ def _plan_lines(plan: PromotionPlan) -> list[str]:
         *(f"up to date: {item.describe()}" for item in decision.same),
         *_skipped_lines(outline),
         *([f"would deploy the foundation of {outline.target} first"] if plan.needs_foundation else []),
-        *map(str, outline.failed),
-        *plan.lock_diff,
     ]
 
 
@@ -104,7 +120,7 @@ def _lines(promotion: Promotion) -> list[str]:
             )
         lines.append(line)
     lines += _remarks(outline)
-    lines += [f"overridden: {gate}" for gate in outline.failed]
+    lines += [f"overridden: {gate}" for gate in outline.overridden]
     if not promotion.claims:
         return [*lines, f"{file} is up to date"]
     names = ", ".join(item.name for item in decision.entries)

@@ -68,15 +68,23 @@ def _findings(one: ReportedEnvironment) -> Iterator[tuple[int, str, str]]:
     critical = [advisory for advisory in one.advisories if advisory.is_critical]
     if critical:
         known = f"{count(len(critical), 'critical vulnerability', 'critical vulnerabilities')}"
-        yield 1, one.name, f"Triton {one.release} has {known}; {critical_fix(critical)}"
+        rank = 1 if fix_available(critical) else 2
+        yield rank, one.name, f"Triton {one.release} has {known}; {critical_fix(critical)}"
     if one.gates and one.gates.failed and one.gates.pending:
-        yield 2, one.name, f"{count(len(one.gates.failed), 'gate')} closed from {one.gates.source}"
+        yield 2, one.name, f"{count(len(one.gates.failed), 'gate')} failed from {one.gates.source}"
+
+
+def fix_available(advisories: list[Advisory]) -> bool:
+    """Return whether SageMaker offers a release that fixes all of these."""
+    return max(one.fixed_in for one in advisories) <= max(RELEASES)
 
 
 def critical_fix(advisories: list[Advisory]) -> str:
     """Name the release that fixes all of these, and whether it can be used."""
     release = max(one.fixed_in for one in advisories)
-    return f"fixed in {release}" + (", which SageMaker does not offer yet" if release > max(RELEASES) else "")
+    return f"fixed in {release}" + (
+        "" if fix_available(advisories) else ", which SageMaker does not offer yet"
+    )
 
 
 def _model_issues(one: ReportedEnvironment) -> Iterator[str]:
@@ -169,7 +177,8 @@ def _release(one: ReportedEnvironment) -> Child:
     items = [f"{item.cve}: CVSS {item.score:g}, fixed in {item.fixed_in}" for item in shown]
     rest = len(one.advisories) - len(shown)
     items += [f"and {rest} with lower scores"] if rest else []
-    badge = chip(text, "bad" if critical else "warn")
+    # Nobody can act on a vulnerability before SageMaker offers the fix.
+    badge = chip(text, "bad" if critical and fix_available(critical) else "warn")
     source = small(f"NVIDIA's advisories as of {AS_OF}")
     return join((tag("div", one.release), details(badge, bullets(items), source)))
 
@@ -178,18 +187,25 @@ def _promotion(gates: PromotionGates | None) -> Child:
     if gates is None:
         return small("builds its own artifacts")
     required = small(f"from {gates.source}: {', '.join(gates.required) or 'no gate'}")
-    if gates.failed is None:
+    if gates.results is None:
         return join((chip("gates not evaluated"), required))
     if not gates.pending:
         return join((chip("up to date", "good"), required))
     pending = small(f"to promote: {', '.join(gates.pending)}")
-    if not gates.failed:
-        return join((chip("gates open", "good"), required, pending))
-    items = [f"{one.gate}: {one.subject} {one.words}; {one.opens}" for one in gates.failed]
-    closed = details(
-        chip(f"{count(len(gates.failed), 'gate')} closed", "warn"), bullets(map(with_code, items))
+    failed = len(gates.failed)
+    state = chip(f"{count(failed, 'gate')} failed", "warn") if failed else chip("gates passed", "good")
+    rows = (
+        (
+            code(gate.gate),
+            gate.subject,
+            gate.required,
+            gate.measured,
+            "passed" if gate.passed else with_code(f"failed: {gate.remedy}"),
+        )
+        for gate in gates.results
     )
-    return join((closed, required, pending))
+    results = table("promotion gates", ("gate", "artifact", "required", "measured", "result"), rows)
+    return join((details(state, results), required, pending))
 
 
 def _cost(one: ReportedEnvironment) -> Child:
