@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,19 @@ class Site:
 
     def tritonstack(self, *arguments: str, exit_code: int = 0) -> str:
         return self.run("tritonstack", *arguments, exit_code=exit_code)
+
+    def as_person(self, command: str) -> str:
+        """Run a line of shell as on a terminal; return what it prints."""
+        names = ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL")
+        terminal = {"TTY_COMPATIBLE": "1", "TTY_INTERACTIVE": "0", "NO_COLOR": "1", "COLUMNS": "500"}
+        variables = self.variables | dict.fromkeys(names, "ada@example.com") | terminal
+        output = replace(self, variables=variables).run("bash", "-c", command)
+        return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", output)
+
+    def hints(self, command: str) -> list[str]:
+        """Run a line of shell; return the commands that it suggests."""
+        (hint,) = re.findall(r"^.*next: (.*?)(?:  \(.*)?$", self.as_person(command), re.MULTILINE)
+        return [one.strip() for one in hint.split(" && ")]
 
     def asked(self, *arguments: str, exit_code: int = 0) -> dict[str, Any]:
         """Return a command's --json result, without its progress and its notes."""

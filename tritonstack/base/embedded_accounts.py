@@ -13,3 +13,9 @@ EMBEDDED_ACCOUNT = EMBEDDED_ACCOUNTS[0]
 def is_embedded(account: str) -> bool:
     """Check whether an account belongs to the local cloud."""
     return account in EMBEDDED_ACCOUNTS
+
+
+def up_command(account: str, *options: str) -> str:
+    """Return the command that starts the local cloud of an account."""
+    selected = () if account == EMBEDDED_ACCOUNT else ("--account", account)
+    return " ".join(("tritonstack up", *selected, *options))

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tritonstack.base.embedded_accounts import EMBEDDED_ACCOUNT, is_embedded
-from tritonstack.base.errors import UsageError
+from tritonstack.base.embedded_accounts import is_embedded, up_command
+from tritonstack.base.errors import InvalidFilesError, UsageError
 from tritonstack.base.extras import install_command
 from tritonstack.base.naming import image_repository_name
 from tritonstack.base.paths import Project
 from tritonstack.operations.aws import Cloud, CloudAccessError
 from tritonstack.operations.promotion.access import readable_cloud
 from tritonstack.operations.promotion.image_copying import Registry
+from tritonstack.project.checks.compatibility import unbuilt
+from tritonstack.project.loading import environment_names, load_workspace
+from tritonstack.project.workspace import Workspace
 from tritonstack.spec.environments.environment import EnvironmentSpec
 from tritonstack.workflows.images.stores import EngineImages, ImageStore, RegistryImages
 
@@ -77,20 +81,41 @@ def find_cloud(
             code="TS615",
         )
     address = read_address(project.cloud_dir(account))
-    account_option = "" if account == EMBEDDED_ACCOUNT else f" --account {account}"
+    start = up_command(account, "--detach")
     if address is None:
         raise CloudAccessError(
             f"{subject} is in the local cloud, which is not running",
-            remedy=f"start it with `tritonstack up --detach{account_option}`",
+            remedy=f"start it with `{start}`",
             code="TS608",
         )
     if address.account_id != account:
         raise CloudAccessError(
             f"the local cloud emulates account {address.account_id}, but {subject} is in {account}",
-            remedy=f"run `tritonstack down{account_option}`, then `tritonstack up --detach{account_option}`",
+            remedy=f"run `{start.replace(' up', ' down', 1).removesuffix(' --detach')}`, then `{start}`",
             code="TS614",
         )
     return Cloud(account, region, address.environment())
+
+
+def deploy_commands(project: Project, workspace: Workspace) -> list[str]:
+    """Return the commands that deploy an environment, a local one with its cloud and its bootstrap stack."""
+    deploy, account = f"tritonstack deploy {workspace.cli_arguments}", workspace.spec.account
+    if not is_local(account):
+        return [deploy]
+    is_running = _missing_module() is None and read_address(project.cloud_dir(account)) is not None
+    start = [] if is_running else [up_command(account, "--detach")]
+    return [*start, f"{deploy} --bootstrap"]
+
+
+def commands_after_up(project: Project, account: str) -> list[str]:
+    """Return the commands that deploy the first environment of an account; none if it has no environment."""
+    for name in environment_names(project):
+        with contextlib.suppress(InvalidFilesError):
+            workspace = load_workspace(project, name)
+            if workspace.spec.account == account and workspace.spec.endpoints:
+                build = [workspace.lock_command] if unbuilt(workspace) else []
+                return [*build, *deploy_commands(project, workspace)]
+    return []
 
 
 def cloud_to_read(

@@ -15,7 +15,7 @@ from tritonstack.base.files import remove_abandoned, staging_folder, write_text_
 from tritonstack.base.naming import check_name
 from tritonstack.base.paths import Project
 from tritonstack.base.yaml_reading import read_text
-from tritonstack.project.loading import load_models, load_workspace
+from tritonstack.project.loading import environment_names, load_models, load_workspace
 from tritonstack.project.scaffold.commented_yaml import commented_yaml
 from tritonstack.project.scaffold.insertion import insert_endpoint
 from tritonstack.project.scaffold.model_files import RECIPES, SOURCELESS, NewModel, model_texts
@@ -123,6 +123,13 @@ def remove_unfinished_models(project: Project) -> None:
 def model_folder_files(project: Project, name: str) -> tuple[Path, ...]:
     """Return the files of a model's folder, sorted."""
     return tuple(sorted(file for file in (project.models_dir / name).rglob("*") if file.is_file()))
+
+
+def endpoint_command(project: Project, model: str) -> str:
+    """Return the command that adds an endpoint for a new model, in the local environment if there is one."""
+    names = environment_names(project)
+    environment = "local" if "local" in names else next(iter(names), "ENVIRONMENT")
+    return f"tritonstack new endpoint {model} --environment {environment} --model {model}"
 
 
 def new_endpoint(

@@ -30,8 +30,7 @@ def test_warnings_changes_and_the_next_commands(folder: Path, capsys: pytest.Cap
         "  help: pass --instance-type to check it, or use KIND_AUTO",
         "changed: renamed the model scores to ranker; callers do not see its name",
         "imported a Triton repository as models/ranker: 3 files",
-        "next: tritonstack new endpoint ranker --environment local --model ranker; "
-        "tritonstack build local --no-publish",
+        "next: tritonstack new endpoint ranker --environment dev --model ranker",
     ]
     assert run(["validate"]) == 0
 

@@ -8,6 +8,7 @@ depend on each other.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from typing import Any
@@ -123,28 +124,32 @@ def objects(site: Site, environment: str, model_digest: str) -> set[str]:
     return {item["Key"].removeprefix(f"{prefix}/") for item in found.get("Contents", ())}
 
 
-def test_two_accounts_are_deployed_together(site: Site) -> None:
-    for account in (DEV, PROD):
-        site.tritonstack("up", "--detach", "--account", account)
+def test_suggested_commands_lead_to_a_deployed_model(site: Site) -> None:
+    """From a fresh clone to an answer with nothing but what the last command suggests."""
+    site.tritonstack("up", "--detach", "--account", PROD)
+    build, deploy = site.hints("tritonstack up --detach")
     assert site.address_of("dev").port != site.address_of("prod").port
-
-
-def test_the_first_version_is_built_and_serves_in_dev(site: Site) -> None:
-    site.tritonstack("build", "dev", "--no-publish")
-    commit(site, "The first version")
-    site.tritonstack("deploy", "dev", "--bootstrap")
-    site.tritonstack("verify", "dev")
+    *commit_build, same_deploy = site.hints(build)
+    assert same_deploy == deploy
+    site.as_person(" && ".join(commit_build))
+    (verify,) = site.hints(deploy)
+    assert verify == "tritonstack verify dev"
     assert gross(site, "dev") == 12.0
 
 
-def test_promoted_model_serves_in_prod(site: Site) -> None:
-    site.tritonstack("promote", "dev", "prod", "--bootstrap")
+def test_suggested_commands_lead_to_a_promotion(site: Site) -> None:
+    (dry_run,) = site.hints("tritonstack verify dev")
+    (promote,) = site.hints(dry_run)
+    output = site.as_person(promote)
+    site.as_person("\n".join(("set -e", *re.findall(r"^  (git .*)$", output, re.MULTILINE))))
+    assert site.git("status", "--porcelain") == ""
     assert digest(site, "prod") == digest(site, "dev")
-    commit(site, "Promote the first version")
-    site.tritonstack("validate", "--online")
-    site.tritonstack("deploy", "prod")
-    site.tritonstack("verify", "prod")
+    site.as_person("\n".join(("set -e", *re.findall(r"`(tritonstack .*?)`", output.splitlines()[-1]))))
     assert gross(site, "prod") == 12.0
+
+
+def test_locks_match_their_accounts(site: Site) -> None:
+    site.tritonstack("validate", "--online")
 
 
 def test_a_second_promotion_of_the_same_changes_nothing(site: Site) -> None:

@@ -9,10 +9,8 @@ from rich.text import Text
 from tritonstack.base.files import short_digest
 from tritonstack.cli.rendering.diff_text import escaped, fenced
 from tritonstack.cli.rendering.tables import MARKS, Column, FittedTable
-from tritonstack.operations.promotion.gates import GateResult
-from tritonstack.operations.promotion.plans import Entry
 from tritonstack.records.locks import Figures, LockedArtifact
-from tritonstack.workflows.promotion.results import PromotionOutline, PromotionPlan
+from tritonstack.workflows.promotion.results import Entry, GateResult, PromotionOutline, PromotionPlan
 
 _CHANGES = ("artifact", "digest", "cosine", "p99", "size")
 _GATES = ("gate", "artifact", "required", "measured")

@@ -26,7 +26,6 @@ _HEADER = """\
 # Imported from {kind} {path}.
 # Replace test inputs without expected outputs: their answers are served, and compared with nothing.
 """
-_BUILD_LOCALLY = "tritonstack build local --no-publish"
 
 
 @dataclass(frozen=True)
@@ -63,8 +62,8 @@ class ImportResult:
     """Warnings about the imported repository."""
     environment: str | None
     """The environment that got an endpoint."""
-    next_command: str = _BUILD_LOCALLY
-    """The command that adds its artifact to the lock."""
+    next_command: str = ""
+    """The command that adds its artifact to the lock; empty without an endpoint."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as JSON data."""
@@ -110,7 +109,7 @@ def import_model(session: Session, path: Path, options: ImportOptions | None = N
             imported = found.write(staged, name, request)
             _write_model_yaml(staged / "model.yaml", imported, path)
         step.detail = f"{imported.kind} as {name}"
-    next_command = _BUILD_LOCALLY
+    next_command = ""
     if asked.environment is not None:
         next_command = _add_endpoint(project, name, asked.environment, asked.instance_type)
     return ImportResult(

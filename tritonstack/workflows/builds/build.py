@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from model_build.progress import process_seconds
@@ -39,7 +38,7 @@ from tritonstack.workflows.session import Session
 class BuildResult:
     """The outcome of a build: all artifacts are built or were up to date."""
 
-    lock_file: Path
+    workspace: Workspace
     changed: bool
     """True if the lock changed."""
     built: Built
@@ -49,7 +48,7 @@ class BuildResult:
     def to_json(self) -> dict[str, Any]:
         """Return the result as JSON data."""
         return {
-            "lock": str(self.lock_file),
+            "lock": str(self.workspace.lock.file),
             "changed": self.changed,
             "commit": self.built.commit,
             "uncommitted": list(self.built.uncommitted or ()),
@@ -97,7 +96,7 @@ def build(
     failure = failure_of(run.outcomes)
     if failure is not None:
         raise failure
-    return BuildResult(workspace.lock.file, changed or images_changed, built, tuple(run.outcomes))
+    return BuildResult(workspace, changed or images_changed, built, tuple(run.outcomes))
 
 
 @dataclass

@@ -50,8 +50,8 @@ class Snippet:
     body: bytes
     body_file: str
     """The file that the text reads or writes."""
-    is_local: bool
-    """True if it needs the credentials of the local cloud."""
+    local_account: str | None
+    """The account of the local cloud whose credentials it needs."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the snippet as JSON data."""
@@ -141,8 +141,9 @@ def snippet(
     )
     if body_file is not None:
         write_output(body_file, body)
+    local_account = None if spec.costs_money else spec.account
     return Snippet(
-        language, written, target.model.name, target.endpoint, content_type, body, name, not spec.costs_money
+        language, written, target.model.name, target.endpoint, content_type, body, name, local_account
     )
 
 

@@ -118,7 +118,7 @@ def _open(session: Session, request: PromotionRequest) -> _Promoter:
             profile=request.source_profile,
         )
         source = EnvironmentAccess(source_workspace, cloud)
-    return _Promoter(session, gates, decision, request.overrides, target, missing, source)
+    return _Promoter(session, gates, decision, request.overrides, target, missing, source, request.models)
 
 
 @dataclass(frozen=True)
@@ -133,6 +133,7 @@ class _Promoter:
     missing: tuple[Entry, ...]
     source: EnvironmentAccess | None
     """None if nothing has to be read from the source."""
+    models: Sequence[str]
 
     def plan(self) -> PromotionPlan:
         """Plan the promotion."""
@@ -147,6 +148,7 @@ class _Promoter:
             tuple(sizes),
             needs_foundation=needs_foundation,
             lock_diff=tuple(self._lock_diff(self._promoted(gates))),
+            command=" ".join((self.target.workspace.lock_command, *self.models)),
         )
 
     def apply(self, *, bootstrap: bool) -> Promotion:

@@ -13,6 +13,8 @@ from tritonstack.operations.promotion.plans import Decision, Entry
 from tritonstack.records.locks import LockedArtifact
 from tritonstack.workflows.artifacts.copying import Copied
 
+__all__ = ["Entry", "GateResult", "Promotion", "PromotionOutline", "PromotionPlan"]
+
 
 @dataclass(frozen=True)
 class PromotionOutline:
@@ -75,6 +77,8 @@ class PromotionPlan:
     needs_foundation: bool
     """True if the foundation of the target has to be deployed first."""
     lock_diff: tuple[str, ...]
+    command: str
+    """The command that makes the promotion."""
 
     @property
     def possible(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Annotated
 
 import typer
@@ -18,6 +19,7 @@ from tritonstack.spec.models.inputs import answers_remedy
 from tritonstack.workflows.builds.build import build as run
 from tritonstack.workflows.builds.outcomes import Outcome
 from tritonstack.workflows.builds.planning import plan_build
+from tritonstack.workflows.local_cloud import deploy_commands
 
 _COLUMNS = (
     Column(""),
@@ -74,7 +76,8 @@ def build(  # noqa: PLR0913, PLR0917 - each is an option of the command
         plan = plan_build(state, environment, models or (), local=local or not upload)
         text = "\n".join([*(one.text for one in plan.images), *(one.text for one in plan.artifacts)])
         state.output.result(plan.to_json(), text=text or "the environment serves no models")
-        state.output.suggest(f"tritonstack build {environment}")
+        options = [*(["--local"] if local else []), *([] if upload else ["--no-publish"])]
+        state.output.suggest(shlex.join(["tritonstack", "build", environment, *(models or ()), *options]))
         return
     result = run(
         state,
@@ -92,7 +95,7 @@ def build(  # noqa: PLR0913, PLR0917 - each is an option of the command
     folders = (project.models_dir, project.environments_dir, project.containers_dir)
     files = [shown_path(folder) for folder in folders if folder.exists()]
     commit = commit_commands(result.built.commit, files, message=f"Build for {environment}")
-    state.output.suggest(*(commit if result.changed else ()), f"tritonstack deploy {environment}")
+    state.output.suggest(*(commit if result.changed else ()), *deploy_commands(project, result.workspace))
 
 
 def _row(outcome: Outcome) -> list[str | Text]:

@@ -15,6 +15,7 @@ from tritonstack.cli.rendering.diff_view import outlook_view
 from tritonstack.cli.selection import NameOption
 from tritonstack.workflows.deployment.diff import diff as run
 from tritonstack.workflows.deployment.diff_since import diff_since as run_since
+from tritonstack.workflows.local_cloud import deploy_commands
 
 
 def diff(
@@ -61,4 +62,4 @@ def diff(
         raise typer.Exit(1)
     if not outlook.changes_nothing and since is None:
         note = "" if full else "(--full shows the CDK's diff)"
-        state.output.suggest(f"tritonstack deploy {outlook.workspace.cli_arguments}", note=note)
+        state.output.suggest(*deploy_commands(state.project, outlook.workspace), note=note)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Annotated
 
 import typer
@@ -76,7 +77,7 @@ def promote(  # noqa: PLR0913, PLR0917 - each is an option of the command
         )
     if not plan.possible:
         raise typer.Exit(1)
-    state.output.suggest(" ".join(("tritonstack promote", source, target, *(models or ()))))
+    state.output.suggest(plan.command)
 
 
 def _plan_lines(plan: PromotionPlan) -> list[str]:
@@ -126,8 +127,9 @@ def _lines(promotion: Promotion) -> list[str]:
     names = ", ".join(item.name for item in decision.entries)
     return [
         *lines,
-        f"next: commit {file} and open a pull request, for example",
+        "next: open a pull request with the lock, for example",
         f"  git switch -c promote-to-{target}",
-        f'  git commit -m "Promote {names} from {source} to {target}" {file}',
+        f"  {shlex.join(['git', 'add', file])}",
+        f'  git commit -m "Promote {names} from {source} to {target}"',
         f"after the merge: `tritonstack deploy {target}` and `tritonstack verify {target}`",
     ]

@@ -57,4 +57,4 @@ def verify(
         raise typer.Exit(1)
     if state.output.results.is_terminal:
         targets = promotion_targets(state, environment)
-        state.output.suggest(*(f"tritonstack promote {environment} {target}" for target in targets))
+        state.output.suggest(*(f"tritonstack promote {environment} {target} --dry-run" for target in targets))

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tritonstack.base.embedded_accounts import EMBEDDED_ACCOUNT
+from tritonstack.base.embedded_accounts import EMBEDDED_ACCOUNT, up_command
 from tritonstack.cli.context import Context
 from tritonstack.workflows import local_cloud
 from tritonstack.workflows.local.up import CloudOptions, RunningCloud
@@ -96,11 +96,11 @@ def _report(state: Context, cloud: RunningCloud, *, shell: bool) -> None:
     for notice in cloud.notices:
         state.output.note(notice)
     if not shell:
-        state.output.suggest("tritonstack deploy local --bootstrap")
+        state.output.suggest(*local_cloud.commands_after_up(state.project, cloud.account))
     if not shell and not cloud.reserved:
         state.output.note(
             f"AWS may have an account {cloud.account}: commands use this local cloud for it only in a shell "
-            f'that has run eval "$(tritonstack up --account {cloud.account} --shell)"'
+            f'that has run eval "$({up_command(cloud.account, "--shell")})"'
         )
 
 
@@ -110,12 +110,11 @@ def _shell_lines(cloud: RunningCloud) -> str:
 
 
 def _text(cloud: RunningCloud) -> str:
-    option = "" if cloud.account == EMBEDDED_ACCOUNT else f" --account {cloud.account}"
     return "\n".join(
         (
             f"the local cloud listens on {cloud.endpoint_url} (account {cloud.account})",
             "  credentials for other AWS tools, one of:",
-            f'    eval "$(tritonstack up{option} --shell)"',
+            f'    eval "$({up_command(cloud.account, "--shell")})"',
             f"    export AWS_CONFIG_FILE={cloud.profile} AWS_SHARED_CREDENTIALS_FILE={cloud.profile}",
         )
     )

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from tritonstack.base.embedded_accounts import up_command
 from tritonstack.cli.completion import complete_deployable, complete_endpoint, complete_model
 from tritonstack.cli.context import Context
 from tritonstack.cli.selection import NameOption
@@ -67,6 +68,7 @@ def snippet(
     )
     if body is not None:
         state.output.note(f"wrote {body}")
-    if found.is_local:
-        state.output.note('first, in the same shell: eval "$(tritonstack up --detach --shell)"')
+    if found.local_account is not None:
+        start = up_command(found.local_account, "--detach", "--shell")
+        state.output.note(f'first, in the same shell: eval "$({start})"')
     state.output.result(found.to_json(), text=found.text.rstrip("\n"))

@@ -10,6 +10,7 @@ import typer
 from tritonstack.cli.completion import complete_environment
 from tritonstack.cli.context import Context
 from tritonstack.workflows.artifacts.importing import ImportOptions, ImportResult, import_model
+from tritonstack.workflows.new_files import endpoint_command
 
 
 def import_(
@@ -56,16 +57,13 @@ def import_(
     state: Context = context.obj
     options = ImportOptions(name, entry, inputs, environment, release, trust_pickle=trust_pickle)
     result = import_model(state, path, options)
-    state.output.result(result.to_json(), text="\n".join(_lines(result)))
+    following = result.next_command or endpoint_command(state.project, result.name)
+    state.output.result(result.to_json(), text="\n".join([*_lines(result), f"next: {following}"]))
 
 
 def _lines(result: ImportResult) -> list[str]:
-    adding = f"tritonstack new endpoint {result.name} --environment local --model {result.name}"
-    following = [] if result.environment else [adding]
-    following.append(result.next_command)
     return [
         *(f"{finding.severity}: {finding.violation.coded()}" for finding in result.findings),
         *(f"changed: {change}" for change in result.changes),
         f"imported a {result.kind} as models/{result.name}: {len(result.files)} files",
-        f"next: {'; '.join(following)}",
     ]

@@ -58,7 +58,7 @@ def model(
     made = new_files.new_model(
         state.project, name, recipe=recipe, source=source, copy=copy, members=tuple(steps or ())
     )
-    adding = f"tritonstack new endpoint {name} --environment local --model {name}"
+    adding = new_files.endpoint_command(state.project, name)
     if recipe == "vllm":
         adding = f"add an image with Triton's vLLM backend to containers/; then {adding} --image FOLDER"
     _report(state, made, f"next: edit test_inputs in models/{name}/model.yaml; then {adding}")

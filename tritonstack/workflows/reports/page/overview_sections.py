@@ -200,7 +200,7 @@ def _promotion(gates: PromotionGates | None) -> Child:
             gate.subject,
             gate.required,
             gate.measured,
-            "passed" if gate.passed else with_code(f"failed: {gate.remedy}"),
+            "passed" if gate.passed else with_code(f"failed: {gate.reason}; {gate.remedy}"),
         )
         for gate in gates.results
     )
