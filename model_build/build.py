@@ -35,11 +35,13 @@ from model_build.store.archive import PackedArchive, pack
 from model_build.store.artifacts import ArtifactStore, BuildKey
 from model_build.store.reuse import find_artifact, fits, has_artifact_of
 from tritonstack.base.documents import Document
+from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.files import folder_bytes, short_digest
 from tritonstack.base.paths import Project
 from tritonstack.base.source_files import require_same
 from tritonstack.project.files.model_files import model_files
 from tritonstack.project.files.model_hashes import model_hash
+from tritonstack.project.files.unread_parts import unread_violations
 from tritonstack.records.examples import Examples
 from tritonstack.records.manifests import ARCHIVE_NAME, Manifest, join_choice
 from tritonstack.reference.targets import Target, parse_target
@@ -225,13 +227,24 @@ class _Build:
     def _fetch(self) -> FetchedSource:
         if self._spec.source is None:
             return FetchedSource(self._model.file.parent, "beside model.yaml", hash_files([]))
-        return fetch_source(
+        source = fetch_source(
             self._spec.source,
             model_folder=self._model.file.parent,
             cache_dir=self._folders.cache,
             selection=file_selection(self._spec),
             external=self._spec.trust.external_source is not None,
         )
+        violations = list(
+            unread_violations(
+                self._model,
+                {*source.files, *(source.others or ())},
+                source.folder,
+                complete=source.others is not None,
+            )
+        )
+        if violations:
+            raise InvalidFilesError(violations)
+        return source
 
     def _find(self, key: BuildKey) -> BuiltArtifact | None:
         found = find_artifact(self._store, key, self._targets, self._steps, choices=self._choices)

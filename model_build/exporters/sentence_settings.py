@@ -14,7 +14,7 @@ from typing import Any, cast, get_args
 
 from model_build.errors import ExportError, FieldError
 from model_build.sources.settings_files import read_settings_file
-from tritonstack.spec.models.recipes import LONGEST_TEXT, Overridable, PoolingMode, TextEmbeddingRecipe
+from tritonstack.spec.models.recipes import LONGEST_TEXT, PoolingMode, TextEmbeddingRecipe
 
 MODULES = "modules.json"
 SENTENCE_CONFIG = "config_sentence_transformers.json"
@@ -91,6 +91,8 @@ class SentenceSettings:
     lowercase: bool
     prompt: SourcedValue | None
     """Default prompt of sentence-transformers."""
+    dimensions: int | None
+    """How many values of a vector sentence-transformers returns, if it cuts it."""
     layers: tuple[Dense | None, ...]
     """Layers after pooling, in order; None scales to length 1."""
 
@@ -120,7 +122,7 @@ def fill_recipe(recipe: TextEmbeddingRecipe, settings: SentenceSettings) -> Text
     return recipe.model_copy(update={"pooling": pooling, "normalize": normalize, "max_length": length})
 
 
-def _chosen(recipe: TextEmbeddingRecipe, field: Overridable, stated: Any, source: SourcedValue) -> Any:
+def _chosen(recipe: TextEmbeddingRecipe, field: str, stated: Any, source: SourcedValue) -> Any:
     if stated is None:
         return source.value
     if stated != source.value and field not in recipe.overrides:
@@ -168,6 +170,7 @@ def read_settings(folder: Path) -> SentenceSettings | None:
         usual_length=usual,
         lowercase=bool(config.get("do_lower_case")),
         prompt=prompt_of(folder),
+        dimensions=_dimensions(folder),
         layers=tuple(layers[:-1] if normalize else layers),
     )
 
@@ -315,6 +318,17 @@ def tokens_allowed(folder: Path, path: str = ".") -> int | None:
         is_offset = config.get("model_type") in _POSITIONS_AFTER_PADDING
         bounds.append(positions - padding - 1 if is_offset and isinstance(padding, int) else positions)
     return min((bound for bound in bounds if isinstance(bound, int) and bound > 1), default=None)
+
+
+def _dimensions(folder: Path) -> int | None:
+    """Return truncate_dim, if the source has one."""
+    dimensions = read_settings_file(folder, SENTENCE_CONFIG).get("truncate_dim")
+    if dimensions is not None and (type(dimensions) is not int or dimensions < 1):
+        raise ExportError(
+            f"{SENTENCE_CONFIG}: truncate_dim is {dimensions!r}; expected a positive integer or null",
+            remedy="correct it",
+        )
+    return dimensions
 
 
 def prompt_of(folder: Path) -> SourcedValue | None:

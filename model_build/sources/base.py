@@ -26,6 +26,8 @@ class FoundFolder:
 
     folder: Path
     revision: str
+    others: tuple[str, ...] | None = ()
+    """Files of the source that were listed and not fetched; None if the source could not be listed."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,8 @@ class FetchedSource:
     weights_sha256: str
     listed: Files | None = None
     """Its files when fetched, before hashing."""
+    others: tuple[str, ...] | None = ()
+    """Files of the source that were listed and not fetched; None if the source could not be listed."""
 
     @property
     def files(self) -> Files:
@@ -56,7 +60,7 @@ def fetched(found: FoundFolder, *, source: str, selection: FileSelection = TRANS
     if not weights:
         raise no_weights(list(files), source, selection)
     check_weights(weights)
-    return FetchedSource(found.folder, found.revision, hash_files(weights), files)
+    return FetchedSource(found.folder, found.revision, hash_files(weights), files, found.others)
 
 
 def check_listing(sizes: Mapping[str, int], *, source: str, into: Path) -> None:

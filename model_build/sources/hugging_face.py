@@ -39,10 +39,10 @@ def fetch_from_hub(
     repository, _, revision = text.partition("@")
     disable_progress_bars()  # the build reports its own progress
     try:
-        patterns = _names(repository, revision, selection, endpoint) or selection.patterns
-        found = snapshot_download(
-            repository, revision=revision, allow_patterns=list(patterns), endpoint=endpoint
-        )
+        listed = _names(repository, revision, selection, endpoint)
+        wanted = [name for name in listed if selection.holds(name)]
+        patterns = [glob.escape(name) for name in wanted] or list(selection.patterns)
+        found = snapshot_download(repository, revision=revision, allow_patterns=patterns, endpoint=endpoint)
     except GatedRepoError as error:
         raise SourceError(
             f"hf://{text}: the model is gated",
@@ -73,13 +73,12 @@ def fetch_from_hub(
     check_weights(selection.weights_among(folder))  # faster than hashing incomplete files
     for name in selection.among(folder):
         _check_file(folder / name, source=f"hf://{text}")
-    return FoundFolder(folder, folder.name)
+    others = tuple(sorted({*listed} - {*wanted})) if listed else None
+    return FoundFolder(folder, folder.name, others)
 
 
-def _names(
-    repository: str, revision: str, selection: FileSelection, endpoint: str | None
-) -> Sequence[str] | None:
-    """Return the wanted files that the Hub lists; None if only the cache is available."""
+def _names(repository: str, revision: str, selection: FileSelection, endpoint: str | None) -> Sequence[str]:
+    """Return the Hub's list of the files that could matter; empty if only the cache is available."""
     source = f"hf://{repository}@{revision}"
     try:
         listed: Any = snapshot_download(
@@ -90,14 +89,14 @@ def _names(
             dry_run=True,
         )
     except DryRunError:
-        return None  # without a dry run, it answers from the cache or reports the cause
+        return ()  # without a dry run, it answers from the cache or reports the cause
     files = {info.filename: info for info in listed}
     names = [name for name in files if selection.holds(name)]
     if not selection.has_weights(names):
         raise no_weights(list(files), source, selection)
     sizes = {name: (files[name].file_size or 0) if files[name].will_download else 0 for name in names}
     check_listing(sizes, source=source, into=Path(constants.HF_HUB_CACHE))
-    return [glob.escape(name) for name in names]
+    return list(files)
 
 
 def _check_file(file: Path, *, source: str) -> None:

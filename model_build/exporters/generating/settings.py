@@ -19,21 +19,39 @@ PLAIN: Mapping[str, Any] = MappingProxyType(
         "begin_suppress_tokens": None,
         "sequence_bias": None,
         "guidance_scale": 1.0,
+        "constraints": None,
+        "dola_layers": None,
+        "encoder_repetition_penalty": 1.0,
+        "exponential_decay_length_penalty": None,
+        "forced_decoder_ids": None,
+        "max_time": None,
+        "num_return_sequences": 1,
+        "penalty_alpha": 0.0,
+        "stop_strings": None,
+        "token_healing": False,
+        "watermarking_config": None,
     }
 )
 """Settings that change greedy completions and are not served, and the values that do not."""
 
 
 def require_plain_settings(settings: Any, overrides: Collection[str] = ()) -> None:
-    """Reject settings of generation_config.json that change greedy completions and are not served."""
+    """Reject settings of generation_config.json that change greedy completions and are not served.
+
+    Those with a reason in `overrides` get their plain value: the reference leaves them out, too.
+    """
     for name, plain in PLAIN.items():
         value = getattr(settings, name, plain)
-        if value in (plain, None) or name in overrides:
+        if value in (plain, None):
             continue
+        if name in overrides:
+            setattr(settings, name, plain)
+            continue
+        override = f"add `overrides: {{{name}: <reason>}}` to the recipe"
         remedy = (
-            "to choose the most likely token each time, add `overrides: {num_beams: <reason>}` to the recipe"
+            f"to choose the most likely token each time, {override}"
             if name == "num_beams"
-            else f"remove {name} from generation_config.json, or serve the model with the recipe vllm"
+            else f"serve the model with the recipe vllm; to leave it out, {override}"
         )
         raise ExportError(
             f"generation_config.json: {name} is {value!r}, which is not supported",

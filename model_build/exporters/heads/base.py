@@ -30,6 +30,10 @@ class SourceSettings:
     """Whether to lowercase texts before tokenizing."""
     layers: tuple[Any, ...] = ()
     """Layers that follow the model in the source."""
+    dimensions: int | None = None
+    """How many values of a vector the source keeps, after its layers."""
+    normalizes: bool = False
+    """Whether the last layer in the source scales vectors to length 1."""
 
 
 Tensors = torch.Tensor | tuple[torch.Tensor, ...]

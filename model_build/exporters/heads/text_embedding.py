@@ -40,6 +40,8 @@ class TextEmbedding(TextHead):
         self.modes: tuple[PoolingMode, ...] = recipe.modes or ("mean",)
         self.normalize = recipe.normalize is not False
         self.layers = torch.nn.Sequential()
+        self._dimensions: int | None = None
+        self._cuts_last = False
 
     @classmethod
     def auto_class(cls, config: Any) -> Any:
@@ -58,10 +60,20 @@ class TextEmbedding(TextHead):
         if found is None or not isinstance(recipe, TextEmbeddingRecipe):
             return super().read_source(folder, _for_clip(folder, recipe))
         filled = fill_recipe(recipe, found)
-        return SourceSettings(filled, found.transformer, lowercase=found.lowercase, layers=found.layers)
+        cut = None if "truncate_dim" in recipe.overrides else found.dimensions
+        return SourceSettings(
+            filled,
+            found.transformer,
+            lowercase=found.lowercase,
+            layers=found.layers,
+            dimensions=cut,
+            normalizes=found.normalize.value,
+        )
 
     def add_layers(self, settings: SourceSettings, *, trust: Trust) -> None:
         """Load the dense layers; each must accept the width of the one before."""
+        # sentence-transformers cuts vectors after its modules, Normalize included.
+        self._dimensions, self._cuts_last = settings.dimensions, settings.normalizes
         width = int(self.config.hidden_size) * len(self.modes)
         for layer in settings.layers:
             if layer is None:
@@ -86,7 +98,11 @@ class TextEmbedding(TextHead):
         mask = attention_mask.unsqueeze(-1).to(states.dtype)
         pooled = [_pool(mode, states, mask, attention_mask) for mode in self.modes]
         vectors = self.layers(pooled[0] if len(pooled) == 1 else torch.cat(pooled, dim=1))
-        return functional.normalize(vectors, p=2.0, dim=1) if self.normalize else vectors
+        if not self._cuts_last:
+            vectors = vectors[:, : self._dimensions]
+        if self.normalize:
+            vectors = functional.normalize(vectors, p=2.0, dim=1)
+        return vectors[:, : self._dimensions] if self._cuts_last else vectors
 
 
 def _for_clip(folder: Path, recipe: TextRecipe) -> TextRecipe:

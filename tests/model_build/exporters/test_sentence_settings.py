@@ -286,6 +286,40 @@ def test_a_recipe_that_contradicts_the_source_needs_a_reason(
     assert allowed == (("mean",) if field == "pooling" else meant)
 
 
+@pytest.mark.parametrize(
+    ("modules", "recipe"),
+    [((), {}), (("Normalize",), {}), ((), {"normalize": True, "overrides": {"normalize": REASON}})],
+)
+def test_vectors_are_cut_where_sentence_transformers_cuts_them(
+    tiny_folder: Path, tmp_path: Path, modules: tuple[str, ...], recipe: dict[str, Any]
+) -> None:
+    config = {"truncate_dim": 5}
+    folder = sentence_model(
+        tiny_folder,
+        tmp_path / "m",
+        ("Transformer", "Pooling", *modules),
+        config_sentence_transformers=config,
+        **{"2_Normalize__config": {}},
+    )
+    loaded = framework(folder, **recipe)
+    vectors = expected(loaded, ["mean"])
+    if modules:  # the module comes first; encode(normalize_embeddings=True) is applied after the cut
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    vectors = vectors[:, :5]
+    if recipe:
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    np.testing.assert_allclose(loaded.answer(loaded.tokenize(TEXTS))["embedding"], vectors, atol=1e-5)
+    whole = framework(folder, overrides={"truncate_dim": REASON, **recipe.get("overrides", {})})
+    assert whole.answer(whole.tokenize(TEXTS))["embedding"].shape == (len(TEXTS), HIDDEN)
+
+
+@pytest.mark.parametrize("wrong", [0, -1, True, "16", 1.5])
+def test_an_invalid_dimension_is_rejected(tiny_folder: Path, tmp_path: Path, wrong: Any) -> None:
+    folder = sentence_model(tiny_folder, tmp_path / "m", config_sentence_transformers={"truncate_dim": wrong})
+    with pytest.raises(ExportError, match="truncate_dim"):
+        framework(folder)
+
+
 def test_settings_equal_to_the_source_are_accepted(tiny_folder: Path, tmp_path: Path) -> None:
     config = {"1_Pooling__config": old("cls", "max"), "sentence_bert_config": {"max_seq_length": 16}}
     folder = sentence_model(tiny_folder, tmp_path / "m", **config)

@@ -9,6 +9,7 @@ import json
 import threading
 import zipfile
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
@@ -255,7 +256,9 @@ def test_hub_source_has_a_commit_and_no_pickle(hub: str) -> None:
 
 def test_unreachable_hub_is_replaced_by_the_cache(hub: str) -> None:
     first = fetch_from_hub("org/tiny@main", endpoint=hub)
-    assert fetch_from_hub("org/tiny@main", endpoint="http://127.0.0.1:1") == first
+    assert first.others == ("pytorch_model.bin",)
+    cached = fetch_from_hub("org/tiny@main", endpoint="http://127.0.0.1:1")
+    assert cached == replace(first, others=None)
 
 
 def test_a_hub_file_that_differs_from_its_listing(hub: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -311,6 +314,7 @@ def test_bucket_gives_the_files_below_the_prefix(tmp_path: Path, bucket: Any) ->
         "tokenizer.json",
     }
     assert fetch_source("s3://weights/models/tiny/", model_folder=tmp_path, cache_dir=tmp_path) == found
+    assert "pytorch_model.bin" in (found.others or ())
     bucket.put_object(Bucket="weights", Key="models/tiny/config.json", Body=b"{}")
     changed = fetch_source("s3://weights/models/tiny", model_folder=tmp_path, cache_dir=tmp_path)
     assert changed.revision != found.revision

@@ -13,6 +13,7 @@ from tritonstack.project.files.requirement_files import REMEDY, pinned_version, 
 from tritonstack.project.files.safetensors_header import REMEDY as COPY_AGAIN
 from tritonstack.project.files.safetensors_header import header_violation
 from tritonstack.project.files.source_selection import file_selection
+from tritonstack.project.files.unread_parts import unread_violations
 from tritonstack.reference.releases import NUMPY_2_SINCE
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import PythonRecipe
@@ -51,6 +52,8 @@ def source_violations(document: Document[ModelSpec]) -> Iterator[FileViolation]:
         yield document.violation(
             place, f"{source}: {missing.message}", remedy=missing.remedy, code=missing.code
         )
+    else:
+        yield from unread_violations(document, files, folder)
 
 
 def requirements_of(document: Document[ModelSpec]) -> Iterator[tuple[int, str]]:

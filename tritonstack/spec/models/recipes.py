@@ -26,8 +26,16 @@ LONGEST_TEXT = 8192
 TokenCount = Annotated[int, Field(ge=2, le=LONGEST_TEXT)]
 PoolingMode = Literal["cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"]
 """Pooling modes, named as in sentence-transformers."""
-Overridable = Literal["pooling", "normalize", "max_length", "prompt"]
-"""Settings of a sentence-transformers model that a recipe may override with a reason."""
+SETTINGS = (
+    "pooling",
+    "normalize",
+    "max_length",
+    "prompt",
+    "truncate_dim",
+    "num_beams",
+    "quantization_config",
+)
+"""Usual keys of `overrides`. Others are names of files and settings that the recipe does not read."""
 
 
 def _check_own_file(text: str) -> str:
@@ -56,7 +64,16 @@ EntryPoint = Annotated[str, AfterValidator(_check_entry)]
 """`file.py:function` in the model's folder."""
 
 
-class HuggingFaceRecipe(Record):
+class SourcedRecipe(Record):
+    """Common options of recipes for a folder of Hugging Face."""
+
+    overrides: Mapping[Annotated[str, Field(min_length=1)], Annotated[str, Field(min_length=10)]] = Field(
+        default_factory=dict
+    )
+    """Files and settings of the source that the recipe leaves out or replaces, each with the reason."""
+
+
+class HuggingFaceRecipe(SourcedRecipe):
     """Common options of Hugging Face recipes."""
 
     format: Format = "onnx"
@@ -105,8 +122,6 @@ class TextEmbeddingRecipe(TextRecipe):
     """How token vectors become one vector; several modes are concatenated. Default: the source's, or mean."""
     normalize: bool | None = None
     """Scale each vector to length 1, so that a dot product is the cosine. Default: the source's, or true."""
-    overrides: Mapping[Overridable, Annotated[str, Field(min_length=10)]] = Field(default_factory=dict)
-    """Settings that differ from the sentence-transformers source, each with the reason."""
 
     @property
     def modes(self) -> tuple[PoolingMode, ...] | None:
@@ -360,7 +375,7 @@ class PythonRecipe(GivenRecipe):
         return self
 
 
-class VllmRecipe(GivenRecipe):
+class VllmRecipe(SourcedRecipe, GivenRecipe):
     """A language model for Triton's vLLM backend."""
 
     kind: Literal["vllm"]
@@ -388,7 +403,7 @@ class TritonRecipe(Record):
         return ()
 
 
-class GenerationRecipe(GivenRecipe):
+class GenerationRecipe(SourcedRecipe, GivenRecipe):
     """Common options of models that write texts on CPUs, token by token."""
 
     takes: ClassVar[InputKind] = "texts"
@@ -397,11 +412,6 @@ class GenerationRecipe(GivenRecipe):
     """Most new tokens per request, and the default of the parameter `max_tokens`."""
     max_length: Annotated[int, Field(ge=64, le=131_072)] | None = None
     """Most tokens of a text."""
-    overrides: Mapping[Literal["num_beams"], Annotated[str, Field(min_length=10)]] = Field(
-        default_factory=dict
-    )
-    """Settings of generation_config.json to leave out, each with the reason. Without `num_beams`, the most
-    likely token is chosen each time."""
 
 
 class TextGenerationRecipe(GenerationRecipe):
