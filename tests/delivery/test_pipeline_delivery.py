@@ -2,7 +2,8 @@
 
 One cloud simulates the tools account and dev's, a second one prod's. The steps run their own commands. What
 they install is already on this machine, so the programs that install it are stand-ins; tests/packaging tests
-the installation itself.
+the installation itself. A build in namespaces would reach neither those nor the second cloud, so the clouds
+run as on a system that forbids namespaces.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import pytest
 from tests.delivery.github.test_github_delivery import environment_of
 from tests.delivery.github.workflows import ROOT
 from tests.e2e.conftest import Site, furnished_site
+from tests.runtime.test_exposure import FORBIDDING
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.events import read_events
 from tritonstack.records.locks import load_lock
@@ -138,7 +140,8 @@ def factory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Factory]:
     of_builds = {"PATH": f"{played}{os.pathsep}{os.environ['PATH']}"}
     for number in range(2):
         real = str(ROOT / ".venv" / "bin" / "tritonstack")
-        Site(site.project, of_builds).run(real, "up", "--detach", "--account", f"{number:012}")
+        up = ("up", "--detach", "--expose", "--account", f"{number:012}")
+        Site(site.project, of_builds).run(*FORBIDDING, real, *up)
     for name in ("dev", "prod"):
         prepare(site, name)
     here = Factory(site, site.cloud_of("dev"), site.cloud_of("prod"))
