@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from aws_cdk import aws_applicationautoscaling as autoscaling
 from constructs import Construct, IDependable
 
+from tritonstack.constructs.endpoint.number_parameter import number_parameter
 from tritonstack.constructs.endpoint.scaling_plan import (
     ScalingPlan,
     ScheduledLimits,
@@ -48,8 +49,8 @@ class Autoscaling(Construct):
             service_namespace="sagemaker",
             scalable_dimension=plan.dimension,
             resource_id=plan.resource_id,
-            min_capacity=plan.minimum,
-            max_capacity=plan.maximum,
+            min_capacity=self._limit(plan, "min", plan.minimum),
+            max_capacity=self._limit(plan, "max", plan.maximum),
             scheduled_actions=_scheduled_actions(plan.scheduled),
         )
         # The resource id is a plain string, so the dependency must be explicit.
@@ -58,6 +59,12 @@ class Autoscaling(Construct):
             self._track(plan, tracking, target.ref)
         for stepping in plan.stepped:
             self._step(plan, stepping, target.ref)
+
+    def _limit(self, plan: ScalingPlan, end: str, limit: int) -> int:
+        """Return a limit; if schedules change it, as a parameter: an update keeps those in force."""
+        if not plan.scheduled:
+            return limit
+        return number_parameter(self, f"{plan.id}-{end}", limit, "Limit of scaling, of the schedule in force")
 
     def _track(self, plan: ScalingPlan, tracking: Tracking, target_id: str) -> None:
         name = f"{plan.id}-{tracking.measure.replace('_', '-')}"

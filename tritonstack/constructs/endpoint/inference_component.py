@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import typing
 from collections.abc import Sequence
 
-import aws_cdk as cdk
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
+from tritonstack.constructs.endpoint.number_parameter import number_parameter
 from tritonstack.constructs.endpoint.rollouts import Component, component_deployment
 from tritonstack.constructs.endpoint.triton_variant import TritonVariant
 from tritonstack.spec.endpoints.endpoint import Components, ServingOptions
@@ -55,20 +54,19 @@ class InferenceComponent(Construct):
                 compute_resource_requirements=_needs(variant, components),
             ),
             runtime_config=Component.InferenceComponentRuntimeConfigProperty(
-                copy_count=self._number("Copies", copies, "Running copies of the inference component")
+                copy_count=number_parameter(
+                    self, "Copies", copies, "Running copies of the inference component"
+                )
             ),
             deployment_config=component_deployment(
                 rollout,
-                batch_copies=self._number("BatchCopies", batch, "Copies that an update replaces at once"),
+                batch_copies=number_parameter(
+                    self, "BatchCopies", batch, "Copies that an update replaces at once"
+                ),
                 starting_s=startup_s + (download_s or 0),
                 alarm_names=alarm_names,
             ),
         )
-
-    def _number(self, name: str, default: int, description: str) -> int:
-        parameter = cdk.CfnParameter(self, name, type="Number", default=default, description=description)
-        # A placeholder for a number: the template gets a reference.
-        return typing.cast("int", parameter.value_as_number)
 
 
 def _needs(

@@ -63,6 +63,12 @@ class EndpointTemplate:
                 found[logical_id] = named[1]
         return found
 
+    @property
+    def scheduled(self) -> Mapping[str, Properties]:
+        """Return the properties of the scaling resources with scheduled actions, by logical id."""
+        targets = {name: item["Properties"] for name, item in self._of_type(TARGET).items()}
+        return {name: target for name, target in targets.items() if target.get("ScheduledActions")}
+
     def model(self, holder: Properties) -> Properties:
         """Return the properties of the model that a variant or component refers to."""
         resources = self.template.get("Resources", {})

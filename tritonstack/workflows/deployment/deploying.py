@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
 
 from tritonstack.base import naming
 from tritonstack.base.files import short_digest
@@ -18,8 +19,8 @@ from tritonstack.operations.deploying.changes import (
     rejected_changes,
     remove_scaling,
 )
-from tritonstack.operations.deploying.component_copies import copy_parameters
 from tritonstack.operations.deploying.deployments import record_deployment
+from tritonstack.operations.deploying.kept_parameters import copy_parameters, limit_parameters
 from tritonstack.operations.locks.retention import keep_again, mark_superseded, named_artifacts
 from tritonstack.operations.model_prefix import model_copies
 from tritonstack.operations.retained import delete_replaced, live_endpoints
@@ -99,7 +100,7 @@ def _deploy(
         copied_models = fill_model_prefixes(session, workspace, cloud, copies)
         keep_again(cloud, spec.artifact_bucket, named_artifacts(workspace.lock.record))
         # Read as late as possible: scaling goes on until the update.
-        kept = copy_parameters(cloud, spec, changes)
+        kept = [*copy_parameters(cloud, spec, changes), *limit_parameters(changes, datetime.now(UTC))]
         _deploy_all(session, workspace, cloud, cdk, changes, stacks=[*(stacks if only else ["--all"]), *kept])
     _report_added_models(session, workspace, changes, copied_models)
     for stack in changes.leftovers:

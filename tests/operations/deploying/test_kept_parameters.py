@@ -1,21 +1,29 @@
-"""An update of an inference component keeps the running copies. botocore's stub answers: moto has none."""
+"""An update keeps the running copies of a component, and the limits of the schedules in force.
+
+botocore's stub answers for components: moto has none.
+"""
 
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import aws_cdk as cdk
 import pytest
+from aws_cdk.assertions import Template as Synthesized
 from botocore.stub import Stubber
 
+from tests.constructs.monitored_endpoints import monitored, options, scaling, variant
 from tests.operations.conftest import PLAYED
 from tests.operations.deploying.test_updates import copied, of_type
 from tests.reviewed_templates import reviewed_templates
+from tritonstack.constructs.endpoint.autoscaling import Autoscaling
 from tritonstack.operations.deploying.assembly import Assembly, Template
 from tritonstack.operations.deploying.changes import Changes
-from tritonstack.operations.deploying.component_copies import copy_parameters
-from tritonstack.operations.deploying.endpoint_template import COMPONENT, MODEL
+from tritonstack.operations.deploying.endpoint_template import COMPONENT, MODEL, TARGET
+from tritonstack.operations.deploying.kept_parameters import copy_parameters, limit_parameters
 from tritonstack.operations.deploying.plans import plan_stack
 from tritonstack.spec.environments.environment import EnvironmentSpec
 
@@ -61,6 +69,24 @@ def another_artifact(template: Template) -> Template:
     return changed
 
 
+def change(folder: Path, old: Template | None, new: Template) -> Changes:
+    """Return the change of a stack, with the new template in an assembly."""
+    file, artifact = f"{STACK}.template.json", "aws:cloudformation:stack"
+    manifest = {"artifacts": {STACK: {"type": artifact, "properties": {"templateFile": file}}}}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    (folder / file).write_text(json.dumps(new))
+    deployed = {STACK: old} if old is not None else {}
+    return Changes(Assembly(folder), deployed, [plan_stack(STACK, deployed=old, new=new)])
+
+
+def values(arguments: list[str], new: Template) -> dict[str, int]:
+    """Return what the CDK's arguments set: parameters that the template declares."""
+    assert set(arguments[::2]) <= {"--parameters"}
+    passed = dict(argument.removeprefix(f"{STACK}:").split("=") for argument in arguments[1::2])
+    assert passed.keys() <= new["Parameters"].keys()
+    return {key: int(value) for key, value in passed.items()}
+
+
 class Ask:
     """Plan a deployment and return the parameters that it passes to the CDK, by their construct."""
 
@@ -70,12 +96,7 @@ class Ask:
     def __call__(
         self, old: Template | None, new: Template, running: int | None, spec: EnvironmentSpec | None = None
     ) -> dict[str, int]:
-        file, artifact = f"{STACK}.template.json", "aws:cloudformation:stack"
-        manifest = {"artifacts": {STACK: {"type": artifact, "properties": {"templateFile": file}}}}
-        (self._folder / "manifest.json").write_text(json.dumps(manifest))
-        (self._folder / file).write_text(json.dumps(new))
-        deployed = {STACK: old} if old is not None else {}
-        changes = Changes(Assembly(self._folder), deployed, [plan_stack(STACK, deployed=old, new=new)])
+        changes = change(self._folder, old, new)
         if running is not None:
             account = "arn:aws:sagemaker:eu-central-1:123456789012"
             answer = {
@@ -91,10 +112,8 @@ class Ask:
         with self._stub:
             arguments = copy_parameters(PLAYED, spec or environment(), changes)
         self._stub.assert_no_pending_responses()
-        assert set(arguments[::2]) <= {"--parameters"}
-        passed = dict(argument.removeprefix(f"{STACK}:").split("=") for argument in arguments[1::2])
-        assert passed.keys() <= new["Parameters"].keys()
-        return {("batch" if "Batch" in key else "copies"): int(value) for key, value in passed.items()}
+        passed = values(arguments, new)
+        return {("batch" if "Batch" in key else "copies"): value for key, value in passed.items()}
 
 
 @pytest.fixture
@@ -164,3 +183,53 @@ def test_a_batch_is_at_least_one_copy_and_at_most_half(
     passed = ask(template, another_artifact(template), running, spec)
     assert 1 <= passed["batch"] <= max(1, running // 2)
     assert passed["batch"] * 20 >= running  # SageMaker's least batch: 5 % of the copies
+
+
+OFFICE = {"at": "07:30", "days": "MON-FRI", "timezone": "Europe/Berlin", "min": 4, "max": 10}
+EVENING = {"at": "19:00", "days": "MON-FRI", "timezone": "Europe/Berlin", "min": 2, "max": 5}
+
+
+def scheduled(**changes: Any) -> Template:
+    """Return the template of an endpoint with two schedules."""
+    given = {"min_instances": 1, "max_instances": 8, "schedules": {"office": OFFICE, "evening": EVENING}}
+    own = scaling(**given | changes)
+    stack = cdk.Stack()
+    exists = cdk.CfnResource(stack, "Endpoint", type="AWS::SageMaker::Endpoint")
+    endpoint = monitored(variant(scaling=own))
+    Autoscaling(stack, "Autoscaling", monitored=endpoint, options=options(scaling=own), endpoint=exists)
+    template: Template = Synthesized.from_stack(stack).to_json()
+    template["Resources"].pop("Endpoint")
+    return template
+
+
+NOON, NIGHT = datetime(2026, 11, 25, 11, tzinfo=UTC), datetime(2026, 11, 25, 22, tzinfo=UTC)
+SUNDAY, EARLY = datetime(2026, 11, 29, 11, tzinfo=UTC), datetime(2026, 11, 25, 6, 29, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("now", "limits"), [(NOON, (4, 10)), (NIGHT, (2, 5)), (SUNDAY, (2, 5)), (EARLY, (2, 5))]
+)
+def test_a_change_of_scaling_keeps_the_limits_of_the_schedule_in_force(
+    tmp_path: Path, now: datetime, limits: tuple[int, int]
+) -> None:
+    new = scheduled(max_instances=9)
+    target = part(new, TARGET)
+    passed = values(limit_parameters(change(tmp_path, scheduled(), new), now), new)
+    assert (passed[target["MinCapacity"]["Ref"]], passed[target["MaxCapacity"]["Ref"]]) == limits
+
+
+def test_limits_are_passed_for_targets_that_cloudformation_writes_only(tmp_path: Path) -> None:
+    new = scheduled()
+    numbers = copied(new)
+    part(numbers, TARGET).update(MinCapacity=1, MaxCapacity=8)  # as earlier versions wrote them
+    for old, passed in ((new, 0), (None, 2), (numbers, 2), (scheduled(schedules={"office": OFFICE}), 2)):
+        assert len(values(limit_parameters(change(tmp_path, old, new), NOON), new)) == passed
+    other = copied(new)
+    next(iter(of_type(other, "AWS::ApplicationAutoScaling::ScalingPolicy").values()))["Properties"]["X"] = 1
+    assert limit_parameters(change(tmp_path, new, other), NOON) == []
+
+
+def test_limits_without_schedules_are_those_of_the_template(tmp_path: Path) -> None:
+    new = scheduled(schedules={}, max_instances=9)
+    assert part(new, TARGET)["MaxCapacity"] == 9
+    assert limit_parameters(change(tmp_path, scheduled(schedules={}), new), NOON) == []

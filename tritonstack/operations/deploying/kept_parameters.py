@@ -1,21 +1,60 @@
-"""Keep the running copies of inference components: CloudFormation sets a number with each update."""
+"""Keep through an update what scaling has set: CloudFormation writes the template's numbers.
+
+The copies of inference components and the limits of scheduled targets are parameters of the stack.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
 from botocore.exceptions import ClientError
 
 from tritonstack.base import naming
+from tritonstack.constructs.endpoint.scaling_plan import ScheduledLimits
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.deploying.assembly import Template
 from tritonstack.operations.deploying.changes import Changes
 from tritonstack.operations.deploying.endpoint_template import EndpointTemplate, Properties, parameter_of
+from tritonstack.operations.scaling_simulation.scheduled_limits import limit_changes
 from tritonstack.spec.endpoints.endpoint import Components, ServingOptions
 from tritonstack.spec.endpoints.rollouts import Rolling
 from tritonstack.spec.endpoints.scaling import Scaling
 from tritonstack.spec.environments.environment import EnvironmentSpec
+
+
+def limit_parameters(changes: Changes, now: datetime) -> list[str]:
+    """Return the CDK's arguments that set the limits of the schedules in force, for each target that changes.
+
+    The target's own limits would apply until the next scheduled action.
+    """
+    return [
+        argument
+        for plan in changes.plans
+        for name, target in EndpointTemplate(changes.assembly.template(plan.stack)).scheduled.items()
+        for argument in _limits(plan.stack, name, target, changes, now)
+    ]
+
+
+def _limits(stack: str, name: str, target: Properties, changes: Changes, now: datetime) -> Iterator[str]:
+    deployed, new = changes.deployed.get(stack, {}), changes.assembly.template(stack)
+    before = EndpointTemplate(deployed).scheduled.get(name)
+    if before == target and [*_declared(before, deployed)] == [*_declared(target, new)]:
+        return
+    scheduled = [
+        ScheduledLimits(
+            action["ScheduledActionName"],
+            action["Schedule"],
+            action["Timezone"],
+            action["ScalableTargetAction"]["MinCapacity"],
+            action["ScalableTargetAction"]["MaxCapacity"],
+        )
+        for action in target["ScheduledActions"]
+    ]
+    in_force = limit_changes(scheduled, begin=now, seconds=1)[0]
+    yield from _argument(stack, target["MinCapacity"], in_force.minimum)
+    yield from _argument(stack, target["MaxCapacity"], in_force.maximum)
 
 
 def copy_parameters(cloud: Cloud, spec: EnvironmentSpec, changes: Changes) -> list[str]:
