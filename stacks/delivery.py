@@ -185,6 +185,7 @@ class DeliveryStack(cdk.Stack):
             *artifact_grants.mark_artifacts(aws, spec),
             *artifact_grants.restore_artifacts(aws, spec),
             *grants.delete_replaced(aws, named),
+            *grants.switch_endpoints(aws, named),
             *grants.invoke_endpoints(aws, named),
             *(grants.use_queues(aws, spec) if _has_queues(spec) else []),
             *grants.run_builds(aws, spec),

@@ -20,6 +20,7 @@ import pytest
 
 from tests.e2e.conftest import Site, furnished_site
 from tests.model_build.tiny import save_tiny_model
+from tests.projects import edit
 from tritonstack.operations.stacks import environment_stacks
 
 pytestmark = pytest.mark.soak
@@ -260,8 +261,17 @@ def uproot(site: Site, ids: list[str]) -> None:
 def test_reap_destroys_only_expired_environments(site: Site) -> None:
     told = {"env": "test", "name": "run-2", "owner": "ann", "expires": "2000-01-01T00:00:00Z"}
     context = [word for key, value in told.items() for word in ("-c", f"{key}={value}")]
-    stacks = [f"tritonstack-run-2-{name}" for name in ("foundation", "monitoring")]
-    site.run("cdk", "deploy", *stacks, *context, "--require-approval", "never", with_cloud=True)
+    foundation, endpoint = "tritonstack-run-2-foundation", "tritonstack-run-2-endpoint-search"
+    deploy = ("cdk", "deploy", *context, "--require-approval", "never")
+    site.run(*deploy, foundation, with_cloud=True)
+    copy_artifacts(site, "run-2")
+    site.run(*deploy, endpoint, with_cloud=True)
+    # Another limit replaces the configuration, and the old one outlives its stack.
+    edit(site.project.template_file("test"), "kind: ensemble", "kind: ensemble\n    startup_timeout_s: 900")
+    site.run(*deploy, endpoint, with_cloud=True)
+    site.run("cdk", "destroy", endpoint, *context, "--force", with_cloud=True)
+    orphans = report(site, "test", "--name", "run-2", exit_code=1)["orphans"]
+    assert [item["type"] for item in orphans] == ["AWS::SageMaker::EndpointConfig"]
     dry = site.tritonstack("reap", "--dry-run")
     assert "tritonstack-run-2 of ann expired at 2000-01-01T00:00:00Z; would be destroyed" in dry
     assert len(environment_stacks(site.cloud, "tritonstack-run-2")) == 2
@@ -270,6 +280,14 @@ def test_reap_destroys_only_expired_environments(site: Site) -> None:
     assert held(site) == []
     assert "in service" not in site.tritonstack("reap")
     assert "embedding" in site.tritonstack("invoke", "local", "search", "A man is eating food.")
+
+
+def copy_artifacts(site: Site, instance: str) -> None:
+    """Copy the artifacts of the local environment, as `tritonstack deploy` does for an instance."""
+    s3, source = site.cloud.client("s3"), site.spec.artifact_bucket
+    target = source.replace("tritonstack-local-", f"tritonstack-{instance}-")
+    for item in s3.list_objects_v2(Bucket=source, Prefix="models/")["Contents"]:
+        s3.copy_object(Bucket=target, Key=item["Key"], CopySource={"Bucket": source, "Key": item["Key"]})
 
 
 def test_permanent_environment_is_destroyed_completely(site: Site) -> None:

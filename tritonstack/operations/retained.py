@@ -108,7 +108,7 @@ def live_endpoints(cloud: Cloud, base: str) -> list[LiveEndpoint]:
 
 def _live(cloud: Cloud, name: str) -> LiveEndpoint | None:
     sagemaker = cloud.client("sagemaker")
-    endpoint = _describe(sagemaker.describe_endpoint, EndpointName=name)
+    endpoint = describe_if_present(sagemaker.describe_endpoint, EndpointName=name)
     if endpoint is None:
         return None  # deleted meanwhile
     configs = {endpoint["EndpointConfigName"]}
@@ -122,7 +122,7 @@ def _live(cloud: Cloud, name: str) -> LiveEndpoint | None:
     components = _component_models(sagemaker, name)
     models |= components
     for model in sorted(models):
-        described = _describe(sagemaker.describe_model, ModelName=model)
+        described = describe_if_present(sagemaker.describe_model, ModelName=model)
         missing = missing if described else model
         data |= _data_of(described or {})
     return LiveEndpoint(name, _lower(configs), _lower(models), frozenset(data), bool(components), missing)
@@ -130,7 +130,9 @@ def _live(cloud: Cloud, name: str) -> LiveEndpoint | None:
 
 def models_of(cloud: Cloud, config: str) -> set[str] | None:
     """Return the models that a configuration names; None if it does not exist."""
-    described = _describe(cloud.client("sagemaker").describe_endpoint_config, EndpointConfigName=config)
+    described = describe_if_present(
+        cloud.client("sagemaker").describe_endpoint_config, EndpointConfigName=config
+    )
     if described is None:
         return None
     variants = [*described["ProductionVariants"], *described.get("ShadowProductionVariants", ())]
@@ -141,7 +143,7 @@ def _component_models(sagemaker: Any, endpoint: str) -> set[str]:
     listed = pages(sagemaker, "list_inference_components", "InferenceComponents", EndpointNameEquals=endpoint)
     models = set()
     for item in list(listed):
-        component = _describe(
+        component = describe_if_present(
             sagemaker.describe_inference_component, InferenceComponentName=item["InferenceComponentName"]
         )
         if component and (name := component.get("Specification", {}).get("ModelName")):
@@ -154,7 +156,8 @@ def _data_of(model: Mapping[str, Any]) -> set[str]:
     return {container["ModelDataUrl"] for container in containers if container.get("ModelDataUrl")}
 
 
-def _describe(call: Callable[..., Any], **name: str) -> dict[str, Any] | None:
+def describe_if_present(call: Callable[..., Any], **name: str) -> dict[str, Any] | None:
+    """Return SageMaker's description of a resource; None if it does not exist."""
     try:
         described: dict[str, Any] = call(**name)
     except ClientError as error:

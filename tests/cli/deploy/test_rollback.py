@@ -18,6 +18,7 @@ from tritonstack.base.naming import artifact_prefix
 from tritonstack.base.paths import Project
 from tritonstack.operations.aws import cloud_of
 from tritonstack.operations.events import read_events
+from tritonstack.operations.locks.rollback_now import Switch
 from tritonstack.operations.revisions import Revision
 from tritonstack.operations.verification.checks import Check
 from tritonstack.operations.verification.verdicts import EndpointVerdict, Verdict
@@ -267,3 +268,43 @@ def test_a_rollback_with_wrong_answers_is_not_complete(dev: Dev, capsys: pytest.
     dev.right = True
     assert rollback(capsys, dev)[0] == 0
     assert [event.kind for event in dev.events()] == ["rolled-back"]
+
+
+def test_now_switches_before_the_lock_and_the_deploy(
+    dev: Dev, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    switched: list[tuple[str, str]] = []
+    planned = Switch("tritonstack-dev-search", "before")
+    monkeypatch.setattr(workflow, "plan_switches", lambda *_: [planned])
+    monkeypatch.setattr(workflow, "switch", lambda _, one, **__: switched.append((one.target, dev.locked())))
+    assert rollback(capsys, dev, "--now", "--dry-run")[0] == 0
+    assert (switched, dev.locked()) == ([], "22")
+    assert rollback(capsys, dev, "--now")[0] == 0
+    assert switched == [("before", "22")]
+    assert (dev.locked(), dev.deployed) == ("11", [("11", ("search",))])
+    assert [event.kind for event in dev.events()] == ["rolled-back"]
+
+
+@pytest.mark.parametrize("options", [(), ("--dry-run",)])
+def test_now_is_rejected_before_anything_changes(
+    dev: Dev, capsys: pytest.CaptureFixture[str], options: tuple[str, ...]
+) -> None:
+    code, _, err = rollback(capsys, dev, "--now", *options)
+    assert code == 1
+    assert "TS421" in err
+    assert (dev.locked(), dev.deployed) == ("22", [])
+
+
+def test_now_restores_the_objects_of_a_multi_model_endpoint(
+    dev: Dev, capsys: pytest.CaptureFixture[str]
+) -> None:
+    edit(
+        dev.project.environment_file("dev"),
+        "kind: ensemble\n    model: minilm",
+        "kind: multi-model\n    models: [minilm]",
+    )
+    code, _, err = rollback(capsys, dev, "--now")
+    assert code == 0, err
+    key = f"endpoints/tritonstack-dev-search/minilm/{'11' * 32}/model.tar.gz"
+    dev.s3.head_object(Bucket=dev.spec.artifact_bucket, Key=key)
+    assert (dev.locked(), dev.deployed) == ("11", [("11", ("search",))])

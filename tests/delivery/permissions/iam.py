@@ -16,7 +16,7 @@ ISSUER = "token.actions.githubusercontent.com"
 
 _BESIDES = {
     "sagemaker:CreateEndpoint": "endpoint-config/any",
-    "sagemaker:UpdateEndpoint": "endpoint-config/any",
+    "sagemaker:UpdateEndpoint": "endpoint-config/ServingConfig79E8D9DE-Any",
 }
 """What has to be allowed beside the resource itself, by AWS's Service Authorization Reference."""
 

@@ -330,3 +330,29 @@ def test_replaced_configurations_and_models_are_deleted_by_name_and_tags(
     assert may(delivery_stacks["dev"], role, action, resource, **tags) is allowed
     unrelated = resource.rpartition("/")[0] + "/unrelated"
     assert not may(delivery_stacks["dev"], role, action, unrelated, **tags)
+
+
+@pytest.mark.parametrize(
+    ("duty", "action", "resource", "allowed"),
+    [
+        ("deploy", "sagemaker:UpdateEndpoint", arn("sagemaker", "endpoint/tritonstack-dev-search"), True),
+        ("deploy", "sagemaker:UpdateEndpoint", CONFIG, True),
+        ("deploy", "sagemaker:UpdateEndpoint", arn("sagemaker", "endpoint/tritonstack-staging-a"), False),
+        ("plan", "sagemaker:UpdateEndpoint", arn("sagemaker", "endpoint/tritonstack-dev-search"), False),
+        (
+            "deploy",
+            "sagemaker:UpdateInferenceComponent",
+            arn("sagemaker", "inference-component/tritonstack-dev-search-component"),
+            True,
+        ),
+        (
+            "deploy",
+            "sagemaker:UpdateInferenceComponent",
+            arn("sagemaker", "inference-component/tritonstack-staging-a-component"),
+            False,
+        ),
+    ],
+)
+def test_deploy_switches_its_own_endpoints_only(delivery_stacks, duty, action, resource, allowed):
+    role = f"tritonstack-delivery-dev-{duty}"
+    assert may(delivery_stacks["dev"], role, action, resource) is allowed

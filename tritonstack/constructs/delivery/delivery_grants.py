@@ -167,6 +167,26 @@ def delete_replaced(aws: AwsScope, named: Named) -> list[Grant]:
     ]
 
 
+def switch_endpoints(aws: AwsScope, named: Named) -> list[Grant]:
+    """Allow switching endpoints and components to what was retained, as `rollback --now` does."""
+    configs = [
+        aws.arn("sagemaker", f"endpoint-config/*{word}*") for word in ("ServingConfig", "servingconfig")
+    ]
+    return [
+        Grant(
+            ["sagemaker:UpdateEndpoint"],
+            # Both must be allowed: the endpoint, which has the environment's name, and its configuration.
+            [*named.arns(aws, "sagemaker", "endpoint/"), *configs],
+            because=named.because,
+        ),
+        Grant(
+            ["sagemaker:UpdateInferenceComponent"],
+            named.arns(aws, "sagemaker", "inference-component/"),
+            because=named.because,
+        ),
+    ]
+
+
 def any_key(aws: AwsScope) -> str:
     """Return the ARN of any key in the account; the condition next to it limits it to one bucket's
     objects."""

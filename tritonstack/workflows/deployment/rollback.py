@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,8 +18,10 @@ from tritonstack.operations.locks.rollback import (
     entries_to_write,
     plan_rollback,
 )
+from tritonstack.operations.locks.rollback_now import Switch, plan_switches, switch
 from tritonstack.operations.locks.rollback_targets import RollbackError
 from tritonstack.operations.locks.versions import lock_history
+from tritonstack.operations.model_prefix import model_copies
 from tritonstack.operations.revisions import change_revision_of
 from tritonstack.operations.verification.verdicts import Verdict
 from tritonstack.project.checks.compatibility import unbuilt
@@ -26,11 +29,14 @@ from tritonstack.project.loading import find_template, load_workspace, template_
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.lock_writing import replace_entries
 from tritonstack.records.locks import RolledBack
+from tritonstack.workflows.artifacts.publishing import fill_model_prefixes
 from tritonstack.workflows.deployment.deploying import deploy_workspace
 from tritonstack.workflows.deployment.verify import verify_workspace
 from tritonstack.workflows.environments.requirements import require_endpoint
 from tritonstack.workflows.local_cloud import has_registry
 from tritonstack.workflows.session import Session
+
+_AT_ONCE = 8
 
 __all__ = ["Rollback", "RollbackPlan", "RollbackRefutedError", "require_no_instance", "rollback"]
 
@@ -76,10 +82,17 @@ class RollbackRefutedError(RollbackError):
 
 
 def rollback(
-    session: Session, environment: str, endpoint: str, *, to: str | None = None, dry_run: bool = False
+    session: Session,
+    environment: str,
+    endpoint: str,
+    *,
+    to: str | None = None,
+    now: bool = False,
+    dry_run: bool = False,
 ) -> Rollback:
     """Write the lock of an earlier commit or digest, deploy, and verify.
 
+    `now` first switches the endpoints to their retained configurations, all at once; lock and stacks follow.
     Other endpoints that serve the same model are rolled back too. An interrupted rollback resumes when it is
     called again; a complete one changes nothing. Raises RollbackRefutedError if verification fails.
     """
@@ -95,6 +108,8 @@ def rollback(
         )
     if dry_run:
         _check(workspace, plan)
+        if now:
+            _plan_switches(session, workspace, session.cloud(workspace.spec), plan)
         return Rollback(plan, changed=False)
     cloud = session.cloud(workspace.spec)
     if plan.written and _is_recorded(session, workspace, cloud, plan.written):
@@ -106,7 +121,7 @@ def rollback(
         return Rollback(plan, changed=False)
     back = plan.written or _rolled_back_by(workspace)
     _check(workspace, plan)
-    _apply(session, workspace, cloud, plan, back)
+    _apply(session, workspace, cloud, plan, back, now=now)
     file = shown_path(workspace.lock.file)
     session.reporter.note(f"commit {file}, which records what {environment} runs now")
     return Rollback(plan, changed=True)
@@ -134,8 +149,45 @@ def _is_recorded(session: Session, workspace: Workspace, cloud: Cloud, back: Rol
         return is_recorded(cloud, workspace, back)
 
 
+def _plan_switches(
+    session: Session, workspace: Workspace, cloud: Cloud, plan: RollbackPlan
+) -> tuple[Workspace, list[Switch]]:
+    """Return the workspace after the rollback, and what its endpoints are switched to."""
+    after = workspace if plan.written else as_planned(workspace, plan, _rolled_back_by(workspace))
+    with session.reporter.step("looking for retained configurations") as step:
+        switches = plan_switches(cloud, after, plan)
+        for planned in switches:
+            step.log(f"{planned.endpoint}: {planned.target}{' (in use)' if planned.done else ''}")
+    return after, switches
+
+
+def _switch(session: Session, workspace: Workspace, cloud: Cloud, plan: RollbackPlan) -> None:
+    """Serve the earlier artifacts at once; can be repeated."""
+    after, switches = _plan_switches(session, workspace, cloud, plan)
+    fill_model_prefixes(
+        session, after, cloud, [copy for copy in model_copies(after) if copy.endpoint in plan.concerned]
+    )
+    with session.reporter.steps() as steps, ThreadPoolExecutor(_AT_ONCE) as pool:
+
+        def run(planned: Switch) -> None:
+            title = f"switching {planned.endpoint} to {planned.target}"
+            with steps.step(title, label=planned.endpoint) as step:
+                switch(cloud, planned, on_change=step.log)
+
+        list(pool.map(run, switches))
+    served = ", ".join(planned.endpoint for planned in switches)
+    if served:
+        session.reporter.note(f"{served}: the earlier artifacts serve now; lock and stack follow")
+
+
 def _apply(
-    session: Session, workspace: Workspace, cloud: Cloud, plan: RollbackPlan, back: RolledBack
+    session: Session,
+    workspace: Workspace,
+    cloud: Cloud,
+    plan: RollbackPlan,
+    back: RolledBack,
+    *,
+    now: bool,
 ) -> None:
     """Apply a plan; each step can be repeated, so that an interrupted rollback resumes."""
     store, registry = session.project.artifacts_dir, has_registry(workspace.spec)
@@ -143,6 +195,8 @@ def _apply(
         for step in plan.steps:
             if ensure_available(cloud, workspace, step, store, has_registry=registry):
                 progress.log(f"{step.description}: restored after its deletion")
+    if now:
+        _switch(session, workspace, cloud, plan)
     if plan.written is None:
         artifacts, images = entries_to_write(workspace, plan, back)
         replace_entries(workspace.lock.file, artifacts=artifacts, images=images)

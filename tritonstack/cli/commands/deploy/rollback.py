@@ -26,6 +26,9 @@ def rollback(
         str | None,
         typer.Option("--to", help="A commit or digest (default: what it served before)."),
     ] = None,
+    now: Annotated[
+        bool, typer.Option("--now", help="Switch to what is retained at once, then deploy.")
+    ] = False,
     name: NameOption = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be rolled back; change nothing.")
@@ -37,13 +40,18 @@ def rollback(
     artifacts are restored for up to a month. An interrupted rollback resumes when rerun; a completed one
     changes nothing. Commit the lock afterwards.
 
+    With --now, the endpoint first switches to its retained earlier configuration, all at once and without
+    waiting for alarms. Lock, stack, and verdict follow.
+
+    Example: tritonstack rollback prod search --now
+
     Example: tritonstack rollback prod search --to 3f2c9d1
     """
     state: Context = context.obj
     if name is not None:
         require_no_instance(state, environment, name)
     try:
-        result = run(state, environment, endpoint, to=to, dry_run=dry_run)
+        result = run(state, environment, endpoint, to=to, now=now, dry_run=dry_run)
     except RollbackRefutedError as error:
         state.output.note("\n".join(verdict_lines(error.verdict)))
         raise

@@ -1,0 +1,123 @@
+"""An endpoint's stack on a local cloud, with policies and tags as in the project's templates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from packages.local_cloud.tests.cloudformation.stacks import StackDriver, resource
+from packages.local_cloud.tests.conftest import Account
+from packages.local_cloud.tests.sagemaker.cloud import IMAGE, ROLE, tarball
+from tests.credentials import variables_of
+from tritonstack.base import naming
+from tritonstack.operations.audit.found import AuditScope
+from tritonstack.operations.audit.report import Item, audit
+from tritonstack.operations.aws import Cloud
+from tritonstack.operations.retained import delete_replaced, live_endpoints
+from tritonstack.operations.running import require_running, wait_until_served
+
+BASE, ENDPOINT, STACK = "tritonstack-dev", "tritonstack-dev-search", "tritonstack-dev-endpoint-search"
+ARCHIVE = tarball({"model/config.pbtxt": "", "model/1/model.py": ""})
+BAD = "bad"
+"""The version of a model that does not start."""
+VERSIONS = ("1", "2", "3", "4", "5", "6", BAD)
+
+
+class Deployment:
+    """The stack of one endpoint; each version of its model has an archive."""
+
+    def __init__(
+        self,
+        account: Account,
+        *,
+        bucket: str | None = None,
+        versions: Sequence[str] = VERSIONS,
+        **tags: str,
+    ) -> None:
+        self.stack = StackDriver(account, STACK)
+        self.cloud = Cloud(
+            account.account_id,
+            account.region,
+            variables_of(account.endpoint_url, account.account_id, region=account.region),
+        )
+        self.tags = {"project": "tritonstack", "environment": "dev", naming.OWNER_TAG: STACK, **tags}
+        self.sagemaker = self.cloud.client("sagemaker")
+        bucket = bucket or f"artifacts-{account.account_id}"
+        s3 = account.client("s3")
+        s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": account.region})
+        for version in versions:
+            s3.put_object(Bucket=bucket, Key=f"models/minilm/{version}/model.tar.gz", Body=ARCHIVE)
+        self.models = f"s3://{bucket}/models/minilm"
+
+    def resources(self, version: str, instance: str = "ml.c7i.xlarge") -> dict[str, Any]:
+        retained = {"UpdateReplacePolicy": "Retain", "DeletionPolicy": "Delete"}
+        tags = [{"Key": key, "Value": value} for key, value in self.tags.items()]
+        variant = {
+            "VariantName": "main",
+            "ModelName": {"Fn::GetAtt": ["Model", "ModelName"]},
+            "InstanceType": instance,
+            "InitialInstanceCount": 1,
+        }
+        container = {
+            "Image": IMAGE,
+            "ModelDataUrl": f"{self.models}/{version}/model.tar.gz",
+            "Environment": {"FAKE_STARTS": "no" if version == BAD else "yes"},
+        }
+        config = {"Fn::GetAtt": ["Config", "EndpointConfigName"]}
+        kinds = {
+            "Model": {"ExecutionRoleArn": ROLE, "PrimaryContainer": container, "Tags": tags},
+            "EndpointConfig": {"ProductionVariants": [variant], "Tags": tags},
+            "Endpoint": {"EndpointName": ENDPOINT, "EndpointConfigName": config},
+        }
+        made = {kind: resource(f"AWS::SageMaker::{kind}", **values) for kind, values in kinds.items()}
+        return {
+            "Model": made["Model"] | retained,
+            "Config": made["EndpointConfig"] | retained,
+            "Endpoint": made["Endpoint"],
+        }
+
+    def create(self, version: str) -> None:
+        sections = {"Description": "tritonstack: endpoint", "Tags": self._stack_tags()}
+        assert self.stack.create(self.resources(version), **sections) == "CREATE_COMPLETE"
+
+    def update(self, version: str) -> None:
+        sections = {"Description": "tritonstack: endpoint", "Tags": self._stack_tags()}
+        assert self.stack.update(self.resources(version), **sections) == "UPDATE_COMPLETE"
+
+    def deploy(self, version: str) -> list[str]:
+        """Update the endpoint as `tritonstack deploy` does, and return what was deleted."""
+        self.update(version)
+        require_running(self.cloud, [STACK])
+        live = live_endpoints(self.cloud, BASE)
+        return delete_replaced(self.cloud, BASE, [STACK], live, on_update=lambda _: None)
+
+    def settle(self) -> None:
+        """Wait until no update of the endpoint is in progress."""
+        wait_until_served(self.cloud, [ENDPOINT], on_change=lambda *_: None)
+
+    def _stack_tags(self) -> list[dict[str, str]]:
+        return [{"Key": key, "Value": value} for key, value in self.tags.items() if key != naming.OWNER_TAG]
+
+    @property
+    def active(self) -> str:
+        described = self.sagemaker.describe_endpoint(EndpointName=ENDPOINT)
+        assert described["EndpointStatus"] == "InService"
+        return str(described["EndpointConfigName"])
+
+    def version_of(self, config: str) -> str:
+        described = self.sagemaker.describe_endpoint_config(EndpointConfigName=config)
+        (variant,) = described["ProductionVariants"]
+        model = self.sagemaker.describe_model(ModelName=variant["ModelName"])
+        return str(model["PrimaryContainer"]["ModelDataUrl"].split("/")[-2])
+
+    def versions(self) -> list[str]:
+        """The versions of all configurations, oldest first; their models exist, and no others."""
+        listed = self.sagemaker.list_endpoint_configs(SortOrder="Ascending")["EndpointConfigs"]
+        versions = [self.version_of(item["EndpointConfigName"]) for item in listed]
+        assert len(self.sagemaker.list_models()["Models"]) == len(versions)
+        return versions
+
+    def audited(self) -> list[Item]:
+        return list(
+            audit(self.cloud, AuditScope(BASE, {"project": "tritonstack", "environment": "dev"})).items
+        )

@@ -1,0 +1,244 @@
+"""Switch endpoints to what CloudFormation has retained, before any deployment: `rollback --now`.
+
+All at once, without alarms and waits, and with the running instances or copies. Lock and stack follow.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tritonstack.base import naming
+from tritonstack.operations.aws import Cloud, explain_denied
+from tritonstack.operations.locks.rollback import RollbackPlan
+from tritonstack.operations.locks.rollback_targets import RollbackError
+from tritonstack.operations.retained import ServingResource, describe_if_present, serving_resources
+from tritonstack.operations.running import SERVING, wait_until_served
+from tritonstack.project.custom_images import locked_uri
+from tritonstack.project.workspace import Workspace
+from tritonstack.records.manifests import ARCHIVE_NAME
+from tritonstack.spec.endpoints.endpoint import EndpointSpec, MultiModelEndpoint, Variant
+
+_POLL_S = 2.0
+_ALL_AT_ONCE = {
+    "BlueGreenUpdatePolicy": {
+        "TrafficRoutingConfiguration": {"Type": "ALL_AT_ONCE", "WaitIntervalInSeconds": 0},
+        "TerminationWaitInSeconds": 0,
+    }
+}
+"""No alarms: those that fire because of the present artifacts would stop the update."""
+_KEPT_PARTS = ("StartupParameters", "ComputeResourceRequirements", "DataCacheConfig", "SchedulingConfig")
+"""What an update of a component repeats; a part that is left out would be removed."""
+
+Container = tuple[str, str | None]
+"""The model data of a variant, and its custom image."""
+
+
+@dataclass(frozen=True)
+class Switch:
+    """The change of one endpoint or inference component."""
+
+    endpoint: str
+    target: str
+    """The configuration, or the model of the component."""
+    component: str | None = None
+    done: bool = False
+    """Whether it already runs that."""
+
+
+def plan_switches(cloud: Cloud, after: Workspace, plan: RollbackPlan) -> list[Switch]:
+    """Find what each endpoint of a rollback is switched to; `after` has the earlier lock.
+
+    Multi-model endpoints need no switch: their models are objects. Raises RollbackError if anything needs a
+    deployment.
+    """
+    stacks = {name: naming.endpoint_stack_name(after.spec.base, name) for name in plan.concerned}
+    with explain_denied("tag"):
+        resources = serving_resources(cloud, lambda stack: stack in stacks.values())
+    switches = []
+    for name, stack in stacks.items():
+        endpoint = after.spec.endpoints[name]
+        retained = sorted(
+            (item for item in resources if item.stack == stack), key=lambda item: item.created, reverse=True
+        )
+        if isinstance(endpoint, MultiModelEndpoint):
+            _reject_image(plan, name, endpoint)
+        elif endpoint.components is not None:
+            switches.append(_for_component(cloud, after, name, retained))
+        else:
+            switches.append(_for_endpoint(cloud, after, name, retained))
+    return switches
+
+
+def _reject_image(plan: RollbackPlan, name: str, endpoint: MultiModelEndpoint) -> None:
+    if any(step.slot.image and step.slot.name == endpoint.image for step in plan.steps):
+        raise _impossible(name, f"image {endpoint.image!r} of a multi-model endpoint")
+
+
+def _impossible(name: str, what: str) -> RollbackError:
+    return RollbackError(
+        f"endpoint {name!r} cannot be rolled back at once: {what}",
+        remedy="omit --now; the rollback then deploys the earlier artifacts",
+    )
+
+
+def _for_endpoint(cloud: Cloud, after: Workspace, name: str, retained: list[ServingResource]) -> Switch:
+    sagemaker = cloud.client("sagemaker")
+    full_name, expected = after.spec.endpoint_name(name), _containers(after, name)
+    described = describe_if_present(sagemaker.describe_endpoint, EndpointName=full_name)
+    if described is None:
+        raise _impossible(name, "it does not exist")
+    active, status = described["EndpointConfigName"], described["EndpointStatus"]
+    coming = described.get("PendingDeploymentSummary", {}).get("EndpointConfigName", active)
+    if status in (*SERVING, "Updating") and _serves(sagemaker, _variants(sagemaker, coming), expected):
+        return Switch(full_name, coming, done=True)
+    if status not in SERVING:
+        raise _impossible(name, f"its status is {status}")
+    present = _variants(sagemaker, active)
+    if not present:
+        raise _impossible(name, f"SageMaker cannot update it: its configuration {active} was deleted")
+    for item in retained:
+        if item.kind != "EndpointConfig" or item.key == active.lower():
+            continue
+        variants = _variants(sagemaker, item.name)
+        if _serves(sagemaker, variants, expected):
+            _require_same_instances(name, item.name, present, variants)
+            return Switch(full_name, item.name)
+    raise _impossible(name, "no retained configuration serves these artifacts")
+
+
+def _require_same_instances(
+    name: str,
+    config: str,
+    present: Mapping[str, Mapping[str, Any]],
+    variants: Mapping[str, Mapping[str, Any]],
+) -> None:
+    """SageMaker rejects another instance type of a variant that scales."""
+    for variant, settings in variants.items():
+        now, then = present.get(variant, {}).get("InstanceType"), settings.get("InstanceType")
+        if now != then:
+            raise _impossible(name, f"configuration {config} has {then} for variant {variant!r}, not {now}")
+
+
+def _for_component(cloud: Cloud, after: Workspace, name: str, retained: list[ServingResource]) -> Switch:
+    sagemaker, full_name = cloud.client("sagemaker"), after.spec.endpoint_name(name)
+    component = naming.component_name(full_name)
+    ((_, expected),) = _containers(after, name).items()
+    described = describe_if_present(sagemaker.describe_inference_component, InferenceComponentName=component)
+    if described is None:
+        raise _impossible(name, f"its inference component {component} does not exist")
+    active = described["Specification"]["ModelName"]
+    if _matches(sagemaker, active, expected):
+        return Switch(full_name, active, component, done=True)
+    if described["InferenceComponentStatus"] != "InService":
+        raise _impossible(name, f"the status of its component is {described['InferenceComponentStatus']}")
+    for item in retained:
+        if item.kind == "Model" and _matches(sagemaker, item.name, expected):
+            return Switch(full_name, item.name, component)
+    raise _impossible(name, "no retained model has these artifacts")
+
+
+def _containers(after: Workspace, name: str) -> dict[str, Container]:
+    """Return what each variant of an endpoint serves by a lock."""
+    endpoint = after.spec.endpoints[name]
+    return {variant.name: _container(after, name, endpoint, variant) for variant in endpoint.variants}
+
+
+def _container(after: Workspace, name: str, endpoint: EndpointSpec, variant: Variant) -> Container:
+    model = variant.model or str(endpoint.models[0])
+    artifact, image = after.artifact_for(model, variant.instance), after.image_for(name, variant.instance)
+    prefix = naming.artifact_prefix(model, artifact.digest if artifact else "")
+    url = f"s3://{after.spec.artifact_bucket}/{prefix}/{ARCHIVE_NAME}"
+    return url, locked_uri(after.spec, image) if image else None
+
+
+def _variants(sagemaker: Any, name: str) -> dict[str, Mapping[str, Any]]:
+    """Return the variants of a configuration by name; nothing if it was deleted."""
+    config = describe_if_present(sagemaker.describe_endpoint_config, EndpointConfigName=name)
+    if config is None:
+        return {}
+    variants = [*config["ProductionVariants"], *config.get("ShadowProductionVariants", ())]
+    return {variant["VariantName"]: variant for variant in variants}
+
+
+def _serves(
+    sagemaker: Any, variants: Mapping[str, Mapping[str, Any]], expected: Mapping[str, Container]
+) -> bool:
+    return variants.keys() == expected.keys() and all(
+        _matches(sagemaker, variant.get("ModelName"), expected[name]) for name, variant in variants.items()
+    )
+
+
+def _matches(sagemaker: Any, model: str | None, expected: Container) -> bool:
+    if model is None:
+        return False
+    described = describe_if_present(sagemaker.describe_model, ModelName=model) or {}
+    container, (url, image) = described.get("PrimaryContainer", {}), expected
+    return container.get("ModelDataUrl") == url and image in (None, container.get("Image"))
+
+
+def switch(cloud: Cloud, planned: Switch, *, on_change: Callable[[str], None]) -> None:
+    """Make a planned change, and wait until it serves; raise RollbackError if SageMaker rolls it back."""
+    sagemaker = cloud.client("sagemaker")
+    with explain_denied("sagemaker"):
+        if planned.component is not None:
+            _switch_component(sagemaker, planned, planned.component, on_change)
+            return
+        if not planned.done:
+            sagemaker.update_endpoint(
+                EndpointName=planned.endpoint,
+                EndpointConfigName=planned.target,
+                RetainAllVariantProperties=True,
+                # Only the instance counts stay; weights and data capture belong to the configuration.
+                ExcludeRetainedVariantProperties=[
+                    {"VariantPropertyType": "DesiredWeight"},
+                    {"VariantPropertyType": "DataCaptureConfig"},
+                ],
+                DeploymentConfig=_ALL_AT_ONCE,
+            )
+        wait_until_served(cloud, [planned.endpoint], on_change=lambda _, status: on_change(status))
+        found = sagemaker.describe_endpoint(EndpointName=planned.endpoint)
+    if found["EndpointConfigName"].lower() != planned.target.lower():
+        raise _failed(planned.endpoint, found.get("FailureReason"))
+
+
+def _switch_component(
+    sagemaker: Any, planned: Switch, component: str, on_change: Callable[[str], None]
+) -> None:
+    described = sagemaker.describe_inference_component(InferenceComponentName=component)
+    if not planned.done:
+        kept = {part: described["Specification"][part] for part in _parts(described["Specification"])}
+        copies = described["RuntimeConfig"]["DesiredCopyCount"]
+        sagemaker.update_inference_component(
+            InferenceComponentName=component,
+            Specification={**kept, "ModelName": planned.target},
+            DeploymentConfig={
+                "RollingUpdatePolicy": {
+                    # SageMaker replaces at most half of the copies at once.
+                    "MaximumBatchSize": {"Type": "COPY_COUNT", "Value": max(1, copies // 2)},
+                    "WaitIntervalInSeconds": 0,
+                }
+            },
+        )
+    while True:
+        found = sagemaker.describe_inference_component(InferenceComponentName=component)
+        if found["InferenceComponentStatus"] not in ("Creating", "Updating"):
+            break
+        on_change(found["InferenceComponentStatus"])
+        time.sleep(_POLL_S)
+    if found["Specification"]["ModelName"] != planned.target:
+        raise _failed(component, found.get("FailureReason"))
+
+
+def _parts(specification: Collection[str]) -> Iterator[str]:
+    return (part for part in _KEPT_PARTS if part in specification)
+
+
+def _failed(name: str, reason: str | None) -> RollbackError:
+    return RollbackError(
+        f"{name} could not be switched to its earlier artifacts" + (f": {reason}" if reason else ""),
+        remedy="see its log (`tritonstack logs`), fix the cause, and rerun; nothing else was changed",
+        code="TS507",
+    )
