@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from tritonstack.operations.loads.runs import (
     summarize,
 )
 from tritonstack.operations.loads.sending import Sent
+from tritonstack.operations.scaling_simulation.service_curves import measured_curve
 
 SECONDS = 20.0
 
@@ -104,6 +106,26 @@ def test_a_saved_run_is_the_same_run(tmp_path: Path) -> None:
     after = load_runs(tmp_path / "a.json")
     assert after.to_json() == before.to_json()
     assert compare_runs(before.runs[0], after.runs[0]).verdict == "no difference shown"
+
+
+@pytest.mark.parametrize(
+    ("on_aws", "machine", "measured_on"),
+    [
+        (True, "", "ml.c7i.xlarge"),
+        (False, "2 x EPYC", "the local cloud (2 x EPYC)"),
+        (None, "", "a machine that the file does not name"),
+    ],
+)
+def test_a_saved_run_names_what_answered(
+    tmp_path: Path, on_aws: bool | None, machine: str, measured_on: str
+) -> None:
+    content = replace(saved(run_of(lambda _: 0.01)), on_aws=on_aws, machine=machine).to_json()
+    if on_aws is None:
+        del content["on_aws"], content["machine"]
+    (tmp_path / "a.json").write_text(json.dumps(content))
+    result = load_runs(tmp_path / "a.json")
+    assert (result.on_aws, result.measured_on) == (on_aws, measured_on)
+    assert (measured_curve(result, source="a.json").instance == "ml.c7i.xlarge") == (on_aws is True)
 
 
 @pytest.mark.parametrize(

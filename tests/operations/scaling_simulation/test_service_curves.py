@@ -31,7 +31,9 @@ def level(users: int, *, error: str = "", rising: float = 0.0) -> LoadRun:
 
 
 def saved(*runs: LoadRun) -> SavedRuns:
-    return SavedRuns("dev", "search", "minilm", "0" * 12, "ml.c7i.xlarge", "2026-11-24T00:00:00", runs)
+    return SavedRuns(
+        "dev", "search", "minilm", "0" * 12, "ml.c7i.xlarge", "2026-11-24T00:00:00", runs, on_aws=True
+    )
 
 
 def test_a_load_test_tells_slots_and_rates() -> None:

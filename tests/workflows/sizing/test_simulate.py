@@ -157,7 +157,8 @@ def test_without_a_price_hours_are_shown(project: Project, capsys: pytest.Captur
     assert command(project) == 0
     printed = capsys.readouterr()
     assert "has no price of ml.c7i.xlarge in `prices`" in printed.err
-    assert " h " in printed.out
+    assert "instance hours" in printed.out
+    assert "cost" not in printed.out
 
 
 def test_an_impossible_objective_is_an_error(project: Project) -> None:
@@ -348,14 +349,18 @@ def test_a_recorded_load_has_its_own_begin(load: str) -> None:
     assert caught.value.code == "TS904"
 
 
-@pytest.mark.parametrize("measured", ["ml.c7i.xlarge", "ml.c7i.2xlarge", "ml.c7i.xlarge.old"])
-def test_a_curve_of_another_instance_type_is_noted_whatever_its_file_is_called(
-    project: Project, measured: str
+@pytest.mark.parametrize("instance", ["ml.c7i.xlarge", "ml.c7i.2xlarge", "ml.c7i.xlarge.old"])
+@pytest.mark.parametrize("on_aws", [True, False, None])
+def test_a_curve_of_another_machine_is_noted_whatever_its_file_is_called(
+    project: Project, instance: str, on_aws: bool | None
 ) -> None:
     file = project.root / "measured-on-ml.c7i.xlarge.json"
-    file.write_text(replace(saved(*(level(users) for users in (1, 2, 4))), instance=measured).text())
-    note = "the service curve is not from the endpoint's instance type, ml.c7i.xlarge"
-    assert (note in simulated(project, bench=file).notes) == (measured != "ml.c7i.xlarge")
+    runs = saved(*(level(users) for users in (1, 2, 4)))
+    file.write_text(replace(runs, instance=instance, on_aws=on_aws, machine="2 x EPYC").text())
+    is_same = (instance, on_aws) == ("ml.c7i.xlarge", True)
+    result = simulated(project, bench=file)
+    assert any("the service curve is from" in note for note in result.notes) == (not is_same)
+    assert result.curve.endswith(f"measured on {instance}") == (on_aws is True)
 
 
 def test_loads_and_curves_that_are_refused(project: Project) -> None:

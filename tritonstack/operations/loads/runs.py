@@ -148,8 +148,20 @@ class SavedRuns:
     digest: str
     """The digest of the artifact that the lock names."""
     instance: str
+    """The instance type in the environment's file."""
     began: str
     runs: tuple[LoadRun, ...]
+    on_aws: bool | None = None
+    """None in files of versions that did not record it."""
+    machine: str = ""
+    """The machine that ran the local cloud; empty on AWS."""
+
+    @property
+    def measured_on(self) -> str:
+        """Return what answered the requests."""
+        if self.on_aws is None:
+            return "a machine that the file does not name"
+        return self.instance if self.on_aws else f"the local cloud ({self.machine})"
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""
@@ -161,6 +173,8 @@ class SavedRuns:
             "digest": self.digest,
             "instance": self.instance,
             "began": self.began,
+            "on_aws": self.on_aws,
+            "machine": self.machine,
             "runs": [run.to_json() for run in self.runs],
         }
 
@@ -232,7 +246,11 @@ def load_runs(file: Path) -> SavedRuns:
             name: str(content[name])
             for name in ("environment", "endpoint", "model", "digest", "instance", "began")
         }
-        return SavedRuns(**texts, runs=tuple(map(_read_run, content["runs"])))
+        on_aws, machine = content.get("on_aws"), str(content.get("machine", ""))
+        if not (on_aws is None or isinstance(on_aws, bool)):
+            raise ValueError(f"on_aws is {on_aws!r}")
+        runs = tuple(map(_read_run, content["runs"]))
+        return SavedRuns(**texts, runs=runs, on_aws=on_aws, machine=machine)
     except OSError as error:
         raise _unreadable(file, error.strerror or str(error)) from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:

@@ -119,7 +119,7 @@ def measured_curve(saved: SavedRuns, *, source: str) -> ServiceCurve:
         _at_each_concurrency([(concurrency, rate) for concurrency, rate, _ in points]),
         _relative(percentiles_s(points[0][2].latencies, _percents())),
         tuple(notes),
-        instance=saved.instance,
+        instance=saved.measured_on,
     )
 
 

@@ -44,6 +44,10 @@ class BenchJson(Shape):
     digest: str | None
     instance: str
     began: str
+    on_aws: bool | None
+    """Null in results of versions that did not record it."""
+    machine: str
+    """The machine that ran the local cloud; empty on AWS."""
     runs: list[LoadRunJson]
     comparisons: list[RunComparison]
     recorded: str | None

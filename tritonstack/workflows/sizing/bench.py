@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import platform
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -169,7 +172,7 @@ class Benchmark:
 
     def chart(self) -> str:
         """Return an SVG document."""
-        title = f"{self.saved.model} on {self.saved.endpoint}, {self.saved.instance}"
+        title = f"{self.saved.model} on {self.saved.endpoint}, measured on {self.saved.measured_on}"
         return draw_runs(title, self.saved.runs, before=self.before)
 
     def to_json(self) -> dict[str, Any]:
@@ -242,6 +245,8 @@ def bench(
         instance=spec.endpoints[plan.endpoint].instance.name,
         began=began.isoformat(timespec="seconds"),
         runs=runs,
+        on_aws=spec.real_instances,
+        machine="" if spec.real_instances else _this_machine(),
     )
     for run in runs:
         if not run.latencies.sum():
@@ -260,6 +265,16 @@ def bench(
         tuple(pair[0] for pair in pairs),
         event.key if event else None,
     )
+
+
+def _this_machine() -> str:
+    """Describe the processor that the local cloud shares with the load generator."""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            name, _, value = line.partition(":")
+            if name.strip() == "model name":
+                return f"{os.cpu_count()} x {value.strip()}"
+    return f"{os.cpu_count()} x {platform.machine()}"
 
 
 def _comparable(plan: BenchPlan, file: Path) -> dict[str, LoadRun]:

@@ -62,7 +62,7 @@ class Simulation:
         runs = {"present": self.run}
         if self.proposal is not None and self.proposal.changes:
             runs["proposed"] = self.proposal.run
-        return draw_simulations(f"{self.endpoint} in {self.environment}, simulated", runs)
+        return draw_simulations(f"{self.endpoint} in {self.environment}, simulated from {self.curve}", runs)
 
     def to_json(self) -> dict[str, Any]:
         """Return the result for `--json`."""

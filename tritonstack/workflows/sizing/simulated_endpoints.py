@@ -210,7 +210,7 @@ def _curve(session: Session, workspace: Workspace, name: str, options: Simulatio
                 remedy="pass a result of this endpoint's model",
                 code="TS904",
             )
-        return measured_curve(saved, source=f"{options.bench.name}, measured on {saved.instance}")
+        return measured_curve(saved, source=f"{options.bench.name}, measured on {saved.measured_on}")
     artifact = _artifact(workspace, name, models[0])
     manifest = read_published_manifest(
         session.cloud(workspace.spec).client("s3"),
@@ -230,7 +230,10 @@ def _notes(workspace: Workspace, name: str, curve: ServiceCurve) -> Iterator[str
     spec = workspace.spec.endpoints[name]
     yield from curve.notes
     if curve.instance not in {None, spec.instance.name}:
-        yield f"the service curve is not from the endpoint's instance type, {spec.instance.name}"
+        yield (
+            f"the service curve is from {curve.instance}, not from {spec.instance.name}: instances, "
+            "latency, and cost on AWS will differ"
+        )
     if isinstance(spec, SingleEndpoint) and len(spec.variants) > 1:
         yield "only the main variant is simulated, with its share of the requests"
     if isinstance(spec, MultiModelEndpoint):

@@ -224,6 +224,9 @@ def _table(result: Benchmark) -> Table:
 
 
 def _remarks(result: Benchmark) -> Iterator[str]:
+    if not result.saved.on_aws:
+        instance = result.saved.instance
+        yield f"measured on {result.saved.measured_on}; {instance} on AWS answers at another speed"
     for run in result.saved.runs:
         if run.warm_up:
             yield f"{run.load}: left out {run.warm_up * run.slice_s:g} s of warm-up"

@@ -153,7 +153,7 @@ def _over_time(result: Simulation) -> Table:
     """Return the course of the present scaling in at most so many rows."""
     slices = result.run.slices
     per_row = -(-len(slices) // _ROWS)
-    table = _table("minute", "requests", "lost", "instances", "p50 ms", "p99 ms", "cost")
+    table = _table("minute", "requests", "lost", "instances", "p50 ms", "p99 ms", _cost_title(result))
     for first in range(0, len(slices), per_row):
         part = slices[first : first + per_row]
         hours = sum(one.instances for one in part) * result.run.slice_s / 3600
@@ -170,7 +170,7 @@ def _over_time(result: Simulation) -> Table:
 
 
 def _totals(result: Simulation) -> Table:
-    table = _table("scaling", "lost", "p50 ms", "p99 ms", "instances", "cost", "per month")
+    table = _table("scaling", "lost", "p50 ms", "p99 ms", "instances", _cost_title(result), "per month")
     runs = {"present": result.run}
     if result.proposal is not None:
         runs["proposed" if result.proposal.changes else "cheapest (present)"] = result.proposal.run
@@ -206,7 +206,12 @@ def _number(value: float | None) -> str:
 
 
 def _money(instance_hours: float, price: float | None) -> str:
-    return f"{instance_hours:,.2f} h" if price is None else f"{instance_hours * price:,.2f}"
+    return f"{instance_hours:,.2f}" if price is None else f"{instance_hours * price:,.2f}"
+
+
+def _cost_title(result: Simulation) -> str:
+    """Without a price, the tables show how long instances run."""
+    return "instance hours" if result.run.price_per_hour is None else "cost"
 
 
 def _remarks(result: Simulation) -> Iterator[str]:
