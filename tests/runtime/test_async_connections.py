@@ -150,6 +150,23 @@ def test_ended_and_desynchronized_connections_are_not_reused(pieces):
     assert server.connections == 2
 
 
+def test_connection_whose_end_was_just_read_is_not_used():
+    """The event loop has read the end, and has not yet told the pool."""
+    server = Scripted()
+
+    async def ask_after_the_end():
+        pool = AsyncConnectionPool(connect=server.connect)
+        request = {"method": "POST", "path": "/p", "body": b"", "headers": {}, "timeout_s": 10.0}
+        await pool.request(**request)
+        pool._idle[-1]._transport.close()
+        response = await pool.request(**request)
+        pool.close()
+        return response
+
+    assert asyncio.run(ask_after_the_end()).body == b"ok"
+    assert server.connections == 2
+
+
 def test_a_request_ends_at_its_time_limit():
     server = Scripted((b"HTTP/1.1 200 OK\r\n", *[b"A: b\r\n"] * 100))
     began = time.monotonic()

@@ -56,7 +56,7 @@ class AsyncConnectionPool:
         """Send one request and return its response, within the time limit. Nothing is sent twice."""
         deadline = time.monotonic() + timeout_s
         request = request_head(method, path, headers, len(body))
-        connection = self._idle.pop() if self._idle else await self._open()
+        connection = self._unused() or await self._open()
         try:
             return await connection.exchange(request, body, deadline)
         except TritonTimeoutError:
@@ -84,6 +84,15 @@ class AsyncConnectionPool:
         _, connection = await self._loop.connect_accepted_socket(lambda: _Connection(self._forget), opened)
         return connection
 
+    def _unused(self) -> _Connection | None:
+        """Take an idle connection that the server has not ended."""
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.is_open:
+                return connection
+            connection.close()
+        return None
+
     def _forget(self, connection: _Connection) -> None:
         if connection in self._idle:
             self._idle.remove(connection)
@@ -106,6 +115,11 @@ class _Connection(asyncio.Protocol):
         self._reader: ResponseReader | None = None
         self._deadline = 0.0
         self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether both sides can still use it."""
+        return self._transport is not None and self.reusable and not self._transport.is_closing()
 
     async def exchange(self, head: bytes, body: bytes, deadline: float) -> TritonResponse:
         """Send a request; raise if its response does not come in time or not whole."""

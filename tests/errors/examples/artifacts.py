@@ -243,4 +243,5 @@ def failed_copy(shop: Setting) -> None:
 
     found, cloud = _manifest(shop), cast("Cloud", Silent())
     source = SourceArtifact(cloud, BUCKET, "minilm", "cpu", entry_of(found))
-    fetch_artifact(source, found, store=shop.root / "store", on_bytes=lambda _: None)
+    store = shop.root / "store"
+    fetch_artifact(source, found, store=store, on_bytes=lambda _: None, sleep=lambda _: None)

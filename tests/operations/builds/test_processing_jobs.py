@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 from tests.operations.builds.test_build_jobs import GROUND, ON_L4, account, begin
 from tests.operations.strict_aws import BEGAN, StrictLogs, StrictProcessing
-from tritonstack.operations.builds.jobs import LogTail
+from tritonstack.operations.builds.jobs import JobState, LogTail
 from tritonstack.operations.builds.processing import SCRIPT, ProcessingJobs
 
 
@@ -78,3 +79,18 @@ def test_a_processing_jobs_log_is_found_by_its_name() -> None:
     logs.streams[f"{name}/algo-1-17"] = ["a", "b", "c"]
     assert tail.new_lines(service.poll(name)) == ["a", "b", "c"]
     assert tail.new_lines(service.poll(name)) == []
+
+
+class Gap(StrictLogs):
+    """A stream whose first page is empty, as CloudWatch Logs may answer before the end."""
+
+    def get_log_events(self, **parameters: Any) -> dict[str, Any]:
+        if "nextToken" not in parameters:
+            return {"events": [], "nextForwardToken": "0"}
+        return super().get_log_events(**parameters)
+
+
+def test_an_empty_page_is_not_the_end_of_a_log() -> None:
+    logs, state = Gap(), JobState("id", "running", "", log_group="g", log_stream="s")
+    logs.streams["s"] = ["a", "b", "c"]
+    assert LogTail(logs).new_lines(state) == ["a", "b", "c"]

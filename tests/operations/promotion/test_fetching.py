@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,7 +17,9 @@ from tritonstack.base.paths import Project
 from tritonstack.operations.artifacts import DamagedArtifactError
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.promotion.fetching import SourceArtifact, fetch_artifact
+from tritonstack.operations.promotion.layer_reading import PAUSES_S
 from tritonstack.records.locks import entry_of
+from tritonstack.records.manifests import ARCHIVE_NAME
 
 
 class Silent:
@@ -31,8 +35,52 @@ class Silent:
 def test_a_source_that_never_answers_is_reported(tmp_path: Path) -> None:
     manifest = make_manifest("minilm", b"content", spec_hash="ab" * 32)
     source = SourceArtifact(cast("Cloud", Silent()), "bucket", "minilm", "cpu", entry_of(manifest))
-    with pytest.raises(TritonstackError, match=r"cannot fetch .*: Read timeout"):
-        fetch_artifact(source, manifest, store=tmp_path, on_bytes=lambda _: None)
+    pauses: list[float] = []
+    with pytest.raises(TritonstackError) as caught:
+        fetch_artifact(source, manifest, store=tmp_path, on_bytes=lambda _: None, sleep=pauses.append)
+    assert caught.value.code == "TS420"
+    assert pauses == list(PAUSES_S)
+
+
+class Breaking:
+    """A cloud whose S3 sends one byte per connection, and sometimes none."""
+
+    def __init__(self, content: bytes, silent: set[int]) -> None:
+        self._content = content
+        self._silent = silent
+        self._calls = 0
+
+    def client(self, _service: str) -> Breaking:
+        return self
+
+    def head_object(self, **_: Any) -> dict[str, Any]:
+        return {"ContentLength": len(self._content), "ETag": "1"}
+
+    def get_object(self, *, Range: str, **_: Any) -> dict[str, Any]:  # noqa: N803 - S3's own name
+        first, self._calls = int(Range.removeprefix("bytes=").rstrip("-")), self._calls + 1
+        if self._calls in self._silent:
+            raise ReadTimeoutError(endpoint_url="s3")
+        return {"Body": Piece(self._content[first : first + 1])}
+
+
+@dataclass
+class Piece:
+    content: bytes
+
+    def iter_chunks(self, _size: int) -> Iterator[bytes]:
+        yield self.content
+
+
+def test_progress_renews_the_patience_with_a_source(tmp_path: Path) -> None:
+    content = b"content of an archive"
+    manifest = make_manifest("minilm", content, spec_hash="ab" * 32)
+    cloud = cast("Cloud", Breaking(content, silent={1, 2, 3, 8, 9, 10, 11}))
+    source = SourceArtifact(cloud, "bucket", "minilm", "cpu", entry_of(manifest))
+    pauses: list[float] = []
+    folder = fetch_artifact(source, manifest, store=tmp_path, on_bytes=lambda _: None, sleep=pauses.append)
+    assert (folder / ARCHIVE_NAME).read_bytes() == content
+    slow = [pause for pause in pauses if pause > PAUSES_S[0]]
+    assert slow == [*PAUSES_S[1:3], *PAUSES_S[1:5]]
 
 
 @pytest.mark.parametrize("fetched", [0, 4])

@@ -340,6 +340,7 @@ def test_an_unverified_artifact_needs_a_reason() -> None:
 
 
 DUBLIN = ChangeWindow(start="09:00", end="16:00", timezone="Europe/Dublin")
+BERLIN = ChangeWindow(days=("SUN",), start="02:30", end="05:00", timezone="Europe/Berlin")
 NIGHT = ChangeWindow(days=("SUN",), start="01:30", end="03:00", timezone="Europe/Dublin")
 
 
@@ -352,7 +353,8 @@ NIGHT = ChangeWindow(days=("SUN",), start="01:30", end="03:00", timezone="Europe
         pytest.param("2026-11-20T17:00", DUBLIN, "2026-11-23T09:00", id="after the weekend"),
         pytest.param("2026-03-27T17:00", DUBLIN, "2026-03-30T08:00", id="clocks go forward in between"),
         pytest.param("2026-10-23T17:00", DUBLIN, "2026-10-26T09:00", id="clocks go back in between"),
-        pytest.param("2026-03-28T12:00", NIGHT, "2026-03-29T01:30", id="a beginning that clocks leave out"),
+        pytest.param("2026-03-28T12:00", NIGHT, "2026-03-29T01:00", id="a beginning that clocks leave out"),
+        pytest.param("2027-03-27T12:00", BERLIN, "2027-03-28T01:00", id="and another one"),
         pytest.param("2026-10-24T12:00", NIGHT, "2026-10-25T00:30", id="a beginning that comes twice"),
     ],
 )

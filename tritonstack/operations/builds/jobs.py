@@ -151,7 +151,7 @@ class LogTail:
             )
             self._tokens[stream] = page["nextForwardToken"]
             yield from (str(event["message"]).rstrip("\n") for event in page["events"])
-            if page["nextForwardToken"] == token or not page["events"]:
+            if page["nextForwardToken"] == token:  # a page may be empty before the end
                 return
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from tritonstack.base.naming import artifact_prefix
 from tritonstack.operations.artifacts import DamagedArtifactError, find_object
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.promotion.checksums import agrees
+from tritonstack.operations.promotion.layer_reading import PAUSES_S
 from tritonstack.project.checks.locks import mismatches
 from tritonstack.records.examples import EXAMPLES_NAME
 from tritonstack.records.locks import LockedArtifact
@@ -30,9 +32,9 @@ _FETCHING = ".fetching"
 _CHUNK = 1 << 20
 _BREAKS = (HTTPClientError, IncompleteReadError, ResponseStreamingError)
 """A dropped connection; received bytes are kept."""
-_TRIES = 5
 
 OnBytes = Callable[[int], None]
+Sleep = Callable[[float], object]
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,9 @@ def read_source_manifest(source: SourceArtifact) -> Manifest:
     return manifest
 
 
-def fetch_artifact(source: SourceArtifact, manifest: Manifest, *, store: Path, on_bytes: OnBytes) -> Path:
+def fetch_artifact(
+    source: SourceArtifact, manifest: Manifest, *, store: Path, on_bytes: OnBytes, sleep: Sleep = time.sleep
+) -> Path:
     """Fetch an artifact unless it is local; return its folder. `on_bytes` receives the progress."""
     final, staging = store / source.prefix, store / _FETCHING / source.model / source.entry.digest
     with only_writer(staging):
@@ -94,7 +98,7 @@ def fetch_artifact(source: SourceArtifact, manifest: Manifest, *, store: Path, o
         else:
             folder = staging / "artifact"
             folder.mkdir(exist_ok=True)
-            _fetch_archive(source, folder / ARCHIVE_NAME, on_bytes)
+            _fetch_archive(source, folder / ARCHIVE_NAME, on_bytes, sleep)
             _fetch_examples(source, manifest, folder)
             _put_in_place(folder, final, manifest)
     return final
@@ -116,15 +120,15 @@ def _is_here(final: Path, source: SourceArtifact) -> bool:
     )
 
 
-def _fetch_archive(source: SourceArtifact, partial: Path, on_bytes: OnBytes) -> None:
+def _fetch_archive(source: SourceArtifact, partial: Path, on_bytes: OnBytes, sleep: Sleep) -> None:
     began_with = partial.stat().st_size if partial.exists() else 0
     on_bytes(began_with)
-    _download(source, partial, on_bytes)
+    _download(source, partial, on_bytes, sleep)
     if began_with and sha256_of(partial) != source.entry.digest:
         # An interrupted run may have fetched another object, or not have flushed this one to disk.
         partial.unlink()
         on_bytes(-source.entry.archive_bytes)
-        _download(source, partial, on_bytes)
+        _download(source, partial, on_bytes, sleep)
     found = sha256_of(partial)
     if found != source.entry.digest:
         partial.unlink()
@@ -136,30 +140,33 @@ def _fetch_archive(source: SourceArtifact, partial: Path, on_bytes: OnBytes) -> 
         )
 
 
-def _download(source: SourceArtifact, partial: Path, on_bytes: OnBytes) -> None:
-    """Append to the partial file until it is complete; retry dropped connections."""
-    size, last_break = source.entry.archive_bytes, None
-    for _ in range(_TRIES):
-        have = partial.stat().st_size if partial.exists() else 0
+def _download(source: SourceArtifact, partial: Path, on_bytes: OnBytes, sleep: Sleep) -> None:
+    """Append to the partial file until it is complete; reconnect while connections make progress."""
+    size, pauses = source.entry.archive_bytes, iter(PAUSES_S)
+    while (have := partial.stat().st_size if partial.exists() else 0) != size:
         if have > size:
             partial.unlink()
             on_bytes(-have)
             have = 0
-        if have == size:
-            return
+        failure: object = "it ended early"
         try:
             for block in _blocks(source, have):
                 with partial.open("ab") as stream:
                     stream.write(block)
                 on_bytes(len(block))
+                pauses = iter(PAUSES_S)
         except _BREAKS as error:
-            last_break = error
-    if not partial.exists() or partial.stat().st_size != size:
-        raise TritonstackError(
-            f"cannot fetch {source.url(ARCHIVE_NAME)}: {last_break}",
-            remedy="rerun the command; it resumes the download",
-            code="TS420",
-        )
+            failure = error
+        if partial.exists() and partial.stat().st_size >= size:
+            continue
+        pause = next(pauses, None)
+        if pause is None:
+            raise TritonstackError(
+                f"cannot fetch {source.url(ARCHIVE_NAME)}: {failure}",
+                remedy="rerun the command; it resumes the download",
+                code="TS420",
+            )
+        sleep(pause)
 
 
 def _blocks(source: SourceArtifact, start: int) -> Iterator[bytes]:

@@ -16,8 +16,8 @@ from http.client import HTTPException, HTTPResponse
 from tritonstack.base.errors import TritonstackError
 
 _PATIENCE_S = 60
-_PAUSES_S = (1.0, 2.0, 5.0, 10.0, 20.0)
-"""Pauses between attempts that receive nothing."""
+PAUSES_S = (1.0, 2.0, 5.0, 10.0, 20.0)
+"""Pauses between attempts of a download that receive nothing."""
 _CHUNK = 1 << 20
 _BREAKS = (OSError, HTTPException)
 """Errors that end a connection, including rejections by the server."""
@@ -65,7 +65,7 @@ def bad_layer(layer: Layer, failure: str) -> LayerReadError:
 
 def _blocks(layer: Layer, sleep: Callable[[float], object]) -> Iterator[bytes]:
     """Yield blocks as they arrive; reconnect while connections make progress."""
-    have, pauses = 0, iter(_PAUSES_S)
+    have, pauses = 0, iter(PAUSES_S)
     while have < layer.size:
         failure = "it ended early"
         try:
@@ -73,7 +73,7 @@ def _blocks(layer: Layer, sleep: Callable[[float], object]) -> Iterator[bytes]:
                 _skip(answer, layer, have)
                 # read1 returns partial data; a longer read would lose it if the connection drops.
                 while have < layer.size and (block := answer.read1(min(_CHUNK, layer.size - have))):
-                    have, pauses = have + len(block), iter(_PAUSES_S)
+                    have, pauses = have + len(block), iter(PAUSES_S)
                     yield block
         except _BREAKS as error:
             failure = str(error) or type(error).__name__

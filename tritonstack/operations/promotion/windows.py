@@ -18,8 +18,8 @@ def next_opening(windows: Sequence[ChangeWindow], now: datetime) -> datetime | N
 def _openings(window: ChangeWindow, now: datetime) -> Iterator[datetime]:
     """Yield the times at which a window opens in the next days.
 
-    If the start time is skipped because clocks go forward, the window opens at the next hour. If it occurs
-    twice because clocks go back, the first occurrence counts.
+    If the start time is skipped because clocks go forward, the window opens when they do. If it occurs twice
+    because clocks go back, the first occurrence counts.
     """
     zone = ZoneInfo(window.timezone)
     hour, minute = map(int, window.start.split(":"))
@@ -28,8 +28,18 @@ def _openings(window: ChangeWindow, now: datetime) -> Iterator[datetime]:
         day = today + timedelta(days=ahead)
         if DAYS[day.weekday()] not in window.days:
             continue
-        for fold in (0, 1):
-            local = datetime(day.year, day.month, day.day, hour, minute, tzinfo=zone, fold=fold)
-            opening = local.astimezone(UTC)
+        local = datetime(day.year, day.month, day.day, hour, minute, tzinfo=zone)
+        first, second = local.astimezone(UTC), local.replace(fold=1).astimezone(UTC)
+        # A time that clocks leave out is before the change with one offset, and after it with the other.
+        is_skipped = second < first
+        for opening in (_next_change(second, zone),) if is_skipped else (first, second):
             if opening > now and window.is_open(opening):
                 yield opening
+
+
+def _next_change(moment: datetime, zone: ZoneInfo) -> datetime:
+    """Return when clocks change next, to the minute."""
+    offset = moment.astimezone(zone).utcoffset()
+    while moment.astimezone(zone).utcoffset() == offset:
+        moment += timedelta(minutes=1)
+    return moment

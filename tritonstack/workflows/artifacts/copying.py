@@ -149,7 +149,8 @@ def _copy_artifact(
 ) -> str:
     size = origin.entry.archive_bytes
     manifest = read_source_manifest(origin)
-    folder = fetch_artifact(origin, manifest, store=store, on_bytes=_counter(step, "fetched", size, stopped))
+    counted = _counter(step, "fetched", size, stopped)
+    folder = fetch_artifact(origin, manifest, store=store, on_bytes=counted, sleep=stopped.wait)
     landing = UploadTarget(target.cloud, target.bucket, origin.model, origin.entry)
     proof = land_archive(landing, folder / ARCHIVE_NAME, on_bytes=_counter(step, "sent", size, stopped))
     publish(artifact_dir=folder, bucket=target.bucket, s3_client=target.cloud.client("s3"))
