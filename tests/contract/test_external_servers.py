@@ -30,7 +30,7 @@ HERE = Path(__file__).parent
 ROOT = find_project(HERE).root
 REGION = "eu-west-1"
 IMAGE = f"763104351884.dkr.ecr.{REGION}.amazonaws.com/sagemaker-tritonserver:24.09-py3"
-ROLE = "arn:aws:iam::123456789012:role/endpoint"
+ROLE = "arn:aws:iam::111122223333:role/endpoint"
 
 
 @pytest.fixture(autouse=True)

@@ -23,6 +23,7 @@ from werkzeug.wrappers import Request, Response
 
 from tritonstack_local.access.account_isolation import all_accounts, confined_to
 from tritonstack_local.access.guard import Caller, Guard, caller_of
+from tritonstack_local.access.limits import RUNTIME_PREFIX
 from tritonstack_local.access.own_routes import INVENTORY_PATH
 from tritonstack_local.autoscaling.app import AutoScalingApp
 from tritonstack_local.cloud_folder import state_folder
@@ -43,12 +44,7 @@ from tritonstack_local.ecr.layers import Layers
 from tritonstack_local.inventory import inventory
 from tritonstack_local.moto_patches import install
 from tritonstack_local.moto_patches.iam import find_issued_key
-from tritonstack_local.sagemaker.control_plane.app import (
-    RUNTIME_PREFIX,
-    Dependencies,
-    SageMakerApp,
-    create_app,
-)
+from tritonstack_local.sagemaker.control_plane.app import Dependencies, SageMakerApp, create_app
 from tritonstack_local.service.clients import Clients
 from tritonstack_local.service.tables import Tables
 from tritonstack_local.settings import CloudSettings
@@ -274,12 +270,14 @@ def _container_group_of(settings: CloudSettings) -> ContainerGroup | None:
 
 
 def _backend_app(service: Any) -> Any:
-    """Create moto's application of a service on its first request."""
+    """Create moto's application of a service on its first request; its exceptions reach the guard."""
     if service == "ec2":
         from tritonstack_local.moto_patches import ec2  # noqa: PLC0415
 
         ec2.apply()
-    return create_backend_app(service)
+    application = create_backend_app(service)
+    application.config["PROPAGATE_EXCEPTIONS"] = True
+    return application
 
 
 class _Moto(DomainDispatcherApplication):

@@ -10,6 +10,7 @@ from botocore.exceptions import ClientError
 from packages.local_cloud.tests.access.test_guard import client_with
 from packages.local_cloud.tests.cloudformation.stacks import StackDriver, resource
 from packages.local_cloud.tests.conftest import REGION, Account
+from packages.local_cloud.tests.sagemaker.cloud import IMAGE
 
 _names = itertools.count()
 DENIED = {"AccessDenied", "AccessDeniedException", "403"}
@@ -262,3 +263,54 @@ def test_every_form_of_copy_source_is_denied_for_foreign_buckets(other, bucket, 
     source = source.format(own=own, bucket=bucket)
     assert code_of(s3.copy_object, Bucket=own, Key="copy", CopySource=source) in DENIED
     assert "Contents" not in s3.list_objects_v2(Bucket=own)
+
+
+PASSES = {
+    "CreateModel": lambda account, role: account.client("sagemaker").create_model(
+        ModelName="m", ExecutionRoleArn=role, PrimaryContainer={"Image": IMAGE}
+    ),
+    "CreateProject": lambda account, role: account.client("codebuild").create_project(
+        name="pp",
+        source={"type": "NO_SOURCE", "buildspec": "version: 0.2"},
+        artifacts={"type": "NO_ARTIFACTS"},
+        environment={"type": "LINUX_CONTAINER", "image": "i", "computeType": "BUILD_GENERAL1_SMALL"},
+        serviceRole=role,
+    ),
+    "UpdateProject": lambda account, role: account.client("codebuild").update_project(
+        name="pp", serviceRole=role
+    ),
+    "StartBuild": lambda account, role: account.client("codebuild").start_build(
+        projectName="pp", serviceRoleOverride=role
+    ),
+    "CreateStack": lambda account, role: account.client("cloudformation").create_stack(
+        StackName="s", TemplateBody="{}", RoleARN=role
+    ),
+    "CreateChangeSet": lambda account, role: account.client("cloudformation").create_change_set(
+        StackName="s", ChangeSetName="c", ChangeSetType="CREATE", TemplateBody="{}", RoleARN=role
+    ),
+    "RegisterScalableTarget": lambda account, role: account.client(
+        "application-autoscaling"
+    ).register_scalable_target(
+        ServiceNamespace="sagemaker",
+        ResourceId="endpoint/e/variant/v",
+        ScalableDimension="sagemaker:variant:DesiredInstanceCount",
+        MinCapacity=1,
+        MaxCapacity=2,
+        RoleARN=role,
+    ),
+    "PutTargets": lambda account, role: account.client("events").put_targets(
+        Rule="r",
+        Targets=[{"Id": "1", "Arn": f"arn:aws:sns:eu-west-1:{account.account_id}:t", "RoleArn": role}],
+    ),
+}
+
+
+@pytest.mark.parametrize("passing", PASSES)
+def test_roles_of_other_accounts_cannot_be_passed(account, other, passing):
+    role = f"arn:aws:iam::{other.account_id}:role/any"
+    with pytest.raises(ClientError) as caught:
+        PASSES[passing](account, role)
+    assert caught.value.response["Error"]["Code"] in DENIED
+    assert "Cross-account pass role" in caught.value.response["Error"]["Message"]
+    own = role.replace(other.account_id, account.account_id)
+    assert code_of(PASSES[passing], account, own) not in DENIED

@@ -10,7 +10,7 @@ import urllib.request
 import zlib
 from datetime import UTC, datetime, timedelta
 from unittest.mock import patch
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import boto3
 import pytest
@@ -23,6 +23,7 @@ from botocore.exceptions import ClientError
 from packages.local_cloud.tests.conftest import REGION
 from tests.credentials import keys_of
 from tritonstack_local.access.own_routes import INVENTORY_PATH
+from tritonstack_local.signatures.requests import SentRequest
 
 ANYBODY = (
     '{"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": "*"}]}'
@@ -358,15 +359,16 @@ def test_seeding_moto_does_not_predict_secrets(account):
     assert drawn[0] != drawn[1]
 
 
-def test_web_identities_are_rejected_as_invalid_tokens(account):
-    from botocore import UNSIGNED
-
+def test_web_identities_are_rejected(account):
     role = account.client("iam").create_role(RoleName="web", AssumeRolePolicyDocument=ANYBODY)["Role"]["Arn"]
     asked = {"RoleArn": role, "RoleSessionName": "me", "WebIdentityToken": "a.forged.token"}
-    for sts in (client(account, "sts", signature_version=UNSIGNED), account.client("sts")):
-        with pytest.raises(ClientError) as caught:
-            sts.assume_role_with_web_identity(**asked)
-        assert caught.value.response["Error"]["Code"] == "InvalidIdentityToken"
+    with pytest.raises(ClientError) as caught:
+        account.client("sts").assume_role_with_web_identity(**asked)  # boto3 never signs it
+    assert caught.value.response["Error"]["Code"] == "MissingAuthenticationToken"
+    target = f"/?Action=AssumeRoleWithWebIdentity&Version=2011-06-15&{urlencode(asked)}"
+    signed = signed_headers(account, "GET", target, service="sts")
+    status, _, answered = raw(account, "GET", target, headers=signed)
+    assert (status, b"InvalidIdentityToken" in answered) == (400, True)
     body = b"Action=AssumeRoleWithWebIdentity&Version=2011-06-15"
     form = {"Content-Type": "application/x-www-form-urlencoded"}
     for target in ("/?Action=AssumeRole", "/?Action=GetCallerIdentity"):
@@ -478,9 +480,10 @@ def test_a_large_body_is_verified_in_pieces():
     import tracemalloc
 
     from tritonstack_local.access.guard import _CheckedStream, _spool
+    from tritonstack_local.access.limits import PAYLOAD_LIMIT_BYTES
     from tritonstack_local.signatures.payload import HashedPayload, equal_to
 
-    size = 64 * 2**20
+    size = PAYLOAD_LIMIT_BYTES
 
     class Endless(io.RawIOBase):
         left = size
@@ -493,7 +496,8 @@ def test_a_large_body_is_verified_in_pieces():
     digest = hashlib.sha256(b"x" * size).hexdigest()
     tracemalloc.start()
     checked = io.BufferedReader(_CheckedStream(Endless(), HashedPayload(equal_to(digest)), {}))
-    spooled = _spool(checked)
+    request = SentRequest("POST", "/endpoints/e/invocations", ())
+    spooled = _spool(checked, request, "sagemaker")
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert spooled.seek(0, io.SEEK_END) == size

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from packages.local_cloud.tests.cloudwatch.alarms.test_evaluator import eventually, put_alarm
-from packages.local_cloud.tests.sagemaker.cloud import IMAGE, ROLE, a_variant
+from packages.local_cloud.tests.sagemaker.cloud import IMAGE, a_variant, role_of
 
 KEY = {
     "ServiceNamespace": "sagemaker",
@@ -21,7 +21,7 @@ def endpoint(account):
     sagemaker = account.client("sagemaker")
     sagemaker.create_model(
         ModelName="m",
-        ExecutionRoleArn=ROLE,
+        ExecutionRoleArn=role_of(sagemaker),
         PrimaryContainer={"Image": IMAGE, "Environment": {"FAKE_ANSWER": "yes"}},
     )
     sagemaker.create_endpoint_config(EndpointConfigName="c", ProductionVariants=[a_variant("m")])

@@ -17,7 +17,7 @@ from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
 
 from packages.local_cloud.tests.conftest import Account
-from packages.local_cloud.tests.sagemaker.cloud import IMAGE, ROLE, a_variant
+from packages.local_cloud.tests.sagemaker.cloud import IMAGE, a_variant, role_of
 from tests.credentials import keys_of
 from tritonstack_local.server import LocalCloud
 
@@ -155,7 +155,7 @@ def eventually(condition: Any, *, timeout_s: float = 30) -> None:
 def endpoint(account: Account, running_cloud: LocalCloud, fake_tritons: Any) -> Iterator[Endpoint]:
     sagemaker = account.client("sagemaker")
     container = {"Image": IMAGE, "Environment": {"FAKE_ANSWER": "yes"}}
-    sagemaker.create_model(ModelName=NAME, ExecutionRoleArn=ROLE, PrimaryContainer=container)
+    sagemaker.create_model(ModelName=NAME, ExecutionRoleArn=role_of(sagemaker), PrimaryContainer=container)
     sagemaker.create_endpoint_config(EndpointConfigName=NAME, ProductionVariants=[a_variant(NAME)])
     sagemaker.create_endpoint(EndpointName=NAME, EndpointConfigName=NAME)
     eventually(lambda: sagemaker.describe_endpoint(EndpointName=NAME)["EndpointStatus"] == "InService")

@@ -101,7 +101,7 @@ def test_a_failed_endpoint_sends_an_event(account, topic):
     sagemaker.create_model(
         ModelName="m",
         PrimaryContainer={"Image": image, "Environment": {"FAKE_STARTS": "no"}},
-        ExecutionRoleArn="arn:aws:iam::111122223333:role/r",
+        ExecutionRoleArn=f"arn:aws:iam::{account.account_id}:role/r",
     )
     variant = {
         "VariantName": "main",

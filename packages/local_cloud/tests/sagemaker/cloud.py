@@ -41,13 +41,18 @@ from tritonstack_local.signatures.keys import CloudSecret, access_key_for, accou
 
 REGION = "eu-west-1"
 IMAGE = f"763104351884.dkr.ecr.{REGION}.amazonaws.com/sagemaker-tritonserver:24.09-py3"
-ROLE = "arn:aws:iam::123456789012:role/endpoint"
 BUCKET = "artifacts"
 
 _BUSY = ("Creating", "Updating", "RollingBack", "SystemUpdating", "Deleting")
 _accounts = itertools.count(100000000000)
 _session = boto3.Session()
 _making = threading.Lock()
+
+
+def role_of(client):
+    """A role of the account that the client signs as."""
+    account = account_in_key(client._request_signer._credentials.access_key)
+    return f"arn:aws:iam::{account}:role/endpoint"
 
 
 class _Handler(WSGIRequestHandler):
@@ -109,7 +114,7 @@ class Cloud:
         if url is not None:
             container["ModelDataUrl"] = url
         return self.sagemaker.create_model(
-            ModelName=name, ExecutionRoleArn=ROLE, PrimaryContainer=container, **fields
+            ModelName=name, ExecutionRoleArn=role_of(self.sagemaker), PrimaryContainer=container, **fields
         )
 
     def config(self, name, *, model=None, **variant):

@@ -12,7 +12,7 @@ import pytest
 from model_build.environments.packing import PARAMETER, PARAMETER_VALUE, build_environment
 from model_build.served.watch_stubs import LOOK_S, UNREAPED_S
 from packages.local_cloud.tests.sagemaker import test_real_triton as single_model
-from packages.local_cloud.tests.sagemaker.cloud import IMAGE, ROLE, tarball
+from packages.local_cloud.tests.sagemaker.cloud import IMAGE, role_of, tarball
 from packages.local_cloud.tests.sagemaker.multi_model import test_real_triton as multi_model
 from packages.local_cloud.tests.sagemaker.test_real_triton import (
     BROKEN,
@@ -100,9 +100,13 @@ def test_a_multi_model_endpoint_reloads_its_models(real_cloud, environment, tmp_
         "Environment": multi_model.QUIET,
         "MultiModelConfig": {"ModelCacheSetting": "Disabled"},  # each request loads and unloads
     }
-    real_cloud.sagemaker.create_model(ModelName="e", ExecutionRoleArn=ROLE, PrimaryContainer=container)
+    real_cloud.sagemaker.create_model(
+        ModelName="e", ExecutionRoleArn=role_of(real_cloud.sagemaker), PrimaryContainer=container
+    )
     container["MultiModelConfig"] = {"ModelCacheSetting": "Enabled"}
-    real_cloud.sagemaker.create_model(ModelName="k", ExecutionRoleArn=ROLE, PrimaryContainer=container)
+    real_cloud.sagemaker.create_model(
+        ModelName="k", ExecutionRoleArn=role_of(real_cloud.sagemaker), PrimaryContainer=container
+    )
     real_cloud.config("e")
     real_cloud.config("k")
     real_cloud.sagemaker.create_endpoint(EndpointName="e", EndpointConfigName="e")

@@ -13,7 +13,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from packages.local_cloud.tests.cloudformation.stacks import StackDriver, parameter
-from packages.local_cloud.tests.sagemaker.cloud import IMAGE, ROLE
+from packages.local_cloud.tests.sagemaker.cloud import IMAGE, role_of
 from packages.local_cloud.tests.state.restartable_cloud import RestartableCloud
 from tritonstack_local.cloud_folder import forget
 
@@ -37,7 +37,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     cloud.client("iam").create_role(RoleName="r", AssumeRolePolicyDocument='{"Version": "2012-10-17"}')
     cloud.client("logs").create_log_group(logGroupName="g")
     StackDriver(cloud.account).create({"A": parameter(Name="/a")})
-    sagemaker.create_model(ModelName="m", ExecutionRoleArn=ROLE, PrimaryContainer={"Image": IMAGE})
+    sagemaker.create_model(
+        ModelName="m", ExecutionRoleArn=role_of(sagemaker), PrimaryContainer={"Image": IMAGE}
+    )
     variant = {"VariantName": "v", "ModelName": "m", "InstanceType": "ml.m5.large", "InitialInstanceCount": 1}
     sagemaker.create_endpoint_config(EndpointConfigName="c", ProductionVariants=[variant])
     sagemaker.create_endpoint(EndpointName="e", EndpointConfigName="c")

@@ -16,7 +16,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from packages.local_cloud.tests.cloudformation.stacks import StackDriver, parameter, resource
 from packages.local_cloud.tests.conftest import REGION
-from packages.local_cloud.tests.sagemaker.cloud import IMAGE, ROLE, a_variant
+from packages.local_cloud.tests.sagemaker.cloud import IMAGE, a_variant, role_of
 from packages.local_cloud.tests.sagemaker.test_real_triton import scaling_by
 from packages.local_cloud.tests.state.cloud_process import CloudProcess
 from tritonstack.base.paths import find_project
@@ -135,7 +135,7 @@ def test_endpoints_of_a_killed_cloud_are_restored(cloud):
     s3.create_bucket(Bucket="models", CreateBucketConfiguration={"LocationConstraint": REGION})
     s3.put_object(Bucket="models", Key="a.tar.gz", Body=scaling_by(3))
     container = {"Image": IMAGE, "ModelDataUrl": "s3://models/a.tar.gz"}
-    sagemaker.create_model(ModelName="m", ExecutionRoleArn=ROLE, PrimaryContainer=container)
+    sagemaker.create_model(ModelName="m", ExecutionRoleArn=role_of(sagemaker), PrimaryContainer=container)
     sagemaker.create_endpoint_config(EndpointConfigName="c", ProductionVariants=[a_variant("m")])
     sagemaker.create_endpoint(EndpointName="e", EndpointConfigName="c")
     assert in_service(cloud) == tripled(cloud) == "InService"

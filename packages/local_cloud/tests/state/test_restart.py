@@ -5,7 +5,7 @@ import json
 import time
 
 from packages.local_cloud.tests.cloudformation.stacks import StackDriver, parameter
-from packages.local_cloud.tests.sagemaker.cloud import IMAGE, ROLE
+from packages.local_cloud.tests.sagemaker.cloud import IMAGE, role_of
 
 TRUST = json.dumps({"Version": "2012-10-17", "Statement": []})
 ALLOW = json.dumps(
@@ -229,8 +229,12 @@ def test_every_service_is_restored_after_a_restart(cloud):
 def test_sagemaker_records_are_restored(cloud):
     sagemaker = cloud.client("sagemaker")
     tags = [{"Key": "team", "Value": "search"}]
-    sagemaker.create_model(ModelName="m", ExecutionRoleArn=ROLE, PrimaryContainer={"Image": IMAGE}, Tags=tags)
-    sagemaker.create_model(ModelName="gone", ExecutionRoleArn=ROLE, PrimaryContainer={"Image": IMAGE})
+    sagemaker.create_model(
+        ModelName="m", ExecutionRoleArn=role_of(sagemaker), PrimaryContainer={"Image": IMAGE}, Tags=tags
+    )
+    sagemaker.create_model(
+        ModelName="gone", ExecutionRoleArn=role_of(sagemaker), PrimaryContainer={"Image": IMAGE}
+    )
     sagemaker.delete_model(ModelName="gone")
     variant = {"VariantName": "v", "ModelName": "m", "InstanceType": "ml.m5.large", "InitialInstanceCount": 1}
     sagemaker.create_endpoint_config(EndpointConfigName="c", ProductionVariants=[variant])

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from packages.local_cloud.tests.sagemaker.cloud import IMAGE, ROLE, a_variant
+from packages.local_cloud.tests.sagemaker.cloud import IMAGE, a_variant, role_of
 from packages.local_cloud.tests.state.restartable_cloud import RestartableCloud
 from tritonstack_local.state.database import Database
 
@@ -19,7 +19,9 @@ TRIED = 4
 
 def create_endpoint(cloud):
     sagemaker = cloud.client("sagemaker")
-    sagemaker.create_model(ModelName="m", ExecutionRoleArn=ROLE, PrimaryContainer={"Image": IMAGE})
+    sagemaker.create_model(
+        ModelName="m", ExecutionRoleArn=role_of(sagemaker), PrimaryContainer={"Image": IMAGE}
+    )
     sagemaker.create_endpoint_config(EndpointConfigName="c", ProductionVariants=[a_variant("m")])
     sagemaker.create_endpoint(EndpointName="e", EndpointConfigName="c")
     eventually(lambda: counts(cloud), (1, "InService"))

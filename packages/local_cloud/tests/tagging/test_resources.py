@@ -147,7 +147,7 @@ def test_tags_added_and_removed_later(account, tagging):
     sagemaker = account.client("sagemaker")
     arn = sagemaker.create_model(
         ModelName="m",
-        ExecutionRoleArn="arn:aws:iam::111122223333:role/r",
+        ExecutionRoleArn=f"arn:aws:iam::{account.account_id}:role/r",
         PrimaryContainer={"Image": IMAGE},
     )["ModelArn"]
     sagemaker.add_tags(ResourceArn=arn, Tags=MINE)

@@ -20,6 +20,9 @@ Stream = IO[bytes] | io.BufferedIOBase
 _CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,16})(?:[ \t]*;[^\r\n]*)?\r\n")
 _LONGEST_LINE = 4096
 _MOST_TRAILERS = 100
+_SMALL = 256
+_MOST_SMALL = 100_000
+"""Chunks below 256 bytes; each takes a few microseconds, whatever its size."""
 
 
 class MalformedBodyError(Exception):
@@ -51,6 +54,7 @@ class ChunkedBody(io.RawIOBase):
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
         self._left = 0
+        self._small = 0
         self._ended = False
 
     def readable(self) -> bool:
@@ -77,6 +81,9 @@ class ChunkedBody(io.RawIOBase):
         if match is None:
             raise MalformedBodyError("a chunk does not begin with its size")
         self._left = int(match[1], 16)
+        self._small += self._left < _SMALL
+        if self._small > _MOST_SMALL:
+            raise MalformedBodyError("the body has too many small chunks")
         if self._left:
             return
         self._ended = True

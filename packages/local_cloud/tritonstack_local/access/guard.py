@@ -5,14 +5,20 @@ from __future__ import annotations
 import io
 import logging
 import tempfile
+import time
+import traceback
 from collections.abc import Callable, Iterable, MutableMapping
+from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import parse_qs, unquote
+from urllib.parse import unquote
 
-from werkzeug.wrappers import Request, Response
+from werkzeug.exceptions import ClientDisconnected
+from werkzeug.wrappers import Response
 from werkzeug.wsgi import get_input_stream
 
 from tritonstack.base.web.foreign_pages import foreign_reason
+from tritonstack_local.access.framing import MalformedBodyError
+from tritonstack_local.access.limits import check_length, largest_body, too_large
 from tritonstack_local.access.responses import denial_response
 from tritonstack_local.signatures.keys import AccessKey
 from tritonstack_local.signatures.payload import STREAMING, UNSIGNED, ChecksummedPayload, Payload
@@ -29,11 +35,14 @@ SENT_REQUEST = "tritonstack.sent_request"
 _CALLER = "tritonstack.caller"
 _SHA256 = "HTTP_X_AMZ_CONTENT_SHA256"
 _CHECKSUM = "x-amz-checksum-"
-_UNSIGNED_ACTION = "AssumeRoleWithWebIdentity"
+_LINE_ENDS = str.maketrans("\r\n", "  ")
 _BLOCK = 1 << 16
 _IN_MEMORY = 1 << 20
+_SHORT = 6
+"""Digits of a length that every service accepts."""
 _DRAINED = 16 << 20
-_LARGEST_UNSIGNED_FORM = 1 << 16
+_BODY_S = 60.0
+"""Longest time for a body whose signature is not yet verified."""
 
 log = logging.getLogger(__name__)
 
@@ -68,35 +77,51 @@ class Guard:
         self._port = port
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        """Answer a request, or deny it."""
+        """Answer a request, or deny it. Any exception becomes the service's own error."""
         request: SentRequest = environ[SENT_REQUEST]
         respond = _without_cors(start_response)
-        environ["wsgi.input"] = get_input_stream(environ)
-        environ["wsgi.input_terminated"] = True
-        service = ""
+        service = _claimed_service(request)
         try:
-            check_origin(request, port=self._port)
+            environ["wsgi.input"] = get_input_stream(environ)
+            environ["wsgi.input_terminated"] = True
             caller = self._admit(environ, request)
             service = caller.service
             _set_caller(environ, caller)
             return self._application(environ, respond)
-        except DeniedError as denied:
-            log.warning("denied %s %s: %s", request.method, request.path[:200], denied)
-            _drain(environ["wsgi.input"])
-            answer = denial_response(environ, denied, service=service or _claimed_service(request))
-            return answer(environ, respond)
+        except DeniedError as error:
+            _log_denial(request, error)
+            denied = error
+        except MalformedBodyError:
+            raise
+        except _ClientGoneError as gone:
+            raise ConnectionAbortedError from gone  # the server ends the connection without a word
+        except Exception as error:
+            denied = failure(request, error)
+        _drain(environ["wsgi.input"])
+        return denial_response(environ, denied, service=service)(environ, respond)
 
-    def admit_whole(self, request: SentRequest, body: bytes) -> tuple[Caller, bytes]:
-        """Verify a request with its whole body; return the signer and the content."""
+    def judge(self, request: SentRequest) -> BodyCheck:
+        """Verify everything but the body, before any of it is read; return the check of the body."""
         check_origin(request, port=self._port)
         check = self._verifier.begin(request)
+        announced = request.headers.get("content-length")
+        if announced is not None and len(announced[0]) > _SHORT and not check.is_final:
+            check_length(request, check.service)
+        return check
+
+    def admit_whole(self, check: BodyCheck, body: bytes) -> tuple[Caller, bytes]:
+        """Verify a judged request with its whole body; return the signer and the content."""
         content = check.payload.update(body)
         check.payload.finish()
         return _caller(check), content
 
-    def denial(self, request: SentRequest, denied: DeniedError) -> Response:
-        """Return the response to a request that `admit_whole` denied."""
-        log.warning("denied %s %s: %s", request.method, request.path[:200], denied)
+    def denial(self, request: SentRequest, error: Exception) -> Response:
+        """Return the response to a request that raised an error here."""
+        if isinstance(error, DeniedError):
+            _log_denial(request, error)
+            denied = error
+        else:
+            denied = failure(request, error)
         environ = {
             "REQUEST_METHOD": request.method,
             "PATH_INFO": unquote(request.path, encoding="latin-1"),
@@ -110,22 +135,35 @@ class Guard:
         return denial_response(environ, denied, service=_claimed_service(request))
 
     def _admit(self, environ: WSGIEnvironment, request: SentRequest) -> Caller:
-        try:
-            check = self._verifier.begin(request)
-        except DeniedError as denied:
-            if denied.reason is Reason.MISSING and _is_web_identity(environ, request):
-                raise DeniedError(Reason.INVALID_IDENTITY_TOKEN) from None
-            raise
+        check = self.judge(request)
         # CompleteMultipartUpload declares the checksum of an object that is not in its body.
         is_content = check.is_final and request.method == "PUT"
         payload = ChecksummedPayload(check.payload, request) if is_content else check.payload
-        body = _CheckedStream(environ["wsgi.input"], payload, environ)
+        body = io.BufferedReader(_CheckedStream(environ["wsgi.input"], payload, environ), _BLOCK)
         if environ.get(_SHA256, "").startswith(STREAMING):
             # The application reads the decoded chunks.
             environ[_SHA256] = UNSIGNED
             environ["CONTENT_LENGTH"] = request.header("x-amz-decoded-content-length") or ""
-        environ["wsgi.input"] = io.BufferedReader(body, _BLOCK) if check.is_final else _read_whole(body)
+        # Other services than S3 get a verified body, so that nothing changes before.
+        environ["wsgi.input"] = body if check.is_final else _spool(body, request, check.service)
         return _caller(check)
+
+
+def _log_denial(request: SentRequest, denied: DeniedError) -> None:
+    log.warning("denied %s %s: %s", request.method, request.path[:200], denied)
+
+
+def failure(request: SentRequest, error: Exception) -> DeniedError:
+    """Log an error of the local cloud in one line, and return the answer to its request."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    named = f"{type(error).__name__} {error!s:.300}".translate(_LINE_ENDS)
+    log.error("%s %s failed: %s (%s:%s)", request.method, request.path[:200], named, *place[:2])
+    log.debug("%s", request.path, exc_info=error)
+    return DeniedError(Reason.INTERNAL)
+
+
+class _ClientGoneError(Exception):
+    """The client ended the connection, or sent nothing for too long."""
 
 
 class _CheckedStream(io.RawIOBase):
@@ -147,7 +185,12 @@ class _CheckedStream(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         """Read the next piece."""
         while not self._ended:
-            sent = self._stream.read(min(len(buffer), _BLOCK))
+            try:
+                sent = self._stream.read(min(len(buffer), _BLOCK))
+            except ClientDisconnected:
+                raise DeniedError(Reason.INCOMPLETE_BODY) from None
+            except OSError as error:
+                raise _ClientGoneError from error
             if not sent:
                 self._end()
             elif content := self._payload.update(sent):
@@ -163,29 +206,18 @@ class _CheckedStream(io.RawIOBase):
                 self._environ.setdefault(f"HTTP_{name.upper().replace('-', '_')}", value)
 
 
-def _read_whole(body: io.RawIOBase) -> IO[bytes]:
-    """Read a whole body, so that its signature is verified before anything changes."""
-    return _spool(io.BufferedReader(body, _BLOCK))
-
-
-def _spool(stream: IO[bytes]) -> IO[bytes]:
+def _spool(stream: IO[bytes], request: SentRequest, service: str) -> IO[bytes]:
+    """Read a whole body within the service's limit."""
     spool = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - open until the end of the request
+    limit, deadline = largest_body(request, service), time.monotonic() + _BODY_S
     while block := stream.read(_BLOCK):
+        if spool.tell() + len(block) > limit:
+            raise too_large(request, limit)
+        if time.monotonic() > deadline:
+            raise _ClientGoneError
         spool.write(block)
     spool.seek(0)
     return spool
-
-
-def _is_web_identity(environ: WSGIEnvironment, request: SentRequest) -> bool:
-    """Return whether AWS accepts this request without a signature.
-
-    AWS verifies its token with the identity provider's keys. The local cloud cannot fetch those, and
-    responds as AWS does in that case.
-    """
-    if Request(environ, shallow=True).mimetype != "application/x-www-form-urlencoded" or request.query:
-        return False
-    body = environ["wsgi.input"].read(_LARGEST_UNSIGNED_FORM)
-    return parse_qs(body.decode("latin-1")).get("Action") == [_UNSIGNED_ACTION]
 
 
 def _set_caller(environ: WSGIEnvironment, caller: Caller) -> None:
@@ -217,11 +249,9 @@ def _without_cors(start_response: StartResponse) -> StartResponse:
 def _drain(stream: IO[bytes]) -> None:
     """Read the rest of the request: many clients send everything before they read the response."""
     left = _DRAINED
-    try:
+    with suppress(Exception):  # whatever is wrong with it, the answer is known
         while left > 0 and (block := stream.read(min(left, _BLOCK))):
             left -= len(block)
-    except (DeniedError, OSError):
-        return
 
 
 def check_origin(request: SentRequest, *, port: int) -> None:

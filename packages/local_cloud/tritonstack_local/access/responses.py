@@ -57,9 +57,10 @@ _OF_ALL: Mapping[Reason, _Error] = {
         "Couldn't retrieve verification key from your identity provider, please reference "
         "AssumeRoleWithWebIdentity documentation for requirements",
     ),
-    Reason.ENTITY_TOO_LARGE: _Error(
-        400, "EntityTooLarge", "Your proposed upload exceeds the maximum allowed size"
-    ),
+    Reason.ENTITY_TOO_LARGE: _Error(413, "RequestEntityTooLarge", "The request body is too large."),
+    Reason.PAYLOAD_TOO_LARGE: _Error(400, "ValidationError", "The request body is too large."),
+    Reason.BUSY: _Error(503, "ServiceUnavailable", "Please reduce your request rate."),
+    Reason.INTERNAL: _Error(500, "InternalFailure", "The request failed in the local cloud."),
 }
 
 _S3: Mapping[Reason, _Error] = {
@@ -81,6 +82,8 @@ _S3: Mapping[Reason, _Error] = {
     ),
     Reason.PRESIGNED_EXPIRED: _Error(403, "AccessDenied", "Request has expired"),
     Reason.UNSUPPORTED: _Error(400, "InvalidRequest", _UNSUPPORTED),
+    Reason.BUSY: _Error(503, "SlowDown", "Please reduce your request rate."),
+    Reason.INTERNAL: _Error(500, "InternalError", "The request failed in the local cloud."),
 }
 
 _QUERY: Mapping[Reason, _Error] = {
@@ -117,11 +120,12 @@ _EC2 = {
     Reason.MISMATCH: "AuthFailure",
     Reason.SKEWED: "RequestExpired",
     Reason.EXPIRED_TOKEN: "RequestExpired",
+    Reason.INTERNAL: "InternalError",
 }
 
 
 def denial_response(environ: WSGIEnvironment, denied: DeniedError, *, service: str) -> Response:
-    """Write a denial; `service` is the signing name of the request, or empty."""
+    """Write a denial or a failure; `service` is the signing name of the request, or empty."""
     request = Request(environ, shallow=True)
     request_id = str(uuid.uuid4())
     if request.headers.get("Smithy-Protocol") == "rpc-v2-cbor":
@@ -134,7 +138,8 @@ def denial_response(environ: WSGIEnvironment, denied: DeniedError, *, service: s
         return _s3(_error(_S3, denied), request_id, resource=request.path)
     error = _error(_JSON, denied)
     # REST services respond with 403, other JSON protocols with 400.
-    error = _Error(400 if denied.reason is Reason.PAYLOAD_MISMATCH else 403, error.code, error.message)
+    status = error.status if denied.reason in _OF_ALL else 403
+    error = _Error(status, error.code, error.message)
     return _json(error, request_id, content_type="application/json")
 
 

@@ -16,6 +16,7 @@ from moto.core.serialize import QuerySerializer, SerializationContext
 from moto.core.utils import get_service_model
 from werkzeug.wrappers import Request, Response
 
+from tritonstack_local.access.account_isolation import check_passed_roles
 from tritonstack_local.access.guard import caller_of
 from tritonstack_local.cloudformation.actions import ACTIONS, Action, ActionContext
 from tritonstack_local.cloudformation.changes import Providers
@@ -82,6 +83,7 @@ class CloudFormationApp:
         _check_params(action, operation, params)
         caller = caller_of(request.environ)
         scope = Scope(account=caller.account, region=caller.region)
+        check_passed_roles(scope.account, params)
         _log.info("%s %s", operation.name, params.get("StackName", ""))
         return action.run(ActionContext(self.store, self._engine, self._providers, scope), params)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import socket
 import time
 from collections.abc import AsyncGenerator, Awaitable, Mapping
@@ -12,26 +11,28 @@ from email.utils import formatdate
 from functools import lru_cache, partial
 from http import HTTPStatus
 from typing import Protocol
-from weakref import WeakSet
 
 from werkzeug.wrappers import Response
 
 from tritonstack.runtime.async_connections import in_thread
 from tritonstack_local.access.guard import Guard
-from tritonstack_local.data_plane.connections import FrontConnection, HandOver
+from tritonstack_local.data_plane.connections import Connections, FrontConnection, HandOver, Uploads
 from tritonstack_local.data_plane.heads import RequestHead
-from tritonstack_local.sagemaker.runtime.invocations import PAYLOAD_LIMIT_BYTES, Answer, StreamedAnswer
+from tritonstack_local.sagemaker.runtime.invocations import Answer, StreamedAnswer
 from tritonstack_local.scope import Scope
 from tritonstack_local.service import wire
 from tritonstack_local.service.errors import ServiceError
 from tritonstack_local.service.event_loop import EventLoopThread
-from tritonstack_local.signatures.requests import DeniedError
+from tritonstack_local.signatures.requests import DeniedError, Reason, SentRequest
+from tritonstack_local.signatures.verifier import BodyCheck
 
 BACKLOG = 1024
+MOST_CONNECTIONS = 512
+MOST_UNVERIFIED = 256 << 20
+"""Memory for bodies whose signatures are not yet verified, in bytes."""
+_EXPIRY_S = 2.0
 _LONG_HASH = 256 * 1024
 """Bodies larger than this are verified in a thread."""
-
-log = logging.getLogger(__name__)
 
 
 class Runtime(Protocol):
@@ -59,7 +60,9 @@ class Front:
         self._guard = guard
         self._runtime = runtime
         self._hand_over = hand_over
-        self._connections: WeakSet[FrontConnection] = WeakSet()
+        self._connections = Connections(MOST_CONNECTIONS)
+        self._uploads = Uploads(MOST_UNVERIFIED)
+        self._expiry: asyncio.Task[None] | None = None
         self._server = runtime.events.run(self._listen(listener))
 
     def close(self) -> None:
@@ -68,26 +71,49 @@ class Front:
 
     async def _listen(self, listener: socket.socket) -> asyncio.Server:
         loop = asyncio.get_running_loop()
+        self._expiry = loop.create_task(self._expire())
         return await loop.create_server(self._connection, sock=listener, backlog=BACKLOG)
 
     async def _stop(self) -> None:
         self._server.close()
-        for connection in list(self._connections):
-            connection.close()
+        if self._expiry is not None:
+            self._expiry.cancel()
+        self._connections.close()
+
+    async def _expire(self) -> None:
+        while True:
+            await asyncio.sleep(_EXPIRY_S)
+            self._connections.expire(time.monotonic())
 
     def _connection(self) -> FrontConnection:
-        connection = FrontConnection(
-            serve=self._serve, hand_over=self._hand_over, largest_body=PAYLOAD_LIMIT_BYTES
+        return FrontConnection(
+            judge=self._judge,
+            serve=self._serve,
+            hand_over=self._hand_over,
+            uploads=self._uploads,
+            connections=self._connections,
         )
-        self._connections.add(connection)
-        return connection
 
-    async def _serve(self, head: RequestHead, body: bytes) -> bytes | AsyncGenerator[bytes, None]:
+    def _judge(self, request: SentRequest, length: int) -> BodyCheck | bytes:
+        try:
+            check = self._guard.judge(request)
+            if length and not self._uploads.reserve(length):
+                raise DeniedError(Reason.BUSY)
+            return check
+        except Exception as error:
+            return self._denied(request, error)
+
+    def _denied(self, request: SentRequest, error: Exception) -> bytes:
+        return _written(self._guard.denial(request, error), to=request)
+
+    async def _serve(
+        self, head: RequestHead, body: bytes, check: BodyCheck
+    ) -> bytes | AsyncGenerator[bytes, None]:
         try:
             if len(body) > _LONG_HASH:
-                caller, content = await in_thread(partial(self._guard.admit_whole, head.sent, body))
+                caller, content = await in_thread(partial(self._guard.admit_whole, check, body))
             else:
-                caller, content = self._guard.admit_whole(head.sent, body)
+                caller, content = self._guard.admit_whole(check, body)
             scope = Scope(caller.account, caller.region)
             if head.streams:
                 streamed = await self._runtime.stream(
@@ -98,14 +124,10 @@ class Front:
                 scope=scope, endpoint=head.endpoint, headers=head.headers, body=content
             )
             return _response(answer.status, tuple(answer.headers.items()), answer.body)
-        except DeniedError as denied:
-            return _written(self._guard.denial(head.sent, denied))
         except ServiceError as error:
-            return _written(wire.runtime_failure(error))
-        except Exception:
-            log.exception("POST %s", head.sent.path)
-            failed = ServiceError("InternalFailure", "The request failed in the local cloud.", status=500)
-            return _written(wire.runtime_failure(failed))
+            return _written(wire.runtime_failure(error), to=head.sent)
+        except Exception as error:
+            return self._denied(head.sent, error)
 
 
 @lru_cache(maxsize=1)
@@ -113,9 +135,11 @@ def _date_at(second: int) -> bytes:
     return f"Date: {formatdate(second, usegmt=True)}\r\n".encode("latin-1")
 
 
-def _written(response: Response) -> bytes:
+def _written(response: Response, *, to: SentRequest) -> bytes:
     headers = tuple(pair for pair in response.headers.items() if pair[0].lower() != "content-length")
-    return _response(response.status_code, headers, response.get_data())
+    body = response.get_data()
+    written = _response(response.status_code, headers, body)
+    return written if to.method != "HEAD" else written[: len(written) - len(body)]
 
 
 async def _chunked(answer: StreamedAnswer) -> AsyncGenerator[bytes, None]:

@@ -5,7 +5,11 @@ from __future__ import annotations
 import io
 import logging
 import socket
+import sys
+import threading
+from collections import deque
 from typing import Any
+from urllib.parse import urlsplit
 
 from moto.moto_server.werkzeug_app import MotoRequestHandler
 from werkzeug.serving import make_server
@@ -13,6 +17,12 @@ from werkzeug.serving import make_server
 from tritonstack_local.access.framing import dechunked, framing_failure, rejecting_malformed_bodies
 from tritonstack_local.access.guard import SENT_REQUEST, Guard
 from tritonstack_local.signatures.requests import SentRequest
+
+_MOST_THREADS = 256
+_MOST_WAITING = 256
+_CLIENT = ("127.0.0.1", 0)
+_SILENCE_S = 60.0
+"""Longest time without any byte from the client."""
 
 _log = logging.getLogger(__name__)
 
@@ -24,11 +34,14 @@ class HandedOverSocket(socket.socket):
 
 
 class GeneralServer:
-    """Serves connections that were accepted elsewhere; each ends after one response."""
+    """Serves connections that were accepted elsewhere; each ends after one response.
+
+    Connections beyond the number of threads wait for one, and beyond that they are closed.
+    """
 
     def __init__(self, guard: Guard, *, listener: socket.socket) -> None:
         host, port = listener.getsockname()[:2]
-        self._server = make_server(
+        self._server: Any = make_server(
             host,
             port,
             rejecting_malformed_bodies(guard),
@@ -36,13 +49,40 @@ class GeneralServer:
             request_handler=_RequestHandler,
             fd=listener.fileno(),
         )
+        vars(self._server)["handle_error"] = _log_error
+        self._lock = threading.Lock()
+        self._threads = 0
+        self._waiting: deque[HandedOverSocket] = deque()
         self._server.server_close()  # its own descriptor of the listener, at which it never listens
 
     def take_over(self, connection: socket.socket, received: bytes) -> None:
-        """Serve a connection in a thread of its own."""
+        """Serve a connection in a thread."""
         handed = HandedOverSocket(fileno=connection.detach())
         handed.received = received
-        self._server.process_request(handed, handed.getpeername())
+        with self._lock:
+            if self._threads == _MOST_THREADS:
+                if len(self._waiting) < _MOST_WAITING:
+                    self._waiting.append(handed)
+                else:
+                    handed.close()
+                return
+            self._threads += 1
+        threading.Thread(target=self._serve, args=(handed,), daemon=True).start()
+
+    def _serve(self, handed: HandedOverSocket) -> None:
+        """Serve a connection, and then those that wait for a thread."""
+        current: HandedOverSocket | None = handed
+        while current is not None:
+            self._server.process_request_thread(current, _CLIENT)
+            with self._lock:
+                current = self._waiting.popleft() if self._waiting else None
+                self._threads -= current is None
+
+
+def _log_error(request: Any, client_address: Any) -> None:
+    """Log an error outside of the application, such as one of a client that is gone, without a traceback."""
+    del request, client_address
+    _log.info("a connection ended: %r", sys.exception())
 
 
 class _Replayed(io.RawIOBase):
@@ -69,6 +109,7 @@ class _RequestHandler(MotoRequestHandler):
     """Logs requests to the cloud's log instead of standard error, without colors."""
 
     request: HandedOverSocket
+    timeout = _SILENCE_S
 
     def setup(self) -> None:
         """Read what the data plane has received first."""
@@ -87,12 +128,24 @@ class _RequestHandler(MotoRequestHandler):
         """Reject a request with an ambiguous length."""
         if not super().parse_request():
             return False
-        failure = framing_failure(self.headers)
+        failure = framing_failure(self.headers) or _target_failure(self.path)
         if failure is not None:
             self.send_error(400, failure)
             return False
         return True
 
+    def log_error(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's own signature
+        """Log a client's error."""
+        self.log("info", format, *args)
+
     def log(self, type: str, message: str, *args: object) -> None:  # noqa: A002 - werkzeug's own signature
         level = logging.ERROR if type == "error" else logging.DEBUG
         _log.log(level, message, *args)
+
+
+def _target_failure(target: str) -> str | None:
+    try:
+        urlsplit(target)
+    except ValueError as error:
+        return str(error)
+    return None

@@ -1,18 +1,23 @@
-"""Recognize the heads of the requests that the data plane serves: InvokeEndpoint, and its streaming form.
+"""Read the heads of requests, and recognize those that the data plane serves.
 
-It serves requests of one unambiguous form, which SDKs and HTTP clients send. Every other request, malformed
-ones included, goes to the general server, which has its own, complete parser.
+It serves InvokeEndpoint and its streaming form, in one unambiguous form, which SDKs and HTTP clients send.
+Every other request, malformed ones included, goes to the general server, which has its own, complete parser.
 """
 
 from __future__ import annotations
 
+import io
 import re
 from functools import lru_cache
+from http.client import HTTPException, parse_headers
 from typing import NamedTuple
 
+from tritonstack_local.access.framing import framing_failure
 from tritonstack_local.signatures.requests import SentRequest
 
 MAX_HEAD = 16 * 1024
+MAX_OTHER_HEAD = 128 * 1024
+_END = re.compile(rb"\n\r?\n")
 _MAX_HEADERS = 100
 _PREFIX = b"POST /endpoints/"
 _REQUEST_LINE = re.compile(
@@ -40,6 +45,41 @@ class RequestHead(NamedTuple):
     length: int
     """Bytes of the body."""
     keep_alive: bool
+
+
+class OtherHead(NamedTuple):
+    """The head of a request to the general server."""
+
+    sent: SentRequest
+    length: int
+    """Bytes of the body to receive before the request is handed over."""
+    announced: int | None
+    """Bytes of the body; None for a chunked one."""
+
+
+def read_other_head(received: bytes | bytearray) -> tuple[OtherHead, int] | None:
+    """Read the head of any request; return it with its size, or None if it is incomplete or malformed."""
+    end = end_of_head(received)
+    line, _, rest = bytes(received[:end]).partition(b"\n")
+    words = line.decode("latin-1").split()
+    if len(words) != 3 or words[2] not in ("HTTP/1.0", "HTTP/1.1"):
+        return None
+    try:
+        headers = parse_headers(io.BytesIO(rest))
+    except HTTPException:
+        return None
+    if framing_failure(headers) is not None:
+        return None
+    announced = None if "Transfer-Encoding" in headers else int(headers.get("Content-Length", "0"))
+    # A client that waits to be asked for its body is asked by the general server.
+    length = 0 if announced is None or "Expect" in headers else announced
+    return OtherHead(SentRequest(words[0], words[1], tuple(headers.items())), length, announced), end
+
+
+def end_of_head(received: bytes | bytearray) -> int:
+    """Return the size of the head; 0 if it is incomplete."""
+    match = _END.search(received)
+    return match.end() if match else 0
 
 
 def may_begin(received: bytes | bytearray) -> bool:

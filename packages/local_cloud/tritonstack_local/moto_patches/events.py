@@ -18,6 +18,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from moto.events.exceptions import ValidationException
 from moto.events.models import EventsBackend, Rule
 
+from tritonstack_local.access.account_isolation import check_passed_roles
 from tritonstack_local.moto_patches.patching import correct
 from tritonstack_local.scope import Scope
 from tritonstack_local.service.clients import Clients
@@ -93,6 +94,7 @@ def _put_known_targets(
     backend: EventsBackend, name: str, event_bus_arn: str | None, targets: list[dict[str, Any]]
 ) -> None:
     for target in targets:
+        check_passed_roles(backend.account_id, target)
         service = _service(target)
         if service not in DELIVERED_TO:
             raise ValidationException(

@@ -32,6 +32,12 @@ class Reason(Enum):
     UNSUPPORTED = auto()
     INVALID_IDENTITY_TOKEN = auto()
     ENTITY_TOO_LARGE = auto()
+    PAYLOAD_TOO_LARGE = auto()
+    """Of InvokeEndpoint."""
+    BUSY = auto()
+    """Other clients are sending too much at the moment."""
+    INTERNAL = auto()
+    """Not a denial: the request failed in the local cloud."""
 
 
 class DeniedError(Exception):
@@ -43,7 +49,14 @@ class DeniedError(Exception):
         self.message = message
 
 
-_AT_MOST_ONCE = ("host", "authorization", "x-amz-date", "x-amz-content-sha256", "x-amz-security-token")
+_AT_MOST_ONCE = (
+    "host",
+    "authorization",
+    "x-amz-date",
+    "x-amz-content-sha256",
+    "x-amz-security-token",
+    "x-amz-target",
+)
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,8 @@ _SIGNATURE = re.compile(rf"[0-9a-f]{{{_SIGNATURE_SIZE}}}")
 _CREDENTIAL = re.compile(r"(?P<key>[^/]+)/(?P<date>\d{8})/(?P<region>[^/]*)/(?P<service>[^/]+)/aws4_request")
 _DATE = "%Y%m%dT%H%M%SZ"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+_DECIDING = ("x-amz-target", "x-tritonstack-step")
+"""Headers that say what a request does; S3 requires a signature for all of Amazon's headers."""
 _PRESIGNED = ("Algorithm", "Credential", "Date", "Expires", "SignedHeaders", "Signature")
 
 
@@ -247,7 +249,7 @@ def _header_date(request: SentRequest) -> str:
         return date.strip()
     try:
         return parsedate_to_datetime(request.header("date") or "").astimezone(UTC).strftime(_DATE)
-    except ValueError:
+    except (ValueError, OverflowError):  # a date beyond the year 9999 in UTC
         raise DeniedError(
             Reason.INCOMPLETE,
             "Authorization header requires existence of either a 'X-Amz-Date' or a 'Date' header.",
@@ -265,6 +267,8 @@ def _from_query(request: SentRequest) -> _Signed:
             f"{', '.join(f'X-Amz-{name}' for name in _PRESIGNED)} once",
         )
     key_id, scope = parse_credential(found["Credential"] or "")
+    if _SIGNATURE.fullmatch(found["Signature"] or "") is None:
+        raise DeniedError(Reason.MISMATCH)
     return _Signed(
         scope=scope,
         key_id=key_id,
@@ -290,6 +294,11 @@ def _check_signed_headers(request: SentRequest, signed: _Signed) -> None:
     if "host" not in signed.headers:
         raise DeniedError(Reason.MISMATCH, "'Host' must be a 'SignedHeader' in the AWS Authorization.")
     if not signed.is_s3:
+        for name in _DECIDING:
+            if name in request.headers and name not in signed.headers:
+                raise DeniedError(
+                    Reason.MISMATCH, f"'{name}' must be a 'SignedHeader' in the AWS Authorization."
+                )
         return
     unsigned = [name for name in request.headers if name.startswith("x-amz-") and name not in signed.headers]
     if unsigned:

@@ -93,6 +93,13 @@ class PersistenceMiddleware:
             touched = stack.enter_context(touched_backends())
             stack.callback(self._note, call, touched)
             answer = Response.from_app(application, environ)
+            if (
+                is_moto
+                and call.service != "s3"
+                and answer.status_code >= 400
+                and answer.mimetype == "text/html"
+            ):
+                raise NotImplementedError("A request of this form has not been implemented")
             step = _step_of(environ)
             if step and call.changes and answer.status_code < 400:
                 headers = tuple(answer.headers.to_wsgi_list())

@@ -14,7 +14,7 @@ def project(**properties):
     return resource(
         "AWS::CodeBuild::Project",
         **{
-            "ServiceRole": "arn:aws:iam::123456789012:role/builds",
+            "ServiceRole": {"Fn::Sub": "arn:aws:iam::${AWS::AccountId}:role/builds"},
             "Source": {"Type": "S3", "Location": "b/k.zip", "BuildSpec": SPEC},
             "Artifacts": {"Type": "NO_ARTIFACTS"},
             "Environment": {

@@ -6,10 +6,12 @@ import pytest
 from botocore.exceptions import ClientError
 
 from packages.local_cloud.tests.cloudformation.stacks import resource
-from packages.local_cloud.tests.sagemaker.cloud import IMAGE, ROLE, tarball
+from packages.local_cloud.tests.sagemaker.cloud import IMAGE, tarball
 from packages.local_cloud.tests.sagemaker.multi_model.fake_triton import archive as multi_model_archive
 from tritonstack_local.cloudformation.deployments import engine
 from tritonstack_local.cloudformation.providers import PROVIDERS
+
+ROLE = {"Fn::Sub": "arn:aws:iam::${AWS::AccountId}:role/endpoint"}
 
 ARCHIVE = tarball({"model/config.pbtxt": "", "model/1/model.py": ""})
 

@@ -11,7 +11,7 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from packages.local_cloud.tests.sagemaker.cloud import IMAGE, REGION, ROLE, a_variant
+from packages.local_cloud.tests.sagemaker.cloud import IMAGE, REGION, a_variant, role_of
 from tritonstack_local.sagemaker import ACCEPTED_WITHOUT_EFFECT
 from tritonstack_local.sagemaker.unsupported import UNSUPPORTED
 
@@ -53,7 +53,7 @@ def test_a_model_is_described_as_created(cloud):
         "ModelDataUrl": "s3://b/k",
         "Environment": {"A": "1"},
     }
-    assert described["ExecutionRoleArn"] == ROLE
+    assert described["ExecutionRoleArn"] == role_of(cloud.sagemaker)
     assert described["EnableNetworkIsolation"] is True
     assert described["VpcConfig"]["Subnets"] == ["subnet-1"]
     assert described["CreationTime"].tzinfo is not None

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from botocore.exceptions import ClientError
 
-from packages.local_cloud.tests.sagemaker.cloud import IMAGE, ROLE, run_cloud, tree
+from packages.local_cloud.tests.sagemaker.cloud import IMAGE, role_of, run_cloud, tree
 from packages.local_cloud.tests.sagemaker.multi_model.fake_triton import MultiModelTriton, archive
 from tritonstack_local.sagemaker import SageMakerApp
 
@@ -56,7 +56,9 @@ def created(cloud, *, name="e", shelf=SHELF, **multi_model_config):
     container = {"Image": IMAGE, "Mode": "MultiModel", "ModelDataUrl": url, "Environment": {"A": "1"}}
     if multi_model_config:
         container["MultiModelConfig"] = multi_model_config
-    cloud.sagemaker.create_model(ModelName=name, ExecutionRoleArn=ROLE, PrimaryContainer=container)
+    cloud.sagemaker.create_model(
+        ModelName=name, ExecutionRoleArn=role_of(cloud.sagemaker), PrimaryContainer=container
+    )
     cloud.config(name)
     cloud.sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=name)
     assert cloud.settled(name)["EndpointStatus"] == "InService"

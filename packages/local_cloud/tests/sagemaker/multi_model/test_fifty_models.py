@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from packages.local_cloud.tests.sagemaker.cloud import IMAGE, ROLE, BlockingServer, run_cloud
+from packages.local_cloud.tests.sagemaker.cloud import IMAGE, BlockingServer, role_of, run_cloud
 from packages.local_cloud.tests.sagemaker.test_real_triton import scaling_by
 from tritonstack.base.paths import find_project
 from tritonstack_local.sagemaker import SageMakerApp
@@ -123,7 +123,9 @@ def test_fifty_models_on_a_server_that_holds_five(cloud, servers, capsys):
         "ModelDataUrl": url.rpartition("/")[0] + "/",
         "Environment": ENVIRONMENT,
     }
-    cloud.sagemaker.create_model(ModelName="e", ExecutionRoleArn=ROLE, PrimaryContainer=container)
+    cloud.sagemaker.create_model(
+        ModelName="e", ExecutionRoleArn=role_of(cloud.sagemaker), PrimaryContainer=container
+    )
     cloud.config("e")
     cloud.sagemaker.create_endpoint(EndpointName="e", EndpointConfigName="e")
     assert cloud.settled("e")["EndpointStatus"] == "InService"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from botocore.exceptions import ClientError
 
-from packages.local_cloud.tests.sagemaker.cloud import IMAGE, ROLE, a_variant, run_cloud, tarball
+from packages.local_cloud.tests.sagemaker.cloud import IMAGE, a_variant, role_of, run_cloud, tarball
 from packages.local_cloud.tests.sagemaker.test_real_triton import (
     BROKEN,
     CONFIG,
@@ -95,7 +95,9 @@ def with_endpoint(real_cloud):
         "ModelDataUrl": url.removesuffix("double/d1/model.tar.gz"),
         "Environment": QUIET,
     }
-    real_cloud.sagemaker.create_model(ModelName="e", ExecutionRoleArn=ROLE, PrimaryContainer=container)
+    real_cloud.sagemaker.create_model(
+        ModelName="e", ExecutionRoleArn=role_of(real_cloud.sagemaker), PrimaryContainer=container
+    )
     real_cloud.config("e")
     real_cloud.sagemaker.create_endpoint(EndpointName="e", EndpointConfigName="e")
     described = real_cloud.settled("e")
@@ -146,7 +148,9 @@ def test_two_models_an_ensemble_and_a_fixed_model_answer(endpoint, tmp_path):
 def test_without_a_cache_each_request_loads_its_model(endpoint):
     container = endpoint.sagemaker.describe_model(ModelName="e")["PrimaryContainer"]
     container["MultiModelConfig"] = {"ModelCacheSetting": "Disabled"}
-    endpoint.sagemaker.create_model(ModelName="d", ExecutionRoleArn=ROLE, PrimaryContainer=container)
+    endpoint.sagemaker.create_model(
+        ModelName="d", ExecutionRoleArn=role_of(endpoint.sagemaker), PrimaryContainer=container
+    )
     endpoint.config("d")
     endpoint.sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="d")
     assert endpoint.settled("e")["EndpointConfigName"] == "d"

@@ -6,6 +6,7 @@ from botocore.exceptions import ClientError
 from packages.local_cloud.tests.sagemaker.cloud import REGION
 from tritonstack import client as endpoint_client
 from tritonstack.client import EndpointClient
+from tritonstack_local.access.limits import PAYLOAD_LIMIT_BYTES
 from tritonstack_local.sagemaker.runtime import invocations
 from tritonstack_local.service import validation
 
@@ -126,12 +127,12 @@ def test_other_runtime_operations_are_rejected(endpoint):
 
 
 def test_the_payload_limit_is_the_documented_one(endpoint):
-    assert invocations.PAYLOAD_LIMIT_BYTES > 6_291_456
-    body = b"status=200" + b" " * (invocations.PAYLOAD_LIMIT_BYTES - 10)
+    assert PAYLOAD_LIMIT_BYTES > 6_291_456
+    body = b"status=200" + b" " * (PAYLOAD_LIMIT_BYTES - 10)
     assert endpoint.runtime.invoke_endpoint(EndpointName="e", Body=body)["Body"].read()
     error = failure(endpoint, body + b" ")["Error"]
     assert error["Code"] == "ValidationError"
-    assert f"less than or equal to {invocations.PAYLOAD_LIMIT_BYTES}" in error["Message"]
+    assert f"less than or equal to {PAYLOAD_LIMIT_BYTES}" in error["Message"]
 
 
 def test_the_client_maps_failures_to_error_types(endpoint):

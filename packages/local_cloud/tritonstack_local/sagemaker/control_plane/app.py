@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from werkzeug.wrappers import Request, Response
 
+from tritonstack_local.access.limits import RUNTIME_PREFIX
 from tritonstack_local.cloudwatch.metrics import Metrics
 from tritonstack_local.sagemaker.control_plane.endpoints import Endpoints
 from tritonstack_local.sagemaker.control_plane.resources import EndpointConfigs, Models, TagActions
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from tritonstack_local.container_group import ContainerGroup
 
 SERVICE = "sagemaker"
-RUNTIME_PREFIX = "/endpoints/"
 _INVOCATION = re.compile(r"/endpoints/(?P<endpoint>[^/]+)/invocations(?P<streams>-response-stream)?")
 
 
@@ -199,7 +199,6 @@ class SageMakerApp:
             raise invalid_invocation(
                 f"The local cloud's SageMaker runtime offers {' and '.join(OPERATIONS)}, not {request.path}."
             )
-        self._invocations.check_size(request.content_length or 0)
         scope = wire.caller_scope(request, default_region=self._region)
         endpoint, body = match["endpoint"], request.get_data(cache=False)
         headers = {name.lower(): value for name, value in request.headers.items()}

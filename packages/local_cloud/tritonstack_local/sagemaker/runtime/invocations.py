@@ -45,7 +45,6 @@ from tritonstack_local.service.event_stream import CONTENT_TYPE
 from tritonstack_local.service.wire import service_model
 
 # AWS documents 25 MB for real-time endpoints; botocore's model still says 6 MiB, the limit of earlier years.
-PAYLOAD_LIMIT_BYTES = 25 * 1024 * 1024
 # SageMaker's timeout of containers.
 INVOCATION_TIMEOUT_S = 60.0
 # SageMaker's limit for a whole streamed response.
@@ -85,23 +84,13 @@ class Invocations:
         *,
         hosting: Hosting,
         metrics: RequestMetrics,
-        payload_limit_bytes: int = PAYLOAD_LIMIT_BYTES,
         timeout_s: float = INVOCATION_TIMEOUT_S,
         stream_timeout_s: float = STREAM_TIMEOUT_S,
     ) -> None:
         self._hosting = hosting
         self._metrics = metrics
-        self._payload_limit_bytes = payload_limit_bytes
         self._timeout_s = timeout_s
         self._stream_timeout_s = stream_timeout_s
-
-    def check_size(self, size: int) -> None:
-        """Reject a request body that is too large."""
-        if size > self._payload_limit_bytes:
-            raise invalid_invocation(
-                f"1 validation error detected: Value at 'body' failed to satisfy constraint: Member must "
-                f"have length less than or equal to {self._payload_limit_bytes}, it has {size}"
-            )
 
     async def invoke(self, *, scope: Scope, endpoint: str, headers: Mapping[str, str], body: bytes) -> Answer:
         """Handle one request; header names are in lower case."""
@@ -138,7 +127,6 @@ class Invocations:
         names = _fields_by_header(operation)
         sent = [(names[name], value) for name, value in headers.items() if name in names]
         fields = _valid_fields(operation, endpoint, sent)
-        self.check_size(len(body))
         return _Call(operation, scope, endpoint, fields, body, watch.began + timeout_s, watch)
 
     @asynccontextmanager
