@@ -7,6 +7,7 @@ import logging
 import sys
 
 from tritonstack.base.errors import TritonstackError
+from tritonstack_local.cloud_folder import LOG_BYTES, CloudLog, log_path
 from tritonstack_local.process import serve_cloud
 from tritonstack_local.settings import CloudSettings
 
@@ -17,7 +18,13 @@ def main() -> None:
     parser.add_argument("--settings", type=CloudSettings.from_json, required=True, help="as JSON")
     parser.add_argument("--port", type=int, default=0, help="0: any free port")
     given = parser.parse_args()
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    path = log_path(given.settings.state_dir)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    logging.basicConfig(
+        level=logging.INFO,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+        handlers=[CloudLog(path, maxBytes=LOG_BYTES, backupCount=2)],
+    )
     logging.getLogger("botocore").setLevel(logging.WARNING)
     try:
         serve_cloud(given.settings, port=given.port)

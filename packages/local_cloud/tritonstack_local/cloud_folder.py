@@ -14,6 +14,7 @@ import shutil
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
 from tritonstack.base.errors import TritonstackError
@@ -22,6 +23,8 @@ from tritonstack_local.signatures.keys import CloudSecret, write_private
 from tritonstack_local.state.errors import ForeignStateError
 
 LOCK = "cloud.lock"
+LOG_BYTES = 8 << 20
+"""Size of `cloud.log`; two older files are kept."""
 
 
 def private_folder(folder: Path) -> None:
@@ -182,6 +185,17 @@ def is_held(state_dir: Path) -> bool:
 def log_path(state_dir: Path) -> Path:
     """Return the log file of the cloud of a state folder."""
     return state_dir / "cloud.log"
+
+
+class CloudLog(RotatingFileHandler):
+    """Writes the log; what the process prints follows into each new file."""
+
+    def doRollover(self) -> None:  # noqa: N802 - the base class's own name
+        """Begin a new file."""
+        super().doRollover()
+        for descriptor in (1, 2):
+            with Path(self.baseFilename).open("ab") as file:
+                os.dup2(file.fileno(), descriptor)
 
 
 def _address_path(state_dir: Path) -> Path:

@@ -61,7 +61,8 @@ SERVICE_LIMITS: Mapping[str, Mapping[str, str]] = {
         "anomaly detection, PromQL, Metrics Insights": "They are rejected.",
     },
     "CloudWatch Logs": {
-        "retention and encryption": "Settings are stored and returned; lines do not expire or get encrypted.",
+        "retention": "A stream keeps its last 64 MiB; expired lines are removed in whole files.",
+        "encryption": "Settings are stored and returned; lines are not encrypted.",
     },
     "EC2": {
         "networks": "They are stored and returned; no traffic passes through them.",

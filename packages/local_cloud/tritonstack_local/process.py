@@ -89,7 +89,8 @@ def start_detached(settings: CloudSettings, *, port: int | None = None) -> Cloud
         "--port",
         str(port or 0),
     ]
-    with log_path(state_dir).open("wb") as log:
+    log_path(state_dir).unlink(missing_ok=True)
+    with log_path(state_dir).open("ab") as log:
         child = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,

@@ -29,6 +29,7 @@ from tritonstack_local.autoscaling.app import AutoScalingApp
 from tritonstack_local.cloud_folder import state_folder
 from tritonstack_local.cloudformation.api import CloudFormationApp
 from tritonstack_local.cloudformation.providers import providers_for
+from tritonstack_local.cloudwatch import log_streams
 from tritonstack_local.cloudwatch.alarms.evaluator import AlarmEvaluator
 from tritonstack_local.cloudwatch.alarms.records import AlarmRecord
 from tritonstack_local.cloudwatch.metrics import Metrics
@@ -204,6 +205,8 @@ class LocalCloud:
                 table.on_change = self._writer.track(f"{service}.{name}", table)
         unfit = self._writer.load()
         self._lost = (*unfit, *self._persistence.drop_lost_objects())
+        if not unfit and not self._state.notices:
+            log_streams.sweep()
         self._writer.start()
 
     def close(self) -> None:

@@ -3,7 +3,6 @@
 import time
 
 import pytest
-from moto.logs.models import LogEvent
 
 from tritonstack.constructs.monitoring.triton_log import FILTER_PATTERNS, LogCount
 from tritonstack_local.cloudwatch.logs import PatternError, parse_pattern
@@ -74,9 +73,8 @@ def test_filter_patterns_of_the_stacks(count, lines):
 
 
 @pytest.fixture
-def group(account, monkeypatch):
-    """A log group of two streams, whose lines alternate in time, in a process that has just started."""
-    monkeypatch.setattr(LogEvent, "_event_id", 0)
+def group(account):
+    """A log group of two streams, whose lines alternate in time."""
     logs, now = account.client("logs"), int(time.time() * 1000)
     logs.create_log_group(logGroupName="/search")
     for number, stream in enumerate(("main/i-1", "challenger/i-2")):
@@ -106,13 +104,3 @@ def test_lines_are_found_by_the_prefix_of_their_stream(group):
         found(group, logStreamNamePrefix="main/", logStreamNames=["main/i-1"])
     with pytest.raises(group.exceptions.ResourceNotFoundException):
         group.filter_log_events(logGroupName="/none", logStreamNamePrefix="main/")
-
-
-def test_events_of_another_process_get_other_ids(group, monkeypatch):
-    monkeypatch.setattr(LogEvent, "_event_id", 0)
-    group.put_log_events(
-        logGroupName="/search",
-        logStreamName="main/i-1",
-        logEvents=[{"timestamp": int(time.time() * 1000), "message": "restarted"}],
-    )
-    assert len({event["eventId"] for event in found(group)}) == 7

@@ -3,8 +3,8 @@
 Patterns for JSON (`{ $.code = 500 }`) and for columns (`[ip, user, ...]`) are rejected.
 
 Also, moto allows two filters with one name, keeps the filters of deleted groups, and returns every line for
-search patterns it does not support. Its FilterLogEvents ignores logStreamNamePrefix and sorts each stream
-by itself, and the ids of its events start again with each process.
+search patterns it does not support. Its FilterLogEvents ignores logStreamNamePrefix. log_streams.py keeps
+the lines themselves.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import re
 import time
-import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -21,9 +20,10 @@ from typing import Any
 from moto.logs import models
 from moto.logs.exceptions import InvalidParameterException, ResourceNotFoundException
 from moto.logs.metric_filters import MetricFilters
-from moto.logs.models import LogEvent, LogsBackend
+from moto.logs.models import LogsBackend
 from moto.logs.responses import LogsResponse
 
+from tritonstack_local.cloudwatch import log_streams
 from tritonstack_local.cloudwatch.statistics import Summary
 from tritonstack_local.cloudwatch.store import METRICS, MetricKey
 from tritonstack_local.moto_patches.patching import correct
@@ -110,8 +110,8 @@ def _expression(text: str) -> re.Pattern[str]:
 
 _put_log_events = LogsBackend.put_log_events
 _delete_log_group = LogsBackend.delete_log_group
-_new_event = LogEvent.__init__
 _EXPRESSIONS_LIMIT = 5
+_MOST_EVENTS = 10_000
 
 
 def apply() -> None:
@@ -123,7 +123,7 @@ def apply() -> None:
         (MetricFilters, "delete_filter", _delete_filter),
         (models, "EventMessageFilter", _message_filter),
         (LogsResponse, "filter_log_events", _filter_log_events),
-        (LogEvent, "__init__", _new_event_with_unique_id),
+        *log_streams.CORRECTIONS,
     )
 
 
@@ -235,7 +235,9 @@ def _delete_filter(
 
 
 def _delete_group_and_filters(backend: LogsBackend, log_group_name: str) -> None:
+    group = backend.groups.get(log_group_name)
     _delete_log_group(backend, log_group_name)
+    log_streams.forget_group(group)
     filters = backend.filters
     filters.metric_filters = [
         held for held in filters.metric_filters if held["logGroupName"] != log_group_name
@@ -250,12 +252,6 @@ def _message_filter(pattern: str | None) -> FilterPattern:
         raise InvalidParameterException(str(error)) from error
 
 
-def _new_event_with_unique_id(event: LogEvent, ingestion_time: int, log_event: dict[str, Any]) -> None:
-    """Number events across restarts: callers skip events whose id they have seen."""
-    _new_event(event, ingestion_time, log_event)
-    event.event_id = uuid.uuid4().int
-
-
 def _filter_log_events(response: LogsResponse) -> str:
     """Answer FilterLogEvents: the streams of a prefix, and the events of all streams in order of time."""
     parameter = response._get_param
@@ -267,15 +263,23 @@ def _filter_log_events(response: LogsResponse) -> str:
         names = [name for name in backend.groups[group].streams if name.startswith(prefix)]
         if not names:
             return json.dumps({"events": [], "searchedLogStreams": []})
-    events, token, _ = backend.filter_log_events(
-        group,
-        names or [],
-        parameter("startTime"),
-        parameter("endTime"),
-        parameter("limit"),
-        parameter("nextToken"),
-        parameter("filterPattern"),
-        interleaved=True,
+    limit = parameter("limit")
+    if group not in backend.groups:
+        raise ResourceNotFoundException
+    if limit and limit > _MOST_EVENTS:
+        raise InvalidParameterException(
+            constraint=f"Member must have value less than or equal to {_MOST_EVENTS}",
+            parameter="limit",
+            value=limit,
+        )
+    events, token = log_streams.filter_group(
+        backend.groups[group],
+        _message_filter(parameter("filterPattern")).matches,
+        names=names or [],
+        start_time=parameter("startTime"),
+        end_time=parameter("endTime"),
+        limit=limit,
+        token=parameter("nextToken"),
     )
     # AWS stopped listing the searched streams.
     return json.dumps({"events": events, "nextToken": token, "searchedLogStreams": []})

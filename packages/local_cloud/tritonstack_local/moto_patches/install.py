@@ -6,6 +6,7 @@ from typing import Any
 
 import moto.iam.models as iam_models
 from moto.core.base_backend import AccountSpecificBackend
+from moto.core.common_models import BaseModel
 from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.iam.access_control import PermissionResult
 from moto.iam.policy_validation import IAMTrustPolicyDocumentValidator
@@ -51,7 +52,13 @@ def account_of(access_key: str) -> str:
     return _default_account
 
 
+def _new(kind: type, *_: Any, **__: Any) -> Any:
+    return object.__new__(kind)
+
+
 _CORRECTIONS: tuple[tuple[Any, str, Any], ...] = (
+    # moto keeps every object that it ever makes, for a reset that never comes.
+    (BaseModel, "__new__", staticmethod(_new)),
     # Persistence tracks changed backends and stores S3 bodies in files.
     *moto_backends.CORRECTIONS,
     (AccountSpecificBackend, "__getitem__", within_account(moto_backends.watched_getitem)),

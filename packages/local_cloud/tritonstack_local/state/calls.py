@@ -18,12 +18,11 @@ if TYPE_CHECKING:
 _READING = re.compile(
     r"(Describe|Get|List|Head|BatchGet|Search|Lookup|Filter|Query|Scan|Simulate|Validate|Estimate|Test)[A-Z].*"
     r"|Query|Scan|Encrypt|Decrypt|GenerateDataKey.*|Sign|Verify|GET|HEAD|OPTIONS"
-    # Data points are not persisted.
-    r"|PutMetricData"
+    # Data points are not persisted, and lines of logs are appended to files.
+    r"|PutMetricData|PutLogEvents"
 )
 _CHANGING = {"GetSessionToken", "GetFederationToken"}
 _DELETING = re.compile(r"(Delete|Remove|Terminate)[A-Z].*|DELETE")
-_SLOW = {"PutLogEvents"}
 _OBJECT_PARAMETERS = re.compile(r"x-id|partNumber|uploadId|X-Amz-.*", re.IGNORECASE)
 _DRAFT = "tritonstack.draft"
 _CBOR_PATH = re.compile(r"/service/[^/]+/operation/(?P<operation>\w+)")
@@ -49,9 +48,9 @@ class ServiceCall:
         return _DELETING.fullmatch(self.name) is not None
 
     @property
-    def is_slow(self) -> bool:
-        """Whether its changes are written later, in batches."""
-        return self.name in _SLOW
+    def appends(self) -> bool:
+        """Whether it writes to files beside the state."""
+        return self.name == "PutLogEvents"
 
 
 def draft_of(environ: WSGIEnvironment) -> StoredBytes | None:

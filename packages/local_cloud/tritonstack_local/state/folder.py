@@ -14,6 +14,7 @@ from typing import Any
 from tritonstack_local.state.bodies import BodyStore
 from tritonstack_local.state.database import Database, StoredRow, own_folder, salvage
 from tritonstack_local.state.errors import OtherVersionError, StateDamagedError
+from tritonstack_local.state.log_files import LOG_FOLDER
 from tritonstack_local.state.pickling import loads
 
 _log = logging.getLogger(__name__)
@@ -107,6 +108,7 @@ def _damaged(lost: str, aside: Path) -> str:
 
 def _read(folder: Path) -> State:
     own_folder(folder)
+    LOG_FOLDER.use(folder / "logs")
     database, bodies = Database(folder / "cloud.db", stamp=stamp()), BodyStore(folder / "objects")
     try:
         with bodies.used():
@@ -138,7 +140,7 @@ def _set_aside(folder: Path) -> Path:
 
 
 def _copy_aside(folder: Path) -> Path:
-    """Copy a state: its database by content, its immutable bodies by hard links."""
+    """Copy a state: its database by content, bodies and lines of logs, which never change, by hard links."""
     aside = own_folder(_place_aside(folder))
     for part in folder.glob("cloud.db*"):
         shutil.copy2(part, aside / part.name)
@@ -146,6 +148,8 @@ def _copy_aside(folder: Path) -> Path:
     if (folder / "objects").is_dir():
         for body in (folder / "objects").iterdir():
             os.link(body, bodies / body.name)
+    if (folder / "logs").is_dir():
+        shutil.copytree(folder / "logs", aside / "logs", copy_function=os.link)
     return aside
 
 

@@ -73,7 +73,11 @@ class PersistenceMiddleware:
 
     def _check_room(self, call: ServiceCall) -> None:
         """Reject a request whose changes would not fit on the disk."""
-        if call.changes and not call.deletes and self._state.room() < _SPARE + 2 * call.size:
+        if (
+            (call.changes or call.appends)
+            and not call.deletes
+            and self._state.room() < _SPARE + 2 * call.size
+        ):
             raise NotKeptError(self._state.folder, "No space left on device")
 
     def _answered_before(self, environ: WSGIEnvironment, call: ServiceCall) -> Response | None:
@@ -111,7 +115,7 @@ class PersistenceMiddleware:
     def _note(self, call: ServiceCall, touched: Iterable[str]) -> None:
         for key in touched:
             if call.changes:
-                self._tell_backend(key, slow=call.is_slow)
+                self._tell_backend(key)
             elif not self._backends.is_known(key):
                 # Resources that moto creates on first access, such as a default VPC, must keep their ids.
                 self._tell_backend(key, slow=True)

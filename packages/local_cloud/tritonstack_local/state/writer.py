@@ -2,7 +2,7 @@
 
 Services report changes as they make them. One thread writes; changes during a write go into the next one, so
 that many requests share one write. A request is answered when its changes are written;
-slow changes (log lines) are written within half a second, and no request waits for them.
+slow changes (resources that moto creates by itself) are written within half a second, and no request waits.
 """
 
 from __future__ import annotations

@@ -166,11 +166,7 @@ class LogGroupProvider(Provider):
         "KmsKeyId": Property(effect=False, reason="It is stored and returned; nothing is encrypted."),
         "LogGroupClass": Property(effect=False, reason="Not stored: every group has the STANDARD class."),
         "LogGroupName": Property(create_only=True),
-        "RetentionInDays": Property(
-            shape="logs:PutRetentionPolicy.retentionInDays",
-            effect=False,
-            reason="It is stored and returned; lines are kept until their group is deleted.",
-        ),
+        "RetentionInDays": Property(shape="logs:PutRetentionPolicy.retentionInDays"),
         "Tags": Property(members={"Key": None, "Value": None}),
     }
     attribute_names = frozenset({"Arn"})
