@@ -166,8 +166,9 @@ def test_announced_bodies_are_limited_by_service(account, service):
     request = SentRequest("POST", "/endpoints/e/invocations" if service == "runtime" else "/", ())
     length = limits.largest_body(request, service) + 1
     assert length <= (28 << 20) + 1
-    status, _ = exchange(account, head(account, service, change=unchanged, length=length))
-    assert status == (400 if service == "runtime" else 413)
+    status, body = exchange(account, head(account, service, change=unchanged, length=length))
+    code = b"ValidationError" if service == "runtime" else b"RequestEntityTooLarge"
+    assert (status, code in body) == (400 if service == "runtime" else 413, True)
 
 
 def test_a_body_without_a_length_is_limited(account):
