@@ -284,3 +284,24 @@ def test_a_cloud_of_an_older_version_must_be_restarted():
     with pytest.raises(CloudFailedError, match="started by an older version") as caught:
         NOBODYS.environment()
     assert "tritonstack down" in caught.value.remedy
+
+
+_LOGGING = """
+import logging, sys
+from pathlib import Path
+from tritonstack_local.cloud_folder import CloudLog
+logging.basicConfig(level=logging.INFO, handlers=[CloudLog(Path(sys.argv[1]), maxBytes=1000, backupCount=2)])
+for number in range(200):
+    logging.info("line %d", number)
+print("printed at the end")
+"""
+
+
+def test_the_log_begins_new_files_and_prints_follow(tmp_path):
+    path = tmp_path / "cloud.log"
+    with path.open("ab") as log:
+        subprocess.run([sys.executable, "-c", _LOGGING, path], check=True, stdout=log, stderr=log)
+    files = sorted(tmp_path.iterdir())
+    assert [file.name for file in files] == ["cloud.log", "cloud.log.1", "cloud.log.2"]
+    assert all(file.stat().st_size < 1200 for file in files)
+    assert path.read_text().endswith("line 199\nprinted at the end\n")
