@@ -6,9 +6,8 @@ requests. The local cloud evaluates role trust policies only, and denies all oth
 
 from __future__ import annotations
 
-import re
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from typing import Any
@@ -60,20 +59,6 @@ def within_account(lookup: Callable[[Any, str], Any]) -> Callable[[Any, str], An
         return lookup(backends, region)
 
     return checked
-
-
-_ROLE_FIELD = re.compile(r"(execution|service|)role(arn|override|)", re.IGNORECASE)
-
-
-def check_passed_roles(account: str, fields: Mapping[str, Any]) -> None:
-    """Deny passing roles of other accounts to a service. Lists are left out: some name roles to assume."""
-    for name, value in fields.items():
-        if isinstance(value, Mapping):
-            check_passed_roles(account, value)
-        elif isinstance(value, str) and _ROLE_FIELD.fullmatch(name):
-            owner = value.split(":")[4] if value.count(":") >= 5 else account
-            if owner != account:
-                raise DeniedError(Reason.ACCESS_DENIED, "Cross-account pass role is not allowed.")
 
 
 def check_account(owner: str, service: str) -> None:

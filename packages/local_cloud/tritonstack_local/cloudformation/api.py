@@ -16,7 +16,6 @@ from moto.core.serialize import QuerySerializer, SerializationContext
 from moto.core.utils import get_service_model
 from werkzeug.wrappers import Request, Response
 
-from tritonstack_local.access.account_isolation import check_passed_roles
 from tritonstack_local.access.guard import caller_of
 from tritonstack_local.cloudformation.actions import ACTIONS, Action, ActionContext
 from tritonstack_local.cloudformation.changes import Providers
@@ -26,6 +25,7 @@ from tritonstack_local.cloudformation.records import Stack
 from tritonstack_local.cloudformation.store import StackStore
 from tritonstack_local.scope import Scope
 from tritonstack_local.service.clients import Clients
+from tritonstack_local.service.validation import check_passed_roles
 from tritonstack_local.state.idempotency import IdempotencyLog
 from tritonstack_local.tagging.resources import TaggedResource
 

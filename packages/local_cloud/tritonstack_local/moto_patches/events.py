@@ -18,10 +18,10 @@ from botocore.exceptions import BotoCoreError, ClientError
 from moto.events.exceptions import ValidationException
 from moto.events.models import EventsBackend, Rule
 
-from tritonstack_local.access.account_isolation import check_passed_roles
 from tritonstack_local.moto_patches.patching import correct
 from tritonstack_local.scope import Scope
 from tritonstack_local.service.clients import Clients
+from tritonstack_local.service.validation import check_passed_roles
 from tritonstack_local.service.wire import service_model
 
 log = logging.getLogger(__name__)

@@ -7,13 +7,14 @@ here.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
 from botocore.model import ListShape, MapShape, Shape, StringShape, StructureShape
 
 from tritonstack_local.service.errors import ServiceError, constraints_broken
+from tritonstack_local.signatures.requests import DeniedError, Reason
 
 # Java character classes of the service models as Python ones; \w is \p{L}, \p{N}, and _.
 _JAVA_CLASSES = {
@@ -142,3 +143,17 @@ def _join(path: str, name: str) -> str:
 def _shown(value: object) -> str:
     text = str(value)
     return text if len(text) <= 200 else f"{text[:200]}..."
+
+
+_ROLE_FIELD = re.compile(r"(execution|service|)role(arn|override|)", re.IGNORECASE)
+
+
+def check_passed_roles(account: str, fields: Mapping[str, Any]) -> None:
+    """Deny passing roles of other accounts to a service. Lists are left out: some name roles to assume."""
+    for name, value in fields.items():
+        if isinstance(value, Mapping):
+            check_passed_roles(account, value)
+        elif isinstance(value, str) and _ROLE_FIELD.fullmatch(name):
+            owner = value.split(":")[4] if value.count(":") >= 5 else account
+            if owner != account:
+                raise DeniedError(Reason.ACCESS_DENIED, "Cross-account pass role is not allowed.")

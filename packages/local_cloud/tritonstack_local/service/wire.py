@@ -16,7 +16,6 @@ from botocore.model import OperationModel, ServiceModel, StructureShape
 from werkzeug.wrappers import Request, Response
 
 from tritonstack.base.files import parse_json
-from tritonstack_local.access.account_isolation import check_passed_roles
 from tritonstack_local.scope import Scope
 from tritonstack_local.service import validation
 from tritonstack_local.service.errors import ServiceError
@@ -146,7 +145,7 @@ class ControlPlane:
         try:
             call = read_control_call(request, offered=self._actions, service=self._service)
             scope = caller_scope(request, default_region=self._region)
-            check_passed_roles(scope.account, call.fields)
+            validation.check_passed_roles(scope.account, call.fields)
             result = self._actions[call.operation](scope, call.fields)
             return control_answer(call.operation, result, service=self._service)
         except ServiceError as error:
