@@ -39,6 +39,7 @@ def test_examples_are_read_back_unchanged() -> None:
     [
         ({}, "expected examples or a reason for having none"),
         ({"requests": [EXAMPLE | {"inputs": []}]}, "at least 1 item"),
+        ({"requests": [EXAMPLE | {"outputs": []}]}, "expected outputs or responses"),
         ({"requests": [EXAMPLE | {"origin": "hearsay"}]}, "framework"),
         (
             {"requests": [EXAMPLE | {"inputs": [TENSOR | {"packed": "eA=="}]}]},

@@ -157,6 +157,45 @@ STEPS = "metric: cpu_utilization_percent, scale_out: [{above: 60, add: 1}, {abov
             "promotion.windows.0",
         ),
         ("", {"name_prefix": "p" * 30, "endpoints": {}}, ""),
+        (
+            "components: {memory_mb: 1024, min_copies: 3, max_copies: 2}, scaling: {}",
+            {},
+            "endpoints.e.components",
+        ),
+        ("instance_type: ml.c7g.xlarge", {}, "endpoints.e.instance_type"),
+        ("scaling: {schedules: {s: {at: '8:00', min: 1, max: 1}}}", {}, "endpoints.e.scaling.schedules.s.at"),
+        ("scaling: {schedules: {s: {at: '08:00', min: 2, max: 1}}}", {}, "endpoints.e.scaling.schedules.s"),
+        ("", {"region": "Frankfurt"}, "region"),
+        ("", {"permissions_boundary": "arn:aws:iam::111111111111:policy/x"}, "permissions_boundary"),
+        ("", {"region": "ap-southeast-6", "triton_release": "25.04"}, ""),
+        ("", {"network": {"create": {"cidr": "10.0.0.1/16"}}}, "network.create.cidr"),
+        (
+            "",
+            {"network": {"create": {"availability_zone_ids": ["eu-west-1a", "euw1-az2"]}}},
+            "network.create.availability_zone_ids.0",
+        ),
+        (
+            "",
+            {
+                "network": {
+                    "create": {"availability_zones": 2, "availability_zone_ids": ["euw1-az1", "euw1-az2"]}
+                }
+            },
+            "network.create.availability_zones",
+        ),
+        (
+            "",
+            {
+                "network": {
+                    "existing": {
+                        "vpc_id": "main",
+                        "subnet_ids": ["subnet-0a1b2c3d", "subnet-1a1b2c3d"],
+                        "security_group_ids": ["sg-0a1b2c3d"],
+                    }
+                }
+            },
+            "network.existing.vpc_id",
+        ),
     ],
 )
 def test_contradicting_settings_are_rejected(

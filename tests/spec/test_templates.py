@@ -145,6 +145,7 @@ def test_parameters_have_the_type_of_their_default(
         ("purpose: preview of", "purpose: preview [of]", 3, "template.purpose", "invalid tag value"),
         ("    share", "    owner", 9, "template.parameters.owner", "this parameter is built in"),
         ("    share", "    Share", 9, "template.parameters.Share", "invalid parameter name"),
+        ("share: 0.5", f"share: {'x' * 1001}", 9, "template.parameters.share", "expected at most 1000"),
         ("  locks: dev\n", "", 1, "template.locks", "required key is missing"),
         ("longest:", "longst:", 4, "template.longst", "unknown key"),
         ("name: ${name}", "name: preview", 10, "name", "each instance needs its own name"),

@@ -421,6 +421,8 @@ def test_the_first_of_two_publishers_wins(
     """The other one publishes everything right after this one has read that an object is missing."""
     s3.create_bucket(Bucket=BUCKET)
     other = keep(tmp_path / "other", "Hallo")
+    figures = read_manifest(other).model_copy(update={"source_revision": "2"})
+    (other / MANIFEST_NAME).write_text(figures.to_json())
     change_after(
         monkeypatch, "GetObject", name, lambda: publish(artifact_dir=other, bucket=BUCKET, s3_client=s3)
     )

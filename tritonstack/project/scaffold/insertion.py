@@ -19,8 +19,7 @@ def insert_endpoint(text: str, name: str, body: str) -> str:
     """Return an environment file with one more endpoint. The file must be valid."""
     load_yaml(text)  # within the limits
     composed = compose_text(text)
-    if not isinstance(composed.root, yaml.MappingNode):
-        raise ValueError("the file is not a mapping")
+    assert isinstance(composed.root, yaml.MappingNode)  # noqa: S101 - the file is valid
     found = [value for key, value in composed.root.value if key.value == _KEY]
     entry = f"{name}:\n{textwrap.indent(body, _INDENT)}"
     if not found:
