@@ -186,6 +186,7 @@ class DeliveryStack(cdk.Stack):
             *artifact_grants.restore_artifacts(aws, spec),
             *grants.delete_replaced(aws, named),
             *grants.switch_endpoints(aws, named),
+            *grants.delete_images(aws, spec),
             *grants.invoke_endpoints(aws, named),
             *(grants.use_queues(aws, spec) if _has_queues(spec) else []),
             *grants.run_builds(aws, spec),

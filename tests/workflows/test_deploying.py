@@ -67,7 +67,8 @@ def test_nothing_is_deleted_or_marked_before_the_endpoints_run_what_was_deployed
     edit(project.environment_file("dev"), "1" * 12, account)
     session, workspace = Session(project), load_workspace(project, "dev")
     monkeypatch.setattr(deploying, "require_running", rolled_back)
-    for name in ("live_endpoints", "delete_replaced", "mark_superseded", "record_deployment"):
+    after = ("live_endpoints", "delete_replaced", "mark_superseded", "delete_superseded_images")
+    for name in (*after, "record_deployment"):
         monkeypatch.setattr(deploying, name, lambda *_, name=name, **__: calls.append(name) or [])
     cloud, revision = session.cloud(workspace.spec), revision_of(workspace)
     with pytest.raises(RolledBackError):

@@ -58,6 +58,8 @@ class LiveEndpoint:
     has_component: bool = False
     missing: str | None = None
     """A configuration or model that it names and that no longer exists: what it runs is not known."""
+    images: frozenset[str] = frozenset()
+    """URIs of the models' images."""
 
 
 def serving_resources(cloud: Cloud, belongs: Callable[[str], bool]) -> list[ServingResource]:
@@ -114,7 +116,7 @@ def _live(cloud: Cloud, name: str) -> LiveEndpoint | None:
     configs = {endpoint["EndpointConfigName"]}
     if pending := endpoint.get("PendingDeploymentSummary"):
         configs.add(pending["EndpointConfigName"])
-    models, data, missing = set[str](), set[str](), None
+    models, data, images, missing = set[str](), set[str](), set[str](), None
     for config in sorted(configs):
         named = models_of(cloud, config)
         missing = missing if named is not None else config
@@ -124,8 +126,25 @@ def _live(cloud: Cloud, name: str) -> LiveEndpoint | None:
     for model in sorted(models):
         described = describe_if_present(sagemaker.describe_model, ModelName=model)
         missing = missing if described else model
-        data |= _data_of(described or {})
-    return LiveEndpoint(name, _lower(configs), _lower(models), frozenset(data), bool(components), missing)
+        data |= _values_of(described or {}, "ModelDataUrl")
+        images |= _values_of(described or {}, "Image")
+    return LiveEndpoint(
+        name,
+        _lower(configs),
+        _lower(models),
+        frozenset(data),
+        bool(components),
+        missing,
+        frozenset(images),
+    )
+
+
+def model_images(cloud: Cloud, base: str) -> set[str]:
+    """Return the images of all models of an environment's stacks, retained ones included."""
+    call, prefix = cloud.client("sagemaker").describe_model, naming.endpoint_stack_name(base, "")
+    resources = serving_resources(cloud, lambda stack: stack.startswith(prefix))
+    models = [describe_if_present(call, ModelName=item.name) for item in resources if item.kind == "Model"]
+    return {image for model in models for image in _values_of(model or {}, "Image")}
 
 
 def models_of(cloud: Cloud, config: str) -> set[str] | None:
@@ -151,9 +170,9 @@ def _component_models(sagemaker: Any, endpoint: str) -> set[str]:
     return models
 
 
-def _data_of(model: Mapping[str, Any]) -> set[str]:
+def _values_of(model: Mapping[str, Any], key: str) -> set[str]:
     containers = [model.get("PrimaryContainer") or {}, *model.get("Containers", ())]
-    return {container["ModelDataUrl"] for container in containers if container.get("ModelDataUrl")}
+    return {container[key] for container in containers if container.get(key)}
 
 
 def describe_if_present(call: Callable[..., Any], **name: str) -> dict[str, Any] | None:

@@ -32,7 +32,7 @@ class ImageRepository(Construct):
             removal_policy=removal,
             empty_on_delete=removal == cdk.RemovalPolicy.DESTROY,
             # Expire only untagged images: an endpoint pulls its image again on each scale-out, however old it
-            # is.
+            # is. `deploy` deletes superseded ones, because this rule knows nothing of locks and endpoints.
             lifecycle_rules=[
                 ecr.LifecycleRule(
                     description="untagged images",

@@ -187,6 +187,12 @@ def switch_endpoints(aws: AwsScope, named: Named) -> list[Grant]:
     ]
 
 
+def delete_images(aws: AwsScope, spec: EnvironmentSpec) -> list[Grant]:
+    """Allow deleting superseded images of endpoints."""
+    repository = naming.image_repository_name(spec.base, "serving")
+    return [Grant(["ecr:BatchDeleteImage"], [aws.arn("ecr", f"repository/{repository}")])]
+
+
 def any_key(aws: AwsScope) -> str:
     """Return the ARN of any key in the account; the condition next to it limits it to one bucket's
     objects."""

@@ -14,7 +14,7 @@ An artifact is tagged only if a version of this environment's lock has named it,
 - anything if the history is incomplete (no git, a shallow clone) or contains an unreadable version, or if
   what an endpoint runs is unknown;
 - other objects: model prefixes of multi-model endpoints (callers name the versions), events, caches, and
-  build records. Images are in ECR, which keeps tagged images.
+  build records. Images are in ECR: see `image_retention.py`.
 
 An artifact that is named again is untagged: by a promotion immediately, by a rollback or revert when the next
 deployment begins. Tags are set when a deployment ends and its endpoints run. Untagging comes first, so an
@@ -71,22 +71,35 @@ class TaggingResult:
 
 def mark_superseded(cloud: Cloud, workspace: Workspace, live: Sequence[LiveEndpoint]) -> TaggingResult:
     """Tag artifacts that neither an environment's last locks nor its endpoints name; untag the others."""
-    project, bucket = workspace.project, workspace.spec.artifact_bucket
-    history = LockHistory(Checkout(project.root), workspace.lock.file)
-    locks = readable_locks(project)
-    unreadable = sorted(set(lock_names(project)) - set(locks))
-    keeping = decide(
-        history.versions,
-        keep=workspace.spec.keep_locks,
-        current=[workspace.lock.record, *(lock.record for lock in locks.values())],
-        running=_running(live, bucket),
-        gap=_unknown(live) or (f"the lock of {unreadable[0]} cannot be read" if unreadable else history.gap),
-    )
+    bucket = workspace.spec.artifact_bucket
+    keeping = plan_retention(workspace, live, running=_running(live, bucket))
     s3 = cloud.client("s3")
     existing = _keys_by_artifact(s3, bucket)
     _each(s3, bucket, keeping.kept, existing, _unmark)
     marked = _each(s3, bucket, keeping.superseded, existing, _mark)
     return TaggingResult(marked, keeping.gap)
+
+
+def plan_retention(
+    workspace: Workspace,
+    live: Sequence[LiveEndpoint],
+    *,
+    running: Iterable[Named],
+    names: Callable[[Lock], set[Named]] | None = None,
+) -> RetentionPlan:
+    """Decide what to keep by all locks and what runs; `names` returns what a lock names, or artifacts."""
+    project = workspace.project
+    history = LockHistory(Checkout(project.root), workspace.lock.file)
+    locks = readable_locks(project)
+    unreadable = sorted(set(lock_names(project)) - set(locks))
+    return decide(
+        history.versions,
+        keep=workspace.spec.keep_locks,
+        current=[workspace.lock.record, *(lock.record for lock in locks.values())],
+        running=running,
+        gap=_unknown(live) or (f"the lock of {unreadable[0]} cannot be read" if unreadable else history.gap),
+        names=names,
+    )
 
 
 def _running(live: Sequence[LiveEndpoint], bucket: str) -> set[Named]:
@@ -115,17 +128,18 @@ def decide(
     current: Iterable[Lock],
     running: Iterable[Named] = (),
     gap: str | None,
+    names: Callable[[Lock], set[Named]] | None = None,
 ) -> RetentionPlan:
     """Decide what to keep.
 
     `versions` are latest first, `current` are all current locks, `running` is what endpoints serve.
     """
-    versions = list(versions)
-    kept = {*running, *(named for lock in current for named in named_artifacts(lock))}
-    kept |= {named for version in versions[:keep] if version.lock for named in named_artifacts(version.lock)}
+    versions, names = list(versions), names or named_artifacts
+    kept = {*running, *(named for lock in current for named in names(lock))}
+    kept |= {named for version in versions[:keep] if version.lock for named in names(version.lock)}
     if gap is not None:
         return RetentionPlan(frozenset(kept), frozenset(), gap)
-    left = {named for version in versions[keep:] if version.lock for named in named_artifacts(version.lock)}
+    left = {named for version in versions[keep:] if version.lock for named in names(version.lock)}
     return RetentionPlan(frozenset(kept), frozenset(left - kept))
 
 

@@ -21,6 +21,7 @@ from tritonstack.operations.deploying.changes import (
 )
 from tritonstack.operations.deploying.deployments import record_deployment
 from tritonstack.operations.deploying.kept_parameters import copy_parameters, limit_parameters
+from tritonstack.operations.locks.image_retention import delete_superseded_images
 from tritonstack.operations.locks.retention import keep_again, mark_superseded, named_artifacts
 from tritonstack.operations.model_prefix import model_copies
 from tritonstack.operations.retained import delete_replaced, live_endpoints
@@ -142,6 +143,8 @@ def _delete_superseded(session: Session, workspace: Workspace, cloud: Cloud, sta
                 f"{model} {short_digest(digest)} is superseded: "
                 f"not named by the last {workspace.spec.keep_locks} locks"
             )
+        for folder, digest in delete_superseded_images(cloud, workspace, live, now=datetime.now(UTC)):
+            step.log(f"deleted image {folder} {digest}: superseded, and no model names it")
 
 
 def _deploy_all(

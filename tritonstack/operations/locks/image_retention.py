@@ -1,0 +1,76 @@
+"""Delete superseded images of endpoints from an environment's repositories.
+
+ECR's lifecycle rules know nothing of locks and endpoints, and an expired image cannot be restored. So an
+image is deleted here, by its digest, and only if
+
+- a version of this environment's lock has named it, and none of the last `keep_locks` versions does;
+- no current lock of any environment names it;
+- no model that exists names it: live endpoints', and retained ones to which `rollback` may return;
+- it was pushed more than 30 days ago.
+
+Nothing is deleted if the history is incomplete, or if what an endpoint runs is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from tritonstack.base import naming
+from tritonstack.base.errors import aws_error_code
+from tritonstack.operations.aws import Cloud
+from tritonstack.operations.locks.retention import Named, plan_retention
+from tritonstack.operations.retained import LiveEndpoint, model_images
+from tritonstack.project.workspace import Workspace
+from tritonstack.records.locks import Lock
+
+_AGE = timedelta(days=30)
+_AT_ONCE = 100
+"""How many images ECR deletes per call."""
+
+
+def delete_superseded_images(
+    cloud: Cloud, workspace: Workspace, live: Sequence[LiveEndpoint], *, now: datetime
+) -> list[Named]:
+    """Delete images that no recent lock and no model names; return their folders and digests."""
+    plan = plan_retention(workspace, live, running=(), names=named_images)
+    if not plan.superseded:
+        return []
+    base = workspace.spec.base
+    used = {image for endpoint in live for image in endpoint.images} | model_images(cloud, base)
+    kept = {digest for _, digest in plan.kept} | {image.rpartition("@")[2] for image in used}
+    deleted: list[Named] = []
+    for folder in sorted({folder for folder, _ in plan.superseded}):
+        digests = {digest for other, digest in plan.superseded if other == folder} - kept
+        repository = naming.image_repository_name(base, folder)
+        deleted += [(folder, digest) for digest in _delete(cloud, repository, digests, before=now - _AGE)]
+    return deleted
+
+
+def named_images(lock: Lock) -> set[Named]:
+    """Return the images that a lock names: folders and digests."""
+    return {(folder, image.digest) for folder, kinds in lock.images.items() for image in kinds.values()}
+
+
+def _delete(cloud: Cloud, repository: str, digests: Collection[str], *, before: datetime) -> list[str]:
+    ecr = cloud.client("ecr")
+    old = [image["imageDigest"] for image in _existing(ecr, repository) if image["imagePushedAt"] < before]
+    ids = [{"imageDigest": digest} for digest in digests if digest in old]
+    answers = [
+        ecr.batch_delete_image(repositoryName=repository, imageIds=ids[start : start + _AT_ONCE])
+        for start in range(0, len(ids), _AT_ONCE)
+    ]
+    return sorted({image["imageDigest"] for answer in answers for image in answer["imageIds"]})
+
+
+def _existing(ecr: Any, repository: str) -> list[dict[str, Any]]:
+    try:
+        pages = list(ecr.get_paginator("describe_images").paginate(repositoryName=repository))
+    except ClientError as error:
+        if aws_error_code(error) == "RepositoryNotFoundException":
+            return []
+        raise
+    return [image for page in pages for image in page["imageDetails"]]
