@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,13 @@ from model_build.data.graphs import ExportedGraph
 from model_build.errors import ExportError
 from model_build.exporters.heads import Head
 from model_build.exporters.loading import quiet
-from model_build.exporters.torchscript import save_torchscript, trace_module
+from model_build.exporters.torchscript import load_torchscript, save_torchscript, trace_module
 from model_build.graphs.onnx_file import OPSET, save_graph
 from model_build.library_errors import brief
 from tritonstack.records.manifests import TensorSpec
 
 Array = NDArray[Any]
+NO_FORMAT = "neither ONNX nor TorchScript holds this model: use a recipe of kind python"
 _DATATYPES = {"int64": "INT64", "float32": "FP32"}
 
 
@@ -68,11 +70,11 @@ class Framework:
                 model = self._to_onnx()
             except Exception as error:
                 if not self._use_eager_attention():
-                    raise not_exported(error) from error
+                    raise not_exported(error, self._other_formats()) from error
                 try:
                     model = self._to_onnx()
                 except Exception as plain_error:
-                    raise not_exported(plain_error) from plain_error
+                    raise not_exported(plain_error, self._other_formats()) from plain_error
         graph = save_graph(model, folder)
         return dataclasses.replace(graph, outputs=self.labelled(graph.outputs))
 
@@ -80,6 +82,18 @@ class Framework:
         """Save the model as TorchScript, with the graph's input names."""
         with quiet():
             return save_torchscript(trace_module(self.head, self.example, outputs=self.head.outputs), folder)
+
+    def _other_formats(self) -> str:
+        """Return what to use instead of ONNX: TorchScript only if a traced module gives the right answers."""
+        other = self.other_example()
+        try:
+            with tempfile.TemporaryDirectory() as folder:
+                script = load_torchscript(self.trace(Path(folder)), outputs=self.head.outputs)
+                answers, right = script.answer(other), self.answer(other)
+            fits = all(np.allclose(answers[name], right[name], atol=1e-3) for name in right)
+        except Exception:  # of PyTorch's tracing, or of the module
+            fits = False
+        return "set `format: torchscript` in the recipe" if fits else NO_FORMAT
 
     def tensors(self) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
         """Return inputs and outputs for formats without metadata; sizes that differ between two examples
@@ -136,13 +150,13 @@ class Framework:
         )
 
 
-def not_exported(error: BaseException) -> ExportError:
+def not_exported(error: BaseException, remedy: str) -> ExportError:
     """Return the error for one of PyTorch's exporter."""
     while error.__cause__ is not None:  # the exporter's wrapper text is for its developers
         error = error.__cause__
     return ExportError(
         f"PyTorch cannot export this model to ONNX: {brief(error)}",
-        remedy="try `format: torchscript` in the recipe",
+        remedy=remedy,
     )
 
 

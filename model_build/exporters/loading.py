@@ -223,11 +223,9 @@ def _check_architecture(config: Any, auto_class: Any, head: type[Head]) -> None:
         and hasattr(config, "vision_config")
         and config.model_type not in head.two_towers
     ):
-        half = f"{type(config).__name__.removesuffix('Config')}TextModel"
         raise ExportError(
             f"{config.model_type} is a text and image model; this recipe needs a text encoder",
-            remedy=f"save its text model with `{half}.from_pretrained(source).save_pretrained(folder)`, copy "
-            "the tokenizer there, and use that folder",
+            remedy="export its text model for the recipe onnx with `input: text`, or use one of kind python",
         )
     if type(config) not in auto_class._model_mapping and not brought:
         raise ExportError(

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from model_build.errors import ExportError, UnsafeWeightsError
+from model_build.foreign_formats import EXPORTED, KERAS, foreign_format
 
 _REACHING = re.compile(
     r"\b(?:torch\.(?:save|from_file)|rpc_(?:sync|async|remote)|ops\.(?!prim\b|aten\b)\w+\.\w+)\b"
@@ -57,6 +58,11 @@ def _reaching(archive: zipfile.ZipFile, names: list[str]) -> Iterator[str]:
 
 
 def _not_torchscript(file: Path) -> ExportError:
+    foreign = foreign_format(file)
+    if foreign is not None and foreign.kind in (EXPORTED, KERAS):
+        return ExportError(
+            f"{file.name} is {foreign.kind}, not TorchScript", remedy=foreign.remedy, code="TS307"
+        )
     with file.open("rb") as stream:
         begin = stream.read(4)
     is_pickle = zipfile.is_zipfile(file) or begin[:1] == PICKLE_MAGIC

@@ -8,6 +8,7 @@ import onnx
 from google.protobuf.message import DecodeError
 
 from model_build.errors import ExportError
+from model_build.foreign_formats import foreign_format
 from tritonstack.records.manifests import TensorSpec
 
 _TYPES = {
@@ -30,9 +31,29 @@ def graph_tensors(
     `overridable` adds weights that callers may send, which older graphs list as inputs.
     """
     graph = load_graph(file).graph
+    _reject_maps(graph, file)
     weights = set() if overridable else {tensor.name for tensor in graph.initializer}
     inputs = tuple(tensor_of(value, 0) for value in graph.input if value.name not in weights)
     return inputs, tuple(tensor_of(value, 0) for value in graph.output)
+
+
+def _reject_maps(graph: onnx.GraphProto, file: Path) -> None:
+    """Reject probabilities as maps, which converters of classifiers add, with the lines that remove them."""
+    outputs = {output.name for output in graph.output}
+    for node in graph.node:
+        if node.op_type != "ZipMap" or node.output[0] not in outputs:
+            continue
+        classes = max(len(attribute.ints) + len(attribute.strings) for attribute in node.attribute)
+        name, new = node.output[0], f"{file.stem}-tensors.onnx"
+        raise ExportError(
+            f"the graph's {name} is a sequence of maps; Triton serves tensors only",
+            remedy='return the tensor that its node ZipMap gets: `python -c "import onnx; '
+            f"m = onnx.load('{file}'); g = m.graph; z = next(n for n in g.node if n.output[0] == '{name}'); "
+            f"o = next(o for o in g.output if o.name == '{name}'); g.node.remove(z); "
+            f"o.CopyFrom(onnx.helper.make_tensor_value_info(z.input[0], 1, ['batch', {classes}])); "
+            f"onnx.save(m, '{file.with_name(new)}')\"`, and use {new}",
+            code="TS306",
+        )
 
 
 def load_graph(file: Path) -> onnx.ModelProto:
@@ -40,6 +61,11 @@ def load_graph(file: Path) -> onnx.ModelProto:
     try:
         return onnx.load(str(file), load_external_data=False)
     except DecodeError as error:
+        foreign = foreign_format(file) if file.suffix != ".onnx" else None
+        if foreign is not None:
+            raise ExportError(
+                f"{file.name} is {foreign.kind}, not an ONNX graph", remedy=foreign.remedy, code="TS306"
+            ) from error
         raise ExportError(
             f"{file.name} is not an ONNX graph: {error}",
             remedy="set the .onnx file of an exporter",
@@ -53,7 +79,7 @@ def shape_of(value: onnx.ValueInfoProto) -> tuple[int, ...]:
         kind = str(value.type.WhichOneof("value")).removesuffix("_type")
         raise ExportError(
             f"the graph's {value.name} is a {kind}; Triton serves tensors only",
-            remedy="export it as a tensor (scikit-learn: options={'zipmap': False})",
+            remedy="export the graph with a tensor instead",
             code="TS306",
         )
     if not value.type.tensor_type.HasField("shape"):

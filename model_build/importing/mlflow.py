@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from model_build.errors import ModelBuildError
+from model_build.foreign_formats import TENSORFLOW, THEN, TO_ONNX
 from model_build.importing.example_inputs import example_inputs, given_inputs
 from model_build.importing.mlflow_inputs import (
     InputExample,
@@ -37,10 +38,8 @@ REMEDIES: Mapping[str, str] = MappingProxyType(
         "pytorch": "it is a pickle of the whole module: load it in a sandbox, and save it with "
         "torch.jit.trace(...).save(file) or torch.onnx.export; then `tritonstack new model NAME --recipe "
         "torchscript --from FILE`",
-        "tensorflow": "convert the SavedModel with tf2onnx; then `tritonstack new model NAME "
-        "--recipe onnx --from FILE`",
-        "keras": "convert the model with tf2onnx; then `tritonstack new model NAME --recipe onnx "
-        "--from FILE`",
+        "tensorflow": f"convert it: {TENSORFLOW.format(file='FOLDER')}{THEN}",
+        "keras": f"convert it: {TO_ONNX.format(file='data/model.keras')}{THEN}",
         "catboost": "save it with save_model(file, format='onnx'); then `tritonstack new model "
         "NAME --recipe onnx --from FILE`",
         "sentence_transformers": "use the model's folder: `tritonstack new model NAME --recipe "

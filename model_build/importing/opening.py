@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
+from model_build.foreign_formats import foreign_format
 from model_build.importing.merlin import MerlinImport, is_merlin
 from model_build.importing.mlflow import MLMODEL, read_mlmodel
 from model_build.importing.records import ImportedModel, ImportRequest
@@ -41,12 +42,16 @@ def open_import(request: ImportRequest) -> Iterator[Importable]:
             remedy="download it, for example with `aws s3 cp --recursive`, and name the folder or archive",
             code="TS903",
         )
+    if request.path.is_file() and (foreign := foreign_format(request.path)) is not None:
+        raise UsageError(
+            f"{request.path} is {foreign.kind}, which cannot be imported", remedy=foreign.remedy, code="TS340"
+        )
     with open_repository(request.path) as opened:
         if opened.findings:
             raise InvalidFilesError([finding.violation for finding in opened.findings])
         root, shown = opened.root, opened.shown
         if (inner := leading_folder(root)) is not None:
-            root, shown = inner, shown / inner.name
+            root, shown = inner, shown / inner.relative_to(root)
         yield _recognize(_below(root, MLMODEL), shown, request)
 
 
@@ -69,6 +74,11 @@ def _recognize(root: Path, shown: Path, request: ImportRequest) -> Importable:
         name: model for name, model in read_models(root, shown).items() if model.has_config or model.versions
     }
     if not models:
+        if (foreign := foreign_format(root)) is not None:
+            remedy = foreign.remedy.replace(str(root), str(shown))
+            raise UsageError(
+                f"{shown} is {foreign.kind}, which cannot be imported", remedy=remedy, code="TS340"
+            )
         raise UsageError(
             f"{shown} has nothing to import: no <model>/{CONFIG_NAME}, no {CONFIG_NAME}, no {MLMODEL}",
             remedy="name a Triton repository, one of its model folders, a model.tar.gz, a Merlin "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,7 +57,8 @@ def _sorted(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
     order = {"error": 0, "warning": 1}
     return tuple(
         sorted(
-            findings, key=lambda one: (order[one.severity], str(one.violation.file), one.violation.line or 0)
+            dict.fromkeys(findings),
+            key=lambda one: (order[one.severity], str(one.violation.file), one.violation.line or 0),
         )
     )
 
@@ -66,13 +67,14 @@ def _lint(root: Path, shown: Path, options: LintOptions) -> RepositoryLint:
     findings = [*pickle_findings(root, shown), *size_findings(root, shown)]
     top, top_shown = root, shown
     if (inner := leading_folder(root)) is not None:
-        findings.append(leading_finding(inner, shown))
-        root, shown = inner, shown / inner.name
+        below = inner.relative_to(root)
+        findings.append(leading_finding(below, shown))
+        root, shown = inner, shown / below
     findings += name_findings(root, shown)
     if (root / CONFIG_NAME).exists():
         model = _read(root, shown, findings)
         if model is not None:
-            findings += _rules(model, root, options)
+            findings += _rules(model, root, options, loaded=())
         findings += trace_findings(top, top_shown, chosen=True)
         return RepositoryLint((), None, tuple(findings))
     folders = sorted(entry.name for entry in root.iterdir() if entry.is_dir() and not is_trace(entry.name))
@@ -82,12 +84,14 @@ def _lint(root: Path, shown: Path, options: LintOptions) -> RepositoryLint:
         if model is not None:
             models[name] = model
             findings += model_findings(model, shown)
-            findings += _rules(model, root, options)
     entry = _entry(models, folders, options)
     chosen = entry is not None and (len(folders) > 1 or entry == options.default_model)
     findings += trace_findings(top, top_shown, chosen=chosen)
     configs = {name: model.config for name, model in models.items()}
-    loaded = {entry} | parts_of(entry, configs) if entry and chosen else set(folders)
+    parts = {entry} | parts_of(entry, configs) if entry and chosen else set()
+    for model in models.values():
+        findings += _rules(model, root, options, loaded=parts)
+    loaded = parts or set(folders)
     for name in folders:
         if name in loaded and not (root / name / CONFIG_NAME).exists():
             findings += config_findings(root / name, shown)
@@ -96,11 +100,13 @@ def _lint(root: Path, shown: Path, options: LintOptions) -> RepositoryLint:
     return RepositoryLint(tuple(folders), entry, tuple(findings))
 
 
-def _rules(model: ModelFolder, root: Path, options: LintOptions) -> Iterator[Finding]:
+def _rules(
+    model: ModelFolder, root: Path, options: LintOptions, *, loaded: Collection[str]
+) -> Iterator[Finding]:
     yield from config_rules(model, options)
     yield from batching_rules(model)
     yield from graph_rules(model)
-    yield from python_rules(model, root, options)
+    yield from python_rules(model, root, options, loaded=loaded)
 
 
 def _read(folder: Path, shown: Path, findings: list[Finding]) -> ModelFolder | None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
+from model_build.foreign_formats import foreign_format
 from model_build.linting.backends import COMPLETED, completed
 from model_build.linting.findings import Finding, LintOptions, ModelFolder, Severity, in_file, is_small
 from model_build.linting.stray_files import is_trace
@@ -28,7 +29,11 @@ RULES: Mapping[str, tuple[Severity, str, str]] = MappingProxyType(
     {
         "flat": ("error", _LAYOUT, "move everything into a folder with the model's name"),
         "name": ("error", _LAYOUT, "rename it: Triton passes names to a shell"),
-        "link": ("error", _LAYOUT, "replace it with a copy: `tar --dereference` packs the files"),
+        "link": (
+            "error",
+            _LAYOUT,
+            "replace links with copies of their targets: `cp -RL <repository> <copy>`",
+        ),
         "special": ("error", _LAYOUT, "remove it"),
         "no_config": ("error", _LAYOUT, f"add a {CONFIG_NAME}, or remove the folder"),
         "folder_name": ("error", "TS317", "rename the folder, or remove `name`"),
@@ -71,29 +76,25 @@ _MULTI_MODEL_ONLY = {"looks_ensemble", "hidden_ensemble", "many_ensembles", "man
 
 
 def leading_folder(root: Path) -> Path | None:
-    """Return the folder that holds the repository if it was packed with its parent."""
-    folders = [
-        entry
-        for entry in root.iterdir()
-        if entry.is_dir() and not entry.is_symlink() and not is_trace(entry.name)
-    ]
-    if len(folders) != 1 or (root / CONFIG_NAME).exists() or (folders[0] / CONFIG_NAME).exists():
-        return None
-    inner = [entry for entry in folders[0].iterdir() if entry.is_dir()]
-    if any(entry.name.isdecimal() for entry in inner):
-        return None
-    return folders[0] if any((entry / CONFIG_NAME).is_file() for entry in inner) else None
+    """Return the folder that holds the repository if it was packed with folders above it."""
+    repositories = set()
+    for config in root.glob(f"*/**/{CONFIG_NAME}"):
+        *above, model = config.relative_to(root).parts[:-1]
+        if not any(is_trace(name) or name.isdecimal() for name in (*above, model)):
+            repositories.add(root.joinpath(*above))
+    if len(repositories) != 1 or root in repositories or any(root.glob("*/[0-9]*/")):
+        return None  # none, several, or models at the top level
+    return repositories.pop()
 
 
 def leading_finding(folder: Path, shown: Path) -> Finding:
-    """Return the finding about a repository below a leading folder."""
+    """Return the finding about a repository below leading folders; `folder` is relative to the top level."""
     return in_file(
         "error",
         _LAYOUT,
         shown,
-        f"the repository is below the folder {folder.name}; SageMaker expects the model folders at the "
-        "top level",
-        f"pack from inside: `tar -C {folder.name} -czf model.tar.gz .`",
+        f"the repository is below the folder {folder}; SageMaker expects the model folders at the top level",
+        f"pack from inside: `tar -C {folder} -czf model.tar.gz .`",
     )
 
 
@@ -137,6 +138,11 @@ def config_findings(folder: Path, shown: Path) -> Iterator[Finding]:
             "batching, and fails with --disable-auto-complete-config",
             f"add a {CONFIG_NAME}",
         )
+        return
+    foreign = foreign_format(folder) or foreign_format(folder.parent)
+    if foreign is not None:
+        remedy = foreign.remedy.replace(str(folder.parent), str(shown))
+        yield in_file("error", _LAYOUT, shown, f"{foreign.kind}, not a Triton repository", remedy)
     else:
         yield finding_of(no_config(folder), shown)
 

@@ -23,7 +23,11 @@ SMALL_BYTES = 1 << 30
 LIMIT_MEMBERS = 200_000
 LISTED_ENTRIES = 20
 AGAIN = "if the file was cut off, copy or fetch it again; else "
-PACK = "pack plain files and folders: `tar --dereference -C <repository> -czf model.tar.gz .`"
+PACK = (
+    "pack plain files and folders: `cp -RL <repository> <copy>` replaces links with copies, then "
+    "`tar -C <copy> -czf model.tar.gz .`"
+)
+"""GNU tar's --dereference writes hard links for equal files, and the tar of macOS has no other option."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import ast
 import posixpath
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from model_build.environments.given import read_environment
@@ -30,8 +30,13 @@ SLOW_BYTES = 1 << 30
 """Unpacking a larger environment takes most of a minute."""
 
 
-def python_rules(model: ModelFolder, root: Path, options: LintOptions) -> Iterator[Finding]:
-    """Yield findings about a model's Python code, environment, and TorchScript."""
+def python_rules(
+    model: ModelFolder, root: Path, options: LintOptions, *, loaded: Collection[str]
+) -> Iterator[Finding]:
+    """Yield findings about a model's Python code, environment, and TorchScript.
+
+    `loaded` are the models that endpoints load for sure: those of the only ensemble.
+    """
     whole = completed(model.config, model.versions)
     if whole.backend == "pytorch" and whole.platform in ("", *TORCHSCRIPT):
         yield from _torchscript(model, whole.default_model_filename)
@@ -40,7 +45,7 @@ def python_rules(model: ModelFolder, root: Path, options: LintOptions) -> Iterat
     for version in model.versions:
         file = version / whole.default_model_filename
         if file.is_file():
-            yield from _program(model, file)
+            yield from _program(model, file, loaded)
     yield from _environment(model, root, options)
 
 
@@ -59,7 +64,7 @@ def _torchscript(model: ModelFolder, file_name: str) -> Iterator[Finding]:
             yield in_file("error", "TS307", shown, error.message.partition(";")[0], SAVE)
 
 
-def _program(model: ModelFolder, file: Path) -> Iterator[Finding]:
+def _program(model: ModelFolder, file: Path, loaded: Collection[str]) -> Iterator[Finding]:
     shown = model.shown / file.relative_to(model.folder)
     if not is_small(file):
         return
@@ -78,7 +83,7 @@ def _program(model: ModelFolder, file: Path) -> Iterator[Finding]:
         yield in_file("error", _CODE, shown, f"no class {MODEL_CLASS}", "define it with the method execute")
     elif (found := classes.get(MODEL_CLASS)) and not found.bases and "execute" not in _methods(found):
         yield in_file("error", _CODE, shown, f"{MODEL_CLASS} has no method execute", "define it")
-    yield from _calls(tree, shown)
+    yield from _calls(tree, shown, loaded)
 
 
 def _names(tree: ast.Module) -> set[str]:
@@ -99,9 +104,9 @@ def _methods(found: ast.ClassDef) -> set[str]:
     return _names(ast.Module(body=found.body, type_ignores=[]))
 
 
-def _calls(tree: ast.Module, shown: Path) -> Iterator[Finding]:
+def _calls(tree: ast.Module, shown: Path, loaded: Collection[str]) -> Iterator[Finding]:
     """Yield calls of other models (BLS), which Triton does not load as dependencies."""
-    called = sorted({name for name, _ in called_models(tree)})
+    called = sorted({name for name, _ in called_models(tree)} - {*loaded})
     if called:
         options = " ".join(f"--load-model={name}" for name in called)
         yield in_file(

@@ -17,7 +17,7 @@ from model_build.data.context import BuildContext, WrittenRepository
 from model_build.data.graphs import ExportedGraph, ServableGraph
 from model_build.environments.early_packing import EarlyPacking, Packages
 from model_build.environments.packing import installed_requirement
-from model_build.errors import FieldError
+from model_build.errors import ExportError, FieldError
 from model_build.inputs.narrowing import narrow_tensors
 from model_build.layouts.choose import choose_layout
 from model_build.layouts.images import image_layout
@@ -149,9 +149,16 @@ class HuggingFace:
         def compare() -> ParityReport:
             # Triton's backend matches inputs by forward's argument names and outputs by position.
             script = load_torchscript(file, outputs=framework.head.outputs)
-            return compare_answers(
-                script.answer, cases, self._spec.accept, max_batch=self._spec.batching.max_batch
-            )
+            try:
+                return compare_answers(
+                    script.answer, cases, self._spec.accept, max_batch=self._spec.batching.max_batch
+                )
+            except ExportError as error:
+                # The model answers these inputs in the framework: the traced module is at fault.
+                error.remedy = (
+                    "use `format: onnx`, or a recipe of kind python: PyTorch cannot trace this model"
+                )
+                raise
 
         parity = steps.run("compare graph", compare, describe_parity)
         inputs, outputs = framework.tensors()

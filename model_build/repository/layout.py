@@ -7,6 +7,7 @@ failure it prevents.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -86,7 +87,9 @@ def name_violations(repository: Path) -> Iterator[LayoutViolation]:
             allowed = "letters, digits, '.', '_', '-', and '/'"
             yield LayoutViolation("name", name, f"{name!r}: unsafe name; allowed are {allowed}")
         if path.is_symlink():
-            yield LayoutViolation("link", name, f"{name} is a link")
+            target, top = os.path.realpath(path), os.path.realpath(repository)
+            outside = "" if Path(target).is_relative_to(top) else ", outside the repository"
+            yield LayoutViolation("link", name, f"{name} is a link to {os.readlink(path)}{outside}")
         elif not (path.is_dir() or path.is_file()):
             yield LayoutViolation("special", name, f"{name} is not a file or folder")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import posixpath
 import re
 import shutil
 import tarfile
@@ -217,7 +218,8 @@ def _check_packable(folder: Path, path: Path, *, any_name: bool) -> None:
             remedy="use letters, digits, '.', '_', '-', and '/' only: Triton passes names to a shell",
         )
     if path.is_symlink() or not (path.is_file() or path.is_dir()):
-        raise ArchiveError(f"{name} is not a file or folder", remedy="replace it with a copy of the file")
+        kind = "a link" if path.is_symlink() else "not a file or folder"
+        raise ArchiveError(f"{name} is {kind}", remedy="replace it with a copy of the file")
 
 
 def _add(stream: GzipStream, folder: Path, path: Path) -> FileEntry | None:
@@ -246,6 +248,15 @@ def _add(stream: GzipStream, folder: Path, path: Path) -> FileEntry | None:
     return FileEntry(path=member.name, size_bytes=member.size, sha256=digest)
 
 
+def _described_link(name: str, member: tarfile.TarInfo) -> str:
+    """Describe a link. The target of a hard link is a name in the archive."""
+    target = member.linkname.removeprefix("./")
+    if member.islnk():
+        return f"a hard link to {target}" + ("" if is_safe_name(target) else ", outside the archive")
+    place = posixpath.normpath(posixpath.join(posixpath.dirname(name), target))
+    return f"a link to {target}" + (", outside the archive" if place.startswith(("/", "..")) else "")
+
+
 def _check_limit(archive: Path, left: int) -> None:
     if left < 0:
         raise OversizedArchiveError(f"{archive} exceeds its unpacked size limit", remedy=REPACK)
@@ -256,8 +267,10 @@ def _check_member(archive: Path, member: tarfile.TarInfo, names: set[str]) -> st
     name = member.name.removeprefix("./").rstrip("/")
     if not is_safe_name(name) and member.name != ".":
         raise ArchiveError(f"{archive}: unsafe name {member.name!r}", remedy=REPACK)
+    if member.issym() or member.islnk():
+        raise ArchiveError(f"{archive}: {name} is {_described_link(name, member)}", remedy=REPACK)
     if not (member.isreg() or member.isdir()):
-        raise ArchiveError(f"{archive}: {member.name} is not a file or folder", remedy=REPACK)
+        raise ArchiveError(f"{archive}: {name} is not a file or folder", remedy=REPACK)
     if name in names:
         raise ArchiveError(f"{archive}: duplicate entry {name}", remedy=REPACK)
     return name

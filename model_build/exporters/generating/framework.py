@@ -125,9 +125,7 @@ class GenerationFramework(ABC):
             except ExportError:
                 raise
             except Exception as error:
-                failure = not_exported(error)
-                failure.remedy = REMEDY
-                raise failure from error
+                raise not_exported(error, REMEDY) from error
 
     def _served_options(
         self,

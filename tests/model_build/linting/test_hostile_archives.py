@@ -15,6 +15,8 @@ from model_build.linting import opening
 from tests.model_build.linting.given_repositories import CUT, PYTHON, SINGLE, content, findings, lines, write
 from tritonstack.base.errors import UsageError
 
+SOFT, HARD = tarfile.SYMTYPE, tarfile.LNKTYPE
+
 
 @pytest.fixture(autouse=True)
 def private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -51,8 +53,8 @@ def entry(name: str, *, kind: bytes = tarfile.REGTYPE, target: str = "", size: i
         (entry("/tmp/outside"), "unsafe name '/tmp/outside'"),  # noqa: S108 - never written
         (entry("scores/1/../../../outside"), "unsafe name 'scores/1/../../../outside'"),
         (entry("scores/1/$(id)"), "unsafe name 'scores/1/$(id)'"),
-        (entry("scores/1/a", kind=tarfile.SYMTYPE, target="/etc/x"), "scores/1/a is not a file or folder"),
-        (entry("scores/1/a", kind=tarfile.LNKTYPE, target="../../x"), "scores/1/a is not a file or folder"),
+        (entry("scores/1/a", kind=SOFT, target="/x"), "scores/1/a is a link to /x, outside the archive"),
+        (entry("scores/1/a", kind=HARD, target="/x"), "scores/1/a is a hard link to /x, outside the archive"),
         (entry("scores/1/pipe", kind=tarfile.FIFOTYPE), "scores/1/pipe is not a file or folder"),
         (entry("scores/1/disk", kind=tarfile.BLKTYPE), "scores/1/disk is not a file or folder"),
         (entry("scores/1/model.onnx"), "duplicate entry scores/1/model.onnx"),

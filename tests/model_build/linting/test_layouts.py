@@ -153,7 +153,7 @@ def test_a_link_and_an_empty_version_folder(tmp_path: Path) -> None:
     (path / "scores/1/link").symlink_to("/etc/hostname")
     (path / "whole/1/README.txt").unlink()
     assert lines(path) == [
-        "error scores/1/link: is a link [TS326]",
+        "error scores/1/link: is a link to /etc/hostname, outside the repository [TS326]",
         "warning whole/config.pbtxt: the version folder of whole is empty, and some tools drop empty folders "
         "[TS326]",
     ]

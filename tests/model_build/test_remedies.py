@@ -1,0 +1,282 @@
+"""Remedies that give commands: each is followed to the letter, and leads to an answer."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+import transformers
+from onnx import TensorProto, helper
+
+from model_build.errors import ExportError, ModelBuildError
+from model_build.exporters.framework import NO_FORMAT, Framework
+from model_build.exporters.heads.text_embedding import TextEmbedding
+from model_build.exporters.loading import load_model
+from model_build.exporters.torchscript_safety import check_torchscript
+from model_build.graphs.onnx_tensors import graph_tensors
+from model_build.importing.opening import open_import
+from model_build.importing.records import ImportRequest
+from tests.model_build.linting.given_repositories import (
+    CUT,
+    OPTIONS,
+    PROGRAM,
+    SINGLE,
+    TRIO,
+    findings,
+    lines,
+    write,
+)
+from tritonstack.base.errors import TritonstackError
+from tritonstack.spec.models.model_fields import Trust
+
+
+def commands(remedy: str | None, **places: Path) -> list[str]:
+    """Return the commands of a remedy, with paths for its placeholders."""
+    found = re.findall(r"`([^`]+)`", remedy or "")
+    for name, path in places.items():
+        found = [command.replace(f"<{name}>", str(path)) for command in found]
+    return found
+
+
+def run(command: str, folder: Path) -> None:
+    """Run a command with this interpreter as `python`."""
+    line = re.sub(r"^python ", f"{sys.executable} ", command)
+    subprocess.run(["bash", "-c", line], cwd=folder, check=True, capture_output=True, text=True)
+
+
+def error_of(work: Any) -> TritonstackError:
+    with pytest.raises(TritonstackError) as caught:
+        work()
+    return caught.value
+
+
+def tar(folder: Path, archive: Path) -> Path:
+    run(f"tar -C {folder} -czf {archive} .", folder)
+    return archive
+
+
+@pytest.mark.parametrize("kind", ["hard", "soft"])
+def test_links_in_an_archive(tmp_path: Path, kind: str) -> None:
+    repository = write(tmp_path / "given", SINGLE)
+    file = repository / "scores/1/model.onnx"
+    file.rename(tmp_path / "elsewhere.onnx")
+    shutil.copy(tmp_path / "elsewhere.onnx", repository / "scores/1/graph.onnx")
+    if kind == "hard":
+        file.hardlink_to(repository / "scores/1/graph.onnx")
+    else:
+        file.symlink_to(tmp_path / "elsewhere.onnx")
+    archive = tar(repository, tmp_path / "model.tar.gz")
+    finding = next(one for one in findings(archive) if one.violation.code == "TS414")
+    assert "link to" in finding.violation.message
+    assert ("outside" in finding.violation.message) is (kind == "soft")
+    for command in commands(finding.violation.remedy, repository=repository, copy=tmp_path / "copy"):
+        run(command, tmp_path)
+    assert lines(archive) == []
+
+
+def test_a_repository_below_two_folders(tmp_path: Path) -> None:
+    files = {f"export/triton/{name}": text for name, text in TRIO.items()}
+    files |= {"export/README.md": "", "export/notes/todo.txt": ""}
+    archive = tar(write(tmp_path / "given", files), tmp_path / "model.tar.gz")
+    (finding,) = findings(archive)
+    assert "export/triton" in finding.violation.message
+    with open_import(ImportRequest(archive, OPTIONS)) as importable:
+        assert importable.name == "whole"
+    for command in commands(finding.violation.remedy):
+        run(command, tmp_path / "given")
+    assert lines(tmp_path / "given/model.tar.gz") == []
+
+
+def test_a_call_of_a_step_of_the_ensemble_is_no_finding(tmp_path: Path) -> None:
+    program = PROGRAM + "\n\nCALL = pb_utils.InferenceRequest(model_name='scores')\n"
+    files = {**TRIO, "cut/1/model.py": program}
+    assert lines(write(tmp_path / "ensemble", files)) == []
+    alone = {**CUT, "cut/1/model.py": program}
+    assert any("[TS332]" in line for line in lines(write(tmp_path / "alone", alone)))
+
+
+def classifier(file: Path) -> Path:
+    """Write a graph with probabilities as maps, as CatBoost does, without their tensor."""
+    maps = helper.make_map_type_proto(TensorProto.INT64, helper.make_tensor_type_proto(TensorProto.FLOAT, []))
+    probabilities = helper.make_value_info("probabilities", helper.make_sequence_type_proto(maps))
+    nodes = [
+        helper.make_node(
+            "LinearClassifier",
+            ["features"],
+            ["label", "probability_tensor"],
+            domain="ai.onnx.ml",
+            coefficients=[1.0, -1.0, 0.5, 0.5],
+            intercepts=[0.0, 0.0],
+            classlabels_ints=[0, 1],
+            post_transform="SOFTMAX",
+        ),
+        helper.make_node(
+            "ZipMap",
+            ["probability_tensor"],
+            ["probabilities"],
+            domain="ai.onnx.ml",
+            classlabels_int64s=[0, 1],
+        ),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "classifier",
+        [helper.make_tensor_value_info("features", TensorProto.FLOAT, ["N", 2])],
+        [helper.make_tensor_value_info("label", TensorProto.INT64, ["N"]), probabilities],
+    )
+    versions = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 2)]
+    onnx.save(helper.make_model(graph, opset_imports=versions, ir_version=8), file)
+    return file
+
+
+def test_probabilities_as_maps(tmp_path: Path) -> None:
+    error = error_of(lambda: graph_tensors(classifier(tmp_path / "model.onnx")))
+    for command in commands(error.remedy):
+        run(command, tmp_path)
+    file = tmp_path / "model-tensors.onnx"
+    _, outputs = graph_tensors(file)
+    assert [(one.name, one.datatype, one.shape) for one in outputs] == [
+        ("label", "INT64", (-1,)),
+        ("probability_tensor", "FP32", (-1, 2)),
+    ]
+    answers = onnxruntime.InferenceSession(file).run(None, {"features": np.ones((3, 2), np.float32)})
+    np.testing.assert_allclose(answers[1].sum(axis=1), 1, rtol=1e-6)
+
+
+class Plus(torch.nn.Module):
+    """The smallest module."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return x + 1."""
+        return x + 1
+
+
+@pytest.mark.parametrize("read", [check_torchscript, graph_tensors])
+def test_a_program_of_torch_export(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: Any) -> None:
+    file = tmp_path / "model.pt2"
+    torch.export.save(torch.export.export(Plus(), (torch.ones(2, 3),)), file)
+    error = error_of(lambda: read(file))
+    assert "torch.export" in error.message
+    monkeypatch.chdir(tmp_path)
+    statement, command = commands(error.remedy)
+    exec(statement, {"torch": torch})  # noqa: S102 - the remedy's own line
+    assert "--recipe onnx --from model.onnx" in command
+    inputs, _ = graph_tensors(tmp_path / "model.onnx")
+    assert inputs[0].shape == (2, 3)
+
+
+def keras(file: Path) -> Path:
+    """Write what a .keras file begins with; keras is no dependency."""
+    with zipfile.ZipFile(file, "w") as archive:
+        for name in ("metadata.json", "config.json", "model.weights.h5"):
+            archive.writestr(name, "{}")
+    return file
+
+
+def hdf5(file: Path) -> Path:
+    file.write_bytes(b"\x89HDF\r\n\x1a\n")
+    return file
+
+
+@pytest.mark.parametrize("made", [keras, hdf5])
+@pytest.mark.parametrize("read", [check_torchscript, graph_tensors])
+def test_a_keras_model_is_named(tmp_path: Path, made: Any, read: Any) -> None:
+    error = error_of(lambda: read(made(tmp_path / "model.keras")))
+    assert "Keras" in error.message
+    assert ".export('model.onnx', format='onnx'" in (error.remedy or "")
+
+
+def saved_model(root: Path) -> Path:
+    return write(root, {"saved_model.pb": "", "variables/variables.index": "", "assets/x": ""})
+
+
+FOREIGN: Mapping[str, tuple[Any, str, str]] = {
+    "SavedModel": (saved_model, "SavedModel", "tf2onnx.convert --saved-model {path}"),
+    "SavedModel below": (
+        lambda root: saved_model(root / "export").parent,
+        "SavedModel",
+        "--saved-model {path}/export",
+    ),
+    "Hugging Face": (lambda root: write(root, {"config.json": "{}"}), "Hugging Face", "--from {path}"),
+    "Keras": (lambda root: keras(root.parent / "m.keras"), "Keras", "load_model('{path}')"),
+    "graph": (lambda root: classifier(root.parent / "m.onnx"), ".onnx", "--recipe onnx --from {path}"),
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_an_import_names_what_it_cannot_import(tmp_path: Path, name: str) -> None:
+    made, kind, remedy = FOREIGN[name]
+    path = made(tmp_path / "given")
+
+    def work() -> None:
+        with open_import(ImportRequest(path, OPTIONS)):
+            raise AssertionError
+
+    error = error_of(work)
+    assert (error.code, kind in error.message) == ("TS340", True)
+    assert remedy.format(path=path) in (error.remedy or "")
+
+
+def test_doctor_names_a_saved_model_once(tmp_path: Path) -> None:
+    path = saved_model(tmp_path / "given")
+    errors = [one for one in findings(path) if "SavedModel" in one.violation.message]
+    assert len(errors) == 1
+    assert f"--saved-model {path}" in (errors[0].violation.remedy or "")
+
+
+class Head(torch.nn.Module):
+    """A head whose steps depend on a value: no ONNX graph, and TorchScript only if `traced`."""
+
+    outputs = ("y",)
+    labels: Mapping[str, tuple[str, ...]] = {}
+
+    def __init__(self, *, traced: bool) -> None:
+        super().__init__()
+        self.encoder, self.traced = torch.nn.Identity(), traced
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return x, repeated as often as a value says if that is not to be traced."""
+        if float(x.sum()) < 0:
+            return x
+        return x * 2 if self.traced else x * float(x.sum())
+
+
+class Given(Framework):
+    """The framework of such a head."""
+
+    def other_example(self) -> dict[str, Any]:
+        """Return another example."""
+        return {"x": np.full((3, 4), 2, np.float32)}
+
+
+@pytest.mark.parametrize("traced", [True, False])
+def test_torchscript_is_named_only_if_it_works(traced: bool) -> None:
+    head: Any = Head(traced=traced)
+    framework = Given(head, example={"x": np.ones((2, 4), np.float32)}, axes={0: "batch"})
+    with pytest.raises(ExportError) as caught:
+        framework.export(Path())
+    assert caught.value.remedy == ("set `format: torchscript` in the recipe" if traced else NO_FORMAT)
+
+
+def test_a_text_and_image_model_is_not_sent_to_a_model_that_is_rejected(tmp_path: Path) -> None:
+    size = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
+    config = transformers.SiglipConfig(
+        text_config={**size, "vocab_size": 16},
+        vision_config={**size, "image_size": 8, "patch_size": 4},
+    )
+    config.save_pretrained(tmp_path)
+    with pytest.raises(ModelBuildError) as caught:
+        load_model(tmp_path, TextEmbedding, trust=Trust())
+    assert "SiglipTextModel" not in (caught.value.remedy or "")
+    assert "recipe onnx" in (caught.value.remedy or "")
