@@ -23,6 +23,7 @@ import pytest
 from tests.delivery.github.test_github_delivery import environment_of
 from tests.delivery.github.workflows import ROOT
 from tests.e2e.conftest import Site, furnished_site
+from tests.model_build.checking.test_stream_check import write_counting_model
 from tests.runtime.test_exposure import FORBIDDING
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.events import read_events
@@ -128,6 +129,7 @@ def factory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Factory]:
     for name in ("models", "containers"):
         shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
     site = furnished_site(root, shared=("server", "artifacts"))
+    write_counting_model(site.project.model_file("counting").parent)
     site.project.environments_dir.mkdir()
     site.project.environment_file("dev").write_text(environment_of("dev", "000000000000"))
     prod = environment_of("prod", "000000000001", promotion={"source": "dev", "verified": True})

@@ -101,7 +101,8 @@ class StandInBase:
         self._add_system(root)
         self._add_python(root)
         self._add_server(root)
-        for package in ("tritonstack", "tritonstack/base", "tritonstack/runtime"):
+        for name in ("", "/base", "/runtime", "/runtime/inside"):
+            package = f"tritonstack{name}"
             for file in (ROOT / package).glob("*.py"):
                 root.add(file, f"opt/stand-in/{package}/{file.name}")
         for wheel in self._wheels.glob("*.whl"):
