@@ -24,6 +24,8 @@ from tritonstack.project.loading import load_models
 from tritonstack.records.examples import EXAMPLES_NAME, Examples
 from tritonstack.records.manifests import ARCHIVE_NAME, MANIFEST_NAME
 
+CONTENT = "{model} for {target}"
+
 
 def examples_of(model: str, content: bytes) -> Examples:
     return Examples(model=model, digest=hashlib.sha256(content).hexdigest(), texts=("Hello",))
@@ -64,7 +66,7 @@ def manifest_of(project: Project, model: str, target: str, content: bytes) -> di
 
 def keep(project: Project, model: str, target: str) -> Path:
     """Keep an artifact in the project's own store."""
-    content = f"{model} for {target}".encode()
+    content = CONTENT.format(model=model, target=target).encode()
     manifest = manifest_of(project, model, target, content)
     folder = project.artifacts_dir / "models" / model / manifest["digest"]
     folder.mkdir(parents=True, exist_ok=True)

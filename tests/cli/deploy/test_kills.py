@@ -1,0 +1,255 @@
+"""Commands that are killed at an AWS call: the same command finishes, or `destroy` removes everything.
+
+This is the fast variant, on moto and with a stand-in CDK that makes the CDK's calls of CloudFormation.
+tests/e2e/load/test_kills_at_calls.py kills processes, the real CDK's included.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import botocore.client
+import pytest
+from botocore.exceptions import ClientError
+from moto.cloudformation.models import cloudformation_backends
+
+from tests.cli.builds.stand_in_job import keep
+from tests.cli.builds.test_build import stand_in_command
+from tests.cli.test_messages import outcome
+from tests.git import Repository
+from tests.operations.audit.test_audit import PLAYED
+from tests.operations.test_operations import stand_in_cdk
+from tests.operations.two_accounts import add_prod
+from tests.projects import edit
+from tests.records.test_locks import BUILT
+from tritonstack.base.paths import Project
+from tritonstack.operations.audit import report as reports
+from tritonstack.operations.audit.listings import LISTINGS
+from tritonstack.operations.aws import Cloud
+from tritonstack.operations.buckets import empty_bucket
+from tritonstack.operations.deploying.cdk import CdkCli
+from tritonstack.operations.revisions import Revision
+from tritonstack.operations.verification.verdicts import Verdict
+from tritonstack.project.loading import load_workspace
+from tritonstack.records.lock_writing import add_to_lock
+from tritonstack.records.locks import load_lock
+from tritonstack.records.manifests import MANIFEST_NAME, parse_manifest
+from tritonstack.workflows.builds import local_build
+from tritonstack.workflows.deployment import rollback as rollback_workflow
+
+SAMPLE = 3
+"""Kills per command. KILLS=all kills before and after every call."""
+
+
+class Killed(BaseException):
+    """Ends a command at once."""
+
+
+class Site:
+    """A project with dev and prod in one account, whose commands can be killed."""
+
+    def __init__(
+        self,
+        project: Project,
+        account: str,
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        self.project, self.capsys = project, capsys
+        keys = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing"}
+        self.cloud = Cloud(account, "eu-west-1", keys)
+        self.backend = cloudformation_backends[account]["eu-west-1"]
+        self.calls: list[str] = []
+        self.kill_at, self.answered, self.kills = 0, False, 0
+        edit(project.environment_file("dev"), "1" * 12, account)
+        add_prod(project, account=account)
+        for name in ("dev", "prod"):
+            edit(project.environment_file(name), "region:", "removal: destroy\nregion:")
+        (project.root / ".gitignore").write_text(".tritonstack\nnode_modules\nstarted.txt\n")
+        self.repository = Repository(project.root)
+        self.real_call = botocore.client.BaseClient._make_api_call  # type: ignore[attr-defined]
+        stand_in_cdk(project.root, "exit 1")
+        monkeypatch.setattr(botocore.client.BaseClient, "_make_api_call", self._call_of())
+        monkeypatch.setattr(CdkCli, "run", self._cdk)
+        monkeypatch.setattr(local_build, "_command", stand_in_command)
+        verdict = Verdict("dev", Revision(None), (), tested=True)
+        monkeypatch.setattr(rollback_workflow, "verify_workspace", lambda *_, **__: verdict)
+        listings = [
+            listing for listing in LISTINGS if listing.types[0] not in PLAYED
+        ]  # moto lacks the others
+        monkeypatch.setattr(reports, "LISTINGS", listings)
+        self.cloud.client("ssm").put_parameter(
+            Name=self.spec("dev").bootstrap.version_parameter, Value="30", Type="String"
+        )
+
+    def spec(self, environment: str) -> Any:
+        return load_workspace(self.project, environment).spec
+
+    def _call_of(self) -> Callable[..., Any]:
+        def call(client: Any, name: str, parameters: dict[str, Any]) -> Any:
+            self.calls.append(name)
+            number = len(self.calls)
+            if self.kill_at and number > self.kill_at - (not self.answered):
+                raise Killed  # a dead command makes no calls in its other threads either
+            answer = self.real_call(client, name, parameters)
+            for stack in self.backend.stacks.values():
+                if stack.status == "REVIEW_IN_PROGRESS":
+                    stack.template = ""  # as CloudFormation answers
+            if number == self.kill_at:
+                raise Killed
+            return answer
+
+        return call
+
+    def _cdk(self, command: str, *arguments: str, **options: Any) -> None:
+        """Do what the CDK does: synthesize, or deploy stacks with change sets."""
+        if command == "synth":
+            self._synthesize(Path(arguments[arguments.index("--output") + 1]))
+        elif command == "deploy":
+            folder = options["assembly"]
+            stacks = json.loads((folder / "manifest.json").read_text())["artifacts"]
+            for name in stacks if "--all" in arguments else [n for n in stacks if n in arguments]:
+                self._deploy(name, (folder / stacks[name]["properties"]["templateFile"]).read_text())
+
+    def _synthesize(self, folder: Path) -> None:
+        artifacts = {}
+        for environment in ("dev", "prod"):
+            spec = self.spec(environment)
+            models = load_lock(self.project.lock_file(environment)).record.models
+            bucket = {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": spec.artifact_bucket}}
+            digest = models["minilm"]["cpu"].digest if models else "none"
+            shown = {"Name": f"/{spec.base}/search", "Type": "String", "Value": digest}
+            for name, resource in (
+                ("foundation", bucket),
+                ("endpoint-search", {"Type": "AWS::SSM::Parameter", "Properties": shown}),
+            ):
+                file = folder / f"{spec.base}-{name}.json"
+                file.write_text(
+                    json.dumps({"Description": "tritonstack: x", "Resources": {"Thing": resource}})
+                )
+                properties = {"templateFile": file.name}
+                artifacts[file.stem] = {"type": "aws:cloudformation:stack", "properties": properties}
+        (folder / "manifest.json").write_text(json.dumps({"artifacts": artifacts}))
+
+    def _deploy(self, name: str, template: str) -> None:
+        client = self.cloud.client("cloudformation")
+        try:
+            (stack,) = client.describe_stacks(StackName=name)["Stacks"]
+        except ClientError:
+            stack = None
+        if stack and stack["StackStatus"] == "REVIEW_IN_PROGRESS":
+            client.delete_stack(StackName=name)  # moto would create a second one of this name
+            stack = None
+        if stack and client.get_template(StackName=name)["TemplateBody"] == json.loads(template):
+            return
+        plan = {"StackName": name, "ChangeSetName": "cdk-deploy-change-set"}
+        kind = "UPDATE" if stack else "CREATE"
+        client.create_change_set(**plan, ChangeSetType=kind, TemplateBody=template)
+        client.describe_change_set(**plan)
+        client.execute_change_set(**plan)
+        client.describe_stacks(StackName=name)
+
+    def run(self, *arguments: str, kill_at: int = 0, answered: bool = False) -> None:
+        """Run a command to its end, or kill it."""
+        self.calls.clear()
+        self.kill_at, self.answered = kill_at, answered
+        try:
+            code, out, err = outcome(self.capsys, self.project, *arguments)
+            assert code == 0, (arguments, self.calls[-3:], out, err)
+        except Killed:
+            self.kills += 1
+            self.capsys.readouterr()
+        finally:
+            self.kill_at = 0
+
+    def forget(self, *environments: str, lock: bool = True) -> None:
+        """Delete environments without commands."""
+        s3, client = self.cloud.client("s3"), self.cloud.client("cloudformation")
+        for environment in environments:
+            spec = self.spec(environment)
+            if spec.artifact_bucket in {item["Name"] for item in s3.list_buckets()["Buckets"]}:
+                empty_bucket(self.cloud, spec.artifact_bucket)
+            for stack in list(self.backend.stacks.values()):
+                if stack.name.startswith(f"{spec.base}-"):
+                    client.delete_stack(StackName=stack.name)
+            if lock:
+                self.project.lock_file(environment).unlink(missing_ok=True)
+
+    def left(self) -> list[str]:
+        buckets = self.cloud.client("s3").list_buckets()["Buckets"]
+        return [stack.name for stack in self.backend.stacks.values()] + [item["Name"] for item in buckets]
+
+
+@pytest.fixture
+def site(
+    project: Project,
+    account: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Site:
+    site = Site(project, account, capsys, monkeypatch)
+    site.run("build", "dev", "--local")
+    site.repository.commit("Build")
+    monkeypatch.setattr("tests.cli.builds.stand_in_job.CONTENT", "{model} for {target}, again")
+    folder = keep(project, "minilm", "cpu")
+    manifest = parse_manifest((folder / MANIFEST_NAME).read_bytes(), origin="")
+    add_to_lock(project.lock_file("dev"), [manifest], built=BUILT)
+    site.repository.commit("Build again")
+    return site
+
+
+def prepare_build(site: Site) -> None:
+    site.forget("dev")
+
+
+def prepare_promote(site: Site) -> None:
+    site.forget("prod")
+    site.run("deploy", "dev")
+
+
+def prepare_deploy(site: Site) -> None:
+    site.forget("dev", lock=False)
+
+
+def prepare_rollback(site: Site) -> None:
+    site.repository.git("checkout", "--", str(site.project.lock_file("dev")))
+    site.run("deploy", "dev")
+
+
+def prepare_destroy(site: Site) -> None:
+    site.run("deploy", "dev")
+
+
+COMMANDS = {
+    ("build", "dev", "--local"): prepare_build,
+    ("promote", "dev", "prod"): prepare_promote,
+    ("deploy", "dev"): prepare_deploy,
+    ("rollback", "dev", "search"): prepare_rollback,
+    ("destroy", "dev", "--yes"): prepare_destroy,
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
+def test_a_killed_command_is_finished_by_itself_or_by_destroy(site: Site, command: tuple[str, ...]) -> None:
+    prepare = COMMANDS[command]
+    prepare(site)
+    site.run(*command)
+    moments = [(number, answered) for number in range(1, len(site.calls) + 1) for answered in (False, True)]
+    if os.environ.get("KILLS") != "all":
+        moments = moments[:: len(moments) // SAMPLE]
+    for number, answered in moments:
+        prepare(site)
+        site.run(*command, kill_at=number, answered=answered)
+        if number % 3:
+            site.run(*command)
+        else:
+            site.run("destroy", "prod" if command[0] == "promote" else "dev", "--yes")
+    for environment in ("dev", "prod"):
+        site.run("destroy", environment, "--yes")
+        site.run("audit", environment, "--gone")
+    assert site.left() == []
+    assert site.kills > len(moments) * 0.8  # the number of calls varies a little
