@@ -6,7 +6,6 @@ import copy
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,10 @@ WHOLE = "X"
 """The input of models that take all features as one tensor."""
 LABEL, PROBABILITIES, PREDICTION, TRANSFORMED = "label", "probabilities", "prediction", "transformed"
 OPSETS = {"": OPSET, "ai.onnx.ml": 3}
+LOCALE = "C.UTF-8"
+"""Lowercases as Python does, and exists in Triton's images; ONNX's default, en_US.UTF-8, does not."""
+WORDS, UNICODE_WORDS = r"(?u)\b\w\w+\b", r"[\p{L}\p{N}_]{2,}"
+"""The default token_pattern of text vectorizers, for Python and for RE2. skl2onnx would take ASCII words."""
 TYPES = {
     "FP32": "FloatTensorType",
     "FP64": "DoubleTensorType",
@@ -100,14 +103,12 @@ class ScikitModel:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # no warnings about column names
             for output in outputs:
-                method: Callable[[Array], Any] = getattr(
-                    self._by_position, methods.get(output.name, "predict")
-                )
+                method: Callable[[Any], Any] = getattr(self.estimator, methods.get(output.name, "predict"))
                 try:
                     found = method(rows)
                 except ValueError:
                     # Some compute only in the type of their training data.
-                    found = method(rows.astype(np.float32))
+                    found = method(_narrowed(rows))
                 array = np.asarray(found.toarray() if hasattr(found, "toarray") else found)
                 kind = {"BYTES": np.object_, "INT64": np.int64}.get(output.datatype, array.dtype)
                 answers[output.name] = array.astype(kind).reshape(len(rows), *output.shape)
@@ -122,11 +123,12 @@ class ScikitModel:
             (tensor.name, getattr(data_types, TYPES[tensor.datatype])([None, *tensor.shape]))
             for tensor in inputs
         ]
+        estimator = _by_position(self.estimator)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 model = skl2onnx.convert_sklearn(
-                    self.estimator, "model", initial_types=types, options=self._options, target_opset=OPSETS
+                    estimator, "model", initial_types=types, options=_options(estimator), target_opset=OPSETS
                 )
         except Exception as error:  # the library raises anything
             reason = brief(error).partition(" You may raise ")[0]
@@ -147,43 +149,26 @@ class ScikitModel:
         RemoveUnusedNodesPass()(graph)
         for domain in sorted(graph.opset_imports):  # skl2onnx gives them in the order of a set
             graph.opset_imports[domain] = graph.opset_imports.pop(domain)
+        for node in graph.graph.all_nodes():
+            if node.op_type == "StringNormalizer":
+                node.attributes.setdefault("locale", ir.AttrString("locale", LOCALE))
         for value, name in zip(graph.graph.outputs, self.outputs, strict=True):
             value.name = name
         return save_foreign(graph, folder)
 
-    @property
-    def _options(self) -> dict[Any, dict[str, bool]]:
-        """Return skl2onnx's options: scores as one tensor instead of a map."""
-        from sklearn.base import is_classifier  # noqa: PLC0415 - imports slowly
-        from sklearn.svm import LinearSVC  # noqa: PLC0415 - as above
+    def _rows(self, inputs: Mapping[str, Array]) -> Any:
+        """Return the rows of features as users pass them: a data frame if the model was fitted on one.
 
-        # Without an option of its own, a LinearSVC in a pipeline gets one that it does not have.
-        options: dict[Any, dict[str, bool]] = {LinearSVC: {"raw_scores": True}}
-        last = getattr(self.estimator, "steps", [("", self.estimator)])[-1][1]
-        if is_classifier(last) and not isinstance(last, LinearSVC):
-            options[id(self.estimator)] = {"zipmap": False}
-        return options
+        scikit-learn computes with 64 bits, as in training.
+        """
+        from pandas import DataFrame  # noqa: PLC0415 - imports slowly
 
-    def _rows(self, inputs: Mapping[str, Array]) -> Array:
-        """Return the rows of features. scikit-learn computes with 64 bits, as in training."""
-        arrays = [inputs[name] for name in (inputs if WHOLE in inputs else self.columns)]
-        numeric = all(array.dtype != np.object_ for array in arrays)
-        return np.concatenate(
-            [array.astype(np.float64 if numeric else np.object_) for array in arrays], axis=1
-        )
-
-    @cached_property
-    def _by_position(self) -> Any:
-        """The model with columns chosen by position: a copy that needs no data frames."""
-        from sklearn.compose import ColumnTransformer  # noqa: PLC0415 - imports slowly
-
-        estimator = copy.deepcopy(self.estimator)
-        for part in _parts(estimator):
-            if isinstance(part, ColumnTransformer):
-                places = part._transformer_to_input_indices
-                part.transformers_ = [(name, step, places[name]) for name, step, _ in part.transformers_]
-            vars(part).pop("feature_names_in_", None)
-        return estimator
+        wide = {name: _widened(array) for name, array in inputs.items()}
+        if not self.columns:
+            return wide[WHOLE]
+        if WHOLE in wide:
+            return DataFrame(wide[WHOLE], columns=list(self.columns))
+        return DataFrame({name: wide[name][:, 0] for name in self.columns})
 
 
 def load_scikit_model(file: Path) -> ScikitModel:
@@ -200,6 +185,49 @@ def load_scikit_model(file: Path) -> ScikitModel:
     if reason is not None:
         raise ExportError(f"{file.name} {reason}", remedy=OTHERWISE, code="TS367")
     return ScikitModel(estimator)
+
+
+def _options(estimator: Any) -> dict[Any, dict[str, bool | str]]:
+    """Return skl2onnx's options: scores as one tensor instead of a map, and words of any script."""
+    from sklearn.base import is_classifier  # noqa: PLC0415 - imports slowly
+    from sklearn.svm import LinearSVC  # noqa: PLC0415 - as above
+
+    # Without an option of its own, a LinearSVC in a pipeline gets one that it does not have.
+    options: dict[Any, dict[str, bool | str]] = {LinearSVC: {"raw_scores": True}}
+    last = getattr(estimator, "steps", [("", estimator)])[-1][1]
+    if is_classifier(last) and not isinstance(last, LinearSVC):
+        options[id(estimator)] = {"zipmap": False}
+    for part in _parts(estimator):
+        if getattr(part, "token_pattern", None) == WORDS and part.analyzer == "word":
+            options[id(part)] = {"tokenexp": UNICODE_WORDS}
+    return options
+
+
+def _by_position(estimator: Any) -> Any:
+    """Return a copy for skl2onnx, which knows no slices of names and no masks: columns as positions."""
+    from sklearn.compose import ColumnTransformer  # noqa: PLC0415 - imports slowly
+
+    estimator = copy.deepcopy(estimator)
+    for part in _parts(estimator):
+        if isinstance(part, ColumnTransformer):
+            places = part._transformer_to_input_indices
+            part.transformers_ = [(name, step, places[name]) for name, step, _ in part.transformers_]
+    return estimator
+
+
+def _widened(array: Array) -> Array:
+    """Return floats with 64 bits, and texts as str."""
+    if array.dtype == np.object_:
+        texts = [value.decode() if isinstance(value, bytes) else value for value in array.reshape(-1)]
+        return np.array(texts, dtype=np.object_).reshape(array.shape)
+    return array.astype(np.float64) if array.dtype.kind == "f" else array
+
+
+def _narrowed(rows: Any) -> Any:
+    """Return rows with floats of 32 bits."""
+    if not hasattr(rows, "columns"):
+        return rows.astype(np.float32)
+    return rows.astype(dict.fromkeys(rows.select_dtypes("number").columns, np.float32))
 
 
 def _parts(estimator: Any) -> Iterator[Any]:

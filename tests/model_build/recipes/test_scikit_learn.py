@@ -17,6 +17,7 @@ from sklearn.cluster import KMeans
 from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.decomposition import PCA
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV
@@ -155,6 +156,50 @@ def test_columns_of_numbers_and_texts(tmp_path: Path, numbers: Any, texts: Any) 
     assert list(label) == list(pipeline.predict(frame))
     for row, case in enumerate(written.cases[1:]):
         np.testing.assert_allclose(case.expected["probabilities"][0], pipeline.predict_proba(frame)[row])
+
+
+def numbers_of(frame: Any) -> list[str]:
+    return [name for name in frame.columns if name != "note"]
+
+
+def note_of(frame: Any) -> str:
+    return str(frame.columns[-1])
+
+
+@pytest.mark.parametrize(
+    ("numbers", "note"),
+    [
+        (["age", "income"], "note"),
+        (slice("age", "income"), 2),
+        (slice(0, 2), "note"),
+        ([True, True, False], "note"),
+        (np.array([True, True, False]), "note"),
+        (numbers_of, "note"),
+        (make_column_selector(dtype_include="number"), note_of),
+    ],
+)
+def test_a_vectorizer_reads_one_text_column(tmp_path: Path, numbers: Any, note: Any) -> None:
+    """However the columns are chosen, answers are those of the user's call with a data frame."""
+    frame = pandas.DataFrame(
+        {
+            "age": np.linspace(1, 60, 40),
+            "income": np.linspace(5, 1, 40),
+            "note": ["Good coffee", "bad tea", "so GOOD, Émile", "never again bad"] * 10,
+        }
+    )
+    columns = [("numbers", StandardScaler(), numbers), ("note", TfidfVectorizer(), note)]
+    pipeline = make_pipeline(ColumnTransformer(columns), LogisticRegression())
+    pipeline.fit(frame, np.arange(40) % 4 % 2)
+    requests = pandas.DataFrame(
+        {"age": [3.0, 9.5], "income": [2.0, 1.5], "note": ["GOOD tea", "again émile"]}
+    )
+    inputs = [
+        {"inputs": {name: [value] for name, value in row.items()}} for row in requests.to_dict("records")
+    ]
+    written = write_repository(saved(tmp_path, pipeline, inputs), tmp_path / "work")
+    answers = np.concatenate([case.expected["probabilities"] for case in written.cases])
+    np.testing.assert_allclose(answers, pipeline.predict_proba(requests), rtol=1e-12)
+    assert written.parity[0].max_absolute_error < 1e-6
 
 
 def test_numeric_columns_are_one_tensor_or_several(tmp_path: Path) -> None:
