@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import itertools
+import re
 import subprocess
 import sys
 import tempfile
@@ -26,7 +27,9 @@ Arrays = Mapping[str, Array]
 WITHIN_S = 1800.0
 FAILED = 3
 """Exit code of the child if the function itself failed; the last line gives the reason."""
-_SEPARATOR = "/"
+_SEPARATOR, _OF_BYTES, _END = "/", "=", "."
+"""What follows the number in the name of an array, of texts or numbers and of bytes; the end of bytes."""
+_KEY = re.compile(f"([0-9]+)([{_SEPARATOR}{_OF_BYTES}])(.*)", re.DOTALL)
 ONE, SEVERAL = "one", "several"
 SOURCE = "source"
 """Parameter of a function that reads the source; its value is a pathlib.Path."""
@@ -78,22 +81,42 @@ def ask_reference(
 
 
 def _save(file: Path, parts: Sequence[Arrays]) -> None:
-    """Save text as fixed-width strings, never as Python objects, which need pickle."""
-    arrays = {
-        f"{number}{_SEPARATOR}{name}": array.astype(np.str_) if array.dtype == np.object_ else array
-        for number, part in enumerate(parts)
-        for name, array in part.items()
-    }
+    """Save texts and bytes as fixed-width strings, never as Python objects, which need pickle."""
+    arrays = {}
+    for number, part in enumerate(parts):
+        for name, array in part.items():
+            separator, saved = _SEPARATOR, array
+            if array.dtype == np.object_ and any(isinstance(item, bytes) for item in array.flat):
+                separator, saved = _OF_BYTES, _as_texts(array)
+            elif array.dtype == np.object_:
+                saved = array.astype(np.str_)
+            arrays[f"{number}{separator}{name}"] = saved
     np.savez(file, allow_pickle=False, **{"count": np.array(len(parts)), **arrays})
+
+
+def _as_texts(array: Array) -> Array:
+    """Return bytes as texts of one character per byte, and one at the end: NumPy removes final zeros."""
+    texts = [
+        (item if isinstance(item, bytes) else str(item).encode()).decode("latin-1") + _END
+        for item in array.flat
+    ]
+    return np.array(texts, dtype=np.str_).reshape(array.shape)
+
+
+def _as_bytes(array: Array) -> Array:
+    values = np.empty(array.size, dtype=np.object_)
+    values[:] = [str(item).removesuffix(_END).encode("latin-1") for item in array.flat]
+    return values.reshape(array.shape)
 
 
 def _load(file: Path) -> list[dict[str, Array]]:
     with np.load(file, allow_pickle=False) as saved:
         parts: list[dict[str, Array]] = [{} for _ in range(int(saved["count"]))]
         for key in saved.files:
-            number, separator, name = key.partition(_SEPARATOR)
-            if separator:
-                array = saved[key]
+            found = _KEY.fullmatch(key)
+            if found is not None:
+                number, separator, name = found.groups()
+                array = _as_bytes(saved[key]) if separator == _OF_BYTES else saved[key]
                 parts[int(number)][name] = array.astype(np.object_) if array.dtype.kind in "US" else array
     return parts
 

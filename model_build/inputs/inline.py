@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -47,11 +49,26 @@ def array_of(value: Any, datatype: str | None = None, *, allow_nan: bool = False
             raise UnfitValuesError(".nan is allowed in inputs only", "write a number; NaN equals nothing")
         if not _fits(leaf, target):
             raise UnfitValuesError(
-                f"{leaf!r} is not {_datatype_text(target)}", f"write {_datatype_text(target)}"
+                f"{_shown(leaf)} is not {_datatype_text(target)}", f"write {_datatype_text(target)}"
             )
     array = np.empty(shape, NUMPY_TYPES[target])
     array.reshape(-1)[:] = leaves
     return array
+
+
+def with_bytes(value: Any, folder: Path) -> Any:
+    """Replace `{file: ...}` and `{base64: ...}` in nested lists by the bytes that they name."""
+    if isinstance(value, list | tuple):
+        return [with_bytes(item, folder) for item in value]
+    if not isinstance(value, Mapping):
+        return value
+    if "file" in value:
+        return (folder / value["file"]).read_bytes()
+    return base64.b64decode(value["base64"], validate=True)
+
+
+def _shown(value: Any) -> str:
+    return f"a value of {len(value)} bytes" if isinstance(value, bytes) else repr(value)
 
 
 def _natural_type(values: list[Any]) -> str | None:
@@ -61,7 +78,7 @@ def _natural_type(values: list[Any]) -> str | None:
         ({bool}, "BOOL"),
         ({int}, "INT64"),
         ({int, float}, "FP32"),
-        ({str}, "BYTES"),
+        ({str, bytes}, "BYTES"),
     ):
         if kinds <= allowed:
             return datatype
@@ -71,7 +88,7 @@ def _natural_type(values: list[Any]) -> str | None:
 def _fits(value: Any, datatype: str) -> bool:
     """Return whether a value fits a tensor type without conversion."""
     if datatype == "BYTES":
-        return isinstance(value, str)
+        return isinstance(value, str | bytes)
     if datatype == "BOOL":
         return isinstance(value, bool)
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -85,7 +102,7 @@ def _fits(value: Any, datatype: str) -> bool:
 def _datatype_text(datatype: str) -> str:
     """Describe the values of a type."""
     if datatype == "BYTES":
-        return "text"
+        return "text or bytes"
     if datatype == "BOOL":
         return "true or false"
     kind = "a number" if datatype.startswith("FP") else "a whole number"

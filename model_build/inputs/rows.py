@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model_build.data.cases import Case
-from model_build.inputs.inline import UnfitValuesError, array_of
+from model_build.inputs.inline import UnfitValuesError, array_of, with_bytes
 from model_build.inputs.types import NUMPY_TYPES, datatype_of, fits_shape
 from tritonstack.base.documents import Document, FieldPath, closest
 from tritonstack.base.errors import FileViolation, InvalidFilesError
@@ -159,7 +160,8 @@ class _Reader:
             asked = self._model.record.tensors.get(name, TensorNarrowing()).datatype
             try:
                 datatype = spec.datatype if spec else asked
-                array = array_of(value, datatype, allow_nan=path[-1] == "inputs")
+                value_of_bytes = with_bytes(value, self._model.file.parent)
+                array = array_of(value_of_bytes, datatype, allow_nan=path[-1] == "inputs")
             except UnfitValuesError as error:
                 self._violation((*path, name), error.message, error.remedy)
                 continue
@@ -211,7 +213,8 @@ class _Reader:
             self._violation(
                 path,
                 f"{file.name} is not an .npz archive: {error}",
-                "write it with numpy.savez(file, name=array); arrays of Python objects are not read",
+                "write it with numpy.savez(file, name=array), without Python objects: texts as "
+                "array.astype('U'), and bytes in model.yaml as `inputs: {<name>: [{file: <file>}]}`",
             )
             return {}
 
@@ -312,7 +315,10 @@ def _find(known: Sequence[TensorSpec] | None, name: str) -> TensorSpec | None:
 
 
 def _as_object(array: Array) -> Array:
-    """Convert strings to object arrays, as requests hold them."""
+    """Convert strings to object arrays, as requests hold them: ASCII as texts, other bytes unchanged."""
+    if array.dtype.kind == "S":
+        with suppress(UnicodeDecodeError):
+            return array.astype(np.str_).astype(np.object_)
     return array.astype(np.object_) if array.dtype.kind in "US" else array
 
 

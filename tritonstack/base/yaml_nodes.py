@@ -49,6 +49,17 @@ for _class in (TextualLoader, TextualDumper):
     _class.add_implicit_resolver("tag:yaml.org,2002:float", _EXPONENT, list("-+.0123456789"))
 
 
+BINARY_TAG = "tag:yaml.org,2002:binary"
+
+
+def _binary(_: TextualLoader, node: yaml.ScalarNode) -> dict[str, str]:
+    """Keep `!!binary` as base64, so that a document is plain JSON."""
+    return {"base64": "".join(str(node.value).split())}
+
+
+TextualLoader.add_constructor(BINARY_TAG, _binary)
+
+
 class LimitError(yaml.MarkedYAMLError):
     """The document is valid YAML, but larger than any file here has to be."""
 

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from tritonstack.base.errors import FileViolation, InvalidFilesError
-from tritonstack.base.yaml_nodes import LimitError, TextualLoader, compose, scalar_violation
+from tritonstack.base.yaml_nodes import BINARY_TAG, LimitError, TextualLoader, compose, scalar_violation
 
 FieldPath = tuple[str | int, ...]
 
@@ -96,6 +96,8 @@ def value_at(data: Any, path: FieldPath) -> Any:
 _PLAIN_TAGS = frozenset(
     f"tag:yaml.org,2002:{kind}" for kind in ("str", "int", "float", "bool", "null", "map", "seq", "merge")
 )
+_WITH_BYTES = "test_inputs"
+"""The only key whose values may be `!!binary`."""
 _KEY_TAGS = frozenset({"tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"})
 
 _Violation = tuple[FieldPath, str, str, str]
@@ -125,7 +127,7 @@ def _collect_lines(
     if node.tag in _PLAIN_TAGS:
         if isinstance(node, yaml.ScalarNode) and (message := scalar_violation(loader, node)):
             yield path, message, "write another value, or put it in quotes if it is text", "TS103"
-    else:
+    elif node.tag != BINARY_TAG or path[:1] != (_WITH_BYTES,):
         yield path, f"unsupported YAML tag {node.tag}", "write the value without a tag", "TS103"
 
 

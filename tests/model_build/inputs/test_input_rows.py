@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from model_build.checking.running_reference import ask_reference
 from model_build.inputs.narrowing import narrow_tensors, tensors_of_rows
 from model_build.inputs.rows import MAX_EXPANDED_BYTES, read_rows
 from model_build.inputs.types import NUMPY_TYPES
@@ -320,3 +321,71 @@ def test_array_larger_than_memory_is_rejected(tmp_path: Path) -> None:
     assert "rows.npz is not an .npz archive" in violation(
         model(tmp_path, "test_inputs:\n- file: rows.npz\n"), X
     )
+
+
+SOUND = b"RIFF\x80\x00\xff\x00"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "[{file: clip.wav}]",
+        "[{base64: UklGRoAA/wA=}]",
+        "[!!binary UklGRoAA/wA=]",
+        "\n    - !!binary |\n      UklGRoAA\n      /wA=",
+    ],
+)
+def test_bytes_are_files_or_base64(value: str, tmp_path: Path) -> None:
+    (tmp_path / "clip.wav").write_bytes(SOUND)
+    document = model(tmp_path, f"test_inputs:\n- inputs:\n    names: {value}\n")
+    (row,) = read_rows(document, [NAMES])
+    assert row.inputs["names"].tolist() == [SOUND]
+    assert ("clip.wav" in document.record.own_files) == ("file" in value)
+    before = model_hash("tiny", {"tiny": document})
+    if "file" in value:
+        (tmp_path / "clip.wav").write_bytes(SOUND[:-1])
+        assert model_hash("tiny", {"tiny": document}) != before
+
+
+def test_npz_of_bytes_and_of_objects(tmp_path: Path) -> None:
+    document = model(tmp_path, "test_inputs:\n- file: rows.npz\n")
+    np.savez(tmp_path / "rows.npz", names=np.array([[b"RIFF\x80"], [b"a"]], dtype="S"))
+    assert [row.inputs["names"].tolist() for row in read_rows(document, [NAMES])] == [[b"RIFF\x80"], [b"a"]]
+    np.savez(tmp_path / "rows.npz", names=np.array([["a"], ["b"]], dtype="S"))
+    assert [row.inputs["names"].tolist() for row in read_rows(document, [NAMES])] == [["a"], ["b"]]
+    np.savez(tmp_path / "rows.npz", names=np.array([[SOUND]], dtype=object), allow_pickle=True)
+    assert "inputs: {<name>: [{file: <file>}]}" in violation(document, NAMES)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "{file: ../a}",
+        "{file: /etc/a}",
+        "{base64: '?'}",
+        "{url: x}",
+        "{file: a, base64: AA==}",
+        "{}",
+    ],
+)
+def test_bytes_that_are_no_file_of_the_model_or_no_base64(value: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidFilesError) as caught:
+        model(tmp_path, f"test_inputs:\n- inputs:\n    names: [{value}]\n")
+    (one,) = caught.value.violations
+    assert (one.line, one.field) == (7, "test_inputs.0")
+
+
+def test_bytes_for_numbers_are_an_error(tmp_path: Path) -> None:
+    document = model(tmp_path, "test_inputs:\n- inputs: {x: [!!binary AAEC, !!binary AAEC]}\n")
+    assert "a value of 3 bytes is not a number" in violation(document, X)
+
+
+def test_a_reference_gets_bytes_as_they_are(tmp_path: Path) -> None:
+    (tmp_path / "ref.py").write_text(
+        "def answer(request):\n"
+        "    return {'size': [[len(request['names'][0, 0])]], 'same': request['names']}\n"
+    )
+    request = {"names": np.array([[SOUND]], dtype=object), "text": np.array([["é"]], dtype=object)}
+    ((answer,),) = ask_reference(tmp_path, "ref.py:answer", [request])
+    assert answer["size"].tolist() == [[len(SOUND)]]
+    assert answer["same"].tolist() == [[SOUND]]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import base64
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from tritonstack.base.choices import Choice
 from tritonstack.base.documents import Record
-from tritonstack.spec.models.recipes import InputKind, OwnFile
+from tritonstack.spec.models.recipes import InputKind, OwnFile, check_own_file
 
 WRITE_ANSWERS = (
     "give expected outputs: `outputs` beside `inputs`, or arrays named outputs/<name> in the .npz file"
@@ -62,7 +63,8 @@ class TestInput(Record):
     image: OwnFile | None = None
     """An image file beside model.yaml, for image models."""
     inputs: Mapping[str, Any] | None = None
-    """Named tensors as nested lists, without the batch dimension."""
+    """Named tensors as nested lists, without the batch dimension. Bytes are `{file: <file>}`, a file beside
+    model.yaml, `{base64: <text>}`, or `!!binary`."""
     outputs: Mapping[str, Any] | None = None
     """Expected outputs for `inputs`, or for the text or image of a given graph, if no framework can compute
     them."""
@@ -95,10 +97,20 @@ class TestInput(Record):
     @property
     def own_files(self) -> tuple[str, ...]:
         """Files beside model.yaml that it uses."""
-        return tuple(file for file in (self.image, self.file) if file is not None)
+        files = (self.image, self.file, *(leaf.get("file") for leaf in self._bytes))
+        return tuple(file for file in files if file is not None)
+
+    @property
+    def _bytes(self) -> Iterator[Mapping[str, Any]]:
+        """Yield the values that are bytes: `{file: ...}` or `{base64: ...}`."""
+        for tensors in (self.inputs, self.outputs, *(self.responses or ())):
+            for value in (tensors or {}).values():
+                yield from _mappings_in(value)
 
     @model_validator(mode="after")
     def _complete(self) -> TestInput:
+        for leaf in self._bytes:
+            _check_bytes(leaf)
         if self.question is None and self.context is not None and self.kind != "tensors":
             raise ValueError("`context` goes with `question` only; remove `context`")
         if (self.question is None) != (self.context is None):
@@ -112,6 +124,27 @@ class TestInput(Record):
                 "`responses` requires `inputs` and excludes `outputs`; write both `inputs` and it"
             )
         return self
+
+
+def _mappings_in(value: Any) -> Iterator[Mapping[str, Any]]:
+    if isinstance(value, Mapping):
+        yield value
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _mappings_in(item)
+
+
+def _check_bytes(leaf: Mapping[str, Any]) -> None:
+    kind, text = next(iter(leaf.items()), ("", None))
+    if len(leaf) != 1 or kind not in ("file", "base64") or not isinstance(text, str):
+        raise ValueError("bytes are written as `{file: <file>}` or `{base64: <text>}`")
+    if kind == "file":
+        check_own_file(text)
+        return
+    try:
+        base64.b64decode(text, validate=True)
+    except ValueError as error:
+        raise ValueError(f"invalid base64: {error}") from error
 
 
 def _from_text(value: Any) -> Any:

@@ -38,7 +38,8 @@ SETTINGS = (
 """Usual keys of `overrides`. Others are names of files and settings that the recipe does not read."""
 
 
-def _check_own_file(text: str) -> str:
+def check_own_file(text: str) -> str:
+    """Return the name of a file in the folder of model.yaml; raise ValueError if it is none."""
     parts = text.split("/")
     if text.startswith("/") or ".." in parts or not re.fullmatch(r"[A-Za-z0-9._/-]+", text):
         raise ValueError(
@@ -48,7 +49,7 @@ def _check_own_file(text: str) -> str:
     return text
 
 
-OwnFile = Annotated[str, AfterValidator(_check_own_file)]
+OwnFile = Annotated[str, AfterValidator(check_own_file)]
 """A file in the model's folder; its content is part of the model's hash."""
 
 
@@ -56,7 +57,7 @@ def _check_entry(text: str) -> str:
     file, _, function = text.partition(":")
     if not file.endswith(".py") or not function.isidentifier():
         raise ValueError(f"invalid entry point {text!r}; write <file>.py:<function>")
-    _check_own_file(file)
+    check_own_file(file)
     return text
 
 
