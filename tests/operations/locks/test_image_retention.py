@@ -14,9 +14,9 @@ from tests.projects import edit, write_project
 from tests.records.test_locks import BUILT
 from tritonstack.base.paths import Project
 from tritonstack.operations.aws import Cloud
+from tritonstack.operations.destruction.retained import RunningEndpoint
 from tritonstack.operations.locks import image_retention
 from tritonstack.operations.locks.image_retention import delete_superseded_images
-from tritonstack.operations.retained import LiveEndpoint
 from tritonstack.project.loading import load_workspace
 from tritonstack.records.lock_writing import add_image_to_lock
 from tritonstack.records.locks import LockedImage
@@ -62,7 +62,7 @@ class Images:
         found = self.ecr.describe_images(repositoryName=REPOSITORY)["imageDetails"]
         return {image["imageDigest"] for image in found}
 
-    def delete(self, *live: LiveEndpoint, now: datetime = LATER) -> list[tuple[str, str]]:
+    def delete(self, *live: RunningEndpoint, now: datetime = LATER) -> list[tuple[str, str]]:
         return delete_superseded_images(self.cloud, load_workspace(self.project, "dev"), live, now=now)
 
 
@@ -74,9 +74,11 @@ def images(tmp_path: Path, cloud: Cloud) -> Images:
     return found
 
 
-def running(*uris: str, missing: str | None = None) -> LiveEndpoint:
+def running(*uris: str, missing: str | None = None) -> RunningEndpoint:
     none = frozenset[str]()
-    return LiveEndpoint("tritonstack-dev-search", none, none, none, missing=missing, images=frozenset(uris))
+    return RunningEndpoint(
+        "tritonstack-dev-search", none, none, none, missing=missing, images=frozenset(uris)
+    )
 
 
 def uri(number: str) -> str:

@@ -13,11 +13,11 @@ from tests.projects import edit, write_project
 from tests.records.test_locks import BUILT
 from tritonstack.base.naming import artifact_prefix
 from tritonstack.operations.aws import Cloud
+from tritonstack.operations.destruction.retained import RunningEndpoint
 from tritonstack.operations.locks import artifact_versions
 from tritonstack.operations.locks.artifact_versions import BucketGoneError, restore_artifact
 from tritonstack.operations.locks.retention import TaggingResult, decide, keep_again, mark_superseded
 from tritonstack.operations.locks.versions import LockVersion
-from tritonstack.operations.retained import LiveEndpoint
 from tritonstack.project.loading import load_workspace
 from tritonstack.records.lock_writing import add_to_lock
 from tritonstack.records.locks import Lock
@@ -112,7 +112,7 @@ class Dev:
         add_to_lock(self.project.lock_file("dev"), [manifest("minilm", digest=number * 32)], built=BUILT)
         self.repository.commit(number)
 
-    def mark(self, *live: LiveEndpoint) -> TaggingResult:
+    def mark(self, *live: RunningEndpoint) -> TaggingResult:
         return mark_superseded(self.cloud, load_workspace(self.project, "dev"), live)
 
 
@@ -141,9 +141,9 @@ def test_only_superseded_artifacts_are_marked(dev: Dev) -> None:
     assert dev.mark().marked == ()
 
 
-def running(*urls: str, missing: str | None = None) -> LiveEndpoint:
+def running(*urls: str, missing: str | None = None) -> RunningEndpoint:
     none = frozenset[str]()
-    return LiveEndpoint("tritonstack-dev-search", none, none, frozenset(urls), missing=missing)
+    return RunningEndpoint("tritonstack-dev-search", none, none, frozenset(urls), missing=missing)
 
 
 def test_artifacts_that_an_endpoint_runs_are_kept_and_lose_the_mark(dev: Dev) -> None:

@@ -21,17 +21,17 @@ from packages.local_cloud.tests.conftest import (  # noqa: F401 - fixtures
 )
 from tests.git import Repository
 from tests.manifests import manifest
-from tests.operations.retained_site import BAD, ENDPOINT, STACK, Deployment
+from tests.operations.destruction.retained_site import BAD, ENDPOINT, STACK, Deployment
 from tests.operations.strict_aws import checked, client_error
 from tests.projects import edit, write_project
 from tests.records.test_locks import BUILT
 from tritonstack.base.paths import Project
+from tritonstack.operations.destruction.retained import ServingResource
 from tritonstack.operations.locks import rollback_now
 from tritonstack.operations.locks.rollback import RollbackPlan, as_planned, plan_rollback
 from tritonstack.operations.locks.rollback_now import Switch, plan_switches, switch
 from tritonstack.operations.locks.rollback_targets import RollbackError
 from tritonstack.operations.locks.versions import lock_history
-from tritonstack.operations.retained import ServingResource
 from tritonstack.project.loading import load_workspace
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.lock_writing import add_to_lock

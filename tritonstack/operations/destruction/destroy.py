@@ -16,8 +16,8 @@ from tritonstack.operations.buckets import empty_bucket
 from tritonstack.operations.clock import Clock
 from tritonstack.operations.destruction.deletion import Retained, contents_of, delete_stacks
 from tritonstack.operations.destruction.processing_jobs import delete_ended_jobs, ended_jobs
+from tritonstack.operations.destruction.retained import delete_orphaned, orphaned_of
 from tritonstack.operations.destruction.running_builds import RunningBuild, running_builds, stop_builds
-from tritonstack.operations.retained import delete_orphaned, orphaned_of
 from tritonstack.operations.stacks import describe_stack, list_stacks
 from tritonstack.reference.bootstrap import Bootstrap
 

@@ -13,7 +13,7 @@ from tritonstack.base import naming
 from tritonstack.base.errors import TritonstackError, UsageError, aws_error_code
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.destruction.destroy import OnUpdate, destroy_environment
-from tritonstack.operations.retained import orphaned
+from tritonstack.operations.destruction.retained import orphaned
 from tritonstack.operations.stacks import StackState, list_stacks
 from tritonstack.spec.environments.expiry import EXPIRES, OWNER, has_expired, parse_moment
 

@@ -22,8 +22,8 @@ from botocore.exceptions import ClientError
 from tritonstack.base import naming
 from tritonstack.base.errors import aws_error_code
 from tritonstack.operations.aws import Cloud
+from tritonstack.operations.destruction.retained import RunningEndpoint, model_images
 from tritonstack.operations.locks.retention import Named, plan_retention
-from tritonstack.operations.retained import LiveEndpoint, model_images
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.locks import Lock
 
@@ -33,7 +33,7 @@ _AT_ONCE = 100
 
 
 def delete_superseded_images(
-    cloud: Cloud, workspace: Workspace, live: Sequence[LiveEndpoint], *, now: datetime
+    cloud: Cloud, workspace: Workspace, live: Sequence[RunningEndpoint], *, now: datetime
 ) -> list[Named]:
     """Delete images that no recent lock and no model names; return their folders and digests."""
     plan = plan_retention(workspace, live, running=(), names=named_images)

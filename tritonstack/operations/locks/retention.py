@@ -38,9 +38,9 @@ from tritonstack.base.errors import aws_error_code
 from tritonstack.base.naming import MODELS, SUPERSEDED_TAG
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.checkout import Checkout
+from tritonstack.operations.destruction.retained import RunningEndpoint
 from tritonstack.operations.locks.checks import lock_names, readable_locks
 from tritonstack.operations.locks.versions import LockHistory, LockVersion
-from tritonstack.operations.retained import LiveEndpoint
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.locks import Lock
 from tritonstack.records.manifests import MANIFEST_NAME
@@ -69,7 +69,7 @@ class TaggingResult:
     gap: str | None = None
 
 
-def mark_superseded(cloud: Cloud, workspace: Workspace, live: Sequence[LiveEndpoint]) -> TaggingResult:
+def mark_superseded(cloud: Cloud, workspace: Workspace, live: Sequence[RunningEndpoint]) -> TaggingResult:
     """Tag artifacts that neither an environment's last locks nor its endpoints name; untag the others."""
     bucket = workspace.spec.artifact_bucket
     keeping = plan_retention(workspace, live, running=_running(live, bucket))
@@ -82,7 +82,7 @@ def mark_superseded(cloud: Cloud, workspace: Workspace, live: Sequence[LiveEndpo
 
 def plan_retention(
     workspace: Workspace,
-    live: Sequence[LiveEndpoint],
+    live: Sequence[RunningEndpoint],
     *,
     running: Iterable[Named],
     names: Callable[[Lock], set[Named]] | None = None,
@@ -102,14 +102,14 @@ def plan_retention(
     )
 
 
-def _running(live: Sequence[LiveEndpoint], bucket: str) -> set[Named]:
+def _running(live: Sequence[RunningEndpoint], bucket: str) -> set[Named]:
     """Return the artifacts that live endpoints' models name."""
     before = f"s3://{bucket}/{MODELS}"
     keys = [url.removeprefix(before) for one in live for url in one.data if url.startswith(before)]
     return {(model, rest.partition("/")[0]) for model, _, rest in (key.partition("/") for key in keys)}
 
 
-def _unknown(live: Sequence[LiveEndpoint]) -> str | None:
+def _unknown(live: Sequence[RunningEndpoint]) -> str | None:
     return next(
         (f"{one.name} names {one.missing}, which does not exist" for one in live if one.missing), None
     )

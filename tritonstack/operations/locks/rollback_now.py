@@ -12,9 +12,13 @@ from typing import Any
 
 from tritonstack.base import naming
 from tritonstack.operations.aws import Cloud, explain_denied
+from tritonstack.operations.destruction.retained import (
+    ServingResource,
+    describe_if_present,
+    serving_resources,
+)
 from tritonstack.operations.locks.rollback import RollbackPlan
 from tritonstack.operations.locks.rollback_targets import RollbackError
-from tritonstack.operations.retained import ServingResource, describe_if_present, serving_resources
 from tritonstack.operations.running import SERVING, wait_until_served
 from tritonstack.project.custom_images import locked_uri
 from tritonstack.project.workspace import Workspace

@@ -21,10 +21,10 @@ from tritonstack.operations.deploying.changes import (
 )
 from tritonstack.operations.deploying.deployments import record_deployment
 from tritonstack.operations.deploying.kept_parameters import copy_parameters, limit_parameters
+from tritonstack.operations.destruction.retained import delete_replaced, live_endpoints
 from tritonstack.operations.locks.image_retention import delete_superseded_images
 from tritonstack.operations.locks.retention import keep_again, mark_superseded, named_artifacts
 from tritonstack.operations.model_prefix import model_copies
-from tritonstack.operations.retained import delete_replaced, live_endpoints
 from tritonstack.operations.revisions import Revision, revision_of
 from tritonstack.operations.running import require_running
 from tritonstack.operations.stacks import environment_stacks, wait_until_settled

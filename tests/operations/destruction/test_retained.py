@@ -15,12 +15,12 @@ from packages.local_cloud.tests.conftest import (  # noqa: F401 - fixtures
     running_cloud,
     shared,
 )
-from packages.local_cloud.tests.sagemaker.cloud import IMAGE, ROLE
-from tests.operations.retained_site import BAD, BASE, STACK, Deployment
+from packages.local_cloud.tests.sagemaker.cloud import IMAGE, role_of
+from tests.operations.destruction.retained_site import BAD, BASE, STACK, Deployment
 from tritonstack.base import naming
 from tritonstack.operations.destruction.destroy import destroy_environment, preview_destruction
 from tritonstack.operations.destruction.reaping import expiring_environments, reap
-from tritonstack.operations.retained import KEPT, delete_replaced, live_endpoints, model_images
+from tritonstack.operations.destruction.retained import KEPT, delete_replaced, live_endpoints, model_images
 from tritonstack.operations.running import RolledBackError
 
 NOW, PAST, FUTURE = datetime(2030, 1, 1, tzinfo=UTC), "2029-12-31T00:00:00Z", "2030-01-02T00:00:00Z"
@@ -61,7 +61,7 @@ def test_what_is_newer_than_the_running_configuration_is_kept(deployment: Deploy
     tags = [{"Key": naming.OWNER_TAG, "Value": STACK}]
     model = {"Image": IMAGE, "ModelDataUrl": deployment.models + "/6/model.tar.gz"}
     deployment.sagemaker.create_model(
-        ModelName="coming", ExecutionRoleArn=ROLE, PrimaryContainer=model, Tags=tags
+        ModelName="coming", ExecutionRoleArn=role_of(deployment.sagemaker), PrimaryContainer=model, Tags=tags
     )
     variants = [{**config["ProductionVariants"][0], "ModelName": "coming"}]
     deployment.sagemaker.create_endpoint_config(

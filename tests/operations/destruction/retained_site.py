@@ -7,16 +7,17 @@ from typing import Any
 
 from packages.local_cloud.tests.cloudformation.stacks import StackDriver, resource
 from packages.local_cloud.tests.conftest import Account
-from packages.local_cloud.tests.sagemaker.cloud import IMAGE, ROLE, tarball
+from packages.local_cloud.tests.sagemaker.cloud import IMAGE, tarball
 from tests.credentials import variables_of
 from tritonstack.base import naming
 from tritonstack.operations.audit.found import AuditScope
 from tritonstack.operations.audit.report import Item, audit
 from tritonstack.operations.aws import Cloud
-from tritonstack.operations.retained import delete_replaced, live_endpoints
+from tritonstack.operations.destruction.retained import delete_replaced, live_endpoints
 from tritonstack.operations.running import require_running, wait_until_served
 
 BASE, ENDPOINT, STACK = "tritonstack-dev", "tritonstack-dev-search", "tritonstack-dev-endpoint-search"
+ROLE = {"Fn::Sub": "arn:aws:iam::${AWS::AccountId}:role/endpoint"}
 ARCHIVE = tarball({"model/config.pbtxt": "", "model/1/model.py": ""})
 BAD = "bad"
 """The version of a model that does not start."""

@@ -47,7 +47,7 @@ class ServingResource:
 
 
 @dataclass(frozen=True)
-class LiveEndpoint:
+class RunningEndpoint:
     """What an endpoint runs, or may still run if its update is rolled back. Names are in lower case."""
 
     name: str
@@ -98,7 +98,7 @@ def _existing(cloud: Cloud, kind: Kind, tagged: Mapping[str, dict[str, str]]) ->
             yield ServingResource(kind, item[f"{kind}Name"], _stack_of(tags), item["CreationTime"], tags)
 
 
-def live_endpoints(cloud: Cloud, base: str) -> list[LiveEndpoint]:
+def live_endpoints(cloud: Cloud, base: str) -> list[RunningEndpoint]:
     """Return what the endpoints of an environment run."""
     listed = pages(
         cloud.client("sagemaker"), "list_endpoints", "Endpoints", NameContains=base, PaginationConfig=_PAGES
@@ -108,7 +108,7 @@ def live_endpoints(cloud: Cloud, base: str) -> list[LiveEndpoint]:
         return [live for live in pool.map(lambda name: _live(cloud, name), names) if live]
 
 
-def _live(cloud: Cloud, name: str) -> LiveEndpoint | None:
+def _live(cloud: Cloud, name: str) -> RunningEndpoint | None:
     sagemaker = cloud.client("sagemaker")
     endpoint = describe_if_present(sagemaker.describe_endpoint, EndpointName=name)
     if endpoint is None:
@@ -128,7 +128,7 @@ def _live(cloud: Cloud, name: str) -> LiveEndpoint | None:
         missing = missing if described else model
         data |= _values_of(described or {}, "ModelDataUrl")
         images |= _values_of(described or {}, "Image")
-    return LiveEndpoint(
+    return RunningEndpoint(
         name,
         _lower(configs),
         _lower(models),
@@ -191,7 +191,7 @@ def _lower(names: Iterable[str]) -> frozenset[str]:
 
 
 def delete_replaced(
-    cloud: Cloud, base: str, stacks: Collection[str], live: Iterable[LiveEndpoint], *, on_update: Lines
+    cloud: Cloud, base: str, stacks: Collection[str], live: Iterable[RunningEndpoint], *, on_update: Lines
 ) -> list[str]:
     """Delete what the endpoints of these stacks no longer need; return the deleted names.
 
@@ -211,7 +211,7 @@ def delete_replaced(
 
 
 def _surplus(
-    cloud: Cloud, mine: list[ServingResource], endpoint: LiveEndpoint, live: list[LiveEndpoint]
+    cloud: Cloud, mine: list[ServingResource], endpoint: RunningEndpoint, live: list[RunningEndpoint]
 ) -> list[ServingResource]:
     configs = [resource for resource in mine if resource.kind == "EndpointConfig"]
     models = [resource for resource in mine if resource.kind == "Model"]
