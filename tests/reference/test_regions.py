@@ -240,9 +240,10 @@ def test_zone_ids_are_those_of_the_region(
 
 def test_zone_ids_begin_with_their_region() -> None:
     """moto has the zones of each region from AWS."""
-    for region, zones in RegionsAndZonesBackend.zones.items():
-        if region in ACCOUNTS:
-            assert all(zone.zone_id.startswith(zone_id_prefix(region)) for zone in zones)
+    regions = set(RegionsAndZonesBackend.zones) & set(ACCOUNTS)
+    zones = [(region, zone.zone_id) for region in regions for zone in RegionsAndZonesBackend.zones[region]]
+    assert zones
+    assert all(zone_id.startswith(zone_id_prefix(region)) for region, zone_id in zones)
 
 
 def test_an_unknown_feature_is_rejected(tmp_path: Path) -> None:

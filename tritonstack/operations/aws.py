@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -44,6 +45,14 @@ class CloudAccessError(TritonstackError):
     """The cloud rejected a call or is unreachable."""
 
     code = "TS501"
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Time source for code that waits on AWS; tests speed it up."""
+
+    now: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from functools import cached_property
 
 from tritonstack.base import naming
 from tritonstack.base.documents import Document, FieldPath, load_document
-from tritonstack.base.embedded_accounts import is_embedded
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.paths import LOCK_SUFFIX, Project
 from tritonstack.records.locks import Lock, LockedArtifact, LockedImage
@@ -66,7 +65,7 @@ class EnvironmentFiles:
         """The command that adds missing artifacts to its lock; builds skip the promotion gates."""
         if source := self.promotion_source:
             # Bootstrapping a local cloud costs nothing; in an AWS account, it is somebody's decision.
-            option = " --bootstrap" if is_embedded(self.spec.account) else ""
+            option = "" if self.spec.costs_money else " --bootstrap"
             return f"tritonstack promote {source} {self.lock_owner}{option}"
         # The local cloud may not be running; a deploy publishes what was built on this machine.
         is_local = not (self.spec.costs_money or self.spec.builds_in_account)

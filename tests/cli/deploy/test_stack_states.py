@@ -24,7 +24,7 @@ from tritonstack.base.naming import artifact_prefix
 from tritonstack.base.paths import Project
 from tritonstack.operations.audit import report as reports
 from tritonstack.operations.audit.listings import LISTINGS
-from tritonstack.operations.clock import Clock
+from tritonstack.operations.aws import Clock
 from tritonstack.operations.deploying.cdk import CdkCli
 from tritonstack.operations.destruction import deletion, destroy
 from tritonstack.operations.stacks import StackState

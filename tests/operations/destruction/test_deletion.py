@@ -10,9 +10,8 @@ import pytest
 from botocore.exceptions import ReadTimeoutError
 
 from tests.operations.strict_aws import client_error
-from tritonstack.operations.aws import Cloud
+from tritonstack.operations.aws import Clock, Cloud
 from tritonstack.operations.buckets import BucketNotEmptyError
-from tritonstack.operations.clock import Clock
 from tritonstack.operations.destruction.deletion import PASSING_S, Contents, Retained, delete_stacks, next_try
 from tritonstack.operations.stacks import StackFailedError, wait_until_settled
 

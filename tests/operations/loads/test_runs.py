@@ -109,7 +109,7 @@ def test_a_saved_run_is_the_same_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("on_aws", "machine", "measured_on"),
+    ("real_instances", "machine", "measured_on"),
     [
         (True, "", "ml.c7i.xlarge"),
         (False, "2 x EPYC", "the local cloud (2 x EPYC)"),
@@ -117,15 +117,15 @@ def test_a_saved_run_is_the_same_run(tmp_path: Path) -> None:
     ],
 )
 def test_a_saved_run_names_what_answered(
-    tmp_path: Path, on_aws: bool | None, machine: str, measured_on: str
+    tmp_path: Path, real_instances: bool | None, machine: str, measured_on: str
 ) -> None:
-    content = replace(saved(run_of(lambda _: 0.01)), on_aws=on_aws, machine=machine).to_json()
-    if on_aws is None:
-        del content["on_aws"], content["machine"]
+    content = replace(saved(run_of(lambda _: 0.01)), real_instances=real_instances, machine=machine).to_json()
+    if real_instances is None:
+        del content["real_instances"], content["machine"]
     (tmp_path / "a.json").write_text(json.dumps(content))
     result = load_runs(tmp_path / "a.json")
-    assert (result.on_aws, result.measured_on) == (on_aws, measured_on)
-    assert (measured_curve(result, source="a.json").instance == "ml.c7i.xlarge") == (on_aws is True)
+    assert (result.real_instances, result.measured_on) == (real_instances, measured_on)
+    assert (measured_curve(result, source="a.json").instance == "ml.c7i.xlarge") == (real_instances is True)
 
 
 @pytest.mark.parametrize(

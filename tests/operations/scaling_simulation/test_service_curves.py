@@ -32,7 +32,7 @@ def level(users: int, *, error: str = "", rising: float = 0.0) -> LoadRun:
 
 def saved(*runs: LoadRun) -> SavedRuns:
     return SavedRuns(
-        "dev", "search", "minilm", "0" * 12, "ml.c7i.xlarge", "2026-11-24T00:00:00", runs, on_aws=True
+        "dev", "search", "minilm", "0" * 12, "ml.c7i.xlarge", "2026-11-24T00:00:00", runs, real_instances=True
     )
 
 

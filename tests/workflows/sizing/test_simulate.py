@@ -350,17 +350,19 @@ def test_a_recorded_load_has_its_own_begin(load: str) -> None:
 
 
 @pytest.mark.parametrize("instance", ["ml.c7i.xlarge", "ml.c7i.2xlarge", "ml.c7i.xlarge.old"])
-@pytest.mark.parametrize("on_aws", [True, False, None])
+@pytest.mark.parametrize("real_instances", [True, False, None])
 def test_a_curve_of_another_machine_is_noted_whatever_its_file_is_called(
-    project: Project, instance: str, on_aws: bool | None
+    project: Project, instance: str, real_instances: bool | None
 ) -> None:
     file = project.root / "measured-on-ml.c7i.xlarge.json"
     runs = saved(*(level(users) for users in (1, 2, 4)))
-    file.write_text(replace(runs, instance=instance, on_aws=on_aws, machine="2 x EPYC").text())
-    is_same = (instance, on_aws) == ("ml.c7i.xlarge", True)
+    file.write_text(
+        replace(runs, instance=instance, real_instances=real_instances, machine="2 x EPYC").text()
+    )
+    is_same = (instance, real_instances) == ("ml.c7i.xlarge", True)
     result = simulated(project, bench=file)
     assert any("the service curve is from" in note for note in result.notes) == (not is_same)
-    assert result.curve.endswith(f"measured on {instance}") == (on_aws is True)
+    assert result.curve.endswith(f"measured on {instance}") == (real_instances is True)
 
 
 def test_loads_and_curves_that_are_refused(project: Project) -> None:

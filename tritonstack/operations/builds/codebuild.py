@@ -10,11 +10,10 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from tritonstack.base.errors import aws_error_code, aws_error_message
-from tritonstack.operations.aws import Cloud
+from tritonstack.operations.aws import Clock, Cloud
 from tritonstack.operations.builds.infrastructure import BuildInfra
 from tritonstack.operations.builds.jobs import BuildJobError, JobOrder, JobState, JobStatus, NoRoomError
 from tritonstack.operations.builds.new_roles import once_role_is_known
-from tritonstack.operations.clock import Clock
 
 _LIMIT = "AccountLimitExceededException"
 """The error code for exceeding a project's limit or the account's quota; CodeBuild does not queue such

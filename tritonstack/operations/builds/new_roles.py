@@ -12,7 +12,7 @@ from typing import TypeVar
 from botocore.exceptions import ClientError
 
 from tritonstack.base.errors import aws_error_code
-from tritonstack.operations.clock import Clock
+from tritonstack.operations.aws import Clock
 
 KNOWN_WITHIN_S = 60.0
 """After this time, the role is wrong, not new."""

@@ -15,11 +15,10 @@ from tritonstack.base.naming import (
     build_stack_name,
     processing_job_name,
 )
-from tritonstack.operations.aws import Cloud
+from tritonstack.operations.aws import Clock, Cloud
 from tritonstack.operations.builds.infrastructure import BuildInfra, BuildStackError
 from tritonstack.operations.builds.jobs import BuildJobError, JobOrder, JobState, JobStatus
 from tritonstack.operations.builds.new_roles import once_role_is_known
-from tritonstack.operations.clock import Clock
 from tritonstack.project.build_machines import ProcessingMachine
 
 SOURCE_PATH = "/opt/ml/processing/input/source"

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 
 from botocore.exceptions import ClientError, HTTPClientError
 
-from tritonstack.operations.aws import Cloud
+from tritonstack.operations.aws import Clock, Cloud
 from tritonstack.operations.buckets import BucketNotEmptyError, empty_bucket, stop_access_log
-from tritonstack.operations.clock import Clock
 from tritonstack.operations.stacks import (
     StackFailedError,
     StackState,

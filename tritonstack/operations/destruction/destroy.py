@@ -11,9 +11,8 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from tritonstack.base import naming
-from tritonstack.operations.aws import Cloud
+from tritonstack.operations.aws import Clock, Cloud
 from tritonstack.operations.buckets import empty_bucket
-from tritonstack.operations.clock import Clock
 from tritonstack.operations.destruction.deletion import Retained, contents_of, delete_stacks
 from tritonstack.operations.destruction.processing_jobs import delete_ended_jobs, ended_jobs
 from tritonstack.operations.destruction.retained import delete_orphaned, orphaned_of

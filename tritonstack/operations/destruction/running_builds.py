@@ -13,9 +13,8 @@ from botocore.exceptions import ClientError
 
 from tritonstack.base import naming
 from tritonstack.base.errors import TritonstackError, aws_error_code
-from tritonstack.operations.aws import Cloud
+from tritonstack.operations.aws import Clock, Cloud
 from tritonstack.operations.builds.codebuild import build_variable
-from tritonstack.operations.clock import Clock
 from tritonstack.operations.destruction.processing_jobs import jobs_that_are
 from tritonstack.operations.stacks import poll_pauses
 

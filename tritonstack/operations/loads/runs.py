@@ -151,17 +151,17 @@ class SavedRuns:
     """The instance type in the environment's file."""
     began: str
     runs: tuple[LoadRun, ...]
-    on_aws: bool | None = None
-    """None in files of versions that did not record it."""
+    real_instances: bool | None = None
+    """False if the local cloud answered; None in files of versions that did not record it."""
     machine: str = ""
     """The machine that ran the local cloud; empty on AWS."""
 
     @property
     def measured_on(self) -> str:
         """Return what answered the requests."""
-        if self.on_aws is None:
+        if self.real_instances is None:
             return "a machine that the file does not name"
-        return self.instance if self.on_aws else f"the local cloud ({self.machine})"
+        return self.instance if self.real_instances else f"the local cloud ({self.machine})"
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""
@@ -173,7 +173,7 @@ class SavedRuns:
             "digest": self.digest,
             "instance": self.instance,
             "began": self.began,
-            "on_aws": self.on_aws,
+            "real_instances": self.real_instances,
             "machine": self.machine,
             "runs": [run.to_json() for run in self.runs],
         }
@@ -246,11 +246,11 @@ def load_runs(file: Path) -> SavedRuns:
             name: str(content[name])
             for name in ("environment", "endpoint", "model", "digest", "instance", "began")
         }
-        on_aws, machine = content.get("on_aws"), str(content.get("machine", ""))
-        if not (on_aws is None or isinstance(on_aws, bool)):
-            raise ValueError(f"on_aws is {on_aws!r}")
+        real_instances, machine = content.get("real_instances"), str(content.get("machine", ""))
+        if not (real_instances is None or isinstance(real_instances, bool)):
+            raise ValueError(f"real_instances is {real_instances!r}")
         runs = tuple(map(_read_run, content["runs"]))
-        return SavedRuns(**texts, runs=runs, on_aws=on_aws, machine=machine)
+        return SavedRuns(**texts, runs=runs, real_instances=real_instances, machine=machine)
     except OSError as error:
         raise _unreadable(file, error.strerror or str(error)) from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:

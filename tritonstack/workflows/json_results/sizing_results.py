@@ -44,7 +44,7 @@ class BenchJson(Shape):
     digest: str | None
     instance: str
     began: str
-    on_aws: bool | None
+    real_instances: bool | None
     """Null in results of versions that did not record it."""
     machine: str
     """The machine that ran the local cloud; empty on AWS."""

@@ -245,7 +245,7 @@ def bench(
         instance=spec.endpoints[plan.endpoint].instance.name,
         began=began.isoformat(timespec="seconds"),
         runs=runs,
-        on_aws=spec.real_instances,
+        real_instances=spec.real_instances,
         machine="" if spec.real_instances else _this_machine(),
     )
     for run in runs:

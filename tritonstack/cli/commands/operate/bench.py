@@ -224,7 +224,7 @@ def _table(result: Benchmark) -> Table:
 
 
 def _remarks(result: Benchmark) -> Iterator[str]:
-    if not result.saved.on_aws:
+    if not result.saved.real_instances:
         instance = result.saved.instance
         yield f"measured on {result.saved.measured_on}; {instance} on AWS answers at another speed"
     for run in result.saved.runs:
