@@ -14,7 +14,7 @@ from typing import Any
 import boto3
 from botocore.config import Config
 
-from packages.local_cloud.tests.sagemaker.cloud import IMAGE, REGION, ROLE, tarball
+from packages.local_cloud.tests.sagemaker.cloud import IMAGE, REGION, role_of, tarball
 from tests.e2e.conftest import REPOSITORY
 from tritonstack_local.cloud_folder import CloudAddress
 from tritonstack_local.process import start_detached, stop
@@ -134,7 +134,7 @@ class HostedCloud:
         s3.put_object(Bucket=_BUCKET, Key=f"{name}.tar.gz", Body=archive)
         self.sagemaker.create_model(
             ModelName=name,
-            ExecutionRoleArn=ROLE,
+            ExecutionRoleArn=role_of(self.sagemaker),
             PrimaryContainer={
                 "Image": IMAGE,
                 "ModelDataUrl": f"s3://{_BUCKET}/{name}.tar.gz",

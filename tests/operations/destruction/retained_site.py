@@ -7,7 +7,7 @@ from typing import Any
 
 from packages.local_cloud.tests.cloudformation.stacks import StackDriver, resource
 from packages.local_cloud.tests.conftest import Account
-from packages.local_cloud.tests.sagemaker.cloud import IMAGE, tarball
+from packages.local_cloud.tests.sagemaker.cloud import IMAGE, role_of, tarball
 from tests.credentials import variables_of
 from tritonstack.base import naming
 from tritonstack.operations.audit.found import AuditScope
@@ -66,7 +66,11 @@ class Deployment:
         }
         config = {"Fn::GetAtt": ["Config", "EndpointConfigName"]}
         kinds = {
-            "Model": {"ExecutionRoleArn": ROLE, "PrimaryContainer": container, "Tags": tags},
+            "Model": {
+                "ExecutionRoleArn": role_of(self.sagemaker),
+                "PrimaryContainer": container,
+                "Tags": tags,
+            },
             "EndpointConfig": {"ProductionVariants": [variant], "Tags": tags},
             "Endpoint": {"EndpointName": ENDPOINT, "EndpointConfigName": config},
         }
