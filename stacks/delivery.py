@@ -171,6 +171,7 @@ class DeliveryStack(cdk.Stack):
         return [
             *grants.read_stacks(aws, named),
             *grants.read_endpoints(aws, named),
+            *grants.ask_account(aws),
             *artifact_grants.read_artifacts(aws, spec),
         ]
 
@@ -180,6 +181,7 @@ class DeliveryStack(cdk.Stack):
         return [
             *grants.read_stacks(aws, named),
             *grants.read_endpoints(aws, named),
+            *grants.ask_account(aws),
             *artifact_grants.read_artifacts(aws, spec),
             *artifact_grants.write_artifacts(aws, spec, [naming.MODELS, naming.EVENTS, naming.SHELVES]),
             *artifact_grants.mark_artifacts(aws, spec),
@@ -237,6 +239,7 @@ class DeliveryStack(cdk.Stack):
         return [
             *grants.read_stacks(aws, named),
             *grants.read_endpoints(aws, named),
+            *grants.ask_account(aws),
             *preview_grants.change_stacks(aws, named, execution_role=self._execution_arn()),
             *preview_grants.delete_all(aws, named, execution_role=self._execution_arn()),
             *preview_grants.fill_buckets(aws, named),

@@ -5,24 +5,28 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from unittest.mock import patch
 
 from moto import mock_aws
 from moto.core.models import DEFAULT_ACCOUNT_ID
 
+from tritonstack_local.moto_patches import ecr, service_quotas
 from tritonstack_local.moto_patches.patching import uncorrected
 
 
 @contextmanager
 def simulated_aws() -> Iterator[None]:
-    """moto's AWS unchanged, even if a local cloud has patched it in this process. It omits AWS's managed
-    policies, which an import of the local cloud enables: moto would create 1,500 of them per account, twice
-    per test.
+    """moto's AWS with AWS's Triton images and quotas, even if a local cloud has patched it in this process.
+
+    It omits AWS's managed policies, which an import of the local cloud enables: moto would create 1,500 of
+    them per account, twice per test.
     """
     with patch.dict(os.environ), uncorrected():
         os.environ.pop("MOTO_IAM_LOAD_MANAGED_POLICIES", None)
-        with mock_aws(), _its_own_account():
+        with mock_aws(), _its_own_account(), ExitStack() as corrections:
+            for owner, name, correction in (*ecr.CORRECTIONS, *service_quotas.CORRECTIONS):
+                corrections.enter_context(patch.object(owner, name, correction, create=True))
             yield
 
 

@@ -7,11 +7,13 @@ import re
 import subprocess
 import sys
 
+import boto3
 import pytest
 
 from tests.projects import edit
 from tritonstack.base.paths import Project
 from tritonstack.cli.main import run
+from tritonstack_local.moto_patches import service_quotas
 
 
 def outcome(capsys: pytest.CaptureFixture[str], project: Project, *arguments: str) -> tuple[int, str, str]:
@@ -145,32 +147,53 @@ def test_the_clouds_capabilities_are_listed(project: Project, capsys: pytest.Cap
     assert "ProductionVariant.InstanceType" in {limit["name"] for limit in result["limits"]}
 
 
-def test_quotas_list_the_needed_increases_with_reasons(
+def test_quotas_without_access_list_what_is_needed_with_reasons(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, out, err = outcome(capsys, project, "quotas", "dev")
     assert code == 0
-    assert out == (
-        "4  ml.c7i.xlarge for endpoint usage (sagemaker)\n"
-        "     search: 2 instances, doubled during an update\n"
-        "4  Number of instances across active endpoints (sagemaker)\n"
-        "     all endpoints combined\n"
-        "1  Scalable targets for SageMaker (application-autoscaling)\n"
-        "     one per scaled variant of search\n"
-        "1  Concurrently running builds for Linux/Large environment (codebuild)\n"
-        "     builds of minilm\n"
-    )
-    assert "Quotas count everything that account 111111111111 runs in eu-west-1" in err
+    assert out.splitlines() == [
+        "needed  account  quota",
+        "     4        ?  ml.c7i.xlarge for endpoint usage (sagemaker)",
+        "                   search: 2 instances, doubled during an update",
+        "     4        ?  Number of instances across active endpoints (sagemaker)",
+        "                   all endpoints combined",
+        "     1        ?  Scalable targets for SageMaker (application-autoscaling)",
+        "                   one per scaled variant of search",
+        "     1        ?  Concurrently running builds for Linux/Large environment (codebuild)",
+        "                   builds of minilm",
+    ]
+    assert "cannot access AWS account 111111111111" in err
 
 
-def test_quotas_as_json(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+def test_quotas_have_the_accounts_value_the_code_and_the_request(
+    project: Project, account: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edit(project.environment_file("dev"), "1" * 12, account)
+    monkeypatch.setattr(service_quotas, "VALUE", 2.0)
     code, out, _ = outcome(capsys, project, "--json", "quotas", "dev")
     result = json.loads(out)
     assert code == 0
-    assert (result["account"], result["region"]) == ("111111111111", "eu-west-1")
+    assert (result["account"], result["region"]) == (account, "eu-west-1")
+    listed = {
+        quota["QuotaName"]: quota["QuotaCode"]
+        for quota in boto3.client("service-quotas", "eu-west-1").list_service_quotas(ServiceCode="sagemaker")[
+            "Quotas"
+        ]
+    }
+    quota_code = listed["ml.c7i.xlarge for endpoint usage"]
     assert result["quotas"][0] == {
         "service": "sagemaker",
         "name": "ml.c7i.xlarge for endpoint usage",
         "value": 4,
         "reasons": ["search: 2 instances, doubled during an update"],
+        "least": 1,
+        "code": quota_code,
+        "account_value": 2.0,
+        "request": "aws service-quotas request-service-quota-increase --service-code sagemaker "
+        f"--quota-code {quota_code} --desired-value 4 --region eu-west-1",
     }
+    assert result["quotas"][-1]["request"] is None
+    _, out, _ = outcome(capsys, project, "quotas", "dev")
+    assert f"     4        2  ml.c7i.xlarge for endpoint usage (sagemaker {quota_code})" in out.splitlines()
+    assert result["quotas"][0]["request"] in out

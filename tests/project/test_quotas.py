@@ -66,6 +66,7 @@ def test_endpoints_and_variants_add_up_by_type() -> None:
             "a, main: 2 instances, doubled during an update",
             "b: 2 instances, doubled during an update",
         ),
+        least=2,
     )
     assert needed["ml.c7i.large for endpoint usage"].value == 6
     assert needed["Number of instances across active endpoints"].value == 14

@@ -51,6 +51,7 @@ def test_a_valid_project_returns_what_was_checked(project: Project) -> None:
         "not_deployable",
         "notes",
         "checked_online",
+        "preflights",
     ]
 
 
@@ -90,11 +91,18 @@ def test_unreachable_account_is_not_reported_as_valid(project: Project) -> None:
 def test_quotas_are_those_of_the_environments_account_and_region(project: Project) -> None:
     found = quotas(Session(project), "dev")
     assert (found.account, found.region) == ("1" * 12, "eu-west-1")
-    instances = next(quota for quota in found.quotas if quota.name == "ml.c7i.xlarge for endpoint usage")
-    assert instances.value > 0
+    (instances,) = [
+        quota for quota in found.quotas if quota.needed.name == "ml.c7i.xlarge for endpoint usage"
+    ]
+    assert instances.needed.value > 0
+    assert (instances.code, instances.value, instances.request, bool(found.unread)) == (
+        None,
+        None,
+        None,
+        True,
+    )
     data = found.to_json()
     assert list(data) == ["environment", "account", "region", "quotas"]
-    assert list(data["quotas"][0]) == ["service", "name", "value", "reasons"]
 
 
 DELIVERY = "repository: example/project\nenvironments: [{name: dev}, {name: prod}]\n"

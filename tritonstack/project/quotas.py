@@ -1,13 +1,13 @@
 """Service quotas that an environment needs at peak load, so that they can be requested in advance.
 
 A low quota shows up late: an update fails after an hour, or scaling stops silently. Quota increases take AWS
-days. The account's actual quotas are not read here.
+days. tritonstack.operations.deploying.preflight compares them with the account's.
 """
 
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -38,7 +38,10 @@ class Quota:
     """Service code of `aws service-quotas`."""
     name: str
     value: int
+    """What the peak needs, updates included."""
     reasons: tuple[str, ...]
+    least: int = 0
+    """What a first deployment needs; with less, it fails."""
 
 
 def needed_quotas(spec: EnvironmentSpec) -> tuple[Quota, ...]:
@@ -63,24 +66,27 @@ def most_machines(endpoint: EndpointSpec, variant: Variant) -> tuple[int, str]:
 
 
 def _instances(spec: EnvironmentSpec) -> Iterator[Quota]:
-    needed: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    reasons: dict[str, list[str]] = defaultdict(list)
+    peaks: Counter[str] = Counter()
+    starts: Counter[str] = Counter()
     for name, endpoint in spec.endpoints.items():
         for variant in endpoint.variants:
             most, formula = most_machines(endpoint, variant)
             label = name if len(endpoint.variants) == 1 else f"{name}, {variant.name}"
-            needed[variant.instance.name].append((most, f"{label}: {formula}"))
-    for instance, parts in sorted(needed.items()):
-        total = sum(most for most, _ in parts)
-        yield Quota(
-            SAGEMAKER, f"{instance} for endpoint usage", total, tuple(formula for _, formula in parts)
-        )
-    if needed:
-        total = sum(most for parts in needed.values() for most, _ in parts)
+            instance = variant.instance.name
+            reasons[instance].append(f"{label}: {formula}")
+            peaks[instance] += most
+            starts[instance] += variant.scaling.first_instances
+    for instance in sorted(reasons):
+        name = f"{instance} for endpoint usage"
+        yield Quota(SAGEMAKER, name, peaks[instance], tuple(reasons[instance]), starts[instance])
+    if reasons:
         yield Quota(
             SAGEMAKER,
             "Number of instances across active endpoints",
-            total,
+            peaks.total(),
             ("all endpoints combined",),
+            starts.total(),
         )
 
 
@@ -92,8 +98,9 @@ def _scalable_targets(spec: EnvironmentSpec) -> Iterator[Quota]:
         if endpoint.components or variant.scaling.varies
     ]
     if scaled:
+        count = len(scaled)
         reasons = (f"one per scaled variant of {', '.join(dict.fromkeys(scaled))}",)
-        yield Quota(APPLICATION_AUTO_SCALING, "Scalable targets for SageMaker", len(scaled), reasons)
+        yield Quota(APPLICATION_AUTO_SCALING, "Scalable targets for SageMaker", count, reasons, count)
 
 
 def _builds(spec: EnvironmentSpec) -> Iterator[Quota]:
@@ -140,6 +147,6 @@ def _network(spec: EnvironmentSpec) -> Iterator[Quota]:
     if spec.network is None or spec.network.create is None:
         return
     reasons = (f"the network of {spec.name}",)
-    yield Quota(VPC, "VPCs per Region", 1, reasons)
-    yield Quota(VPC, "Interface VPC endpoints per VPC", INTERFACE_ENDPOINTS, reasons)
-    yield Quota(VPC, "Gateway VPC endpoints per Region", 1, reasons)
+    yield Quota(VPC, "VPCs per Region", 1, reasons, 1)
+    yield Quota(VPC, "Interface VPC endpoints per VPC", INTERFACE_ENDPOINTS, reasons, INTERFACE_ENDPOINTS)
+    yield Quota(VPC, "Gateway VPC endpoints per Region", 1, reasons, 1)

@@ -73,6 +73,7 @@ SERVICE_LIMITS: Mapping[str, Mapping[str, str]] = {
     },
     "ECR": {
         "images": "The API stores images; docker push and pull, scanning, and lifecycle rules do not work.",
+        "images of AWS": "Every release of Triton is there, without layers.",
         "layers": "An image's layers must exist; its config and an index's images are not checked.",
     },
     "EventBridge": {
@@ -92,6 +93,9 @@ SERVICE_LIMITS: Mapping[str, Mapping[str, str]] = {
         "lifecycle and public access": "Settings are stored and returned; objects neither expire nor change.",
         "other accounts": "Their keys are denied, whatever a bucket's policy says.",
         "signatures": "Presigned URLs need Signature Version 4; forms for POST uploads are denied.",
+    },
+    "Service Quotas": {
+        "quotas": "All have the same high value, and limit nothing.",
     },
     "SNS": {
         "delivery": "Messages reach queues and HTTP endpoints; no email or text message is sent.",

@@ -21,6 +21,7 @@ from tritonstack.project.loading import load_workspace
 from tritonstack.records.lock_writing import Replacement, add_image_to_lock, add_to_lock, replace_entries
 from tritonstack.records.locks import LockedImage, Promoted, RolledBack, entry_of, load_lock
 from tritonstack.records.manifests import Manifest
+from tritonstack_local.moto_patches import service_quotas
 
 DIGEST = "ab" * 32
 
@@ -186,7 +187,10 @@ def test_online_check_accepts_a_lock_whose_objects_exist(
 ) -> None:
     published(dev, built)
     code, out, _ = outcome(capsys, project, "--json", "validate", "dev", "--online")
-    assert (code, json.loads(out)["checked_online"]) == (0, ["dev"])
+    result = json.loads(out)
+    assert (code, result["checked_online"]) == (0, ["dev"])
+    (found,) = result["preflights"]
+    assert (found["environment"], {check["status"] for check in found["checks"]}) == ("dev", {"ok"})
 
 
 @pytest.mark.parametrize(
@@ -248,6 +252,21 @@ def test_online_check_reports_an_environment_never_deployed(
     code, out, err = outcome(capsys, project, "validate", "dev", "--online")
     assert (code, out) == (1, "")
     assert "dev was not checked online: bucket" in err
+
+
+@pytest.mark.usefixtures("built", "dev")
+def test_online_check_asks_the_account_before_the_first_deployment(
+    project: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service_quotas, "VALUE", 0.0)
+    code, out, err = outcome(capsys, project, "--json", "validate", "dev", "--online")
+    assert (code, json.loads(out)["error"]["code"]) == (1, "TS206")
+    table = [line for line in err.splitlines() if line.endswith("  failed")]
+    assert [line.partition(" (")[0] for line in table] == [
+        "quota ml.c7i.xlarge for endpoint usage",
+        "quota Number of instances across active endpoints",
+        "quota Scalable targets for SageMaker",
+    ]
 
 
 def test_online_check_lists_unreachable_environments(

@@ -103,8 +103,9 @@ def environment_of(name: str, account: str, **more: Any) -> str:
     data = yaml.safe_load(REPOSITORY.environment_file("local").read_text())
     (endpoint,) = data["endpoints"].values()
     endpoint["rollout"] = {"strategy": "all-at-once", "bake_s": 0}
-    # Its responses are streamed, which takes a permission of its own.
-    data["endpoints"]["counting"] = endpoint | {"kind": "single", "model": "counting", "scaling": {}}
+    if "template" not in more:
+        # Its responses are streamed, which takes a permission of its own.
+        data["endpoints"]["counting"] = endpoint | {"kind": "single", "model": "counting", "scaling": {}}
     data |= {"name": name, "account": account, "removal": "destroy", "tags": {"team": "search"}} | more
     return yaml.safe_dump(data, sort_keys=False)
 

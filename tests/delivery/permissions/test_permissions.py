@@ -27,6 +27,8 @@ from tests.delivery.permissions.resources import (
 )
 from tests.reviewed_templates import reviewed_templates
 
+TRITON_IMAGES = arn("ecr", "repository/sagemaker-tritonserver", account="763104351884")
+
 
 @pytest.mark.parametrize(
     ("duty", "action", "resource", "allowed"),
@@ -60,6 +62,21 @@ from tests.reviewed_templates import reviewed_templates
             arn("sagemaker", "endpoint/tritonstack-dev-counting"),
             True,
         ),
+        # Before anything is created, it asks for AWS's images, quotas, and zones.
+        *(
+            (duty, action, "*", True)
+            for duty in ("plan", "deploy", "preview")
+            for action in (
+                "ec2:DescribeAvailabilityZones",
+                "ec2:DescribeInstanceTypeOfferings",
+                "ec2:DescribeSubnets",
+                "servicequotas:ListAWSDefaultServiceQuotas",
+                "servicequotas:ListServiceQuotas",
+            )
+        ),
+        ("deploy", "ecr:BatchGetImage", TRITON_IMAGES, True),
+        ("deploy", "ecr:BatchGetImage", TRITON_IMAGES.replace("triton", "other"), False),
+        ("deploy", "servicequotas:RequestServiceQuotaIncrease", "*", False),
         ("deploy", "codebuild:StartBuild", arn("codebuild", "project/tritonstack-dev-build-cpu"), True),
         ("deploy", "s3:DeleteObject", f"{DEV_BUCKET}/events/1.json", False),
         ("deploy", "s3:PutObject", f"{STAGING_BUCKET}/events/1.json", False),

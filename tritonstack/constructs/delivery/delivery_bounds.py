@@ -27,6 +27,7 @@ _SERVICES = [
     "iam:*",
     "kms:*",
     PRIVATE_NAMES,
+    "servicequotas:List*",
     "sts:*",
     "tag:GetResources",
 ]
@@ -107,7 +108,9 @@ def _denials(bounds: Bounds) -> list[Mapping[str, object]]:
 
 
 def _network_reads() -> list[str]:
-    return sorted({*EC2_ACTIONS, "ec2:DescribeImages", "ec2:DescribeSnapshots"})
+    return sorted(
+        {*EC2_ACTIONS, "ec2:DescribeImages", "ec2:DescribeInstanceTypeOfferings", "ec2:DescribeSnapshots"}
+    )
 
 
 def _explain_actions(construct: Construct, actions: Sequence[str]) -> None:

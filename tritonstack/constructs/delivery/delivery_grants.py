@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from tritonstack.base import naming
 from tritonstack.constructs.iam.grants import AwsScope, Grant, read_objects, write_objects
 from tritonstack.reference.bootstrap import Bootstrap, BootstrapRole
+from tritonstack.reference.images import REPOSITORY, image_account
 from tritonstack.spec.environments.environment import EnvironmentSpec
 
 _LISTED = "this action has no resource-level permissions"
@@ -191,6 +192,25 @@ def delete_images(aws: AwsScope, spec: EnvironmentSpec) -> list[Grant]:
     """Allow deleting superseded images of endpoints."""
     repository = naming.image_repository_name(spec.base, "serving")
     return [Grant(["ecr:BatchDeleteImage"], [aws.arn("ecr", f"repository/{repository}")])]
+
+
+def ask_account(aws: AwsScope) -> list[Grant]:
+    """Allow asking for AWS's images, the account's quotas, and zones, as `deploy` does at first."""
+    images = f"arn:{aws.partition}:ecr:{aws.region}:{image_account(aws.region)}:repository/{REPOSITORY}"
+    return [
+        Grant(["ecr:BatchGetImage"], [images]),
+        Grant(
+            [
+                "ec2:DescribeAvailabilityZones",
+                "ec2:DescribeInstanceTypeOfferings",
+                "ec2:DescribeSubnets",
+                "servicequotas:ListAWSDefaultServiceQuotas",
+                "servicequotas:ListServiceQuotas",
+            ],
+            ["*"],
+            because=_LISTED,
+        ),
+    ]
 
 
 def any_key(aws: AwsScope) -> str:

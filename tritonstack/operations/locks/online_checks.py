@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -51,16 +50,13 @@ class Unchecked:
         return f"{self.environment} was not checked online: {self.reason}"
 
 
-def check_online(
-    workspace: Workspace, reach: Callable[[], Cloud], *, has_registry: bool
-) -> Findings | Unchecked:
-    """Return the differences between a lock and its account; `reach` returns the cloud or raises an error.
+def check_online(workspace: Workspace, cloud: Cloud, *, has_registry: bool) -> Findings | Unchecked:
+    """Return the differences between a lock and its account.
 
     Without a registry, images are in the local Docker engine and are not checked.
     """
     name, bucket = workspace.spec.name, workspace.spec.artifact_bucket
     try:
-        cloud = reach()
         if not _exists(cloud, bucket):
             return Unchecked(name, f"bucket {bucket} does not exist; the foundation is not deployed")
         return _check(cloud, workspace, has_registry=has_registry)

@@ -13,7 +13,7 @@ from tritonstack.project.workspace import Workspace
 from tritonstack.spec.environments.templates import Instance
 from tritonstack.workflows.deployment.deploying import deploy_workspace
 from tritonstack.workflows.deployment.instance_request import InstanceRequest, plan_instance
-from tritonstack.workflows.environments.requirements import require_built
+from tritonstack.workflows.environments.requirements import require_available, require_built
 from tritonstack.workflows.session import Session
 
 
@@ -49,7 +49,9 @@ def deploy(
     workspace = _instance(session, environment, request) if request else session.workspace(environment)
     require_built(workspace)
     spec = workspace.spec
-    deploy_workspace(session, workspace, session.cloud(spec), bootstrap=bootstrap)
+    cloud = session.cloud(spec)
+    require_available(session, workspace, cloud)
+    deploy_workspace(session, workspace, cloud, bootstrap=bootstrap)
     endpoints = {name: spec.endpoint_name(name) for name in spec.endpoints}
     return Deployment(spec.name, endpoints, workspace.instance)
 

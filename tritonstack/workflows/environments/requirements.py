@@ -1,17 +1,39 @@
-"""Reject requests for endpoints that do not exist or models that are not built."""
+"""Reject requests for what does not exist, is not built, or is not available in the account."""
 
 from __future__ import annotations
 
 from tritonstack.base.documents import closest
 from tritonstack.base.errors import InvalidFilesError, UsageError
+from tritonstack.operations.aws import Cloud
+from tritonstack.operations.deploying.preflight import Preflight, PreflightError, preflight
 from tritonstack.project.checks.compatibility import unbuilt
 from tritonstack.project.workspace import Workspace
+from tritonstack.workflows.local_cloud import has_registry
+from tritonstack.workflows.session import Session
 
 
 def require_built(workspace: Workspace) -> None:
     """Raise InvalidFilesError if the lock lacks an artifact that an endpoint serves."""
     if violations := unbuilt(workspace):
         raise InvalidFilesError(violations)
+
+
+def check_account(session: Session, workspace: Workspace, cloud: Cloud) -> Preflight:
+    """Compare an environment with its account and region; report a table unless everything is available."""
+    with session.reporter.step("checking images, quotas, and zones") as step:
+        found = preflight(cloud, workspace, own_images=has_registry(workspace.spec))
+        available = [check for check in found.checks if check.status == "ok"]
+        step.detail = f"{len(available)} of {len(found.checks)} available"
+    if not found.complete:
+        session.reporter.note(found.table())
+    return found
+
+
+def require_available(session: Session, workspace: Workspace, cloud: Cloud) -> None:
+    """Raise PreflightError if the account or region lacks what a deployment needs."""
+    found = check_account(session, workspace, cloud)
+    if found.failed:
+        raise PreflightError([found])
 
 
 def require_endpoint(workspace: Workspace, name: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from tritonstack.operations.delivery_routes import DeliveryStage
-from tritonstack.project.quotas import Quota
+from tritonstack.operations.deploying.preflight import PreflightCheck
 from tritonstack.records.locks import LockedArtifact
 from tritonstack.records.manifests import Manifest
 from tritonstack.workflows.github import LockProposal
@@ -82,6 +82,15 @@ class UpgradeJson(Shape):
     removed: list[str]
 
 
+class PreflightJson(Shape):
+    """Whether an account and region have what an environment needs."""
+
+    environment: str
+    account: str
+    region: str
+    checks: list[PreflightCheck]
+
+
 class ValidationJson(Shape):
     """Valid files."""
 
@@ -96,6 +105,26 @@ class ValidationJson(Shape):
     notes: list[str]
     checked_online: list[str]
     """Environments whose locks were compared with their account."""
+    preflights: list[PreflightJson]
+    """What the accounts and regions have; empty without `--online`."""
+
+
+class QuotaJson(Shape):
+    """A quota that an environment needs, and the account's."""
+
+    service: str
+    """Service code of `aws service-quotas`."""
+    name: str
+    value: int
+    """What the peak needs, updates included."""
+    reasons: list[str]
+    least: int
+    """What a first deployment needs."""
+    code: str | None
+    account_value: float | None
+    """Null if the account was not read, or lists no such quota."""
+    request: str | None
+    """The command that requests an increase; null if none is needed."""
 
 
 class QuotasJson(Shape):
@@ -104,7 +133,7 @@ class QuotasJson(Shape):
     environment: str
     account: str
     region: str
-    quotas: list[Quota]
+    quotas: list[QuotaJson]
 
 
 class CodesJson(Shape):

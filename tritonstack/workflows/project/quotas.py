@@ -1,15 +1,18 @@
-"""List the AWS quotas that an environment needs."""
+"""List the AWS quotas that an environment needs, beside those of its account."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from tritonstack.base.errors import TritonstackError
+from tritonstack.operations.aws import AWS_ERRORS
+from tritonstack.operations.deploying.preflight import AccountQuota, read_quotas
 from tritonstack.project.loading import load_workspace
-from tritonstack.project.quotas import Quota, needed_quotas
+from tritonstack.project.quotas import needed_quotas
 from tritonstack.workflows.session import Session
 
-__all__ = ["NeededQuotas", "Quota", "quotas"]
+__all__ = ["AccountQuota", "NeededQuotas", "quotas"]
 
 
 @dataclass(frozen=True)
@@ -19,7 +22,9 @@ class NeededQuotas:
     environment: str
     account: str
     region: str
-    quotas: tuple[Quota, ...]
+    quotas: tuple[AccountQuota, ...]
+    unread: str = ""
+    """Why the account's quotas are not known; empty if they are."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the quotas as JSON data."""
@@ -27,11 +32,29 @@ class NeededQuotas:
             "environment": self.environment,
             "account": self.account,
             "region": self.region,
-            "quotas": [asdict(quota) for quota in self.quotas],
+            "quotas": [
+                {
+                    **asdict(quota.needed),
+                    "code": quota.code,
+                    "account_value": quota.value,
+                    "request": quota.request,
+                }
+                for quota in self.quotas
+            ],
         }
 
 
 def quotas(session: Session, environment: str) -> NeededQuotas:
-    """Return the quotas that an environment needs. Makes no AWS call."""
+    """Return the quotas that an environment needs, with the account's values if it is reachable."""
     spec = load_workspace(session.project, environment).spec
-    return NeededQuotas(environment, spec.account, spec.region, needed_quotas(spec))
+    needed = tuple(AccountQuota(quota, spec.region) for quota in needed_quotas(spec))
+    unread = ""
+    try:
+        cloud = session.cloud(spec)
+        with session.reporter.step("reading the account's quotas"):
+            needed = tuple(read_quotas(cloud, spec))
+    except TritonstackError as error:
+        unread = error.message
+    except AWS_ERRORS as error:
+        unread = str(error)
+    return NeededQuotas(environment, spec.account, spec.region, needed, unread)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from tritonstack.base.documents import Document
-from tritonstack.base.errors import FileViolation, InvalidFilesError, UsageError
+from tritonstack.base.errors import FileViolation, InvalidFilesError, TritonstackError, UsageError
+from tritonstack.operations.deploying.preflight import Preflight, PreflightError
 from tritonstack.operations.locks.checks import check_offline, lock_names
 from tritonstack.operations.locks.online_checks import (
     NotCheckedError,
@@ -34,6 +34,7 @@ from tritonstack.project.workspace import Workspace
 from tritonstack.spec.environments.delivery import load_delivery
 from tritonstack.spec.environments.environment import shared_bootstraps
 from tritonstack.spec.models.model import ModelSpec
+from tritonstack.workflows.environments.requirements import check_account
 from tritonstack.workflows.local_cloud import has_registry
 from tritonstack.workflows.session import Session
 
@@ -56,6 +57,8 @@ class Validation:
     """Environments whose locks match their buckets and registries."""
     next_commands: tuple[str, ...] = ()
     """Commands that add the missing artifacts."""
+    preflights: tuple[Preflight, ...] = ()
+    """What the accounts and regions of the environments have."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the validation as JSON data."""
@@ -69,6 +72,7 @@ class Validation:
             "not_deployable": self.not_deployable,
             "notes": self.notes,
             "checked_online": self.checked_online,
+            "preflights": [found.to_json() for found in self.preflights],
         }
 
 
@@ -77,8 +81,9 @@ def validate(
 ) -> Validation:
     """Check all files, those of an environment, or those of an instance of a template.
 
-    With `online`, also compare the locks with buckets and registries. Raises InvalidFilesError if a file is
-    invalid, and UntrueLockError if a lock does not match its bucket or registry.
+    With `online`, also compare the locks with buckets and registries, and the environments with the images,
+    quotas, and zones of their accounts. Raises InvalidFilesError if a file is invalid, UntrueLockError if a
+    lock does not match its bucket or registry, and PreflightError if a deployment would fail.
     """
     project, everything = session.project, environment is None
     workspaces = _workspaces(session, environment, instance)
@@ -98,6 +103,7 @@ def validate(
     )
     _report(session, "warning", warnings)
     _report(session, "note", notes)
+    checked, preflights = _check_online(session, workspaces) if online else ((), ())
     return Validation(
         tuple(workspace.cli_arguments for workspace in workspaces),
         tuple(template_names(project)) if everything else (),
@@ -106,8 +112,9 @@ def validate(
         tuple(file_violation.coded() for _, violations in missing for file_violation in violations),
         tuple(workspace.cli_arguments for workspace, violations in missing if violations),
         notes,
-        _check_online(session, workspaces) if online else (),
+        checked,
         _lock_commands([workspace for workspace, violations in missing if violations]),
+        preflights,
     )
 
 
@@ -176,15 +183,26 @@ def _violations(session: Session, environment: str) -> list[FileViolation]:
     return [violation for model in workspace.models.values() for violation in source_violations(model)]
 
 
-def _check_online(session: Session, workspaces: Sequence[Workspace]) -> tuple[str, ...]:
-    """Return the environments whose locks match their account; report those that are unreachable."""
+def _check_online(
+    session: Session, workspaces: Sequence[Workspace]
+) -> tuple[tuple[str, ...], tuple[Preflight, ...]]:
+    """Return the environments whose locks match their account, and what the accounts have.
+
+    Report those that are unreachable.
+    """
     checked: list[str] = []
     violations: list[FileViolation] = []
     missed: list[Unchecked] = []
+    preflights: list[Preflight] = []
     for workspace in workspaces:
         name = workspace.cli_arguments
+        try:
+            cloud = session.cloud(workspace.spec)
+        except TritonstackError as error:
+            missed.append(Unchecked(workspace.spec.name, error.message))
+            continue
+        preflights.append(check_account(session, workspace, cloud))
         with session.reporter.step(f"checking {name} online"):
-            cloud = partial(session.cloud, workspace.spec)
             found = check_online(workspace, cloud, has_registry=has_registry(workspace.spec))
         if isinstance(found, Unchecked):
             missed.append(found)
@@ -196,12 +214,14 @@ def _check_online(session: Session, workspaces: Sequence[Workspace]) -> tuple[st
         session.reporter.note(str(item))
     if violations:
         raise UntrueLockError(violations)
+    if any(found.failed for found in preflights):
+        raise PreflightError(preflights)
     if not checked:
         raise NotCheckedError(
             "\n".join(map(str, missed)) or "the project has no environment to check online",
             remedy="log in to its account, or deploy it first; without --online, no AWS call is made",
         )
-    return tuple(checked)
+    return tuple(checked), tuple(preflights)
 
 
 def _report(session: Session, kind: str, items: Sequence[object]) -> None:

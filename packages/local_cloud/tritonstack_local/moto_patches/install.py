@@ -17,7 +17,7 @@ from moto.sts.models import STSBackend
 from moto.sts.responses import TokenResponse
 
 from tritonstack_local.access.account_isolation import in_all_accounts, within_account
-from tritonstack_local.moto_patches import iam, kms, s3
+from tritonstack_local.moto_patches import ecr, iam, kms, s3, service_quotas
 from tritonstack_local.moto_patches.iam import (
     add_client_id,
     assume_role,
@@ -84,6 +84,9 @@ _CORRECTIONS: tuple[tuple[Any, str, Any], ...] = (
     (iam_models.IAMBackend, "_init_aws_policies", policies_of_aws),
     # moto enforces bucket policies but ignores their conditions: a TLS-only policy would deny everything.
     (FakeBucket, "get_permission", lambda _bucket, _action, _resource: PermissionResult.NEUTRAL),
+    # What a deployment asks of AWS before it creates anything.
+    *ecr.CORRECTIONS,
+    *service_quotas.CORRECTIONS,
     # The forms of KMS keys in requests and responses.
     *kms.CORRECTIONS,
     # Concurrent reads and writes of objects, and their checksums.

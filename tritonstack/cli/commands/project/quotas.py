@@ -8,7 +8,7 @@ import typer
 
 from tritonstack.cli.completion import complete_environment
 from tritonstack.cli.context import Context
-from tritonstack.workflows.project.quotas import Quota
+from tritonstack.workflows.project.quotas import AccountQuota
 from tritonstack.workflows.project.quotas import quotas as run
 
 
@@ -20,25 +20,35 @@ def quotas(
 ) -> None:
     """List the AWS quotas that an environment needs at peak load, updates included, with the reasons.
 
-    No AWS call is made. Compare the list with the quotas of the account, and request increases in advance.
+    If the account is reachable, its value and the quota's code are listed too, with the command that requests
+    an increase where the value is lower. Increases can take days.
 
     Example: tritonstack quotas prod
     """
     state: Context = context.obj
     found = run(state, environment)
     state.output.result(found.to_json(), text=_listing(found.quotas))
+    if found.unread:
+        state.output.note(f"the account's quotas were not read: {found.unread}")
     state.output.note(
         f"Quotas count everything that account {found.account} runs in {found.region}: add what else runs "
-        "there.\n`aws service-quotas list-service-quotas --service-code sagemaker` shows the quotas of the "
-        "account.\nA quota does not reserve capacity: AWS may still have no free instance of a type."
+        "there.\nA quota does not reserve capacity: AWS may still have no free instance of a type."
     )
 
 
-def _listing(needed: tuple[Quota, ...]) -> str:
-    """Return the values in a column, each with its quota and the reasons."""
-    width = max((len(f"{quota.value:,}") for quota in needed), default=0)
+def _listing(quotas: tuple[AccountQuota, ...]) -> str:
+    """Return the values in columns, each with its quota and the reasons, and the request if it is too low."""
+    if not quotas:
+        return "none: the environment has no endpoints"
+    rows = [("needed", "account", "quota")]
+    below: list[list[str]] = [[]]
+    for quota in quotas:
+        code = f" {quota.code}" if quota.code else ""
+        value = "?" if quota.value is None else f"{quota.value:g}"
+        rows.append((f"{quota.needed.value:,}", value, f"{quota.needed.name} ({quota.needed.service}{code})"))
+        below.append([*quota.needed.reasons, *([quota.request] if quota.request else [])])
     lines = []
-    for quota in needed:
-        lines.append(f"{quota.value:>{width},}  {quota.name} ({quota.service})")
-        lines += [f"{'':{width}}    {reason}" for reason in quota.reasons]
-    return "\n".join(lines) or "none: the environment has no endpoints"
+    for (needed, value, name), details in zip(rows, below, strict=True):
+        lines.append(f"{needed:>6}  {value:>7}  {name}")
+        lines += [f"{'':17}  {detail}" for detail in details]
+    return "\n".join(lines)

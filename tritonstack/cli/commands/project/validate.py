@@ -21,14 +21,15 @@ def validate(
     name: NameOption = None,
     online: Annotated[
         bool,
-        typer.Option("--online", help="Also compare locks with buckets and registries."),
+        typer.Option("--online", help="Also ask the accounts: locks, images, quotas, zones."),
     ] = False,
 ) -> None:
     """Check models, environments, and locks; report each problem with file, line, and remedy.
 
     A lock must be unchanged since `tritonstack` wrote it, and match the models, local manifests, other locks,
     and the git history of the environment that its artifacts were promoted from. --online also checks the
-    archives, manifests, and images that it names, if the account is reachable.
+    archives, manifests, and images that it names, and the images, quotas, and zones that a deployment needs,
+    if the account is reachable.
 
     Example: tritonstack validate dev --online
     """

@@ -103,7 +103,7 @@ class SubnetProvider(Provider):
         "Tags": TAGS,
         "VpcId": Property(create_only=True, required=True),
     }
-    attribute_names = frozenset({"AvailabilityZone", "AvailabilityZoneId", "SubnetId"})
+    attribute_names = frozenset({"AvailabilityZone", "SubnetId"})
 
     def create(self, request: ResourceRequest) -> str:
         """Create the subnet."""
@@ -130,8 +130,7 @@ class SubnetProvider(Provider):
     def attributes(self, request: ResourceRequest, physical_id: str) -> dict[str, Any]:
         """Return id and zone."""
         (found,) = request.client("ec2").describe_subnets(SubnetIds=[physical_id])["Subnets"]
-        zone = {name: found[name] for name in ("AvailabilityZone", "AvailabilityZoneId")}
-        return {**zone, "SubnetId": physical_id}
+        return {"AvailabilityZone": found["AvailabilityZone"], "SubnetId": physical_id}
 
 
 class RouteTableProvider(Provider):

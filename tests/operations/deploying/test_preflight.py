@@ -1,0 +1,251 @@
+"""The preflight: images, quotas, and zones of an account, before anything is created there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError
+from moto.core.models import DEFAULT_ACCOUNT_ID as ACCOUNT
+from moto.servicequotas.models import ServiceQuotasBackend
+
+from tests.environments import NAME, write_environment
+from tests.moto_aws import simulated_aws
+from tests.project.one_endpoint import DIGEST, environment, locked
+from tritonstack.base.errors import TritonstackError
+from tritonstack.operations.aws import Cloud
+from tritonstack.operations.deploying.preflight import Preflight, PreflightCheck, PreflightError, preflight
+from tritonstack.project.loading import load_workspace
+from tritonstack.records.locks import LockedImage
+from tritonstack.workflows import Session, deploy
+from tritonstack_local.moto_patches import ecr, service_quotas
+
+REGION = "us-east-1"
+BY_HAND: dict[str, Any] = {"builds": {"machines": {"sm80": {"by_hand": True}}}}
+"""No build machine of AWS has this GPU."""
+
+
+@pytest.fixture(autouse=True)
+def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    with simulated_aws():
+        yield
+
+
+def checked(folder: Path, endpoint: str = "", **changes: object) -> Preflight:
+    data = environment(endpoint, **{"account": ACCOUNT, "region": REGION, **changes})
+    workspace = load_workspace(write_environment(folder, data), NAME)
+    return preflight(Cloud(ACCOUNT, REGION, {}), workspace, own_images=True)
+
+
+def statuses(found: Preflight, kind: str) -> dict[str, str]:
+    return {check.subject.partition(" (")[0]: check.status for check in found.checks if check.kind == kind}
+
+
+def network(*zones: str) -> dict[str, Any]:
+    return {"create": {"availability_zone_ids": list(zones)}}
+
+
+def test_an_account_that_has_everything_passes(tmp_path: Path) -> None:
+    found = checked(tmp_path, "instance_type: ml.g5.xlarge", network={"create": {}})
+    assert {check.kind for check in found.checks} == {"image", "quota", "zones"}
+    assert (found.complete, found.failed) == (True, ())
+    assert len(found.table().splitlines()) == len(found.checks) + 1
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "tags"),
+    [
+        ("", ["25.04-py3-cpu"]),
+        ("instance_type: ml.g5.xlarge", ["25.04-py3"]),
+        ("challenger: {instance_type: ml.g5.xlarge, share: 0.5}", ["25.04-py3-cpu", "25.04-py3"]),
+    ],
+)
+def test_every_image_of_an_endpoint_must_exist(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, endpoint: str, tags: list[str]
+) -> None:
+    monkeypatch.setattr(ecr, "RELEASES", {})
+    failed = checked(tmp_path, endpoint).failed
+    registry = f"763104351884.dkr.ecr.{REGION}.amazonaws.com/sagemaker-tritonserver"
+    assert [(check.subject, check.found) for check in failed] == [
+        (f"{registry}:{tag}", "ImageNotFound") for tag in tags
+    ]
+
+
+@pytest.mark.parametrize(("pushed", "status"), [(True, "ok"), (False, "failed"), (None, "failed")])
+def test_a_custom_image_must_be_in_the_accounts_registry(
+    tmp_path: Path, pushed: bool | None, status: str
+) -> None:
+    """Without its repository, it cannot be there either."""
+    digest = f"sha256:{DIGEST}"
+    client = boto3.client("ecr", REGION)
+    if pushed is not None:
+        client.create_repository(repositoryName=f"tritonstack-{NAME}/serving")
+    if pushed:
+        media_type = "application/vnd.oci.image.manifest.v1+json"
+        manifest = json.dumps({"schemaVersion": 2, "mediaType": media_type, "layers": []})
+        image = client.put_image(
+            repositoryName=f"tritonstack-{NAME}/serving", imageTag="x", imageManifest=manifest
+        )
+        digest = image["image"]["imageId"]["imageDigest"]
+    (tmp_path / "containers" / "serving").mkdir(parents=True)
+    (tmp_path / "containers" / "serving" / "Dockerfile").write_text("ARG BASE\nFROM $BASE\n")
+    workspace = locked(tmp_path, "image: serving", {}, account=ACCOUNT, region=REGION)
+    workspace.lock.record.images["serving"] = {"cpu": LockedImage(digest=digest, tag="x")}
+    found = preflight(Cloud(ACCOUNT, REGION, {}), workspace, own_images=True)
+    assert [
+        (check.subject.partition("@")[2], check.status) for check in found.checks if check.kind == "image"
+    ] == [(digest, status)]
+    elsewhere = preflight(Cloud(ACCOUNT, REGION, {}), workspace, own_images=False)
+    assert statuses(elsewhere, "image") == {}
+
+
+@pytest.mark.parametrize(
+    ("value", "instances"),
+    [(0, "failed"), (1, "failed"), (2, "warning"), (5, "warning"), (6, "ok"), (7, "ok")],
+)
+def test_quotas_below_the_start_fail_and_below_the_peak_warn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: int, instances: str
+) -> None:
+    """Two instances at first, three at most, doubled during an update."""
+    monkeypatch.setattr(service_quotas, "VALUE", float(value))
+    found = checked(tmp_path, "scaling: {min_instances: 2, max_instances: 3}")
+    quotas = statuses(found, "quota")
+    assert quotas["ml.c7i.xlarge for endpoint usage"] == instances
+    assert quotas["Number of instances across active endpoints"] == instances
+    # Builds are over before a deployment.
+    assert quotas["Concurrently running builds for Linux/Large environment"] in ("ok", "warning")
+    (check,) = [check for check in found.checks if check.subject.startswith("ml.c7i.xlarge")]
+    code = check.subject.removesuffix(")").rpartition(" ")[2]
+    assert (check.needed, check.found) == ("2, 6 at peak", f"{value}")
+    assert check.help == (
+        ""
+        if instances == "ok"
+        else "aws service-quotas request-service-quota-increase --service-code sagemaker "
+        f"--quota-code {code} --desired-value 6 --region {REGION}"
+    )
+
+
+def test_a_quota_that_has_no_applied_value_has_its_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        service_quotas.ServiceQuotasResponse, "list_service_quotas", lambda _: '{"Quotas": []}'
+    )
+    assert set(statuses(checked(tmp_path), "quota").values()) == {"ok"}
+
+
+def test_a_quota_that_aws_does_not_list_is_not_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ServiceQuotasBackend, "list_aws_default_service_quotas", lambda *_: [])
+    found = checked(tmp_path)
+    assert set(statuses(found, "quota").values()) == {"unchecked"}
+    assert (found.complete, found.failed) == (False, ())
+
+
+@pytest.mark.parametrize(
+    ("zones", "status"),
+    [
+        (network("use1-az1", "use1-az2"), "ok"),
+        (network("use1-az3", "use1-az1"), "warning"),
+        (network("use1-az3", "use1-az5"), "failed"),
+        ({"create": {"availability_zones": 3}}, "ok"),
+    ],
+)
+def test_zones_of_a_new_network_must_have_the_instance_types(
+    tmp_path: Path, zones: dict[str, Any], status: str
+) -> None:
+    found = checked(tmp_path, "instance_type: ml.p4d.24xlarge", **BY_HAND, network=zones)
+    assert statuses(found, "zones") == {"ml.p4d.24xlarge": status}
+    (check,) = [check for check in found.checks if check.kind == "zones"]
+    assert check.found == "use1-az1, use1-az2, use1-az4, use1-az6"
+    assert ("availability_zone_ids" in check.help) is (status != "ok")
+
+
+def test_zone_ids_must_be_those_of_the_account(tmp_path: Path) -> None:
+    found = checked(tmp_path, network=network("use1-az1", "use1-az9"))
+    assert statuses(found, "zones") == {"availability_zone_ids": "failed"}
+
+
+def test_subnets_must_exist_and_their_zones_have_the_instance_types(tmp_path: Path) -> None:
+    ec2 = boto3.client("ec2", REGION)
+    vpc = ec2.create_vpc(CidrBlock="10.9.0.0/16")["Vpc"]["VpcId"]
+    subnets = [
+        ec2.create_subnet(VpcId=vpc, CidrBlock=f"10.9.{number}.0/24", AvailabilityZoneId=f"use1-az{number}")
+        for number in (3, 5)
+    ]
+    there = [subnet["Subnet"]["SubnetId"] for subnet in subnets]
+    for ids, expected in (
+        (there, {"ml.p4d.24xlarge": "failed"}),
+        (["subnet-0a1b2c3d", "subnet-1a1b2c3d"], {"subnets": "failed"}),
+    ):
+        existing = {"vpc_id": vpc, "subnet_ids": ids, "security_group_ids": ["sg-0a1b2c3d"]}
+        found = checked(tmp_path, "instance_type: ml.p4d.24xlarge", **BY_HAND, network={"existing": existing})
+        assert statuses(found, "zones") == expected
+
+
+def test_a_type_that_ec2_sells_nowhere_in_the_region_is_not_checked(tmp_path: Path) -> None:
+    """SageMaker has prices for some of these."""
+    data = environment("instance_type: ml.g6.xlarge", account=ACCOUNT, network={"create": {}})
+    workspace = load_workspace(write_environment(tmp_path, data), NAME)
+    found = preflight(Cloud(ACCOUNT, "eu-west-1", {}), workspace, own_images=True)
+    assert statuses(found, "zones") == {"ml.g6.xlarge": "unchecked"}
+
+
+DENIED = ClientError({"Error": {"Code": "AccessDeniedException", "Message": "no"}}, "BatchGetImage")
+
+
+@pytest.mark.parametrize(
+    ("error", "found"),
+    [
+        (DENIED, "no permission ecr:BatchGetImage"),
+        (EndpointConnectionError(endpoint_url="https://x"), "Could not connect"),
+    ],
+)
+def test_what_aws_does_not_answer_is_not_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, found: str
+) -> None:
+    """Roles of earlier versions lack these permissions, and must still deploy."""
+
+    def rejects(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("botocore.client.BaseClient._make_api_call", rejects)
+    checks = checked(tmp_path, network={"create": {}}).checks
+    assert {(check.kind, check.status) for check in checks} == {
+        (kind, "unchecked") for kind in ("image", "quota", "zones")
+    }
+    assert checks[0].found.startswith(found)
+
+
+def test_an_error_names_each_failure_and_its_remedy() -> None:
+    checks = (
+        PreflightCheck("quota", "a", "4", "0", "failed", "request a"),
+        PreflightCheck("quota", "b", "4", "2", "warning", "request b"),
+        PreflightCheck("zones", "c", "x", "y", "failed", "choose y"),
+    )
+    error = PreflightError([Preflight("dev", ACCOUNT, REGION, checks)])
+    assert (error.code, error.remedy) == ("TS206", "request a; choose y")
+    assert len(error.message.splitlines()) == 2
+
+
+@pytest.mark.parametrize("lacking", ["image", "quota"])
+def test_nothing_is_created_if_the_account_lacks_something(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lacking: str
+) -> None:
+    if lacking == "image":
+        monkeypatch.setattr(ecr, "RELEASES", {})
+    else:
+        monkeypatch.setattr(service_quotas, "VALUE", 0.0)
+    workspace = locked(tmp_path, "", {"cpu": {}}, account=ACCOUNT, region=REGION)
+    with pytest.raises(TritonstackError) as caught:
+        deploy(Session(workspace.project), NAME, bootstrap=True)
+    assert isinstance(caught.value, PreflightError)
+    assert boto3.client("cloudformation", REGION).list_stacks()["StackSummaries"] == []
+    assert boto3.client("s3", REGION).list_buckets()["Buckets"] == []

@@ -1,0 +1,305 @@
+"""Ask an account, before anything is created, for the images, quotas, and zones that an environment needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any, Literal
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from tritonstack.base.errors import TritonstackError, aws_error_code, aws_error_message
+from tritonstack.operations.aws import Cloud
+from tritonstack.project.custom_images import locked_uri
+from tritonstack.project.quotas import Quota, needed_quotas
+from tritonstack.project.workspace import Workspace
+from tritonstack.reference.images import image_uri
+from tritonstack.spec.environments.environment import EnvironmentSpec
+from tritonstack.spec.environments.network import NetworkSpec, NewVpc
+
+Kind = Literal["image", "quota", "zones"]
+
+_AT_ONCE = 8
+_DENIED = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
+
+
+@dataclass(frozen=True)
+class PreflightCheck:
+    """A row: something that the environment needs, and what the account has."""
+
+    kind: Kind
+    subject: str
+    needed: str
+    found: str
+    status: Literal["ok", "warning", "failed", "unchecked"]
+    """`unchecked` if AWS does not say, or the credentials lack the permission to ask."""
+    help: str = ""
+
+
+@dataclass(frozen=True)
+class Preflight:
+    """Everything that an environment needs from its account and region."""
+
+    environment: str
+    account: str
+    region: str
+    checks: tuple[PreflightCheck, ...]
+
+    @property
+    def failed(self) -> tuple[PreflightCheck, ...]:
+        """Return what makes a deployment fail."""
+        return tuple(check for check in self.checks if check.status == "failed")
+
+    @property
+    def complete(self) -> bool:
+        """Return whether the account has everything."""
+        return all(check.status == "ok" for check in self.checks)
+
+    def table(self) -> str:
+        """Return all checks as a table, each with its remedy."""
+        rows = [("", "needed", self.account, "")]
+        rows += [(f"{one.kind} {one.subject}", one.needed, one.found, one.status) for one in self.checks]
+        widths = [max(len(row[column]) for row in rows) for column in range(3)]
+        lines = [
+            "  ".join(f"{text:<{width}}" for text, width in zip(row, (*widths, 0), strict=True)).rstrip()
+            for row in rows
+        ]
+        for line, check in zip(range(len(lines) - 1, 0, -1), reversed(self.checks), strict=True):
+            if check.help:
+                lines.insert(line + 1, f"  {check.help}")
+        return "\n".join(lines)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON data."""
+        checks = [asdict(check) for check in self.checks]
+        return {
+            "environment": self.environment,
+            "account": self.account,
+            "region": self.region,
+            "checks": checks,
+        }
+
+
+class PreflightError(TritonstackError):
+    """An account or region lacks what an environment needs; nothing was created."""
+
+    code = "TS206"
+
+    def __init__(self, preflights: Iterable[Preflight]) -> None:
+        failed = [(found, check) for found in preflights for check in found.failed]
+        lines = [
+            f"{found.environment}: {check.kind} {check.subject}: needed {check.needed}, "
+            f"account {found.account} has {check.found} in {found.region}"
+            for found, check in failed
+        ]
+        helps = dict.fromkeys(check.help for _, check in failed if check.help)
+        super().__init__("\n".join(lines), remedy="; ".join(helps) or None)
+
+
+@dataclass(frozen=True)
+class AccountQuota:
+    """A quota that an environment needs, and the account's."""
+
+    needed: Quota
+    region: str
+    code: str | None = None
+    value: float | None = None
+    """None if AWS lists no quota with this name, or it was not read."""
+
+    @property
+    def request(self) -> str | None:
+        """The command that requests what is missing; None if nothing is."""
+        if self.code is None or self.value is None or self.value >= self.needed.value:
+            return None
+        return (
+            f"aws service-quotas request-service-quota-increase --service-code {self.needed.service} "
+            f"--quota-code {self.code} --desired-value {self.needed.value} --region {self.region}"
+        )
+
+    def check(self) -> PreflightCheck:
+        """Return the row of a preflight."""
+        needed, code = self.needed, f" {self.code}" if self.code else ""
+        subject, peak = f"{needed.name} ({needed.service}{code})", f"{needed.value}"
+        if 0 < needed.least < needed.value:
+            peak = f"{needed.least}, {needed.value} at peak"
+        if self.value is None:
+            return PreflightCheck("quota", subject, peak, "not listed", "unchecked")
+        status: Literal["ok", "warning", "failed"] = "ok"
+        if self.value < needed.value:
+            status = "failed" if self.value < needed.least else "warning"
+        return PreflightCheck("quota", subject, peak, f"{self.value:g}", status, self.request or "")
+
+
+def preflight(cloud: Cloud, workspace: Workspace, *, own_images: bool) -> Preflight:
+    """Compare an environment with its account and region; reads only.
+
+    `own_images`: whether the account's registry has the custom images.
+    """
+    spec = workspace.spec
+    parts = [
+        *(
+            _asked("image", uri, "ecr", partial(_image_checks, cloud, uri))
+            for uri in _images(workspace, own_images=own_images)
+        ),
+        _asked("quota", spec.region, "servicequotas", partial(_quota_checks, cloud, spec)),
+        _asked("zones", spec.region, "ec2", partial(_zone_checks, cloud, spec)),
+    ]
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        checks = [check for part in pool.map(lambda ask: ask(), parts) for check in part]
+    return Preflight(spec.name, cloud.account, cloud.region, tuple(checks))
+
+
+def read_quotas(cloud: Cloud, spec: EnvironmentSpec) -> list[AccountQuota]:
+    """Return the quotas that an environment needs, with the account's values."""
+    needed = needed_quotas(spec)
+    services = dict.fromkeys(quota.service for quota in needed)
+    client = cloud.client("service-quotas")
+
+    def read(service: str) -> dict[str, Any]:
+        return _quotas_by_name(
+            client, service, {quota.name.casefold() for quota in needed if quota.service == service}
+        )
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        found = dict(zip(services, pool.map(read, services), strict=True))
+    quotas = []
+    for quota in needed:
+        listed = found[quota.service].get(quota.name.casefold(), {})
+        quotas.append(AccountQuota(quota, spec.region, listed.get("QuotaCode"), listed.get("Value")))
+    return quotas
+
+
+def _quota_checks(cloud: Cloud, spec: EnvironmentSpec) -> Iterator[PreflightCheck]:
+    return (quota.check() for quota in read_quotas(cloud, spec))
+
+
+def _quotas_by_name(client: Any, service: str, names: set[str]) -> dict[str, Any]:
+    """Return a service's quotas by name; AWS lists some of them only with their default values."""
+    found: dict[str, Any] = {}
+    for operation in ("list_service_quotas", "list_aws_default_service_quotas"):
+        for page in client.get_paginator(operation).paginate(ServiceCode=service):
+            for quota in page["Quotas"]:
+                name = quota["QuotaName"].casefold()
+                if name in names:
+                    found.setdefault(name, quota)
+            if len(found) == len(names):  # SageMaker alone has thousands
+                return found
+    return found
+
+
+def _images(workspace: Workspace, *, own_images: bool) -> list[str]:
+    """Return the URIs of the images that an environment's endpoints pull."""
+    spec = workspace.spec
+    uris: list[str] = []
+    for name, endpoint in spec.endpoints.items():
+        for variant in endpoint.variants:
+            gpu = bool(variant.instance.gpus)
+            if endpoint.image is None:
+                uris.append(image_uri(region=spec.region, release=spec.triton_release, gpu=gpu))
+            elif own_images and (locked := workspace.image_for(name, variant.instance)):
+                uris.append(locked_uri(spec, locked))
+    return list(dict.fromkeys(uris))
+
+
+def _image_checks(cloud: Cloud, uri: str) -> Iterator[PreflightCheck]:
+    registry, _, path = uri.partition("/")
+    repository, _, digest = path.partition("@")
+    repository, _, tag = repository.partition(":")
+    image_id = {"imageDigest": digest} if digest else {"imageTag": tag}
+    try:
+        # A registry of another account allows what a pull needs, so not DescribeImages.
+        answer = cloud.client("ecr").batch_get_image(
+            registryId=registry.partition(".")[0], repositoryName=repository, imageIds=[image_id]
+        )
+    except ClientError as error:
+        if aws_error_code(error) != "RepositoryNotFoundException":
+            raise
+        yield PreflightCheck("image", uri, "1", "no such repository", "failed")
+        return
+    if answer["images"]:
+        yield PreflightCheck("image", uri, "1", "1", "ok")
+        return
+    reason = answer["failures"][0]["failureCode"]
+    missing = reason in ("ImageNotFound", "ImageTagDoesNotMatchDigest")
+    help_text = "choose another `triton_release`" if missing and not digest else ""
+    yield PreflightCheck("image", uri, "1", reason, "failed" if missing else "unchecked", help_text)
+
+
+def _zone_checks(cloud: Cloud, spec: EnvironmentSpec) -> Iterator[PreflightCheck]:
+    """Compare the zones of the environment's subnets with those that have its instance types.
+
+    Without a network, SageMaker chooses the zones. It has some types in regions where EC2 sells none, so only
+    other zones of the region are a certain failure.
+    """
+    types = sorted({v.instance.name.removeprefix("ml.") for e in spec.endpoints.values() for v in e.variants})
+    if spec.network is None or not types:
+        return
+    ec2 = cloud.client("ec2")
+    zones = _network_zones(ec2, spec.network)
+    if isinstance(zones, PreflightCheck):
+        yield zones
+        return
+    offered: dict[str, set[str]] = {name: set() for name in types}
+    pages = ec2.get_paginator("describe_instance_type_offerings").paginate(
+        LocationType="availability-zone-id", Filters=[{"Name": "instance-type", "Values": types}]
+    )
+    for page in pages:
+        for offering in page["InstanceTypeOfferings"]:
+            offered[offering["InstanceType"]].add(offering["Location"])
+    for name, places in offered.items():
+        yield _zone_check(f"ml.{name}", sorted(places), zones)
+
+
+def _zone_check(instance: str, places: Sequence[str], zones: Sequence[str]) -> PreflightCheck:
+    there, needed = ", ".join(places), ", ".join(zones)
+    if not places:
+        return PreflightCheck("zones", instance, needed, "not in EC2's list", "unchecked")
+    if set(zones) <= set(places):
+        return PreflightCheck("zones", instance, needed, there, "ok")
+    status: Literal["warning", "failed"] = "warning" if set(zones) & set(places) else "failed"
+    help_text = f"use subnets in {there}, for a new network with `availability_zone_ids`"
+    return PreflightCheck("zones", instance, needed, there, status, help_text)
+
+
+def _network_zones(ec2: Any, network: NetworkSpec) -> list[str] | PreflightCheck:
+    """Return the zones of an environment's subnets, or what is wrong with them."""
+    if network.existing is not None:
+        subnet_ids = list(network.existing.subnet_ids)
+        try:
+            subnets = ec2.describe_subnets(SubnetIds=subnet_ids)["Subnets"]
+        except ClientError as error:
+            if aws_error_code(error) != "InvalidSubnetID.NotFound":
+                raise
+            message = aws_error_message(error)
+            return PreflightCheck("zones", "subnets", ", ".join(subnet_ids), message, "failed")
+        return sorted({subnet["AvailabilityZoneId"] for subnet in subnets})
+    created = network.create or NewVpc()
+    filters = [{"Name": "zone-type", "Values": ["availability-zone"]}]
+    listed = ec2.describe_availability_zones(Filters=filters)["AvailabilityZones"]
+    # In the order of CloudFormation's Fn::GetAZs.
+    ids = [zone["ZoneId"] for zone in sorted(listed, key=lambda zone: str(zone["ZoneName"]))]
+    selected = created.availability_zone_ids or ids[: created.zones]
+    if set(selected) <= set(ids):
+        return list(selected)
+    needed, found = ", ".join(selected), ", ".join(sorted(ids))
+    return PreflightCheck("zones", "availability_zone_ids", needed, found, "failed", f"choose of {found}")
+
+
+def _asked(
+    kind: Kind, subject: str, service: str, ask: Callable[[], Iterable[PreflightCheck]]
+) -> Callable[[], list[PreflightCheck]]:
+    """Return the question, which answers `unchecked` if AWS does not answer it."""
+
+    def answer() -> list[PreflightCheck]:
+        try:
+            return list(ask())
+        except ClientError as error:
+            denied = aws_error_code(error) in _DENIED
+            found = f"no permission {service}:{error.operation_name}" if denied else str(error)
+        except BotoCoreError as error:
+            found = str(error)
+        return [PreflightCheck(kind, subject, "-", found, "unchecked")]
+
+    return answer
