@@ -283,8 +283,8 @@ def test_an_endpoint_that_was_rolled_back_silently_can_be_updated(deployed: Site
     state = describe_stack(deployed.cloud, stack)
     assert state is not None
     assert state.status == "UPDATE_COMPLETE"
-    output = deployed.tritonstack("deploy", "local", exit_code=1)
-    assert "TS507" in output, output
+    output = deployed.tritonstack("verify", "local", exit_code=1)
+    assert served["EndpointConfigName"] in output, output
     assert re.search(r"model\.tar\.gz|archive|gzip", output), output
     sagemaker.describe_endpoint_config(EndpointConfigName=served["EndpointConfigName"])
     assert endpoint_answers(deployed)
