@@ -233,7 +233,7 @@ def test_prod_waits_for_approval(factory: Factory) -> None:
 def test_promotion_is_deployed_and_verified(factory: Factory) -> None:
     for action in ("Promote-prod", "Deploy-prod", "Verify-prod"):
         factory.until(action, "Succeeded")
-    assert kinds(factory.prod, factory, "prod") == ["promoted", "deployed", "verified"]
+    assert kinds(factory.prod, factory, "prod") == ["promoted", "promoted", "deployed", "verified"]
 
 
 def test_the_locks_that_it_ran_are_kept_with_its_execution(factory: Factory, tmp_path: Path) -> None:
