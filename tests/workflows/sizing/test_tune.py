@@ -26,7 +26,7 @@ from tritonstack.workflows.sizing.search_folders import SearchRunningError, only
 from tritonstack.workflows.sizing.tune import FileChange, Tuning, changes_of, measure_choice, write_changes
 from tritonstack.workflows.sizing.tune_options import read_texts
 from tritonstack.workflows.sizing.tune_planning import TunePlan
-from tritonstack.workflows.sizing.tuned_builds import ImpossibleFormError
+from tritonstack.workflows.sizing.tuned_builds import FormBuilder, ImpossibleFormError
 from tritonstack.workflows.sizing.tuned_runs import configure
 from tritonstack.workflows.sizing.tuned_settings import Setting, parts
 
@@ -248,6 +248,26 @@ def test_a_run_whose_requests_take_longer_than_its_first_part_is_measured_whole(
     assert (found.violation, found.p50_ms > 1000) == ("", True)
     short = replace(plan, load=replace(plan.load, seconds=0.5))
     assert "no answers within" in measure_choice(short, start, [], is_whole=True).violation
+
+
+@pytest.mark.parametrize("sized", [False, True])
+def test_only_a_form_for_other_batch_sizes_differs_from_the_files(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, sized: bool
+) -> None:
+    """An equal model.yaml is built to an equal digest."""
+    models = load_models(project, "minilm")
+    builder = FormBuilder(Session(project), "minilm", models, ("cpu",), tmp_path / "search")
+    copies: list[Project] = []
+
+    def build(_: FormBuilder, copy: Project, __: object) -> Path:
+        copies.append(copy)
+        raise UsageError("not built in this test")
+
+    monkeypatch.setattr(FormBuilder, "_build", build)
+    with pytest.raises(UsageError, match="not built"):
+        builder.form((), sized=sized)
+    copied = load_models(copies[0], "minilm")["minilm"].record
+    assert (copied == models["minilm"].record) != sized
 
 
 @pytest.mark.soak

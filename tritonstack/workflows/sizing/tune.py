@@ -24,7 +24,7 @@ from tritonstack.workflows.builds.local_build import BuildInterruptedError
 from tritonstack.workflows.session import Session
 from tritonstack.workflows.sizing.search_folders import SearchRunningError, only_search
 from tritonstack.workflows.sizing.tune_planning import TunePlan, UntunableError
-from tritonstack.workflows.sizing.tuned_builds import BuiltValues
+from tritonstack.workflows.sizing.tuned_builds import BuiltValues, Form
 from tritonstack.workflows.sizing.tuned_runs import (
     Load,
     is_far_below,
@@ -32,7 +32,7 @@ from tritonstack.workflows.sizing.tuned_runs import (
     measure_levels,
     serving_failure,
 )
-from tritonstack.workflows.sizing.tuned_settings import Setting, parts
+from tritonstack.workflows.sizing.tuned_settings import BATCH_TOKENS, Setting, parts
 
 _LEVELS = (0.125, 0.25, 0.5, 1.0, 1.5)
 """Loads of the curve, as shares of that of the search."""
@@ -235,7 +235,7 @@ def measure_choice(plan: TunePlan, choice: Choice, runs: Sequence[TunedRun], *, 
     gains = [objective.gain(run.found) for run in runs if objective.meets(run.found)]
     best = max(gains, default=None)
     try:
-        form = plan.builder.form(_built(values))
+        form = _form(plan, values)
         found = parts(form.repository, plan.target.model, plan.models)
         with plan.serving.served(form, found, values) as server:
             return measure(
@@ -247,6 +247,11 @@ def measure_choice(plan: TunePlan, choice: Choice, runs: Sequence[TunedRun], *, 
         raise
     except TritonstackError as error:  # this combination cannot be built or served; others can
         return serving_failure(error)
+
+
+def _form(plan: TunePlan, values: Sequence[tuple[Setting, Any]]) -> Form:
+    sized = any(setting.field == "batch_tokens" and value != BATCH_TOKENS for setting, value in values)
+    return plan.builder.form(_built(values), sized=sized)
 
 
 def _built(values: Sequence[tuple[Setting, Any]]) -> BuiltValues:
@@ -267,7 +272,7 @@ def _curves(session: Session, plan: TunePlan, best: Choice) -> dict[str, tuple[t
             continue
         values = plan.values(choice)
         with session.reporter.step(f"curve of {name}: {describe(plan, choice)}"):
-            form = plan.builder.form(_built(values))
+            form = _form(plan, values)
             seen = parts(form.repository, plan.target.model, plan.models)
             with plan.serving.served(form, seen, values) as server:
                 results = measure_levels(server, [load for _, load in loads])

@@ -66,13 +66,18 @@ class FormBuilder:
     """The folder of the search."""
     choices: Mapping[str, str] = field(default_factory=dict)
 
-    def form(self, values: BuiltValues) -> Form:
-        """Return a form, built now or before; raise the error of its build."""
+    def form(self, values: BuiltValues, *, sized: bool = False) -> Form:
+        """Return a form, built now or before; raise the error of its build.
+
+        A `sized` form can be served with any `batch_tokens`. The other is what a build of the files makes,
+        with the same digest.
+        """
         # It needs packages of builds, whose absence the command reports first.
         from model_build.store.archive import most_members, unpack  # noqa: PLC0415
 
         changes = {(setting.model, setting.field): value for setting, value in values}
-        key = hashlib.sha256(json.dumps(sorted(map(str, changes.items()))).encode()).hexdigest()[:12]
+        named = [*sorted(map(str, changes.items())), *(["sized"] if sized else [])]
+        key = hashlib.sha256(json.dumps(named).encode()).hexdigest()[:12]
         root = self.folder / "forms" / key
         done, failed = root / "built.json", root / "failed.json"
         if failed.exists():
@@ -83,7 +88,7 @@ class FormBuilder:
         if not done.exists():
             shutil.rmtree(root, ignore_errors=True)
             project = Project(root / "project")
-            self._copy(project, values)
+            self._copy(project, values, sized=sized)
             try:
                 artifact = self._build(project, values)
             except TritonstackError as error:
@@ -102,14 +107,15 @@ class FormBuilder:
         artifact = Path(read_json(done)["artifact"])
         return Form(read_manifest(artifact), root / "repository", artifact / EXAMPLES_NAME)
 
-    def _copy(self, project: Project, values: BuiltValues) -> None:
+    def _copy(self, project: Project, values: BuiltValues, *, sized: bool) -> None:
         """Copy the models, each with a model.yaml of its data; other files are links."""
         for name, document in self.models.items():
             source, target = document.file.parent, project.models_dir / name
             shutil.copytree(source, target, copy_function=_link, symlinks=True)
             data = load_yaml(read_text(document.file))
-            own = ((setting, value) for setting, value in values if setting.model == name)
-            for setting, value in _with_small_batches(document.record, own, values):
+            own = [(setting, value) for setting, value in values if setting.model == name]
+            own += _small_batches(document.record, values) if sized else ()
+            for setting, value in own:
                 data = setting.change(data, value)
             if (location := _outside(document)) is not None:
                 data = with_changes(data, (), {"source": f"file://{location}"})
@@ -148,11 +154,8 @@ class FormBuilder:
         return Path(built["directory"])
 
 
-def _with_small_batches(
-    spec: ModelSpec, own: Iterator[tuple[Setting, Any]], values: BuiltValues
-) -> Iterator[tuple[Setting, Any]]:
-    """Add the usual size of small batches: an artifact with a size can be served with any."""
-    yield from own
+def _small_batches(spec: ModelSpec, values: BuiltValues) -> Iterator[tuple[Setting, Any]]:
+    """Yield the usual size of small batches: an artifact with a size can be served with any."""
     two_models = any(
         setting.model == spec.name and setting.field == "one_model" and value is False
         for setting, value in values
