@@ -31,9 +31,9 @@ PROJECT: Mapping[str, Kind] = {
     ),
     "TS206": Kind(
         "Not available in the region",
-        "AWS does not offer the image, instance type, or feature in the region or the zones of the "
-        "environment, or it is not known whether it does, or a quota of the account is too low. Choose "
-        "another region, confirm that AWS has added it since, or request the quota.",
+        "AWS does not offer the image, instance type, or feature in the environment's region or zones, or "
+        "it is not known whether it does. Or a quota of the account is too low. Choose another region, "
+        "confirm that AWS has added it since, or request the quota.",
     ),
     "TS207": Kind(
         "GPU or driver not supported by the Triton release",

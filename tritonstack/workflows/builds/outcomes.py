@@ -11,6 +11,7 @@ from tritonstack.base.errors import TritonstackError, UsageError
 from tritonstack.operations.builds.jobs import event_text
 from tritonstack.project.build_plans import NeededArtifact
 from tritonstack.records.manifests import Manifest
+from tritonstack.spec.models.inputs import answers_remedy
 from tritonstack.workflows.reporter import Step
 
 LINES_SHOWN = 20
@@ -29,6 +30,12 @@ class Outcome:
     artifact_dir: Path | None = None
     """Its folder on this machine, if any."""
     error: TritonstackError | None = None
+
+    @property
+    def unverified_reason(self) -> str:
+        """Return why the answers are unverified, and how to change that; empty if they are verified."""
+        reasons = self.manifest.unverified if self.manifest else ()
+        return "; ".join((*reasons, answers_remedy(reasons))) if reasons else ""
 
     def to_json(self) -> dict[str, Any]:
         """Return the outcome as JSON data."""

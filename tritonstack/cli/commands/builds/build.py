@@ -15,7 +15,6 @@ from tritonstack.cli.completion import complete_environment, complete_model
 from tritonstack.cli.context import Context
 from tritonstack.cli.rendering.tables import MARKS, Column, FittedTable
 from tritonstack.records.manifests import Manifest
-from tritonstack.spec.models.inputs import answers_remedy
 from tritonstack.workflows.builds.build import build as run
 from tritonstack.workflows.builds.outcomes import Outcome
 from tritonstack.workflows.builds.planning import plan_build
@@ -110,13 +109,13 @@ def _row(outcome: Outcome) -> list[str | Text]:
     if manifest is None:
         return [*row, "", "", ""]
     latency = ", ".join(f"{report.batch}: {report.p50_ms:.1f} ms" for report in manifest.latency)
-    return [*row, f"{manifest.archive_bytes / 1e6:.1f} MB", _proof(manifest), latency]
+    return [*row, f"{manifest.archive_bytes / 1e6:.1f} MB", _proof(outcome, manifest), latency]
 
 
-def _proof(manifest: Manifest) -> str:
+def _proof(outcome: Outcome, manifest: Manifest) -> str:
     if manifest.generation is not None:
         return f"{manifest.generation.cases} texts with identical answers in {manifest.generation.times} runs"
     if manifest.unverified:
-        return f"unverified ({'; '.join(manifest.unverified)}; {answers_remedy(manifest.unverified)})"
+        return f"unverified ({outcome.unverified_reason})"
     worst = min(report.min_cosine for report in manifest.parity)
     return f"cosine ≥ {worst:.6f}"
