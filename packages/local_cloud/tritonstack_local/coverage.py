@@ -62,7 +62,7 @@ SERVICE_LIMITS: Mapping[str, Mapping[str, str]] = {
     },
     "CloudWatch Logs": {
         "retention": "A stream keeps its last 64 MiB; expired lines are removed in whole files.",
-        "encryption": "Settings are stored and returned; lines are not encrypted.",
+        "encryption of lines": "Settings are stored and returned; lines are not encrypted.",
     },
     "EC2": {
         "networks": "They are stored and returned; no traffic passes through them.",

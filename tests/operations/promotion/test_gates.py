@@ -278,6 +278,15 @@ def test_each_endpoint_that_runs_the_artifact_is_verified(events: list[Event], m
     assert failed(VERIFIED, deployed, *events) == expected
 
 
+def test_endpoints_that_the_file_no_longer_names_are_not_passed_over() -> None:
+    renamed = replace(CANDIDATE, endpoints=frozenset({"search-v2"}))
+    events = [
+        event("deployed", "10T08:00", endpoints=BOTH),
+        event("verified", "10T09:00", endpoints=("search",)),
+    ]
+    assert failed(VERIFIED, *events, candidate=renamed) == [("verified", "not verified on other")]
+
+
 def without(figures: Figures | None, *, compared: bool = True) -> PromotionCandidate:
     return PromotionCandidate("minilm", "cpu", OURS, figures, compared)
 

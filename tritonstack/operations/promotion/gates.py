@@ -118,8 +118,11 @@ class ArtifactState:
     """Endpoints that failed verification and have not passed since."""
 
     def unverified(self, serving: frozenset[str]) -> frozenset[str]:
-        """Return the endpoints that run the artifact and have not passed, of those that should serve it."""
-        return (self.endpoints & serving) - self.verified
+        """Return the endpoints that run the artifact and have not passed, of those that should serve it.
+
+        If none of those runs it, because the file has changed since, all that were deployed count.
+        """
+        return ((self.endpoints & serving) or self.endpoints) - self.verified
 
     def among(self, endpoints: Collection[str]) -> ArtifactState:
         """Return the state, limited to some endpoints."""
