@@ -355,3 +355,12 @@ def test_the_end_of_the_event_loop_ends_running_requests(front):
         eventually(lambda: one.connections and one.connections[0]._task)
         one.events.close()
         assert connection.at_end()
+
+
+def test_many_pipelined_denied_requests_are_each_answered(endpoint):
+    raw = b"POST /endpoints/e/invocations HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx"
+    count = (200 << 10) // len(raw)
+    with endpoint.connect() as connection:
+        threading.Thread(target=connection.send, args=(raw * count + endpoint.request(),)).start()
+        assert {connection.response().status for _ in range(count)} == {403}
+        assert connection.response().body == b"yes"

@@ -223,15 +223,17 @@ class FrontConnection(asyncio.Protocol):
         return self._task is not None or self._blocked
 
     def _proceed(self) -> None:
-        """Begin the next request, if it has been received and the last one is over."""
+        """Begin the next request, if it has been received and the last one is over; deny those before it."""
         transport = self._transport
         if transport is None or transport.is_closing():
             return
-        if not self._is_busy():
-            if not self._received and self._ended:
-                transport.close()
-            elif self._received:
-                self._begin(transport)
+        left = -1
+        while not transport.is_closing() and not self._is_busy() and len(self._received) != left:
+            if not (left := len(self._received)):
+                if self._ended:
+                    transport.close()
+                break
+            self._begin(transport)
         is_ahead = self._is_busy() and len(self._received) > BUFFERED
         if is_ahead and not self._paused:
             transport.pause_reading()
@@ -307,12 +309,11 @@ class FrontConnection(asyncio.Protocol):
         self._ends_denied = not keeps or self._closing
         self._has_served, self.since = True, time.monotonic()
         transport.write(response)
-        rest = bytes(memoryview(self._received)[self._head_size :])
-        self._received = b""
+        body = min(self._to_drop, len(self._received) - self._head_size)
+        self._drop(self._head_size + body)
+        self._to_drop -= body
         if not self._to_drop and self._ends_denied:
             transport.close()
-        elif rest:
-            self.data_received(rest)
 
     async def _answer(self, head: RequestHead, body: bytes, check: BodyCheck) -> None:
         is_whole = False
