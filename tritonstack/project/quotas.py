@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
+from tritonstack.base import naming
 from tritonstack.project.build_machines import (
     IMAGE_BUILD_SIZE,
     CodeBuildMachine,
@@ -41,12 +42,20 @@ class Quota:
     """What the peak needs, updates included."""
     reasons: tuple[str, ...]
     least: int = 0
-    """What a first deployment needs; with less, it fails."""
+    """What the endpoints without a stack need; with less, their first deployment fails."""
 
 
-def needed_quotas(spec: EnvironmentSpec) -> tuple[Quota, ...]:
-    """Return all quotas of the account and region that an environment counts against."""
-    return (*_instances(spec), *_scalable_targets(spec), *_builds(spec), *_network(spec))
+def needed_quotas(spec: EnvironmentSpec, *, deployed: Collection[str] = ()) -> tuple[Quota, ...]:
+    """Return all quotas of the account and region that an environment counts against.
+
+    `deployed` names its stacks that exist.
+    """
+    return (
+        *_instances(spec, deployed),
+        *_scalable_targets(spec, deployed),
+        *_builds(spec),
+        *_network(spec, deployed),
+    )
 
 
 def most_machines(endpoint: EndpointSpec, variant: Variant) -> tuple[int, str]:
@@ -65,7 +74,7 @@ def most_machines(endpoint: EndpointSpec, variant: Variant) -> tuple[int, str]:
     return 2 * most, f"{most} instances, doubled during an update"
 
 
-def _instances(spec: EnvironmentSpec) -> Iterator[Quota]:
+def _instances(spec: EnvironmentSpec, deployed: Collection[str]) -> Iterator[Quota]:
     reasons: dict[str, list[str]] = defaultdict(list)
     peaks: Counter[str] = Counter()
     starts: Counter[str] = Counter()
@@ -76,7 +85,8 @@ def _instances(spec: EnvironmentSpec) -> Iterator[Quota]:
             instance = variant.instance.name
             reasons[instance].append(f"{label}: {formula}")
             peaks[instance] += most
-            starts[instance] += variant.scaling.first_instances
+            if naming.endpoint_stack_name(spec.base, name) not in deployed:
+                starts[instance] += variant.scaling.first_instances
     for instance in sorted(reasons):
         name = f"{instance} for endpoint usage"
         yield Quota(SAGEMAKER, name, peaks[instance], tuple(reasons[instance]), starts[instance])
@@ -90,7 +100,7 @@ def _instances(spec: EnvironmentSpec) -> Iterator[Quota]:
         )
 
 
-def _scalable_targets(spec: EnvironmentSpec) -> Iterator[Quota]:
+def _scalable_targets(spec: EnvironmentSpec, deployed: Collection[str]) -> Iterator[Quota]:
     scaled = [
         name
         for name, endpoint in spec.endpoints.items()
@@ -99,8 +109,9 @@ def _scalable_targets(spec: EnvironmentSpec) -> Iterator[Quota]:
     ]
     if scaled:
         count = len(scaled)
+        new = [name for name in scaled if naming.endpoint_stack_name(spec.base, name) not in deployed]
         reasons = (f"one per scaled variant of {', '.join(dict.fromkeys(scaled))}",)
-        yield Quota(APPLICATION_AUTO_SCALING, "Scalable targets for SageMaker", count, reasons, count)
+        yield Quota(APPLICATION_AUTO_SCALING, "Scalable targets for SageMaker", count, reasons, len(new))
 
 
 def _builds(spec: EnvironmentSpec) -> Iterator[Quota]:
@@ -143,10 +154,12 @@ def _codebuild_quota(compute_type: str, *, gpu: bool) -> str:
     return f"Concurrently running builds for Linux{' GPU ' if gpu else '/'}{size} environment"
 
 
-def _network(spec: EnvironmentSpec) -> Iterator[Quota]:
+def _network(spec: EnvironmentSpec, deployed: Collection[str]) -> Iterator[Quota]:
     if spec.network is None or spec.network.create is None:
         return
     reasons = (f"the network of {spec.name}",)
-    yield Quota(VPC, "VPCs per Region", 1, reasons, 1)
-    yield Quota(VPC, "Interface VPC endpoints per VPC", INTERFACE_ENDPOINTS, reasons, INTERFACE_ENDPOINTS)
-    yield Quota(VPC, "Gateway VPC endpoints per Region", 1, reasons, 1)
+    new = int(naming.network_stack_name(spec.base) not in deployed)
+    yield Quota(VPC, "VPCs per Region", 1, reasons, new)
+    interfaces = INTERFACE_ENDPOINTS
+    yield Quota(VPC, "Interface VPC endpoints per VPC", interfaces, reasons, new * interfaces)
+    yield Quota(VPC, "Gateway VPC endpoints per Region", 1, reasons, new)

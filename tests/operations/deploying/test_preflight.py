@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,9 @@ from tritonstack.operations.aws import Cloud
 from tritonstack.operations.deploying.preflight import Preflight, PreflightCheck, PreflightError, preflight
 from tritonstack.project.loading import load_workspace
 from tritonstack.records.locks import LockedImage
+from tritonstack.spec.environments.templates import Instance
 from tritonstack.workflows import Session, deploy
+from tritonstack.workflows.environments.requirements import check_account
 from tritonstack_local.moto_patches import ecr, service_quotas
 
 REGION = "us-east-1"
@@ -103,6 +106,12 @@ def test_a_custom_image_must_be_in_the_accounts_registry(
     ] == [(digest, status)]
     elsewhere = preflight(Cloud(ACCOUNT, REGION, {}), workspace, own_images=False)
     assert statuses(elsewhere, "image") == {}
+    # The repository of an instance is created and filled by its first deployment.
+    session, instance = (
+        Session(workspace.project),
+        replace(workspace, instance=Instance("preview", "pr-1", "ann", "", {})),
+    )
+    assert statuses(check_account(session, instance, Cloud(ACCOUNT, REGION, {})), "image") == {}
 
 
 @pytest.mark.parametrize(
@@ -131,6 +140,23 @@ def test_quotas_below_the_start_fail_and_below_the_peak_warn(
     )
 
 
+@pytest.mark.parametrize(
+    ("stack", "status"),
+    [("foundation", "failed"), ("endpoint-e-f", "failed"), ("endpoint-e", "warning")],
+)
+def test_a_quota_fails_only_for_endpoints_without_a_stack(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stack: str, status: str
+) -> None:
+    """A deployed endpoint has its instances."""
+    monkeypatch.setattr(service_quotas, "VALUE", 0.0)
+    template = json.dumps({"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}})
+    name = f"tritonstack-{NAME}-{stack}"
+    boto3.client("cloudformation", REGION).create_stack(StackName=name, TemplateBody=template)
+    quotas = statuses(checked(tmp_path, "scaling: {max_instances: 3}"), "quota")
+    names = ("ml.c7i.xlarge for endpoint usage", "Scalable targets for SageMaker")
+    assert [quotas[name] for name in names] == [status, status]
+
+
 def test_a_quota_that_has_no_applied_value_has_its_default(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,7 +180,7 @@ def test_a_quota_that_aws_does_not_list_is_not_checked(
     [
         (network("use1-az1", "use1-az2"), "ok"),
         (network("use1-az3", "use1-az1"), "warning"),
-        (network("use1-az3", "use1-az5"), "failed"),
+        (network("use1-az3", "use1-az5"), "warning"),
         ({"create": {"availability_zones": 3}}, "ok"),
     ],
 )
@@ -182,7 +208,7 @@ def test_subnets_must_exist_and_their_zones_have_the_instance_types(tmp_path: Pa
     ]
     there = [subnet["Subnet"]["SubnetId"] for subnet in subnets]
     for ids, expected in (
-        (there, {"ml.p4d.24xlarge": "failed"}),
+        (there, {"ml.p4d.24xlarge": "warning"}),
         (["subnet-0a1b2c3d", "subnet-1a1b2c3d"], {"subnets": "failed"}),
     ):
         existing = {"vpc_id": vpc, "subnet_ids": ids, "security_group_ids": ["sg-0a1b2c3d"]}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -12,6 +12,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from tritonstack.base.errors import TritonstackError, aws_error_code, aws_error_message
 from tritonstack.operations.aws import Cloud
+from tritonstack.operations.stacks import environment_stacks
 from tritonstack.project.custom_images import locked_uri
 from tritonstack.project.quotas import Quota, needed_quotas
 from tritonstack.project.workspace import Workspace
@@ -151,9 +152,12 @@ def preflight(cloud: Cloud, workspace: Workspace, *, own_images: bool) -> Prefli
     return Preflight(spec.name, cloud.account, cloud.region, tuple(checks))
 
 
-def read_quotas(cloud: Cloud, spec: EnvironmentSpec) -> list[AccountQuota]:
-    """Return the quotas that an environment needs, with the account's values."""
-    needed = needed_quotas(spec)
+def read_quotas(cloud: Cloud, spec: EnvironmentSpec, *, deployed: Collection[str] = ()) -> list[AccountQuota]:
+    """Return the quotas that an environment needs, with the account's values.
+
+    `deployed` names the stacks that exist: what they have already counts against the quotas.
+    """
+    needed = needed_quotas(spec, deployed=deployed)
     services = dict.fromkeys(quota.service for quota in needed)
     client = cloud.client("service-quotas")
 
@@ -172,7 +176,8 @@ def read_quotas(cloud: Cloud, spec: EnvironmentSpec) -> list[AccountQuota]:
 
 
 def _quota_checks(cloud: Cloud, spec: EnvironmentSpec) -> Iterator[PreflightCheck]:
-    return (quota.check() for quota in read_quotas(cloud, spec))
+    deployed = [stack.name for stack in environment_stacks(cloud, spec.base) if stack.was_created]
+    return (quota.check() for quota in read_quotas(cloud, spec, deployed=deployed))
 
 
 def _quotas_by_name(client: Any, service: str, names: set[str]) -> dict[str, Any]:
@@ -230,8 +235,8 @@ def _image_checks(cloud: Cloud, uri: str) -> Iterator[PreflightCheck]:
 def _zone_checks(cloud: Cloud, spec: EnvironmentSpec) -> Iterator[PreflightCheck]:
     """Compare the zones of the environment's subnets with those that have its instance types.
 
-    Without a network, SageMaker chooses the zones. It has some types in regions where EC2 sells none, so only
-    other zones of the region are a certain failure.
+    Without a network, SageMaker chooses the zones. EC2's list only resembles SageMaker's, so that a missing
+    type is never a certain failure.
     """
     types = sorted({v.instance.name.removeprefix("ml.") for e in spec.endpoints.values() for v in e.variants})
     if spec.network is None or not types:
@@ -258,9 +263,8 @@ def _zone_check(instance: str, places: Sequence[str], zones: Sequence[str]) -> P
         return PreflightCheck("zones", instance, needed, "not in EC2's list", "unchecked")
     if set(zones) <= set(places):
         return PreflightCheck("zones", instance, needed, there, "ok")
-    status: Literal["warning", "failed"] = "warning" if set(zones) & set(places) else "failed"
     help_text = f"use subnets in {there}, for a new network with `availability_zone_ids`"
-    return PreflightCheck("zones", instance, needed, there, status, help_text)
+    return PreflightCheck("zones", instance, needed, there, "warning", help_text)
 
 
 def _network_zones(ec2: Any, network: NetworkSpec) -> list[str] | PreflightCheck:

@@ -21,7 +21,9 @@ def require_built(workspace: Workspace) -> None:
 def check_account(session: Session, workspace: Workspace, cloud: Cloud) -> Preflight:
     """Compare an environment with its account and region; report a table unless everything is available."""
     with session.reporter.step("checking images, quotas, and zones") as step:
-        found = preflight(cloud, workspace, own_images=has_registry(workspace.spec))
+        # An instance gets its images only when it is deployed, as copies of those of its lock's environment.
+        own_images = has_registry(workspace.spec) and workspace.instance is None
+        found = preflight(cloud, workspace, own_images=own_images)
         available = [check for check in found.checks if check.status == "ok"]
         step.detail = f"{len(available)} of {len(found.checks)} available"
     if not found.complete:
