@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.operations.strict_aws import client_error
 from tests.operations.test_operations import stand_in_cdk
 from tests.projects import edit
 from tritonstack.base.paths import Project
@@ -14,12 +18,16 @@ from tritonstack.operations.deploying.cdk import InterruptedDeployError, find_cd
 from tritonstack.operations.deploying.changes import Changes
 from tritonstack.operations.deploying.plans import StackPlan
 from tritonstack.operations.deploying.updates import Hazard
+from tritonstack.operations.locks.retention import TaggingResult
 from tritonstack.operations.revisions import revision_of
 from tritonstack.operations.running import RolledBackError
 from tritonstack.operations.stacks import StackState
 from tritonstack.project.loading import load_workspace
 from tritonstack.workflows.deployment import deploying
+from tritonstack.workflows.reporter import NullReporter
 from tritonstack.workflows.session import Session
+
+CLEAN_UP = ["live_endpoints", "delete_replaced", "mark_superseded", "delete_superseded_images"]
 
 
 @pytest.mark.parametrize("phase", ["remove_scaling", "_cdk_deploy"])
@@ -67,10 +75,63 @@ def test_nothing_is_deleted_or_marked_before_the_endpoints_run_what_was_deployed
     edit(project.environment_file("dev"), "1" * 12, account)
     session, workspace = Session(project), load_workspace(project, "dev")
     monkeypatch.setattr(deploying, "require_running", rolled_back)
-    after = ("live_endpoints", "delete_replaced", "mark_superseded", "delete_superseded_images")
-    for name in (*after, "record_deployment"):
+    for name in (*CLEAN_UP, "record_deployment"):
         monkeypatch.setattr(deploying, name, lambda *_, name=name, **__: calls.append(name) or [])
     cloud, revision = session.cloud(workspace.spec), revision_of(workspace)
     with pytest.raises(RolledBackError):
         deploying._finish(session, workspace, cloud, ["search"], ["stack"], revision)
     assert calls == ["require_running"]
+
+
+@dataclass
+class Notes(NullReporter):
+    """Keeps the notes."""
+
+    notes: list[str] = field(default_factory=list)
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+@pytest.mark.parametrize(
+    ("rejected", "called"),
+    [
+        ("live_endpoints", ["live_endpoints"]),
+        ("delete_replaced", CLEAN_UP),
+        ("mark_superseded", CLEAN_UP),
+        ("delete_superseded_images", CLEAN_UP),
+    ],
+)
+@pytest.mark.parametrize(
+    "code", ["AccessDeniedException", "ThrottlingException", "UnknownOperationException"]
+)
+def test_a_rejected_clean_up_is_noted_and_fails_no_recorded_deployment(
+    project: Project,
+    account: str,
+    monkeypatch: pytest.MonkeyPatch,
+    rejected: str,
+    called: list[str],
+    code: str,
+) -> None:
+    calls: list[str] = []
+
+    def part(name: str) -> Callable[..., Any]:
+        def run(*_: object, **__: object) -> Any:
+            calls.append(name)
+            if name == rejected:
+                raise client_error("DeleteModel", code, "not authorized to\nperform: sagemaker:DeleteModel")
+            return TaggingResult(()) if name == "mark_superseded" else []
+
+        return run
+
+    edit(project.environment_file("dev"), "1" * 12, account)
+    notes = Notes()
+    session, workspace = Session(project, notes), load_workspace(project, "dev")
+    for name in ("require_running", "record_deployment", *CLEAN_UP):
+        monkeypatch.setattr(deploying, name, part(name))
+    cloud, revision = session.cloud(workspace.spec), revision_of(workspace)
+    deploying._finish(session, workspace, cloud, ["search"], ["stack"], revision)
+    assert calls == ["require_running", "record_deployment", *called]
+    (note,) = notes.notes
+    assert all(part in note for part in ("DeleteModel", code, "sagemaker:DeleteModel"))
+    assert "\n" not in note

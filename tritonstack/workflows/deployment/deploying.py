@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 
+from botocore.exceptions import ClientError
+
 from tritonstack.base import naming
+from tritonstack.base.errors import aws_error_code, aws_error_message
 from tritonstack.base.files import short_digest
-from tritonstack.operations.aws import Cloud
+from tritonstack.operations.aws import AWS_ERRORS, Cloud
 from tritonstack.operations.deploying.assembly import Assembly
 from tritonstack.operations.deploying.cdk import CdkCli, CdkFailedError, InterruptedDeployError
 from tritonstack.operations.deploying.changes import (
@@ -99,7 +103,8 @@ def _deploy(
             borrowed.copy(session)
         copies = [copy for copy in model_copies(workspace) if copy.endpoint in endpoints]
         copied_models = fill_model_prefixes(session, workspace, cloud, copies)
-        keep_again(cloud, spec.artifact_bucket, named_artifacts(workspace.lock.record))
+        with session.reporter.step("keeping the artifacts that the lock names"):
+            keep_again(cloud, spec.artifact_bucket, named_artifacts(workspace.lock.record))
         # Read as late as possible: scaling goes on until the update.
         kept = [*copy_parameters(cloud, spec, changes), *limit_parameters(changes, datetime.now(UTC))]
         _deploy_all(session, workspace, cloud, cdk, changes, stacks=[*(stacks if only else ["--all"]), *kept])
@@ -127,24 +132,42 @@ def _finish(
 def _delete_superseded(session: Session, workspace: Workspace, cloud: Cloud, stacks: Collection[str]) -> None:
     """Delete replaced configurations, and mark superseded artifacts for deletion, unless endpoints use them.
 
-    Only after the endpoints run what was deployed: until then, they may be rolled back to these.
+    Only after the endpoints run what was deployed: until then, they may be rolled back to these. By then,
+    the deployment is recorded, so an error of AWS is only noted; the next deployment cleans up.
     """
-    with session.reporter.step("deleting replaced configurations") as step:
-        live = live_endpoints(cloud, workspace.spec.base)
-        deleted = delete_replaced(cloud, workspace.spec.base, stacks, live, on_update=step.log)
+    base, live = workspace.spec.base, None
+    with session.reporter.step("deleting replaced configurations") as step, _only_noted(session):
+        live = live_endpoints(cloud, base)
+        deleted = delete_replaced(cloud, base, stacks, live, on_update=step.log)
         step.detail = f"{len(deleted)} deleted" if deleted else "nothing to delete"
-    if workspace.instance is not None:
+    if live is None or workspace.instance is not None:
         return  # the bucket of an instance is deleted with the instance
     with session.reporter.step("tagging superseded artifacts") as step:
-        marked = mark_superseded(cloud, workspace, live)
-        step.detail = f"nothing tagged: {marked.gap}" if marked.gap else ""
-        for model, digest in marked.marked:
-            step.log(
-                f"{model} {short_digest(digest)} is superseded: "
-                f"not named by the last {workspace.spec.keep_locks} locks"
-            )
-        for folder, digest in delete_superseded_images(cloud, workspace, live, now=datetime.now(UTC)):
-            step.log(f"deleted image {folder} {digest}: superseded, and no model names it")
+        with _only_noted(session):
+            marked = mark_superseded(cloud, workspace, live)
+            step.detail = f"nothing tagged: {marked.gap}" if marked.gap else ""
+            for model, digest in marked.marked:
+                step.log(
+                    f"{model} {short_digest(digest)} is superseded: "
+                    f"not named by the last {workspace.spec.keep_locks} locks"
+                )
+        with _only_noted(session):
+            for folder, digest in delete_superseded_images(cloud, workspace, live, now=datetime.now(UTC)):
+                step.log(f"deleted image {folder} {digest}: superseded, and no model names it")
+
+
+@contextmanager
+def _only_noted(session: Session) -> Iterator[None]:
+    """Note an error of AWS instead of raising it; roles of earlier versions lack permissions to clean up."""
+    try:
+        yield
+    except AWS_ERRORS as error:
+        reason = " ".join(str(error).split())
+        if isinstance(error, ClientError):
+            # AWS's message names the missing permission, except S3's.
+            message = " ".join(aws_error_message(error).split())
+            reason = f"{error.operation_name}: {aws_error_code(error)}: {message}"
+        session.reporter.note(f"not cleaned up, the next deployment tries again: {reason}")
 
 
 def _deploy_all(
