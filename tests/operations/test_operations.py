@@ -18,7 +18,7 @@ from tritonstack.operations.stacks import environment_stacks
 from tritonstack.records.locks import LockedArtifact
 
 DIGEST = "ab" * 32
-TEMPLATE = '{"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}}'
+TEMPLATE = '{"Description": "tritonstack: x", "Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}}'
 
 
 def test_credentials_of_the_right_account_are_accepted(cloud: Cloud) -> None:

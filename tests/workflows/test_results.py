@@ -35,6 +35,7 @@ KEPT = {
     "DeletionPolicy": retaining_policy(),
     "Properties": {"BucketName": "kept"},
 }
+RETAINING = json.dumps({"Description": "tritonstack: x", "Resources": {"Kept": KEPT}})
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -96,7 +97,7 @@ def test_script_destroys_without_a_prompt_and_only_by_name(
     edit(project.environment_file("dev"), "1" * 12, account)
     edit(project.environment_file("dev"), "region:", "protected: false\nregion:")
     boto3.client("cloudformation", region_name="eu-west-1").create_stack(
-        StackName="tritonstack-dev-foundation", TemplateBody=json.dumps({"Resources": {"Kept": KEPT}})
+        StackName="tritonstack-dev-foundation", TemplateBody=RETAINING
     )
     session = Session(project)
     plan = plan_destruction(session, "dev")
@@ -113,9 +114,7 @@ def test_script_destroys_without_a_prompt_and_only_by_name(
 def test_script_cannot_destroy_a_protected_environment_by_a_dry_run(project: Project, account: str) -> None:
     edit(project.environment_file("dev"), "1" * 12, account)
     cloudformation = boto3.client("cloudformation", region_name="eu-west-1")
-    cloudformation.create_stack(
-        StackName="tritonstack-dev-foundation", TemplateBody=json.dumps({"Resources": {"Kept": KEPT}})
-    )
+    cloudformation.create_stack(StackName="tritonstack-dev-foundation", TemplateBody=RETAINING)
     session = Session(project)
     with pytest.raises(ProtectedError):
         plan_destruction(session, "dev")

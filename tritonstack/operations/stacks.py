@@ -5,16 +5,21 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from botocore.exceptions import ClientError
 
 from tritonstack.base import naming
-from tritonstack.base.errors import TritonstackError
+from tritonstack.base.errors import TritonstackError, aws_error_code
 from tritonstack.operations.aws import Cloud
 from tritonstack.reference.bootstrap import Bootstrap
 
+CHANGE_SET = "cdk-deploy-change-set"
+"""The CDK's name of the change set that a deployment executes."""
+OUR_DESCRIPTION = "tritonstack:"
+"""How the description of each stack of this project begins."""
+DELETED = "DELETE_COMPLETE"
 _POLL_S = 0.5
 _SLOW_POLL_S = 5.0
 _REASONS = 3
@@ -91,6 +96,39 @@ def _state(stack: Mapping[str, Any]) -> StackState:
         {tag["Key"]: tag["Value"] for tag in stack.get("Tags", ())},
         stack.get("Description", ""),
     )
+
+
+def with_planned_tags(cloud: Cloud, stack: StackState) -> StackState:
+    """Return a stack in review with the tags of its change set; CloudFormation sets them on execution."""
+    if not stack.in_review:
+        return stack
+    try:
+        planned = cloud.client("cloudformation").describe_change_set(
+            StackName=stack.name, ChangeSetName=CHANGE_SET
+        )
+    except ClientError as error:
+        # Deployed or deleted meanwhile, not created by the CDK, or not a stack that this role may delete.
+        if aws_error_code(error) in ("ChangeSetNotFound", "ValidationError", "AccessDenied"):
+            return stack
+        raise
+    return replace(stack, tags={tag["Key"]: tag["Value"] for tag in planned.get("Tags", ())})
+
+
+def is_own(stack: StackState) -> bool:
+    """Return whether a stack is of this project: by its description, or without one by its tags.
+
+    Stacks in review have planned tags. Of deleted stacks only resources and their tags remain.
+    """
+    if stack.in_review or stack.status == DELETED:
+        return is_marked(stack.name, stack.tags)
+    return stack.description.startswith(OUR_DESCRIPTION)
+
+
+def is_marked(stack: str, tags: Mapping[str, str]) -> bool:
+    """Return whether tags name the project and environment of a stack: other teams' names may be alike."""
+    prefix, environment = (tags.get(key, "") for key in ("project", "environment"))
+    base = naming.environment_prefix(prefix=prefix, environment=environment)
+    return naming.base_of_stack(stack) == base
 
 
 def environment_stacks(cloud: Cloud, base: str) -> list[StackState]:

@@ -6,13 +6,14 @@ import json
 from typing import Any
 
 import pytest
+from moto.cloudformation.models import cloudformation_backends
 
 from tests.operations.test_operations import TEMPLATE
 from tests.reviewed_templates import retaining_policy
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.destruction.deletion import Retained
 from tritonstack.operations.destruction.destroy import Destroyed, destroy_environment, layers
-from tritonstack.operations.stacks import environment_stacks
+from tritonstack.operations.stacks import CHANGE_SET, environment_stacks
 
 BASE = "tritonstack-dev"
 SHARED = ("foundation", "network", "monitoring")
@@ -28,7 +29,7 @@ def bucket(name: str, **more: str) -> dict[str, Any]:
 
 
 def stand_with(cloud: Cloud, stack: str, **resources: dict[str, Any]) -> None:
-    body = json.dumps({"Resources": resources})
+    body = json.dumps({"Description": "tritonstack: x", "Resources": resources})
     cloud.client("cloudformation").create_stack(StackName=f"{BASE}-{stack}", TemplateBody=body)
 
 
@@ -88,6 +89,27 @@ def test_environments_with_similar_names_stay_separate(cloud: Cloud) -> None:
         assert mine == {f"{BASE}-{other}-{name}" for name in (*SHARED, "endpoint-search")}
     assert len(destroyed(cloud).stacks) == 4
     assert len(environment_stacks(cloud, f"{BASE}-network")) == 4
+
+
+def test_stacks_of_another_team_with_such_names_are_kept(cloud: Cloud) -> None:
+    """Deployed without the description, or in review with the tags of another environment."""
+    stand(cloud, "foundation")
+    cloudformation = cloud.client("cloudformation")
+    foreign = json.loads(TEMPLATE) | {"Description": "Our network"}
+    cloudformation.create_stack(StackName=f"{BASE}-network", TemplateBody=json.dumps(foreign))
+    tags = [{"Key": "project", "Value": "theirs"}, {"Key": "environment", "Value": "dev"}]
+    cloudformation.create_change_set(
+        StackName=f"{BASE}-monitoring",
+        ChangeSetName=CHANGE_SET,
+        ChangeSetType="CREATE",
+        TemplateBody=TEMPLATE,
+        Tags=tags,
+    )
+    (planned,) = cloudformation_backends[cloud.account][cloud.region].change_sets.values()
+    planned.tags = tags  # moto does not return them as it has them
+    assert destroyed(cloud).stacks == (f"{BASE}-foundation",)
+    kept = {f"{BASE}-{name}" for name in ("network", "monitoring")}
+    assert {stack.name for stack in environment_stacks(cloud, BASE)} == kept
 
 
 GROUP = "/aws/sagemaker/Endpoints/tritonstack-dev"

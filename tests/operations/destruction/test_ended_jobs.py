@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.operations.audit.test_audit import SCOPE, TEMPLATE, SimulatedPages
+from tests.operations.audit.test_audit import SCOPE, SimulatedPages
 from tests.operations.strict_aws import StrictProcessing, client_error
+from tests.operations.test_operations import TEMPLATE
 from tritonstack.operations.audit import report as reports
 from tritonstack.operations.audit.listings import LISTINGS
 from tritonstack.operations.audit.report import Report, audit

@@ -11,7 +11,7 @@ from tritonstack.operations.aws import Cloud
 from tritonstack.operations.destruction import destroy, reaping
 from tritonstack.operations.destruction.deletion import Retained
 from tritonstack.operations.destruction.reaping import ExtendedError, judge, reap
-from tritonstack.operations.stacks import StackState
+from tritonstack.operations.stacks import OUR_DESCRIPTION, StackState
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 PAST, FUTURE = "2029-12-31T23:59:59Z", "2030-01-01T00:00:01Z"
@@ -65,7 +65,7 @@ def test_every_stack_names_its_project() -> None:
     for module in (build, endpoint, foundation, monitoring, network):
         assert module.__file__ is not None
         with open(module.__file__, encoding="utf-8") as source:
-            assert f'description=f"{reaping.OUR_DESCRIPTION} ' in source.read(), module.__name__
+            assert f'description=f"{OUR_DESCRIPTION} ' in source.read(), module.__name__
 
 
 @pytest.mark.parametrize(("expires", "taken"), [(PAST, True), (FUTURE, False)])

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from packages.local_cloud.tests.cloudformation.stacks import StackDriver, resource
 from packages.local_cloud.tests.conftest import (  # noqa: F401 - fixtures
     Account,
     account,
@@ -120,6 +121,38 @@ def test_what_outlived_its_stack_is_found_by_tag_and_deleted(
         assert len(destroy_environment(deployment.cloud, BASE, on_update=lambda _: None).replaced) == 2
     assert deployment.audited() == []
     assert expiring_environments(deployment.cloud, prefix="tritonstack", now=NOW) == []
+
+
+@pytest.mark.parametrize("mark", ["project", "environment"])
+def test_what_has_the_marks_of_another_environment_is_kept(
+    account: Account,  # noqa: F811
+    mark: str,
+) -> None:
+    """Another team's stack had the name of one of this project's."""
+    deployment = Deployment(account, expires=PAST, **{mark: "theirs"})
+    deployment.create("1")
+    deployment.update("2")
+    deployment.stack.delete()
+    assert preview_destruction(deployment.cloud, BASE).replaced == ()
+    assert not reap(deployment.cloud, BASE, now=NOW, on_update=lambda _: None)
+    assert destroy_environment(deployment.cloud, BASE, on_update=lambda _: None).replaced == ()
+    assert deployment.versions() == ["1"]
+
+
+def test_what_remains_decides_no_expiry_while_the_environment_has_stacks(
+    account: Account,  # noqa: F811
+) -> None:
+    """It has the expiry of an earlier deployment, which was removed from the environment since."""
+    deployment = Deployment(account, expires=PAST, owner="ann")
+    deployment.create("1")
+    deployment.update("2")
+    deployment.stack.delete()
+    topic = {"Topic": resource("AWS::SNS::Topic")}
+    foundation = StackDriver(account, f"{BASE}-foundation")
+    assert foundation.create(topic, Description="tritonstack: shared") == "CREATE_COMPLETE"
+    assert expiring_environments(deployment.cloud, prefix="tritonstack", now=NOW) == []
+    assert not reap(deployment.cloud, BASE, now=NOW, on_update=lambda _: None)
+    assert deployment.versions() == ["1"]
 
 
 def test_an_environment_that_was_extended_or_has_another_name_keeps_its_resources(

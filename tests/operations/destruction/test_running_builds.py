@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +10,7 @@ from botocore.exceptions import ClientError
 
 from tests.operations.destruction.test_deletion import FastClock
 from tests.operations.strict_aws import OnePage, StrictCodeBuild, StrictProcessing, client_error
+from tests.operations.test_operations import TEMPLATE
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.destruction.destroy import destroy_environment, preview_destruction
 from tritonstack.operations.destruction.running_builds import BuildRunsOnError, RunningBuild, running_builds
@@ -89,9 +89,7 @@ Played = Callable[..., None]
 @pytest.fixture
 def play(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Played:
     """A build stack with two projects, and these services instead of moto's."""
-    cloud.client("cloudformation").create_stack(
-        StackName=f"{BASE}-build", TemplateBody=json.dumps({"Resources": {"T": {"Type": "AWS::SNS::Topic"}}})
-    )
+    cloud.client("cloudformation").create_stack(StackName=f"{BASE}-build", TemplateBody=TEMPLATE)
     real = Cloud.client
 
     def put(codebuild: StrictCodeBuild, processing: StrictProcessing) -> None:

@@ -17,7 +17,7 @@ from tritonstack.operations.destruction.deletion import Retained, contents_of, d
 from tritonstack.operations.destruction.processing_jobs import delete_ended_jobs, ended_jobs
 from tritonstack.operations.destruction.retained import delete_orphaned, orphaned_of
 from tritonstack.operations.destruction.running_builds import RunningBuild, running_builds, stop_builds
-from tritonstack.operations.stacks import describe_stack, list_stacks
+from tritonstack.operations.stacks import StackState, describe_stack, is_own, list_stacks, with_planned_tags
 from tritonstack.reference.bootstrap import Bootstrap
 
 OnUpdate = Callable[[str], None]
@@ -125,8 +125,14 @@ def _stacks(cloud: Cloud, base: str) -> tuple[list[str], list[str]]:
     """Return the stacks of an environment, and the name prefixes of other deployed environments."""
     stacks = list_stacks(cloud, prefix=f"{base}-")
     bases = {naming.base_of_stack(stack.name) for stack in stacks}
-    present = [stack.name for stack in stacks if naming.base_of_stack(stack.name) == base]
+    mine = [stack for stack in stacks if naming.base_of_stack(stack.name) == base]
+    present = [stack.name for stack in mine if _is_deletable(with_planned_tags(cloud, stack))]
     return present, [f"{other}-" for other in bases if other not in (None, base)]
+
+
+def _is_deletable(stack: StackState) -> bool:
+    """Return whether a stack is of this project; one in review that plans nothing has no resources."""
+    return is_own(stack) or (stack.in_review and not stack.tags)
 
 
 def layers(base: str, stacks: Collection[str]) -> Iterator[list[str]]:

@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from botocore.exceptions import ClientError
-
 from tritonstack.base import naming
-from tritonstack.base.errors import TritonstackError, UsageError, aws_error_code
+from tritonstack.base.errors import TritonstackError, UsageError
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.destruction.destroy import OnUpdate, destroy_environment
 from tritonstack.operations.destruction.retained import orphaned
-from tritonstack.operations.stacks import StackState, list_stacks
+from tritonstack.operations.stacks import DELETED, StackState, is_own, list_stacks, with_planned_tags
 from tritonstack.spec.environments.expiry import EXPIRES, OWNER, has_expired, parse_moment
 
 Verdict = Literal["expired", "active", "protected", "unreadable"]
-CHANGE_SET = "cdk-deploy-change-set"
-"""The CDK's name of the change set that a deployment executes."""
-OUR_DESCRIPTION = "tritonstack:"
-"""How the description of each stack of this project begins."""
-_DELETED = "DELETE_COMPLETE"
 
 
 class ExtendedError(TritonstackError):
@@ -48,30 +41,20 @@ def expiring_environments(cloud: Cloud, *, prefix: str, now: datetime) -> list[E
 
 
 def _stacks(cloud: Cloud, prefix: str) -> list[StackState]:
-    """Return the stacks, and those of which only configurations and models remain, with their tags."""
-    stacks = [
-        _with_planned_tags(cloud, stack) if stack.in_review else stack
-        for stack in list_stacks(cloud, prefix=prefix)
-    ]
+    """Return the stacks, and those of which only configurations and models remain, with their tags.
+
+    What remains decides only for environments without stacks: it may have the tags of an earlier deployment.
+    Stacks are listed last, so that one created meanwhile counts.
+    """
     remains = orphaned(cloud, lambda stack: stack.startswith(prefix))
+    stacks = [with_planned_tags(cloud, stack) for stack in list_stacks(cloud, prefix=prefix)]
+    existing = {naming.base_of_stack(stack.name) for stack in stacks}
     deleted = [
-        StackState(item.stack, _DELETED, tags=item.tags, description=OUR_DESCRIPTION) for item in remains
+        StackState(item.stack, DELETED, tags=item.tags)
+        for item in remains
+        if naming.base_of_stack(item.stack) not in existing
     ]
     return [*stacks, *deleted]
-
-
-def _with_planned_tags(cloud: Cloud, stack: StackState) -> StackState:
-    """Return a stack in review with the tags of its change set; CloudFormation sets them on execution."""
-    try:
-        planned = cloud.client("cloudformation").describe_change_set(
-            StackName=stack.name, ChangeSetName=CHANGE_SET
-        )
-    except ClientError as error:
-        # Deployed or deleted meanwhile, not created by the CDK, or not a stack that this role may delete.
-        if aws_error_code(error) in ("ChangeSetNotFound", "ValidationError", "AccessDenied"):
-            return stack
-        raise
-    return replace(stack, tags={tag["Key"]: tag["Value"] for tag in planned.get("Tags", ())})
 
 
 def judge(stacks: Iterable[StackState], now: datetime) -> list[ExpiryState]:
@@ -80,21 +63,12 @@ def judge(stacks: Iterable[StackState], now: datetime) -> list[ExpiryState]:
     The latest expiry of its stacks counts, because an extension may not have reached all of them.
     Environments without an expiry are ignored.
     """
-    own_stacks = [stack for stack in stacks if _is_own(stack)]
+    own_stacks = [stack for stack in stacks if is_own(stack)]
     bases = {base for stack in own_stacks if (base := naming.base_of_stack(stack.name))}
     members = {
         base: [stack for stack in own_stacks if naming.base_of_stack(stack.name) == base] for base in bases
     }
     return sorted(expiry for base, group in members.items() if (expiry := _expiry_state(base, group, now)))
-
-
-def _is_own(stack: StackState) -> bool:
-    """Return whether a stack is of this project: by its description, or in review by its planned tags."""
-    if not stack.in_review:
-        return stack.description.startswith(OUR_DESCRIPTION)
-    prefix, environment = (stack.tags.get(key, "") for key in ("project", "environment"))
-    base = naming.environment_prefix(prefix=prefix, environment=environment)
-    return naming.base_of_stack(stack.name) == base
 
 
 def _expiry_state(base: str, stacks: Sequence[StackState], now: datetime) -> ExpiryState | None:
@@ -103,7 +77,7 @@ def _expiry_state(base: str, stacks: Sequence[StackState], now: datetime) -> Exp
         return None
     latest = max(dated, key=lambda stack: stack.tags[EXPIRES])
     expires, owner = latest.tags[EXPIRES], latest.tags.get(OWNER, "unknown")
-    names = tuple(stack.name for stack in stacks if stack.status != _DELETED)
+    names = tuple(stack.name for stack in stacks if stack.status != DELETED)
     return ExpiryState(base, owner, expires, _verdict(stacks, expires, now), names)
 
 

@@ -18,7 +18,7 @@ from tritonstack.base import naming
 from tritonstack.base.errors import aws_error_message
 from tritonstack.operations.audit.found import STACK_TAG, pages, tags_of
 from tritonstack.operations.aws import Cloud
-from tritonstack.operations.stacks import environment_stacks
+from tritonstack.operations.stacks import environment_stacks, is_marked
 
 KEPT = 2
 """How many replaced configurations of an endpoint are kept."""
@@ -240,9 +240,10 @@ def _older(
 def orphaned(cloud: Cloud, belongs: Callable[[str], bool]) -> list[ServingResource]:
     """Return the configurations and models that have outlived their stacks.
 
+    Only those with the tags of the stack's environment: another team's stack may have had such a name.
     Stacks are listed after the resources: a stack exists before its resources do.
     """
-    resources = serving_resources(cloud, belongs)
+    resources = [item for item in serving_resources(cloud, belongs) if is_marked(item.stack, item.tags)]
     bases = {base for item in resources if (base := naming.base_of_stack(item.stack))}
     existing = {stack.name for base in bases for stack in environment_stacks(cloud, base)}
     return [item for item in resources if item.stack not in existing]
