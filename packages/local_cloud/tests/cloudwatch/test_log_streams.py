@@ -197,6 +197,28 @@ def test_a_line_that_a_kill_interrupted_is_removed(tmp_path, torn):
     assert [event.message for event in LogFiles(tmp_path / "s").backward(2)] == ["next", "whole"]
 
 
+@pytest.mark.parametrize("damaged", [b"[1, 2", b"\x00\xff", b"5", b"{}", b"[1, 2]", b"[null, 1, 2]"])
+def test_a_damaged_line_costs_no_other(tmp_path, damaged):
+    files = LogFiles(tmp_path / "s")
+    files.append([(1, 1, "before")])
+    with (tmp_path / "s" / f"{0:015}").open("ab") as file:
+        file.write(damaged + b"\n")
+    files.append([(2, 2, "after")])
+    for known in (files, LogFiles(tmp_path / "s")):
+        assert [(event.number, event.message) for event in known.forward()] == [(0, "before"), (2, "after")]
+        known.expire(1)
+
+
+def test_events_written_since_the_segments_were_listed_are_kept(tmp_path):
+    files, other = LogFiles(tmp_path / "s"), LogFiles(tmp_path / "s")
+    for number, one in enumerate((files, other, files, other)):
+        one.append([(1, 1, str(number))])
+    for known in (other, LogFiles(tmp_path / "s")):
+        assert [(event.number, event.message) for event in known.forward()] == [
+            (number, str(number)) for number in range(4)
+        ]
+
+
 def test_lines_that_do_not_fit_on_the_disk_are_refused(tmp_path, monkeypatch):
     files = LogFiles(tmp_path / "s")
     files.append([(1, 1, "kept")])

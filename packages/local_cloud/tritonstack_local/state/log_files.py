@@ -8,15 +8,14 @@ expired.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
 import tempfile
 import threading
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -71,10 +70,17 @@ class LogFiles:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._lock = threading.RLock()
+        self._known: list[_Segment] | None = None
 
-    @cached_property
+    @property
     def _segments(self) -> list[_Segment]:
-        """All segments; the last one is not full."""
+        """All segments; the last one is not full. A reader must not list them while another thread writes."""
+        with self._lock:
+            if self._known is None:
+                self._known = self._listed()
+            return self._known
+
+    def _listed(self) -> list[_Segment]:
         names = sorted(path.name for path in self._folder.glob("*-*"))
         full = [_Segment(*map(int, name.split("-"))) for name in names]
         last = sorted(path.name for path in self._folder.glob("[0-9]*") if "-" not in path.name)[-1:]
@@ -88,16 +94,18 @@ class LogFiles:
             return segment
         with path.open("rb+") as file:
             for number, line in enumerate(file, start=segment.first):
-                with suppress(ValueError):
-                    if line.endswith(b"\n"):
-                        segment = segment.plus([_event(number, line)], len(line))
-                        continue
-                file.truncate(segment.size)
-                break
+                if not line.endswith(b"\n"):
+                    file.truncate(segment.size)
+                    break
+                event = _event(number, line)
+                if event is not None:
+                    segment = segment.plus([event], len(line))
+                else:  # its number stays in use
+                    segment = replace(segment, count=segment.count + 1, size=segment.size + len(line))
         return segment
 
     def _path(self, segment: _Segment) -> Path:
-        is_last = "_segments" not in vars(self) or segment is self._segments[-1]
+        is_last = self._known is None or segment is self._known[-1]
         return self._folder / (f"{segment.first:015}" if is_last else segment.name)
 
     @property
@@ -126,6 +134,14 @@ class LogFiles:
         """Add events, given as timestamp, ingestion time, and message; return them with their numbers."""
         with self._lock:
             added = []
+            try:
+                if self._path(self._segments[-1]).stat().st_size != self._segments[-1].size:
+                    self._known = None
+                    self._known = self._listed()
+            except FileNotFoundError:
+                pass  # the first event makes it
+            except OSError as error:
+                raise NotKeptError(self._folder, error.strerror or str(error)) from error
             for start in range(0, len(events), 1000):
                 numbered = enumerate(events[start : start + 1000], start=self.end)
                 added += self._append([StoredEvent(number, *event) for number, event in numbered])
@@ -138,12 +154,12 @@ class LogFiles:
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with path.open("ab", buffering=0) as file:
+                before = file.tell()
                 try:
-                    file.write(data)
-                    if file.tell() != last.size + len(data):
-                        raise OSError("No space left on device")
+                    if file.write(data) != len(data):
+                        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 except OSError:
-                    os.ftruncate(file.fileno(), last.size)
+                    os.ftruncate(file.fileno(), before)
                     raise
         except OSError as error:
             raise NotKeptError(self._folder, error.strerror or str(error)) from error
@@ -196,7 +212,7 @@ class LogFiles:
             for line in lines[: segment.end - number]:
                 event = _event(number, line)
                 number += 1
-                if event.timestamp >= oldest and (newest is None or event.timestamp <= newest):
+                if event and event.timestamp >= oldest and (newest is None or event.timestamp <= newest):
                     yield event
 
     def _block(self, segment: _Segment, offset: int) -> bytes:
@@ -243,16 +259,20 @@ class LogFolder:
         """Remove folders of other streams, left by a kill."""
         for path in self._folder.iterdir() if self._folder is not None else ():
             if path.name not in names:
-                shutil.rmtree(path)
+                shutil.rmtree(path, ignore_errors=True)
 
 
 LOG_FOLDER = LogFolder()
 """Like moto's backends, it belongs to the process."""
 
 
-def _event(number: int, line: bytes) -> StoredEvent:
-    timestamp, ingestion_time, message = json.loads(line)
-    return StoredEvent(number, timestamp, ingestion_time, message)
+def _event(number: int, line: bytes) -> StoredEvent | None:
+    """Return the event of a line; None if a damaged disk or file left something else there."""
+    try:
+        timestamp, ingestion_time, message = json.loads(line)
+        return StoredEvent(number, int(timestamp), int(ingestion_time), str(message))
+    except (ValueError, TypeError):
+        return None
 
 
 def _meets(segment: _Segment, oldest: int, newest: int | None) -> bool:
