@@ -349,27 +349,50 @@ def test_replaced_configurations_and_models_are_deleted_by_name_and_tags(
     assert not may(delivery_stacks["dev"], role, action, unrelated, **tags)
 
 
+SEARCH = arn("sagemaker", "endpoint/tritonstack-dev-search")
+COMPONENT = arn("sagemaker", "inference-component/tritonstack-dev-search-component")
+
+
 @pytest.mark.parametrize(
-    ("duty", "action", "resource", "allowed"),
+    ("duty", "action", "resource", "environment", "allowed"),
     [
-        ("deploy", "sagemaker:UpdateEndpoint", arn("sagemaker", "endpoint/tritonstack-dev-search"), True),
-        ("deploy", "sagemaker:UpdateEndpoint", CONFIG, True),
-        ("deploy", "sagemaker:UpdateEndpoint", arn("sagemaker", "endpoint/tritonstack-staging-a"), False),
-        ("plan", "sagemaker:UpdateEndpoint", arn("sagemaker", "endpoint/tritonstack-dev-search"), False),
-        (
-            "deploy",
-            "sagemaker:UpdateInferenceComponent",
-            arn("sagemaker", "inference-component/tritonstack-dev-search-component"),
-            True,
-        ),
-        (
-            "deploy",
-            "sagemaker:UpdateInferenceComponent",
-            arn("sagemaker", "inference-component/tritonstack-staging-a-component"),
-            False,
-        ),
+        ("deploy", "sagemaker:UpdateEndpoint", SEARCH, "dev", True),
+        ("deploy", "sagemaker:UpdateEndpoint", CONFIG, "dev", True),
+        # An environment dev-x has endpoints with such names.
+        ("deploy", "sagemaker:UpdateEndpoint", f"{SEARCH}-a", "dev-search", False),
+        ("deploy", "sagemaker:UpdateEndpoint", CONFIG, "dev-search", False),
+        ("deploy", "sagemaker:UpdateEndpoint", SEARCH.replace("-dev-", "-staging-"), "dev", False),
+        ("plan", "sagemaker:UpdateEndpoint", SEARCH, "dev", False),
+        ("deploy", "sagemaker:UpdateInferenceComponent", COMPONENT, "dev", True),
+        ("deploy", "sagemaker:UpdateInferenceComponent", COMPONENT, "dev-search", False),
+        ("deploy", "sagemaker:UpdateInferenceComponent", COMPONENT.replace("-dev-", "-pr-7-"), "dev", False),
     ],
 )
-def test_deploy_switches_its_own_endpoints_only(delivery_stacks, duty, action, resource, allowed):
+def test_deploy_switches_its_own_endpoints_only(
+    delivery_stacks, duty, action, resource, environment, allowed
+):
     role = f"tritonstack-delivery-dev-{duty}"
-    assert may(delivery_stacks["dev"], role, action, resource) is allowed
+    tags = {"aws__ResourceTag/project": "tritonstack", "aws__ResourceTag/environment": environment}
+    assert may(delivery_stacks["dev"], role, action, resource, **tags) is allowed
+
+
+@pytest.mark.parametrize(
+    ("environment", "service", "for_aws", "allowed"),
+    [
+        ("dev", "sagemaker", "true", True),
+        ("dev", "sagemaker", "false", False),
+        ("dev", "ec2", "true", False),
+        ("staging", "sagemaker", "true", False),
+    ],
+)
+def test_sagemaker_gets_the_volume_key_of_a_switched_endpoint(
+    delivery_stacks, environment, service, for_aws, allowed
+):
+    keys = {
+        "aws__ResourceTag/project": "tritonstack",
+        "aws__ResourceTag/environment": environment,
+        "kms__ViaService": f"{service}.{REGION}.amazonaws.com",
+        "kms__GrantIsForAWSResource": for_aws,
+    }
+    role = "tritonstack-delivery-dev-deploy"
+    assert may(delivery_stacks["dev"], role, "kms:CreateGrant", KEY, **keys) is allowed

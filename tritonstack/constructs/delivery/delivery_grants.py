@@ -16,6 +16,7 @@ from tritonstack.spec.environments.environment import EnvironmentSpec
 
 _LISTED = "this action has no resource-level permissions"
 _KEY = "the key of these buckets; only the foundation knows its id, so the condition names the buckets"
+_VOLUME_KEY = "the key of the volumes; only the foundation knows its id, so the condition names its tags"
 
 
 @dataclass(frozen=True)
@@ -173,18 +174,32 @@ def switch_endpoints(aws: AwsScope, named: Named) -> list[Grant]:
     configs = [
         aws.arn("sagemaker", f"endpoint-config/*{word}*") for word in ("ServingConfig", "servingconfig")
     ]
+    # The names of dev also begin those of an environment dev-x.
+    owned = {"StringLike": {f"aws:ResourceTag/{tag}": text for tag, text in named.marks.items()}}
+    because = "names begin with the environment's or a logical id; the condition names the tags"
+    through = {"kms:ViaService": f"sagemaker.{aws.region}.amazonaws.com"}
     return [
         Grant(
             ["sagemaker:UpdateEndpoint"],
-            # Both must be allowed: the endpoint, which has the environment's name, and its configuration.
+            # Both must be allowed: the endpoint and its configuration.
             [*named.arns(aws, "sagemaker", "endpoint/"), *configs],
-            because=named.because,
+            owned,
+            because=because,
         ),
         Grant(
             ["sagemaker:UpdateInferenceComponent"],
             named.arns(aws, "sagemaker", "inference-component/"),
-            because=named.because,
+            owned,
+            because=because,
         ),
+        # SageMaker passes the key of the volumes on to new instances on behalf of who updates an endpoint.
+        Grant(
+            ["kms:CreateGrant"],
+            [any_key(aws)],
+            {**owned, "StringEquals": through, "Bool": {"kms:GrantIsForAWSResource": "true"}},
+            because=_VOLUME_KEY,
+        ),
+        Grant(["kms:DescribeKey"], [any_key(aws)], {**owned, "StringEquals": through}, because=_VOLUME_KEY),
     ]
 
 
