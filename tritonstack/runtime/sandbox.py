@@ -12,6 +12,7 @@ parent-death signal depends on the thread that started the child.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import logging
@@ -32,6 +33,8 @@ NAMESPACES = ("--user", "--map-root-user", "--net", "--pid", "--mount", "--ipc")
 UNSHARE = ("unshare", *NAMESPACES, "--fork", "--kill-child")
 EXPOSE = "TRITONSTACK_EXPOSE"
 """If 1, servers may listen on every network interface of this machine."""
+ANSWER_S = 60.0
+"""Longest time for an answer of a supervisor; the answer would belong to no later question."""
 
 logger = logging.getLogger(__name__)
 
@@ -84,7 +87,9 @@ class Sandbox:
     def __init__(self, *, process: subprocess.Popen[bytes], channel: socket.socket) -> None:
         self._process = process
         self._channel = channel
+        self._channel.settimeout(ANSWER_S)
         self._lock = threading.Lock()
+        """Held from a question to its answer. Neither `stop` nor `kill` waits for it."""
 
     @classmethod
     def start(cls, *, order: Order, log: Path) -> Sandbox:
@@ -124,6 +129,7 @@ class Sandbox:
                     self._channel, MAX_MESSAGE, 1, socket.MSG_CMSG_CLOEXEC
                 )
             except OSError as error:
+                self._hang_up()
                 raise TritonUnreachableError(f"the Triton server has ended: {error}") from error
         if not descriptors:
             reason = answer.decode() or "its sandbox has ended"
@@ -146,23 +152,29 @@ class Sandbox:
                 self._channel.send(question)
                 return int(self._channel.recv(MAX_MESSAGE))
             except (OSError, ValueError) as error:
+                self._hang_up()
                 raise TritonRequestError("the Triton server has ended") from error
 
     def stop(self, *, grace_s: float) -> int:
         """Stop the command, by force after the grace period; return its exit status when nothing remains."""
-        with self._lock:
-            try:
-                self._channel.send(STOP)
-            except OSError:
-                logger.debug("the sandbox has already ended")
-            try:
-                return self._process.wait(grace_s)
-            except subprocess.TimeoutExpired:
-                return self.kill()
-            finally:
-                self._channel.close()
+        try:
+            self._channel.send(STOP)
+        except OSError:
+            logger.debug("the sandbox has already ended")
+        try:
+            return self._process.wait(grace_s)
+        except subprocess.TimeoutExpired:
+            return self.kill()
+        finally:
+            self._hang_up()
 
     def kill(self) -> int:
         """Kill everything in the sandbox."""
-        self._channel.close()
+        self._hang_up()
         return self._process.wait(30)
+
+    def _hang_up(self) -> None:
+        """End the supervisor, and a wait for its answer: to close a socket in use does neither."""
+        with contextlib.suppress(OSError):
+            self._channel.shutdown(socket.SHUT_RDWR)
+        self._channel.close()

@@ -55,6 +55,7 @@ class Order(TypedDict):
 
 def main(channel: socket.socket) -> int:
     """Run one order; return the server's exit status."""
+    channel.set_inheritable(False)  # the server must not answer, or end, for this process
     order: Order = json.loads(channel.recv(MAX_MESSAGE))
     if order["mounts"] is not None:
         raise_loopback()
@@ -96,11 +97,14 @@ def _watch(server: int, channel: socket.socket, wakeup: socket.socket, order: Or
         while True:
             for key, _ in selector.select():
                 if key.fileobj is channel:
-                    message = channel.recv(16)
-                    if not message:
-                        return 128 + signal.SIGKILL
-                    _answer(message, channel, server, order)
-                    continue
+                    try:
+                        message = channel.recv(16)
+                        if message:
+                            _answer(message, channel, server, order)
+                            continue
+                    except (BrokenPipeError, ConnectionResetError):
+                        pass  # the parent did not wait for the answer
+                    return 128 + signal.SIGKILL
                 if any(number != signal.SIGCHLD for number in wakeup.recv(64)):
                     os.kill(server, signal.SIGTERM)
                 status = _reap(server)

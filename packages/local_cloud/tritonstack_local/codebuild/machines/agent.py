@@ -90,9 +90,11 @@ def main() -> None:
     """Run as the first process of a build."""
     lines = _Lines()
     world: BuildWorld = json.loads(lines.first())
+    channel = socket.socket(fileno=int(sys.argv[2]))
+    channel.set_inheritable(False)
     if world["mounts"] is not None:
         supervisor.raise_loopback()
-        with socket.socket(fileno=int(sys.argv[2])) as channel:
+        with channel:
             listeners = [socket.create_server(("127.0.0.1", port)) for port in world["ports"]]
             socket.send_fds(channel, [b"l"], [listener.fileno() for listener in listeners])
         for listener in listeners:
