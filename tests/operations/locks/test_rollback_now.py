@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from tests.operations.strict_aws import checked, client_error
 from tests.projects import edit, write_project
 from tests.records.test_locks import BUILT
 from tritonstack.base.paths import Project
+from tritonstack.operations import running
 from tritonstack.operations.destruction.retained import ServingResource
 from tritonstack.operations.locks import rollback_now
 from tritonstack.operations.locks.rollback import RollbackPlan, as_planned, plan_rollback
@@ -145,11 +147,121 @@ def test_what_needs_a_deployment_is_rejected(incident: Incident, deployment: Dep
     assert caught.value.code == "TS421"
 
 
+def test_an_endpoint_that_does_not_serve_is_not_switched(
+    incident: Incident, deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SageMaker may name the new configuration and yet fail."""
+    (change,) = planned(incident, deployment)
+    switch(deployment.cloud, change, on_change=lambda _: None)
+    described = deployment.sagemaker.describe_endpoint(EndpointName=ENDPOINT)
+    failed = described | {"EndpointStatus": "UpdateRollbackFailed", "FailureReason": "no capacity"}
+    sagemaker = deployment.cloud.client("sagemaker")
+    monkeypatch.setattr(sagemaker, "describe_endpoint", lambda **_: failed)
+    with pytest.raises(RollbackError) as caught:
+        switch(deployment.cloud, replace(change, done=True), on_change=lambda _: None)
+    assert caught.value.code == "TS507"
+    assert "no capacity" in caught.value.message
+
+
+def test_maintenance_is_waited_for(
+    incident: Incident, deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (change,) = planned(incident, deployment)
+    sagemaker, statuses, seen = deployment.cloud.client("sagemaker"), ["SystemUpdating"], list[str]()
+    describe, update = sagemaker.describe_endpoint, sagemaker.update_endpoint
+
+    def maintained(**name: str) -> Any:
+        return describe(**name) | ({"EndpointStatus": statuses.pop()} if statuses else {})
+
+    def updated(**parameters: Any) -> None:
+        assert not statuses
+        update(**parameters)
+
+    monkeypatch.setattr(running, "_POLL_S", 0.01)
+    monkeypatch.setattr(sagemaker, "describe_endpoint", maintained)
+    monkeypatch.setattr(sagemaker, "update_endpoint", updated)
+    switch(deployment.cloud, change, on_change=seen.append)
+    assert seen[0] == "SystemUpdating"
+    assert deployment.version_of(deployment.active) == OLD
+
+
+def test_a_rolling_rollout_needs_no_second_fleet(incident: Incident, deployment: Deployment) -> None:
+    capacity = {"VariantName": "main", "DesiredInstanceCount": 2}
+    deployment.sagemaker.update_endpoint_weights_and_capacities(
+        EndpointName=ENDPOINT, DesiredWeightsAndCapacities=[capacity]
+    )
+    deployment.settle()
+    instance, scaling = "instance_type: ml.c7i.xlarge", "scaling: {min_instances: 2, max_instances: 2}"
+    rollout = "rollout: {strategy: rolling, batch_percent: 50}"
+    edit(
+        incident.project.environment_file("dev"),
+        instance,
+        f"{instance}\n    {scaling}\n    {rollout}",
+    )
+    (change,) = planned(incident, deployment)
+    switch(deployment.cloud, change, on_change=lambda _: None)
+    assert deployment.version_of(deployment.active) == OLD
+    used = deployment.sagemaker.describe_endpoint(EndpointName=ENDPOINT)["LastDeploymentConfig"]
+    assert used == {
+        "RollingUpdatePolicy": {
+            "MaximumBatchSize": {"Type": "CAPACITY_PERCENT", "Value": 50},
+            "WaitIntervalInSeconds": 0,
+        }
+    }
+
+
+OTHER_SETTINGS: tuple[tuple[str, str, object], ...] = (
+    ("describe_endpoint_config", "KmsKeyId", "key"),
+    ("describe_endpoint_config", "DataCaptureConfig", {"EnableCapture": True}),
+    ("describe_endpoint_config", "AsyncInferenceConfig", {"OutputConfig": {"S3OutputPath": "s3://x/y"}}),
+    ("describe_endpoint_config", "VpcConfig", {"Subnets": ["a"]}),
+    ("describe_endpoint_config", "EnableNetworkIsolation", True),
+    ("describe_model", "VpcConfig", {"Subnets": ["a"]}),
+    ("describe_model", "EnableNetworkIsolation", True),
+    ("describe_model", "ExecutionRoleArn", "role"),
+)
+
+
+def changed_for(names: tuple[str, ...], describe: Any, changed: dict[str, object], **named: str) -> Any:
+    return describe(**named) | (changed if set(named.values()) & set(names) else {})
+
+
+def test_only_artifacts_are_rolled_back(
+    incident: Incident, deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other settings are those of the environment file; the local cloud has few of them."""
+    (change,) = planned(incident, deployment)
+    sagemaker = deployment.cloud.client("sagemaker")
+    config = sagemaker.describe_endpoint_config(EndpointConfigName=change.target)
+    retained = (change.target, config["ProductionVariants"][0]["ModelName"])
+    for call, part, value in OTHER_SETTINGS:
+        describe = partial(changed_for, retained, getattr(sagemaker, call), {part: value})
+        with monkeypatch.context() as patched:
+            patched.setattr(sagemaker, call, describe)
+            with pytest.raises(RollbackError) as caught:
+                planned(incident, deployment)
+        assert caught.value.code == "TS421"
+        assert f"another {part} " in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("now", "then", "same"),
+    [
+        ({"Subnets": ["a", "b"]}, {"Subnets": ["b", "a"]}, True),
+        ({"Subnets": ["a", "b"]}, {"Subnets": ["a"]}, False),
+        (None, False, True),
+        (False, True, False),
+    ],
+)
+def test_settings_are_compared_by_what_they_mean(now: object, then: object, same: bool) -> None:
+    assert (rollback_now._unordered(now) == rollback_now._unordered(then)) is same
+
+
 class StrictComponents:
     """SageMaker with one inference component; update and delete only what AWS's model of the API allows."""
 
     def __init__(self, models: dict[str, str], *, running: str, copies: int) -> None:
-        self.models, self.updates = models, list[dict[str, Any]]()
+        self.models, self.updates, self.after = models, list[dict[str, Any]](), "InService"
         self.component = {
             "InferenceComponentName": f"{ENDPOINT}-component",
             "InferenceComponentStatus": "InService",
@@ -179,7 +291,10 @@ class StrictComponents:
     def update_inference_component(self, **parameters: Any) -> None:
         checked("sagemaker", "UpdateInferenceComponent", parameters)
         self.updates.append(parameters)
-        self.component |= {"Specification": parameters["Specification"]}
+        self.component |= {
+            "Specification": parameters["Specification"],
+            "InferenceComponentStatus": self.after,
+        }
 
 
 @pytest.mark.parametrize(("copies", "batch"), [(1, 1), (3, 1), (4, 2), (0, 1)])
@@ -217,6 +332,10 @@ def test_a_component_gets_the_retained_model_and_keeps_its_copies(
     assert again.done
     switch(cloud, again, on_change=lambda _: None)
     assert len(cloud.updates) == 1
+    cloud.component["Specification"]["ModelName"], cloud.after = "Model-new", "Failed"
+    with pytest.raises(RollbackError) as caught:
+        switch(cloud, change, on_change=lambda _: None)
+    assert caught.value.code == "TS507"
     cloud.models.pop("Model-old")
     cloud.component["Specification"]["ModelName"] = "Model-new"
     with pytest.raises(RollbackError):

@@ -1,12 +1,13 @@
 """Switch endpoints to what CloudFormation has retained, before any deployment: `rollback --now`.
 
-All at once, without alarms and waits, and with the running instances or copies. Lock and stack follow.
+All at once or, if the rollout is rolling, in its batches; without alarms and waits, and with the running
+instances or copies. Lock and stack follow.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,7 @@ from tritonstack.project.custom_images import locked_uri
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.manifests import ARCHIVE_NAME
 from tritonstack.spec.endpoints.endpoint import EndpointSpec, MultiModelEndpoint, Variant
+from tritonstack.spec.endpoints.rollouts import Rolling
 
 _POLL_S = 2.0
 _ALL_AT_ONCE = {
@@ -33,6 +35,16 @@ _ALL_AT_ONCE = {
     }
 }
 """No alarms: those that fire because of the present artifacts would stop the update."""
+_CONFIG_PARTS = (
+    "AsyncInferenceConfig",
+    "DataCaptureConfig",
+    "EnableNetworkIsolation",
+    "ExecutionRoleArn",
+    "KmsKeyId",
+    "VpcConfig",
+)
+_MODEL_PARTS = ("EnableNetworkIsolation", "ExecutionRoleArn", "VpcConfig")
+"""What a rollback must not change: it restores artifacts only."""
 _KEPT_PARTS = ("StartupParameters", "ComputeResourceRequirements", "DataCacheConfig", "SchedulingConfig")
 """What an update of a component repeats; a part that is left out would be removed."""
 
@@ -50,6 +62,8 @@ class Switch:
     component: str | None = None
     done: bool = False
     """Whether it already runs that."""
+    batch_percent: int | None = None
+    """The batches of a rolling rollout; None if a second fleet replaces the first."""
 
 
 def plan_switches(cloud: Cloud, after: Workspace, plan: RollbackPlan) -> list[Switch]:
@@ -109,7 +123,10 @@ def _for_endpoint(cloud: Cloud, after: Workspace, name: str, retained: list[Serv
         variants = _variants(sagemaker, item.name)
         if _serves(sagemaker, variants, expected):
             _require_same_instances(name, item.name, present, variants)
-            return Switch(full_name, item.name)
+            _require_same_settings(sagemaker, name, (active, present), (item.name, variants))
+            rollout = after.spec.endpoints[name].planned_rollout
+            batch = rollout.batch_percent if isinstance(rollout, Rolling) else None
+            return Switch(full_name, item.name, batch_percent=batch)
     raise _impossible(name, "no retained configuration serves these artifacts")
 
 
@@ -126,6 +143,44 @@ def _require_same_instances(
             raise _impossible(name, f"configuration {config} has {then} for variant {variant!r}, not {now}")
 
 
+def _require_same_settings(
+    sagemaker: Any,
+    name: str,
+    present: tuple[str, Mapping[str, Mapping[str, Any]]],
+    retained: tuple[str, Mapping[str, Mapping[str, Any]]],
+) -> None:
+    """Compare configurations, each given with its variants, and their models."""
+    now, then = (
+        describe_if_present(sagemaker.describe_endpoint_config, EndpointConfigName=config) or {}
+        for config, _ in (present, retained)
+    )
+    _require_same(name, retained[0], now, then, _CONFIG_PARTS)
+    for variant, settings in retained[1].items():
+        _require_same_model(sagemaker, name, present[1][variant]["ModelName"], settings["ModelName"])
+
+
+def _require_same_model(sagemaker: Any, name: str, present: str, retained: str) -> None:
+    now, then = (
+        describe_if_present(sagemaker.describe_model, ModelName=model) or {} for model in (present, retained)
+    )
+    _require_same(name, retained, now, then, _MODEL_PARTS)
+
+
+def _require_same(
+    name: str, retained: str, now: Mapping[str, Any], then: Mapping[str, Any], parts: Iterable[str]
+) -> None:
+    differing = [part for part in parts if _unordered(now.get(part)) != _unordered(then.get(part))]
+    if differing:
+        raise _impossible(name, f"{retained} has another {', '.join(differing)} than what runs")
+
+
+def _unordered(value: Any) -> Any:
+    """Return a setting without the order of its lists; what is off equals what is missing."""
+    if isinstance(value, Mapping):
+        return {key: _unordered(item) for key, item in value.items()}
+    return sorted(map(str, value)) if isinstance(value, list) else value or None
+
+
 def _for_component(cloud: Cloud, after: Workspace, name: str, retained: list[ServingResource]) -> Switch:
     sagemaker, full_name = cloud.client("sagemaker"), after.spec.endpoint_name(name)
     component = naming.component_name(full_name)
@@ -140,6 +195,7 @@ def _for_component(cloud: Cloud, after: Workspace, name: str, retained: list[Ser
         raise _impossible(name, f"the status of its component is {described['InferenceComponentStatus']}")
     for item in retained:
         if item.kind == "Model" and _matches(sagemaker, item.name, expected):
+            _require_same_model(sagemaker, name, active, item.name)
             return Switch(full_name, item.name, component)
     raise _impossible(name, "no retained model has these artifacts")
 
@@ -191,6 +247,8 @@ def switch(cloud: Cloud, planned: Switch, *, on_change: Callable[[str], None]) -
             _switch_component(sagemaker, planned, planned.component, on_change)
             return
         if not planned.done:
+            # SageMaker rejects an update during its own maintenance.
+            wait_until_served(cloud, [planned.endpoint], on_change=lambda _, status: on_change(status))
             sagemaker.update_endpoint(
                 EndpointName=planned.endpoint,
                 EndpointConfigName=planned.target,
@@ -200,12 +258,21 @@ def switch(cloud: Cloud, planned: Switch, *, on_change: Callable[[str], None]) -
                     {"VariantPropertyType": "DesiredWeight"},
                     {"VariantPropertyType": "DataCaptureConfig"},
                 ],
-                DeploymentConfig=_ALL_AT_ONCE,
+                DeploymentConfig=_deployment(planned.batch_percent),
             )
         wait_until_served(cloud, [planned.endpoint], on_change=lambda _, status: on_change(status))
         found = sagemaker.describe_endpoint(EndpointName=planned.endpoint)
-    if found["EndpointConfigName"].lower() != planned.target.lower():
+    served = found["EndpointConfigName"].lower() == planned.target.lower()
+    if not served or found["EndpointStatus"] not in SERVING:
         raise _failed(planned.endpoint, found.get("FailureReason"))
+
+
+def _deployment(batch_percent: int | None) -> dict[str, Any]:
+    """Return the deployment configuration; a second fleet may exceed the quotas of a rolling rollout."""
+    if batch_percent is None:
+        return _ALL_AT_ONCE
+    size = {"Type": "CAPACITY_PERCENT", "Value": batch_percent}
+    return {"RollingUpdatePolicy": {"MaximumBatchSize": size, "WaitIntervalInSeconds": 0}}
 
 
 def _switch_component(
@@ -232,7 +299,8 @@ def _switch_component(
             break
         on_change(found["InferenceComponentStatus"])
         time.sleep(_POLL_S)
-    if found["Specification"]["ModelName"] != planned.target:
+    served = found["Specification"]["ModelName"] == planned.target
+    if not served or found["InferenceComponentStatus"] != "InService":
         raise _failed(component, found.get("FailureReason"))
 
 
@@ -243,6 +311,7 @@ def _parts(specification: Collection[str]) -> Iterator[str]:
 def _failed(name: str, reason: str | None) -> RollbackError:
     return RollbackError(
         f"{name} could not be switched to its earlier artifacts" + (f": {reason}" if reason else ""),
-        remedy="see its log (`tritonstack logs`), fix the cause, and rerun; nothing else was changed",
+        remedy="see its log (`tritonstack logs`), fix the cause, and rerun; lock and stacks are unchanged, "
+        "but other endpoints of this rollback may serve their earlier artifacts already",
         code="TS507",
     )
