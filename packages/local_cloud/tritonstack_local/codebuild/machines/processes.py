@@ -34,7 +34,7 @@ from tritonstack_local.codebuild.machines.network import (
     named_remotes,
     package_indexes,
 )
-from tritonstack_local.codebuild.machines.process_mounts import program_mounts, writable
+from tritonstack_local.codebuild.machines.process_mounts import permitted, program_mounts, writable
 
 PYTHON = "/opt/builder"
 HOME = "/home/builder"
@@ -90,6 +90,17 @@ class ProcessMachine:
             cloud_url=variables.get("AWS_ENDPOINT_URL", ""),
             hosts=hosts_of([*indexes, *named_remotes(order.source, variables)]),
         )
+        mounts = [
+            *permitted(
+                [
+                    *program_mounts(server_home=server_home, indexes=indexes),
+                    *(shown(source, target) for target, source in emulated.folders.items() if target != HOME),
+                ],
+                state=order.folder.parent,
+            ),
+            writable(emulated.folders[HOME], HOME),
+            writable(order.folder, str(order.folder)),
+        ]
         self.environment: Mapping[str, str] = emulated.variables
         self.notices: Sequence[str] = _notices(order, emulated, why_not, self._network.hosts)
         self._lock = threading.Lock()
@@ -107,12 +118,6 @@ class ProcessMachine:
             start_new_session=True,
         )
         self._network.start()
-        mounts = [
-            *program_mounts(server_home=server_home, indexes=indexes),
-            *(shown(source, target) for target, source in emulated.folders.items() if target != HOME),
-            writable(emulated.folders[HOME], HOME),
-            writable(order.folder, str(order.folder)),
-        ]
         self._send(
             {
                 "mounts": None if why_not else mounts,
