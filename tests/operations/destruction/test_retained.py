@@ -17,12 +17,12 @@ from packages.local_cloud.tests.conftest import (  # noqa: F401 - fixtures
     shared,
 )
 from packages.local_cloud.tests.sagemaker.cloud import IMAGE, role_of
-from tests.operations.destruction.retained_site import BAD, BASE, STACK, Deployment
+from tests.operations.destruction.retained_site import BAD, BASE, ENDPOINT, STACK, Deployment
 from tritonstack.base import naming
 from tritonstack.operations.destruction.destroy import destroy_environment, preview_destruction
 from tritonstack.operations.destruction.reaping import expiring_environments, reap
 from tritonstack.operations.destruction.retained import KEPT, delete_replaced, live_endpoints, model_images
-from tritonstack.operations.running import RolledBackError
+from tritonstack.operations.running import RolledBackError, wait_until_served
 
 NOW, PAST, FUTURE = datetime(2030, 1, 1, tzinfo=UTC), "2029-12-31T00:00:00Z", "2030-01-02T00:00:00Z"
 
@@ -79,8 +79,51 @@ def test_nothing_is_deleted_if_what_runs_is_unknown(deployment: Deployment) -> N
         deployment.update(version)
     deployment.sagemaker.delete_endpoint_config(EndpointConfigName=deployment.active)
     (live,) = live_endpoints(deployment.cloud, BASE)
-    assert live.missing == deployment.active
+    assert deployment.active in str(live.missing)
     assert delete_replaced(deployment.cloud, BASE, [STACK], [live], on_update=lambda _: None) == []
+
+
+def test_nothing_is_deleted_unless_the_states_of_endpoint_and_components_are_known(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deployment.create("1")
+    for version in ("2", "3", "4"):
+        deployment.update(version)
+    cloud, (earlier,) = deployment.cloud, live_endpoints(deployment.cloud, BASE)
+    assert earlier.missing is None
+    describe = deployment.sagemaker.describe_endpoint
+    status = ""
+    changed = lambda **name: describe(**name) | {"EndpointStatus": status}  # noqa: E731
+    monkeypatch.setattr(deployment.sagemaker, "describe_endpoint", changed)
+    for status in ("Creating", "RollingBack", "UpdateRollbackFailed", "Failed", "OutOfService", "Deleting"):
+        (now,) = live_endpoints(cloud, BASE)
+        assert status in str(now.missing)
+        for live in (earlier, now):
+            assert delete_replaced(cloud, BASE, [STACK], [live], on_update=lambda _: None) == []
+    assert deployment.versions() == ["1", "2", "3", "4"]
+
+
+def test_what_an_endpoint_was_switched_to_meanwhile_is_kept(deployment: Deployment) -> None:
+    deployment.create("1")
+    first = deployment.active
+    for version in ("2", "3", "4"):
+        deployment.update(version)
+    live = live_endpoints(deployment.cloud, BASE)
+    deployment.sagemaker.update_endpoint(EndpointName=ENDPOINT, EndpointConfigName=first)
+    assert delete_replaced(deployment.cloud, BASE, [STACK], live, on_update=lambda _: None) == []
+    deployment.settle()
+    assert deployment.version_of(deployment.active) == "1"
+
+
+def test_what_an_endpoint_of_another_name_uses_outlives_the_environment(deployment: Deployment) -> None:
+    deployment.create("1")
+    first = deployment.active
+    deployment.update("2")
+    deployment.sagemaker.create_endpoint(EndpointName="another", EndpointConfigName=first)
+    deployment.stack.delete()
+    wait_until_served(deployment.cloud, ["another"], on_change=lambda *_: None)
+    assert destroy_environment(deployment.cloud, BASE, on_update=lambda _: None).replaced == ()
+    assert deployment.versions() == ["1"]
 
 
 def test_live_endpoints_name_their_models_data(deployment: Deployment) -> None:

@@ -162,6 +162,11 @@ def delete_replaced(aws: AwsScope, named: Named) -> list[Grant]:
             because="CloudFormation names these after their logical ids; the condition names the tags",
         ),
         Grant(
+            ["sagemaker:DescribeEndpoint", "sagemaker:DescribeInferenceComponent"],
+            [aws.arn("sagemaker", "endpoint/*"), aws.arn("sagemaker", "inference-component/*")],
+            because="an endpoint of any name may use what is to be deleted",
+        ),
+        Grant(
             ["sagemaker:ListEndpointConfigs", "sagemaker:ListModels", "tag:GetResources"],
             ["*"],
             because=_LISTED,

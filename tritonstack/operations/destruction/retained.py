@@ -25,6 +25,8 @@ KEPT = 2
 _AT_ONCE = 8
 _TYPES = ("sagemaker:endpoint-config", "sagemaker:model")
 _PAGES = {"PageSize": 100}
+_KNOWN = ("InService", "Updating", "SystemUpdating")
+"""The states in which an endpoint's description names all that it runs."""
 
 Kind = Literal["EndpointConfig", "Model"]
 Lines = Callable[[str], None]
@@ -57,7 +59,7 @@ class RunningEndpoint:
     """S3 URLs of the models' data."""
     has_component: bool = False
     missing: str | None = None
-    """A configuration or model that it names and that no longer exists: what it runs is not known."""
+    """Why what it runs is not known: what it names does not exist, or its state is changing or failed."""
     images: frozenset[str] = frozenset()
     """URIs of the models' images."""
 
@@ -98,12 +100,12 @@ def _existing(cloud: Cloud, kind: Kind, tagged: Mapping[str, dict[str, str]]) ->
             yield ServingResource(kind, item[f"{kind}Name"], _stack_of(tags), item["CreationTime"], tags)
 
 
-def live_endpoints(cloud: Cloud, base: str) -> list[RunningEndpoint]:
-    """Return what the endpoints of an environment run."""
-    listed = pages(
-        cloud.client("sagemaker"), "list_endpoints", "Endpoints", NameContains=base, PaginationConfig=_PAGES
-    )
-    names = [item["EndpointName"] for item in listed if item["EndpointName"].startswith(f"{base}-")]
+def live_endpoints(cloud: Cloud, base: str | None) -> list[RunningEndpoint]:
+    """Return what the endpoints of an environment run; None for all of the account and region."""
+    narrowed, prefix = ({"NameContains": base}, f"{base}-") if base else ({}, "")
+    sagemaker = cloud.client("sagemaker")
+    listed = pages(sagemaker, "list_endpoints", "Endpoints", PaginationConfig=_PAGES, **narrowed)
+    names = [item["EndpointName"] for item in listed if item["EndpointName"].startswith(prefix)]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         return [live for live in pool.map(lambda name: _live(cloud, name), names) if live]
 
@@ -116,16 +118,18 @@ def _live(cloud: Cloud, name: str) -> RunningEndpoint | None:
     configs = {endpoint["EndpointConfigName"]}
     if pending := endpoint.get("PendingDeploymentSummary"):
         configs.add(pending["EndpointConfigName"])
-    models, data, images, missing = set[str](), set[str](), set[str](), None
+    models, data, images = set[str](), set[str](), set[str]()
+    missing = None if (status := endpoint["EndpointStatus"]) in _KNOWN else f"is {status}"
     for config in sorted(configs):
         named = models_of(cloud, config)
-        missing = missing if named is not None else config
+        missing = missing if named is not None else f"names {config}, which does not exist"
         models |= named or set()
-    components = _component_models(sagemaker, name)
+    components, changing = _component_models(sagemaker, name)
+    missing = missing or changing
     models |= components
     for model in sorted(models):
         described = describe_if_present(sagemaker.describe_model, ModelName=model)
-        missing = missing if described else model
+        missing = missing if described else f"names {model}, which does not exist"
         data |= _values_of(described or {}, "ModelDataUrl")
         images |= _values_of(described or {}, "Image")
     return RunningEndpoint(
@@ -158,16 +162,19 @@ def models_of(cloud: Cloud, config: str) -> set[str] | None:
     return {variant["ModelName"] for variant in variants if "ModelName" in variant}
 
 
-def _component_models(sagemaker: Any, endpoint: str) -> set[str]:
+def _component_models(sagemaker: Any, endpoint: str) -> tuple[set[str], str | None]:
+    """Return the models of an endpoint's components, and one that is not in service, if any."""
     listed = pages(sagemaker, "list_inference_components", "InferenceComponents", EndpointNameEquals=endpoint)
-    models = set()
+    models, changing = set[str](), None
     for item in list(listed):
         component = describe_if_present(
             sagemaker.describe_inference_component, InferenceComponentName=item["InferenceComponentName"]
         )
         if component and (name := component.get("Specification", {}).get("ModelName")):
             models.add(name)
-    return models
+        if component and (status := component["InferenceComponentStatus"]) != "InService":
+            changing = f"has {item['InferenceComponentName']}, which is {status}"
+    return models, changing
 
 
 def _values_of(model: Mapping[str, Any], key: str) -> set[str]:
@@ -203,11 +210,24 @@ def delete_replaced(
     resources = serving_resources(cloud, lambda stack: stack in stacks)
     surplus: list[ServingResource] = []
     for endpoint in live:
-        stack = naming.endpoint_stack_name(base, endpoint.name.removeprefix(f"{base}-"))
-        mine = [resource for resource in resources if resource.stack == stack]
+        mine = [resource for resource in resources if resource.stack == _stack_name(base, endpoint)]
         if endpoint.missing is None:
             surplus += _surplus(cloud, mine, endpoint, live)
-    return _delete(cloud, surplus, on_update)
+    if not surplus:
+        return []
+    # An endpoint may have been switched or rolled back meanwhile.
+    again = live_endpoints(cloud, base)
+    used, unknown = _named(again), {_stack_name(base, one) for one in again if one.missing}
+    unused = [item for item in surplus if item.key not in used and item.stack not in unknown]
+    return _delete(cloud, unused, on_update)
+
+
+def _named(live: Iterable[RunningEndpoint]) -> frozenset[str]:
+    return frozenset[str]().union(*(one.configs | one.models for one in live))
+
+
+def _stack_name(base: str, endpoint: RunningEndpoint) -> str:
+    return naming.endpoint_stack_name(base, endpoint.name.removeprefix(f"{base}-"))
 
 
 def _surplus(
@@ -255,10 +275,14 @@ def orphaned_of(cloud: Cloud, base: str) -> list[ServingResource]:
 
 
 def delete_orphaned(cloud: Cloud, base: str, *, on_update: Lines) -> list[str]:
-    """Delete those of one environment that no endpoint uses; return their names."""
+    """Delete those of one environment that no endpoint uses, of whatever name; return their names."""
     resources = orphaned_of(cloud, base)
-    live = live_endpoints(cloud, base) if resources else []
-    used = frozenset[str]().union(*(one.configs | one.models for one in live))
+    live = live_endpoints(cloud, None) if resources else []
+    for one in live:
+        if one.missing:
+            on_update(f"replaced configurations and models are kept: endpoint {one.name} {one.missing}")
+            return []
+    used = _named(live)
     return _delete(cloud, [item for item in resources if item.key not in used], on_update)
 
 

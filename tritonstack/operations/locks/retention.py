@@ -110,9 +110,7 @@ def _running(live: Sequence[RunningEndpoint], bucket: str) -> set[Named]:
 
 
 def _unknown(live: Sequence[RunningEndpoint]) -> str | None:
-    return next(
-        (f"{one.name} names {one.missing}, which does not exist" for one in live if one.missing), None
-    )
+    return next((f"{one.name} {one.missing}" for one in live if one.missing), None)
 
 
 def keep_again(cloud: Cloud, bucket: str, named: Iterable[Named]) -> tuple[Named, ...]:
