@@ -79,7 +79,7 @@ def test_nothing_is_deleted_or_marked_before_the_endpoints_run_what_was_deployed
         monkeypatch.setattr(deploying, name, lambda *_, name=name, **__: calls.append(name) or [])
     cloud, revision = session.cloud(workspace.spec), revision_of(workspace)
     with pytest.raises(RolledBackError):
-        deploying._finish(session, workspace, cloud, ["search"], ["stack"], revision)
+        deploying._finish(session, workspace, cloud, ["search"], ["stack"], revision, [])
     assert calls == ["require_running"]
 
 
@@ -130,7 +130,7 @@ def test_a_rejected_clean_up_is_noted_and_fails_no_recorded_deployment(
     for name in ("require_running", "record_deployment", *CLEAN_UP):
         monkeypatch.setattr(deploying, name, part(name))
     cloud, revision = session.cloud(workspace.spec), revision_of(workspace)
-    deploying._finish(session, workspace, cloud, ["search"], ["stack"], revision)
+    deploying._finish(session, workspace, cloud, ["search"], ["stack"], revision, [])
     assert calls == ["require_running", "record_deployment", *called]
     (note,) = notes.notes
     assert all(part in note for part in ("DeleteModel", code, "sagemaker:DeleteModel"))

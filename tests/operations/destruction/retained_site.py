@@ -19,9 +19,9 @@ from tritonstack.operations.running import require_running, wait_until_served
 BASE, ENDPOINT, STACK = "tritonstack-dev", "tritonstack-dev-search", "tritonstack-dev-endpoint-search"
 ROLE = {"Fn::Sub": "arn:aws:iam::${AWS::AccountId}:role/endpoint"}
 ARCHIVE = tarball({"model/config.pbtxt": "", "model/1/model.py": ""})
-BAD = "bad"
-"""The version of a model that does not start."""
-VERSIONS = ("1", "2", "3", "4", "5", "6", BAD)
+BAD, WORSE = "bad", "worse"
+"""The versions of a model that do not start."""
+VERSIONS = ("1", "2", "3", "4", "5", "6", BAD, WORSE)
 
 
 class Deployment:
@@ -62,7 +62,7 @@ class Deployment:
         container = {
             "Image": IMAGE,
             "ModelDataUrl": f"{self.models}/{version}/model.tar.gz",
-            "Environment": {"FAKE_STARTS": "no" if version == BAD else "yes"},
+            "Environment": {"FAKE_STARTS": "no" if version in (BAD, WORSE) else "yes"},
         }
         config = {"Fn::GetAtt": ["Config", "EndpointConfigName"]}
         kinds = {
@@ -91,10 +91,11 @@ class Deployment:
 
     def deploy(self, version: str) -> list[str]:
         """Update the endpoint as `tritonstack deploy` does, and return what was deleted."""
+        before = live_endpoints(self.cloud, BASE)
         self.update(version)
         require_running(self.cloud, [STACK])
         live = live_endpoints(self.cloud, BASE)
-        return delete_replaced(self.cloud, BASE, [STACK], live, on_update=lambda _: None)
+        return delete_replaced(self.cloud, BASE, [STACK], live, before=before, on_update=lambda _: None)
 
     def settle(self) -> None:
         """Wait until no update of the endpoint is in progress."""

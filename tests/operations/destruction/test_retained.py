@@ -17,7 +17,7 @@ from packages.local_cloud.tests.conftest import (  # noqa: F401 - fixtures
     shared,
 )
 from packages.local_cloud.tests.sagemaker.cloud import IMAGE, role_of
-from tests.operations.destruction.retained_site import BAD, BASE, ENDPOINT, STACK, Deployment
+from tests.operations.destruction.retained_site import BAD, BASE, ENDPOINT, STACK, WORSE, Deployment
 from tritonstack.base import naming
 from tritonstack.operations.destruction.destroy import destroy_environment, preview_destruction
 from tritonstack.operations.destruction.reaping import expiring_environments, reap
@@ -52,6 +52,17 @@ def test_the_last_replaced_configurations_are_kept(deployment: Deployment) -> No
     deleted = [len(deployment.deploy(version)) for version in ("2", "3", "4", "5")]
     assert (KEPT, deleted) == (2, [0, 0, 2, 2])  # a configuration and its model
     assert deployment.versions() == ["3", "4", "5"]
+
+
+def test_the_configuration_that_ran_before_failed_attempts_is_kept(deployment: Deployment) -> None:
+    deployment.create("1")
+    deployment.deploy("2")
+    ran = deployment.active
+    for version in (BAD, WORSE):
+        deployment.update(version)
+        assert deployment.active == ran
+    deployment.deploy("3")
+    assert deployment.versions() == ["2", BAD, WORSE, "3"]
 
 
 def test_what_is_newer_than_the_running_configuration_is_kept(deployment: Deployment) -> None:

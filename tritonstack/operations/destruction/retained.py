@@ -198,21 +198,28 @@ def _lower(names: Iterable[str]) -> frozenset[str]:
 
 
 def delete_replaced(
-    cloud: Cloud, base: str, stacks: Collection[str], live: Iterable[RunningEndpoint], *, on_update: Lines
+    cloud: Cloud,
+    base: str,
+    stacks: Collection[str],
+    live: Iterable[RunningEndpoint],
+    *,
+    before: Iterable[RunningEndpoint] = (),
+    on_update: Lines,
 ) -> list[str]:
     """Delete what the endpoints of these stacks no longer need; return the deleted names.
 
     Call it only after DescribeEndpoint has confirmed the stacks' configurations. The last replaced
-    configurations stay, with their models. So does whatever is newer than what an endpoint runs: it may
+    configurations stay, with their models. So does what ran `before` the deployment: later ones may be of
+    failed attempts. So does whatever is newer than what an endpoint runs: it may
     belong to an update that has just begun.
     """
-    live = list(live)
+    live, former = list(live), _named(before)
     resources = serving_resources(cloud, lambda stack: stack in stacks)
     surplus: list[ServingResource] = []
     for endpoint in live:
         mine = [resource for resource in resources if resource.stack == _stack_name(base, endpoint)]
         if endpoint.missing is None:
-            surplus += _surplus(cloud, mine, endpoint, live)
+            surplus += _surplus(cloud, mine, endpoint, live, former)
     if not surplus:
         return []
     # An endpoint may have been switched or rolled back meanwhile.
@@ -231,13 +238,17 @@ def _stack_name(base: str, endpoint: RunningEndpoint) -> str:
 
 
 def _surplus(
-    cloud: Cloud, mine: list[ServingResource], endpoint: RunningEndpoint, live: list[RunningEndpoint]
+    cloud: Cloud,
+    mine: list[ServingResource],
+    endpoint: RunningEndpoint,
+    live: list[RunningEndpoint],
+    former: Collection[str],
 ) -> list[ServingResource]:
     configs = [resource for resource in mine if resource.kind == "EndpointConfig"]
     models = [resource for resource in mine if resource.kind == "Model"]
     used = frozenset[str]().union(*(other.configs for other in live))
     unused = _older(configs, endpoint.configs, used)
-    surplus = unused[:-KEPT]
+    surplus = [config for config in unused[:-KEPT] if config.key not in former]
     remaining = [config for config in configs if config not in surplus]
     named = frozenset[str]().union(
         *(other.models for other in live),
@@ -245,7 +256,8 @@ def _surplus(
     )
     unnamed = _older(models, endpoint.models, named)
     # A component names its model itself, so no replaced configuration does.
-    return [*surplus, *(unnamed[:-KEPT] if endpoint.has_component else unnamed)]
+    unnamed = unnamed[:-KEPT] if endpoint.has_component else unnamed
+    return [*surplus, *(model for model in unnamed if model.key not in former)]
 
 
 def _older(

@@ -25,7 +25,7 @@ from tritonstack.operations.deploying.changes import (
 )
 from tritonstack.operations.deploying.deployments import record_deployment
 from tritonstack.operations.deploying.kept_parameters import copy_parameters, limit_parameters
-from tritonstack.operations.destruction.retained import delete_replaced, live_endpoints
+from tritonstack.operations.destruction.retained import RunningEndpoint, delete_replaced, live_endpoints
 from tritonstack.operations.locks.image_retention import delete_superseded_images
 from tritonstack.operations.locks.retention import keep_again, mark_superseded, named_artifacts
 from tritonstack.operations.model_prefix import model_copies
@@ -105,13 +105,16 @@ def _deploy(
         copied_models = fill_model_prefixes(session, workspace, cloud, copies)
         with session.reporter.step("keeping the artifacts that the lock names"):
             keep_again(cloud, spec.artifact_bucket, named_artifacts(workspace.lock.record))
+            before = None
+            with _only_noted(session):
+                before = live_endpoints(cloud, spec.base)
         # Read as late as possible: scaling goes on until the update.
         kept = [*copy_parameters(cloud, spec, changes), *limit_parameters(changes, datetime.now(UTC))]
         _deploy_all(session, workspace, cloud, cdk, changes, stacks=[*(stacks if only else ["--all"]), *kept])
     _report_added_models(session, workspace, changes, copied_models)
     for stack in changes.leftovers:
         session.reporter.note(f"{stack}: {leftover_note(stack)}")
-    _finish(session, workspace, cloud, endpoints, stacks, revision)
+    _finish(session, workspace, cloud, endpoints, stacks, revision, before)
 
 
 def _finish(
@@ -121,15 +124,26 @@ def _finish(
     endpoints: Sequence[str],
     stacks: Sequence[str],
     revision: Revision,
+    before: Sequence[RunningEndpoint] | None,
 ) -> None:
-    """Record the deployment if the endpoints run it; only then delete what they ran before."""
+    """Record the deployment if the endpoints run it; only then delete what they no longer need.
+
+    `before` is what they ran before; nothing is deleted if it could not be read.
+    """
     with session.reporter.step("checking that the endpoints are in service"):
         require_running(cloud, stacks)
         record_deployment(cloud, workspace, endpoints, revision)
-    _delete_superseded(session, workspace, cloud, stacks)
+    if before is not None:
+        _delete_superseded(session, workspace, cloud, stacks, before)
 
 
-def _delete_superseded(session: Session, workspace: Workspace, cloud: Cloud, stacks: Collection[str]) -> None:
+def _delete_superseded(
+    session: Session,
+    workspace: Workspace,
+    cloud: Cloud,
+    stacks: Collection[str],
+    before: Sequence[RunningEndpoint],
+) -> None:
     """Delete replaced configurations, and mark superseded artifacts for deletion, unless endpoints use them.
 
     Only after the endpoints run what was deployed: until then, they may be rolled back to these. By then,
@@ -138,7 +152,7 @@ def _delete_superseded(session: Session, workspace: Workspace, cloud: Cloud, sta
     base, live = workspace.spec.base, None
     with session.reporter.step("deleting replaced configurations") as step, _only_noted(session):
         live = live_endpoints(cloud, base)
-        deleted = delete_replaced(cloud, base, stacks, live, on_update=step.log)
+        deleted = delete_replaced(cloud, base, stacks, live, before=before, on_update=step.log)
         step.detail = f"{len(deleted)} deleted" if deleted else "nothing to delete"
     if live is None or workspace.instance is not None:
         return  # the bucket of an instance is deleted with the instance
