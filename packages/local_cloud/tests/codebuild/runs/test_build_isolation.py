@@ -7,7 +7,9 @@ import subprocess
 import tempfile
 import threading
 from contextlib import contextmanager
+from ipaddress import ip_address
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -17,6 +19,7 @@ from tritonstack.base.paths import find_project
 from tritonstack.runtime.inside import private_root
 from tritonstack.runtime.inside.supervisor import PROBE
 from tritonstack.runtime.sandbox import SUPERVISOR, UNSHARE, why_no_namespaces
+from tritonstack_local.codebuild.machines import network
 
 pytestmark = pytest.mark.skipif(why_no_namespaces() is not None, reason="this system forbids namespaces")
 
@@ -66,7 +69,7 @@ def web_server(address, folder):
         server.shutdown()
 
 
-def test_a_build_reaches_indexes_and_git_remotes_that_its_models_name(account, tmp_path):
+def test_a_build_reaches_indexes_and_git_remotes_that_its_models_name(account, tmp_path, monkeypatch):
     remote, page = tmp_path / "remote.git", tmp_path / "page"
     for command in (("init", "-q", "--bare", remote), ("-C", remote, "update-server-info")):
         subprocess.run(["git", *command], check=True)
@@ -77,6 +80,12 @@ def test_a_build_reaches_indexes_and_git_remotes_that_its_models_name(account, t
         web_server("127.0.0.3", tmp_path) as git,
         web_server("127.0.0.4", tmp_path) as other,
     ):
+        # No other address of this machine can stand for a remote elsewhere.
+        elsewhere = network.is_elsewhere
+        there = urlsplit(git).hostname
+        monkeypatch.setattr(network, "is_elsewhere", lambda ip: ip == there or elsewhere(ip))
+        monkeypatch.setenv("PIP_INDEX_URL", index_here)
+        monkeypatch.setenv("PIP_EXTRA_INDEX_URL", index)
         code = "import sys, urllib.request as r; print(r.urlopen(sys.argv[1]).read())"
         fetch = f"/opt/builder/bin/python -c '{code}'"
         build = built_from(
@@ -85,10 +94,49 @@ def test_a_build_reaches_indexes_and_git_remotes_that_its_models_name(account, t
             *(f"{fetch} {url}/page" for url in (index_here, index)),
             f"git clone -q {git}/remote.git here && ls -d here",
             f"{fetch} {other}/page 2>&1 | tail -1",
-            PIP_INDEX_URL=index_here,
-            PIP_EXTRA_INDEX_URL=index,
         )
     said = [line for line in account.said(build) if "empty repository" not in line]
     assert said[:3] == ["b'a page'", "b'a page'", "here"], "\n".join(said)
     assert "HTTP Error 403" in said[3]
     assert Path(other).name in said[3]
+
+
+def test_a_build_names_no_address_and_no_folder_of_this_machine(outside_tmp, tmp_path):
+    folder = find_project(Path(__file__)).state_dir
+    with (
+        tempfile.TemporaryDirectory(dir=folder) as secrets,
+        web_server("127.0.0.1", tmp_path) as here,
+        web_server("127.0.0.5", tmp_path) as other,
+    ):
+        port = urlsplit(other).port
+        named = [f"http://{host}:{port}" for host in ("127.0.0.5", "[::ffff:127.0.0.5]", "169.254.169.254")]
+        remotes = "".join(
+            f"- git+{url}/r.git\n" for url in [here, *named, "http://*:80", "http://[", "http://a:b"]
+        )
+        ask = "import sys, urllib.request as r; r.urlopen(sys.argv[1])"
+        fetch = f"/opt/builder/bin/python -c '{ask}'"
+        build = built_from(
+            outside_tmp,
+            {"models/m/model.yaml": remotes},
+            f"ls {secrets} 2>/dev/null || echo hidden",
+            *(f"{fetch} '{url}' 2>&1 | tail -1" for url in [here, *named, "http://example.com"]),
+            PIP_FIND_LINKS=secrets,
+            PIP_INDEX_URL=here,
+            PIP_EXTRA_INDEX_URL=f"{named[0]} https://*.com",
+        )
+    said = outside_tmp.said(build)
+    assert said[0] == "hidden"
+    assert "refused" in said[1]
+    assert ["HTTP Error 403" in line for line in said[2:]] == [True] * 4, said
+
+
+@pytest.mark.parametrize(
+    ("address", "elsewhere"),
+    [
+        *((ip, False) for ip in ("127.0.0.1", "127.9.9.9", "::1", "::", "169.254.169.254")),
+        *((ip, False) for ip in ("fe80::1", "224.0.0.1", "ff02::1", "::ffff:127.0.0.1", str(ip_address(0)))),
+        *((ip, True) for ip in ("10.0.0.1", "192.168.1.1", "fd00::1", "1.1.1.1", "::ffff:10.0.0.1")),
+    ],
+)
+def test_private_addresses_are_elsewhere_and_this_machine_is_not(address, elsewhere):
+    assert network.is_elsewhere(address) is elsewhere

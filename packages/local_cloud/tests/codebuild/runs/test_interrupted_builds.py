@@ -159,7 +159,7 @@ def test_agent_ends_its_build_if_the_cloud_is_killed(account, tmp_path):
     from tritonstack_local.codebuild.machines.processes import emulated_image
 
     order = MachineOrder(
-        "b:1", tmp_path, tmp_path, "image", False, {"PATH": os.defpath, "MARK": str(tmp_path)}
+        "b:1", tmp_path, tmp_path, "image", False, {"PATH": os.defpath, "MARK": str(tmp_path)}, ""
     )
     none = tmp_path / "none"
     machine = ProcessMachine(order, emulated_image(folder=tmp_path, server_home=none), server_home=none)

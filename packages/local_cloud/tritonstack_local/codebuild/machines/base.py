@@ -26,6 +26,7 @@ class MachineOrder:
     image: str
     privileged: bool
     environment: Mapping[str, str]
+    cloud_url: str
 
 
 class NoMachineError(TritonstackError):

@@ -12,6 +12,7 @@ import asyncio
 import configparser
 import contextlib
 import functools
+import ipaddress
 import re
 import socket
 import sys
@@ -65,23 +66,30 @@ def named_remotes(source: Path, environment: Mapping[str, str]) -> Iterator[str]
 
 
 def hosts_of(urls: Iterable[str]) -> list[str]:
-    """Return `host:port` of each URL with a host, once and in order."""
+    """Return `host:port` of each URL with a host, once and in order; skip what is no URL."""
     found: dict[str, None] = {}
     for url in urls:
-        parts = urlsplit(url)
-        if parts.hostname and parts.scheme in ("http", "https"):
-            found[f"{parts.hostname}:{parts.port or (443 if parts.scheme == 'https' else 80)}"] = None
+        with contextlib.suppress(ValueError):
+            parts = urlsplit(url)
+            if parts.hostname and parts.scheme in ("http", "https"):
+                found[f"{parts.hostname}:{parts.port or (443 if parts.scheme == 'https' else 80)}"] = None
     return list(found)
 
 
 class BuildNetwork:
-    """The ports of one build; served by a thread until `close`."""
+    """The ports of one build; served by a thread until `close`.
 
-    def __init__(self, *, cloud_url: str, hosts: list[str]) -> None:
-        self.hosts = hosts
+    The hosts that this machine's settings name may be on this machine; those that the build names may not.
+    """
+
+    def __init__(self, *, cloud_url: str, of_machine: Iterable[str], of_build: Iterable[str]) -> None:
+        self._of_machine = hosts_of(of_machine)
+        hub = hosts_of(_HUB)
+        named = [host for host in hosts_of(of_build) if "*" not in host or host in hub]
+        self.hosts = list(dict.fromkeys([*self._of_machine, *named]))
         loopback = [
             urlsplit(cloud_url).port,
-            *(int(port) for name, port in map(_split, hosts) if name in _LOOPBACK),
+            *(int(port) for name, port in map(_split, self._of_machine) if name in _LOOPBACK),
         ]
         self._forwarded = list(dict.fromkeys(port for port in loopback if port))
         self._proxy_port = next(port for port in range(_PROXY_PORT, 1 << 16) if port not in self._forwarded)
@@ -154,7 +162,14 @@ class BuildNetwork:
                 return
             name, port = _split(host)
             try:
-                upstream = await asyncio.wait_for(asyncio.open_connection(name, int(port)), _CONNECT_S)
+                addresses = await asyncio.wait_for(_addresses(name, int(port)), _CONNECT_S)
+                if host not in self._of_machine:
+                    addresses = [address for address in addresses if is_elsewhere(address)]
+                if not addresses:
+                    reason = f"{host} is an address of this machine or its link"
+                    writer.write(f"HTTP/1.1 403 {reason}\r\nContent-Length: 0\r\n\r\n".encode())
+                    return
+                upstream = await asyncio.wait_for(_connected(addresses, int(port)), _CONNECT_S)
             except (OSError, TimeoutError) as error:
                 writer.write(f"HTTP/1.1 502 {host}: {error}\r\nContent-Length: 0\r\n\r\n".encode())
                 return
@@ -166,6 +181,35 @@ class BuildNetwork:
 
     def _allows(self, host: str) -> bool:
         return any(host == known or (known[0] == "*" and host.endswith(known[1:])) for known in self.hosts)
+
+
+async def _addresses(name: str, port: int) -> list[str]:
+    """Resolve a name once: what is checked is what is connected to."""
+    found = await asyncio.get_running_loop().getaddrinfo(name, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(item[4][0]) for item in found))
+
+
+def is_elsewhere(address: str) -> bool:
+    """Whether an address is not this machine's loopback, its link (cloud metadata), or a group.
+
+    Private ranges are elsewhere: companies have indexes there.
+    """
+    parsed = ipaddress.ip_address(address)
+    ip = getattr(parsed, "ipv4_mapped", None) or parsed
+    return not (ip.is_loopback or ip.is_link_local or ip.is_unspecified or ip.is_multicast)
+
+
+async def _connected(
+    addresses: Iterable[str], port: int
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Connect to the first address that answers."""
+    error = OSError("no address")
+    for address in addresses:
+        try:
+            return await asyncio.open_connection(address, port)
+        except OSError as failed:
+            error = failed
+    raise error
 
 
 def _split(host: str) -> tuple[str, str]:

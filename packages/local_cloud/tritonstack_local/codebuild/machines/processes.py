@@ -30,7 +30,6 @@ from tritonstack_local.codebuild.errors import MachineGoneError
 from tritonstack_local.codebuild.machines.base import MachineOrder, NoMachineError, OnLine, StartMachine
 from tritonstack_local.codebuild.machines.network import (
     BuildNetwork,
-    hosts_of,
     named_remotes,
     package_indexes,
 )
@@ -85,11 +84,8 @@ class ProcessMachine:
             raise NoMachineError(f"{error.message}; {error.remedy}") from error
         why_not = why_no_namespaces()
         variables = {**emulated.variables, **order.environment}
-        indexes = list(package_indexes(variables))
-        self._network = BuildNetwork(
-            cloud_url=variables.get("AWS_ENDPOINT_URL", ""),
-            hosts=hosts_of([*indexes, *named_remotes(order.source, variables)]),
-        )
+        # The build's own variables may name hosts, but no folder, port, or cloud of this machine.
+        indexes = list(package_indexes(os.environ))
         mounts = [
             *permitted(
                 [
@@ -101,6 +97,11 @@ class ProcessMachine:
             writable(emulated.folders[HOME], HOME),
             writable(order.folder, str(order.folder)),
         ]
+        self._network = BuildNetwork(
+            cloud_url=order.cloud_url,
+            of_machine=indexes,
+            of_build=[*package_indexes(variables), *named_remotes(order.source, variables)],
+        )
         self.environment: Mapping[str, str] = emulated.variables
         self.notices: Sequence[str] = _notices(order, emulated, why_not, self._network.hosts)
         self._lock = threading.Lock()

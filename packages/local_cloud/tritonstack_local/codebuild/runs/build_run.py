@@ -179,6 +179,7 @@ class BuildRun:
             image=environment["image"],
             privileged=environment.get("privilegedMode", False),
             environment=variables,
+            cloud_url=self._services.clients.endpoint_url,
         )
         try:
             machine = self._services.start_machine(order)
