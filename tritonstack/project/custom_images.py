@@ -20,7 +20,7 @@ from tritonstack.spec.environments.environment import EnvironmentSpec
 CPU_TORCH_INDEX = "https://download.pytorch.org/whl/cpu"
 """PyTorch's CPU wheels, some gigabytes smaller; GPU builders use the default ones."""
 BUILDER = "builder"
-_SERVING = "serving"
+SERVING = "serving"
 """The repository of all serving images."""
 
 _TAG_DIGITS = 12
@@ -69,12 +69,12 @@ def endpoint_images(project: Project, spec: EnvironmentSpec) -> tuple[OwnImage, 
 
 def endpoint_image(project: Project, spec: EnvironmentSpec, folder: str, *, gpu: bool) -> OwnImage:
     """Return the serving image of a folder for one machine type."""
-    return _image(project, spec, folder, repository=_SERVING, gpu=gpu)
+    return _image(project, spec, folder, repository=SERVING, gpu=gpu)
 
 
 def locked_uri(spec: EnvironmentSpec, locked: LockedImage) -> str:
     """Return the URI of an endpoint's image with its digest."""
-    return f"{_repository(spec, _SERVING)}@{locked.digest}"
+    return f"{_repository(spec, SERVING)}@{locked.digest}"
 
 
 def image_folders(project: Project) -> list[str]:

@@ -21,7 +21,7 @@ from tests.operations.destruction.retained_site import BAD, BASE, ENDPOINT, STAC
 from tritonstack.base import naming
 from tritonstack.operations.destruction.destroy import destroy_environment, preview_destruction
 from tritonstack.operations.destruction.reaping import expiring_environments, reap
-from tritonstack.operations.destruction.retained import KEPT, delete_replaced, live_endpoints, model_images
+from tritonstack.operations.destruction.retained import KEPT, delete_replaced, live_endpoints, tagged_models
 from tritonstack.operations.running import RolledBackError, wait_until_served
 
 NOW, PAST, FUTURE = datetime(2030, 1, 1, tzinfo=UTC), "2029-12-31T00:00:00Z", "2030-01-02T00:00:00Z"
@@ -143,7 +143,11 @@ def test_live_endpoints_name_their_models_data(deployment: Deployment) -> None:
     (live,) = live_endpoints(deployment.cloud, BASE)
     assert live.configs == {deployment.active.lower()}
     assert live.data == {f"{deployment.models}/1/model.tar.gz"}
-    assert live.images == model_images(deployment.cloud, BASE) == {IMAGE}
+    assert tagged_models(deployment.cloud, BASE) == (
+        {IMAGE},
+        {f"{deployment.models}/{version}/model.tar.gz" for version in ("1", BAD)},
+    )
+    assert live.images == {IMAGE}
 
 
 def test_audit_counts_retained_resources_to_their_stack_while_it_exists(deployment: Deployment) -> None:

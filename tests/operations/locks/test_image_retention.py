@@ -35,9 +35,9 @@ def digest(number: str) -> str:
     return f"sha256:{hashlib.sha256((number * 32).encode()).hexdigest()}"
 
 
-def lock_image(project: Project, environment: str, number: str) -> None:
+def lock_image(project: Project, environment: str, number: str, folder: str = "serving") -> None:
     image = LockedImage(digest=digest(number), tag=f"t{number}")
-    add_image_to_lock(project.lock_file(environment), "serving", "cpu", image, built=BUILT)
+    add_image_to_lock(project.lock_file(environment), folder, "cpu", image, built=BUILT)
 
 
 class Images:
@@ -92,6 +92,15 @@ def test_images_of_older_locks_only_are_deleted(images: Images) -> None:
     assert images.delete() == []
 
 
+def test_images_of_every_folder_are_in_one_repository(images: Images) -> None:
+    images.ecr.put_image(repositoryName=REPOSITORY, imageManifest=content("55"), imageTag="ranker-t55")
+    for number in ("55", "33", "44"):
+        lock_image(images.project, "dev", number, "ranker")
+        images.repository.commit(f"ranker {number}")
+    assert ("ranker", digest("55")) in images.delete()
+    assert digest("55") not in images.held()
+
+
 def test_an_image_that_a_live_endpoint_runs_is_kept(images: Images) -> None:
     """As after a rollback that no lock knows of."""
     assert images.delete(running(uri("11"))) == [("serving", digest("22"))]
@@ -99,7 +108,7 @@ def test_an_image_that_a_live_endpoint_runs_is_kept(images: Images) -> None:
 
 def test_an_image_of_a_retained_model_is_kept(images: Images, monkeypatch: pytest.MonkeyPatch) -> None:
     """moto has no tags of models; tests/operations/test_retained.py reads them from the local cloud."""
-    monkeypatch.setattr(image_retention, "model_images", lambda *_: {uri("22")})
+    monkeypatch.setattr(image_retention, "tagged_models", lambda *_: ({uri("22")}, set[str]()))
     assert images.delete() == [("serving", digest("11"))]
 
 

@@ -14,7 +14,7 @@ from tests.records.test_locks import BUILT
 from tritonstack.base.naming import artifact_prefix
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.destruction.retained import RunningEndpoint
-from tritonstack.operations.locks import artifact_versions
+from tritonstack.operations.locks import artifact_versions, retention
 from tritonstack.operations.locks.artifact_versions import BucketGoneError, restore_artifact
 from tritonstack.operations.locks.retention import TaggingResult, decide, keep_again, mark_superseded
 from tritonstack.operations.locks.versions import LockVersion
@@ -157,6 +157,15 @@ def test_artifacts_that_an_endpoint_runs_are_kept_and_lose_the_mark(dev: Dev) ->
     assert dev.mark().marked == (("minilm", "11" * 32),)
     dev.mark(running(archive))
     assert dev.bucket.key("11") not in dev.bucket.marked()
+
+
+def test_artifacts_of_retained_models_are_kept(dev: Dev, monkeypatch: pytest.MonkeyPatch) -> None:
+    """moto has no tags of models; test_retained.py reads them from the local cloud."""
+    for number in ("11", "22", "33", "44"):
+        dev.lock(number)
+    archive = f"s3://{dev.bucket.name}/{dev.bucket.key('11', 'model.tar.gz')}"
+    monkeypatch.setattr(retention, "tagged_models", lambda *_: (set[str](), {archive}))
+    assert dev.mark().marked == (("minilm", "22" * 32),)
 
 
 def test_nothing_is_marked_if_what_an_endpoint_runs_is_unknown(dev: Dev) -> None:

@@ -143,12 +143,16 @@ def _live(cloud: Cloud, name: str) -> RunningEndpoint | None:
     )
 
 
-def model_images(cloud: Cloud, base: str) -> set[str]:
-    """Return the images of all models of an environment's stacks, retained ones included."""
+def tagged_models(cloud: Cloud, base: str) -> tuple[set[str], set[str]]:
+    """Return images and data URLs of all models of an environment's stacks, retained ones included."""
     call, prefix = cloud.client("sagemaker").describe_model, naming.endpoint_stack_name(base, "")
     resources = serving_resources(cloud, lambda stack: stack.startswith(prefix))
     models = [describe_if_present(call, ModelName=item.name) for item in resources if item.kind == "Model"]
-    return {image for model in models for image in _values_of(model or {}, "Image")}
+    images, data = (
+        {value for model in models for value in _values_of(model or {}, key)}
+        for key in ("Image", "ModelDataUrl")
+    )
+    return images, data
 
 
 def models_of(cloud: Cloud, config: str) -> set[str] | None:

@@ -22,8 +22,9 @@ from botocore.exceptions import ClientError
 from tritonstack.base import naming
 from tritonstack.base.errors import aws_error_code
 from tritonstack.operations.aws import Cloud
-from tritonstack.operations.destruction.retained import RunningEndpoint, model_images
+from tritonstack.operations.destruction.retained import RunningEndpoint, tagged_models
 from tritonstack.operations.locks.retention import Named, plan_retention
+from tritonstack.project.custom_images import SERVING
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.locks import Lock
 
@@ -40,14 +41,12 @@ def delete_superseded_images(
     if not plan.superseded:
         return []
     base = workspace.spec.base
-    used = {image for endpoint in live for image in endpoint.images} | model_images(cloud, base)
+    used = {image for endpoint in live for image in endpoint.images} | tagged_models(cloud, base)[0]
     kept = {digest for _, digest in plan.kept} | {image.rpartition("@")[2] for image in used}
-    deleted: list[Named] = []
-    for folder in sorted({folder for folder, _ in plan.superseded}):
-        digests = {digest for other, digest in plan.superseded if other == folder} - kept
-        repository = naming.image_repository_name(base, folder)
-        deleted += [(folder, digest) for digest in _delete(cloud, repository, digests, before=now - _AGE)]
-    return deleted
+    digests = {digest for _, digest in plan.superseded} - kept
+    # All folders' images are in one repository: a folder is a prefix of tags.
+    deleted = _delete(cloud, naming.image_repository_name(base, SERVING), digests, before=now - _AGE)
+    return sorted(named for named in plan.superseded if named[1] in deleted)
 
 
 def named_images(lock: Lock) -> set[Named]:

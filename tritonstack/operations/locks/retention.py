@@ -11,6 +11,7 @@ An artifact is tagged only if a version of this environment's lock has named it,
 - artifacts that no lock in git has named, such as those of builds whose lock is not merged yet;
 - artifacts named by any environment's current lock file, which may be promoted or deployed next;
 - artifacts that a live endpoint's models name: after a rollback, no recent lock may name what it runs;
+- artifacts that a retained model names: `rollback` may return to it;
 - anything if the history is incomplete (no git, a shallow clone) or contains an unreadable version, or if
   what an endpoint runs is unknown;
 - other objects: model prefixes of multi-model endpoints (callers name the versions), events, caches, and
@@ -38,7 +39,7 @@ from tritonstack.base.errors import aws_error_code
 from tritonstack.base.naming import MODELS, SUPERSEDED_TAG
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.checkout import Checkout
-from tritonstack.operations.destruction.retained import RunningEndpoint
+from tritonstack.operations.destruction.retained import RunningEndpoint, tagged_models
 from tritonstack.operations.locks.checks import lock_names, readable_locks
 from tritonstack.operations.locks.versions import LockHistory, LockVersion
 from tritonstack.project.workspace import Workspace
@@ -72,7 +73,9 @@ class TaggingResult:
 def mark_superseded(cloud: Cloud, workspace: Workspace, live: Sequence[RunningEndpoint]) -> TaggingResult:
     """Tag artifacts that neither an environment's last locks nor its endpoints name; untag the others."""
     bucket = workspace.spec.artifact_bucket
-    keeping = plan_retention(workspace, live, running=_running(live, bucket))
+    _, retained = tagged_models(cloud, workspace.spec.base)
+    data = {url for one in live for url in one.data} | retained
+    keeping = plan_retention(workspace, live, running=_running(data, bucket))
     s3 = cloud.client("s3")
     existing = _keys_by_artifact(s3, bucket)
     _each(s3, bucket, keeping.kept, existing, _unmark)
@@ -102,10 +105,10 @@ def plan_retention(
     )
 
 
-def _running(live: Sequence[RunningEndpoint], bucket: str) -> set[Named]:
-    """Return the artifacts that live endpoints' models name."""
+def _running(data: Iterable[str], bucket: str) -> set[Named]:
+    """Return the artifacts that the data URLs of models name."""
     before = f"s3://{bucket}/{MODELS}"
-    keys = [url.removeprefix(before) for one in live for url in one.data if url.startswith(before)]
+    keys = [url.removeprefix(before) for url in data if url.startswith(before)]
     return {(model, rest.partition("/")[0]) for model, _, rest in (key.partition("/") for key in keys)}
 
 
