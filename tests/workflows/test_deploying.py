@@ -83,6 +83,19 @@ def test_nothing_is_deleted_or_marked_before_the_endpoints_run_what_was_deployed
     assert calls == ["require_running"]
 
 
+def test_nothing_is_deleted_if_what_ran_before_could_not_be_read(
+    project: Project, account: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+    edit(project.environment_file("dev"), "1" * 12, account)
+    session, workspace = Session(project), load_workspace(project, "dev")
+    for name in ("require_running", "record_deployment", *CLEAN_UP):
+        monkeypatch.setattr(deploying, name, lambda *_, name=name, **__: calls.append(name))
+    cloud, revision = session.cloud(workspace.spec), revision_of(workspace)
+    deploying._finish(session, workspace, cloud, ["search"], ["stack"], revision, None)
+    assert calls == ["require_running", "record_deployment"]
+
+
 @dataclass
 class Notes(NullReporter):
     """Keeps the notes."""

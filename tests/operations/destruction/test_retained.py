@@ -6,6 +6,7 @@ CloudFormation of the local cloud reports success if SageMaker rolls an update b
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,9 @@ from packages.local_cloud.tests.conftest import (  # noqa: F401 - fixtures
 )
 from packages.local_cloud.tests.sagemaker.cloud import IMAGE, role_of
 from tests.operations.destruction.retained_site import BAD, BASE, ENDPOINT, STACK, WORSE, Deployment
+from tests.operations.strict_aws import OnePage
 from tritonstack.base import naming
+from tritonstack.operations.destruction import retained
 from tritonstack.operations.destruction.destroy import destroy_environment, preview_destruction
 from tritonstack.operations.destruction.reaping import expiring_environments, reap
 from tritonstack.operations.destruction.retained import KEPT, delete_replaced, live_endpoints, tagged_models
@@ -112,6 +115,21 @@ def test_nothing_is_deleted_unless_the_states_of_endpoint_and_components_are_kno
         for live in (earlier, now):
             assert delete_replaced(cloud, BASE, [STACK], [live], on_update=lambda _: None) == []
     assert deployment.versions() == ["1", "2", "3", "4"]
+
+
+@pytest.mark.parametrize("status", ["InService", "Updating", "Creating", "Failed", "Deleting"])
+def test_a_component_that_is_not_in_service_makes_unknown_what_runs(status: str) -> None:
+    class StrictComponents:
+        def get_paginator(self, operation: str) -> OnePage:
+            assert operation == "list_inference_components"
+            return OnePage(lambda **_: {"InferenceComponents": [{"InferenceComponentName": "c"}]})
+
+        def describe_inference_component(self, *, InferenceComponentName: str) -> dict[str, Any]:  # noqa: N803
+            assert InferenceComponentName == "c"
+            return {"InferenceComponentStatus": status, "Specification": {"ModelName": "M"}}
+
+    models, changing = retained._component_models(StrictComponents(), ENDPOINT)
+    assert (models, changing is None) == ({"M"}, status == "InService")
 
 
 def test_what_an_endpoint_was_switched_to_meanwhile_is_kept(deployment: Deployment) -> None:
