@@ -265,7 +265,7 @@ class BuildRun:
             name=name,
             build_id=self._journal.build.uuid,
             source=self._source,
-            scratch=self._folder / "tmp",
+            folder=self._folder,
         )
         if secondary:
             self._journal.change(

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import lzma
+import os
+import shutil
+import stat
+import tempfile
+import time
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, BinaryIO
 
 from botocore.exceptions import ClientError
 
@@ -113,9 +119,12 @@ def upload_artifact(
     name: str,
     build_id: str,
     source: Path,
-    scratch: Path,
+    folder: Path,
 ) -> dict[str, Any]:
-    """Upload one artifact, and return its location in the format of BatchGetBuilds."""
+    """Upload one artifact, and return its location in the format of BatchGetBuilds.
+
+    `folder` is the build's folder: no file outside it is read, whatever links the build has made.
+    """
     found = _files(spec, source) if spec is not None else {}
     if not found:
         raise PhaseFailedError("CLIENT_ERROR", "no matching artifact paths found")
@@ -129,9 +138,10 @@ def upload_artifact(
     }
     try:
         if settings.get("packaging") == "ZIP":
-            return description | _upload_archive(s3, found, bucket, key, scratch / "artifact.zip")
+            return description | _upload_archive(s3, found, bucket, key, folder)
         for inside, file in found.items():
-            s3.upload_file(str(file), bucket, f"{key}/{inside}")
+            with _opened(file, folder) as content:
+                s3.upload_fileobj(content, bucket, f"{key}/{inside}")
     except ClientError as error:
         raise PhaseFailedError("CLIENT_ERROR", f"Error in UPLOAD_ARTIFACTS phase: {error}") from error
     return description
@@ -173,15 +183,47 @@ def _expanded(base: Path, pattern: str) -> Iterator[Path]:
 
 
 def _upload_archive(
-    s3: Any, files: Mapping[str, Path], bucket: str, key: str, archive: Path
+    s3: Any, files: Mapping[str, Path], bucket: str, key: str, folder: Path
 ) -> dict[str, str]:
-    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
-        for inside, file in sorted(files.items()):
-            packed.write(file, inside)
-    sums = {}
-    for algorithm in ("sha256", "md5"):
-        with archive.open("rb") as content:
-            sums[f"{algorithm}sum"] = hashlib.file_digest(content, algorithm).hexdigest()
-    s3.upload_file(str(archive), bucket, key)
-    archive.unlink()
+    with tempfile.TemporaryFile(dir=folder.parent) as archive:
+        with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
+            for inside, file in sorted(files.items()):
+                with _opened(file, folder) as content:
+                    _pack(packed, inside, content)
+        sums = {}
+        for algorithm in ("sha256", "md5"):
+            archive.seek(0)
+            sums[f"{algorithm}sum"] = hashlib.file_digest(archive, algorithm).hexdigest()
+        archive.seek(0)
+        s3.upload_fileobj(archive, bucket, key)
     return sums
+
+
+def _pack(packed: zipfile.ZipFile, name: str, content: BinaryIO) -> None:
+    found = os.fstat(content.fileno())
+    member = zipfile.ZipInfo(name, max(time.localtime(found.st_mtime)[:6], (1980, 1, 1, 0, 0, 0)))
+    member.external_attr = found.st_mode << _MODE_SHIFT
+    member.compress_type, member.file_size = zipfile.ZIP_DEFLATED, found.st_size
+    with packed.open(member, "w") as target:
+        shutil.copyfileobj(content, target, _CHUNK)
+
+
+def _opened(file: Path, folder: Path) -> BinaryIO:
+    """Open a file of a build; its processes may replace any folder by a link at any time."""
+    inside = os.path.relpath(os.path.realpath(file), os.path.realpath(folder))
+    here = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        for part in Path(inside).parts:
+            if part == "..":
+                raise OSError(errno.ELOOP, "it is outside the build's folder")
+            inner = os.open(part, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=here)
+            os.close(here)
+            here = inner
+        if not stat.S_ISREG(os.fstat(here).st_mode):
+            raise OSError(errno.EINVAL, "it is no file")
+        return os.fdopen(os.dup(here), "rb")
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise PhaseFailedError("CLIENT_ERROR", f"artifact path {file.name}: {reason}") from error
+    finally:
+        os.close(here)

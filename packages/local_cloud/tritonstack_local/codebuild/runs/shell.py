@@ -7,7 +7,6 @@ variables of the previous one.
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -179,8 +178,5 @@ class BuildShell:
     def _run(self, command: str, *, user: str | None, succeeding: bool, on_line: OnLine) -> int:
         kept = self._machine.inside(self._kept)
         text = _SCRIPT.format(kept=kept, succeeding=int(succeeding), command=command)
-        # A background script is still read while the next one is written.
-        script = self._kept / f"{secrets.token_hex(4)}.sh"
-        script.write_text(text)
-        self._machine.share(script)
-        return self._machine.run([self._shell, self._machine.inside(script)], user=user, on_line=on_line)
+        # Not as a file: the build can replace the folder by a link to another one of this machine.
+        return self._machine.run([self._shell, "-c", text], user=user, on_line=on_line)
