@@ -41,6 +41,7 @@ from tritonstack.records.manifests import MANIFEST_NAME, parse_manifest
 from tritonstack.workflows.builds import local_build
 from tritonstack.workflows.deployment import rollback as rollback_workflow
 
+DESCRIPTION = "tritonstack: x"
 SAMPLE = 3
 """Kills per command. KILLS=all kills before and after every call."""
 
@@ -99,6 +100,8 @@ class Site:
             for stack in self.backend.stacks.values():
                 if stack.status == "REVIEW_IN_PROGRESS":
                     stack.template = ""  # as CloudFormation answers
+                else:
+                    stack.description = DESCRIPTION  # moto reads none from change sets
             if number == self.kill_at:
                 raise Killed
             return answer
@@ -128,9 +131,7 @@ class Site:
                 ("endpoint-search", {"Type": "AWS::SSM::Parameter", "Properties": shown}),
             ):
                 file = folder / f"{spec.base}-{name}.json"
-                file.write_text(
-                    json.dumps({"Description": "tritonstack: x", "Resources": {"Thing": resource}})
-                )
+                file.write_text(json.dumps({"Description": DESCRIPTION, "Resources": {"Thing": resource}}))
                 properties = {"templateFile": file.name}
                 artifacts[file.stem] = {"type": "aws:cloudformation:stack", "properties": properties}
         (folder / "manifest.json").write_text(json.dumps({"artifacts": artifacts}))
