@@ -28,7 +28,7 @@ def targets_of_a_sandbox(
 
     `state` is the folder of a cloud with its secret.
     """
-    mark = f"tritonstack-escape-{uuid.uuid4().hex[:12]}"
+    mark = f"escape-of-a-test-{uuid.uuid4().hex[:12]}"
     project = find_project(Path(__file__).parent).root
     with ExitStack() as stack:
         home, away, project_folder = (

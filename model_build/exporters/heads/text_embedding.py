@@ -98,11 +98,14 @@ class TextEmbedding(TextHead):
         mask = attention_mask.unsqueeze(-1).to(states.dtype)
         pooled = [_pool(mode, states, mask, attention_mask) for mode in self.modes]
         vectors = self.layers(pooled[0] if len(pooled) == 1 else torch.cat(pooled, dim=1))
-        if not self._cuts_last:
+        # A slice that keeps all values would still change the names in the graph, and its digest.
+        if self._dimensions is not None and not self._cuts_last:
             vectors = vectors[:, : self._dimensions]
         if self.normalize:
             vectors = functional.normalize(vectors, p=2.0, dim=1)
-        return vectors[:, : self._dimensions] if self._cuts_last else vectors
+        if self._dimensions is not None and self._cuts_last:
+            vectors = vectors[:, : self._dimensions]
+        return vectors
 
 
 def _for_clip(folder: Path, recipe: TextRecipe) -> TextRecipe:
