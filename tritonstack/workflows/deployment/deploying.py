@@ -6,8 +6,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
-from botocore.exceptions import ClientError
-
 from tritonstack.base import naming
 from tritonstack.base.errors import aws_error_code, aws_error_message
 from tritonstack.base.files import short_digest
@@ -177,10 +175,10 @@ def _only_noted(session: Session) -> Iterator[None]:
         yield
     except AWS_ERRORS as error:
         reason = " ".join(str(error).split())
-        if isinstance(error, ClientError):
+        if code := aws_error_code(error):
             # AWS's message names the missing permission, except S3's.
             message = " ".join(aws_error_message(error).split())
-            reason = f"{error.operation_name}: {aws_error_code(error)}: {message}"
+            reason = f"{getattr(error, 'operation_name', 'call')}: {code}: {message}"
         session.reporter.note(f"not cleaned up, the next deployment tries again: {reason}")
 
 
