@@ -193,6 +193,7 @@ def test_the_json_of_setup_is_one_document(
         on_update("creating a Python environment")
         record = {"inputs": inputs, "version": "2.51.0", "release": "24.10", "outside": [], "missing": {}}
         (home / "backends").mkdir()
+        (home / "lib").mkdir()
         (home / RECORD_NAME).write_text(json.dumps({**record, "site_packages": SITE_PACKAGES}))
 
     monkeypatch.setattr(setup, "node_major", lambda: 22)
