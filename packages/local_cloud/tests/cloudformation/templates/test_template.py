@@ -64,7 +64,7 @@ Resources:
         ("Resources: &all {A: {Type: T}}\nOutputs: *all", "YAML aliases are not allowed in CloudFormation"),
         ("Resources: 0b_", "Template format error: invalid literal"),
         (f"Resources: {'[' * 5000}", "nested too deeply"),
-        (f'{{"Resources": {"[" * 100_000}', "nested too deeply"),
+        (f'{{"Resources": {"[" * 100_000}', "more than 100 levels"),
     ],
 )
 def test_invalid_templates_are_rejected(body, complaint):
