@@ -72,6 +72,7 @@ def test_missing_backend_is_reported_before_the_source_is_fetched(
 ) -> None:
     server = tmp_path / "server"
     (server / "backends/python").mkdir(parents=True)
+    (server / "lib").mkdir()
     record = {
         "version": "1",
         "release": "24.10",

@@ -76,7 +76,7 @@ CASES: dict[str, tuple[Callable[[Path], object], dict[str, Any], str, str]] = {
         save_clip_model,
         FEATURES,
         "clip is a text and image model",
-        "CLIPTextModel.from_pretrained",
+        "export its text model for the recipe onnx",
     ),
     "timm": (timm, TEXTS, "config.json", "this is a timm checkpoint, and builds do not include timm;"),
     "no tokenizer": (without_tokenizer, TEXTS, "tokenizer", "add tokenizer.json"),

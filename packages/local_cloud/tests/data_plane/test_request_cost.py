@@ -13,7 +13,7 @@ from tritonstack.runtime.async_connections import AsyncConnectionPool
 
 REQUESTS = 20
 ROUNDS = 5
-MOST_CALLS = 210
+MOST_CALLS = 225
 """Python functions called per request, from its first byte to its response."""
 RESPONSE = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 3\r\n\r\nyes"
 
