@@ -1,11 +1,13 @@
 """Requests are judged by their heads, and every error is the service's own, whatever a client sends."""
 
+import contextlib
 import io
 import json
 import logging
 import re
 import socket
 import struct
+import threading
 from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
@@ -14,7 +16,7 @@ import pytest
 from packages.local_cloud.tests.access.test_guard import raw, signed_headers
 from packages.local_cloud.tests.data_plane.conftest import Connection, eventually
 from tests.credentials import keys_of
-from tritonstack_local.access import limits
+from tritonstack_local.access import guard, limits
 from tritonstack_local.access.guard import SENT_REQUEST, Guard
 from tritonstack_local.data_plane import connections, front, general
 from tritonstack_local.signatures.requests import SentRequest
@@ -243,9 +245,43 @@ def test_half_sent_requests_end_and_hold_no_thread(account, running_cloud, monke
             assert client.recv(1) == b""
 
 
+@pytest.mark.parametrize("denied", [False, True])
+def test_a_body_that_trickles_in_ends(account, monkeypatch, denied):
+    """Each byte comes long before the client counts as silent."""
+
+    def chunked(lines):
+        del lines["Content-Length"]
+        return lines | {"Transfer-Encoding": "chunked"}
+
+    monkeypatch.setattr(guard, "_BODY_S", 0.2)
+    if denied:
+        monkeypatch.setitem(limits._LARGEST, "ssm", 0)
+    ended = threading.Event()
+    with socket.create_connection(("127.0.0.1", urlsplit(account.endpoint_url).port), timeout=20) as client:
+        client.sendall(head(account, "ssm", change=chunked) + b"ffffff\r\n" + b"x" * (1 << 17))
+
+        def trickle():
+            with contextlib.suppress(OSError):
+                while not ended.wait(0.02):
+                    client.sendall(b"x")
+
+        sender = threading.Thread(target=trickle)
+        sender.start()
+        try:
+            with contextlib.suppress(ConnectionError):
+                while client.recv(1 << 16):
+                    continue
+        finally:
+            ended.set()
+            sender.join()
+
+
 def test_connections_are_limited(running_cloud, account, monkeypatch):
     """A new client takes the place of the one that has waited longest without a request."""
-    monkeypatch.setattr(running_cloud._front._connections, "_most", 5)
+    opened = running_cloud._front._connections
+    running_cloud._front._runtime.events.loop.call_soon_threadsafe(opened.close)  # kept by other tests
+    eventually(lambda: not opened._open)
+    monkeypatch.setattr(opened, "_most", 5)
     address = "127.0.0.1", running_cloud.port
     idle = [socket.create_connection(address, timeout=20) for _ in range(8)]
     assert account.client("sts").get_caller_identity()
@@ -302,11 +338,11 @@ def test_moto_headers_of_clients_reach_no_service(account, running_cloud):
         start_response("200 OK", [])
         return []
 
-    guard = Guard(application, find_key=running_cloud._find_key, port=running_cloud.port)
+    guarded = Guard(application, find_key=running_cloud._find_key, port=running_cloud.port)
     environ = {f"HTTP_{name.upper().replace('-', '_')}": value for name, value in pairs}
     request = SentRequest("GET", "/", pairs)
     list(
-        guard(
+        guarded(
             {**environ, SENT_REQUEST: request, "CONTENT_LENGTH": "0", "wsgi.input": io.BytesIO()},
             lambda *_: None,
         )

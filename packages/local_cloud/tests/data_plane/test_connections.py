@@ -11,7 +11,7 @@ import time
 import pytest
 
 from packages.local_cloud.tests.data_plane.conftest import NAME, Connection, eventually
-from tritonstack_local.data_plane.connections import BUFFERED, Connections, FrontConnection, Uploads
+from tritonstack_local.data_plane.connections import BUFFERED, READ_S, Connections, FrontConnection, Uploads
 from tritonstack_local.data_plane.heads import MAX_OTHER_HEAD, RequestHead, may_begin, read_head
 from tritonstack_local.service.event_loop import EventLoopThread
 from tritonstack_local.signatures.payload import AnyPayload
@@ -315,15 +315,70 @@ def test_a_handed_over_connection_keeps_every_byte(front):
         assert connection.at_end()
 
 
-def test_large_heads_are_handed_over(front):
-    data = b"POST /endpoints/" + b"a" * MAX_OTHER_HEAD
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        (b"POST /endpoints/" + b"a" * MAX_OTHER_HEAD, 431),
+        (b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 200 + b"\r\n", 431),
+        (b"GET / HTTP/1.1\r\nA: %b\r\n\r\n" % (b"a" * 70_000), 431),
+        (b"GET /%b HTTP/1.1\r\n\r\n" % (b"a" * 70_000), 414),
+        (b"GET / HTTP/9.9\r\n\r\n", 400),
+        (b"GET / nonsense\r\n\r\n", 400),
+        (b"GET /\r\n\r\n", 400),
+        (b"\r\n\r\n", 400),
+        (b"\x16\x03\x01\n\n", 400),
+        (b"GET http://[ HTTP/1.1\r\n\r\n", 400),
+        (HEAD.replace(b": 3", b": -3") + b"\r\n\r\n", 400),
+        (HEAD + b"\r\nContent-Length: 3\r\n\r\n", 400),
+        (HEAD + b"\r\nTransfer-Encoding: chunked\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nTransfer-Encoding: gzip\r\n\r\n", 400),
+    ],
+    ids=range(14),
+)
+def test_malformed_heads_are_answered_here(front, head, status):
     one = front(None)
     with one.connect() as connection:
-        connection.send(data)
-        eventually(lambda: one.handed)
-        handed, received = one.handed[0]
-        handed.close()
-    assert data.startswith(received)
+        connection.send(head)
+        answer = connection.response()
+        assert (answer.status, answer.headers["connection"]) == (status, "close")
+        connection.socket.shutdown(socket.SHUT_WR)
+        assert connection.at_end()
+    assert not one.handed
+
+
+def test_a_head_that_ends_early_is_answered_here(front):
+    one = front(None)
+    with one.connect() as connection:
+        connection.send(b"GET / HT")
+        connection.socket.shutdown(socket.SHUT_WR)
+        assert connection.response().status == 400
+        assert connection.at_end()
+    assert not one.handed
+
+
+@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize("closing", [False, True])
+def test_a_client_that_reads_nothing_is_ended(front, streams, closing):
+    size = 64 << 20
+
+    async def pieces():
+        for _ in range(2):
+            yield b"x" * size
+
+    async def serve(head, body, check):
+        return pieces() if streams else b"x" * size
+
+    one = front(serve)
+    with one.connect() as connection:
+        connection.send(REQUEST)
+        eventually(lambda: one.connections and one.connections[0]._blocked)
+        if closing:
+            one.events.loop.call_soon_threadsafe(one.connections[0].close)
+        one.events.loop.call_soon_threadsafe(one.open.expire, time.monotonic() + READ_S - 1)
+        one.events.loop.call_soon_threadsafe(one.open.expire, time.monotonic() + READ_S + 1)
+        eventually(lambda: not one.open._open)
+        with contextlib.suppress(ConnectionError):
+            assert len(connection.rest()) < size
 
 
 def test_closing_ends_idle_connections_at_once_and_busy_ones_after_their_response(front):

@@ -32,6 +32,8 @@ Application = Callable[["WSGIEnvironment", "StartResponse"], Iterable[bytes]]
 FindKey = Callable[[str], AccessKey | None]
 
 SENT_REQUEST = "tritonstack.sent_request"
+BODY = "tritonstack.body"
+"""The stream of the connection, with a `deadline`."""
 _CALLER = "tritonstack.caller"
 _SHA256 = "HTTP_X_AMZ_CONTENT_SHA256"
 _CHECKSUM = "x-amz-checksum-"
@@ -42,7 +44,7 @@ _SHORT = 6
 """Digits of a length that every service accepts."""
 _DRAINED = 16 << 20
 _BODY_S = 60.0
-"""Longest time for a body whose signature is not yet verified."""
+"""Longest time for a body whose signature is not yet verified, and for the rest of a denied request."""
 
 log = logging.getLogger(__name__)
 
@@ -97,6 +99,7 @@ class Guard:
             raise ConnectionAbortedError from gone  # the server ends the connection without a word
         except Exception as error:
             denied = failure(request, error)
+        _limit_time(environ)
         _drain(environ["wsgi.input"])
         return denial_response(environ, denied, service=service)(environ, respond)
 
@@ -144,8 +147,12 @@ class Guard:
             # The application reads the decoded chunks.
             environ[_SHA256] = UNSIGNED
             environ["CONTENT_LENGTH"] = request.header("x-amz-decoded-content-length") or ""
+        if check.is_final:
+            environ["wsgi.input"] = body
+            return _caller(check)
+        _limit_time(environ)
         # Other services than S3 get a verified body, so that nothing changes before.
-        environ["wsgi.input"] = body if check.is_final else _spool(body, request, check.service)
+        environ["wsgi.input"] = _spool(body, request, check.service)
         return _caller(check)
 
 
@@ -209,12 +216,10 @@ class _CheckedStream(io.RawIOBase):
 def _spool(stream: IO[bytes], request: SentRequest, service: str) -> IO[bytes]:
     """Read a whole body within the service's limit."""
     spool = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - open until the end of the request
-    limit, deadline = largest_body(request, service), time.monotonic() + _BODY_S
+    limit = largest_body(request, service)
     while block := stream.read(_BLOCK):
         if spool.tell() + len(block) > limit:
             raise too_large(request, limit)
-        if time.monotonic() > deadline:
-            raise _ClientGoneError
         spool.write(block)
     spool.seek(0)
     return spool
@@ -244,6 +249,11 @@ def _without_cors(start_response: StartResponse) -> StartResponse:
         return start_response(status, kept, *exc_info)
 
     return start
+
+
+def _limit_time(environ: WSGIEnvironment) -> None:
+    if BODY in environ:
+        environ[BODY].deadline = time.monotonic() + _BODY_S
 
 
 def _drain(stream: IO[bytes]) -> None:

@@ -1,6 +1,7 @@
 """A connection of the local cloud's port: it serves InvokeEndpoint requests, one after the other.
 
-A request is judged by its head. A denied one gets its answer at once, and its body is dropped as it arrives.
+A request is judged by its head. A malformed or denied one gets its answer at once, and its body is dropped as
+it arrives.
 Any other request than InvokeEndpoint is handed over to the general server once it is complete, with the
 connection and all bytes received of it: the general server's threads never wait for an unknown client.
 """
@@ -12,14 +13,14 @@ import socket
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
+from http import HTTPStatus
 from typing import cast
 
 from tritonstack_local.data_plane.heads import (
     MAX_HEAD,
-    MAX_OTHER_HEAD,
+    MalformedHeadError,
     OtherHead,
     RequestHead,
-    end_of_head,
     may_begin,
     read_head,
     read_other_head,
@@ -34,6 +35,8 @@ HEAD_S = 20.0
 """Longest time for the head of a request."""
 BODY_S = 60.0
 """Longest time for its body."""
+READ_S = 60.0
+"""Longest time for a client to read a response, or a piece of a stream."""
 MOST_DROPPED = 32 << 20
 """Bytes of a denied request to read before its connection ends; many clients send everything first."""
 _SMALL = 64 * 1024
@@ -113,7 +116,7 @@ class FrontConnection(asyncio.Protocol):
         self._head_size = 0
         self._reserved = 0
         self.since = 0.0
-        """When the client could begin to send the next part of a request."""
+        """When the client could begin to send the next part of a request, or to read a response."""
         self._has_served = False
         self._to_drop = 0
         """Bytes left of a denied request's body."""
@@ -163,8 +166,8 @@ class FrontConnection(asyncio.Protocol):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a client must send something before its request can be served."""
-        return self._transport is not None and not self._is_busy()
+        """Whether its client must send a request, or read a response."""
+        return self._transport is not None and (self._blocked or self._task is None)
 
     def end(self) -> None:
         """End the connection."""
@@ -175,6 +178,8 @@ class FrontConnection(asyncio.Protocol):
         """End the connection if its client takes too long; clients may keep one after a request."""
         is_idle = self._has_served and not self._received and self._judged is None and not self._to_drop
         longest = HEAD_S if self._judged is None and not self._to_drop else BODY_S
+        if self._blocked:
+            is_idle, longest = False, READ_S
         if self.is_waiting and not is_idle and now - self.since > longest:
             self.end()
 
@@ -210,11 +215,11 @@ class FrontConnection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """Begin no request until the client has read the last response."""
-        self._blocked = True
+        self._blocked, self.since = True, time.monotonic()
 
     def resume_writing(self) -> None:
         """Write the next piece, or begin the next request."""
-        self._blocked = False
+        self._blocked, self.since = False, time.monotonic()
         if self._writable is not None and not self._writable.done():
             self._writable.set_result(None)
         self._proceed()
@@ -270,17 +275,23 @@ class FrontConnection(asyncio.Protocol):
         del self._received[:size]
 
     def _take_head(self, transport: asyncio.Transport) -> tuple[RequestHead | OtherHead, BodyCheck] | None:
-        """Read and judge the next head; None if it is incomplete, denied, or handed over."""
-        head = self._read_head()
+        """Read and judge the next head; None if it is incomplete, malformed, denied, or handed over."""
+        try:
+            head = self._read_head()
+            if head is None and self._ended:
+                raise MalformedHeadError(HTTPStatus.BAD_REQUEST, "the request ends within its head")
+        except MalformedHeadError as error:
+            self._head_size = 0
+            self._deny(transport, _rejection(error), announced=None, keeps=False)
+            return None
         if head is None:
-            size = len(self._received)
-            if self._ended or size > MAX_OTHER_HEAD or end_of_head(self._received):
-                self._give_away(transport)  # it answers a malformed head with an error
             return None
         reserved = head.length if head.length > _SMALL else 0
         check = self._judge(head.sent, reserved)
         if isinstance(check, bytes):
-            self._deny(transport, head, check)
+            announced = head.length if isinstance(head, RequestHead) else head.announced
+            keeps = isinstance(head, RequestHead) and head.keep_alive and head.length <= MOST_DROPPED
+            self._deny(transport, check, announced=announced, keeps=keeps)
             return None
         self._reserved, self.since = reserved, time.monotonic()
         if check.is_final and isinstance(head, OtherHead):
@@ -301,11 +312,11 @@ class FrontConnection(asyncio.Protocol):
         self._head_size = other[1]
         return other[0]
 
-    def _deny(self, transport: asyncio.Transport, head: RequestHead | OtherHead, response: bytes) -> None:
+    def _deny(
+        self, transport: asyncio.Transport, response: bytes, *, announced: int | None, keeps: bool
+    ) -> None:
         """Answer at once, and drop the body as it arrives."""
-        announced = head.length if isinstance(head, RequestHead) else head.announced
         self._to_drop = MOST_DROPPED if announced is None else min(announced, MOST_DROPPED)
-        keeps = isinstance(head, RequestHead) and head.keep_alive and head.length <= MOST_DROPPED
         self._ends_denied = not keeps or self._closing
         self._has_served, self.since = True, time.monotonic()
         transport.write(response)
@@ -356,3 +367,10 @@ class FrontConnection(asyncio.Protocol):
         transport.abort()  # closes this descriptor only
         connection.setblocking(True)
         self._hand_over(connection, received)
+
+
+def _rejection(error: MalformedHeadError) -> bytes:
+    return (
+        f"HTTP/1.1 {error.status} {error.status.phrase}\r\nContent-Type: text/plain\r\nConnection: close\r\n"
+        f"Content-Length: {len(str(error).encode()) + 1}\r\n\r\n{error}\n"
+    ).encode()

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import io
 import logging
+import math
 import socket
 import sys
 import threading
+import time
 from collections import deque
 from typing import Any
-from urllib.parse import urlsplit
 
 from moto.moto_server.werkzeug_app import MotoRequestHandler
 from werkzeug.serving import make_server
 
-from tritonstack_local.access.framing import dechunked, framing_failure, rejecting_malformed_bodies
-from tritonstack_local.access.guard import SENT_REQUEST, Guard
+from tritonstack_local.access.framing import dechunked, rejecting_malformed_bodies
+from tritonstack_local.access.guard import BODY, SENT_REQUEST, Guard
 from tritonstack_local.signatures.requests import SentRequest
 
 _MOST_THREADS = 256
@@ -91,6 +92,8 @@ class _Replayed(io.RawIOBase):
     def __init__(self, received: bytes, stream: io.BufferedIOBase) -> None:
         self._received = memoryview(received)
         self._stream = stream
+        self.deadline = math.inf
+        """When reading fails; a client that sends a byte from time to time is never silent."""
 
     def readable(self) -> bool:
         """It is."""
@@ -98,6 +101,8 @@ class _Replayed(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         """Read the next piece."""
+        if time.monotonic() > self.deadline:
+            raise TimeoutError("the client takes too long to send the request")
         if not self._received:
             return self._stream.readinto1(buffer)
         taken, self._received = self._received[: len(buffer)], self._received[len(buffer) :]
@@ -114,7 +119,8 @@ class _RequestHandler(MotoRequestHandler):
     def setup(self) -> None:
         """Read what the data plane has received first."""
         super().setup()
-        self.rfile = io.BufferedReader(_Replayed(self.request.received, self.rfile))
+        self._replayed = _Replayed(self.request.received, self.rfile)
+        self.rfile = io.BufferedReader(self._replayed)
 
     def make_environ(self) -> dict[str, Any]:
         """Keep the original request: its signature covers it."""
@@ -122,17 +128,8 @@ class _RequestHandler(MotoRequestHandler):
         target = words[1] if len(words) > 1 else ""
         sent = SentRequest(self.command, target, tuple(self.headers.items()))
         environ = super().make_environ()
-        return {**environ, SENT_REQUEST: sent, "wsgi.input": dechunked(environ, self.rfile)}
-
-    def parse_request(self) -> bool:
-        """Reject a request with an ambiguous length."""
-        if not super().parse_request():
-            return False
-        failure = framing_failure(self.headers) or _target_failure(self.path)
-        if failure is not None:
-            self.send_error(400, failure)
-            return False
-        return True
+        body = {BODY: self._replayed, "wsgi.input": dechunked(environ, self.rfile)}
+        return {**environ, **body, SENT_REQUEST: sent}
 
     def log_error(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's own signature
         """Log a client's error."""
@@ -141,11 +138,3 @@ class _RequestHandler(MotoRequestHandler):
     def log(self, type: str, message: str, *args: object) -> None:  # noqa: A002 - werkzeug's own signature
         level = logging.ERROR if type == "error" else logging.DEBUG
         _log.log(level, message, *args)
-
-
-def _target_failure(target: str) -> str | None:
-    try:
-        urlsplit(target)
-    except ValueError as error:
-        return str(error)
-    return None

@@ -1,7 +1,7 @@
 """Read the heads of requests, and recognize those that the data plane serves.
 
 It serves InvokeEndpoint and its streaming form, in one unambiguous form, which SDKs and HTTP clients send.
-Every other request, malformed ones included, goes to the general server, which has its own, complete parser.
+Every other request goes to the general server, unless its head is malformed.
 """
 
 from __future__ import annotations
@@ -9,14 +9,17 @@ from __future__ import annotations
 import io
 import re
 from functools import lru_cache
+from http import HTTPStatus
 from http.client import HTTPException, parse_headers
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 from tritonstack_local.access.framing import framing_failure
 from tritonstack_local.signatures.requests import SentRequest
 
 MAX_HEAD = 16 * 1024
 MAX_OTHER_HEAD = 128 * 1024
+_LONGEST_LINE = 64 * 1024
 _END = re.compile(rb"\n\r?\n")
 _MAX_HEADERS = 100
 _PREFIX = b"POST /endpoints/"
@@ -31,6 +34,14 @@ _LENGTH = re.compile(r"\d{1,9}")
 _CONNECTIONS = ("keep-alive", "close")
 _ELSEWHERE = frozenset(("transfer-encoding", "expect", "upgrade", "trailer"))
 """Headers of requests that the general server parses."""
+
+
+class MalformedHeadError(Exception):
+    """A head that no server reads."""
+
+    def __init__(self, status: HTTPStatus, message: str) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class RequestHead(NamedTuple):
@@ -58,28 +69,38 @@ class OtherHead(NamedTuple):
 
 
 def read_other_head(received: bytes | bytearray) -> tuple[OtherHead, int] | None:
-    """Read the head of any request; return it with its size, or None if it is incomplete or malformed."""
-    end = end_of_head(received)
+    """Read the head of any request; return it with its size, or None if it is incomplete.
+
+    Raises MalformedHeadError.
+    """
+    match = _END.search(received)
+    if (match.end() if match else len(received)) > MAX_OTHER_HEAD:
+        raise MalformedHeadError(
+            HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"the head exceeds {MAX_OTHER_HEAD} bytes"
+        )
+    if match is None:
+        return None
+    end = match.end()
     line, _, rest = bytes(received[:end]).partition(b"\n")
+    if len(line) > _LONGEST_LINE:
+        raise MalformedHeadError(HTTPStatus.REQUEST_URI_TOO_LONG, f"the target exceeds {_LONGEST_LINE} bytes")
     words = line.decode("latin-1").split()
     if len(words) != 3 or words[2] not in ("HTTP/1.0", "HTTP/1.1"):
-        return None
+        raise MalformedHeadError(HTTPStatus.BAD_REQUEST, "expected a method, a target, and HTTP/1.1")
     try:
+        urlsplit(words[1])
         headers = parse_headers(io.BytesIO(rest))
-    except HTTPException:
-        return None
-    if framing_failure(headers) is not None:
-        return None
+    except ValueError as error:
+        raise MalformedHeadError(HTTPStatus.BAD_REQUEST, f"invalid target: {error}") from error
+    except HTTPException as error:
+        raise MalformedHeadError(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, str(error)) from error
+    failure = framing_failure(headers)
+    if failure is not None:
+        raise MalformedHeadError(HTTPStatus.BAD_REQUEST, failure)
     announced = None if "Transfer-Encoding" in headers else int(headers.get("Content-Length", "0"))
     # A client that waits to be asked for its body is asked by the general server.
     length = 0 if announced is None or "Expect" in headers else announced
     return OtherHead(SentRequest(words[0], words[1], tuple(headers.items())), length, announced), end
-
-
-def end_of_head(received: bytes | bytearray) -> int:
-    """Return the size of the head; 0 if it is incomplete."""
-    match = _END.search(received)
-    return match.end() if match else 0
 
 
 def may_begin(received: bytes | bytearray) -> bool:
