@@ -82,6 +82,9 @@ FIRST = part(b'data: {"text_output":"Once"}\n\n')
         pytest.param(chunk(b"x" * 64) + END, False, errors.ConnectionFailedError, id="damaged-part"),
         pytest.param(part(b'data: {"te') + END, False, errors.MalformedReplyError, id="half-an-event"),
         pytest.param(part(b"data: [1]\n") + END, False, errors.MalformedReplyError, id="not-an-object"),
+        pytest.param(
+            part(b"data: " + b"[" * 100_000 + b"\n") + END, False, errors.MalformedReplyError, id="deep"
+        ),
         pytest.param(part(b'data: {"error":"x"}\n') + END, False, errors.StreamFailedError, id="model-fails"),
     ],
 )

@@ -182,6 +182,6 @@ def _content_type(body: bytes, stored: str) -> str:
     try:
         # In Latin-1, one character is one byte, so the header length is in bytes.
         _, size = json.JSONDecoder().raw_decode(body.decode("latin-1"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise MalformedReplyError(f"it does not start with JSON ({error})") from error
     return content_type_for(size)

@@ -90,7 +90,7 @@ def _event_data(parts: Iterable[bytes]) -> Iterator[bytes]:
 def _parsed(data: bytes) -> Mapping[str, Any]:
     try:
         response: Any = json.loads(data)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise MalformedReplyError(f"invalid JSON ({error})") from error
     if not isinstance(response, dict):
         raise MalformedReplyError(f"expected a JSON object, got {type(response).__name__}")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 from botocore.exceptions import ClientError
 
 from tritonstack.base import naming
 from tritonstack.base.errors import aws_error_code
+from tritonstack.base.files import parse_json
 from tritonstack.operations.aws import Cloud
 from tritonstack.spec.environments.environment import EnvironmentSpec
 from tritonstack.spec.environments.templates import Instance
@@ -23,4 +22,4 @@ def read_instance(cloud: Cloud, spec: EnvironmentSpec) -> Instance | None:
         if aws_error_code(error) == "ParameterNotFound":
             return None
         raise
-    return Instance(**json.loads(parameter["Parameter"]["Value"]))
+    return Instance(**parse_json(parameter["Parameter"]["Value"]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -12,6 +11,7 @@ from botocore.exceptions import ClientError
 
 from tritonstack.base import naming
 from tritonstack.base.errors import TritonstackError, aws_error_code
+from tritonstack.base.files import parse_json
 from tritonstack.operations.aws import Cloud
 from tritonstack.reference.bootstrap import Bootstrap
 
@@ -156,7 +156,7 @@ def stored_template(
     try:
         # botocore parses JSON. Of a stack in review, CloudFormation returns an empty text.
         body: Any = client.get_template(StackName=name, TemplateStage=stage)["TemplateBody"]
-        template: dict[str, Any] = json.loads(body) if isinstance(body, str) and body else body
+        template: dict[str, Any] = parse_json(body) if isinstance(body, str) and body else body
     except ClientError as error:
         if "does not exist" in str(error):
             return None

@@ -10,6 +10,8 @@ import json
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from tritonstack.base.files import parse_json
+
 REAL_MINUTE_S = 60.0
 DEFAULT_MINUTE_S = 1.0
 """By default, a minute of waiting lasts one second."""
@@ -69,6 +71,6 @@ class CloudSettings:
     @classmethod
     def from_json(cls, text: str) -> CloudSettings:
         """Read what `to_json` wrote."""
-        given = json.loads(text)
+        given = parse_json(text)
         paths = {name: Path(given[name]) for name in ("state_dir", "server_home")}
         return cls(**given | paths | {"time_scale": TimeScale(minute_s=given["time_scale"])})

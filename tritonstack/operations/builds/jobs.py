@@ -16,7 +16,7 @@ from typing import Any, Literal, Protocol
 from botocore.exceptions import ClientError
 
 from tritonstack.base.errors import TritonstackError, aws_error_code
-from tritonstack.base.files import short_digest
+from tritonstack.base.files import parse_json, short_digest
 from tritonstack.base.naming import artifact_prefix, build_record_key
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.builds.infrastructure import BuildInfra
@@ -188,8 +188,8 @@ def parse_event(line: str) -> dict[str, Any] | None:
     if not line.startswith("{"):
         return None
     try:
-        event = json.loads(line)
-    except json.JSONDecodeError:
+        event = parse_json(line)
+    except ValueError:
         return None
     return event if isinstance(event, dict) and "event" in event else None
 
@@ -214,7 +214,7 @@ def find_result(cloud: Cloud, infra: BuildInfra, order: JobOrder, job: str) -> M
     record = _get(s3, infra.bucket, build_record_key(order.model, job))
     if record is None:
         return None
-    digest = json.loads(record)["digest"]
+    digest = parse_json(record)["digest"]
     key = f"{artifact_prefix(order.model, digest)}/{MANIFEST_NAME}"
     body = _get(s3, infra.bucket, key)
     if body is None:

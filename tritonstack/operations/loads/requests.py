@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Any
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ReadTimeoutError
 
+from tritonstack.base.files import parse_json
 from tritonstack.client.client import call_of
 from tritonstack.client.errors import NoResponseError, RequestFacts, StreamFailedError
 from tritonstack.client.light import LightRuntime
@@ -78,7 +78,7 @@ def error_class(reply: HttpReply) -> str:
         return _failure_of(reply.body) if is_series else ""
     name = reply.headers.get("x-amzn-errortype", "").partition(":")[0] or f"HTTP {reply.status}"
     try:
-        content = json.loads(reply.body)
+        content = parse_json(reply.body)
         original = content.get("OriginalStatusCode") if isinstance(content, dict) else None
     except ValueError:
         original = None

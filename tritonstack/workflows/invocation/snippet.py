@@ -14,6 +14,7 @@ import numpy as np
 from tritonstack.base import naming
 from tritonstack.base.byte_tensors import BYTES, datatype_of
 from tritonstack.base.errors import UsageError
+from tritonstack.base.files import parse_json
 from tritonstack.client.codec import (
     JSON_CONTENT_TYPE,
     Parameter,
@@ -188,7 +189,7 @@ def body_of(
     encoded = encode_request(inputs, parameters=parameters)
     if binary_answer:
         return encoded.body, encoded.content_type
-    header = json.loads(encoded.body[: encoded.header_size])
+    header = parse_json(encoded.body[: encoded.header_size])
     header["parameters"].pop("binary_data_output")
     written = json.dumps(header).encode()
     return written + encoded.body[encoded.header_size :], content_type_for(len(written))

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tritonstack.base.byte_tensors import BF16, datatype_of
+from tritonstack.base.files import parse_json
 from tritonstack.client.codec import Parameter
 from tritonstack.workflows.invocation.binary_answers import DECODING
 
@@ -170,7 +171,7 @@ def as_python(request: SnippetRequest) -> str:
         return "\n".join([*lines, f"print(client.generate({_quoted(request.text)}))"]) + "\n"
     if request.streams:
         file = f"json.loads(open({_quoted(request.body_file)}).read())"
-        sent = repr(json.loads(request.body)) if request.inline else file
+        sent = repr(parse_json(request.body)) if request.inline else file
         lines += [f"for response in client.stream_responses({sent}):", "    print(response)"]
         head = [] if request.inline else [_body_comment(request, "#"), "import json"]
         return "\n".join([*head, *lines]) + "\n"
@@ -310,8 +311,14 @@ def _body_comment(request: SnippetRequest, mark: str) -> str:
 
 def _javascript_body(text: str) -> str:
     """Return JSON as an expression; as a string if JavaScript would round its integers."""
-    rounded = json.loads(text) != json.loads(text, parse_int=float)
+    rounded = _has_large_integer(parse_json(text))
     return json.dumps(text, ensure_ascii=False) if rounded else f"JSON.stringify({text})"
+
+
+def _has_large_integer(value: Any) -> bool:
+    if isinstance(value, dict | list):
+        return any(map(_has_large_integer, value.values() if isinstance(value, dict) else value))
+    return isinstance(value, int) and abs(value) > 1 << 53
 
 
 def _target_comment(request: SnippetRequest, mark: str) -> str:

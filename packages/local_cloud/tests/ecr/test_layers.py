@@ -93,6 +93,12 @@ def test_a_manifest_must_match_its_digest(ecr):
     assert code_of(lambda: ecr.put_image(**asked, imageDigest=wrong)) == "ImageDigestDoesNotMatchException"
 
 
+@pytest.mark.parametrize("manifest", [" ", "{", "[]", '{"layers": [1]}', "[" * 100_000])
+def test_what_is_no_manifest_is_rejected(ecr, manifest):
+    asked = {"repositoryName": "serving", "imageTag": "one"}
+    assert code_of(lambda: ecr.put_image(**asked, imageManifest=manifest)) == "InvalidParameterException"
+
+
 def test_incomplete_layers_are_rejected(ecr):
     assert code_of(lambda: push_layer(ecr)) == "EmptyUploadException"
     assert code_of(lambda: push_layer(ecr, b"small", b"last")) == "LayerPartTooSmallException"

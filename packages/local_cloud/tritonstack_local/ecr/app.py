@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import re
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -15,6 +14,7 @@ from moto.ecr.exceptions import ValidationException
 from moto.ecr.models import ECRBackend
 
 from tritonstack.base.errors import aws_error_code, aws_error_message
+from tritonstack.base.files import parse_json
 from tritonstack_local.ecr.layers import LayerRepository, Layers
 from tritonstack_local.moto_patches.patching import correct
 from tritonstack_local.scope import Scope
@@ -206,7 +206,13 @@ def _check_layers(layers: Layers, backend: Any, name: str, manifest: str) -> Non
         return  # moto says so
     scope = Scope(backend.account_id, backend.region_name)
     repository = LayerRepository.made_at(scope, name, held.created_at)
-    wanted = [layer["digest"] for layer in json.loads(manifest).get("layers", ())]
+    try:
+        wanted = [layer["digest"] for layer in parse_json(manifest).get("layers", ())]
+    except (ValueError, AttributeError, TypeError, KeyError):
+        raise _error(
+            "InvalidParameterException",
+            "Invalid parameter at 'ImageManifest' failed to satisfy constraint: 'Invalid JSON syntax'",
+        ) from None
     missing = [digest for digest in wanted if layers.find(repository, digest) is None]
     if missing:
         failure = layers_not_found(missing, name, scope.account)

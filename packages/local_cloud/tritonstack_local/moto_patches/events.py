@@ -18,6 +18,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from moto.events.exceptions import ValidationException
 from moto.events.models import EventsBackend, Rule
 
+from tritonstack.base.files import parse_json
 from tritonstack_local.moto_patches.patching import correct
 from tritonstack_local.scope import Scope
 from tritonstack_local.service.clients import Clients
@@ -44,7 +45,10 @@ def _publish(sns: Any, arn: str, _: str, message: str) -> None:
 
 def _build(codebuild: Any, _: str, resource: str, message: str) -> None:
     """Start a build; the message may override settings of the project."""
-    given = json.loads(message)
+    try:
+        given = parse_json(message)
+    except ValueError:
+        given = None
     known = service_model("codebuild").operation_model("StartBuild").input_shape.members
     asked = {name: value for name, value in given.items() if name in known} if isinstance(given, dict) else {}
     codebuild.start_build(**{**asked, "projectName": resource.removeprefix("project/")})

@@ -21,6 +21,7 @@ from moto.sts.models import STSBackend, Token
 from moto.sts.responses import TokenResponse
 from moto.sts.utils import random_session_token
 
+from tritonstack.base.files import parse_json
 from tritonstack_local.access.guard import caller_of
 from tritonstack_local.access.role_trust import trusts
 from tritonstack_local.signatures.keys import AccessKey
@@ -127,7 +128,7 @@ def _published() -> list[dict[str, Any]]:
             "create_date": datetime.fromisoformat(published["CreateDate"]),
             "update_date": datetime.fromisoformat(published["UpdateDate"]),
         }
-        for name, published in json.loads(aws_managed_policies_data).items()
+        for name, published in parse_json(aws_managed_policies_data).items()
     ]
 
 
@@ -181,7 +182,7 @@ def _trusted(role: Any, arn: str, account: str) -> bool:
     if f":iam::{account}:" in arn:
         return True
     caller = caller_of(flask.request.environ)
-    return trusts(json.loads(role.assume_role_policy_document), caller.principal)
+    return trusts(parse_json(role.assume_role_policy_document), caller.principal)
 
 
 def _find(arn: str) -> Any:

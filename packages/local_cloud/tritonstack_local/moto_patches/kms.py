@@ -12,6 +12,8 @@ from typing import Any
 
 from moto.kms.responses import KmsResponse
 
+from tritonstack.base.files import parse_json
+
 KEY_OPERATIONS = (
     "cancel_key_deletion", "create_grant", "disable_key", "disable_key_rotation", "enable_key",
     "enable_key_rotation", "get_key_policy", "get_key_rotation_status", "list_aliases", "list_grants",
@@ -32,7 +34,7 @@ def _with_key_id(answer: Answer) -> Answer:
     """Reject aliases and unknown keys, and replace an ARN by the key's id."""
 
     def checked(response: Any) -> str:
-        parameters = json.loads(response.body)
+        parameters = parse_json(response.body)
         if key := parameters.get("KeyId"):
             response._validate_cmk_id(key)
             response.body = json.dumps({**parameters, "KeyId": response.kms_backend.get_key_id(key)})
@@ -45,7 +47,7 @@ def _with_arn(answer: Answer) -> Answer:
     """Return the key's ARN in the response."""
 
     def completed(response: Any) -> str:
-        result = json.loads(answer(response))
+        result = parse_json(answer(response))
         key = response.kms_backend.describe_key(result["KeyId"])
         return json.dumps({**result, "KeyId": key.arn})
 

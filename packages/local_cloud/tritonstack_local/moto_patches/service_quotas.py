@@ -14,6 +14,7 @@ from moto.servicequotas.models import ServiceQuotasBackend
 from moto.servicequotas.resources.default_quotas.vpc import VPC_DEFAULT_QUOTAS
 from moto.servicequotas.responses import ServiceQuotasResponse
 
+from tritonstack.base.files import parse_json
 from tritonstack.reference.hardware import INSTANCE_TYPES
 
 VALUE = 1000.0
@@ -55,7 +56,7 @@ def _list_quotas(_backend: Any, service_code: str) -> list[dict[str, Any]]:
 
 
 def _list_service_quotas(response: Any) -> str:
-    service_code = str(json.loads(response.body).get("ServiceCode"))
+    service_code = str(parse_json(response.body).get("ServiceCode"))
     return json.dumps({"Quotas": response.backend.list_aws_default_service_quotas(service_code)})
 
 

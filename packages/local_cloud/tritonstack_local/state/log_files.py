@@ -271,7 +271,7 @@ def _event(number: int, line: bytes) -> StoredEvent | None:
     try:
         timestamp, ingestion_time, message = json.loads(line)
         return StoredEvent(number, int(timestamp), int(ingestion_time), str(message))
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         return None
 
 

@@ -6,7 +6,6 @@ percentiles, lacks actions of composite alarms, and always includes them in Desc
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
@@ -16,6 +15,7 @@ from moto.cloudwatch.models import CloudWatchBackend
 from moto.cloudwatch.responses import CloudWatchResponse
 from moto.core.responses import ActionResult, EmptyResult
 
+from tritonstack.base.files import parse_json
 from tritonstack_local.cloudwatch.alarms.records import OnChange, held_alarm, note
 from tritonstack_local.cloudwatch.alarms.rules import RuleError, check_rule, parse_rule
 from tritonstack_local.cloudwatch.alarms.spec import AlarmRejectedError, read_alarm
@@ -221,7 +221,7 @@ def _given(response: Any, names: Iterable[str]) -> dict[str, Any]:
 
 def _check_state(backend: Any, name: str, data: str | None, state: str) -> None:
     try:
-        json.loads(data or "{}")
+        parse_json(data or "{}")
     except ValueError as error:
         raise InvalidFormat("StateReasonData is not valid JSON") from error
     if name not in backend.alarms:

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from moto.cloudwatch.models import cloudwatch_backends
 
+from tritonstack.base.files import parse_json
 from tritonstack_local.cloudwatch.alarms.notifications import StateChange, actions_of
 from tritonstack_local.cloudwatch.alarms.rules import Rule, parse_rule
 from tritonstack_local.cloudwatch.alarms.spec import AlarmSpec, read_alarm
@@ -73,7 +74,7 @@ class AlarmRecord:
         record, before = self.record, self.state
         old = {"stateValue": before, "stateReason": record.state_reason}
         new: dict[str, Any] = {"stateValue": state, "stateReason": reason}
-        details = json.loads(data) if data else None
+        details = parse_json(data) if data else None
         if details is not None:
             new["stateReasonData"] = details
         date = moment(at)

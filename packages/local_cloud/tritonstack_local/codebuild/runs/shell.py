@@ -6,7 +6,6 @@ variables of the previous one.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from tritonstack.base.errors import aws_error_code, aws_error_message
+from tritonstack.base.files import parse_json
 from tritonstack_local.codebuild.errors import PhaseFailedError
 from tritonstack_local.codebuild.machines.base import Machine, OnLine
 from tritonstack_local.codebuild.records import BuildRecord
@@ -112,11 +112,11 @@ def _secret(clients: Clients, scope: Scope, reference: str) -> str:
     try:
         found = clients.client("secretsmanager", scope).get_secret_value(SecretId=secret, **options)
         text = str(found["SecretString"])
-        return text if not key else str(json.loads(text)[key])
+        return text if not key else str(parse_json(text)[key])
     except ClientError as error:
         reason = f"{aws_error_code(error)}: {aws_error_message(error)}"
         raise PhaseFailedError("Secrets Manager Error", reason) from error
-    except (KeyError, json.JSONDecodeError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise PhaseFailedError(
             "Secrets Manager Error", f"the secret {secret} has no text {key}".rstrip()
         ) from error

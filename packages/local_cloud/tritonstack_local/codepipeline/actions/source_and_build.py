@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from botocore.exceptions import ClientError
 
 from tritonstack.base.errors import aws_error_code
+from tritonstack.base.files import parse_json
 from tritonstack_local.codebuild.records import PipelineOrder
 from tritonstack_local.codepipeline.actions.work import POLL_S, ActionOutcome, Work
 from tritonstack_local.codepipeline.errors import ActionFailedError
@@ -60,7 +60,7 @@ def _started(work: Work) -> str:
         source=source,
         inputs=inputs,
         outputs={name: f"{work.bucket}/{key}" for name, key in work.outputs.items()},
-        variables=json.loads(work.settings.get("EnvironmentVariables", "[]")),
+        variables=parse_json(work.settings.get("EnvironmentVariables", "[]")),
     )
     try:
         build_id = work.start_build(work.scope, order)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from botocore.exceptions import ClientError
 
 from tritonstack.base.errors import aws_error_message
+from tritonstack.base.files import parse_json
 from tritonstack_local.codepipeline.actions.work import POLL_S, ActionOutcome, Work, reason_of
 from tritonstack_local.codepipeline.errors import ActionFailedError
 
@@ -156,7 +156,7 @@ def _template(work: Work) -> dict[str, Any]:
     work.store.put_object(Bucket=work.bucket, Key=key, Body=work.read(work.setting("TemplatePath")))
     configuration = work.settings.get("TemplateConfiguration")
     configured = work.read_json(configuration) if configuration else {}
-    overrides = json.loads(work.settings.get("ParameterOverrides", "{}"))
+    overrides = parse_json(work.settings.get("ParameterOverrides", "{}"))
     parameters = {**configured.get("Parameters", {}), **overrides}
     options = {
         "Capabilities": [name for name in work.settings.get("Capabilities", "").split(",") if name],
