@@ -63,6 +63,40 @@ def test_a_template_is_read_from_this_clouds_s3(stack):
         )
 
 
+def template_of(size):
+    """Return a template of this many bytes."""
+    text = json.dumps({"Description": "é", "Resources": {"P": parameter()}}, ensure_ascii=False)
+    return text + " " * (size - len(text.encode()))
+
+
+def test_templates_are_limited_as_by_aws(stack):
+    s3, summarize = stack.account.client("s3"), stack.cloudformation.get_template_summary
+    bucket = f"templates-{stack.account.account_id}"
+    s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
+    in_s3 = {"TemplateURL": f"{stack.account.endpoint_url}/{bucket}/k"}
+
+    def with_resources(count):
+        return json.dumps({"Resources": {f"P{number}": {"Type": "T"} for number in range(count)}})
+
+    def check(body, *, key, reason):
+        s3.put_object(Bucket=bucket, Key="k", Body=body)
+        arguments = {"TemplateBody": body} if key == "TemplateBody" else in_s3
+        if reason is None:
+            assert summarize(**arguments)["ResourceTypes"]
+            return
+        with pytest.raises(ClientError) as rejected:
+            summarize(**arguments)
+        error = rejected.value.response["Error"]
+        assert (error["Code"], reason in error["Message"]) == ("ValidationError", True)
+
+    check(template_of(51_200), key="TemplateBody", reason=None)
+    check(template_of(51_201), key="TemplateBody", reason="at 'templateBody' failed to satisfy constraint")
+    check(template_of(1_000_000), key="TemplateURL", reason=None)
+    check(template_of(1_000_001), key="TemplateURL", reason="1000000 bytes")
+    check(with_resources(500), key="TemplateBody", reason=None)
+    check(with_resources(501), key="TemplateBody", reason="501, is greater than maximum allowed, 500")
+
+
 def test_lists(stack):
     stack.create({"P": parameter(Name="/p")})
     cloudformation = stack.cloudformation

@@ -20,6 +20,8 @@ from tritonstack_local.cloudformation.templates.parameters import GivenParameter
 from tritonstack_local.cloudformation.templates.template import StackTemplate, parse_template
 from tritonstack_local.scope import Scope
 
+_LARGEST_BODY = 51_200
+_LARGEST_FILE = 1_000_000
 _NAMED_IAM = {
     "AWS::IAM::Role": "RoleName",
     "AWS::IAM::ManagedPolicy": "ManagedPolicyName",
@@ -123,9 +125,14 @@ def submitted_template(
     given = [name for name in ("TemplateBody", "TemplateURL") if params.get(name)]
     if len(given) != 1:
         raise CloudFormationError("Either Template URL or Template Body must be specified.")
-    body = (
-        params["TemplateBody"] if given == ["TemplateBody"] else _read_s3(store, scope, params["TemplateURL"])
-    )
+    if given == ["TemplateURL"]:
+        return parse_template(_read_s3(store, scope, params["TemplateURL"]))
+    body: str = params["TemplateBody"]
+    if len(body.encode()) > _LARGEST_BODY:
+        raise CloudFormationError(
+            f"1 validation error detected: Value '{body}' at 'templateBody' failed to satisfy constraint: "
+            f"Member must have length less than or equal to {_LARGEST_BODY}"
+        )
     return parse_template(body)
 
 
@@ -134,9 +141,11 @@ def _read_s3(store: StackStore, scope: Scope, url: str) -> str:
     s3 = store.clients.client("s3", scope)
     extra = {"VersionId": version} if version else {}
     try:
-        body: bytes = s3.get_object(Bucket=bucket, Key=key, **extra)["Body"].read()
+        body: bytes = s3.get_object(Bucket=bucket, Key=key, **extra)["Body"].read(_LARGEST_FILE + 1)
     except ClientError as error:
         raise CloudFormationError(f"S3 error: {aws_error_message(error)} ({url})") from error
+    if len(body) > _LARGEST_FILE:
+        raise CloudFormationError(f"Template may not exceed {_LARGEST_FILE} bytes in size.")
     return body.decode()
 
 

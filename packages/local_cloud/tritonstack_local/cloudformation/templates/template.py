@@ -31,6 +31,7 @@ _RESOURCE_KEYS = {
     "DeletionPolicy",
     "UpdateReplacePolicy",
 }
+MOST_RESOURCES = 500
 _DELETION_POLICIES = {"Delete", "Retain", "RetainExceptOnCreate"}
 _REPLACE_POLICIES = {"Delete", "Retain"}
 
@@ -73,6 +74,11 @@ def parse_template(body: str) -> StackTemplate:
     sections = {name: _mapping(document, name, violations) for name in sorted(_SECTIONS - _SCALAR_SECTIONS)}
     if not sections["Resources"]:
         violations.append("At least one Resources member must be defined.")
+    if (count := len(sections["Resources"])) > MOST_RESOURCES:
+        raise TemplateError(
+            f"Template format error: Number of resources, {count}, is greater than maximum allowed, "
+            f"{MOST_RESOURCES}"
+        )
     for section in ("Parameters", "Rules", "Outputs"):
         for name in sections[section]:
             _mapping(sections[section], name, violations, where=f"{section}.")
