@@ -92,7 +92,8 @@ def _planned(workspace: Workspace, name: str, variant: Variant) -> VariantDeploy
         data=ModelArchive(
             f"s3://{spec.artifact_bucket}/{prefix}/{ARCHIVE_NAME}",
             entry_model=model,
-            versions_prefix=naming.artifact_prefix(model, ""),
+            # An endpoint that is rolled back may serve a model that it no longer names.
+            versions_prefix=naming.MODELS,
             keeps_answers=workspace.keeps_answers(model),
             generates=workspace.models[model].record.generates,
             streams=workspace.models[model].record.streams,

@@ -17,6 +17,7 @@ from tritonstack.constructs.endpoint.published_targets import PublishedTargets
 from tritonstack.constructs.endpoint.triton_endpoint import TritonEndpoint
 from tritonstack.constructs.endpoint.triton_model import TritonModel
 from tritonstack.constructs.endpoint.triton_variant import TritonVariant
+from tritonstack.constructs.iam.service_role import ServiceRole
 from tritonstack.constructs.model_data import ModelNetwork, ModelPrefix
 from tritonstack.project.workspace import Workspace
 from tritonstack.spec.endpoints.endpoint import MAIN
@@ -58,13 +59,19 @@ class EndpointStack(EnvironmentStack):
         environment = deployment.environment
         key_arn = self.shared_value("KeyArn", name=naming.KEY_PARAMETER)
         network = self._network(environment)
+        main, *others = deployment.variants
+        first = self._variant(main, deployment, key_arn=key_arn, network=network)
         serving = TritonEndpoint(
             self,
             "Serving",
             endpoint_name=deployment.endpoint_name,
+            # One role: that of a removed variant would be deleted, although the variant may still serve.
             variants=[
-                self._variant(planned, deployment, key_arn=key_arn, network=network)
-                for planned in deployment.variants
+                first,
+                *(
+                    self._variant(other, deployment, key_arn=key_arn, network=network, role=first.model.role)
+                    for other in others
+                ),
             ],
             options=deployment.endpoint,
             key_arn=key_arn,
@@ -90,6 +97,7 @@ class EndpointStack(EnvironmentStack):
         *,
         key_arn: str,
         network: ModelNetwork | None,
+        role: ServiceRole | None = None,
     ) -> TritonVariant:
         spec = planned.spec
         model = TritonModel(
@@ -100,6 +108,7 @@ class EndpointStack(EnvironmentStack):
             key_arn=key_arn,
             network=network,
             options=deployment.endpoint,
+            role=role,
         )
         return TritonVariant(
             model,

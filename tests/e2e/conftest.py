@@ -16,9 +16,11 @@ from typing import Any
 import pytest
 
 from tritonstack.base.embedded_accounts import EMBEDDED_ACCOUNT
+from tritonstack.base.naming import artifact_prefix
 from tritonstack.base.paths import Project, find_project
 from tritonstack.operations.aws import Cloud, cloud_of
 from tritonstack.project.loading import load_workspace
+from tritonstack.records.lock_writing import Replacement, replace_entries
 from tritonstack.spec.environments.environment import EnvironmentSpec
 from tritonstack_local.access.own_routes import read_inventory
 from tritonstack_local.cloud_folder import CloudAddress, read_address
@@ -117,6 +119,23 @@ class Site:
     def inventory(self, environment: str = "local") -> list[dict[str, Any]]:
         items = read_inventory(self.address_of(environment).environment())
         return [item for item in items if not item.get("pending_deletion")]
+
+
+def lock_damaged_artifact(site: Site, endpoint: str) -> None:
+    """Publish a file that is no archive, and name it in the lock as the endpoint's artifact."""
+    workspace = load_workspace(site.project, "local")
+    model, instance = str(site.spec.endpoints[endpoint].models[0]), site.spec.endpoints[endpoint].instance
+    artifact = workspace.artifact_for(model, instance)
+    assert artifact is not None
+    s3, bucket, digest = site.cloud.client("s3"), site.spec.artifact_bucket, "ab" * 32
+    prefix = artifact_prefix(model, digest)
+    s3.put_object(Bucket=bucket, Key=f"{prefix}/model.tar.gz", Body=b"not a tarball")
+    s3.put_object(Bucket=bucket, Key=f"{prefix}/manifest.json", Body=b"{}")
+    damaged = artifact.model_copy(update={"digest": digest})
+    replace_entries(
+        site.project.lock_file("local"),
+        artifacts=[Replacement(model, str(workspace.target_for(model, instance)), damaged, artifact)],
+    )
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.e2e.conftest import Site, furnished_site
+from tests.e2e.conftest import Site, furnished_site, lock_damaged_artifact
 from tests.e2e.snippets import run_snippet
 from tests.model_build.checking.test_stream_check import write_counting_model
 from tests.model_build.tiny import TEXTS, save_tiny_model
@@ -55,8 +55,8 @@ endpoints:
     kind: ensemble
     model: tiny-text
     instance_type: ml.c7i.xlarge
-    challenger: {instance_type: ml.m7i.large, share: 0.5}
 """
+CHALLENGER = "    challenger: {instance_type: ml.m7i.large, share: 0.5}\n"
 
 REJECTED = {
     "asynchronous": (
@@ -81,7 +81,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     save_tiny_model(root / "models" / "weights")
     write_counting_model(here.project.model_file("counting").parent)
     here.project.environments_dir.mkdir()
-    here.project.environment_file("local").write_text(ENVIRONMENT)
+    here.project.environment_file("local").write_text(ENVIRONMENT + CHALLENGER)
     yield here
     here.tritonstack("down")
 
@@ -258,6 +258,33 @@ def test_features_unsupported_by_the_embedded_cloud_are_reported(site: Site, mod
     stack = describe_stack(site.cloud, naming.endpoint_stack_name(site.spec.base, "beyond"))
     assert stack is None or stack.status in ("ROLLBACK_COMPLETE", "REVIEW_IN_PROGRESS"), stack
     check_answers(site)
+
+
+def test_a_removed_challenger_that_serves_is_kept(site: Site) -> None:
+    """Its model leaves the template in an update that SageMaker rolls back silently."""
+    sagemaker, iam = site.cloud.client("sagemaker"), site.cloud.client("iam")
+    served, answers = active_configs(site)["compared"], embed_text(site, "compared")
+    edit(site.project.environment_file("local"), CHALLENGER, "")
+    lock_damaged_artifact(site, "compared")
+    stack = naming.endpoint_stack_name(site.spec.base, "compared")
+    site.cdk("deploy", stack, "--require-approval", "never")
+    state = describe_stack(site.cloud, stack)
+    assert state is not None
+    assert state.status == "UPDATE_COMPLETE"
+    assert active_configs(site)["compared"] == served
+    variants = sagemaker.describe_endpoint_config(EndpointConfigName=served)["ProductionVariants"]
+    assert [variant["VariantName"] for variant in variants] == ["main", "challenger"]
+    for variant in variants:
+        model = sagemaker.describe_model(ModelName=variant["ModelName"])
+        (policy,) = iam.list_role_policies(RoleName=model["ExecutionRoleArn"].split("/")[-1])["PolicyNames"]
+        assert policy
+        answer = embed_text(site, "compared", target_variant=variant["VariantName"])
+        np.testing.assert_allclose(answer, answers, atol=1e-4)
+    site.tritonstack("build", "local", "--no-publish")
+    site.tritonstack("deploy", "local")
+    config = sagemaker.describe_endpoint_config(EndpointConfigName=active_configs(site)["compared"])
+    assert [variant["VariantName"] for variant in config["ProductionVariants"]] == ["main"]
+    np.testing.assert_allclose(embed_text(site, "compared"), answers, atol=1e-4)
 
 
 def test_rolled_back_endpoint_is_reported(site: Site) -> None:

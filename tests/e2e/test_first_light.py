@@ -19,15 +19,14 @@ import numpy as np
 import pytest
 
 from model_build.sources import fetch_source
-from tests.e2e.conftest import REPOSITORY, Site
+from tests.e2e.conftest import REPOSITORY, Site, lock_damaged_artifact
 from tests.e2e.snippets import outputs_of, run_snippet
 from tests.projects import edit
 from tritonstack.base.paths import Project
 from tritonstack.client import EndpointClient
 from tritonstack.operations.events import read_events
 from tritonstack.operations.stacks import describe_stack, list_stacks, wait_until_settled
-from tritonstack.project.loading import load_model, load_workspace
-from tritonstack.records.lock_writing import Replacement, replace_entries
+from tritonstack.project.loading import load_model
 from tritonstack_local.cloud_folder import read_address
 
 pytestmark = pytest.mark.e2e
@@ -65,24 +64,6 @@ def endpoint_status(site: Site) -> str:
 def endpoint_answers(site: Site) -> bool:
     """Return whether the endpoint is in service and returns one embedding per text."""
     return endpoint_status(site) == "InService" and ask(site, SENTENCES[:1]).shape == (1, 384)
-
-
-def lock_damaged_artifact(site: Site) -> None:
-    """Publish a file that is no archive, and name it in the lock as the endpoint's artifact."""
-    workspace = load_workspace(site.project, "local")
-    instance = workspace.spec.endpoints["minilm"].instance
-    artifact = workspace.artifact_for("minilm-embedding", instance)
-    assert artifact is not None
-    s3, bucket, digest = site.cloud.client("s3"), site.spec.artifact_bucket, "ab" * 32
-    prefix = f"models/minilm-embedding/{digest}"
-    s3.put_object(Bucket=bucket, Key=f"{prefix}/model.tar.gz", Body=b"not a tarball")
-    s3.put_object(Bucket=bucket, Key=f"{prefix}/manifest.json", Body=b"{}")
-    target = str(workspace.target_for("minilm-embedding", instance))
-    damaged = artifact.model_copy(update={"digest": digest})
-    replace_entries(
-        site.project.lock_file("local"),
-        artifacts=[Replacement("minilm-embedding", target, damaged, artifact)],
-    )
 
 
 def test_build_reproduces_the_locked_digest(site: Site) -> None:
@@ -276,7 +257,7 @@ def test_an_endpoint_that_was_rolled_back_silently_can_be_updated(deployed: Site
     """SageMaker rolls a damaged artifact back, and CloudFormation reports success."""
     sagemaker = deployed.cloud.client("sagemaker")
     served = sagemaker.describe_endpoint(EndpointName=deployed.spec.endpoint_name("minilm"))
-    lock_damaged_artifact(deployed)
+    lock_damaged_artifact(deployed, "minilm")
     deployed.run("cdk", *DEPLOY_ALL, "-c", "env=local", with_cloud=True)
     stack = f"{deployed.spec.base}-endpoint-minilm"
     wait_until_settled(deployed.cloud, [stack], on_change=lambda _: None)

@@ -266,12 +266,13 @@ def test_reap_destroys_only_expired_environments(site: Site) -> None:
     site.run(*deploy, foundation, with_cloud=True)
     copy_artifacts(site, "run-2")
     site.run(*deploy, endpoint, with_cloud=True)
-    # Another limit replaces the configuration, and the old one outlives its stack.
+    # Another limit replaces the configuration; both outlive their stack, and so does the model.
     edit(site.project.template_file("test"), "kind: ensemble", "kind: ensemble\n    startup_timeout_s: 900")
     site.run(*deploy, endpoint, with_cloud=True)
     site.run("cdk", "destroy", endpoint, *context, "--force", with_cloud=True)
     orphans = report(site, "test", "--name", "run-2", exit_code=1)["orphans"]
-    assert [item["type"] for item in orphans] == ["AWS::SageMaker::EndpointConfig"]
+    config, model = "AWS::SageMaker::EndpointConfig", "AWS::SageMaker::Model"
+    assert [item["type"] for item in orphans] == [config, config, model]
     dry = site.tritonstack("reap", "--dry-run")
     assert "tritonstack-run-2 of ann expired at 2000-01-01T00:00:00Z; would be destroyed" in dry
     assert len(environment_stacks(site.cloud, "tritonstack-run-2")) == 2

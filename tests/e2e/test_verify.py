@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from datetime import UTC
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.e2e.conftest import REPOSITORY, Site, furnished_site
@@ -247,6 +248,45 @@ def test_the_report_shows_the_rollouts_and_events_of_the_environment(site: Site)
     assert "server-errors" in film
     timeline = page[page.index('<section id="timeline"') :]
     assert all(f">{kind}</span>" in timeline for kind in ("deployed", "verified")), timeline
+
+
+def test_rollback_now_serves_the_earlier_artifact_at_once(site: Site) -> None:
+    """The endpoint runs the second artifact again; lock, stack, and verdict follow."""
+    sagemaker, name = site.cloud.client("sagemaker"), site.spec.endpoint_name("search")
+    earlier, first = answers(site), model_data(site, active(site))
+    configs = [
+        item["EndpointConfigName"]
+        for item in sagemaker.list_endpoint_configs(SortOrder="Ascending")["EndpointConfigs"]
+    ]
+    retained, second, _ = configs
+    sagemaker.update_endpoint(EndpointName=name, EndpointConfigName=second, DeploymentConfig=AT_ONCE)
+    sagemaker.get_waiter("endpoint_in_service").wait(EndpointName=name, WaiterConfig={"Delay": 1})
+    assert digest(site) in model_data(site, active(site))
+    assert not np.allclose(answers(site), earlier, atol=1e-2)
+    output = site.tritonstack("rollback", "local", "search", "--now")
+    assert f"switching {name} to {retained}" in output
+    assert digest(site) in first
+    assert model_data(site, active(site)) == first
+    np.testing.assert_allclose(answers(site), earlier, atol=1e-4)
+    assert kinds(site)[-3:] == ["deployed", "verified", "rolled-back"]
+    assert site.asked("verify", "local")["passed"]
+    commit(site, "Roll back")
+    served = sagemaker.describe_endpoint(EndpointName=name)
+    site.tritonstack("deploy", "local")
+    now = sagemaker.describe_endpoint(EndpointName=name)
+    assert now["EndpointConfigName"] == served["EndpointConfigName"]
+    assert now["LastModifiedTime"] == served["LastModifiedTime"]
+    assert site.asked("verify", "local")["passed"]
+
+
+def answers(site: Site) -> np.ndarray:
+    answer = site.asked("invoke", "local", "search", "A man is eating food.")
+    return np.asarray(answer["outputs"]["embedding"])
+
+
+def model_data(site: Site, variant: dict[str, Any]) -> str:
+    model = site.cloud.client("sagemaker").describe_model(ModelName=variant["ModelName"])
+    return str(model["PrimaryContainer"]["ModelDataUrl"])
 
 
 def active(site: Site) -> dict[str, Any]:

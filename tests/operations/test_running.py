@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from tritonstack.operations.running import EndpointState
+from tests.operations.strict_aws import OnePage, checked
+from tritonstack.operations.running import EndpointState, RolledBackError, require_running
 
 
 def state(**changes: str) -> EndpointState:
-    facts = {"name": "search", "deployed_config": "new", "active_config": "new", "status": "InService"}
+    facts = {"name": "search", "deployed": "new", "active": "new", "status": "InService"}
     return EndpointState(**{**facts, **changes})
 
 
@@ -21,9 +24,9 @@ def test_an_endpoint_that_runs_its_deployment_has_no_failures(status: str) -> No
 @pytest.mark.parametrize(
     ("changes", "failure"),
     [
-        ({"active_config": "old"}, "search was rolled back to its configuration old"),
+        ({"active": "old"}, "search was rolled back to its configuration old"),
         (
-            {"active_config": "old", "reason": "alarm fired"},
+            {"active": "old", "reason": "alarm fired"},
             "search was rolled back to its configuration old: alarm fired",
         ),
         ({"status": "Failed", "reason": "no capacity"}, "search is Failed: no capacity"),
@@ -32,3 +35,54 @@ def test_an_endpoint_that_runs_its_deployment_has_no_failures(status: str) -> No
 )
 def test_a_silent_rollback_is_reported(changes: dict[str, str], failure: str) -> None:
     assert state(**changes).failure == failure
+
+
+class StrictComponent:
+    """A stack with an inference component; the local cloud has none."""
+
+    def __init__(self, model: str, status: str) -> None:
+        self.model, self.status = model, status
+
+    def client(self, service: str) -> StrictComponent:
+        assert service in ("cloudformation", "sagemaker")
+        return self
+
+    def get_paginator(self, operation: str) -> OnePage:
+        assert operation == "list_stack_resources"
+        arn, kinds = "arn:aws:sagemaker:eu-west-1:111111111111", "AWS::SageMaker::"
+        names = ("Model", "model/new"), ("EndpointConfig", "endpoint-config/new"), ("Endpoint", "endpoint/e")
+        listed = [
+            {"ResourceType": kinds + kind, "PhysicalResourceId": f"{arn}:{name}"}
+            for kind, name in (*names, ("InferenceComponent", "inference-component/c"))
+        ]
+        return OnePage(lambda **_: {"StackResourceSummaries": listed})
+
+    def describe_endpoint(self, **parameters: str) -> dict[str, Any]:
+        checked("sagemaker", "DescribeEndpoint", parameters)
+        return {"EndpointName": "e", "EndpointConfigName": "New", "EndpointStatus": "InService"}
+
+    def describe_inference_component(self, **parameters: str) -> dict[str, Any]:
+        checked("sagemaker", "DescribeInferenceComponent", parameters)
+        return {
+            "InferenceComponentName": "c",
+            "InferenceComponentStatus": self.status,
+            "Specification": {"ModelName": self.model},
+        }
+
+
+@pytest.mark.parametrize(
+    ("model", "status", "failure"),
+    [
+        ("New", "InService", None),
+        ("Old", "InService", "c was rolled back to its model Old"),
+        ("New", "Failed", "c is Failed"),
+    ],
+)
+def test_a_component_that_was_rolled_back_is_reported(model: str, status: str, failure: str | None) -> None:
+    cloud: Any = StrictComponent(model, status)
+    if failure is None:
+        require_running(cloud, ["stack"])
+        return
+    with pytest.raises(RolledBackError) as caught:
+        require_running(cloud, ["stack"])
+    assert caught.value.message.endswith(failure)

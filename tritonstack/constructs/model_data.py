@@ -27,8 +27,9 @@ class ModelArchive:
     entry_model: str
     """The model in it that callers invoke."""
     versions_prefix: str | None = None
-    """The key prefix of all versions of the archive. Without it, only this archive is readable, and new
-    instances cannot fetch the previous version during a rollback."""
+    """The key prefix of all versions of the archive, and of models that the endpoint may change to. Without
+    it, only this archive is readable, and new instances cannot fetch the previous version during a rollback.
+    """
     keeps_answers: bool = False
     """Whether the server needs a response cache."""
     generates: bool = False

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from botocore.exceptions import ClientError
 
@@ -26,13 +27,14 @@ class RolledBackError(TritonstackError):
 
 @dataclass(frozen=True)
 class EndpointState:
-    """An endpoint, the configuration of its stack, and its status."""
+    """An endpoint or inference component, what its stack deployed to it, and its status."""
 
     name: str
-    deployed_config: str
-    active_config: str
+    deployed: str
+    active: str
     status: str
     reason: str = ""
+    runs: Literal["configuration", "model"] = "configuration"
 
     @property
     def failure(self) -> str | None:
@@ -41,13 +43,13 @@ class EndpointState:
         if self.status not in SERVING:
             return f"{self.name} is {self.status}{reason}"
         # ARNs contain resource names in lower case.
-        if self.active_config.lower() != self.deployed_config.lower():
-            return f"{self.name} was rolled back to its configuration {self.active_config}{reason}"
+        if self.active.lower() != self.deployed.lower():
+            return f"{self.name} was rolled back to its {self.runs} {self.active}{reason}"
         return None
 
 
 def require_running(cloud: Cloud, stacks: Iterable[str]) -> None:
-    """Raise RolledBackError unless these stacks' endpoints use the stacks' configurations."""
+    """Raise RolledBackError unless these stacks' endpoints and components run what the stacks deployed."""
     failures = [
         failure for stack in stacks for state in endpoint_states(cloud, stack) if (failure := state.failure)
     ]
@@ -55,7 +57,7 @@ def require_running(cloud: Cloud, stacks: Iterable[str]) -> None:
         raise RolledBackError(
             "deployed, but rolled back: " + "; ".join(failures),
             remedy=(
-                "the endpoint runs its previous configuration; see its alarms and its log (`tritonstack "
+                "it runs what it ran before; see its alarms and its log (`tritonstack "
                 "logs`), fix the cause, and deploy again"
             ),
         )
@@ -74,34 +76,39 @@ def wait_until_served(cloud: Cloud, names: Iterable[str], *, on_change: Callable
 
 
 def endpoint_states(cloud: Cloud, stack: str) -> list[EndpointState]:
-    """Return the endpoints of a stack with the configurations of that stack."""
-    resources = _resources(cloud, stack)
-    configs = [physical for kind, physical in resources if kind == "AWS::SageMaker::EndpointConfig"]
-    endpoints = [physical for kind, physical in resources if kind == "AWS::SageMaker::Endpoint"]
-    return [
-        _state(cloud, _last(endpoint), _last(config))
+    """Return the endpoint of a stack and its inference component, with what that stack deployed to them."""
+    sagemaker, names = cloud.client("sagemaker"), _names(cloud, stack)
+    configs, endpoints = names["AWS::SageMaker::EndpointConfig"], names["AWS::SageMaker::Endpoint"]
+    states = [
+        _endpoint_state(sagemaker.describe_endpoint(EndpointName=endpoint), config)
         for endpoint, config in zip(endpoints, configs, strict=True)
     ]
+    if components := names["AWS::SageMaker::InferenceComponent"]:
+        # An endpoint with a component has one variant, and so one model.
+        for component, model in zip(components, names["AWS::SageMaker::Model"], strict=True):
+            found = sagemaker.describe_inference_component(InferenceComponentName=component)
+            states.append(_component_state(found, model))
+    return states
 
 
-def _resources(cloud: Cloud, stack: str) -> list[tuple[str, str]]:
+def _names(cloud: Cloud, stack: str) -> Mapping[str, list[str]]:
+    """Return the names of a stack's resources by type."""
     pages = cloud.client("cloudformation").get_paginator("list_stack_resources").paginate(StackName=stack)
-    return [
-        (resource["ResourceType"], resource["PhysicalResourceId"])
-        for page in pages
-        for resource in page["StackResourceSummaries"]
-    ]
+    names: dict[str, list[str]] = defaultdict(list)
+    for resource in (item for page in pages for item in page["StackResourceSummaries"]):
+        names[resource["ResourceType"]].append(_last(resource["PhysicalResourceId"]))
+    return names
 
 
-def _state(cloud: Cloud, name: str, deployed: str) -> EndpointState:
-    found: dict[str, Any] = cloud.client("sagemaker").describe_endpoint(EndpointName=name)
-    return EndpointState(
-        name=name,
-        deployed_config=deployed,
-        active_config=found["EndpointConfigName"],
-        status=found["EndpointStatus"],
-        reason=found.get("FailureReason", ""),
-    )
+def _endpoint_state(found: Mapping[str, Any], deployed: str) -> EndpointState:
+    active, reason = found["EndpointConfigName"], found.get("FailureReason", "")
+    return EndpointState(found["EndpointName"], deployed, active, found["EndpointStatus"], reason)
+
+
+def _component_state(found: Mapping[str, Any], deployed: str) -> EndpointState:
+    active, reason = found["Specification"]["ModelName"], found.get("FailureReason", "")
+    name, status = found["InferenceComponentName"], found["InferenceComponentStatus"]
+    return EndpointState(name, deployed, active, status, reason, runs="model")
 
 
 def endpoint_condition(cloud: Cloud, name: str) -> str | None:

@@ -87,7 +87,7 @@ def rolled_back(shop: Setting) -> None:
     """An endpoint whose update was rolled back by an alarm."""
     from tritonstack.operations import running
 
-    state = running.EndpointState("tritonstack-dev-search", "InService", "config-2", "config-1")
+    state = running.EndpointState("tritonstack-dev-search", "config-2", "config-1", "InService")
     shop.patch.setattr(running, "endpoint_states", lambda *_: [state])
     running.require_running(CLOUD, ["tritonstack-dev-search"])
 

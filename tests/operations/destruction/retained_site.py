@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 from packages.local_cloud.tests.cloudformation.stacks import StackDriver, resource
 from packages.local_cloud.tests.conftest import Account
@@ -50,8 +50,10 @@ class Deployment:
             s3.put_object(Bucket=bucket, Key=f"models/minilm/{version}/model.tar.gz", Body=ARCHIVE)
         self.models = f"s3://{bucket}/models/minilm"
 
-    def resources(self, version: str, instance: str = "ml.c7i.xlarge") -> dict[str, Any]:
-        retained = {"UpdateReplacePolicy": "Retain", "DeletionPolicy": "Delete"}
+    def resources(
+        self, version: str, instance: str = "ml.c7i.xlarge", *, challenger: str | None = None
+    ) -> dict[str, Any]:
+        retained = {"UpdateReplacePolicy": "Retain", "DeletionPolicy": "Retain"}
         tags = [{"Key": key, "Value": value} for key, value in self.tags.items()]
         variant = {
             "VariantName": "main",
@@ -59,31 +61,31 @@ class Deployment:
             "InstanceType": instance,
             "InitialInstanceCount": 1,
         }
-        container = {
-            "Image": IMAGE,
-            "ModelDataUrl": f"{self.models}/{version}/model.tar.gz",
-            "Environment": {"FAKE_STARTS": "no" if version in (BAD, WORSE) else "yes"},
-        }
-        config = {"Fn::GetAtt": ["Config", "EndpointConfigName"]}
-        kinds = {
-            "Model": {
-                "ExecutionRoleArn": role_of(self.sagemaker),
-                "PrimaryContainer": container,
-                "Tags": tags,
-            },
-            "EndpointConfig": {"ProductionVariants": [variant], "Tags": tags},
-            "Endpoint": {"EndpointName": ENDPOINT, "EndpointConfigName": config},
-        }
-        made = {kind: resource(f"AWS::SageMaker::{kind}", **values) for kind, values in kinds.items()}
-        return {
-            "Model": made["Model"] | retained,
-            "Config": made["EndpointConfig"] | retained,
-            "Endpoint": made["Endpoint"],
-        }
+        variants, models = [variant], {"Model": self._model(version, tags) | retained}
+        if challenger:
+            name = {"Fn::GetAtt": ["Challenger", "ModelName"]}
+            variants.append(variant | {"VariantName": "challenger", "ModelName": name})
+            models["Challenger"] = self._model(challenger, tags) | retained
+        config = resource("AWS::SageMaker::EndpointConfig", ProductionVariants=variants, Tags=tags)
+        active = {"Fn::GetAtt": ["Config", "EndpointConfigName"]}
+        endpoint = resource("AWS::SageMaker::Endpoint", EndpointName=ENDPOINT, EndpointConfigName=active)
+        return models | {"Config": config | retained, "Endpoint": endpoint}
 
-    def create(self, version: str) -> None:
+    def _model(self, version: str, tags: Sequence[dict[str, str]]) -> dict[str, Any]:
+        return resource(
+            "AWS::SageMaker::Model",
+            ExecutionRoleArn=role_of(self.sagemaker),
+            PrimaryContainer={
+                "Image": IMAGE,
+                "ModelDataUrl": f"{self.models}/{version}/model.tar.gz",
+                "Environment": {"FAKE_STARTS": "no" if version in (BAD, WORSE) else "yes"},
+            },
+            Tags=tags,
+        )
+
+    def create(self, version: str, *, challenger: str | None = None, status: str = "CREATE_COMPLETE") -> None:
         sections = {"Description": "tritonstack: endpoint", "Tags": self._stack_tags()}
-        assert self.stack.create(self.resources(version), **sections) == "CREATE_COMPLETE"
+        assert self.stack.create(self.resources(version, challenger=challenger), **sections) == status
 
     def update(self, version: str) -> None:
         sections = {"Description": "tritonstack: endpoint", "Tags": self._stack_tags()}
@@ -110,9 +112,16 @@ class Deployment:
         assert described["EndpointStatus"] == "InService"
         return str(described["EndpointConfigName"])
 
+    def outlived(self) -> Self:
+        """Delete the stack, as `cdk destroy` does, after an update."""
+        self.create("1")
+        self.update("2")
+        assert self.stack.delete() == "DELETE_COMPLETE"
+        return self
+
     def version_of(self, config: str) -> str:
         described = self.sagemaker.describe_endpoint_config(EndpointConfigName=config)
-        (variant,) = described["ProductionVariants"]
+        variant = described["ProductionVariants"][0]
         model = self.sagemaker.describe_model(ModelName=variant["ModelName"])
         return str(model["PrimaryContainer"]["ModelDataUrl"].split("/")[-2])
 

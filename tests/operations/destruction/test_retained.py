@@ -22,6 +22,7 @@ from tests.operations.destruction.retained_site import BAD, BASE, ENDPOINT, STAC
 from tests.operations.strict_aws import OnePage
 from tritonstack.base import naming
 from tritonstack.operations.destruction import retained
+from tritonstack.operations.destruction.deletion import contents_of
 from tritonstack.operations.destruction.destroy import destroy_environment, preview_destruction
 from tritonstack.operations.destruction.reaping import expiring_environments, reap
 from tritonstack.operations.destruction.retained import KEPT, delete_replaced, live_endpoints, tagged_models
@@ -48,6 +49,51 @@ def test_an_endpoint_stays_updatable_after_a_silent_rollback(deployment: Deploym
     assert deployment.version_of(deployment.active) == "3"
     # The last two that were replaced stay, whether or not they have served.
     assert deployment.versions() == ["2", BAD, "3"]
+
+
+def test_a_removed_variant_that_serves_is_kept(deployment: Deployment) -> None:
+    """Its model leaves the template in the update that SageMaker rolls back."""
+    deployment.create("1", challenger="2")
+    served = deployment.active
+    models = retained.models_of(deployment.cloud, served)
+    assert models is not None
+    for version in (BAD, WORSE):
+        deployment.update(version)
+        assert deployment.active == served
+        assert retained.models_of(deployment.cloud, served) == models
+        for model in models:
+            deployment.sagemaker.describe_model(ModelName=model)
+    deployment.deploy("3")
+    assert deployment.version_of(deployment.active) == "3"
+    destroy_environment(deployment.cloud, BASE, on_update=lambda _: None)
+    assert deployment.audited() == []
+
+
+def test_what_serves_is_kept_if_the_rollback_of_the_stack_is_rolled_back(deployment: Deployment) -> None:
+    """The stack returns to an artifact that no longer starts, so SageMaker returns to the new one."""
+    deployment.create("1")
+    bucket, _, prefix = deployment.models.removeprefix("s3://").partition("/")
+    deployment.cloud.client("s3").delete_object(Bucket=bucket, Key=f"{prefix}/1/model.tar.gz")
+    ssm = deployment.cloud.client("ssm")
+    ssm.put_parameter(Name="/taken", Value="x", Type="String")
+    taken = resource("AWS::SSM::Parameter", Name="/taken", Value="y", Type="String")
+    resources = deployment.resources("2") | {"Taken": taken | {"DependsOn": "Endpoint"}}
+    assert deployment.stack.update(resources) == "UPDATE_ROLLBACK_COMPLETE"
+    assert deployment.version_of(deployment.active) == "2"
+    ssm.delete_parameter(Name="/taken")
+    deployment.deploy("3")
+    assert deployment.version_of(deployment.active) == "3"
+
+
+def test_a_first_deployment_that_failed_can_be_repeated(deployment: Deployment) -> None:
+    """What the failed one created is retained; CloudFormation names it, so no name collides."""
+    deployment.create(BAD, status="ROLLBACK_COMPLETE")
+    assert deployment.stack.delete() == "DELETE_COMPLETE"
+    deployment.create("1")
+    assert deployment.versions() == [BAD, "1"]
+    assert deployment.deploy("2") == []
+    destroy_environment(deployment.cloud, BASE, on_update=lambda _: None)
+    assert deployment.audited() == []
 
 
 def test_the_last_replaced_configurations_are_kept(deployment: Deployment) -> None:
@@ -151,7 +197,7 @@ def test_what_an_endpoint_of_another_name_uses_outlives_the_environment(deployme
     deployment.sagemaker.create_endpoint(EndpointName="another", EndpointConfigName=first)
     deployment.stack.delete()
     wait_until_served(deployment.cloud, ["another"], on_change=lambda *_: None)
-    assert destroy_environment(deployment.cloud, BASE, on_update=lambda _: None).replaced == ()
+    assert len(destroy_environment(deployment.cloud, BASE, on_update=lambda _: None).replaced) == 2
     assert deployment.versions() == ["1"]
 
 
@@ -182,70 +228,45 @@ def test_what_outlived_its_stack_is_found_by_tag_and_deleted(
     command: str,
 ) -> None:
     """As after `cdk destroy`."""
-    deployment = Deployment(account, expires=PAST, owner="ann")
-    deployment.create("1")
-    deployment.update(BAD)
-    deployment.stack.delete()
+    deployment = Deployment(account, expires=PAST, owner="ann").outlived()
     orphans = {item.type for item in deployment.audited() if item.stack is None}
     assert orphans >= {"AWS::SageMaker::EndpointConfig", "AWS::SageMaker::Model"}
-    assert len(preview_destruction(deployment.cloud, BASE).replaced) == 2
+    assert len(preview_destruction(deployment.cloud, BASE).replaced) == 4
     (state,) = expiring_environments(deployment.cloud, prefix="tritonstack", now=NOW)
     assert (state.base, state.owner, state.verdict, state.stacks) == (BASE, "ann", "expired", ())
     if command == "reap":
         assert reap(deployment.cloud, BASE, now=NOW, on_update=lambda _: None)
     else:
-        assert len(destroy_environment(deployment.cloud, BASE, on_update=lambda _: None).replaced) == 2
+        assert len(destroy_environment(deployment.cloud, BASE, on_update=lambda _: None).replaced) == 4
     assert deployment.audited() == []
     assert expiring_environments(deployment.cloud, prefix="tritonstack", now=NOW) == []
 
 
-@pytest.mark.parametrize("mark", ["project", "environment"])
-def test_what_has_the_marks_of_another_environment_is_kept(
+@pytest.mark.parametrize("cause", ["project", "environment", "extended", "another stack"])
+def test_what_must_not_be_deleted_outlives_its_stack(
     account: Account,  # noqa: F811
-    mark: str,
+    cause: str,
 ) -> None:
-    """Another team's stack had the name of one of this project's."""
-    deployment = Deployment(account, expires=PAST, **{mark: "theirs"})
-    deployment.create("1")
-    deployment.update("2")
-    deployment.stack.delete()
-    assert preview_destruction(deployment.cloud, BASE).replaced == ()
+    """Another team's environment had the name, it was extended, or a stack without an expiry remains."""
+    marks = {cause: "theirs"} if cause in ("project", "environment") else {}
+    expires = FUTURE if cause == "extended" else PAST
+    deployment = Deployment(account, expires=expires, owner="ann", **marks).outlived()
+    if cause == "another stack":
+        topic = {"Topic": resource("AWS::SNS::Topic")}
+        foundation = StackDriver(account, f"{BASE}-foundation")
+        assert foundation.create(topic, Description="tritonstack: shared") == "CREATE_COMPLETE"
+        assert expiring_environments(deployment.cloud, prefix="tritonstack", now=NOW) == []
     assert not reap(deployment.cloud, BASE, now=NOW, on_update=lambda _: None)
-    assert destroy_environment(deployment.cloud, BASE, on_update=lambda _: None).replaced == ()
-    assert deployment.versions() == ["1"]
-
-
-def test_what_remains_decides_no_expiry_while_the_environment_has_stacks(
-    account: Account,  # noqa: F811
-) -> None:
-    """It has the expiry of an earlier deployment, which was removed from the environment since."""
-    deployment = Deployment(account, expires=PAST, owner="ann")
-    deployment.create("1")
-    deployment.update("2")
-    deployment.stack.delete()
-    topic = {"Topic": resource("AWS::SNS::Topic")}
-    foundation = StackDriver(account, f"{BASE}-foundation")
-    assert foundation.create(topic, Description="tritonstack: shared") == "CREATE_COMPLETE"
-    assert expiring_environments(deployment.cloud, prefix="tritonstack", now=NOW) == []
-    assert not reap(deployment.cloud, BASE, now=NOW, on_update=lambda _: None)
-    assert deployment.versions() == ["1"]
-
-
-def test_an_environment_that_was_extended_or_has_another_name_keeps_its_resources(
-    account: Account,  # noqa: F811
-) -> None:
-    deployment = Deployment(account, expires=FUTURE, owner="ann")
-    deployment.create("1")
-    deployment.update("2")
-    deployment.stack.delete()
-    assert not reap(deployment.cloud, BASE, now=NOW, on_update=lambda _: None)
-    destroy_environment(deployment.cloud, "tritonstack-dev-two", on_update=lambda _: None)
-    destroy_environment(deployment.cloud, "tritonstack", on_update=lambda _: None)
-    assert deployment.versions() == ["1"]
+    for base in ("tritonstack-dev-two", "tritonstack", *([BASE] if marks else [])):
+        assert preview_destruction(deployment.cloud, base).replaced == ()
+        assert destroy_environment(deployment.cloud, base, on_update=lambda _: None).replaced == ()
+    assert deployment.versions() == ["1", "2"]
 
 
 def test_destroying_deletes_stack_and_retained_resources(deployment: Deployment) -> None:
     deployment.create("1")
     deployment.update("2")
-    assert len(destroy_environment(deployment.cloud, BASE, on_update=lambda _: None).replaced) == 2
+    assert contents_of(deployment.cloud, STACK).retained == ()  # no data, so nothing to confirm
+    destroyed = destroy_environment(deployment.cloud, BASE, on_update=lambda _: None)
+    assert (destroyed.retained, len(destroyed.replaced)) == ((), 4)
     assert deployment.audited() == []

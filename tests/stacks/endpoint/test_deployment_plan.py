@@ -69,7 +69,7 @@ def test_a_built_endpoint_has_a_plan(project):
         "s3://tritonstack-sample-artifacts-123456789012-eu-central-1/models/encoder/"
         f"{'ab' * 32}/model.tar.gz",
         entry_model="encoder",
-        versions_prefix="models/encoder/",
+        versions_prefix="models/",
         instances=1,
     )
 

@@ -25,7 +25,7 @@ from tritonstack.constructs.endpoint.autoscaling import Autoscaling
 from tritonstack.constructs.endpoint.endpoint_checks import check_endpoint, check_rollback_ids
 from tritonstack.constructs.endpoint.endpoint_data import EndpointData
 from tritonstack.constructs.endpoint.inference_component import InferenceComponent
-from tritonstack.constructs.endpoint.retention import retain_replaced
+from tritonstack.constructs.endpoint.retention import retain_serving
 from tritonstack.constructs.endpoint.rollouts import check_rollback_names, endpoint_deployment, rollback_ids
 from tritonstack.constructs.endpoint.triton_variant import TritonVariant
 from tritonstack.constructs.iam import grants
@@ -140,8 +140,8 @@ class TritonEndpoint(Construct):
             *(self._data.async_grants(aws, self.topics) if self.topics else []),
             *grants.encrypt_volumes(self._volume_key),
         ]
-        for variant in self._variants:
-            variant.model.role.allow(shared)
+        for role in {variant.model.role: None for variant in self._variants}:
+            role.allow(shared)
 
     def _key_of_volumes(self, key_arn: str | None) -> str | None:
         """Return the volume key; SageMaker rejects one if any variant's instance type has local disks."""
@@ -191,7 +191,7 @@ class TritonEndpoint(Construct):
         )
         # Models wait for their roles' policies; with components, the endpoint does not refer to the model.
         config.node.add_dependency(*[variant.model.role.policy for variant in self._variants])
-        retain_replaced(config)
+        retain_serving(config)
         return config
 
     def _make_endpoint(self, config: _Config) -> sagemaker.CfnEndpoint:

@@ -17,7 +17,7 @@ from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
 from tritonstack.base.errors import UsageError
-from tritonstack.constructs.endpoint.retention import retain_replaced
+from tritonstack.constructs.endpoint.retention import retain_serving
 from tritonstack.constructs.iam import grants
 from tritonstack.constructs.iam.service_role import ServiceRole
 from tritonstack.constructs.iam.skipped_checks import skip_check
@@ -46,9 +46,10 @@ class TritonModel(Construct):
         key_arn: str | None = None,
         network: ModelNetwork | None = None,
         options: ServingOptions | None = None,
+        role: ServiceRole | None = None,
     ) -> None:
         """`key_arn` is the key of the model data. Of `options`, only `network_isolation` and `environment`
-        apply."""
+        apply. `role` is that of another model on the endpoint; default: a new one."""
         super().__init__(scope, construct_id)
         options = options or ServingOptions()
         self.data = data
@@ -58,7 +59,7 @@ class TritonModel(Construct):
         uri = image.uri(_region_of(self)) if isinstance(image, TritonImage) else image
         # SageMaker uses the role to fetch image and data and to write the log. With network isolation, the
         # container has no access to it.
-        self.role = ServiceRole(
+        self.role = role or ServiceRole(
             self,
             "Execution",
             assumed_by={
@@ -93,7 +94,7 @@ class TritonModel(Construct):
             skip_check(model, "CKV_AWS_370", because="options.network_isolation is set to false")
         # Without this, CloudFormation creates the model before the role's policy.
         model.node.add_dependency(self.role.policy)
-        retain_replaced(model)
+        retain_serving(model)
         self.name = model.attr_model_name
 
     @property

@@ -43,13 +43,18 @@ class GrantedRole(Construct):
             self, "Policy", policy_name=policy_name, policy_document=policy_document([]), roles=[role.ref]
         )
         self._statements: list[Mapping[str, object]] = []
+        self._resolved: list[Any] = []
+        """The statements with their tokens resolved: equal lists of tokens differ."""
         self._reasons: dict[str, list[str]] = {}
 
     def allow(self, grants: Iterable[Grant]) -> None:
-        """Add grants to the role's policy."""
+        """Add grants to the role's policy, each once."""
         patterns: dict[str, None] = {}
         for grant in grants:
-            self._statements.append(grant.statement())
+            statement = grant.statement()
+            if (resolved := cdk.Stack.of(self).resolve(statement)) not in self._resolved:
+                self._statements.append(statement)
+                self._resolved.append(resolved)
             if grant.because is not None:
                 for pattern in (resource for resource in grant.resources if "*" in resource):
                     self._reasons.setdefault(pattern, []).append(grant.because)

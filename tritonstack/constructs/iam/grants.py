@@ -74,8 +74,8 @@ def read_model(aws: AwsScope, model: ModelArchive | ModelPrefix, key_arn: str | 
     elif model.versions_prefix:
         keys = f"{model.versions_prefix}*"
         because = (
-            "all versions of this model; during an update and after a rollback, new instances fetch "
-            "the previous version"
+            "all versions; during an update and after a rollback, new instances fetch what served before, "
+            "whose model the endpoint may no longer name"
         )
     else:
         keys, because = key, None

@@ -28,6 +28,8 @@ PASSING_S = 45 * 60.0
 _FIRST_PAUSE_S = 5.0
 _LONGEST_PAUSE_S = 60.0
 _OTHER_TRIES = 3
+_DELETED_AFTERWARDS = frozenset({"AWS::SageMaker::EndpointConfig", "AWS::SageMaker::Model"})
+"""What stacks retain for endpoints that may still serve it; `destroy` deletes it once none does."""
 _BUCKET, _REPOSITORY, _KEY = "AWS::S3::Bucket", "AWS::ECR::Repository", "AWS::KMS::Key"
 _PASSING = re.compile(
     "|".join(
@@ -97,6 +99,8 @@ def contents_of(cloud: Cloud, stack: str) -> Contents:
     for resource in (item for page in pages for item in page["StackResourceSummaries"]):
         physical = resource.get("PhysicalResourceId")
         if not physical or resource["ResourceStatus"] == "DELETE_COMPLETE":
+            continue
+        if resource["ResourceType"] in _DELETED_AFTERWARDS:
             continue
         policy = declared.get(resource["LogicalResourceId"], {}).get("DeletionPolicy", "Delete")
         if policy != "Delete":

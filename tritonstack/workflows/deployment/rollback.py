@@ -92,9 +92,10 @@ def rollback(
 ) -> Rollback:
     """Write the lock of an earlier commit or digest, deploy, and verify.
 
-    `now` first switches the endpoints to their retained configurations, all at once; lock and stacks follow.
-    Other endpoints that serve the same model are rolled back too. An interrupted rollback resumes when it is
-    called again; a complete one changes nothing. Raises RollbackRefutedError if verification fails.
+    `now` first switches the endpoints to what is retained for them, without alarms and waits; lock and stacks
+    follow. Other endpoints that serve the same model are rolled back too. An interrupted rollback resumes
+    when it is called again; a complete one changes nothing. Raises RollbackRefutedError if verification
+    fails.
     """
     _require_own_lock(session, environment)
     workspace = load_workspace(session.project, environment)

@@ -27,7 +27,7 @@ def rollback(
         typer.Option("--to", help="A commit or digest (default: what it served before)."),
     ] = None,
     now: Annotated[
-        bool, typer.Option("--now", help="Switch to what is retained at once, then deploy.")
+        bool, typer.Option("--now", help="Switch to what is retained first, then deploy.")
     ] = False,
     name: NameOption = None,
     dry_run: Annotated[
@@ -40,8 +40,9 @@ def rollback(
     artifacts are restored for up to a month. An interrupted rollback resumes when rerun; a completed one
     changes nothing. Commit the lock afterwards.
 
-    With --now, the endpoint first switches to its retained earlier configuration, all at once and without
-    waiting for alarms. Lock, stack, and verdict follow.
+    With --now, the endpoint first switches to its retained earlier configuration, without waiting for
+    alarms: all at once, or in the batches of a rolling rollout or of an inference component. Lock, stack, and
+    verdict follow.
 
     Example: tritonstack rollback prod search --now
 
