@@ -18,9 +18,9 @@ from botocore.exceptions import ClientError
 from moto.cloudformation.models import cloudformation_backends
 
 from tests.cli.builds.stand_in_job import keep
-from tests.cli.builds.test_build import stand_in_command
 from tests.cli.test_messages import outcome
 from tests.git import Repository
+from tests.kills import COMMANDS, Killer
 from tests.operations.audit.test_audit import PLAYED
 from tests.operations.test_operations import stand_in_cdk
 from tests.operations.two_accounts import add_prod
@@ -42,8 +42,8 @@ from tritonstack.workflows.builds import local_build
 from tritonstack.workflows.deployment import rollback as rollback_workflow
 
 DESCRIPTION = "tritonstack: x"
-SAMPLE = 3
-"""Kills per command. KILLS=all kills before and after every call."""
+KILLS = int(os.environ.get("TRITONSTACK_KILLS", "3"))
+"""Kills per command."""
 
 
 class Killed(BaseException):
@@ -65,7 +65,7 @@ class Site:
         self.cloud = Cloud(account, "eu-west-1", keys)
         self.backend = cloudformation_backends[account]["eu-west-1"]
         self.calls: list[str] = []
-        self.kill_at, self.answered, self.kills = 0, False, 0
+        self.kill_at, self.answered = 0, False
         edit(project.environment_file("dev"), "1" * 12, account)
         add_prod(project, account=account)
         for name in ("dev", "prod"):
@@ -76,7 +76,7 @@ class Site:
         stand_in_cdk(project.root, "exit 1")
         monkeypatch.setattr(botocore.client.BaseClient, "_make_api_call", self._call_of())
         monkeypatch.setattr(CdkCli, "run", self._cdk)
-        monkeypatch.setattr(local_build, "_command", stand_in_command)
+        monkeypatch.setattr(Cloud, "_clients", {})  # created once, not by each command
         verdict = Verdict("dev", Revision(None), (), tested=True)
         monkeypatch.setattr(rollback_workflow, "verify_workspace", lambda *_, **__: verdict)
         listings = [
@@ -154,35 +154,27 @@ class Site:
         client.execute_change_set(**plan)
         client.describe_stacks(StackName=name)
 
-    def run(self, *arguments: str, kill_at: int = 0, answered: bool = False) -> None:
-        """Run a command to its end, or kill it."""
+    def run(self, *arguments: str, kill_at: int = 0, answered: bool = False) -> tuple[int, bool]:
         self.calls.clear()
         self.kill_at, self.answered = kill_at, answered
         try:
             code, out, err = outcome(self.capsys, self.project, *arguments)
             assert code == 0, (arguments, self.calls[-3:], out, err)
         except Killed:
-            self.kills += 1
             self.capsys.readouterr()
+            return len(self.calls), True
         finally:
             self.kill_at = 0
+        return len(self.calls), False
 
-    def forget(self, *environments: str, lock: bool = True) -> None:
-        """Delete environments without commands."""
-        s3, client = self.cloud.client("s3"), self.cloud.client("cloudformation")
-        for environment in environments:
-            spec = self.spec(environment)
-            if spec.artifact_bucket in {item["Name"] for item in s3.list_buckets()["Buckets"]}:
-                empty_bucket(self.cloud, spec.artifact_bucket)
-            for stack in list(self.backend.stacks.values()):
-                if stack.name.startswith(f"{spec.base}-"):
-                    client.delete_stack(StackName=stack.name)
-            if lock:
-                self.project.lock_file(environment).unlink(missing_ok=True)
+    def forget(self, environment: str) -> None:
+        bucket = self.spec(environment).artifact_bucket
+        if bucket in self.buckets():
+            empty_bucket(self.cloud, bucket)
+        self.project.lock_file(environment).unlink(missing_ok=True)
 
-    def left(self) -> list[str]:
-        buckets = self.cloud.client("s3").list_buckets()["Buckets"]
-        return [stack.name for stack in self.backend.stacks.values()] + [item["Name"] for item in buckets]
+    def buckets(self) -> list[str]:
+        return [item["Name"] for item in self.cloud.client("s3").list_buckets()["Buckets"]]
 
 
 @pytest.fixture
@@ -193,64 +185,21 @@ def site(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Site:
     site = Site(project, account, capsys, monkeypatch)
-    site.run("build", "dev", "--local")
-    site.repository.commit("Build")
-    monkeypatch.setattr("tests.cli.builds.stand_in_job.CONTENT", "{model} for {target}, again")
-    folder = keep(project, "minilm", "cpu")
-    manifest = parse_manifest((folder / MANIFEST_NAME).read_bytes(), origin="")
-    add_to_lock(project.lock_file("dev"), [manifest], built=BUILT)
-    site.repository.commit("Build again")
+    for version in ("first", "second"):
+        monkeypatch.setattr("tests.cli.builds.stand_in_job.CONTENT", f"{{model}} for {{target}}, {version}")
+        folder = keep(project, "minilm", "cpu")
+        manifest = parse_manifest((folder / MANIFEST_NAME).read_bytes(), origin="")
+        add_to_lock(project.lock_file("dev"), [manifest], built=BUILT)
+        site.repository.commit("Build")
+    built = {"model": "minilm", "target": "cpu", "digest": folder.name, "directory": str(folder)}
+    job = project.state_dir / "job.json"
+    job.write_text(json.dumps({**built, "event": "built", "reused": False}) + "\n")
+    monkeypatch.setattr(local_build, "_command", lambda *_: ["cat", str(job)])
     return site
 
 
-def prepare_build(site: Site) -> None:
-    site.forget("dev")
-
-
-def prepare_promote(site: Site) -> None:
-    site.forget("prod")
-    site.run("deploy", "dev")
-
-
-def prepare_deploy(site: Site) -> None:
-    site.forget("dev", lock=False)
-
-
-def prepare_rollback(site: Site) -> None:
-    site.repository.git("checkout", "--", str(site.project.lock_file("dev")))
-    site.run("deploy", "dev")
-
-
-def prepare_destroy(site: Site) -> None:
-    site.run("deploy", "dev")
-
-
-COMMANDS = {
-    ("build", "dev", "--local"): prepare_build,
-    ("promote", "dev", "prod"): prepare_promote,
-    ("deploy", "dev"): prepare_deploy,
-    ("rollback", "dev", "search"): prepare_rollback,
-    ("destroy", "dev", "--yes"): prepare_destroy,
-}
-
-
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
-def test_a_killed_command_is_finished_by_itself_or_by_destroy(site: Site, command: tuple[str, ...]) -> None:
-    prepare = COMMANDS[command]
-    prepare(site)
-    site.run(*command)
-    moments = [(number, answered) for number in range(1, len(site.calls) + 1) for answered in (False, True)]
-    if os.environ.get("KILLS") != "all":
-        moments = moments[:: len(moments) // SAMPLE][:SAMPLE]
-    for number, answered in moments:
-        prepare(site)
-        site.run(*command, kill_at=number, answered=answered)
-        if number % 3:
-            site.run(*command)
-        else:
-            site.run("destroy", "prod" if command[0] == "promote" else "dev", "--yes")
-    for environment in ("dev", "prod"):
-        site.run("destroy", environment, "--yes")
-        site.run("audit", environment, "--gone")
-    assert site.left() == []
-    assert site.kills > len(moments) * 0.8  # the number of calls varies a little
+def test_killed_commands_are_finished_by_the_same_commands(site: Site) -> None:
+    killer = Killer(site, KILLS, destroys=True, seed=1)
+    killer.run()
+    assert killer.killed == dict.fromkeys(COMMANDS, KILLS)
+    assert [stack.name for stack in site.backend.stacks.values()] + site.buckets() == []

@@ -1,21 +1,21 @@
-"""Kill `promote` as a process at its AWS calls, those of the real CDK included.
+"""Kill processes at AWS calls: `build`, `promote`, `deploy`, `rollback`, and `destroy`, with the real CDK.
 
-The same command finishes, or `destroy` removes everything and `audit --gone` finds nothing. The cloud runs in
-this process with fake Triton servers, so that it can kill a command before or after it has answered a call.
-tests/cli/deploy/test_kills.py is the fast variant. KILLS=all kills at every call instead of a sample.
+The same command finishes each time, and in the end `audit --gone` finds nothing. The cloud runs in this
+process, with real Triton servers, so that it can kill a command before or after it has answered a call.
+TRITONSTACK_KILLS is the number of kills per command (40: 200 in all), TRITONSTACK_KILLS_SEED selects other
+calls. tests/cli/deploy/test_kills.py is the fast variant.
 """
 
 from __future__ import annotations
 
 import fcntl
+import multiprocessing
 import os
 import re
 import signal
 import socket
-import subprocess
-import sys
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+import time
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -23,17 +23,16 @@ import pytest
 from werkzeug.wrappers import Request, Response
 
 from packages.local_cloud.tests.conftest import SHARED
-from packages.local_cloud.tests.sagemaker.cloud import tarball
 from tests.e2e.conftest import REPOSITORY, furnished_site
 from tests.git import Repository
-from tests.operations.two_accounts import add_prod, make_manifest
+from tests.kills import COMMANDS, Killer, run_command
+from tests.model_build.supplied_models import PYTHON_MODEL
+from tests.operations.two_accounts import add_prod
 from tests.projects import edit, write_project
 from tritonstack.base.paths import Project
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.buckets import empty_bucket
 from tritonstack.project.loading import load_workspace
-from tritonstack.records.lock_writing import add_to_lock
-from tritonstack.records.manifests import ARCHIVE_NAME, MANIFEST_NAME
 from tritonstack_local.cloud_folder import LOCK, CloudAddress, write_address
 from tritonstack_local.server import LocalCloud
 from tritonstack_local.settings import CloudSettings, TimeScale
@@ -44,10 +43,19 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(7200)]
 
 ACCOUNT, REGION = "000000000007", "us-east-1"
-COMMAND = (sys.executable, "-c", "from tritonstack.cli.entry import main; main()")
+_FORKS = multiprocessing.get_context("forkserver")
+"""Commands are forks of a process that has imported what they need, which takes longer than most calls."""
+_FORKS.set_forkserver_preload(
+    ["tests.kills", "tritonstack.cli.main", "boto3", "tritonstack.workflows.deployment.rollback"]
+)
 OURS = re.compile(r"app/victim|aws-sdk-js")
 """User agents of the command and of its CDK; the cloud's own clients have others."""
-KILLED = Counter[str]()
+MODEL = """\
+name: minilm
+description: Twice its input.
+recipe: {kind: python}
+test_inputs: [{inputs: {x: [1.0, 2.0]}, outputs: {y: [2.0, 4.0]}}]
+"""
 
 
 @dataclass
@@ -57,10 +65,11 @@ class Victim:
     kill_at: int = 0
     answered: bool = False
     """Whether the fatal call takes effect."""
-    process: int = 0
+    process: int | None = None
     calls: list[str] = field(default_factory=list)
 
     def kill(self) -> None:
+        assert self.process is not None
         os.killpg(self.process, signal.SIGKILL)
 
 
@@ -92,70 +101,46 @@ class Site:
         self.project, self.cloud = project, cloud
         self.access = Cloud(ACCOUNT, REGION, variables)
         self.variables = {**os.environ, "AWS_SDK_UA_APP_ID": "victim", "CI": "1"}
+        self.variables["NODE_COMPILE_CACHE"] = str(project.state_dir / "node")
         self.repository = Repository(project.root)
+        add_prod(project, account=ACCOUNT)
+        edit(project.environment_file("dev"), "1" * 12, ACCOUNT)
+        for name in ("dev", "prod"):
+            file = project.environment_file(name)
+            edit(file, "region: eu-west-1", f"region: {REGION}\nremoval: destroy")
+            edit(file, "kind: ensemble", "kind: single")
+        (project.root / ".gitignore").write_text(".tritonstack\nnode_modules\n")
+        project.model_file("minilm").write_text(MODEL)
+        for body in ("y = x * 2", "y = x + x"):
+            code = PYTHON_MODEL.format(imports="", body=body)
+            (project.model_file("minilm").parent / "model.py").write_text(code)
+            self.repository.commit("Change the model")
+            self.run("build", "dev", "--no-publish")
+            self.repository.commit("Build")
+        self.run("deploy", "dev", "--bootstrap")
 
-    def run(self, *arguments: str, kill_at: int = 0, answered: bool = False, code: int = 0) -> Victim:
-        """Run a command. It ends with `code`, or it is killed."""
+    def run(self, *arguments: str, kill_at: int = 0, answered: bool = False) -> tuple[int, bool]:
         self.cloud.victim = victim = Victim(kill_at, answered)
-        process = subprocess.Popen(
-            [*COMMAND, *arguments],
-            cwd=self.project.root,
-            env=self.variables,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
+        begin = time.monotonic()
+        log = self.project.state_dir / "command.log"
+        process = _FORKS.Process(
+            target=run_command, args=(arguments, self.project.root, self.variables, log), daemon=True
         )
+        process.start()
         victim.process = process.pid
-        output, _ = process.communicate(timeout=600)
-        if process.returncode == -signal.SIGKILL and kill_at:
-            KILLED[arguments[0]] += 1
-        else:
-            assert process.returncode == code, (arguments, kill_at, victim.calls[-5:], output)
-        return victim
-
-    def kill_everywhere(
-        self, *arguments: str, environment: str, prepare: Callable[[], object], sample: int
-    ) -> None:
-        """Kill a command at its calls; finish it with the same command, or with `destroy`."""
-        prepare()
-        count = len(self.run(*arguments).calls)
-        step = 1 if os.environ.get("KILLS") == "all" else max(1, count // sample)
-        for number in range(1, count + 1, step):
-            prepare()
-            self.run(*arguments, kill_at=number, answered=number % 2 == 0)
-            if number // step % 3:
-                self.run(*arguments)
-            else:
-                self.destroy(environment)
-            print(arguments, f"{number} of {count}", dict(KILLED), flush=True)
-        self.destroy(environment)
-
-    def bucket(self, environment: str) -> str:
-        return load_workspace(self.project, environment).spec.artifact_bucket
+        process.join(timeout=600)
+        killed = process.exitcode == -signal.SIGKILL and kill_at > 0
+        assert killed or process.exitcode == 0, (arguments, kill_at, victim.calls[-5:], log.read_text())
+        fate = f"killed at call {kill_at}" if killed else f"{len(victim.calls)} calls"
+        effect = f", {victim.calls[-1]} ({'answered' if answered else 'not answered'})" if killed else ""
+        print(*arguments, f"{fate}{effect}, {time.monotonic() - begin:.1f} s", flush=True)
+        return len(victim.calls), killed
 
     def forget(self, environment: str) -> None:
-        """Delete an environment's artifacts and lock."""
-        s3, bucket = self.access.client("s3"), self.bucket(environment)
+        s3, bucket = self.access.client("s3"), load_workspace(self.project, environment).spec.artifact_bucket
         if bucket in {item["Name"] for item in s3.list_buckets()["Buckets"]}:
             empty_bucket(self.access, bucket)
         self.project.lock_file(environment).unlink(missing_ok=True)
-
-    def destroy(self, environment: str) -> None:
-        self.run("destroy", environment, "--yes")
-        self.run("audit", environment, "--gone")
-
-    def publish(self) -> None:
-        """Build dev: write an artifact to its store and its lock."""
-        content = tarball({"minilm/config.pbtxt": "", "minilm/1/x": ""})
-        spec_hash = load_workspace(self.project, "dev").hashes["minilm"]
-        built = make_manifest("minilm", content, spec_hash=spec_hash)
-        folder = self.project.artifacts_dir / "models" / "minilm" / built.digest
-        folder.mkdir(parents=True)
-        (folder / ARCHIVE_NAME).write_bytes(content)
-        (folder / MANIFEST_NAME).write_text(built.to_json())
-        add_to_lock(self.project.lock_file("dev"), [built])
 
 
 @pytest.fixture(scope="module")
@@ -174,33 +159,20 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         time_scale=TimeScale(minute_s=0.1),
     )
     listener = socket.create_server(("127.0.0.1", 0))
-    cloud = DeadlyCloud(settings=settings, listener=listener, make_sagemaker=SHARED._make_sagemaker)
+    cloud = DeadlyCloud(settings=settings, listener=listener)
     address = CloudAddress(cloud.endpoint_url, cloud.port, os.getpid(), ACCOUNT, REGION, (), cloud.secret)
     with (folder / LOCK).open("w") as lock:  # by which commands see that it runs
         fcntl.flock(lock, fcntl.LOCK_EX)
         write_address(folder, address)
         try:
-            yield prepared(Site(project, address.environment(), cloud))
+            yield Site(project, address.environment(), cloud)
         finally:
             cloud.close()
-            print("killed:", dict(KILLED), "together", KILLED.total())
 
 
-def prepared(site: Site) -> Site:
-    """Publish and deploy dev, with the CDK's bootstrap."""
-    add_prod(site.project, account=ACCOUNT)
-    edit(site.project.environment_file("dev"), "1" * 12, ACCOUNT)
-    for name in ("dev", "prod"):
-        file = site.project.environment_file(name)
-        edit(file, "region: eu-west-1", f"region: {REGION}\nremoval: destroy")
-    (site.project.root / ".gitignore").write_text(".tritonstack\nnode_modules\n")
-    site.publish()
-    site.repository.commit("Build")
-    site.run("deploy", "dev", "--bootstrap")
-    return site
-
-
-def test_promote(site: Site) -> None:
-    site.kill_everywhere(
-        "promote", "dev", "prod", environment="prod", prepare=lambda: site.forget("prod"), sample=12
-    )
+def test_killed_commands_are_finished_by_the_same_commands(site: Site) -> None:
+    kills = int(os.environ.get("TRITONSTACK_KILLS", "4"))
+    killer = Killer(site, kills, destroys=False, seed=int(os.environ.get("TRITONSTACK_KILLS_SEED", "1")))
+    killer.run()
+    print("killed:", dict(killer.killed), "together", killer.killed.total())
+    assert killer.killed == dict.fromkeys(COMMANDS, kills)
