@@ -1,5 +1,6 @@
 """The life cycle of an endpoint through boto3, with a strict fake Triton."""
 
+import os
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -55,6 +56,19 @@ def test_an_endpoint_starts_with_the_models_settings(cloud, tritons):
     assert asked(cloud) == "e"
     with pytest.raises(ClientError, match="Cannot create already existing endpoint"):
         cloud.sagemaker.create_endpoint(EndpointName="e", EndpointConfigName="e")
+
+
+def test_a_containers_user_can_read_its_model(cloud, tritons):
+    """The umask is the local cloud's; containers run as their image's user."""
+    url = cloud.upload("m.tar.gz", tarball({"m/1/model.onnx": b"x"}))
+    before = os.umask(0o077)
+    try:
+        created(cloud, url=url)
+    finally:
+        os.umask(before)
+    root = tritons.started[0].order.model_root
+    for path in (root, *root.rglob("*")):
+        assert path.stat().st_mode & 0o777 == (0o755 if path.is_dir() else 0o644)
 
 
 def test_an_endpoint_is_creating_until_its_server_is_ready(cloud):
@@ -401,6 +415,46 @@ def test_long_and_partial_lines_are_shipped_completely(cloud, tmp_path):
     begins, *long, line, end = messages()
     assert "".join(long) == "x" * 200_000
     assert (begins, line, end) == ("begins", "half of a line", "no end")
+
+
+def messages(logs, group):
+    pages = logs.get_paginator("filter_log_events").paginate(logGroupName=group)
+    return [event["message"] for page in pages for event in page["events"]]
+
+
+@pytest.mark.parametrize("group_is_deleted", [False, True])
+def test_a_servers_log_uses_little_disk_while_it_grows(cloud, tmp_path, group_is_deleted):
+    """Each line is sent once, the writer is not disturbed, and the end stays."""
+    logs, group = cloud.client("logs"), "/aws/sagemaker/Endpoints/growing"
+    file, count = tmp_path / "triton.log", 1000
+    shipper = LogShipper(client=logs, group=group, stream="s", preface=["begins"])
+    deadline = time.monotonic() + 20
+    while not logs.describe_log_groups(logGroupNamePrefix=group)["logGroups"] or not messages(logs, group):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    if group_is_deleted:
+        logs.delete_log_group(logGroupName=group)
+    with file.open("wb", buffering=0) as output:
+        shipper.follow(file)
+        for number in range(count):
+            output.write(b"%d%b\n" % (number, b"x" * 12_000))
+    shipper.stop()
+    assert file.stat().st_blocks * 512 < (9 << 20) < file.stat().st_size
+    assert file.read_bytes().endswith(b"x\n")
+    if not group_is_deleted:
+        assert [int(line.rstrip("x")) for line in messages(logs, group)[1:]] == list(range(count))
+
+
+def test_only_the_log_of_the_last_container_is_kept(cloud, tmp_path):
+    logs, group = cloud.client("logs"), "/aws/sagemaker/Endpoints/restarted"
+    files = [tmp_path / str(number) for number in range(4)]
+    shipper = LogShipper(client=logs, group=group, stream="s", preface=["begins"])
+    for file in files:
+        file.write_text(f"{file.name}\n")
+        shipper.follow(file)
+    shipper.stop()
+    assert messages(logs, group) == ["begins", "0", "1", "2", "3"]
+    assert [file.exists() for file in files] == [False, False, False, True]
 
 
 def test_an_existing_log_group_keeps_its_retention(cloud):

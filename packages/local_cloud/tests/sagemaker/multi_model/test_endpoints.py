@@ -1,6 +1,7 @@
 """Multi-model endpoints through boto3, with a strict fake Triton."""
 
 import gzip
+import os
 import tarfile
 import threading
 import time
@@ -205,6 +206,20 @@ def test_a_restart_frees_the_disk_of_earlier_models(endpoint, tritons, tmp_path)
     assert asked(endpoint, "a.tar.gz") == "a"
     assert len(tritons) == 3
     assert len([path for path in tmp_path.rglob("model*") if path.parent.name.startswith("i-")]) == 1
+
+
+def test_a_containers_user_can_read_its_models_after_a_restart(endpoint, tritons):
+    """The umask is the local cloud's; containers run as their image's user."""
+    endpoint.upload(f"{SHELF}c.tar.gz", archive("die"))
+    before = os.umask(0o077)
+    try:
+        assert failure(endpoint, TargetModel="c.tar.gz")["Error"]["Code"]
+        assert asked(endpoint, "a.tar.gz") == "a"
+    finally:
+        os.umask(before)
+    root = tritons[1].order.model_root
+    for path in (root, *root.rglob("*")):
+        assert path.stat().st_mode & 0o777 == (0o755 if path.is_dir() else 0o644)
 
 
 @pytest.mark.parametrize("loaded_models", [1])

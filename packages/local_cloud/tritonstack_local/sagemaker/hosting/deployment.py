@@ -63,6 +63,7 @@ class Launcher:
         name = f"i-{secrets.token_hex(8)}"
         folder = self.endpoint_folder(plan.scope, plan.endpoint) / name
         (folder / MODEL_FOLDER).mkdir(parents=True)
+        artifacts.open_folders(folder / MODEL_FOLDER)
         try:
             self._fetch(plan, folder / MODEL_FOLDER)
         except (TritonstackError, OSError, ClientError, BotoCoreError) as error:
@@ -122,6 +123,7 @@ class Launcher:
                 shutil.rmtree(former, ignore_errors=True)
             model_root = folder / f"{MODEL_FOLDER}-{number}"
             model_root.mkdir()
+            artifacts.open_folders(model_root)
         state_dir.mkdir()
         order = ServerOrder(
             model_root=model_root, environment=plan.environment, state_dir=state_dir, image=plan.image

@@ -111,6 +111,7 @@ class Downloads:
         try:
             checkpoint()
             folder.mkdir(parents=True, exist_ok=True)
+            artifacts.open_folders(folder.parent)
             artifacts.fetch(
                 self._folders.s3, url=url, to=folder, container=CONTAINER, checkpoint=checkpoint, space=space
             )

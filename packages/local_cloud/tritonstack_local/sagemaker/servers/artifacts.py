@@ -147,6 +147,7 @@ def unpack(
                 tar.extractall(to, members=map(guard, tar))  # noqa: S202
             stream.read_to_the_end()
             guard.reject_loops()
+        open_folders(to)
     except _UnsafeMemberError as rejected:
         raise ArtifactError(f'Cannot unpack the model data at "{url}": {rejected}') from rejected
     except (tarfile.TarError, EOFError, zlib.error, OSError, RecursionError, OverflowError) as error:
@@ -154,6 +155,12 @@ def unpack(
             f'Failed to extract model data archive from URL "{url}" for container "{container}". Please '
             f"ensure that the object located at the URL is a valid tar.gz archive. ({error})"
         ) from error
+
+
+def open_folders(top: Path) -> None:
+    """Let a container's user read a model, whatever this process's umask is: the cloud's folder is closed."""
+    for folder, _, _ in os.walk(top):
+        os.chmod(folder, 0o755)  # noqa: S103
 
 
 class _UnsafeMemberError(TritonstackError):

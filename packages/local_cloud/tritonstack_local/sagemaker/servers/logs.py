@@ -1,13 +1,19 @@
-"""Ship a server's log to CloudWatch Logs: one stream per instance."""
+"""Ship a server's log to CloudWatch Logs: one stream per instance.
+
+The server writes its file itself. The disk space of sent lines is freed, except for the last 8 MiB: the file
+keeps its length, and the server its place in it, so that no line is lost or sent twice.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import logging
 import queue
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -19,6 +25,11 @@ _BATCH_LINES = 1000
 _PIECE_BYTES = 80_000
 _BATCH_BYTES = 900_000
 _READ_BYTES = 1 << 20
+_KEPT_BYTES = 8 << 20
+"""Of each log; more than a batch, so that what is not sent yet is kept."""
+_PUNCH_HOLE, _KEEP_SIZE = 2, 1
+_fallocate = ctypes.CDLL(None).fallocate
+_fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +42,7 @@ def log_group(endpoint: str) -> str:
 class LogShipper:
     """Sends the output of an instance's containers, until `stop`; then the rest.
 
-    Stops if CloudWatch fails.
+    After an error of CloudWatch, it drops the lines. The log of the container before the last one is deleted.
     """
 
     def __init__(self, *, client: Any, group: str, stream: str, preface: Sequence[str]) -> None:
@@ -41,6 +52,7 @@ class LogShipper:
         self._preface = preface
         self._paths: queue.SimpleQueue[Path] = queue.SimpleQueue()
         self._ended = threading.Event()
+        self._failed = False
         self._thread = threading.Thread(target=self._run, name=f"log of {group}", daemon=True)
         self._thread.start()
 
@@ -54,18 +66,34 @@ class LogShipper:
         self._thread.join()
 
     def _run(self) -> None:
+        former: Path | None = None
         try:
-            self._make_stream()
+            self._attempt(self._make_stream)
             self._send(list(self._preface))
             while (path := self._next_path()) is not None:
-                with path.open("rb") as file:
+                with path.open("r+b") as file:
                     lines = _Lines(file)
                     while self._paths.empty() and not self._ended.wait(_PAUSE_S):
                         self._send_all(lines.new())
                     self._send_all(lines.new())
                     self._send_all(lines.rest())
-        except (ClientError, BotoCoreError, OSError) as error:
-            log.warning("stopped copying the log of %s to CloudWatch Logs: %s", self._group, error)
+                if former is not None:
+                    former.unlink(missing_ok=True)
+                former = path
+        except OSError as error:
+            self._fail(error)
+
+    def _attempt(self, call: Callable[[], object]) -> None:
+        """Call CloudWatch, unless it has failed."""
+        try:
+            if not self._failed:
+                call()
+        except (ClientError, BotoCoreError) as error:
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        self._failed = True
+        log.warning("stopped copying the log of %s to CloudWatch Logs: %s", self._group, error)
 
     def _next_path(self) -> Path | None:
         while not self._ended.is_set():
@@ -88,11 +116,13 @@ class LogShipper:
 
     def _send(self, lines: list[str]) -> None:
         milliseconds = int(time.time() * 1000)
-        self._client.put_log_events(
+        put = partial(
+            self._client.put_log_events,
             logGroupName=self._group,
             logStreamName=self._stream,
             logEvents=[{"timestamp": milliseconds, "message": line} for line in lines],
         )
+        self._attempt(put)
 
 
 class _Lines:
@@ -110,6 +140,13 @@ class _Lines:
                 yield from _pieces(line)
             *full, self._begun = _pieces(self._begun)
             yield from full
+            self._free()
+
+    def _free(self) -> None:
+        """Free the disk space of old lines, where the file system can: all usual ones but NFS before 4.2."""
+        size = self._file.tell() - _KEPT_BYTES
+        if size > 0:
+            _fallocate(self._file.fileno(), _PUNCH_HOLE | _KEEP_SIZE, 0, size)
 
     def rest(self) -> Iterator[bytes]:
         """Yield the last incomplete line."""
