@@ -102,3 +102,41 @@ def test_a_completed_multipart_upload_is_removed(account):
     assert caught.value.response["Error"]["Code"] == "NoSuchUpload"
     # Completing it again succeeds.
     s3.complete_multipart_upload(**place, MultipartUpload=parts)
+
+
+KEYS = (
+    "a\nb",
+    "\n",
+    "a\n",
+    "a\r\nb",
+    "\x01",
+    "\x85b",
+    "\u2028",
+    " a ",
+    "a%0Ab",
+    "a%250Ab",
+    "%",
+    "a+b",
+    "é",
+    "a//b",
+    "a?#&=",
+)
+
+
+def test_keys_of_any_characters_are_stored_and_found(account):
+    s3 = account.client("s3")
+    bucket = f"keys-{account.account_id}"
+    s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
+    for key in KEYS:
+        at = {"Bucket": bucket, "Key": key}
+        s3.put_object(**at, Body=key.encode())
+        assert s3.head_object(**at)["ContentLength"] == len(key.encode())
+        s3.copy_object(Bucket=bucket, Key=f"copy {key}", CopySource=at)
+        assert s3.get_object(Bucket=bucket, Key=f"copy {key}")["Body"].read() == key.encode()
+    listed = {item["Key"] for item in s3.list_objects_v2(Bucket=bucket)["Contents"]}
+    assert listed == {name for key in KEYS for name in (key, f"copy {key}")}
+    for key in KEYS:
+        s3.delete_object(Bucket=bucket, Key=key)
+    assert {item["Key"] for item in s3.list_objects_v2(Bucket=bucket)["Contents"]} == {
+        f"copy {key}" for key in KEYS
+    }

@@ -8,11 +8,13 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 from weakref import WeakValueDictionary
 
+from moto.moto_server.utilities import RegexConverter
 from moto.s3.exceptions import EntityTooSmall, InvalidPart, MalformedXML, NoSuchUpload
 from moto.s3.models import FakeMultipart, S3Backend
 from moto.s3.responses import S3Response
 from moto.s3.utils import compute_checksum
 from moto.settings import S3_UPLOAD_PART_MIN_SIZE
+from werkzeug.routing import BaseConverter
 
 from tritonstack_local.state.bodies import joined
 from tritonstack_local.state.calls import draft_of
@@ -37,6 +39,11 @@ class _Turns:
 
 
 _TURNS = _Turns()
+
+
+def _any_character(converter: Any, url_map: Any, pattern: str) -> None:
+    BaseConverter.__init__(converter, url_map)
+    converter.regex = f"(?s:{pattern})"
 
 
 def _setup_class(response: Any, request: Any, *arguments: Any, **named: Any) -> None:
@@ -113,6 +120,8 @@ def _of_known_uploads(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 CORRECTIONS: tuple[tuple[Any, str, Any], ...] = (
+    # moto routes no path with a line feed, which keys may contain.
+    (RegexConverter, "__init__", _any_character),
     # moto shows an object before it has its metadata, looks whether there is one (If-None-Match) before it
     # writes, and takes parts while it puts them together: on AWS each of these is one step.
     (S3Response, "_key_response", _key_response),
