@@ -13,6 +13,7 @@ import os
 import shutil
 import stat
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
@@ -35,9 +36,9 @@ def private_folder(folder: Path) -> None:
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     _require_own(folder)
-    if stat.S_IMODE(folder.stat().st_mode) != 0o700:  # of an earlier version
-        folder.chmod(0o700)
-        for entry in folder.iterdir():
+    folder.chmod(0o700)  # of an earlier version, or copied
+    for entry in folder.iterdir():
+        with suppress(FileNotFoundError):  # a running cloud has just removed it
             _require_own(entry)
 
 
