@@ -198,6 +198,7 @@ def site(
     return site
 
 
+@pytest.mark.timeout(100 * KILLS)
 def test_killed_commands_are_finished_by_the_same_commands(site: Site) -> None:
     killer = Killer(site, KILLS, destroys=True, seed=1)
     killer.run()
