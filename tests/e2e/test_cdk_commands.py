@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.e2e.conftest import Site
@@ -25,5 +27,10 @@ def test_the_cdk_deploys_and_destroys_an_environment(site: Site) -> None:
         f"{site.spec.base}-foundation",
         f"{site.spec.base}-monitoring",
     }
+    config, model = "AWS::SageMaker::EndpointConfig", "AWS::SageMaker::Model"
+    (report,) = site.asked("audit", "local", exit_code=1).values()
+    orphans = report["orphans"]
+    assert [item["type"] for item in orphans] == [config, model]
     site.tritonstack("destroy", "local", "--yes")
     assert list_stacks(site.cloud, prefix=site.spec.base) == []
+    assert [item for item in site.inventory() if site.spec.base in json.dumps(item)] == []

@@ -56,7 +56,13 @@ endpoints:
     model: tiny-text
     instance_type: ml.c7i.xlarge
 """
-CHALLENGER = "    challenger: {instance_type: ml.m7i.large, share: 0.5}\n"
+CHALLENGER = """\
+    challenger:
+      instance_type: ml.m7i.large
+      share: 0.5
+      scaling: {min_instances: 1, max_instances: 1}
+"""
+"""Without auto scaling: SageMaker removes no variant that scales."""
 
 REJECTED = {
     "asynchronous": (

@@ -268,7 +268,7 @@ def test_rollback_now_serves_the_earlier_artifact_at_once(site: Site) -> None:
     assert digest(site) in first
     assert model_data(site, active(site)) == first
     np.testing.assert_allclose(answers(site), earlier, atol=1e-4)
-    assert kinds(site)[-3:] == ["deployed", "verified", "rolled-back"]
+    assert kinds(site)[-3:] == ["rolled-back", "deployed", "verified"]
     assert site.asked("verify", "local")["passed"]
     commit(site, "Roll back")
     served = sagemaker.describe_endpoint(EndpointName=name)
