@@ -62,6 +62,7 @@ class ServedModel:
     """One model on one endpoint of an example."""
 
     model: str
+    digest: str
     kind: str
     """The endpoint's kind and the recipe's."""
     size_bytes: int
@@ -198,6 +199,7 @@ def _measured(project: Project) -> Iterator[ServedModel]:
             recipe = workspace.models[target.model].record.recipe.kind
             yield ServedModel(
                 model=target.model,
+                digest=target.artifact.digest,
                 kind=endpoint.kind if endpoint.kind == recipe else f"{endpoint.kind}, {recipe}",
                 size_bytes=manifest.archive_bytes,
                 min_cosine=min((parity.min_cosine for parity in manifest.parity), default=None),

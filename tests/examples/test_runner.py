@@ -75,6 +75,7 @@ def test_a_command_that_hangs_is_killed(tmp_path: Path, monkeypatch: pytest.Monk
 
 MODEL = ServedModel(
     model="mpnet",
+    digest="ab" * 32,
     kind="ensemble",
     size_bytes=4_100_000,
     min_cosine=0.99999,
