@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from tritonstack.workflows.reporter import Reporter as Reporter
     from tritonstack.workflows.reports.report import ReportOptions as ReportOptions
     from tritonstack.workflows.reports.report import report as report
-    from tritonstack.workflows.reports.watching import watch_report as watch_report
+    from tritonstack.workflows.reports.report import watch_report as watch_report
     from tritonstack.workflows.session import Session as Session
     from tritonstack.workflows.sizing.bench import LoadOptions as LoadOptions
     from tritonstack.workflows.sizing.bench import bench as bench
@@ -118,7 +118,7 @@ _MODULES = {
     "up": "local.up",
     "validate": "project.validate",
     "verify": "deployment.verify",
-    "watch_report": "reports.watching",
+    "watch_report": "reports.report",
     "write_proposal": "sizing.simulate",
 }
 """Public name -> its module below this package."""

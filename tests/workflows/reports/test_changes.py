@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -37,19 +34,16 @@ def status() -> EnvironmentStatus:
 
 
 class Comparisons:
-    """Replaces the synthesis: counts comparisons, holds them until released, and raises a failure."""
+    """Replaces the synthesis: counts comparisons, and raises a failure."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count = 0
         self.failure: Exception | None = None
-        self.released = threading.Event()
-        self.released.set()
         monkeypatch.setattr(changes, "diff", self._diff)
         monkeypatch.setattr(changes, "_changes", lambda _: FOUND)
 
     def _diff(self, *_: Any) -> None:
         self.count += 1
-        assert self.released.wait(20)
         if self.failure is not None:
             raise self.failure
 
@@ -59,88 +53,28 @@ def comparisons(monkeypatch: pytest.MonkeyPatch) -> Comparisons:
     return Comparisons(monkeypatch)
 
 
-def _read_until(read: Callable[[], ReadChanges], wanted: Callable[[ReadChanges], bool]) -> ReadChanges:
-    until = time.monotonic() + 20
-    while not wanted(found := read()):
-        assert time.monotonic() < until, found
-        time.sleep(0.01)
-    return found
-
-
-def _is_pending(found: ReadChanges) -> bool:
-    return bool(found[1]) and found[1][0].reason == "the stacks are being compared"
-
-
-def test_the_background_compares_again_only_after_a_change(
-    project: Project, status: EnvironmentStatus, comparisons: Comparisons
+@pytest.mark.parametrize("failure", [None, TritonstackError("no credentials")])
+def test_stacks_are_compared_again_only_after_a_change(
+    project: Project, status: EnvironmentStatus, comparisons: Comparisons, failure: Exception | None
 ) -> None:
-    session, reader = Session(project), ChangeReader(in_background=True)
-
-    def read() -> ReadChanges:
-        return reader.read(session, session.workspace("dev"), status)
-
-    comparisons.released.clear()
-    assert _is_pending(read())
-    assert _is_pending(read())
-    comparisons.released.set()
-    assert _read_until(read, lambda one: not _is_pending(one)) == (FOUND, [])
-    assert read() == (FOUND, [])
-    assert comparisons.count == 1
-    edit(project.environment_file("dev"), "111111111111", "222222222222")
-    _read_until(read, lambda one: not _is_pending(one))
-    assert comparisons.count == 2
-
-
-@pytest.mark.parametrize("failure", [KeyError("Resources"), TritonstackError("no credentials")])
-def test_a_failed_comparison_is_missing_data_and_not_repeated(
-    project: Project, status: EnvironmentStatus, comparisons: Comparisons, failure: Exception
-) -> None:
-    session, reader = Session(project), ChangeReader(in_background=True)
+    """A failed comparison is missing data, and is not repeated either."""
+    session, reader = Session(project), ChangeReader()
     comparisons.failure = failure
 
-    def read() -> ReadChanges:
+    def read(status: EnvironmentStatus = status) -> ReadChanges:
         return reader.read(session, session.workspace("dev"), status)
 
-    found, (gap,) = _read_until(read, lambda one: not _is_pending(one))
-    assert found is None
-    assert gap.reason.endswith(str(failure))
-    assert read() == (None, [gap])
+    found, gaps = read()
+    assert found == (None if failure else FOUND)
+    assert [gap.reason.endswith(str(failure)) for gap in gaps] == ([True] if failure else [])
+    assert read() == (found, gaps)
     assert comparisons.count == 1
     comparisons.failure = None
     edit(project.environment_file("dev"), "111111111111", "222222222222")
-    assert _read_until(read, lambda one: not _is_pending(one)) == (FOUND, [])
-
-
-@pytest.mark.parametrize("what", ["files", "deployment"])
-def test_a_comparison_of_another_state_is_discarded(
-    project: Project, status: EnvironmentStatus, comparisons: Comparisons, what: str
-) -> None:
-    """The files, or what is deployed, change while the stacks are synthesized."""
-    session, reader = Session(project), ChangeReader(in_background=True)
-    shown = [status]
-
-    def read() -> ReadChanges:
-        return reader.read(session, session.workspace("dev"), shown[0])
-
-    comparisons.released.clear()
-    assert _is_pending(read())
-    if what == "files":
-        edit(project.environment_file("dev"), "111111111111", "222222222222")
-    else:
-        shown[0] = EnvironmentStatus("dev", "1" * 12, "eu-west-1", endpoints=())
-        assert _is_pending(read())
-    comparisons.released.set()
-    _read_until(read, lambda one: not _is_pending(one))
+    assert read() == (FOUND, [])
     assert comparisons.count == 2
-
-
-def test_a_closed_reader_starts_no_comparison(
-    project: Project, status: EnvironmentStatus, comparisons: Comparisons
-) -> None:
-    session, reader = Session(project), ChangeReader(in_background=True)
-    reader.close()
-    assert _is_pending(reader.read(session, session.workspace("dev"), status))
-    assert comparisons.count == 0
+    assert read(EnvironmentStatus("dev", "1" * 12, "eu-west-1", endpoints=())) == (FOUND, [])
+    assert comparisons.count == 3
 
 
 @pytest.mark.e2e

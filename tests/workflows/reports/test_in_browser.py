@@ -1,4 +1,4 @@
-"""The report in a real Chromium: errors, accessibility, keyboard, print, screenshots, and live updates.
+"""The report in a real Chromium: errors, accessibility, keyboard, print, screenshots, and reloads.
 
 `UPDATE_SNAPSHOTS=1 pytest` with this file takes new screenshots.
 """
@@ -6,13 +6,10 @@
 from __future__ import annotations
 
 import io
-import json
 import os
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +18,9 @@ import pytest
 from PIL import Image
 
 from tests.browser import Browser, Page, browser
-from tests.git import Repository
-from tests.projects import edit, write_project
 from tests.reviewed_templates import UPDATE
 from tests.workflows.reports.sample import sample_report
-from tritonstack.base.paths import Project
-from tritonstack.workflows.loopback import LoopbackServer
-from tritonstack.workflows.reports.page.document import render
-from tritonstack.workflows.reports.report import ReportOptions
-from tritonstack.workflows.reports.watching import LiveReport, WatchServer
-from tritonstack.workflows.session import Session
+from tritonstack.workflows.reports.page.document import Watch, render
 
 pytestmark = pytest.mark.e2e
 
@@ -181,133 +171,14 @@ def test_the_comparison_sees_a_change(page: Page, chromium: Browser, tmp_path: P
     assert changed(before, page.picture(scale=SCALE)) > MOST_CHANGED
 
 
-def wait_until(page: Page, condition: str) -> None:
-    """Wait until an expression of the page is true."""
+def test_a_watched_page_reloads_itself(chromium: Browser, tmp_path: Path) -> None:
+    file, sample = tmp_path / "report.html", sample_report()
+    file.write_text(render(sample, Watch(1)))
+    page = chromium.page()
+    page.open(file.as_uri())
+    assert "Live" in page.run("document.getElementById('state').textContent")
+    file.write_text(render(sample, Watch(1, "dev.yaml:3: unknown key")))
     until = time.monotonic() + WAIT_S
-    while not page.run(condition):
-        assert time.monotonic() < until, f"{condition} stays false: {page.run('document.body.innerText')}"
+    while "dev.yaml:3" not in page.run("document.getElementById('state')?.textContent ?? ''"):
+        assert time.monotonic() < until
         time.sleep(0.1)
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    project = write_project(tmp_path)
-    Repository(tmp_path).commit("start")
-    return project
-
-
-@pytest.fixture
-def watched(project: Project) -> Iterator[tuple[LiveReport, WatchServer]]:
-    live = LiveReport(Session(project), ReportOptions(offline=True))
-    server = WatchServer(live, "shop")
-    thread = threading.Thread(target=server.serve)
-    thread.start()
-    yield live, server
-    server.close()
-    thread.join()
-
-
-def test_a_live_page_follows_changes(
-    chromium: Browser, watched: tuple[LiveReport, WatchServer], project: Project
-) -> None:
-    live, server = watched
-    page = chromium.page()
-    page.show_as(width=1280)
-    page.open(server.url)
-    wait_until(page, "document.getElementById('state').textContent.startsWith('Reading')")
-    live.read()
-    wait_until(page, "document.querySelector('#environments table') !== null")
-    assert " s ago" in page.run("document.getElementById('state').textContent")
-    assert page.run("location.href") == f"http://127.0.0.1:{server.port}/"
-    page.run("document.querySelector('#environments summary').focus()")
-    page.press("Enter")
-    edit(project.environment_file("dev"), "111111111111", "222222222222")
-    live.read()
-    wait_until(page, "document.getElementById('environments').innerText.includes('222222222222')")
-    assert page.run("document.querySelector('#environments details').open") is True
-    assert page.run("document.activeElement === document.querySelector('#environments summary')") is True
-    assert "environments" in page.run("document.getElementById('news').textContent")
-    assert accessibility(page) == []
-    assert page.problems() == []
-
-
-def test_a_live_page_without_its_token_shows_nothing(
-    chromium: Browser, watched: tuple[LiveReport, WatchServer]
-) -> None:
-    live, server = watched
-    live.read()
-    page = chromium.page()
-    page.open(f"http://127.0.0.1:{server.port}/#token=wrong")
-    wait_until(page, "document.getElementById('state').className === 'lost'")
-    assert "111111111111" not in page.run("document.body.innerText")
-    assert "not signed" in page.run("document.getElementById('state').textContent")
-
-
-class _OtherSite(BaseHTTPRequestHandler):
-    """A page of another origin on this machine."""
-
-    def do_GET(self) -> None:  # the name is the base class's
-        self.send_response(200)
-        self.send_header("Content-Type", "text/html")
-        self.end_headers()
-        self.wfile.write(b"<title>other</title><p>other</p>")
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name is the base class's
-        """Print nothing."""
-
-
-ATTACKS = {
-    "fetch": "fetch(URL).then((one) => one.text())",
-    "fetch without CORS": "fetch(URL, {mode: 'no-cors'}).then((one) => one.text())",
-    "script": "new Promise((done, fail) => { const one = document.createElement('script'); one.src = URL;"
-    " one.onload = () => done('loaded'); one.onerror = () => fail('denied'); document.body.append(one); })",
-    "frame": "new Promise((done) => { const one = document.createElement('iframe'); one.src = URL;"
-    " one.onload = () => { try { done(one.contentDocument.body.innerText); } catch { done(''); } };"
-    " document.body.append(one); })",
-}
-
-
-@pytest.fixture
-def answered(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, str, int]]:
-    """Port, path, and status of each answer of servers in this process."""
-    found: list[tuple[int, str, int]] = []
-    send = BaseHTTPRequestHandler.send_response
-
-    def recorded(handler: BaseHTTPRequestHandler, code: int, message: str | None = None) -> None:
-        found.append((int(handler.server.server_address[1]), handler.path, code))
-        send(handler, code, message)
-
-    monkeypatch.setattr(BaseHTTPRequestHandler, "send_response", recorded)
-    return found
-
-
-@pytest.mark.parametrize("attack", ATTACKS)
-@pytest.mark.parametrize("path", ["/", "/sections"])
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-def test_other_sites_read_nothing(
-    chromium: Browser,
-    watched: tuple[LiveReport, WatchServer],
-    answered: list[tuple[int, str, int]],
-    attack: str,
-    path: str,
-    host: str,
-) -> None:
-    """Not even an answer that the browser would hide: the server denies the request."""
-    live, server = watched
-    live.read()
-    other = LoopbackServer(0, _OtherSite)
-    thread = threading.Thread(target=other.serve_forever, args=(0.1,))
-    thread.start()
-    try:
-        page = chromium.page()
-        page.open(f"http://localhost:{other.port}/")
-        url = json.dumps(f"http://{host}:{server.port}{path}")
-        script = ATTACKS[attack].replace("URL", url)
-        found = page.run(f"Promise.resolve().then(() => {script}).catch(() => '')")
-    finally:
-        other.shutdown()
-        other.server_close()
-        thread.join()
-    assert not found
-    statuses = {status for port, asked, status in answered if (port, asked) == (server.port, path)}
-    assert statuses == {403}

@@ -474,9 +474,3 @@ class ReportFileJson(Shape):
     file: str
     bytes: int
     report: ReportSummaryJson
-
-
-class ReportAddressJson(Shape):
-    """The page that `--watch` serves."""
-
-    url: str

@@ -38,7 +38,7 @@ RESULTS: Mapping[str, Any] = {
     "promote": environments.PromoteJson | environments.PromotePlanJson,
     "quotas": projects.QuotasJson,
     "reap": environments.ReapJson,
-    "report": environments.ReportFileJson | environments.ReportAddressJson,
+    "report": environments.ReportFileJson,
     "rollback": environments.RollbackJson,
     "setup": projects.SetupJson,
     "simulate": sizing.SimulateJson,

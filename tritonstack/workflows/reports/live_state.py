@@ -24,6 +24,7 @@ from tritonstack.workflows.reports.report_data import (
     LockedModel,
     MissingData,
     PromotionGates,
+    ReportData,
     ReportedEnvironment,
     missing_data,
 )
@@ -137,16 +138,19 @@ class StageLog:
 
     _known: dict[tuple[str, datetime], list[tuple[float, str]]] = field(default_factory=dict)
 
-    def completed(self, environment: ReportedEnvironment) -> ReportedEnvironment:
-        """Return an environment whose rollouts have all stages that were seen."""
-        rollouts = []
-        for one in environment.rollouts:
-            seen = self._known.setdefault((one.endpoint, one.started), [])
-            for at, text in one.stages:
-                if not seen or seen[-1][1] != text:
-                    seen.append((at, text))
-            rollouts.append(replace(one, stages=tuple(seen)))
-        return replace(environment, rollouts=tuple(rollouts))
+    def completed(self, data: ReportData) -> ReportData:
+        """Return a report whose rollouts have all stages that were seen."""
+        environments = (
+            replace(one, rollouts=tuple(map(self._completed, one.rollouts))) for one in data.environments
+        )
+        return replace(data, environments=tuple(environments))
+
+    def _completed(self, rollout: PastRollout) -> PastRollout:
+        stages = self._known.setdefault((rollout.endpoint, rollout.started), [])
+        for at, text in rollout.stages:
+            if not stages or stages[-1][1] != text:
+                stages.append((at, text))
+        return replace(rollout, stages=tuple(stages))
 
 
 def _rollouts(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -29,12 +31,13 @@ from tritonstack.workflows.reports.environments import describe_environment, loa
 from tritonstack.workflows.reports.live_state import (
     LiveCache,
     LiveState,
+    StageLog,
     read_gates,
     read_live_state,
     with_live_state,
 )
 from tritonstack.workflows.reports.models import describe_model
-from tritonstack.workflows.reports.page.document import render
+from tritonstack.workflows.reports.page.document import Watch, render
 from tritonstack.workflows.reports.report_data import (
     MissingData,
     ReportData,
@@ -49,6 +52,8 @@ _AT_ONCE = 4
 _OFFLINE = "the report is offline"
 MOST_ENTRIES = 400
 """Of the timeline."""
+INTERVAL_S = 10
+"""Between two reads of a report that is written again and again."""
 
 
 @dataclass(frozen=True)
@@ -79,8 +84,37 @@ class WrittenReport:
 def report(session: Session, file: Path, options: ReportOptions | None = None) -> WrittenReport:
     """Write a report on the project to an HTML file. Unreachable environments are named in it."""
     require_output(file)
-    data = collect(session, options or ReportOptions())
-    content = render(data).encode()
+    return _write(file, collect(session, options or ReportOptions()))
+
+
+def watch_report(
+    session: Session,
+    file: Path,
+    options: ReportOptions | None = None,
+    *,
+    on_written: Callable[[WrittenReport], None],
+) -> None:
+    """Write a report every few seconds until Ctrl-C; its page reloads itself.
+
+    If a read fails, for example while a file is edited, the page keeps the data and names the error.
+    """
+    require_output(file)
+    options, reader, log, cache = options or ReportOptions(), ChangeReader(), StageLog(), LiveCache()
+    written = _write(file, log.completed(collect(session, options, reader, cache)), Watch(INTERVAL_S))
+    on_written(written)
+    session = Session(session.project)  # its steps would fill the terminal
+    with suppress(KeyboardInterrupt):
+        while True:
+            time.sleep(INTERVAL_S)
+            try:
+                data, error = log.completed(collect(session, options, reader, cache)), ""
+            except Exception as failure:  # the page shows it, and the next read may succeed
+                data, error = written.data, f"{type(failure).__name__}: {failure}"
+            written = _write(file, data, Watch(INTERVAL_S, error))
+
+
+def _write(file: Path, data: ReportData, watch: Watch | None = None) -> WrittenReport:
+    content = render(data, watch).encode()
     write_output(file, content)
     return WrittenReport(file, len(content), data)
 

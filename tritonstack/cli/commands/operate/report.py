@@ -7,12 +7,10 @@ from typing import Annotated
 
 import typer
 
-from tritonstack.base.errors import UsageError
 from tritonstack.cli.completion import complete_environment
 from tritonstack.cli.context import Context
-from tritonstack.workflows.reports.report import ReportOptions, default_file
+from tritonstack.workflows.reports.report import ReportOptions, WrittenReport, default_file, watch_report
 from tritonstack.workflows.reports.report import report as run
-from tritonstack.workflows.reports.watching import watch_report
 
 
 def report(
@@ -35,11 +33,8 @@ def report(
         typer.Option("--diff/--no-diff", help="Synthesize the stacks, and compare with what is deployed."),
     ] = True,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Serve a live page on this machine until Ctrl-C.")
+        bool, typer.Option("--watch", help="Write the page again every 10 seconds until Ctrl-C.")
     ] = False,
-    port: Annotated[
-        int | None, typer.Option(min=1, max=65535, help="Port of --watch; by default a free one.")
-    ] = None,
 ) -> None:
     """Write one HTML file without scripts: environments, artifacts, gates, rollouts, timeline, and costs.
 
@@ -48,8 +43,7 @@ def report(
 
     Example: tritonstack report --output report.html
 
-    With --watch, a process on 127.0.0.1 serves the report and reads the environments every 10 seconds. Its
-    address holds a token; requests without it, and those of other web pages, are denied.
+    With --watch, the environments are read every 10 seconds, and an open page reloads itself.
 
     Example: tritonstack report dev prod --offline
 
@@ -57,27 +51,20 @@ def report(
     """
     state: Context = context.obj
     options = ReportOptions(tuple(environments or ()), offline=offline, changes=diff)
+    file = output or default_file(state)
     if watch:
-        _reject_with_watch("--output" if output else "--offline" if offline else None)
-        watch_report(state, options, port=port or 0, on_ready=lambda url: _announce(state, url))
+        watch_report(state, file, options, on_written=lambda written: _print_watched(state, written))
         raise typer.Exit(1)  # as other commands that Ctrl-C ends
-    if port is not None:
-        raise UsageError("--port applies to --watch", remedy="add --watch, or omit --port", code="TS904")
-    written = run(state, output or default_file(state), options)
+    _print(state, run(state, file, options))
+
+
+def _print(state: Context, written: WrittenReport) -> None:
     missing = len(written.data.missing)
     listed = f"; {missing} gap{'s' * (missing > 1)} in the data, listed on the page" if missing else ""
     text = f"{written.file}: {written.size_bytes / 1000:,.0f} kB{listed}"
     state.output.result(written.to_json(), text=text)
 
 
-def _reject_with_watch(option: str | None) -> None:
-    if option is not None:
-        raise UsageError(f"{option} and --watch exclude each other", remedy=f"omit {option}", code="TS904")
-
-
-def _announce(state: Context, url: str) -> None:
-    if state.output.as_json:
-        state.output.json_lines([{"url": url}])
-        return
-    state.output.piece(f"{url}\n")
-    state.output.note("press Ctrl-C to end")
+def _print_watched(state: Context, written: WrittenReport) -> None:
+    _print(state, written)
+    state.output.note("open the file in a browser; press Ctrl-C to end")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
@@ -30,47 +30,35 @@ SECTIONS = {
 _SKIP = tag("a", "Skip to the report", href="#report", class_="skip")
 
 
-def render(data: ReportData) -> str:
+@dataclass(frozen=True)
+class Watch:
+    """How the page of a report that is written again and again reloads itself."""
+
+    interval_s: int
+    error: str = ""
+    """Why the latest read failed; the page then shows the data of the one before."""
+
+
+def render(data: ReportData, watch: Watch | None = None) -> str:
     """Return the report as one HTML document without scripts."""
     sections = (_section(name, title, section(data)) for name, (title, section) in SECTIONS.items())
     main = tag("main", *sections, id="report", tabindex=-1)
-    body = join((_SKIP, _header(data), tag("div", _navigation(), main, class_="layout")))
-    return _document(f"{data.project}: report", _policy(), body)
+    state = _state(data, watch) if watch else ""
+    body = join((_SKIP, _header(data), state, tag("div", _navigation(), main, class_="layout")))
+    return _document(f"{data.project}: report", body, reload_s=watch.interval_s if watch else None)
 
 
-def render_live(title: str) -> str:
-    """Return a page without data: its script fetches the sections from the process that serves it."""
-    body = (
-        _SKIP,
-        tag("header", tag("h1", title), id="header"),
-        tag("p", "Connecting…", id="state"),
-        tag("p", id="news", class_="hidden", role="status"),
-        tag("div", _navigation(), tag("main", id="report", tabindex=-1), class_="layout"),
-        tag("script", Markup(_resource("watch.js"))),
-    )
-    return _document(f"{title}: live report", live_policy(), join(body))
-
-
-def render_sections(data: ReportData) -> Mapping[str, str]:
-    """Return the parts of a live page by id."""
-    parts: dict[str, str] = {"header": _header(data)}
-    for name, (title, section) in SECTIONS.items():
-        parts[name] = _section(name, title, section(data))
-    return parts
+def _state(data: ReportData, watch: Watch) -> Markup:
+    """Return the line that says how old the data of a page is that reloads itself."""
+    read = f"read at {data.at:%H:%M:%S} UTC, and again every {watch.interval_s} s while the command runs"
+    text = f"Not up to date, {read}: {watch.error}" if watch.error else f"Live, {read}"
+    return tag("p", text, id="state", role="status", class_="lost" if watch.error else "")
 
 
 @cache
-def live_policy() -> str:
-    """Return the Content-Security-Policy of a live page."""
-    return _policy(scripts=f"'{_hash(_resource('watch.js'))}'", connects="'self'")
-
-
-def _policy(*, scripts: str = "'none'", connects: str = "'none'") -> str:
+def _policy() -> str:
     style = _hash(_resource("report.css"))
-    return (
-        f"default-src 'none'; style-src '{style}'; script-src {scripts}; connect-src {connects}; "
-        "base-uri 'none'; form-action 'none'"
-    )
+    return f"default-src 'none'; style-src '{style}'; base-uri 'none'; form-action 'none'"
 
 
 def _header(data: ReportData) -> Markup:
@@ -95,11 +83,12 @@ def _section(name: str, title: str, content: Markup) -> Markup:
     )
 
 
-def _document(title: str, policy: str, body: Markup) -> str:
+def _document(title: str, body: Markup, *, reload_s: int | None) -> str:
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=policy),
+        tag("meta", http_equiv="Content-Security-Policy", content=_policy()),
+        tag("meta", http_equiv="refresh", content=str(reload_s)) if reload_s else "",
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="color-scheme", content="light dark"),
         tag("meta", name="referrer", content="no-referrer"),
