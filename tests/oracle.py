@@ -1,6 +1,6 @@
 """Record what this version of the project produces, or compare it with an earlier record.
 
-`python -m tools.oracle FOLDER` writes, one file each: the templates of the sample environments, each
+`python -m tests.oracle FOLDER` writes, one file each: the templates of the sample environments, each
 resource's logical id and name, each command's help, the message of each error example, and the `--json` of
 commands that read, over this repository deployed to a local cloud. With `--examples`, also the artifact
 digests of all examples (10 minutes). `--against OLD` prints what
@@ -74,10 +74,10 @@ def record(folder: Path, *, examples: bool) -> None:
 
 def templates() -> Iterator[tuple[str, str]]:
     """Yield the template of each stack of the sample environments, and a list of all resources."""
-    from stacks.environment import add_environment  # noqa: PLC0415 - starts Node
-    from tests.stacks.assemblies import lock_everything, new_app, write_project  # noqa: PLC0415
-    from tests.stacks.build_environment import write_build_environment  # noqa: PLC0415
-    from tests.stacks.walled import write_walled  # noqa: PLC0415
+    from stacks.environment import add_environment
+    from tests.stacks.assemblies import lock_everything, new_app, write_project
+    from tests.stacks.build_environment import write_build_environment
+    from tests.stacks.walled import write_walled
 
     resources: list[str] = []
     with tempfile.TemporaryDirectory() as temporary:
@@ -99,7 +99,7 @@ def templates() -> Iterator[tuple[str, str]]:
 
 
 def _repository_workspaces(folder: Path) -> Iterator[Workspace]:
-    from tests.stacks.assemblies import lock_everything  # noqa: PLC0415
+    from tests.stacks.assemblies import lock_everything
 
     for root in (ROOT, *sorted((ROOT / "examples").glob("*/"))):
         copy = folder / root.name
@@ -123,7 +123,7 @@ def _resources(stack: str, template: Mapping[str, Any]) -> Iterator[str]:
 
 def help_texts() -> Iterator[tuple[str, str]]:
     """Yield the help of each command."""
-    from tritonstack.cli.registry import COMMANDS  # noqa: PLC0415
+    from tritonstack.cli.registry import COMMANDS
 
     for name in ("", *COMMANDS):
         yield f"{name or 'tritonstack'}.txt", _run([*name.split(), "--help"], cwd=ROOT)
@@ -131,7 +131,7 @@ def help_texts() -> Iterator[tuple[str, str]]:
 
 def error_messages() -> Iterator[tuple[str, str]]:
     """Yield what each error example prints."""
-    from tests.errors.page import examples  # noqa: PLC0415
+    from tests.errors.page import examples
 
     with tempfile.TemporaryDirectory() as temporary:
         for code, shown in examples(Path(temporary)).items():
@@ -189,7 +189,7 @@ def _steady(text: str) -> str:
 
 def main() -> int:
     """Record, and compare if asked to."""
-    parser = argparse.ArgumentParser(prog="python -m tools.oracle", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.oracle", description=__doc__)
     parser.add_argument("folder", type=Path, help="where to write the record; replaced")
     parser.add_argument("--against", type=Path, metavar="OLD", help="an earlier record to compare with")
     parser.add_argument("--examples", action="store_true", help="run the examples too")
