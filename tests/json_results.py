@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -11,16 +10,17 @@ from unittest.mock import patch
 
 from jsonschema import Draft202012Validator
 
+from tools.command_results import RESULTS
+from tritonstack.base.results import document, schema
 from tritonstack.cli import main
-from tritonstack.cli.output import Output
+from tritonstack.cli.output import ErrorDocument, Output
 from tritonstack.cli.registry import COMMANDS
-from tritonstack.project.schemas import FOLDER
 
 
 @functools.cache
 def validator(name: str) -> Draft202012Validator:
     """Return the validator of a command's result, or of `error`."""
-    return Draft202012Validator(json.loads((FOLDER / "results" / f"{name}.schema.json").read_text()))
+    return Draft202012Validator(schema(RESULTS.get(name, ErrorDocument)))
 
 
 def require_valid(command: str, document: Mapping[str, Any]) -> None:
@@ -40,15 +40,15 @@ def checked_results() -> Iterator[list[str]]:
         ran.extend([word for word in args if word in COMMANDS][:1])
         return app(args=args, **options)
 
-    def checked_result(output: Output, data: Mapping[str, Any], *, text: Any, **more: Any) -> None:
+    def checked_result(output: Output, data: object, *, text: Any, **more: Any) -> None:
         if ran:  # tests also print results without a command
-            require_valid(ran[-1], json.loads(json.dumps(data, default=str)))
+            require_valid(ran[-1], document(data))
         result(output, data, text=text, **more)
 
     def checked_lines(output: Output, items: Any) -> None:
         documents = list(items)
-        for document in documents if ran else ():
-            require_valid(ran[-1], json.loads(json.dumps(document, default=str)))
+        for item in documents if ran else ():
+            require_valid(ran[-1], document(item))
         json_lines(output, documents)
 
     with (

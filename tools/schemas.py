@@ -1,4 +1,4 @@
-"""Write the JSON Schemas of the files people edit, and of the results of commands.
+"""Write the JSON Schemas of the files people edit.
 
 python -m tools.schemas
 """
@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from tritonstack.base.files import write_text_atomically
 from tritonstack.project.schemas import schema_files
-from tritonstack.workflows.json_results.schemas import result_schema_files
 
 
 def main() -> None:
     """Write each schema that changed."""
-    for file, text in (*schema_files(), *result_schema_files()):
+    for file, text in schema_files():
         file.parent.mkdir(exist_ok=True)
         changed = write_text_atomically(file, text)
         print(f"{'wrote' if changed else 'kept '} {file}")

@@ -31,7 +31,12 @@ def test_the_pages_are_current() -> None:
     """If this fails, run `make reference`."""
     for name, text in pages():
         assert (FOLDER / name).read_text() == text, name
-    assert {file.name for file in FOLDER.glob("*.md")} == {*FILES, "cli.md", "constructs.md"}
+    assert {file.name for file in FOLDER.glob("*.md")} == {
+        *FILES,
+        "cli.md",
+        "constructs.md",
+        "results.md",
+    }
 
 
 def test_a_section_has_the_keys_of_a_mapping() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from tools.reference import classes, commands
+from tools.reference import classes, commands, results
 from tools.reference.markdown import page
 from tools.reference.yaml_keys import KeyTables
 from tritonstack.base.documents import Record
@@ -67,6 +67,7 @@ def pages() -> Iterator[tuple[str, str]]:
         yield name, page(title, introduction, KeyTables(record.model_json_schema(), top=top).sections())
     yield "cli.md", page("Commands", CLI, commands.sections())
     yield "constructs.md", page("Constructs", CONSTRUCTS, classes.sections())
+    yield "results.md", page("JSON results", RESULTS, results.sections())
 
 
 CLI = """\
@@ -79,4 +80,9 @@ invalid file.
 CONSTRUCTS = """\
 Everything that `tritonstack.constructs` exports. [The constructs as a library](../constructs.md) shows a
 complete app. Constructs also take `scope` and `construct_id`, as all constructs of the CDK do.
+"""
+RESULTS = """\
+`tritonstack --json COMMAND` prints one document with these keys, from the types of the results. All keys are
+always there. `[]` is an item of a list, and `NAME` any name. A command that fails prints the document
+[error](#error).
 """

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -19,7 +19,8 @@ from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.text import Text
 
-from tritonstack.base.errors import TritonstackError
+from tritonstack.base.errors import FileViolation, TritonstackError
+from tritonstack.base.results import document
 from tritonstack.cli.progress import ConsoleStep, ConsoleSteps
 from tritonstack.cli.rendering.hanging import HangingText
 from tritonstack.cli.rendering.printable import PrintableConsole, printable
@@ -35,6 +36,28 @@ _STYLES = {
     r"`tritonstack [^`\n]+`": "cyan",
     r"(?<=next: )tritonstack .*": "cyan",
 }
+
+
+@dataclass(frozen=True)
+class ErrorFacts:
+    """Why a command failed."""
+
+    code: str
+    """A code that `tritonstack explain` explains."""
+    message: str
+    remedy: str | None
+    exit_code: int
+    failures: tuple[Any, ...]
+    """Each failure, if a check found several."""
+    violations: Sequence[FileViolation]
+    """Each error in the project's files."""
+
+
+@dataclass(frozen=True)
+class ErrorDocument:
+    """What every command prints if it fails."""
+
+    error: ErrorFacts
 
 
 @dataclass(frozen=True)
@@ -59,9 +82,9 @@ class Output:
         if error.remedy:
             self.notes.print(f"  [bold cyan]help:[/] {escape(error.remedy)}")
         if self.as_json:
-            self._print_json({"error": _facts(error)})
+            self._print_json(error_document(error))
 
-    def result(self, data: Mapping[str, Any], *, text: str | RenderableType, wrap: bool = False) -> None:
+    def result(self, data: object, *, text: str | RenderableType, wrap: bool = False) -> None:
         """Print the result of a command: `data` as JSON, or `text`.
 
         Tables fit the terminal, as do lines of text with `wrap`; without it, they can be copied as they are.
@@ -94,7 +117,7 @@ class Output:
             text.append(f"{prefix} ", style="dim").append(f"{printable(message)}\n")
         self._print_once(text, end="")
 
-    def json_lines(self, items: Iterable[Mapping[str, Any]]) -> None:
+    def json_lines(self, items: Iterable[object]) -> None:
         """Print one JSON document per line, for results without an end."""
         for item in items:
             self._print_once(Text(_json(item)))
@@ -103,7 +126,7 @@ class Output:
         """Print a piece of a result that is still arriving."""
         self._print_once(Text(printable(text)), end="")
 
-    def _print_json(self, data: Mapping[str, Any]) -> None:
+    def _print_json(self, data: object) -> None:
         text = _json(data, ensure_ascii=False)
         # The console's escapes are not those of JSON.
         self.results.print_json(text, ensure_ascii=not text.isprintable())
@@ -143,16 +166,12 @@ class Output:
         return ConsoleSteps(self.notes)
 
 
-def _facts(error: TritonstackError) -> dict[str, Any]:
-    """Return an error as JSON data; `violations` lists each violation of the project's files."""
-    return {
-        "code": error.code,
-        "message": error.message,
-        "remedy": error.remedy,
-        "exit_code": error.exit_code,
-        **({"failures": failures} if (failures := getattr(error, "failures", ())) else {}),
-        "violations": [{**asdict(violation), "file": str(violation.file)} for violation in error.violations],
-    }
+def error_document(error: TritonstackError) -> ErrorDocument:
+    """Return what `--json` prints for an error."""
+    failures = tuple(getattr(error, "failures", ()))
+    return ErrorDocument(
+        ErrorFacts(error.code, error.message, error.remedy, error.exit_code, failures, error.violations)
+    )
 
 
 def _marked(text: str) -> Text:
@@ -163,12 +182,13 @@ def _marked(text: str) -> Text:
     return marked
 
 
-def _json(data: Mapping[str, Any], *, ensure_ascii: bool = True) -> str:
+def _json(result: object, *, ensure_ascii: bool = True) -> str:
     """Return JSON; numbers that it cannot write are null."""
+    data = document(result)
     try:
-        return json.dumps(data, default=str, allow_nan=False, ensure_ascii=ensure_ascii)
+        return json.dumps(data, allow_nan=False, ensure_ascii=ensure_ascii)
     except ValueError:
-        return json.dumps(_finite(data), default=str, ensure_ascii=ensure_ascii)
+        return json.dumps(_finite(data), ensure_ascii=ensure_ascii)
 
 
 def _finite(data: Any) -> Any:

@@ -1,19 +1,13 @@
-"""The JSON Schema of each command's `--json` output. `python -m tools.schemas` writes them."""
+"""The type of each command's result: what `--json` prints if the command does not fail."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
-from pydantic import TypeAdapter
-
-from tritonstack.project.schemas import FOLDER
 from tritonstack.workflows.json_results import environment_results as environments
 from tritonstack.workflows.json_results import project_results as projects
 from tritonstack.workflows.json_results import sizing_results as sizing
-from tritonstack.workflows.json_results.shape import ErrorJson
 
 RESULTS: Mapping[str, Any] = {
     "audit": dict[str, environments.AuditReportJson],
@@ -51,12 +45,3 @@ RESULTS: Mapping[str, Any] = {
     "validate": projects.ValidationJson,
     "verify": environments.VerifyJson,
 }
-"""The type of each command's result. A command that fails prints an `ErrorJson` instead."""
-
-
-def result_schema_files() -> Iterator[tuple[Path, str]]:
-    """Yield each schema file and its text."""
-    for name, result in {**RESULTS, "error": ErrorJson}.items():
-        body = TypeAdapter(result).json_schema(by_alias=True, mode="serialization")
-        schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **body}
-        yield FOLDER / "results" / f"{name}.schema.json", json.dumps(schema, indent=2) + "\n"

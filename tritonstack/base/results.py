@@ -1,0 +1,59 @@
+"""Results of commands: dataclasses whose public fields and properties are the keys of `--json`.
+
+mypy checks the fields. Nothing validates them again: a command that has deployed must not fail on its report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+from pydantic import ConfigDict, Field, TypeAdapter, computed_field
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import CoreSchema, core_schema
+
+_T = TypeVar("_T")
+
+
+class _Unserialized:
+    def __get_pydantic_core_schema__(self, source: object, handler: object) -> CoreSchema:
+        return core_schema.any_schema()
+
+
+Internal = Annotated[_T, Field(exclude=True), _Unserialized()]
+"""A field for Python callers only."""
+
+if TYPE_CHECKING:
+    public = property
+else:
+
+    def public(getter: Callable[[Any], Any]) -> Any:
+        """Make a property that is also a key of the JSON document."""
+        return computed_field(property(getter))
+
+
+class _ResultSchema(GenerateJsonSchema):
+    """All keys are always there, and there are no others."""
+
+    def field_is_required(self, field: Any, total: bool) -> bool:
+        return field["type"] == "dataclass-field" or super().field_is_required(field, total)
+
+    def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonSchemaValue:
+        body = super().dataclass_schema(schema)
+        if "properties" in body:
+            body["additionalProperties"] = False
+        return body
+
+
+def document(result: object) -> Any:
+    """Return a result as JSON data."""
+    return TypeAdapter(type(result)).dump_python(result, mode="json", by_alias=True)
+
+
+def schema(result: Any) -> dict[str, Any]:
+    """Return the JSON Schema of a type of results, or of a union of such types."""
+    # The types have no configuration of their own; a list's applies to its items.
+    adapter = TypeAdapter(list[result], config=ConfigDict(use_attribute_docstrings=True))
+    body = adapter.json_schema(mode="serialization", schema_generator=_ResultSchema)
+    definitions = {"$defs": body["$defs"]} if "$defs" in body else {}
+    return {"$schema": _ResultSchema.schema_dialect, **body["items"], **definitions}
