@@ -75,12 +75,7 @@ def write_growing_project(folder: Path, content: Content) -> Project:
 
 def locked(project: Project, hashes: Iterable[tuple[str, str]]) -> Lock:
     """Return a lock of artifacts, which it writes to the project's store."""
-    return Lock(
-        models={
-            name: {TARGET: _build(project, name, spec_hash).sealed((ENVIRONMENT, name, TARGET))}
-            for name, spec_hash in hashes
-        }
-    )
+    return Lock(models={name: {TARGET: _build(project, name, spec_hash)} for name, spec_hash in hashes})
 
 
 def _build(project: Project, model: str, spec_hash: str) -> LockedArtifact:

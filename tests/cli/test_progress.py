@@ -13,12 +13,12 @@ from rich.console import Console, Group
 from tests.cli.deploy.test_diff import endpoint_template, write_assembly
 from tests.operations.test_operations import stand_in_cdk
 from tests.projects import edit
-from tests.sealed_locks import write_sealed
 from tritonstack.base.paths import Project
 from tritonstack.cli import progress
 from tritonstack.cli.main import run
 from tritonstack.cli.output import Output
 from tritonstack.project.loading import load_workspace
+from tritonstack.records.lock_writing import write_lock
 from tritonstack.records.locks import Lock, LockedArtifact
 
 ESCAPE = "\x1b"
@@ -155,7 +155,7 @@ def built(project: Project, account: str) -> Project:
     edit(project.environment_file("dev"), "1" * 12, account)
     spec_hash = load_workspace(project, "dev").hashes["minilm"]
     artifact = LockedArtifact(digest="ab" * 32, spec_hash=spec_hash, archive_bytes=1, unpacked_bytes=1)
-    write_sealed(project.lock_file("dev"), Lock(models={"minilm": {"cpu": artifact}}))
+    write_lock(project.lock_file("dev"), Lock(models={"minilm": {"cpu": artifact}}))
     text = project.environment_file("dev").read_text()
     project.environment_file("prod").write_text(
         text.replace("name: dev", "name: prod") + "promotion: {from: dev}\n"

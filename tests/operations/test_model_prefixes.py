@@ -10,7 +10,6 @@ from botocore.exceptions import ClientError
 
 from tests.operations.changing_s3 import change_after
 from tests.projects import MODEL, edit, write_project
-from tests.sealed_locks import write_sealed
 from tritonstack.operations.artifacts import DamagedArtifactError
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.model_prefix import (
@@ -22,6 +21,7 @@ from tritonstack.operations.model_prefix import (
 )
 from tritonstack.project.loading import load_workspace
 from tritonstack.project.workspace import Workspace
+from tritonstack.records.lock_writing import write_lock
 from tritonstack.records.locks import Lock, LockedArtifact
 
 BUCKET = "artifacts"
@@ -178,7 +178,7 @@ def workspace(tmp_path: Path) -> Workspace:
     edit(project.environment_file("dev"), "kind: ensemble", "kind: multi-model")
     edit(project.environment_file("dev"), "model: minilm", "models: [zzz, minilm, aaa]")
     artifact = LockedArtifact(digest=DIGEST, spec_hash=DIGEST, archive_bytes=1, unpacked_bytes=1)
-    write_sealed(project.lock_file("dev"), Lock(models={"zzz": {"cpu": artifact}, "aaa": {"cpu": artifact}}))
+    write_lock(project.lock_file("dev"), Lock(models={"zzz": {"cpu": artifact}, "aaa": {"cpu": artifact}}))
     return load_workspace(project, "dev")
 
 

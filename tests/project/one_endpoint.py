@@ -9,11 +9,11 @@ import pytest
 import yaml
 
 from tests.environments import NAME, Data, write_environment
-from tests.sealed_locks import write_sealed
 from tritonstack.base.errors import FileViolation, InvalidFilesError
 from tritonstack.project.files.model_hashes import model_hash
 from tritonstack.project.loading import load_models, load_workspace
 from tritonstack.project.workspace import Workspace
+from tritonstack.records.lock_writing import write_lock
 from tritonstack.records.locks import Lock, LockedArtifact
 
 DIGEST = "ab" * 32
@@ -57,7 +57,7 @@ def locked(
         unpacked_bytes=1,
     )
     artifacts = {target: entry.model_copy(update=dict(facts)) for target, facts in built.items()}
-    write_sealed(project.lock_file(NAME), Lock(models={"encoder": artifacts}))
+    write_lock(project.lock_file(NAME), Lock(models={"encoder": artifacts}))
     return load_workspace(project, NAME)
 
 

@@ -12,7 +12,6 @@ import yaml
 from tests.environments import NAME, write_environment
 from tests.project.one_endpoint import complaints, environment
 from tests.projects import edit
-from tests.sealed_locks import write_sealed
 from tritonstack.base.errors import UsageError
 from tritonstack.base.paths import Project
 from tritonstack.project.build_machines import (
@@ -28,6 +27,7 @@ from tritonstack.project.checks.compatibility import unbuilt
 from tritonstack.project.files.model_hashes import hash_parts
 from tritonstack.project.loading import load_workspace
 from tritonstack.project.quotas import needed_quotas
+from tritonstack.records.lock_writing import write_lock
 from tritonstack.records.locks import Lock, LockedArtifact, Promoted, RolledBack
 from tritonstack.reference.hardware import INSTANCE_TYPES
 from tritonstack.spec.environments.builds import runs_processing_jobs
@@ -198,7 +198,7 @@ def lock_current(project: Project, **changes: object) -> None:
         unpacked_bytes=1,
         built_from=hash_parts("minilm", workspace.models),
     )
-    write_sealed(project.lock_file("dev"), Lock(models={"minilm": {"cpu": entry.model_copy(update=changes)}}))
+    write_lock(project.lock_file("dev"), Lock(models={"minilm": {"cpu": entry.model_copy(update=changes)}}))
 
 
 def reason(project: Project) -> str:

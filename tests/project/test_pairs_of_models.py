@@ -8,12 +8,12 @@ import pytest
 
 from tests.environments import NAME, write_environment
 from tests.project.one_endpoint import DIGEST, environment
-from tests.sealed_locks import write_sealed
 from tritonstack.base.errors import FileViolation, InvalidFilesError
 from tritonstack.base.paths import Project
 from tritonstack.project.checks.compatibility import ASYNCHRONOUS_BYTES
 from tritonstack.project.files.model_hashes import model_hash
 from tritonstack.project.loading import load_models, load_workspace, validate_project
+from tritonstack.records.lock_writing import write_lock
 from tritonstack.records.locks import Lock, LockedArtifact
 
 TEXTS = "source: file://w\ntest_inputs: [a text]\nrecipe: "
@@ -83,7 +83,7 @@ def lock_heavy(folder: Path, names: list[str]) -> None:
             item_bytes=ASYNCHRONOUS_BYTES + 1,
         )
         locked[name] = {"cpu": entry}
-    write_sealed(project.lock_file(NAME), Lock(models=locked))
+    write_lock(project.lock_file(NAME), Lock(models=locked))
 
 
 def said(folder: Path, pair: tuple[str, str]) -> set[FileViolation]:

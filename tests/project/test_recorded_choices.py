@@ -8,10 +8,10 @@ import pytest
 
 from tests.manifests import manifest
 from tests.projects import edit, write_project
-from tests.sealed_locks import write_sealed
 from tritonstack.base.paths import Project
 from tritonstack.project.build_plans import needed_artifacts
 from tritonstack.project.loading import load_workspace
+from tritonstack.records.lock_writing import write_lock
 from tritonstack.records.locks import Lock, LockedArtifact, entry_of
 
 INT8 = {"minilm": "int8"}
@@ -42,7 +42,7 @@ def lock(project: Project, environment: str, choices: dict[str, str] | None, mod
     entry = LockedArtifact(
         digest="ab" * 32, spec_hash=spec_hash, archive_bytes=1, unpacked_bytes=1, choices=choices
     )
-    write_sealed(project.lock_file(environment), Lock(models={model: {"cpu": entry}}))
+    write_lock(project.lock_file(environment), Lock(models={model: {"cpu": entry}}))
 
 
 def choices(project: Project, environment: str = "dev") -> dict[str, str]:

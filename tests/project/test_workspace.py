@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tests.projects import edit
-from tests.sealed_locks import write_sealed
 from tritonstack.base.errors import InvalidFilesError, UsageError
 from tritonstack.base.paths import Project, find_project
 from tritonstack.project.checks.compatibility import unbuilt
@@ -24,7 +23,7 @@ def lock_artifact(project: Project, *, target: str = "cpu", spec_hash: str | Non
         archive_bytes=10,
         unpacked_bytes=20,
     )
-    write_sealed(project.lock_file("dev"), Lock(models={"minilm": {target: artifact}}))
+    write_lock(project.lock_file("dev"), Lock(models={"minilm": {target: artifact}}))
 
 
 def test_a_valid_project_has_no_violations(project: Project) -> None:

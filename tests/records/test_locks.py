@@ -1,4 +1,4 @@
-"""The lock: concurrent writers, kept provenance, and seals that detect manual edits."""
+"""The lock: concurrent writers and kept provenance."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.manifests import manifest, measured
-from tests.projects import edit
 from tests.promoted_locks import add_promoted
+from tritonstack.base.errors import InvalidFilesError
 from tritonstack.records.lock_writing import (
     LockChangedError,
     Replacement,
@@ -27,6 +27,7 @@ from tritonstack.records.locks import (
     Promoted,
     figures_of,
     load_lock,
+    parse_lock,
 )
 
 WRITERS, ARTIFACTS = 3, 8
@@ -35,7 +36,6 @@ WRITERS, ARTIFACTS = 3, 8
 BUILT = Built(by="ann", at="2026-11-22T08:30:00Z", commit="12" * 20)
 LATER = Built(by="bob", at="2026-11-23T08:30:00Z", commit="34" * 20)
 PROMOTED = Promoted(source="dev", by="bob", at="2026-11-24T08:30:00Z")
-PLACE = ("dev", "m", "cpu")
 
 
 def write(file: Path, writer: int) -> None:
@@ -69,7 +69,6 @@ def test_entry_records_the_builder_and_the_measurements(file: Path) -> None:
     assert entry(file).built == BUILT
     assert entry(file).figures == Figures(min_cosine=0.75, max_absolute_error=1e-07, p99_ms=2.5)
     assert entry(file).promoted is None
-    assert entry(file).is_sealed(PLACE)
 
 
 def test_entry_records_why_an_artifact_is_unverified(file: Path) -> None:
@@ -104,14 +103,12 @@ def test_facts_outside_the_digest_can_change_and_keep_provenance(file: Path) -> 
     add_to_lock(file, [manifest("m", spec_hash="77" * 32, **measured())], {"m": {"spec": "x"}}, built=LATER)
     found = entry(file)
     assert (found.spec_hash, found.built_from, found.built) == ("77" * 32, {"spec": "x"}, BUILT)
-    assert found.is_sealed(PLACE)
 
 
 def test_an_entry_without_provenance_gains_it(file: Path) -> None:
     write_lock(file, Lock().with_artifact(manifest("m")))
     assert add_to_lock(file, [manifest("m", **measured())], built=LATER)
     assert (entry(file).built, entry(file).figures) == (LATER, figures_of(manifest("m", **measured())))
-    assert entry(file).is_sealed(PLACE)
 
 
 def test_concurrent_replacement_of_an_existing_entry_is_kept(file: Path) -> None:
@@ -163,52 +160,12 @@ def test_promotion_does_not_overwrite_concurrent_changes(file: Path) -> None:
     assert set(load_lock(target).record.models["m"]) == {"cpu"}
 
 
-def test_provenance_with_a_broken_seal_is_ignored(file: Path) -> None:
-    add_to_lock(file, [manifest("m", **measured())], built=BUILT)
-    edit(file, "by: ann", "by: eve")
-    add_to_lock(file, [manifest("m", **measured())], built=LATER)
-    assert entry(file).built == LATER
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("min_cosine: 0.9999", "min_cosine: 0.99999"),
-        ("archive_bytes: 1", "archive_bytes: 2"),
-        (f"digest: {'ab' * 32}", f"digest: {'ba' * 32}"),
-        (f"commit: '{'12' * 20}'", f"commit: '{'13' * 20}'"),
-        ("    cpu:", "    cpu-py310:"),
-        ("  m:", "  n:"),
-    ],
-)
-def test_a_seal_detects_every_manual_change(file: Path, old: str, new: str) -> None:
-    add_to_lock(file, [manifest("m", **measured())], built=BUILT)
-    edit(file, old, new)
-    ((model, targets),) = load_lock(file).record.models.items()
-    ((target, found),) = targets.items()
-    assert not found.is_sealed(("dev", model, target))
-
-
-def test_lock_copied_to_another_environment_has_invalid_seals(file: Path) -> None:
-    add_to_lock(file, [manifest("m")], built=BUILT)
-    assert not entry(file).is_sealed(("prod", "m", "cpu"))
-
-
-def test_a_seal_outlives_the_file(file: Path) -> None:
-    """Numbers and strings are read back exactly as they were sealed."""
-    for number in range(200):
-        figures = measured(cosine=1 - 10.0**-number, p99=number / 7)
-        add_to_lock(file, [manifest("m", digest=f"{number:064x}", **figures)], built=BUILT)
-        assert entry(file).is_sealed(PLACE)
-
-
 def test_promoted_entry_records_its_source_and_keeps_provenance(file: Path) -> None:
     add_to_lock(file, [manifest("m", **measured())], built=BUILT)
     target = file.with_name("prod.lock.yaml")
     assert add_promoted(target, PROMOTED, artifacts=[Replacement("m", "cpu", entry(file), None)])
     found = entry(target)
     assert (found.promoted, found.built, found.figures) == (PROMOTED, BUILT, entry(file).figures)
-    assert found.is_sealed(("prod", "m", "cpu"))
 
 
 def test_building_a_promoted_model_keeps_its_entry(file: Path) -> None:
@@ -251,7 +208,6 @@ def test_images_have_provenance_and_promotions_too(file: Path) -> None:
     add_promoted(target, PROMOTED, images=[Replacement("serving", "gpu", locked, None)])
     found = load_lock(target).record.images["serving"]["gpu"]
     assert (found.digest, found.promoted) == (image.digest, PROMOTED)
-    assert found.is_sealed(("prod", "serving", "gpu"))
 
 
 def test_an_image_restored_during_a_build_is_kept(file: Path) -> None:
@@ -266,7 +222,7 @@ def test_an_image_restored_during_a_build_is_kept(file: Path) -> None:
     assert load_lock(file).record.images["serving"]["gpu"].digest == newer.digest
 
 
-def test_git_merge_of_two_new_entries_keeps_valid_seals(tmp_path: Path) -> None:
+def test_git_merges_two_new_entries(tmp_path: Path) -> None:
     """Three adjacent models; two branches rebuild the outer ones."""
     file = tmp_path / "dev.lock.yaml"
 
@@ -285,4 +241,20 @@ def test_git_merge_of_two_new_entries_keeps_valid_seals(tmp_path: Path) -> None:
     git("merge", "a")
     merged = load_lock(file).record.models
     assert [merged[name]["cpu"].built for name in ("a", "b", "c")] == [LATER, BUILT, LATER]
-    assert all(merged[name]["cpu"].is_sealed(("dev", name, "cpu")) for name in ("a", "b", "c"))
+
+
+def test_seals_of_version_0_1_0_are_dropped(file: Path) -> None:
+    """Also beside a list of uncommitted files, and in entries of images."""
+    built = Built(by="ann", at="2026-11-22T08:30:00Z", uncommitted=("models/seal/model.yaml",))
+    add_to_lock(file, [manifest("seal", **measured())], built=built)
+    add_image_to_lock(file, "serving", "gpu", LockedImage(digest=f"sha256:{'cd' * 32}", tag="1"), built=built)
+    text, lock = file.read_text(), load_lock(file).record
+    sealed = text.replace("      digest:", "      seal: 7894b8fdab36\n      digest:")
+    assert sealed.count("seal: ") == 2
+    file.write_text(sealed)
+    assert load_lock(file).record == lock
+    assert write_lock(file, load_lock(file).record)
+    assert file.read_text() == text
+    for invalid in ("models: [seal]\n", "models: {seal: {cpu: seal}}\n", "seal: 1\n", "[seal]\n"):
+        with pytest.raises(InvalidFilesError):
+            parse_lock(invalid, file)

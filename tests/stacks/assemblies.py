@@ -13,11 +13,11 @@ import aws_cdk as cdk
 from aws_cdk.assertions import Template
 
 from tests.projects import add_builder
-from tests.sealed_locks import write_sealed
 from tritonstack.base import naming
 from tritonstack.base.paths import Project
 from tritonstack.project.loading import load_workspace
 from tritonstack.project.workspace import Workspace
+from tritonstack.records.lock_writing import write_lock
 from tritonstack.records.locks import Lock, LockedArtifact
 from tritonstack.reference.targets import acceptable_targets
 
@@ -185,7 +185,7 @@ def lock_everything(project: Project, environment: str, *, digest: str = DIGEST)
                 archive_bytes=90_000_000,
                 unpacked_bytes=180_000_000,
             )
-    write_sealed(project.lock_file(environment), Lock(models=models))
+    write_lock(project.lock_file(environment), Lock(models=models))
     return load_workspace(project, environment)
 
 

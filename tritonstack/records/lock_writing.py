@@ -1,4 +1,4 @@
-"""Update `environments/<env>.lock.yaml` atomically, one writer at a time, with sealed entries.
+"""Update `environments/<env>.lock.yaml` atomically, one writer at a time.
 
 Several builds and promotions may write one lock at the same time, in one working tree or in several. Each
 changes only its own entries and never overwrites an entry that it has not seen.
@@ -26,11 +26,9 @@ from tritonstack.records.locks import (
     Lock,
     LockedArtifact,
     LockedImage,
-    Place,
     changed_bounds,
     entry_of,
     load_lock,
-    locked_environment,
 )
 from tritonstack.records.manifests import Manifest
 
@@ -99,13 +97,12 @@ def add_to_lock(
     build began (`initial_lock`), its entry stays.
     """
     with files.only_writer(file.parent):
-        lock, environment = load_lock(file).record, locked_environment(file)
+        lock = load_lock(file).record
         for manifest in manifests:
-            place = (environment, manifest.model, manifest.target)
             before = lock.models.get(manifest.model, {}).get(manifest.target)
             if initial_lock is not None and _was_replaced(initial_lock, lock, manifest):
                 continue
-            entry = _with_provenance(entry_of(manifest, parts.get(manifest.model)), before, built, place)
+            entry = _with_provenance(entry_of(manifest, parts.get(manifest.model)), before, built)
             lock = lock.with_entry(manifest.model, manifest.target, entry)
         return write_lock(file, lock)
 
@@ -121,12 +118,12 @@ def add_image_to_lock(
 ) -> bool:
     """Add an image to the lock in its current state, by the same rules as artifacts."""
     with files.only_writer(file.parent):
-        lock, place = load_lock(file).record, (locked_environment(file), folder, kind)
+        lock = load_lock(file).record
         before = lock.images.get(folder, {}).get(kind)
         was = initial_lock.images.get(folder, {}).get(kind) if initial_lock else None
         if was and before and was.digest == image.digest != before.digest:
             return False
-        entry = _with_provenance(image, before, built, place)
+        entry = _with_provenance(image, before, built)
         return write_lock(file, lock.with_image(folder, kind, entry))
 
 
@@ -141,15 +138,13 @@ def attest_builds(
     if not is_committed(built.commit):
         return False
     with files.only_writer(file.parent):
-        lock, environment = load_lock(file).record, locked_environment(file)
+        lock = load_lock(file).record
         for model, targets in lock.models.items():
             for target, entry in targets.items():
-                place = (environment, model, target)
-                if entry.spec_hash != hashes.get(model) or not entry.is_sealed(place):
+                if entry.spec_hash != hashes.get(model):
                     continue
                 if record := attested(entry.built, built, is_rebuilt=entry.digest in rebuilt):
-                    renewed = entry.model_copy(update={"built": record}).sealed(place)
-                    lock = lock.with_entry(model, target, renewed)
+                    lock = lock.with_entry(model, target, entry.model_copy(update={"built": record}))
         return write_lock(file, lock)
 
 
@@ -172,19 +167,18 @@ def replace_entries(
 ) -> bool:
     """Write all entries or none; fail if an entry to replace has changed in the meantime."""
     with files.only_writer(file.parent):
-        lock, environment = load_lock(file).record, locked_environment(file)
+        lock = load_lock(file).record
         for artifact in artifacts:
             _require_unchanged(file, artifact, lock.models.get(artifact.name, {}).get(artifact.key))
             conflicting = lock.conflicting(artifact.name, artifact.key)
             for key in sorted({*conflicting, *artifact.conflicting}):
                 replaced = replace(artifact, key=key, seen=artifact.conflicting.get(key))
                 _require_unchanged(file, replaced, conflicting.get(key))
-            entry = artifact.entry.sealed((environment, artifact.name, artifact.key))
-            lock = lock.with_entry(artifact.name, artifact.key, entry)
+            lock = lock.with_entry(artifact.name, artifact.key, artifact.entry)
         for image in images:
             kind: ImageKind = "gpu" if image.key == "gpu" else "cpu"
             _require_unchanged(file, image, lock.images.get(image.name, {}).get(kind))
-            lock = lock.with_image(image.name, kind, image.entry.sealed((environment, image.name, kind)))
+            lock = lock.with_image(image.name, kind, image.entry)
         return write_lock(file, lock)
 
 
@@ -214,10 +208,10 @@ def _was_replaced(initial_lock: Lock, now: Lock, manifest: Manifest) -> bool:
     )
 
 
-def _with_provenance(entry: EntryT, before: EntryT | None, built: Built | None, place: Place) -> EntryT:
-    """Seal an entry at its position, keeping the known provenance of its digest if the old seal is valid."""
+def _with_provenance(entry: EntryT, before: EntryT | None, built: Built | None) -> EntryT:
+    """Return an entry with the known provenance of its digest."""
     update: dict[str, object] = {"built": built}
-    if before is not None and before.digest == entry.digest and before.is_sealed(place):
+    if before is not None and before.digest == entry.digest:
         known = _PROVENANCE & set(type(before).model_fields)
         if isinstance(entry, LockedArtifact) and isinstance(before, LockedArtifact):
             # Equal bytes, but other test inputs or bounds: the measurements are those of this build.
@@ -230,7 +224,7 @@ def _with_provenance(entry: EntryT, before: EntryT | None, built: Built | None, 
             and built
         ):
             update["built"] = attested(before.built, built) or update["built"]
-    return entry.model_copy(update=update).sealed(place)
+    return entry.model_copy(update=update)
 
 
 def _require_unchanged(file: Path, item: Replacement[EntryT], found: EntryT | None) -> None:

@@ -2,33 +2,30 @@
 
 Written by programs, reviewed by people, and the only file that a promotion changes.
 
-Each entry is self-contained: who built it, when, and from what; its measurements; where it was promoted from;
-and a seal over all of that and its position (tritonstack.records.lock_seals). So git can merge locks entry by
-entry, and manual edits are detected. Only tritonstack.records.lock_writing changes locks.
+Each entry is self-contained: who built it, when, and from what; its measurements; where it was promoted from.
+So git can merge locks entry by entry. Only tritonstack.records.lock_writing changes locks.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field
 
-from tritonstack.base.documents import Document, Record, load_document, parse_document
+from tritonstack.base.documents import Document, FieldPath, Record, check_data
+from tritonstack.base.errors import FileViolation
 from tritonstack.base.naming import Name
 from tritonstack.base.revisions import UncommittedFiles
+from tritonstack.base.yaml_reading import parse_yaml, read_text
 from tritonstack.records.events import Moment
 from tritonstack.records.manifests import Digest, Manifest
 from tritonstack.reference.targets import TargetText, compete
 
 ImageKind = Literal["cpu", "gpu"]
 """Kinds of machines that images are built for."""
-
-Place = tuple[str, str, str]
-"""Position of an entry: environment, model, target; for images: environment, folder, kind of machine."""
 
 
 class Built(Record):
@@ -100,16 +97,6 @@ class LockedEntry(Record):
     """None if it was built for this environment."""
     rolled_back: RolledBack | None = None
     """None unless the entry is the result of a rollback."""
-    seal: Annotated[str, Field(pattern=r"^[0-9a-f]{12}$")] | None = None
-    """Checksum over the entry and its position; it reveals manual edits."""
-
-    def sealed(self, place: Place) -> Self:
-        """Return this entry with the seal for a position."""
-        return self.model_copy(update={"seal": self._seal_at(place)})
-
-    def is_sealed(self, place: Place) -> bool:
-        """Check the seal at a position."""
-        return self.seal == self._seal_at(place)
 
     def is_held(self, now: str) -> bool:
         """Check whether a rollback still applies, because nothing newer than the replaced entry exists.
@@ -117,11 +104,6 @@ class LockedEntry(Record):
         `now` is the current hash of the model or tag of the image.
         """
         return self.rolled_back is not None and self.rolled_back.as_of == now
-
-    def _seal_at(self, place: Place) -> str:
-        facts = self.model_dump(mode="json", exclude_none=True, exclude={"seal"})
-        body = json.dumps([*place, facts], sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(body.encode()).hexdigest()[:12]
 
 
 EntryT = TypeVar("EntryT", bound=LockedEntry)
@@ -230,16 +212,58 @@ class Lock(Record):
         return self.model_copy(update={"images": {**self.images, **changed.images}})
 
 
+@dataclass(frozen=True)
+class PlacedEntry:
+    """A lock entry and its position."""
+
+    document: Document[Lock]
+    path: FieldPath
+    entry: LockedEntry
+
+    @property
+    def environment(self) -> str:
+        """The environment of the lock."""
+        return locked_environment(self.document.file)
+
+    def violation(
+        self, message: str, *, code: str, at: str | None = None, remedy: str | None = None
+    ) -> FileViolation:
+        """Describe a problem of the entry or of one of its fields."""
+        path = (*self.path, at) if at else self.path
+        return self.document.violation(path, message, code=code, remedy=remedy)
+
+
+def entries_of(document: Document[Lock]) -> Iterator[PlacedEntry]:
+    """Yield all entries of a lock."""
+    for model, targets in document.record.models.items():
+        for target, artifact in targets.items():
+            yield PlacedEntry(document, ("models", model, target), artifact)
+    for folder, kinds in document.record.images.items():
+        for kind, image in kinds.items():
+            yield PlacedEntry(document, ("images", folder, kind), image)
+
+
 def load_lock(file: Path) -> Document[Lock]:
     """Load a lock; a missing file is an empty lock."""
     if not file.exists():
         return Document(Lock(), file, {})
-    return load_document(file, Lock)
+    return parse_lock(read_text(file), file)
 
 
 def parse_lock(text: str, file: Path) -> Document[Lock]:
     """Parse the text of a lock, for example from an earlier commit."""
-    return parse_document(text, file, Lock)
+    data, lines = parse_yaml(text, file)
+    # Version 0.1.0 wrote a checksum into each entry. The key has no meaning, and no write keeps it.
+    for group in _mappings_in(data):
+        for entries in _mappings_in(group):
+            for entry in _mappings_in(entries):
+                entry.pop("seal", None)
+    return check_data(file, data, lines, Lock)
+
+
+def _mappings_in(data: Any) -> list[dict[str, Any]]:
+    """Return the values that are mappings, of data that is not checked yet."""
+    return [value for value in data.values() if isinstance(value, dict)] if isinstance(data, dict) else []
 
 
 def locked_environment(file: Path) -> str:

@@ -336,19 +336,6 @@ def test_explain_names_the_required_driver(
     assert words.endswith(f"to build {there}: never built for sm86-{release}{note}")
 
 
-@pytest.mark.usefixtures("stand_in")
-def test_explain_reports_an_entry_that_cannot_be_deployed(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
-    build(capsys, project, "--no-publish")
-    edit(project.lock_file("dev"), "archive_bytes: ", "archive_bytes: 1")
-    words = explained(capsys, project, "--local")
-    assert "up to date" in words
-    assert "but invalid seal" in words
-    build(capsys, project, "--no-publish")
-    assert "but" not in explained(capsys, project, "--local")
-
-
 @pytest.mark.parametrize(
     ("instance", "release", "where"),
     [

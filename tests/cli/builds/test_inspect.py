@@ -12,12 +12,12 @@ from model_build.store.archive import pack
 from model_build.store.artifacts import ArtifactStore
 from tests.manifests import manifest, measured
 from tests.projects import edit
-from tests.sealed_locks import write_sealed
 from tritonstack.base.paths import Project
 from tritonstack.cli.main import run
 from tritonstack.project.files.model_hashes import model_hash
 from tritonstack.project.loading import load_models
 from tritonstack.records.examples import Examples
+from tritonstack.records.lock_writing import write_lock
 from tritonstack.records.locks import Lock
 from tritonstack.records.manifests import CandidateReport, EnvironmentReport, Manifest, TensorSpec
 
@@ -101,7 +101,7 @@ def archive_of(project: Project, made: Manifest) -> Path:
 
 def test_a_built_model_is_shown_in_full(project: Project, inspect: Command, tmp_path: Path) -> None:
     made = build(project, tmp_path / "repository")
-    write_sealed(project.lock_file("dev"), Lock().with_artifact(made))
+    write_lock(project.lock_file("dev"), Lock().with_artifact(made))
     code, out, err = inspect("minilm")
     assert (code, err) == (0, "")
     short = made.digest[:12]
@@ -156,7 +156,7 @@ def test_an_artifact_only_in_a_lock_has_the_facts_of_the_lock(
     project: Project, inspect: Command, tmp_path: Path
 ) -> None:
     made = manifest("minilm", archive_bytes=2 << 20, **measured())
-    write_sealed(project.lock_file("dev"), Lock().with_artifact(made))
+    write_lock(project.lock_file("dev"), Lock().with_artifact(made))
     code, out, _ = inspect("minilm")
     assert code == 0
     assert "not on this machine, locked in dev" in out

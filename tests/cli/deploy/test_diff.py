@@ -11,12 +11,12 @@ import pytest
 
 from tests.operations.test_operations import stand_in_cdk
 from tests.projects import edit
-from tests.sealed_locks import write_sealed
 from tritonstack.base.paths import Project
 from tritonstack.cli.main import run
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.stacks import StackState
 from tritonstack.project.loading import load_workspace, sample_instance
+from tritonstack.records.lock_writing import write_lock
 from tritonstack.records.locks import Lock, LockedArtifact
 
 STACK = "tritonstack-dev-endpoint-search"
@@ -50,7 +50,7 @@ def built(project: Project, account: str) -> Project:
     edit(project.environment_file("dev"), "1" * 12, account)
     spec_hash = load_workspace(project, "dev").hashes["minilm"]
     artifact = LockedArtifact(digest="ab" * 32, spec_hash=spec_hash, archive_bytes=1, unpacked_bytes=1)
-    write_sealed(project.lock_file("dev"), Lock(models={"minilm": {"cpu": artifact}}))
+    write_lock(project.lock_file("dev"), Lock(models={"minilm": {"cpu": artifact}}))
     write_assembly(project.root / "assembly", endpoint_template())
     stand_in_cdk(
         project.root,

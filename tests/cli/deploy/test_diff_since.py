@@ -11,10 +11,10 @@ import pytest
 
 from tests.git import Repository
 from tests.projects import edit, write_project
-from tests.sealed_locks import write_sealed
 from tritonstack.base.paths import Project
 from tritonstack.cli.main import run
 from tritonstack.project.loading import load_workspace
+from tritonstack.records.lock_writing import write_lock
 from tritonstack.records.locks import Lock, LockedArtifact
 
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -45,7 +45,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
 def lock(project: Project, digest: str, **facts: Any) -> None:
     spec_hash = load_workspace(project, "dev").hashes["minilm"]
     artifact = LockedArtifact(digest=digest, spec_hash=spec_hash, archive_bytes=1, unpacked_bytes=1, **facts)
-    write_sealed(project.lock_file("dev"), Lock(models={"minilm": {"cpu": artifact}}))
+    write_lock(project.lock_file("dev"), Lock(models={"minilm": {"cpu": artifact}}))
 
 
 def compared(project: Project, capsys: pytest.CaptureFixture[str], since: str) -> dict[str, Any]:

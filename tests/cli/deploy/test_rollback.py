@@ -119,16 +119,6 @@ def test_dry_run_reports_it_and_changes_nothing(dev: Dev, capsys: pytest.Capture
     assert (dev.locked(), dev.deployed, dev.events()) == ("22", [], [])
 
 
-def test_manual_edits_are_replaced_and_reported(dev: Dev, capsys: pytest.CaptureFixture[str]) -> None:
-    edit(dev.project.lock_file("dev"), "archive_bytes: 1", "archive_bytes: 2")
-    for more in (("--dry-run",), ()):
-        code, _, err = rollback(capsys, dev, *more)
-        assert code == 0
-        assert "the entry of minilm for cpu in environments/dev.lock.yaml was edited manually" in err
-    assert dev.locked() == "11"
-    assert outcome(capsys, dev.project, "validate", "dev")[0] == 0
-
-
 def test_json_output(dev: Dev, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = outcome(capsys, dev.project, "--json", "rollback", "dev", "search")
     told = json.loads(out)

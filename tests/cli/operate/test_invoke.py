@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from tests.projects import MODEL, edit
-from tests.sealed_locks import write_sealed
 from tritonstack.base.errors import InvalidFilesError, UsageError
 from tritonstack.base.paths import Project
 from tritonstack.project.loading import load_workspace
 from tritonstack.project.workspace import Workspace
+from tritonstack.records.lock_writing import write_lock
 from tritonstack.records.locks import Lock, LockedArtifact
 from tritonstack.workflows.invocation.invocation_targets import find_target
 
@@ -37,7 +37,7 @@ def project_with(project: Project, endpoint: str) -> Workspace:
         }
         for name, spec_hash in workspace.hashes.items()
     }
-    write_sealed(project.lock_file("dev"), Lock(models=models))
+    write_lock(project.lock_file("dev"), Lock(models=models))
     return load_workspace(project, "dev")
 
 

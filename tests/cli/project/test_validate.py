@@ -91,10 +91,6 @@ def test_lock_without_its_environment_is_reported_and_checked(
     assert "gone.lock.yaml" in err
     assert "the lock's environment 'gone' does not exist" in err
     assert outcome(capsys, project, "validate", "dev")[2] == ""
-    edit(project.lock_file("gone"), "p99_ms: 4.5", "p99_ms: 0.5")
-    code, _, err = outcome(capsys, project, "validate")
-    assert code == 2
-    assert "gone.lock.yaml:15: models.minilm.cpu.seal: invalid seal" in err
     project.lock_file("gone").write_text("models: 3\n")
     code, _, err = outcome(capsys, project, "validate")
     assert code == 2
@@ -102,39 +98,15 @@ def test_lock_without_its_environment_is_reported_and_checked(
 
 
 @pytest.mark.usefixtures("built")
-@pytest.mark.parametrize("names", [[], ["dev"]])
-def test_edited_lock_is_rejected_with_file_line_and_remedy(
-    project: Project, capsys: pytest.CaptureFixture[str], names: list[str]
-) -> None:
-    edit(project.lock_file("dev"), "p99_ms: 4.5", "p99_ms: 0.5")
-    code, out, err = outcome(capsys, project, "validate", *names)
-    assert (code, out) == (2, "")
-    assert "environments/dev.lock.yaml:15: models.minilm.cpu.seal: invalid seal" in err
-    assert "`tritonstack build dev` rewrites it" in err
-
-
-@pytest.mark.usefixtures("built")
 def test_errors_of_locks_and_other_files_are_reported_together(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    edit(project.lock_file("dev"), "p99_ms: 4.5", "p99_ms: 0.5")
+    edit(project.lock_file("dev"), "p99_ms: 4.5", "p99_us: 4.5")
     edit(project.environment_file("dev"), "instance_type:", "instance_typ:")
     code, _, err = outcome(capsys, project, "validate", "dev")
     assert code == 2
     assert "instance_typ: unknown key" in err
-    assert "invalid seal" in err
-
-
-@pytest.mark.usefixtures("built")
-def test_manually_copied_entry_is_rejected(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    text = project.environment_file("dev").read_text()
-    project.environment_file("prod").write_text(text.replace("name: dev", "name: prod"))
-    project.lock_file("prod").write_text(project.lock_file("dev").read_text())
-    code, _, err = outcome(capsys, project, "validate")
-    assert code == 2
-    assert "environments/prod.lock.yaml" in err
-    assert "environments/dev.lock.yaml" not in err
-    assert outcome(capsys, project, "validate", "dev")[0] == 0
+    assert "p99_us: unknown key" in err
 
 
 @pytest.mark.usefixtures("built")

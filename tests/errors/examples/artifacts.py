@@ -97,14 +97,6 @@ def unused_entry(shop: Setting) -> None:
     _check_locks(shop)
 
 
-@example("TS405")
-def edited_lock(shop: Setting) -> None:
-    """A digest in the lock was edited by hand."""
-    _lock(shop)
-    shop.edit(LOCK, "ab" * 32, "cd" * 32)
-    _check_locks(shop)
-
-
 @example("TS407")
 def engine_without_gpu(shop: Setting) -> None:
     """The locked artifact holds a TensorRT engine, and the endpoint has no GPU."""

@@ -32,7 +32,6 @@ from tests.moto_aws import simulated_aws
 from tests.operations.smoke.smoke_environment import SimulatedTime, model_error, with_endpoints
 from tests.operations.strict_aws import checked
 from tests.projects import add_builder, edit
-from tests.sealed_locks import write_sealed
 from tritonstack.base.documents import Document, load_document
 from tritonstack.base.paths import Project
 from tritonstack.operations.aws import Cloud
@@ -40,6 +39,7 @@ from tritonstack.operations.smoke.asking import SmokeResult, smoke_endpoint
 from tritonstack.project.loading import load_workspace
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.examples import EXAMPLES_NAME, Examples, parse_examples
+from tritonstack.records.lock_writing import write_lock
 from tritonstack.records.locks import Lock
 from tritonstack.records.manifests import ARCHIVE_NAME
 from tritonstack.reference.container_variables import ContainerOptions, container_variables
@@ -169,7 +169,7 @@ def built(make: Make, root: Path, tiny: Path, folders: BuildFolders) -> Iterator
     project.environments_dir.mkdir()
     kind = model.record.layout
     project.environment_file("local").write_text(ENVIRONMENT.format(kind=kind))
-    write_sealed(project.lock_file("local"), Lock().with_artifact(result.manifest))
+    write_lock(project.lock_file("local"), Lock().with_artifact(result.manifest))
     workspace = load_workspace(project, "local")
     with simulated_aws():
         keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}

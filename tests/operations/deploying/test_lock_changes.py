@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from tests.projects import add_image, edit
-from tests.sealed_locks import write_sealed
 from tritonstack.base.files import short_digest
 from tritonstack.base.paths import Project
 from tritonstack.operations.deploying.lock_changes import (
@@ -22,6 +21,7 @@ from tritonstack.operations.deploying.lock_changes import (
 from tritonstack.project.loading import load_workspace
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.events import Event, TouchedArtifact
+from tritonstack.records.lock_writing import write_lock
 from tritonstack.records.locks import Built, Figures, Lock, LockedArtifact, LockedImage, Promoted
 
 OLD, NEW = "a" * 64, "b" * 64
@@ -34,7 +34,7 @@ def artifact(digest: str, **facts: Any) -> LockedArtifact:
 def locked(project: Project, digest: str, **facts: Any) -> Workspace:
     spec_hash = load_workspace(project, "dev").hashes["minilm"]
     entry = artifact(digest, **facts).model_copy(update={"spec_hash": spec_hash})
-    write_sealed(project.lock_file("dev"), Lock(models={"minilm": {"cpu": entry}}))
+    write_lock(project.lock_file("dev"), Lock(models={"minilm": {"cpu": entry}}))
     return load_workspace(project, "dev")
 
 
@@ -161,7 +161,7 @@ def test_custom_images(project: Project) -> None:
         image = LockedImage(digest=f"sha256:{digest}", tag="t")
         return Lock(models={"minilm": {"cpu": entry}}, images={"serving": {"cpu": image}})
 
-    write_sealed(project.lock_file("dev"), lock(NEW))
+    write_lock(project.lock_file("dev"), lock(NEW))
     workspace = load_workspace(project, "dev")
     assert image_changes(workspace, lock(NEW)) == []
     assert image_changes(workspace, None) == []

@@ -15,7 +15,6 @@ from botocore.exceptions import ClientError
 from tests.manifests import manifest
 from tests.operations.strict_aws import checked, client_error
 from tests.projects import MODEL, write_project
-from tests.sealed_locks import write_sealed
 from tritonstack.base.naming import artifact_prefix
 from tritonstack.client.codec import JSON_CONTENT_TYPE
 from tritonstack.operations.aws import Cloud
@@ -24,6 +23,7 @@ from tritonstack.project.loading import load_workspace
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.example_tensors import tensor_of
 from tritonstack.records.examples import EXAMPLES_NAME, Example, Examples, PlaceInSequence, RightAnswer
+from tritonstack.records.lock_writing import write_lock
 from tritonstack.records.locks import Lock, LockedArtifact
 from tritonstack.records.manifests import MANIFEST_NAME, Manifest
 from tritonstack.spec.models.tolerance import Tolerance
@@ -68,7 +68,7 @@ def workspace_of(root: Path, endpoints: str, *, locked: Sequence[str] = ("minilm
         }
         for name in locked
     }
-    write_sealed(project.lock_file("dev"), Lock(models=artifacts))
+    write_lock(project.lock_file("dev"), Lock(models=artifacts))
     return load_workspace(project, "dev")
 
 

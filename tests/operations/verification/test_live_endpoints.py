@@ -22,7 +22,6 @@ from packages.local_cloud.tests.sagemaker.cloud import tarball
 from stacks.environment import add_environment
 from tests.credentials import variables_of
 from tests.projects import MODEL, add_builder
-from tests.sealed_locks import write_sealed
 from tests.stacks.assemblies import lock_everything, new_app
 from tritonstack.base import naming
 from tritonstack.base.paths import Project
@@ -41,6 +40,7 @@ from tritonstack.operations.verification.verdicts import (
 )
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.events import Event
+from tritonstack.records.lock_writing import write_lock
 
 ACCOUNT = "600000000000"
 ENVIRONMENT = f"""\
@@ -141,7 +141,8 @@ def locked(tmp_path_factory: pytest.TempPathFactory, *, size: int) -> Workspace:
     workspace = lock_everything(project, "dev")
     lock = workspace.lock.record
     entry = lock.models["minilm"]["cpu"].model_copy(update={"archive_bytes": size})
-    held = write_sealed(workspace.lock.file, lock.model_copy(update={"models": {"minilm": {"cpu": entry}}}))
+    held = lock.model_copy(update={"models": {"minilm": {"cpu": entry}}})
+    write_lock(workspace.lock.file, held)
     record = dataclasses.replace(workspace.lock, record=held)
     return dataclasses.replace(workspace, lock=record)
 

@@ -51,17 +51,6 @@ def engine(project: Project) -> None:
     lock(project, tensorrt="10.9.0")
 
 
-def edited(project: Project) -> None:
-    lock(project)
-    edit(project.lock_file("prod"), "p99_ms: 4.5", "p99_ms: 1.5")
-
-
-def unsealed(project: Project) -> None:
-    lock(project)
-    file = project.lock_file("prod")
-    file.write_text("".join(line for line in file.read_text().splitlines(True) if "seal:" not in line))
-
-
 def missing_image(project: Project) -> None:
     lock(project)
     add_image(project.root, "serving")
@@ -81,8 +70,6 @@ def changed_image(project: Project) -> None:
         (missing_image, "TS401"),
         (changed_model, "TS402"),
         (changed_image, "TS402"),
-        (edited, "TS405"),
-        (unsealed, "TS405"),
         (engine, "TS407"),
     ],
 )

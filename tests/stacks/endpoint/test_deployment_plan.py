@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from stacks.deployment import EndpointDeployment, plan_deployment
-from tests.sealed_locks import write_sealed
+from tests.packaging.recording import RECORDS
 from tests.stacks.assemblies import lock_everything
 from tritonstack.base.errors import FileViolation
 from tritonstack.base.paths import Project
 from tritonstack.constructs.endpoint.triton_model import model_environment
 from tritonstack.constructs.model_data import ModelArchive, ModelPrefix
+from tritonstack.operations.locks.checks import check_offline
+from tritonstack.project.checks.locks import Findings
 from tritonstack.project.loading import load_workspace
-from tritonstack.records.locks import Lock
+from tritonstack.records.lock_writing import write_lock
+from tritonstack.records.locks import Lock, load_lock
 from tritonstack.reference.container_variables import ADDITIONAL_ARGS, HTTP_THREADS
 from tritonstack.spec.endpoints.endpoint import ServingOptions
 
@@ -30,7 +35,7 @@ def locked(
     models["encoder"] = {
         target: artifact.model_copy(update=changes) for target, artifact in models["encoder"].items()
     }
-    write_sealed(project.lock_file(environment), Lock(models=models))
+    write_lock(project.lock_file(environment), Lock(models=models))
     return plan_deployment(load_workspace(project, environment), endpoint)
 
 
@@ -182,3 +187,16 @@ def test_shared_memory_counts_as_memory(project):
 def test_instances_with_local_disks_have_no_volume_limit(project):
     planned = locked(project, environment="every", endpoint="rolled", unpacked_bytes=300 * GB)
     assert "needs 300 GiB of memory; ml.g5.xlarge has 16 GiB" in only(planned).message
+
+
+def test_a_sealed_lock_of_version_0_1_0_deploys_the_same(tmp_path: Path) -> None:
+    project = Project(tmp_path / "shop")
+    shutil.copytree(RECORDS / "0.1.0", project.root)
+    lock = project.lock_file("local")
+    assert "seal: " in lock.read_text()
+    assert check_offline(project, ["local"]) == Findings()
+    plan = plan_deployment(load_workspace(project, "local"), "double")
+    assert isinstance(plan, EndpointDeployment)
+    write_lock(lock, load_lock(lock).record)
+    assert "seal: " not in lock.read_text()
+    assert plan_deployment(load_workspace(project, "local"), "double") == plan

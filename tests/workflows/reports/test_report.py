@@ -39,7 +39,7 @@ def _lock(project: Project, environment: str, digest: str, **figures: float) -> 
     entry = entry_of(built, {"spec": digest * 6}).model_copy(
         update={"built": Built(by="ann", at="2026-11-22T08:00:00Z", commit="1" * 40)}
     )
-    lock = Lock().with_entry("minilm", "cpu", entry.sealed((environment, "minilm", "cpu")))
+    lock = Lock().with_entry("minilm", "cpu", entry)
     project.lock_file(environment).write_text(lock_text(lock))
 
 
@@ -266,7 +266,7 @@ def test_a_rolled_back_artifact_names_what_it_replaced(project: Project) -> None
     as_of = session.workspace("dev").hashes["minilm"]
     back = RolledBack(instead_of="cd" * 32, as_of=as_of, by="ann", at="2026-11-22T09:00:00Z")
     entry = entry_of(manifest("minilm", digest="ab" * 32)).model_copy(update={"rolled_back": back})
-    lock = Lock().with_entry("minilm", "cpu", entry.sealed(("dev", "minilm", "cpu")))
+    lock = Lock().with_entry("minilm", "cpu", entry)
     project.lock_file("dev").write_text(lock_text(lock))
     (locked,) = collect(session, OFFLINE).environments[0].models["minilm"]
     assert (locked.digest, locked.instead_of, locked.outdated) == ("ab" * 32, "cd" * 32, "")

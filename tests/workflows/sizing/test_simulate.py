@@ -16,13 +16,13 @@ from tests.operations.scaling_simulation.test_service_curves import level, saved
 from tests.operations.smoke.smoke_environment import DIGESTS, manifest_of, put, workspace_of
 from tests.operations.strict_aws import checked
 from tests.projects import edit
-from tests.sealed_locks import write_sealed
 from tritonstack.base.errors import TritonstackError, UsageError
 from tritonstack.base.paths import Project
 from tritonstack.cli.main import run
 from tritonstack.operations.aws import Cloud, cloud_of
 from tritonstack.operations.scaling_simulation.demand import MOST_FOLLOWED
 from tritonstack.project.loading import load_workspace
+from tritonstack.records.lock_writing import write_lock
 from tritonstack.records.locks import Lock, LockedArtifact
 from tritonstack.records.manifests import LatencyReport
 from tritonstack.workflows import Session, SimulationOptions, simulate
@@ -206,7 +206,7 @@ def test_models_that_do_not_fit_into_memory_are_loaded_again_and_again(project: 
         }
         for name in ("minilm", "other")
     }
-    write_sealed(project.lock_file("dev"), Lock(models=artifacts))
+    write_lock(project.lock_file("dev"), Lock(models=artifacts))
     slow = simulated(project)
     assert fitting.run.p50_ms < 60
     assert slow.run.p50_ms > 10_000

@@ -19,7 +19,6 @@ from tritonstack.project.checks.locks import (
 )
 from tritonstack.project.loading import environment_names, load_workspace, model_names
 from tritonstack.project.workspace import Workspace
-from tritonstack.records.lock_seals import check_seals
 from tritonstack.records.locks import Lock, load_lock, locked_environment
 
 
@@ -41,8 +40,7 @@ def check_offline(project: Project, names: Collection[str]) -> Findings:
         if name not in names:
             continue
         workspace = _workspace(project, name)
-        source = workspace.promotion_source if workspace else None
-        found.violations += [*check_seals(lock, source), *check_manifests(project, lock)]
+        found.violations += check_manifests(project, lock)
         catalog = check_catalog(workspace, model_names(project)) if workspace else Findings()
         for part in (catalog, check_promotions(lock, environments, digests_of)):
             found.violations += part.violations

@@ -15,8 +15,7 @@ from tritonstack.operations.aws import Cloud
 from tritonstack.project.checks.locks import Findings, compare_manifest
 from tritonstack.project.custom_images import locked_uri
 from tritonstack.project.workspace import Workspace
-from tritonstack.records.lock_seals import PlacedEntry, entries_of
-from tritonstack.records.locks import LockedArtifact, LockedImage
+from tritonstack.records.locks import LockedArtifact, LockedImage, PlacedEntry, entries_of
 from tritonstack.records.manifests import ARCHIVE_NAME, MANIFEST_NAME, Manifest, parse_manifest
 
 _AT_ONCE = 8

@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from tritonstack.base.files import short_digest
 from tritonstack.base.revisions import short_commit
 from tritonstack.operations.locks.rollback_targets import (
     RollbackError,
     RollbackStep,
     Slot,
-    SlotEntry,
     named_target,
     previous_target,
     state_by,
@@ -25,7 +23,7 @@ from tritonstack.operations.locks.versions import LockHistory
 from tritonstack.project.custom_images import endpoint_image
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.lock_writing import Replacement
-from tritonstack.records.locks import ImageKind, LockedArtifact, LockedImage, RolledBack, locked_environment
+from tritonstack.records.locks import ImageKind, LockedArtifact, LockedImage, RolledBack
 
 
 @dataclass(frozen=True)
@@ -40,8 +38,6 @@ class RollbackPlan:
     """All endpoints that this rollback changes."""
     written: RolledBack | None = None
     """The rollback in the lock, if it is already written and may be incomplete."""
-    edited: tuple[RollbackStep, ...] = ()
-    """Entries that were edited manually and are lost in the rollback."""
 
     @property
     def others(self) -> tuple[str, ...]:
@@ -109,13 +105,10 @@ def as_planned(workspace: Workspace, plan: RollbackPlan, rolled_back: RolledBack
     """Return the workspace after the rollback, for checks."""
     lock = workspace.lock.record
     artifacts, images = entries_to_write(workspace, plan, rolled_back)
-    environment = locked_environment(workspace.lock.file)
     for artifact in artifacts:
-        entry = artifact.entry.sealed((environment, artifact.name, artifact.key))
-        lock = lock.with_entry(artifact.name, artifact.key, entry)
+        lock = lock.with_entry(artifact.name, artifact.key, artifact.entry)
     for image in images:
-        sealed = image.entry.sealed((environment, image.name, image.key))
-        lock = lock.with_image(image.name, _kind(image.key), sealed)
+        lock = lock.with_image(image.name, _kind(image.key), image.entry)
     return replace(workspace, lock=replace(workspace.lock, record=lock))
 
 
@@ -128,7 +121,6 @@ def _plan(
     written: RolledBack | None = None,
 ) -> RollbackPlan:
     plan = RollbackPlan(endpoint, origin, tuple(steps), (endpoint,), written)
-    _require_untouched(workspace, plan)
     places = {(step.slot.name, step.slot.image, step.then.key) for step in plan.steps}
     placeholder = RolledBack(instead_of="", as_of="", by="", at="2000-01-01T00:00:00Z")
     after = workspace if written else as_planned(workspace, plan, placeholder)
@@ -138,25 +130,7 @@ def _plan(
         for slot, found in state_by(after.lock.record, after, name).items()
         if found and (slot.name, slot.image, found.key) in places
     ]
-    edited = () if written else tuple(step for step in plan.steps if _edited(workspace, step.slot, step.now))
-    return replace(plan, concerned=tuple(dict.fromkeys(concerned)), edited=edited)
-
-
-def _require_untouched(workspace: Workspace, plan: RollbackPlan) -> None:
-    """Reject manually edited entries, so a rollback does not seal them."""
-    for step in plan.steps:
-        if _edited(workspace, step.slot, step.then):
-            raise RollbackError(
-                f"the entry of {step.slot.name} for {step.then.key} ({short_digest(step.then.entry.digest)}) "
-                f"in {plan.origin} was edited manually",
-                remedy="name another commit or digest with --to",
-            )
-
-
-def _edited(workspace: Workspace, slot: Slot, found: SlotEntry) -> bool:
-    """Return whether an entry differs from its seal; the first locks had no seals."""
-    place = (locked_environment(workspace.lock.file), slot.name, found.key)
-    return found.entry.seal is not None and not found.entry.is_sealed(place)
+    return replace(plan, concerned=tuple(dict.fromkeys(concerned)))
 
 
 def _as_of(workspace: Workspace, slot: Slot, key: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from tritonstack.base.documents import FieldPath, closest
+from tritonstack.base.documents import closest
 from tritonstack.base.errors import TritonstackError, UsageError, shown_path
 from tritonstack.project.checks.compatibility import (
     described_gpu,
@@ -21,7 +21,7 @@ from tritonstack.project.checks.compatibility import (
 from tritonstack.project.custom_images import OwnImage, endpoint_image, endpoint_images
 from tritonstack.project.workspace import ServedModel, Workspace
 from tritonstack.records.lock_writing import Replacement
-from tritonstack.records.locks import Lock, LockedArtifact, LockedImage, Promoted, locked_environment
+from tritonstack.records.locks import Lock, LockedArtifact, LockedImage, Promoted
 from tritonstack.spec.environments.promotion import PromotionSpec
 
 Artifact = Replacement[LockedArtifact]
@@ -134,13 +134,13 @@ def as_promoted(item: Entry, promoted: Promoted) -> LockedArtifact | LockedImage
 
 def lock_after(target: Workspace, entries: Iterable[tuple[Entry, Promoted]]) -> Lock:
     """Return the target's lock with the promoted entries."""
-    lock, environment = target.lock.record, target.spec.name
+    lock = target.lock.record
     for item, promoted in entries:
-        entry, place = as_promoted(item, promoted), (environment, item.name, item.key)
+        entry = as_promoted(item, promoted)
         if isinstance(entry, LockedImage):
-            lock = lock.with_image(item.name, "gpu" if item.key == "gpu" else "cpu", entry.sealed(place))
+            lock = lock.with_image(item.name, "gpu" if item.key == "gpu" else "cpu", entry)
         else:
-            lock = lock.with_entry(item.name, item.key, entry.sealed(place))
+            lock = lock.with_entry(item.name, item.key, entry)
     return lock
 
 
@@ -190,22 +190,9 @@ def _artifact(
             return served.model
         return _unfit(source, target, served, targets)
     entry = source.lock.record.models[served.model][key]
-    if not entry.is_sealed((locked_environment(source.lock.file), served.model, key)):
-        return _unsealed(source, f"{served.model} for {key}", ("models", served.model, key))
     lock = target.lock.record
     seen = lock.models.get(served.model, {}).get(key)
     return Replacement(served.model, key, entry, seen, lock.conflicting(served.model, key))
-
-
-def _unsealed(source: Workspace, subject: str, path: FieldPath) -> Obstacle:
-    """Reject a manually edited entry, which must not be sealed or pass a gate."""
-    lock = source.lock
-    return Obstacle(
-        subject,
-        f"its entry at {shown_path(lock.file)}:{lock.line_of(path)} was edited manually",
-        f"run `tritonstack validate {source.spec.name}` for details, "
-        f"`tritonstack build {source.lock_owner}` to rewrite it",
-    )
 
 
 def _unfit(source: Workspace, target: Workspace, served: ServedModel, targets: Sequence[str]) -> Obstacle:
@@ -251,8 +238,6 @@ def _image(source: Workspace, target: Workspace, image: OwnImage) -> Image | Obs
             f"{source.lock.file.name} has {available}",
             f"build it for {target.spec.name}: `tritonstack build {target.spec.name}`",
         )
-    if not locked.is_sealed((locked_environment(source.lock.file), image.folder, image.kind)):
-        return _unsealed(source, subject, ("images", image.folder, image.kind))
     target_image = endpoint_image(source.project, source.spec, image.folder, gpu=image.kind == "gpu")
     # The tag depends on the region. An image that was built from older files keeps its tag.
     tag = image.tag if locked.tag == target_image.tag else locked.tag
@@ -284,10 +269,8 @@ def _rejected_by_deploy(source: Workspace, target: Workspace, decision: Decision
 
 
 def _is_same(target: Workspace, item: Entry) -> bool:
-    """Return whether it is already promoted; a manually edited digest has passed no gate."""
+    """Return whether the target's lock already has it."""
     if item.seen is None or item.seen.digest != item.entry.digest or item.conflicting:
-        return False
-    if not item.seen.is_sealed((locked_environment(target.lock.file), *_place(item))):
         return False
     return not isinstance(item.entry, LockedImage) or getattr(item.seen, "tag", None) == item.entry.tag
 

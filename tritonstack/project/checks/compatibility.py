@@ -18,7 +18,6 @@ from tritonstack.project.checks.releases import release_violations
 from tritonstack.project.custom_images import endpoint_image, image_folders
 from tritonstack.project.files.model_hashes import hash_parts, only_builder_changed
 from tritonstack.project.workspace import EnvironmentFiles, ServedModel, Workspace
-from tritonstack.records.lock_seals import PlacedEntry, broken_seal
 from tritonstack.records.locks import LockedArtifact
 from tritonstack.reference.container_variables import ADDITIONAL_ARGS, unread_variables
 from tritonstack.reference.drivers import ami_violation, cuda_violation
@@ -97,11 +96,6 @@ def _artifact_violations(workspace: Workspace, name: str) -> Iterator[FileViolat
         if artifact is None:
             yield _missing(workspace, served)
             continue
-        target = workspace.target_for(served.model, served.instance)
-        placed = PlacedEntry(workspace.lock, ("models", served.model, str(target)), artifact)
-        if unsealed := broken_seal(placed, workspace.promotion_source):
-            yield unsealed  # its other contents are unreliable
-            continue
         yield from _stale(workspace, served.model, artifact)
         yield from _foreign_engine(workspace, served, artifact)
 
@@ -122,11 +116,9 @@ def _image_violations(workspace: Workspace, name: str) -> Iterator[FileViolation
                 code="TS401",
             )
             continue
-        placed = PlacedEntry(workspace.lock, ("images", endpoint.image, image.kind), locked)
-        if unsealed := broken_seal(placed, workspace.promotion_source):
-            yield unsealed
-        elif not locked.serves_for(image.tag):
-            yield placed.violation(
+        if not locked.serves_for(image.tag):
+            yield workspace.lock.violation(
+                ("images", endpoint.image, image.kind),
                 f"locked image {locked.tag} was built from another version of "
                 f"containers/{endpoint.image} or another SageMaker image",
                 remedy=_lock_again(workspace),

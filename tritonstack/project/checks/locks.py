@@ -1,7 +1,7 @@
 """Check locks against the project's files, local manifests, and each other.
 
 No network calls. Earlier versions of locks from git are passed in (`Held`). Buckets and registries are
-compared in tritonstack.operations.locks.online_checks. Seals are checked in tritonstack.records.lock_seals.
+compared in tritonstack.operations.locks.online_checks.
 
 A violation is a wrong statement. A note is information: an entry that no endpoint uses, or a check that needs
 access to AWS.
@@ -19,8 +19,15 @@ from tritonstack.base.files import short_digest
 from tritonstack.base.naming import artifact_prefix
 from tritonstack.base.paths import Project
 from tritonstack.project.workspace import Workspace
-from tritonstack.records.lock_seals import PlacedEntry, entries_of
-from tritonstack.records.locks import Figures, Lock, LockedArtifact, entry_of, figures_of
+from tritonstack.records.locks import (
+    Figures,
+    Lock,
+    LockedArtifact,
+    PlacedEntry,
+    entries_of,
+    entry_of,
+    figures_of,
+)
 from tritonstack.records.manifests import MANIFEST_NAME, Manifest, parse_manifest
 from tritonstack.reference.targets import parse_target
 

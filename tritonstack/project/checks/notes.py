@@ -10,8 +10,7 @@ from tritonstack.project.scaffold.model_files import (
     PLACEHOLDERS,
     placeholder_image,
 )
-from tritonstack.records.lock_seals import PlacedEntry, entries_of
-from tritonstack.records.locks import Lock
+from tritonstack.records.locks import Lock, PlacedEntry, entries_of
 from tritonstack.spec.environments.environment import EnvironmentSpec
 from tritonstack.spec.models.model import ModelSpec
 

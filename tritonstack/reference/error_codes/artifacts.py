@@ -26,11 +26,6 @@ ARTIFACTS: Mapping[str, Kind] = {
         "A lock or one of its entries belongs to no environment or endpoint of the project. The entry has "
         "no effect and can be removed.",
     ),
-    "TS405": Kind(
-        "Invalid seal",
-        "An entry of a lock was edited manually or copied from another place. Restore it from git, or let "
-        "`tritonstack build` or `promote` write it.",
-    ),
     "TS406": Kind(
         "Promotion source is unknown",
         "A lock entry claims a promotion from an environment that does not exist, or whose lock never "

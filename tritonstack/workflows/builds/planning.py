@@ -12,7 +12,6 @@ from tritonstack.project.build_plans import NeededArtifact, needed_artifacts
 from tritonstack.project.custom_images import OwnImage, endpoint_images
 from tritonstack.project.loading import load_workspace
 from tritonstack.project.workspace import Workspace
-from tritonstack.records.lock_seals import PlacedEntry, broken_seal
 from tritonstack.reference.drivers import CUDA_12_DRIVER, least_driver
 from tritonstack.workflows.artifacts.publishing import local_manifest
 from tritonstack.workflows.session import Session
@@ -111,7 +110,7 @@ def _artifact(
     text = (
         f"{subject}: to build {build_machine.description}: {reason}{_driver_note(workspace, build_machine)}"
         if reason
-        else f"{subject}: {_locked_state(workspace, needed)}{_broken(workspace, needed)}"
+        else f"{subject}: {_locked_state(workspace, needed)}"
     )
     return PlannedArtifact(
         needed.model, tuple(needed.targets), reason, build_machine.description, digest, text
@@ -138,13 +137,3 @@ def _driver_note(workspace: Workspace, build_machine: BuildMachine) -> str:
     if isinstance(build_machine, ManualBuild) or build_machine.hardware == "cpu" or least <= CUDA_12_DRIVER:
         return ""
     return f"; CUDA {release.cuda} needs NVIDIA driver {least} or newer, which the job checks first"
-
-
-def _broken(workspace: Workspace, needed: NeededArtifact) -> str:
-    """Describe a lock entry that cannot be deployed although its artifact needs no build."""
-    target = workspace.target_for(needed.model, needed.instance)
-    if needed.locked is None or target is None:
-        return ""
-    placed = PlacedEntry(workspace.lock, ("models", needed.model, target), needed.locked)
-    violation = broken_seal(placed, workspace.promotion_source)
-    return f"; but {violation.message}: {violation.remedy}" if violation else ""

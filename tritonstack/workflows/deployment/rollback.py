@@ -102,11 +102,6 @@ def rollback(
     require_endpoint(workspace, endpoint)
     history = lock_history(session.project, environment)
     plan = plan_rollback(workspace, endpoint, history, to=to)
-    for step in plan.edited:
-        session.reporter.note(
-            f"the entry of {step.slot.name} for {step.now.key} in {shown_path(workspace.lock.file)} was "
-            "edited manually; that edit is lost"
-        )
     if dry_run:
         _check(workspace, plan)
         if now:
