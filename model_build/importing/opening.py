@@ -48,7 +48,7 @@ def open_import(request: ImportRequest) -> Iterator[Importable]:
         )
     with open_repository(request.path) as opened:
         if opened.findings:
-            raise InvalidFilesError([finding.violation for finding in opened.findings])
+            raise InvalidFilesError(opened.findings)
         root, shown = opened.root, opened.shown
         if (inner := leading_folder(root)) is not None:
             root, shown = inner, shown / inner.relative_to(root)

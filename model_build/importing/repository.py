@@ -182,7 +182,7 @@ def _complete(folder: Path) -> Iterator[str]:
 def check_copy(repository: Path, shown: Path, request: ImportRequest) -> tuple[Finding, ...]:
     """Lint the copy; raise InvalidFilesError with all errors, and return the warnings."""
     findings = lint_folder(repository, shown, request.options).findings
-    errors = [finding.violation for finding in findings if finding.severity == "error"]
+    errors = [finding for finding in findings if finding.severity == "error"]
     if errors:
         raise InvalidFilesError(errors)
     return findings

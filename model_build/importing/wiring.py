@@ -46,7 +46,7 @@ class _Tensor:
 
 def violation_at(model: ModelFolder, message: str, remedy: str, *place: str | int) -> FileViolation:
     """Return a violation at a field of a model's config.pbtxt."""
-    return model.error(CODE, message, remedy, *place).violation
+    return model.error(CODE, message, remedy, *place)
 
 
 @dataclass

@@ -58,7 +58,7 @@ def _sorted(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
     return tuple(
         sorted(
             dict.fromkeys(findings),
-            key=lambda one: (order[one.severity], str(one.violation.file), one.violation.line or 0),
+            key=lambda one: (order[one.severity], str(one.file), one.line or 0),
         )
     )
 
@@ -122,7 +122,7 @@ def _read(folder: Path, shown: Path, findings: list[Finding]) -> ModelFolder | N
     try:
         _, config, lines = parse_file(file, shown=shown / CONFIG_NAME)
     except InvalidFilesError as error:
-        findings += [Finding("error", violation) for violation in error.violations]
+        findings += [Finding(**vars(violation), severity="error") for violation in error.violations]
         return None
     return ModelFolder(folder.name, folder, shown, config, lines)
 

@@ -16,12 +16,11 @@ LARGEST_TEXT = 1 << 20
 """Largest configuration or program that is read."""
 
 
-@dataclass(frozen=True)
-class Finding:
+@dataclass(frozen=True, kw_only=True)
+class Finding(FileViolation):
     """One finding: an error keeps a model from loading or answering, in one hosting mode at least."""
 
     severity: Severity
-    violation: FileViolation
 
 
 @dataclass(frozen=True)
@@ -56,26 +55,29 @@ class ModelFolder:
 
     def error(self, code: str, message: str, remedy: str, *place: str | int) -> Finding:
         """Return an error at a field of config.pbtxt."""
-        return Finding("error", self._violation(code, message, remedy, *place))
+        return self._finding("error", code, message, remedy, *place)
 
     def warning(self, code: str, message: str, remedy: str, *place: str | int) -> Finding:
         """Return a warning at a field of config.pbtxt."""
-        return Finding("warning", self._violation(code, message, remedy, *place))
+        return self._finding("warning", code, message, remedy, *place)
 
-    def _violation(self, code: str, message: str, remedy: str, *place: str | int) -> FileViolation:
-        return FileViolation(
+    def _finding(
+        self, severity: Severity, code: str, message: str, remedy: str, *place: str | int
+    ) -> Finding:
+        return Finding(
             self.shown / "config.pbtxt" if self.has_config else self.shown,
             line_of(self.lines, *place) if place else None,
             field_text(tuple(part for part in place if isinstance(part, str))),
             message,
             remedy,
             code=code,
+            severity=severity,
         )
 
 
 def in_file(severity: Severity, code: str, file: Path, message: str, remedy: str) -> Finding:
     """Return a finding about a whole file or folder."""
-    return Finding(severity, FileViolation(file, None, "", message, remedy, code=code))
+    return Finding(file, None, "", message, remedy, code=code, severity=severity)
 
 
 def is_small(file: Path) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -21,7 +22,6 @@ from model_build.repository.layout import (
     no_config,
 )
 from model_build.repository.locating import line_of
-from tritonstack.base.errors import FileViolation
 from tritonstack.reference.container_variables import DEFAULT_MODEL_NAME
 
 _LAYOUT, _FILES, _MODE = "TS326", "TS327", "TS331"
@@ -171,7 +171,7 @@ def choice_findings(
     for violation in choice_violations(list(folders), seen, configs):
         found = finding_of(violation, shown, models.get(violation.path.partition("/")[0]))
         if options.default_model is not None and violation.rule in _MULTI_MODEL_ONLY:
-            found = Finding("warning", found.violation)
+            found = replace(found, severity="warning")
         yield found
 
 
@@ -181,4 +181,4 @@ def finding_of(violation: LayoutViolation, shown: Path, model: ModelFolder | Non
     path = violation.path
     text = violation.message.removeprefix(path).removeprefix(":").strip() if path else violation.message
     line = line_of(model.lines, violation.field) if model and violation.field else None
-    return Finding(severity, FileViolation(shown / path, line, violation.field, text, remedy, code=code))
+    return Finding(shown / path, line, violation.field, text, remedy, code=code, severity=severity)

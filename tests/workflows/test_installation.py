@@ -177,7 +177,7 @@ def test_setup_returns_what_it_installed(project: Project, tools: dict[str, bool
     reporter = NotingReporter()
     session = Session(project, reporter)
     tools["cdk"] = True
-    assert setup.setup(session, server=False).to_json() == {"installed": ["node"], "server": False}
+    assert setup.setup(session, server=False) == setup.ProjectSetup(("node",), server=False)
     assert reporter.titles == ["installing Node"]
     assert setup.setup(session).installed == ("server",)
     assert setup.setup(session).installed == ()

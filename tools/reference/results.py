@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -28,7 +29,7 @@ def _rows(path: str, node: dict[str, Any], definitions: dict[str, Any]) -> Itera
         for name, child in option.get("properties", {}).items():
             key = f"{path}.{name}".removeprefix(".")
             types = dict.fromkeys(_type(one) for one in _options(child, definitions))
-            yield key, " or ".join(types), child.get("description", "")
+            yield key, " or ".join(types), re.sub(r"\bNone\b", "null", child.get("description", ""))
             yield from _rows(key, child, definitions)
         for name, child in (("[]", option.get("items")), (".NAME", option.get("additionalProperties"))):
             if isinstance(child, dict):

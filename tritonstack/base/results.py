@@ -5,10 +5,11 @@ mypy checks the fields. Nothing validates them again: a command that has deploye
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-from pydantic import ConfigDict, Field, TypeAdapter, computed_field
+from pydantic import ConfigDict, Field, PlainSerializer, TypeAdapter, computed_field
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
@@ -22,6 +23,19 @@ class _Unserialized:
 
 Internal = Annotated[_T, Field(exclude=True), _Unserialized()]
 """A field for Python callers only."""
+
+
+def Key(name: str) -> Any:  # noqa: N802 - reads as the annotation of a field
+    """Annotate a field that has another key in JSON documents."""
+    return Field(serialization_alias=name)
+
+
+def Rounded(digits: int) -> Any:  # noqa: N802
+    """Annotate a number that JSON documents show with fewer digits."""
+    return PlainSerializer(
+        lambda value: None if value is None else round(value, digits), return_type=float | None
+    )
+
 
 if TYPE_CHECKING:
     public = property
@@ -45,9 +59,15 @@ class _ResultSchema(GenerateJsonSchema):
         return body
 
 
-def document(result: object) -> Any:
+@functools.cache
+def _adapter(result: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(result)
+
+
+def document(result: Any) -> Any:
     """Return a result as JSON data."""
-    return TypeAdapter(type(result)).dump_python(result, mode="json", by_alias=True)
+    kind: Any = type(result)
+    return _adapter(kind).dump_python(result, mode="json", by_alias=True)
 
 
 def schema(result: Any) -> dict[str, Any]:

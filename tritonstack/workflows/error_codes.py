@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from tritonstack.base.errors import UsageError
 from tritonstack.base.files import read_json
+from tritonstack.base.results import Internal, public
 from tritonstack.reference.error_codes import EXAMPLES, GROUPS, KINDS, RETIRED
 
 
@@ -23,21 +23,18 @@ class ExplainedCode:
     message: str
     """The message that the example produces."""
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the explanation as JSON data."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class ErrorCodes:
     """All error codes."""
 
-    groups: Mapping[str, Mapping[str, str]]
+    groups: Internal[Mapping[str, Mapping[str, str]]]
     """Group -> code -> title."""
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the codes as JSON data."""
-        return {"codes": {code: title for titles in self.groups.values() for code, title in titles.items()}}
+    @public
+    def codes(self) -> dict[str, str]:
+        """The title of each code."""
+        return {code: title for titles in self.groups.values() for code, title in titles.items()}
 
 
 def list_codes() -> ErrorCodes:

@@ -8,9 +8,8 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tritonstack.base.errors import TritonstackError, UsageError
 from tritonstack.base.paths import Project
@@ -33,6 +32,13 @@ class GitHubError(TritonstackError):
 
 
 @dataclass(frozen=True)
+class PreviousDeploy:
+    """The commit of the last successful deploy; empty if there is none."""
+
+    before: str
+
+
+@dataclass(frozen=True)
 class LockProposal:
     """A pull request with changed locks."""
 
@@ -40,9 +46,21 @@ class LockProposal:
     number: int | None
     """Number of the pull request that was updated; None for a new one."""
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the proposal as JSON data."""
-        return asdict(self)
+
+@dataclass(frozen=True)
+class ProposedChange:
+    """Whether changed locks were proposed."""
+
+    proposal: LockProposal | None
+    """None without changes."""
+
+
+@dataclass(frozen=True)
+class WrittenComment:
+    """A comment on a pull request."""
+
+    about: str
+    pull_request: int
 
 
 def last_deployed(*, workflow: str, pushed_over: str) -> str:

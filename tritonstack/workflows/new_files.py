@@ -14,6 +14,7 @@ from tritonstack.base.errors import InvalidFilesError, UsageError, shown_path
 from tritonstack.base.files import remove_abandoned, staging_folder, write_text_atomically
 from tritonstack.base.naming import check_name
 from tritonstack.base.paths import Project
+from tritonstack.base.results import Internal
 from tritonstack.base.yaml_reading import read_text
 from tritonstack.project.loading import environment_names, load_models, load_workspace
 from tritonstack.project.scaffold.commented_yaml import commented_yaml
@@ -42,12 +43,8 @@ class NewFiles:
     name: str
     files: tuple[Path, ...]
     """New files, or the file that was changed."""
-    next_command: str = ""
+    next_command: Internal[str] = ""
     """The command that adds the artifacts of a new endpoint to the lock."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the names as JSON data."""
-        return {"name": self.name, "files": [str(file) for file in self.files]}
 
 
 def new_model(

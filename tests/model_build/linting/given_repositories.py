@@ -123,7 +123,7 @@ def findings(path: Path, options: LintOptions = OPTIONS) -> list[Finding]:
 def lines(path: Path, options: LintOptions = OPTIONS) -> list[str]:
     """Return the findings as `error path:line: field: message [code]`, below the path."""
     return [
-        f"{one.severity} {one.violation.coded()}".replace(f"{path}/", "").partition("\n")[0]
+        f"{one.severity} {one.coded()}".replace(f"{path}/", "").partition("\n")[0]
         for one in findings(path, options)
     ]
 
@@ -135,4 +135,4 @@ def assert_found(folder: Path, files: Files, line: str, form: str) -> None:
         path = packed(path, folder / "model.tar.gz")
     found = lines(path)
     assert [one for one in found if one.startswith(line.replace("{path}", str(path)))], found
-    assert all(one.violation.remedy for one in findings(path))
+    assert all(one.remedy for one in findings(path))

@@ -123,7 +123,7 @@ def test_other_files(tmp_path: Path, content: bytes) -> None:
     (line,) = lines(file)
     assert line.startswith(f"error {file}: cannot be unpacked: ")
     (finding,) = findings(file)
-    assert "copy or fetch it again" in (finding.violation.remedy or "")
+    assert "copy or fetch it again" in (finding.remedy or "")
 
 
 def test_a_configuration_of_any_size_is_not_read(tmp_path: Path) -> None:

@@ -143,8 +143,8 @@ def test_the_execution_environment_fits_the_release(
 ) -> None:
     path = write(tmp_path / "given", python(parameter("$$TRITON_MODEL_DIRECTORY/env.tar.gz")))
     environment(path / "cut/env.tar.gz", *names)
-    assert [one.violation.message for one in findings(path)] == expected
-    assert {one.violation.code for one in findings(path)} <= {"TS330"}
+    assert [one.message for one in findings(path)] == expected
+    assert {one.code for one in findings(path)} <= {"TS330"}
 
 
 def test_an_older_release_has_another_python(tmp_path: Path) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from tritonstack.base.errors import TritonstackError, aws_error_code, aws_error_message
+from tritonstack.base.results import Internal, public
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.stacks import environment_stacks
 from tritonstack.project.custom_images import locked_uri
@@ -72,16 +73,6 @@ class Preflight:
                 lines.insert(line + 1, f"  {check.help}")
         return "\n".join(lines)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return it as JSON data."""
-        checks = [asdict(check) for check in self.checks]
-        return {
-            "environment": self.environment,
-            "account": self.account,
-            "region": self.region,
-            "checks": checks,
-        }
-
 
 class PreflightError(TritonstackError):
     """An account or region lacks what an environment needs; nothing was created."""
@@ -100,37 +91,36 @@ class PreflightError(TritonstackError):
 
 
 @dataclass(frozen=True)
-class AccountQuota:
+class AccountQuota(Quota):
     """A quota that an environment needs, and the account's."""
 
-    needed: Quota
-    region: str
+    region: Internal[str] = ""
     code: str | None = None
-    value: float | None = None
+    account_value: float | None = None
     """None if AWS lists no quota with this name, or it was not read."""
 
-    @property
+    @public
     def request(self) -> str | None:
         """The command that requests what is missing; None if nothing is."""
-        if self.code is None or self.value is None or self.value >= self.needed.value:
+        if self.code is None or self.account_value is None or self.account_value >= self.value:
             return None
         return (
-            f"aws service-quotas request-service-quota-increase --service-code {self.needed.service} "
-            f"--quota-code {self.code} --desired-value {self.needed.value} --region {self.region}"
+            f"aws service-quotas request-service-quota-increase --service-code {self.service} "
+            f"--quota-code {self.code} --desired-value {self.value} --region {self.region}"
         )
 
     def check(self) -> PreflightCheck:
         """Return the row of a preflight."""
-        needed, code = self.needed, f" {self.code}" if self.code else ""
-        subject, peak = f"{needed.name} ({needed.service}{code})", f"{needed.value}"
-        if 0 < needed.least < needed.value:
-            peak = f"{needed.least}, {needed.value} at peak"
-        if self.value is None:
+        code = f" {self.code}" if self.code else ""
+        subject, peak = f"{self.name} ({self.service}{code})", f"{self.value}"
+        if 0 < self.least < self.value:
+            peak = f"{self.least}, {self.value} at peak"
+        if self.account_value is None:
             return PreflightCheck("quota", subject, peak, "not listed", "unchecked")
         status: Literal["ok", "warning", "failed"] = "ok"
-        if self.value < needed.value:
-            status = "failed" if self.value < needed.least else "warning"
-        return PreflightCheck("quota", subject, peak, f"{self.value:g}", status, self.request or "")
+        if self.account_value < self.value:
+            status = "failed" if self.account_value < self.least else "warning"
+        return PreflightCheck("quota", subject, peak, f"{self.account_value:g}", status, self.request or "")
 
 
 def preflight(cloud: Cloud, workspace: Workspace, *, own_images: bool) -> Preflight:
@@ -171,7 +161,14 @@ def read_quotas(cloud: Cloud, spec: EnvironmentSpec, *, deployed: Collection[str
     quotas = []
     for quota in needed:
         listed = found[quota.service].get(quota.name.casefold(), {})
-        quotas.append(AccountQuota(quota, spec.region, listed.get("QuotaCode"), listed.get("Value")))
+        quotas.append(
+            AccountQuota(
+                **vars(quota),
+                region=spec.region,
+                code=listed.get("QuotaCode"),
+                account_value=listed.get("Value"),
+            )
+        )
     return quotas
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from model_build.importing.opening import open_import
 from model_build.importing.records import ImportedModel, ImportRequest
@@ -14,6 +13,7 @@ from model_build.linting.findings import Finding
 from tritonstack.base.documents import parse_document
 from tritonstack.base.errors import InvalidFilesError, UsageError
 from tritonstack.base.paths import Project
+from tritonstack.base.results import Internal
 from tritonstack.project.loading import load_workspace
 from tritonstack.project.scaffold.commented_yaml import commented_yaml
 from tritonstack.spec.models.model import ModelSpec
@@ -62,26 +62,8 @@ class ImportResult:
     """Warnings about the imported repository."""
     environment: str | None
     """The environment that got an endpoint."""
-    next_command: str = ""
+    next_command: Internal[str] = ""
     """The command that adds its artifact to the lock; empty without an endpoint."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the result as JSON data."""
-        return {
-            "name": self.name,
-            "kind": self.kind,
-            "files": [str(file) for file in self.files],
-            "changes": list(self.changes),
-            "findings": [
-                {
-                    "severity": finding.severity,
-                    **asdict(finding.violation),
-                    "file": str(finding.violation.file),
-                }
-                for finding in self.findings
-            ],
-            "environment": self.environment,
-        }
 
 
 def import_model(session: Session, path: Path, options: ImportOptions | None = None) -> ImportResult:

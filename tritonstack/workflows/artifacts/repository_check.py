@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ from model_build.linting.check import lint_repository
 from model_build.linting.findings import Finding, LintOptions
 from tritonstack.base.documents import closest
 from tritonstack.base.errors import UsageError
+from tritonstack.base.results import public
 from tritonstack.reference.container_variables import DEFAULT_MODEL_NAME
 from tritonstack.reference.hardware import INSTANCE_TYPES
 from tritonstack.reference.releases import RELEASES
@@ -43,28 +44,15 @@ class RepositoryCheck:
         counts = {"error": self.errors, "warning": self.warnings}
         return ", ".join(f"{count} {word}{'s' * (count != 1)}" for word, count in counts.items())
 
+    @public
     def variables(self) -> dict[str, str]:
-        """Return the variables that a single-model endpoint needs."""
+        """The variables that a single-model endpoint needs."""
         return {DEFAULT_MODEL_NAME: self.entry} if self.entry and len(self.models) > 1 else {}
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the check as JSON data."""
-        return {
-            "ok": self.errors == 0,
-            "path": str(self.path),
-            "release": self.release,
-            "models": list(self.models),
-            "entry": self.entry,
-            "variables": self.variables(),
-            "findings": [
-                {
-                    "severity": finding.severity,
-                    **asdict(finding.violation),
-                    "file": str(finding.violation.file),
-                }
-                for finding in self.findings
-            ],
-        }
+    @public
+    def ok(self) -> bool:
+        """True without errors."""
+        return self.errors == 0
 
 
 def check_repository(

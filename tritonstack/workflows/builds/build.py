@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from pathlib import Path
+from typing import Annotated
 
 from model_build.progress import process_seconds
 from tritonstack.base.errors import shown_path
 from tritonstack.base.files import short_digest
+from tritonstack.base.results import Internal, Key, public
 from tritonstack.base.revisions import list_files, short_commit
 from tritonstack.operations.artifacts import is_published
 from tritonstack.operations.aws import Cloud
@@ -38,22 +40,27 @@ from tritonstack.workflows.session import Session
 class BuildResult:
     """The outcome of a build: all artifacts are built or were up to date."""
 
-    workspace: Workspace
+    workspace: Internal[Workspace]
     changed: bool
     """True if the lock changed."""
-    built: Built
+    built: Internal[Built]
     """The commit that was built from."""
-    outcomes: tuple[Outcome, ...]
+    outcomes: Annotated[tuple[Outcome, ...], Key("artifacts")]
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the result as JSON data."""
-        return {
-            "lock": str(self.workspace.lock.file),
-            "changed": self.changed,
-            "commit": self.built.commit,
-            "uncommitted": list(self.built.uncommitted or ()),
-            "artifacts": [outcome.to_json() for outcome in self.outcomes],
-        }
+    @public
+    def lock(self) -> Path:
+        """The lock file."""
+        return self.workspace.lock.file
+
+    @public
+    def commit(self) -> str | None:
+        """The commit that was built from."""
+        return self.built.commit
+
+    @public
+    def uncommitted(self) -> tuple[str, ...]:
+        """Files that differed from the commit."""
+        return self.built.uncommitted or ()
 
 
 def build(

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from tritonstack.base.errors import TritonstackError, UsageError
+from tritonstack.base.results import Internal, Key, public
 from tritonstack.operations.builds.jobs import event_text
 from tritonstack.project.build_plans import NeededArtifact
 from tritonstack.records.manifests import Manifest
@@ -22,14 +23,14 @@ LINES_SHOWN = 20
 class Outcome:
     """An artifact, or the error of its build."""
 
-    needed: NeededArtifact
-    manifest: Manifest | None = None
+    needed: Internal[NeededArtifact]
+    manifest: Internal[Manifest | None] = None
     """Set if the artifact was built or is on this machine; otherwise the lock describes it."""
     reused: bool = False
     """True if the artifact existed before."""
-    artifact_dir: Path | None = None
+    artifact_dir: Annotated[Path | None, Key("directory")] = None
     """Its folder on this machine, if any."""
-    error: TritonstackError | None = None
+    error: Internal[TritonstackError | None] = None
 
     @property
     def unverified_reason(self) -> str:
@@ -37,16 +38,21 @@ class Outcome:
         reasons = self.manifest.unverified if self.manifest else ()
         return "; ".join((*reasons, answers_remedy(reasons))) if reasons else ""
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the outcome as JSON data."""
-        found = self.manifest or self.needed.locked
-        return {
-            "model": self.needed.model,
-            "digest": found.digest if found else None,
-            "target": self.manifest.target if self.manifest else self.needed.target,
-            "reused": self.reused,
-            "directory": str(self.artifact_dir) if self.artifact_dir else None,
-        }
+    @public
+    def model(self) -> str:
+        """The name of the model."""
+        return self.needed.model
+
+    @public
+    def digest(self) -> str | None:
+        """The digest of the artifact."""
+        artifact = self.manifest or self.needed.locked
+        return artifact.digest if artifact else None
+
+    @public
+    def target(self) -> str:
+        """What the artifact was built for."""
+        return self.manifest.target if self.manifest else self.needed.target
 
 
 class BuildFailedError(TritonstackError):

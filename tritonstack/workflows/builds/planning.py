@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated
 
 from tritonstack.base.files import short_digest
+from tritonstack.base.results import Internal, Key, public
 from tritonstack.project.build_machines import BuildMachine, ManualBuild
 from tritonstack.project.build_plans import NeededArtifact, needed_artifacts
 from tritonstack.project.custom_images import OwnImage, endpoint_images
@@ -28,36 +29,30 @@ class PlannedArtifact:
     where: str
     digest: str | None
     """The digest in the lock."""
-    text: str
+    text: Annotated[str, Key("summary")]
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the plan of this artifact as JSON data."""
-        return {
-            "model": self.model,
-            "targets": list(self.targets),
-            "build": bool(self.reason),
-            "reason": self.reason,
-            "where": self.where,
-            "digest": self.digest,
-            "summary": self.text,
-        }
+    @public
+    def build(self) -> bool:
+        """True if it has to be built."""
+        return bool(self.reason)
 
 
 @dataclass(frozen=True)
 class PlannedImage:
     """A custom image that an endpoint runs."""
 
-    tag: str
-    up_to_date: bool
+    tag: Annotated[str, Key("image")]
+    up_to_date: Internal[bool]
 
-    @property
-    def text(self) -> str:
+    @public
+    def summary(self) -> str:
         """The plan of this image in one line."""
         return f"image {self.tag}: {'up to date' if self.up_to_date else 'to build if missing'}"
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the plan of this image as JSON data."""
-        return {"image": self.tag, "build": not self.up_to_date, "summary": self.text}
+    @public
+    def build(self) -> bool:
+        """True if it has to be built."""
+        return not self.up_to_date
 
 
 @dataclass(frozen=True)
@@ -67,14 +62,6 @@ class BuildPlan:
     environment: str
     artifacts: tuple[PlannedArtifact, ...]
     images: tuple[PlannedImage, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the plan as JSON data."""
-        return {
-            "environment": self.environment,
-            "artifacts": [one.to_json() for one in self.artifacts],
-            "images": [one.to_json() for one in self.images],
-        }
 
 
 def plan_build(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any
 
 from tritonstack.base.extras import install_command
 from tritonstack.base.paths import Project
+from tritonstack.base.results import public
 from tritonstack.operations.deploying.cdk import SETUP, cdk_program
 from tritonstack.runtime.errors import TritonNotFoundError
 from tritonstack.runtime.installation import find_installation
@@ -50,14 +50,10 @@ class Installation:
 
     checks: tuple[InstallationCheck, ...]
 
-    @property
-    def complete(self) -> bool:
+    @public
+    def ok(self) -> bool:
         """True if nothing is missing that every deployment needs."""
         return all(check.state != "missing" for check in self.checks)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the checks as JSON data."""
-        return {"ok": self.complete, "checks": [asdict(check) for check in self.checks]}
 
 
 def doctor(session: Session) -> Installation:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from model_build.store.locking import only_one
 from tritonstack.base.errors import TritonstackError
@@ -58,10 +58,6 @@ class ProjectSetup:
     installed: tuple[Tool, ...]
     server: bool
     """True if the embedded Triton server was part of the setup."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the result as JSON data."""
-        return {"installed": list(self.installed), "server": self.server}
 
 
 def setup(session: Session, *, server: bool = True) -> ProjectSetup:

@@ -2,40 +2,53 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any
 
+from pydantic import PlainSerializer
+
+from tritonstack.base.results import Internal, public
 from tritonstack.operations.delivery_routes import DeliveryStage, affected, changed_since, delivery_stages
 from tritonstack.project.loading import load_workspace
 from tritonstack.spec.environments.delivery import DeliverySpec, require_delivery
 from tritonstack.workflows.session import Session
 
 
+def _by_name(stages: tuple[DeliveryStage, ...]) -> dict[str, DeliveryStage]:
+    return {stage.name: stage for stage in stages}
+
+
 @dataclass(frozen=True)
 class DeliveryPlan:
     """How a change reaches the environments of a project."""
 
-    spec: DeliverySpec
-    stages: tuple[DeliveryStage, ...]
+    spec: Internal[DeliverySpec]
+    stages: Annotated[tuple[DeliveryStage, ...], PlainSerializer(_by_name)]
     """In delivery order."""
 
-    @property
+    @public
     def affected(self) -> list[str]:
         """The environments that the change must be deployed to."""
         return [stage.name for stage in self.stages if stage.affected]
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the plan as JSON data."""
-        return {
-            "repository": self.spec.repository,
-            "branch": self.spec.branch,
-            "environments": list(self.spec.names),
-            "affected": self.affected,
-            "stages": {stage.name: asdict(stage) for stage in self.stages},
-            "previews": self._previews(),
-        }
+    @public
+    def repository(self) -> str:
+        """The repository on GitHub, as `OWNER/NAME`."""
+        return self.spec.repository
 
-    def _previews(self) -> dict[str, Any] | None:
+    @public
+    def branch(self) -> str:
+        """The branch that is delivered."""
+        return self.spec.branch
+
+    @public
+    def environments(self) -> tuple[str, ...]:
+        """The environments in delivery order."""
+        return self.spec.names
+
+    @public
+    def previews(self) -> dict[str, Any] | None:
+        """The previews of pull requests, and where they are deployed."""
         previews = self.spec.previews
         stage = next((one for one in self.stages if previews and one.name == previews.environment), None)
         if previews is None or stage is None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+from pydantic import PlainSerializer
 
 from model_build.store.artifacts import ArtifactStore, read_manifest
 from tritonstack.base.errors import TritonstackError, UsageError
 from tritonstack.base.files import short_digest
+from tritonstack.base.results import Internal, public
 from tritonstack.project.files.model_hashes import model_hash
 from tritonstack.project.loading import chosen_model, environment_names, load_models
 from tritonstack.records.locks import LockedArtifact, load_lock
@@ -28,16 +31,6 @@ class KnownArtifact:
     local: bool
     environments: tuple[str, ...]
     """The environments whose locks name it."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the artifact as JSON data."""
-        return {
-            "digest": self.digest,
-            "target": self.target,
-            "current": self.current,
-            "local": self.local,
-            "environments": list(self.environments),
-        }
 
 
 @dataclass(frozen=True)
@@ -59,43 +52,43 @@ class GraphStep:
         return f"{'  ' * self.depth}{self.model} ({self.kind}): {tensors}"
 
 
+def _digest_of(artifact: KnownArtifact | None) -> str | None:
+    return artifact.digest if artifact else None
+
+
 @dataclass(frozen=True)
 class Inspection:
     """A model, its artifacts, and the contents of one of them."""
 
-    spec: ModelSpec
+    spec: Internal[ModelSpec]
     artifacts: tuple[KnownArtifact, ...]
-    shown: KnownArtifact | None
+    shown: Annotated[KnownArtifact | None, PlainSerializer(_digest_of)]
     """The artifact that `manifest` or `locked` describes; None if the model was never built."""
     manifest: Manifest | None = None
     """None unless the artifact is on this machine."""
     locked: LockedArtifact | None = None
     """What the lock tells of an artifact that is not on this machine."""
-    configs: Mapping[str, str] | None = None
+    configs: Mapping[str, str] = field(default_factory=dict)
     """The text of each config.pbtxt by model, the entry model first."""
-    steps: tuple[GraphStep, ...] = ()
+    steps: Internal[tuple[GraphStep, ...]] = ()
     """The entry model, and the steps of ensembles below them."""
     undecided: tuple[str, ...] = ()
     """What the build decides; empty if an artifact is shown."""
 
-    @property
+    @public
     def graph(self) -> tuple[str, ...]:
-        """Return one line per step: model, backend, inputs, and outputs."""
+        """One line per step: model, backend, inputs, and outputs."""
         return tuple(step.line for step in self.steps)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the inspection as JSON data."""
-        return {
-            "model": self.spec.name,
-            "asks": requested(self.spec),
-            "artifacts": [one.to_json() for one in self.artifacts],
-            "shown": self.shown.digest if self.shown else None,
-            "manifest": self.manifest.model_dump(mode="json") if self.manifest else None,
-            "locked": self.locked.model_dump(mode="json", exclude_none=True) if self.locked else None,
-            "configs": dict(self.configs or {}),
-            "graph": list(self.graph),
-            "undecided": list(self.undecided),
-        }
+    @public
+    def model(self) -> str:
+        """The name of the model."""
+        return self.spec.name
+
+    @public
+    def asks(self) -> dict[str, Any]:
+        """What model.yaml asks for."""
+        return requested(self.spec)
 
 
 def requested(spec: ModelSpec) -> dict[str, Any]:

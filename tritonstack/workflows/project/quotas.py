@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from tritonstack.base.errors import TritonstackError
+from tritonstack.base.results import Internal
 from tritonstack.operations.aws import AWS_ERRORS
 from tritonstack.operations.deploying.preflight import AccountQuota, read_quotas
 from tritonstack.project.loading import load_workspace
@@ -23,31 +23,14 @@ class NeededQuotas:
     account: str
     region: str
     quotas: tuple[AccountQuota, ...]
-    unread: str = ""
+    unread: Internal[str] = ""
     """Why the account's quotas are not known; empty if they are."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the quotas as JSON data."""
-        return {
-            "environment": self.environment,
-            "account": self.account,
-            "region": self.region,
-            "quotas": [
-                {
-                    **asdict(quota.needed),
-                    "code": quota.code,
-                    "account_value": quota.value,
-                    "request": quota.request,
-                }
-                for quota in self.quotas
-            ],
-        }
 
 
 def quotas(session: Session, environment: str) -> NeededQuotas:
     """Return the quotas that an environment needs, with the account's values if it is reachable."""
     spec = load_workspace(session.project, environment).spec
-    needed = tuple(AccountQuota(quota, spec.region) for quota in needed_quotas(spec))
+    needed = tuple(AccountQuota(**vars(quota), region=spec.region) for quota in needed_quotas(spec))
     unread = ""
     try:
         cloud = session.cloud(spec)

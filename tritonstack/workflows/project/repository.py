@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from packaging.version import Version
 
@@ -25,10 +24,6 @@ class CreatedRepository:
     kept: tuple[str, ...]
     """Files that existed before, such as a readme. A .gitignore has the missing lines now."""
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the repository as JSON data."""
-        return {"folder": str(self.folder), "files": list(self.files), "kept": list(self.kept)}
-
 
 @dataclass(frozen=True)
 class PinnedVersion:
@@ -46,15 +41,6 @@ class PinnedVersion:
     def is_downgrade(self) -> bool:
         """Whether the repository had a newer version."""
         return Version(self.version) < Version(self.previous)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the version as JSON data."""
-        return {
-            "version": self.version,
-            "previous": self.previous,
-            "files": list(self.files),
-            "removed": list(self.removed),
-        }
 
 
 def create_repository(folder: Path, *, example: str | None = None) -> CreatedRepository:

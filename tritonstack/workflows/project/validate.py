@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Literal
 
 from tritonstack.base.documents import Document
 from tritonstack.base.errors import FileViolation, InvalidFilesError, TritonstackError, UsageError
+from tritonstack.base.results import Internal, public
 from tritonstack.operations.deploying.preflight import Preflight, PreflightError
 from tritonstack.operations.locks.checks import check_offline, lock_names
 from tritonstack.operations.locks.online_checks import (
@@ -55,25 +56,15 @@ class Validation:
     notes: tuple[str, ...]
     checked_online: tuple[str, ...] = ()
     """Environments whose locks match their buckets and registries."""
-    next_commands: tuple[str, ...] = ()
+    next_commands: Internal[tuple[str, ...]] = ()
     """Commands that add the missing artifacts."""
     preflights: tuple[Preflight, ...] = ()
     """What the accounts and regions of the environments have."""
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the validation as JSON data."""
-        return {
-            "valid": True,
-            "environments": self.environments,
-            "templates": self.templates,
-            "models": self.models,
-            "warnings": self.warnings,
-            "unbuilt": self.unbuilt,
-            "not_deployable": self.not_deployable,
-            "notes": self.notes,
-            "checked_online": self.checked_online,
-            "preflights": [found.to_json() for found in self.preflights],
-        }
+    @public
+    def valid(self) -> Literal[True]:
+        """Always true: invalid files are an error."""
+        return True
 
 
 def validate(

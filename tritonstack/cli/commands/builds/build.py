@@ -73,8 +73,8 @@ def build(  # noqa: PLR0913, PLR0917 - each is an option of the command
     state: Context = context.obj
     if explain:
         plan = plan_build(state, environment, models or (), local=local or not upload)
-        text = "\n".join([*(one.text for one in plan.images), *(one.text for one in plan.artifacts)])
-        state.output.result(plan.to_json(), text=text or "the environment serves no models")
+        text = "\n".join([*(one.summary for one in plan.images), *(one.text for one in plan.artifacts)])
+        state.output.result(plan, text=text or "the environment serves no models")
         options = [*(["--local"] if local else []), *([] if upload else ["--no-publish"])]
         state.output.suggest(shlex.join(["tritonstack", "build", environment, *(models or ()), *options]))
         return
@@ -89,7 +89,7 @@ def build(  # noqa: PLR0913, PLR0917 - each is an option of the command
         expose=expose,
     )
     table = FittedTable(_COLUMNS, [_row(outcome) for outcome in result.outcomes])
-    state.output.result(result.to_json(), text=table if result.outcomes else "no artifacts were built")
+    state.output.result(result, text=table if result.outcomes else "no artifacts were built")
     project = state.project
     folders = (project.models_dir, project.environments_dir, project.containers_dir)
     files = [shown_path(folder) for folder in folders if folder.exists()]

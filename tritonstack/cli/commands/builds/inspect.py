@@ -38,7 +38,7 @@ def inspect(
     """
     state: Context = context.obj
     found = run(state, model, digest=digest)
-    state.output.result(found.to_json(), text="\n".join(_lines(found)))
+    state.output.result(found, text="\n".join(_lines(found)))
 
 
 def _lines(found: Inspection) -> Iterator[str]:
@@ -55,7 +55,7 @@ def _lines(found: Inspection) -> Iterator[str]:
     if found.manifest is not None:
         yield from _manifest(found.manifest)
         yield from ("  graph:", *(f"    {line}" for line in found.graph))
-        for name, text in (found.configs or {}).items():
+        for name, text in found.configs.items():
             yield from ("", f"{name}/config.pbtxt:", *_indented(text))
     elif found.locked is not None:
         yield from _locked(found.locked)

@@ -40,7 +40,7 @@ def previous_deploy(
     """
     state: Context = context.obj
     commit = github.last_deployed(workflow=workflow, pushed_over=otherwise)
-    state.output.result({"before": commit}, text=f"before={commit}")
+    state.output.result(github.PreviousDeploy(commit), text=f"before={commit}")
 
 
 @ci.command("propose-change", short_help="Propose changed locks as a pull request", cls=HelpfulCommand)
@@ -61,8 +61,8 @@ def propose_change(
     proposal = github.propose_change(
         state.project, repository=repository, branch=branch, title=title, body=body
     )
-    data = {"proposal": proposal.to_json() if proposal else None}
-    state.output.result(data, text=f"proposed {branch}" if proposal else "no changes to propose")
+    text = f"proposed {branch}" if proposal else "no changes to propose"
+    state.output.result(github.ProposedChange(proposal), text=text)
 
 
 @ci.command("comment", short_help="Create or update a comment on a pull request", cls=HelpfulCommand)
@@ -84,4 +84,4 @@ def comment(
     github.comment(
         repository=repository, pull_request=pull_request, about=about, file=file, verbatim=verbatim
     )
-    state.output.result({"about": about, "pull_request": pull_request}, text=f"commented on #{pull_request}")
+    state.output.result(github.WrittenComment(about, pull_request), text=f"commented on #{pull_request}")

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from tritonstack.base.results import document
 from tritonstack.cli.context import Context
 from tritonstack.workflows.project.delivery import DeliveryPlan
 from tritonstack.workflows.project.delivery import delivery as run
@@ -32,8 +33,7 @@ def delivery(
     """
     state: Context = context.obj
     plan = run(state, since=since)
-    data = plan.to_json()
-    state.output.result(data, text="\n".join(_outputs(data) if as_outputs else _lines(plan)))
+    state.output.result(plan, text="\n".join(_outputs(document(plan)) if as_outputs else _lines(plan)))
 
 
 def _outputs(data: dict[str, Any]) -> list[str]:

@@ -57,8 +57,8 @@ def doctor(
         + (f"\n  help: {check.remedy}" if check.remedy else "")
         for check in installation.checks
     ]
-    state.output.result(installation.to_json(), text="\n".join(lines))
-    if not installation.complete:
+    state.output.result(installation, text="\n".join(lines))
+    if not installation.ok:
         raise typer.Exit(1)
 
 
@@ -71,9 +71,9 @@ def _check(
     check = check_repository(
         state, path, release=release, instance_type=instance_type, default_model=default_model
     )
-    lines = [f"{finding.severity}: {finding.violation.coded()}" for finding in check.findings]
+    lines = [f"{finding.severity}: {finding.coded()}" for finding in check.findings]
     lines.append(_summary(check))
-    state.output.result(check.to_json(), text="\n".join(lines))
+    state.output.result(check, text="\n".join(lines))
     if check.errors:
         raise typer.Exit(1)
 
@@ -83,5 +83,5 @@ def _summary(check: RepositoryCheck) -> str:
     text = f"{check.path}: {check.counts}; models: {models}"
     if check.entry:
         text += f"; endpoints load {check.entry}"
-    needed = (f"{name}={value}" for name, value in check.variables().items())
+    needed = (f"{name}={value}" for name, value in check.variables.items())
     return "; single-model endpoints need ".join([text, *needed])

@@ -26,10 +26,10 @@ def explain(
     state: Context = context.obj
     if code is None:
         codes = list_codes()
-        state.output.result(codes.to_json(), text=_contents(codes))
+        state.output.result(codes, text=_contents(codes))
         return
     explained = explain_code(code)
-    state.output.result(explained.to_json(), text=_text(explained))
+    state.output.result(explained, text=_text(explained))
 
 
 def _contents(codes: ErrorCodes) -> str:

@@ -58,12 +58,12 @@ def import_(
     options = ImportOptions(name, entry, inputs, environment, release, trust_pickle=trust_pickle)
     result = import_model(state, path, options)
     following = result.next_command or endpoint_command(state.project, result.name)
-    state.output.result(result.to_json(), text="\n".join([*_lines(result), f"next: {following}"]))
+    state.output.result(result, text="\n".join([*_lines(result), f"next: {following}"]))
 
 
 def _lines(result: ImportResult) -> list[str]:
     return [
-        *(f"{finding.severity}: {finding.violation.coded()}" for finding in result.findings),
+        *(f"{finding.severity}: {finding.coded()}" for finding in result.findings),
         *(f"changed: {change}" for change in result.changes),
         f"imported a {result.kind} as models/{result.name}: {len(result.files)} files",
     ]

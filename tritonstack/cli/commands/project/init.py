@@ -41,4 +41,4 @@ def init(
     first = "`tritonstack setup`" if "README.md" in created.kept else "its README.md"
     if TUTORIAL in created.files:
         first += f", then {TUTORIAL}"
-    state.output.result(created.to_json(), text=f"{text}; next: {first}")
+    state.output.result(created, text=f"{text}; next: {first}")

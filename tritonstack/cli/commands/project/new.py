@@ -129,4 +129,4 @@ def environment(
 
 def _report(state: Context, made: NewFiles, following: str) -> None:
     written = ", ".join(shown_path(file) for file in made.files)
-    state.output.result(made.to_json(), text=f"wrote {written}; {following}")
+    state.output.result(made, text=f"wrote {written}; {following}")

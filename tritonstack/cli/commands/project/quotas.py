@@ -27,7 +27,7 @@ def quotas(
     """
     state: Context = context.obj
     found = run(state, environment)
-    state.output.result(found.to_json(), text=_listing(found.quotas))
+    state.output.result(found, text=_listing(found.quotas))
     if found.unread:
         state.output.note(f"the account's quotas were not read: {found.unread}")
     state.output.note(
@@ -44,9 +44,9 @@ def _listing(quotas: tuple[AccountQuota, ...]) -> str:
     below: list[list[str]] = [[]]
     for quota in quotas:
         code = f" {quota.code}" if quota.code else ""
-        value = "?" if quota.value is None else f"{quota.value:g}"
-        rows.append((f"{quota.needed.value:,}", value, f"{quota.needed.name} ({quota.needed.service}{code})"))
-        below.append([*quota.needed.reasons, *([quota.request] if quota.request else [])])
+        value = "?" if quota.account_value is None else f"{quota.account_value:g}"
+        rows.append((f"{quota.value:,}", value, f"{quota.name} ({quota.service}{code})"))
+        below.append([*quota.reasons, *([quota.request] if quota.request else [])])
     lines = []
     for (needed, value, name), details in zip(rows, below, strict=True):
         lines.append(f"{needed:>6}  {value:>7}  {name}")

@@ -26,7 +26,7 @@ def setup(
     """
     state: Context = context.obj
     done = run(state, server=server)
-    state.output.result(done.to_json(), text=f"{_summary(done)}; run `tritonstack doctor` to check")
+    state.output.result(done, text=f"{_summary(done)}; run `tritonstack doctor` to check")
 
 
 def _summary(done: ProjectSetup) -> str:

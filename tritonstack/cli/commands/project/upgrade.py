@@ -29,4 +29,4 @@ def upgrade(context: typer.Context) -> None:
             "next: in a new .venv, `pip install --no-deps --require-hashes -r requirements-local.lock.txt`, "
             "`pip install --no-deps -r requirements-local.txt`, `tritonstack setup`, `tritonstack validate`"
         )
-    state.output.result(pinned.to_json(), text=text)
+    state.output.result(pinned, text=text)

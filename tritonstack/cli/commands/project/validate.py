@@ -35,7 +35,7 @@ def validate(
     """
     state: Context = context.obj
     found = run(state, environment, instance=name, online=online)
-    state.output.result(found.to_json(), text=_summary(found))
+    state.output.result(found, text=_summary(found))
     for unbuilt in found.unbuilt:
         state.output.note(f"to build: {unbuilt}")
     for command in found.next_commands:
