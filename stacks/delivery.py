@@ -200,7 +200,7 @@ class DeliveryStack(cdk.Stack):
         return [
             *grants.read_stacks(aws, grants.Named.like(spec)),
             *artifact_grants.read_artifacts(aws, spec),
-            *artifact_grants.write_artifacts(aws, spec, [naming.MODELS, naming.EVENTS, naming.PROMOTIONS]),
+            *artifact_grants.write_artifacts(aws, spec, [naming.MODELS, naming.EVENTS]),
             *artifact_grants.mark_artifacts(aws, spec),
             *grants.explained(resuming_grants(aws, spec), "interrupted uploads"),
             *artifact_grants.write_images(aws, naming.image_repository_name(spec.base, "serving")),

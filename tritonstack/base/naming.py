@@ -188,8 +188,6 @@ REQUESTS, ANSWERS, FAILURES = "requests/", "answers/", "failures/"
 """Prefix of asynchronous endpoints' objects in the data bucket."""
 EVENTS = "events/"
 """Prefix of the events in an artifact bucket (tritonstack.records.events)."""
-PROMOTIONS = "promotions/"
-"""Prefix of the promotion claims in an artifact bucket (tritonstack.operations.promotion.claims)."""
 SUPERSEDED_TAG = ("superseded", "true")
 """Tag of objects that no recent lock names; a lifecycle rule deletes them."""
 OWNER_TAG = "tritonstack:stack"

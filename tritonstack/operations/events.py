@@ -20,6 +20,7 @@ from tritonstack.records.events import Event, EventKind, TouchedArtifact, Touche
 from tritonstack.records.json_records import parse_record
 from tritonstack.records.locks import Built, ImageKind
 from tritonstack.records.manifests import Manifest
+from tritonstack.reference.conditional_writes import CONFLICT_CODES
 
 _READS_AT_ONCE = 8
 UNREADABLE_LOAD_TEST = "its load test is of another version of tritonstack, and ignored"
@@ -116,10 +117,18 @@ def run_images(workspace: Workspace, endpoints: Sequence[str]) -> tuple[TouchedI
 
 
 def record_event(cloud: Cloud, bucket: str, event: Event) -> None:
-    """Write an event to the bucket."""
-    cloud.client("s3").put_object(
-        Bucket=bucket, Key=event.key, Body=event.to_json().encode(), ContentType="application/json"
-    )
+    """Write an event to the bucket, once: its key holds its checksum, so another writer wrote the same."""
+    try:
+        cloud.client("s3").put_object(
+            Bucket=bucket,
+            Key=event.key,
+            Body=event.to_json().encode(),
+            ContentType="application/json",
+            IfNoneMatch="*",
+        )
+    except ClientError as error:
+        if aws_error_code(error) not in CONFLICT_CODES:
+            raise
 
 
 def read_events(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import subprocess
 from collections.abc import Iterator
 from typing import Any
 
 import botocore.client
 import pytest
 
+from tests.git import Repository
 from tests.operations.two_accounts import PROMOTION, TwoAccounts, add_model, two_accounts
 from tests.projects import edit
 from tritonstack.base.files import short_digest
@@ -20,7 +22,6 @@ from tritonstack.operations.events import now, record_event
 from tritonstack.operations.promotion import uploading
 from tritonstack.records.events import Event, TouchedArtifact
 from tritonstack.records.load_tests import LoadTest, RecordedLevel
-from tritonstack.records.lock_writing import lock_text
 from tritonstack.records.manifests import Manifest
 from tritonstack.workflows.artifacts import copying
 from tritonstack.workflows.promotion import locking
@@ -489,44 +490,75 @@ def test_corrupt_partial_download_is_fetched_again(site: TwoAccounts) -> None:
     assert site.held(built) == CONTENT
 
 
-def test_second_checkout_adopts_the_promotion_of_the_first(
-    site: TwoAccounts, tmp_path_factory: Any, monkeypatch: pytest.MonkeyPatch, capsys: Any
+def test_a_killed_promotion_is_recorded_once_by_the_next_run(
+    site: TwoAccounts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site.build("minilm", CONTENT)
-    other = site.second_checkout(tmp_path_factory.mktemp("other"))
+
+    def killed(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(locking, "record_event", killed)
+        assert not _survives()
+    written = site.project.lock_file("prod").read_text()
+    assert site.promotions() == []
     promote()
-    capsys.readouterr()
+    assert site.project.lock_file("prod").read_text() == written
+    (event,) = site.promotions()
+    record_event(site.prod, site.bucket("prod"), event)
+    bucket = {"Bucket": site.bucket("prod"), "Prefix": event.key}
+    assert len(site.prod.client("s3").list_object_versions(**bucket)["Versions"]) == 1
+    entry = site.entry()
+    assert entry is not None
+    assert entry.promoted is not None
+    assert (event.at, event.by) == (entry.promoted.at, entry.promoted.by)
+
+
+def test_a_promotion_that_another_process_has_just_made_stays(
+    site: TwoAccounts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two processes of one checkout promote the same artifact."""
+    site.build("minilm", CONTENT)
+    real = locking.keep_again
+
+    def meanwhile(*arguments: Any) -> Any:
+        monkeypatch.setattr(locking, "keep_again", real)
+        monkeypatch.setenv("GITHUB_ACTOR", "bob")
+        promote()
+        return real(*arguments)
+
+    monkeypatch.setattr(locking, "keep_again", meanwhile)
+    promote()
+    entry = site.entry()
+    assert entry is not None
+    assert entry.promoted is not None
+    assert [(event.by, event.at) for event in site.promotions()] == [("bob", entry.promoted.at)]
+
+
+@pytest.mark.parametrize("content", [CONTENT, CONTENT[::-1]], ids=["same artifact", "another artifact"])
+def test_git_arbitrates_promotions_of_two_checkouts(
+    site: TwoAccounts, tmp_path_factory: Any, monkeypatch: pytest.MonkeyPatch, content: bytes
+) -> None:
+    first = site.build("minilm", CONTENT)
+    repository = Repository(site.project.root)
+    repository.commit("dev")
+    other = site.second_checkout(tmp_path_factory.mktemp("other"))
+    second = other.build("minilm", content)
+    promote()
+    repository.commit("promoted by ann")
     monkeypatch.chdir(other.project.root)
     monkeypatch.setenv("GITHUB_ACTOR", "bob")
     promote()
-    assert "already started by ann at" in capsys.readouterr().out
-    assert lock_text(other.lock("prod")) == lock_text(site.lock("prod"))
-    assert len(site.promotions()) == 1
-
-
-def test_one_of_two_concurrent_promotions_wins(
-    site: TwoAccounts, tmp_path_factory: Any, monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> None:
-    first = site.build("minilm", CONTENT)
-    other = site.second_checkout(tmp_path_factory.mktemp("other"))
-    other.build("minilm", CONTENT[::-1])
-    with monkeypatch.context() as patched:
-        patched.setattr(locking, "_write_lock", _killed)
-        assert not _survives()
-    capsys.readouterr()
-    monkeypatch.chdir(other.project.root)
-    promote(expected=1)
-    said = capsys.readouterr().err
-    assert f"ann is promoting {first.digest[:19]} as minilm for cpu into prod" in said
-    assert not other.project.lock_file("prod").exists()
-    assert site.promotions() == []
-    monkeypatch.chdir(site.project.root)
-    promote()
-    assert [event.artifacts[0].digest for event in site.promotions()] == [first.digest]
-
-
-def _killed(*_: object) -> None:
-    raise Killed
+    assert (site.held(first), site.held(second)) == (CONTENT, content)
+    assert [event.by for event in site.promotions()] == ["ann", "bob"]
+    lock = site.project.lock_file("prod")
+    repository.git("switch", "--quiet", "--create", "bob", "HEAD~1")
+    lock.write_text(other.project.lock_file("prod").read_text())
+    repository.commit("promoted by bob")
+    with pytest.raises(subprocess.CalledProcessError):
+        repository.git("merge", "main")
+    assert repository.git("diff", "--name-only", "--diff-filter=U") == "environments/prod.lock.yaml"
 
 
 def test_concurrently_changed_lock_is_kept(
@@ -535,15 +567,15 @@ def test_concurrently_changed_lock_is_kept(
     site.build("minilm", CONTENT)
     promote()
     built = site.build("minilm", CONTENT[::-1])
-    real = locking.read_events
+    real = locking.keep_again
     lock = site.project.lock_file("prod")
 
-    def meanwhile(*arguments: Any, **kinds: Any) -> Any:
+    def meanwhile(*arguments: Any) -> Any:
         edit(lock, "by: ann", "by: eve")
-        monkeypatch.setattr(locking, "read_events", real)
-        return real(*arguments, **kinds)
+        monkeypatch.setattr(locking, "keep_again", real)
+        return real(*arguments)
 
-    monkeypatch.setattr(locking, "read_events", meanwhile)
+    monkeypatch.setattr(locking, "keep_again", meanwhile)
     promote(expected=1)
     assert "another minilm for cpu was written to" in capsys.readouterr().err
     assert built.digest not in lock.read_text()

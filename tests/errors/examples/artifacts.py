@@ -214,18 +214,6 @@ def half_published(shop: Setting) -> None:
         publish(artifact_dir=shop.root / digest, bucket=BUCKET, s3_client=s3)
 
 
-@example("TS419")
-def two_promotions(shop: Setting) -> None:
-    """Two people promote the same model at the same time."""
-    from tests.operations.promotion.test_claims import ANN, BOB, NOW
-    from tritonstack.operations.promotion.claims import claim
-
-    with simulated_aws():
-        _bucket()
-        claim(CLOUD, BUCKET, ANN, history=(), now=NOW)
-        claim(CLOUD, BUCKET, BOB, history=(), now=NOW)
-
-
 @example("TS420")
 def failed_copy(shop: Setting) -> None:
     """The connection to the bucket of the source breaks during a promotion."""

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from tritonstack.operations.promotion.claims import latest_change
 from tritonstack.operations.promotion.plans import Entry
 from tritonstack.project.workspace import Workspace
-from tritonstack.records.events import Event, TouchedArtifact, TouchedImage
+from tritonstack.records.events import Event, EventKind, TouchedArtifact, TouchedImage
 from tritonstack.records.locks import LockedImage, Promoted
 
-_REASONS = "; "
+CHANGES: tuple[EventKind, ...] = ("built", "promoted", "rolled-back")
+"""Events that change a lock."""
 
 
 def promoted_event(target: Workspace, item: Entry, promoted: Promoted) -> Event:
@@ -35,20 +35,7 @@ def promoted_event(target: Workspace, item: Entry, promoted: Promoted) -> Event:
         )
         if image
         else (),
-        note=_REASONS.join(reasons),
-    )
-
-
-def promoted_by(event: Event, source: str) -> Promoted:
-    """Return the `promoted` record that corresponds to an event."""
-    note = event.note.partition(_REASONS)[2] or None
-    return Promoted(
-        source=source,
-        by=event.by,
-        at=event.at,
-        commit=event.commit,
-        uncommitted=event.uncommitted,
-        note=note,
+        note="; ".join(reasons),
     )
 
 
@@ -71,8 +58,14 @@ def _records_promotion(past: Event, event: Event) -> bool:
 
 def _is_outdated(history: Sequence[Event], event: Event) -> bool:
     """Return whether the entry has changed since; then the lock is outdated."""
-    latest = latest_change(history, event)
-    return latest is not None and latest.at > event.at
+    entries = _entries(event)
+    return any(past.kind in CHANGES and past.at > event.at and entries & _entries(past) for past in history)
+
+
+def _entries(event: Event) -> set[tuple[str, str]]:
+    """Return the positions of an event's lock entries."""
+    images = {(f"images-{image.folder}", image.kind) for image in event.images}
+    return {(artifact.model, artifact.target) for artifact in event.artifacts} | images
 
 
 def _endpoints(target: Workspace, item: Entry) -> Iterator[str]:

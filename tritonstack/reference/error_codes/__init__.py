@@ -32,5 +32,5 @@ KINDS: Mapping[str, Kind] = {code: kind for kinds in GROUPS.values() for code, k
 EXAMPLES = Path(__file__).with_name("examples.json")
 """An example per code and the message that it produces. Generated: `python -m tests.errors.page`."""
 
-RETIRED: Mapping[str, str] = {"TS405": "Invalid seal"}
+RETIRED: Mapping[str, str] = {"TS405": "Invalid seal", "TS419": "Another promotion is running"}
 """Codes of former kinds with their titles. A code never gets a second meaning."""

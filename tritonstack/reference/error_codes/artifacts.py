@@ -91,11 +91,6 @@ ARTIFACTS: Mapping[str, Kind] = {
         "The artifacts cannot be promoted between these environments: the environment has another source "
         "or none, or the artifacts do not fit. Nothing was changed.",
     ),
-    "TS419": Kind(
-        "Another promotion is running",
-        "Another promotion into this environment is running. Wait until it has ended, then rerun the "
-        "command.",
-    ),
     "TS420": Kind(
         "Copy failed",
         "An artifact, image, or layer could not be copied between accounts, or arrived with other "

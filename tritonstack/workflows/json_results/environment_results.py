@@ -191,8 +191,6 @@ class PromotedEntryJson(EntryJson):
     """An entry that is promoted."""
 
     replaces: str | None
-    claimed: bool | None
-    """False if somebody else has promoted the same; null in a dry run."""
 
 
 class CopiedEntryJson(EntryJson):

@@ -5,21 +5,18 @@ The order makes a promotion resumable: the lock names only what is in the bucket
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from tritonstack.base import naming
 from tritonstack.operations.deploying.changes import DEPLOY_OPTIONS
-from tritonstack.operations.events import read_events, record_event
+from tritonstack.operations.events import record_event
 from tritonstack.operations.locks.retention import keep_again
-from tritonstack.operations.promotion.claims import CHANGES, Claim, claim
-from tritonstack.operations.promotion.plans import Artifact, Entry, Image, as_promoted, lock_after
-from tritonstack.operations.promotion.records import promoted_by, promoted_event
+from tritonstack.operations.promotion.plans import Artifact, Entry, Image, as_promoted
+from tritonstack.operations.promotion.records import promoted_event
 from tritonstack.project.workspace import Workspace
-from tritonstack.records.events import Event
 from tritonstack.records.lock_writing import LockChangedError, Replacement, replace_entries
-from tritonstack.records.locks import LockedArtifact, LockedImage, Promoted, load_lock
+from tritonstack.records.locks import Lock, LockedArtifact, LockedEntry, LockedImage, Promoted, load_lock
 from tritonstack.workflows.artifacts.copying import EnvironmentAccess, has_bucket
 from tritonstack.workflows.deployment.bootstrap import bootstrap_account, lacks_bootstrap
 from tritonstack.workflows.deployment.synthesis import cdk_of, synthesized
@@ -42,45 +39,25 @@ def deploy_foundation(session: Session, target: EnvironmentAccess, *, bootstrap:
             cdk.run("deploy", stack, *DEPLOY_OPTIONS, assembly=assembly.folder, on_line=step.update)
 
 
-def lock_all(
-    target: EnvironmentAccess, source: str, items: Sequence[Entry], promoted: Promoted, now: datetime
-) -> list[Claim]:
-    """Write entries to the lock of the target, record events, and return whose promotion each entry is.
+def lock_all(target: EnvironmentAccess, items: Sequence[Entry], promoted: Promoted) -> None:
+    """Write entries to the lock of the target, then record their events.
 
-    If several processes promote the same entry, one wins and the others adopt its promotion.
+    If another process of this checkout has just promoted the same artifacts, its entries and events stay.
     """
     artifacts = [item for item in items if isinstance(item.entry, LockedArtifact)]
     keep_again(target.cloud, target.bucket, [(item.name, item.entry.digest) for item in artifacts])
-    history = read_events(target.cloud, target.bucket, kinds=CHANGES)
-    claims = [
-        claim(
-            target.cloud,
-            target.bucket,
-            promoted_event(target.workspace, item, promoted),
-            history=history,
-            now=now,
-        )
-        for item in items
-    ]
-    promoters = [promoted_by(one.event, source) for one in claims]
-    _write_lock(target.workspace, list(zip(items, promoters, strict=True)))
-    record_missing(target, [one.event for one in claims], history)
-    return claims
-
-
-def record_missing(target: EnvironmentAccess, events: Sequence[Event], history: Sequence[Event]) -> None:
-    """Record the events that are missing."""
-    known = {event.key for event in history}
-    for event in events:
-        if event.key not in known:
+    lock = _write_lock(target.workspace, items, promoted)
+    for item in items:
+        if (entry := _find(lock, item)) and entry.promoted:
+            event = promoted_event(target.workspace, item, entry.promoted)
             record_event(target.cloud, target.bucket, event)
 
 
-def _write_lock(target: Workspace, items: Sequence[tuple[Entry, Promoted]]) -> None:
-    """Write the entries, unless another process has just written the same ones."""
+def _write_lock(target: Workspace, items: Sequence[Entry], promoted: Promoted) -> Lock:
+    """Write the entries, unless another process has just promoted the same; return the lock."""
     artifacts: list[Artifact] = []
     images: list[Image] = []
-    for item, promoted in items:
+    for item in items:
         entry = as_promoted(item, promoted)
         if isinstance(entry, LockedImage):
             seen = item.seen if isinstance(item.seen, LockedImage) else None
@@ -92,6 +69,23 @@ def _write_lock(target: Workspace, items: Sequence[tuple[Entry, Promoted]]) -> N
     try:
         replace_entries(target.lock.file, artifacts=artifacts, images=images)
     except LockChangedError:
-        found = load_lock(target.lock.file)
-        if lock_after(replace(target, lock=found), items) != found.record:
+        lock = load_lock(target.lock.file).record
+        if not all(_is_promoted(lock, item, promoted.source) for item in items):
             raise
+        return lock
+    return load_lock(target.lock.file).record
+
+
+def _find(lock: Lock, item: Entry) -> LockedEntry | None:
+    group: Mapping[str, Mapping[Any, LockedEntry]] = lock.models
+    if isinstance(item.entry, LockedImage):
+        group = lock.images
+    return group.get(item.name, {}).get(item.key)
+
+
+def _is_promoted(lock: Lock, item: Entry, source: str) -> bool:
+    """Return whether a lock has an entry as this promotion writes it, whoever promoted it and when."""
+    entry = _find(lock, item)
+    if entry is None or entry.promoted is None or entry.promoted.source != source:
+        return False
+    return entry == as_promoted(item, entry.promoted)

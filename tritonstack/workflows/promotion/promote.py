@@ -6,15 +6,13 @@ import contextlib
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 
 from tritonstack.base.errors import InvalidFilesError, TritonstackError, UsageError, shown_path
 from tritonstack.operations.checkout import Checkout
-from tritonstack.operations.events import now, read_events
-from tritonstack.operations.promotion.claims import CHANGES, Claim
+from tritonstack.operations.events import now, read_events, record_event
 from tritonstack.operations.promotion.gates import GATES, Gate, GateResult, override_note
 from tritonstack.operations.promotion.plans import Decision, Entry, decide, lock_after, require_source
-from tritonstack.operations.promotion.records import unrecorded
+from tritonstack.operations.promotion.records import CHANGES, unrecorded
 from tritonstack.operations.revisions import change_revision_of
 from tritonstack.project.loading import environment_names, load_workspace, template_names
 from tritonstack.records.lock_writing import lock_text
@@ -28,7 +26,7 @@ from tritonstack.workflows.artifacts.copying import (
     lacking,
 )
 from tritonstack.workflows.promotion.candidates import gate_results
-from tritonstack.workflows.promotion.locking import deploy_foundation, lock_all, record_missing
+from tritonstack.workflows.promotion.locking import deploy_foundation, lock_all
 from tritonstack.workflows.promotion.results import Promotion, PromotionOutline, PromotionPlan
 from tritonstack.workflows.session import Session
 
@@ -160,13 +158,11 @@ class _Promoter:
         # Copying can take hours; gates may have closed meanwhile.
         gates = self._evaluate_gates()
         self._require_open(gates)
-        claims: list[Claim] = []
         with self.session.reporter.step("recording the promotion"):
             if self.decision.entries:
-                entries, promoted = self.decision.entries, self._promoted(gates)
-                claims = lock_all(self.target, self.gates.source, entries, promoted, datetime.now(UTC))
+                lock_all(self.target, self.decision.entries, self._promoted(gates))
             self._finish_others()
-        return Promotion(self._outline(gates), tuple(claims), tuple(copied))
+        return Promotion(self._outline(gates), tuple(copied))
 
     def _outline(self, gates: tuple[GateResult, ...]) -> PromotionOutline:
         target = self.target.workspace
@@ -211,7 +207,8 @@ class _Promoter:
         target = self.target
         if self.decision.same and has_bucket(target):
             history = read_events(target.cloud, target.bucket, kinds=CHANGES)
-            record_missing(target, list(unrecorded(target.workspace, self.decision.same, history)), history)
+            for event in unrecorded(target.workspace, self.decision.same, history):
+                record_event(target.cloud, target.bucket, event)
 
     def _lock_diff(self, promoted: Promoted) -> list[str]:
         workspace = self.target.workspace

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tritonstack.operations.promotion.claims import Claim
 from tritonstack.operations.promotion.gates import Gate, GateResult
 from tritonstack.operations.promotion.plans import Decision, Entry
 from tritonstack.records.locks import LockedArtifact
@@ -40,17 +39,16 @@ class PromotionOutline:
         """Gates that fail and are overridden."""
         return [gate for gate in self.gates if not gate.passed and gate.gate in self.overrides]
 
-    def to_json(self, claims: Sequence[Claim] = ()) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the outline as JSON data."""
-        claimed = [claim.claimed for claim in claims] if claims else [None for _ in self.decision.entries]
         return {
             "source": self.source,
             "target": self.target,
             "lock": str(self.lock_file),
-            "changed": bool(claims),
+            "changed": False,
             "promoted": [
-                {**_entry_json(item), "replaces": item.seen.digest if item.seen else None, "claimed": own}
-                for item, own in zip(self.decision.entries, claimed, strict=True)
+                {**_entry_json(item), "replaces": item.seen.digest if item.seen else None}
+                for item in self.decision.entries
             ],
             "up_to_date": [_entry_json(item) for item in self.decision.same],
             "target_builds": list(self.decision.built_in_target),
@@ -99,14 +97,13 @@ class Promotion:
     """A finished promotion."""
 
     outline: PromotionOutline
-    claims: tuple[Claim, ...]
-    """One per promoted entry; none if the lock was up to date."""
     copied: tuple[Copied, ...]
 
     def to_json(self) -> dict[str, Any]:
         """Return the promotion as JSON data."""
         copied = [{**_entry_json(one.item), "summary": one.summary} for one in self.copied]
-        return self.outline.to_json(self.claims) | {"dry_run": False, "copied": copied}
+        changed = bool(self.outline.decision.entries)
+        return self.outline.to_json() | {"changed": changed, "dry_run": False, "copied": copied}
 
 
 def _entry_json(item: Entry) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from rich.console import Group
 from rich.text import Text
 
 from tritonstack.base.errors import shown_path
-from tritonstack.base.revisions import short_commit
 from tritonstack.cli.completion import complete_environment, complete_model
 from tritonstack.cli.context import Context
 from tritonstack.cli.rendering.hanging import HangingText
@@ -112,17 +111,10 @@ def _lines(promotion: Promotion) -> list[str]:
     outline, decision = promotion.outline, promotion.outline.decision
     source, target, file = outline.source, outline.target, shown_path(outline.lock_file)
     lines = [f"up to date: {item.describe()}" for item in decision.same] + _skipped_lines(outline)
-    for item, claim in zip(decision.entries, promotion.claims, strict=True):
-        line = f"promoted {item.describe()} from {source} to {target}"
-        if not claim.claimed:
-            line += (
-                f" (already started by {claim.event.by} at {claim.event.at} from commit "
-                f"{short_commit(claim.event.commit or 'unknown')}; this lock is identical)"
-            )
-        lines.append(line)
+    lines += [f"promoted {item.describe()} from {source} to {target}" for item in decision.entries]
     lines += _remarks(outline)
     lines += [f"overridden: {gate}" for gate in outline.overridden]
-    if not promotion.claims:
+    if not decision.entries:
         return [*lines, f"{file} is up to date"]
     names = ", ".join(item.name for item in decision.entries)
     return [
