@@ -494,6 +494,8 @@ def test_a_killed_promotion_is_recorded_once_by_the_next_run(
     site: TwoAccounts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site.build("minilm", CONTENT)
+    s3, bucket = site.prod.client("s3"), site.bucket("prod")
+    s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
 
     def killed(*_: object) -> None:
         raise Killed
@@ -506,9 +508,8 @@ def test_a_killed_promotion_is_recorded_once_by_the_next_run(
     promote()
     assert site.project.lock_file("prod").read_text() == written
     (event,) = site.promotions()
-    record_event(site.prod, site.bucket("prod"), event)
-    bucket = {"Bucket": site.bucket("prod"), "Prefix": event.key}
-    assert len(site.prod.client("s3").list_object_versions(**bucket)["Versions"]) == 1
+    record_event(site.prod, bucket, event)
+    assert len(s3.list_object_versions(Bucket=bucket, Prefix=event.key)["Versions"]) == 1
     entry = site.entry()
     assert entry is not None
     assert entry.promoted is not None
