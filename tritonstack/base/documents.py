@@ -14,10 +14,9 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, ValidationInfo, model_validator
 
-from tritonstack.base.choices import Choice, conflicts
 from tritonstack.base.errors import FileViolation, InvalidFilesError
 from tritonstack.base.record_errors import NO_VALUE, ContradictionError, Violation, path_of, violations_in
-from tritonstack.base.record_shapes import branches_at, closest
+from tritonstack.base.record_shapes import Choice, branches_at, closest, conflicts
 from tritonstack.base.yaml_reading import (
     MAX_VIOLATIONS,
     FieldPath,

@@ -12,7 +12,6 @@ from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, Field, model_validator
 
-from tritonstack.base.choices import Choice
 from tritonstack.base.documents import (
     Document,
     Record,
@@ -24,6 +23,7 @@ from tritonstack.base.documents import (
 from tritonstack.base.errors import UsageError
 from tritonstack.base.naming import Name
 from tritonstack.base.paths import Project
+from tritonstack.base.record_shapes import Choice
 from tritonstack.reference.region_features import ConfirmedFeatures
 from tritonstack.spec.environments.environment import AccountId, PolicyName, RegionName
 from tritonstack.spec.environments.expiry import Lifetime

@@ -15,9 +15,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from tritonstack.base.choices import Choice
 from tritonstack.base.documents import Record, Violation, raise_violations
 from tritonstack.base.naming import Name
+from tritonstack.base.record_shapes import Choice
 
 Layout = Literal["single", "ensemble"]
 InputKind = Literal["texts", "pairs", "questions", "images", "tensors"]

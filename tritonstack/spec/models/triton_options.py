@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from tritonstack.base.choices import Choice
 from tritonstack.base.documents import Record
+from tritonstack.base.record_shapes import Choice
 from tritonstack.spec.models.recipes import OwnFile
 
 PositiveInt = Annotated[int, Field(ge=1)]

@@ -78,23 +78,20 @@ def test_templates_are_limited_as_by_aws(stack):
     def with_resources(count):
         return json.dumps({"Resources": {f"P{number}": {"Type": "T"} for number in range(count)}})
 
-    def check(body, *, key, reason):
+    def outcome(body, key):
         s3.put_object(Bucket=bucket, Key="k", Body=body)
-        arguments = {"TemplateBody": body} if key == "TemplateBody" else in_s3
-        if reason is None:
-            assert summarize(**arguments)["ResourceTypes"]
-            return
-        with pytest.raises(ClientError) as rejected:
-            summarize(**arguments)
-        error = rejected.value.response["Error"]
-        assert (error["Code"], reason in error["Message"]) == ("ValidationError", True)
+        try:
+            summarize(**({"TemplateBody": body} if key == "TemplateBody" else in_s3))
+        except ClientError as error:
+            return error.response["Error"]["Code"]
+        return None
 
-    check(template_of(51_200), key="TemplateBody", reason=None)
-    check(template_of(51_201), key="TemplateBody", reason="at 'templateBody' failed to satisfy constraint")
-    check(template_of(1_000_000), key="TemplateURL", reason=None)
-    check(template_of(1_000_001), key="TemplateURL", reason="1000000 bytes")
-    check(with_resources(500), key="TemplateBody", reason=None)
-    check(with_resources(501), key="TemplateBody", reason="501, is greater than maximum allowed, 500")
+    assert outcome(template_of(51_200), "TemplateBody") is None
+    assert outcome(template_of(51_201), "TemplateBody") == "ValidationError"
+    assert outcome(template_of(1_000_000), "TemplateURL") is None
+    assert outcome(template_of(1_000_001), "TemplateURL") == "ValidationError"
+    assert outcome(with_resources(500), "TemplateBody") is None
+    assert outcome(with_resources(501), "TemplateBody") == "ValidationError"
 
 
 def test_lists(stack):
