@@ -11,6 +11,7 @@ import pytest
 
 from tritonstack.base.errors import InvalidFilesError, TritonstackError
 from tritonstack.base.paths import Project
+from tritonstack.base.results import document
 from tritonstack.runtime import sandbox
 from tritonstack.workflows import CloudOptions, Session, down, down_all, up
 from tritonstack.workflows.local import up as module
@@ -92,9 +93,8 @@ def test_the_secret_is_in_neither_the_json_nor_the_representation(project: Proje
     cloud = up(Session(project), OPTIONS)
     secret = cloud.variables["AWS_SECRET_ACCESS_KEY"]
     assert secret not in repr(cloud)
-    assert secret not in str(cloud.to_json())
-    assert cloud.to_json(secret=True)["environment"] == cloud.variables
-    assert list(cloud.to_json()) == ["endpoint_url", "pid", "profile", "environment", "notices"]
+    assert secret not in str(document(cloud))
+    assert document(replace(cloud, shows_secret=True))["environment"] == cloud.variables
 
 
 def test_an_unknown_region_starts_nothing(project: Project, started: list[tuple[str, Any]]) -> None:
@@ -115,8 +115,5 @@ def test_the_state_of_a_stopped_cloud_can_be_removed(project: Project) -> None:
         state.mkdir(parents=True)
         (state / "state.db").write_bytes(b"")
     session = Session(project)
-    assert down(session, forget=True).to_json() == {"stopped": False, "forgotten": True}
-    assert down_all(session, forget=True).to_json() == {
-        "stopped": [],
-        "forgotten": ["default-000000000003"],
-    }
+    assert down(session, forget=True) == StoppedCloud(stopped=False, forgotten=True)
+    assert down_all(session, forget=True) == StoppedClouds((), ("default-000000000003",))

@@ -18,6 +18,7 @@ from tests.projects import edit
 from tests.reviewed_templates import retaining_policy
 from tritonstack.base.errors import UsageError
 from tritonstack.base.paths import Project
+from tritonstack.base.results import document
 from tritonstack.operations.destruction.destroy import DestructionPreview
 from tritonstack.operations.destruction.protection import ProtectedError
 from tritonstack.workflows.environments.deployed import Location
@@ -44,9 +45,9 @@ def test_a_workflow_takes_a_session_and_returns_a_frozen_result(name: str) -> No
     hints = get_type_hints(function)
     assert hints[next(iter(inspect.signature(function).parameters))] is Session
     result = hints["return"]
-    assert dataclasses.is_dataclass(result)
-    assert result.__dataclass_params__.frozen  # type: ignore[attr-defined]
-    assert callable(getattr(result, "to_json", None))
+    if result is not type(None):
+        assert dataclasses.is_dataclass(result)
+        assert result.__dataclass_params__.frozen  # type: ignore[attr-defined]
 
 
 def test_the_package_exports_what_type_checkers_see() -> None:
@@ -101,13 +102,13 @@ def test_script_destroys_without_a_prompt_and_only_by_name(
     )
     session = Session(project)
     plan = plan_destruction(session, "dev")
-    assert (plan.foreseen.stacks, plan.needs_name) == (["tritonstack-dev-foundation"], True)
+    assert (plan.stacks, plan.needs_name) == (["tritonstack-dev-foundation"], True)
     for confirm in (None, "prod"):
         with pytest.raises(UsageError, match="pass --yes --confirm dev"):
             destroy(session, plan, confirm=confirm)
     destruction = destroy(session, plan, confirm="dev")
-    assert destruction.destroyed.stacks == ("tritonstack-dev-foundation",)
-    assert [item.id for item in destruction.destroyed.retained] == ["kept"]
+    assert destruction.stacks == ("tritonstack-dev-foundation",)
+    assert [item.id for item in destruction.retained] == ["kept"]
     assert capsys.readouterr() == ("", "")
 
 
@@ -130,7 +131,7 @@ KINDS_TO_DESTROY = sorted({field.name for field in dataclasses.fields(Destructio
 @pytest.mark.parametrize("kind", KINDS_TO_DESTROY)
 def test_a_plan_with_any_resource_to_delete_is_not_empty(project: Project, kind: str) -> None:
     def is_empty(**found: Any) -> bool:
-        return DestructionPlan(target, DestructionPreview(**found), needs_name=False, rejected=None).is_empty
+        return DestructionPlan(**found, target=target, needs_name=False, rejected=None).is_empty
 
     target: Any = None
     assert is_empty()
@@ -145,7 +146,7 @@ def test_the_json_of_a_status_lists_every_location_not_searched() -> None:
         ExpiringEnvironments(not_searched={here: "denied", there: "expired token"}),
     )
     assert found.not_searched == {here: "denied", there: "expired token"}
-    assert found.to_json()["not_searched"] == [
+    assert document(found)["not_searched"] == [
         f"{here.account} eu-west-1: denied",
         f"{there.account} eu-west-1: expired token",
     ]

@@ -9,7 +9,7 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-from pydantic import ConfigDict, Field, PlainSerializer, TypeAdapter, computed_field
+from pydantic import ConfigDict, Field, GetCoreSchemaHandler, PlainSerializer, TypeAdapter, computed_field
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
@@ -21,6 +21,16 @@ class _Unserialized:
         return core_schema.any_schema()
 
 
+class Shown:
+    """Annotate a field of which JSON documents have what a function returns for it."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self._function = function
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return PlainSerializer(self._function).__get_pydantic_core_schema__(Any, handler)
+
+
 Internal = Annotated[_T, Field(exclude=True), _Unserialized()]
 """A field for Python callers only."""
 
@@ -30,11 +40,19 @@ def Key(name: str) -> Any:  # noqa: N802 - reads as the annotation of a field
     return Field(serialization_alias=name)
 
 
-def Rounded(digits: int) -> Any:  # noqa: N802
+class Rounded:
     """Annotate a number that JSON documents show with fewer digits."""
-    return PlainSerializer(
-        lambda value: None if value is None else round(value, digits), return_type=float | None
-    )
+
+    def __init__(self, digits: int) -> None:
+        self._digits = digits
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        number = handler(source)
+        serializer = core_schema.plain_serializer_function_ser_schema(self._rounded, return_schema=number)
+        return {**number, "serialization": serializer}
+
+    def _rounded(self, number: float | None) -> float | None:
+        return None if number is None else round(number, self._digits)
 
 
 if TYPE_CHECKING:

@@ -1,12 +1,12 @@
 """What the local cloud covers, compared with CloudFormation's resource schemas; COVERAGE.md is up to date."""
 
-import json
 from dataclasses import FrozenInstanceError
 from pathlib import Path
 
 import pytest
 from cfnlint.schema import PROVIDER_SCHEMA_MANAGER
 
+from tritonstack.base.results import document
 from tritonstack_local.cloudformation.providers import PROVIDERS
 from tritonstack_local.coverage import (
     actions,
@@ -61,7 +61,7 @@ def test_the_capabilities_are_frozen_data_that_json_can_write():
     found = capabilities()
     with pytest.raises(FrozenInstanceError):
         found.rejected = {}
-    data = json.loads(json.dumps(found.to_json()))
+    data = document(found)
     assert data.keys() == {"types", "actions", "limits", "rejected"}
     assert [item["type"] for item in data["types"]] == [item.type for item in found.types]
     assert data["rejected"] == found.rejected

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 from tritonstack_local.autoscaling.app import OFFERED as OFFERED_IN_AUTO_SCALING
 from tritonstack_local.autoscaling.policies import NO_PREDICTION
@@ -136,15 +135,6 @@ class Capabilities:
     limits: tuple[Limit, ...]
     rejected: Mapping[str, str]
     """Types and fields, with the reasons."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as JSON data."""
-        return {
-            "types": [asdict(item) for item in self.types],
-            "actions": dict(self.actions),
-            "limits": [asdict(item) for item in self.limits],
-            "rejected": dict(self.rejected),
-        }
 
     def type_table(self) -> str:
         """Return the resource types as a Markdown table."""

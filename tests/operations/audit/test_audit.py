@@ -498,13 +498,13 @@ def test_a_stacks_own_resources_are_distinguished_from_foreign_ones(
     key = cloud.client("kms").create_key(Description=f"Encrypts all of {BASE}")["KeyMetadata"]["KeyId"]
     cloud.client("kms").schedule_key_deletion(KeyId=key)
     found = audit(cloud, SCOPE)
-    assert [(item.id, item.stack) for item in found.present] == [
+    assert [(item.id, item.stack) for item in found.resources] == [
         (MINE, MINE),
         (f"{BASE}-logs", MINE),
         (f"{BASE}-planted", None),
     ]
     assert [item.id for item in found.orphans] == [f"{BASE}-planted"]
-    assert [item.id for item in found.pending] == [key]
+    assert [item.id for item in found.pending_deletion] == [key]
 
 
 def test_a_service_that_fails_is_named_and_the_others_are_reported(
@@ -521,7 +521,7 @@ def test_a_service_that_fails_is_named_and_the_others_are_reported(
     monkeypatch.setattr(reports, "LISTINGS", listings)
     found = audit(cloud, AuditScope(BASE))
     assert [(item.service, "AccessDenied" in item.message) for item in found.not_listed] == [("sns", True)]
-    assert [item.id for item in found.present] == ["mine", "before"]
+    assert [item.id for item in found.resources] == ["mine", "before"]
 
 
 def test_names_match_whole_words() -> None:

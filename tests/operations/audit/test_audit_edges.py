@@ -9,6 +9,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from tests.operations.audit.test_audit import ALLOWED, BASE, MINE, SCOPE, TRUST, listing_of, scaled
+from tritonstack.base.results import document
 from tritonstack.operations.audit import report as reports
 from tritonstack.operations.audit import tagged as tagging
 from tritonstack.operations.audit.found import Found, Listing, pages
@@ -48,9 +49,9 @@ def test_an_unreadable_key_does_not_hide_others(cloud: Cloud, monkeypatch: pytes
     ]
     guard_key(cloud, monkeypatch, foreign, kept_out("no resource-based"))
     found = audit(cloud, SCOPE)
-    assert sorted(item.id for item in found.present) == sorted(mine)
-    assert ([item.id for item in found.unseen], found.not_listed) == ([foreign], ())
-    assert found.to_json()["not_described"] == [{"type": "AWS::KMS::Key", "id": foreign}]
+    assert sorted(item.id for item in found.resources) == sorted(mine)
+    assert ([item.id for item in found.not_described], found.not_listed) == ([foreign], ())
+    assert document(found)["not_described"] == [{"type": "AWS::KMS::Key", "id": foreign}]
 
 
 def test_alarms_of_target_tracking_belong_to_their_policy(cloud: Cloud) -> None:
@@ -93,7 +94,7 @@ def test_missing_permission_to_read_keys_is_an_error(cloud: Cloud, monkeypatch: 
     key = cloud.client("kms").create_key()["KeyMetadata"]["KeyId"]
     guard_key(cloud, monkeypatch, key, kept_out("no identity-based"))
     found = audit(cloud, SCOPE)
-    assert ([item.service for item in found.not_listed], found.unseen) == (["kms"], ())
+    assert ([item.service for item in found.not_listed], found.not_described) == (["kms"], ())
 
 
 def test_the_tagging_service_is_trusted_if_the_service_itself_rejects(

@@ -59,8 +59,8 @@ def test_subscriptions_are_reported_with_the_stack_of_their_topic(subscribed: Cl
 def test_subscriptions_of_a_deleted_topic_are_pending_and_not_leftovers(subscribed: Cloud) -> None:
     subscribed.client("cloudformation").delete_stack(StackName=MINE)
     found = audit(subscribed, SCOPE)
-    assert (found.present, found.orphans) == ([], [])
-    assert found.pending == subscriptions(found)
+    assert (found.resources, found.orphans) == ([], [])
+    assert found.pending_deletion == subscriptions(found)
 
 
 @pytest.mark.parametrize(
@@ -73,4 +73,4 @@ def test_deleted_subscriptions_are_pending_and_confirmed_ones_are_orphaned(
     page["Subscriptions"][:] = [{**page["Subscriptions"][0], "SubscriptionArn": arn}]
     subscribed.client("cloudformation").delete_stack(StackName=MINE)
     found = audit(subscribed, SCOPE)
-    assert (len(found.orphans), len(found.pending)) == (orphans, 1 - orphans)
+    assert (len(found.orphans), len(found.pending_deletion)) == (orphans, 1 - orphans)

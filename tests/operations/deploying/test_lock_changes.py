@@ -77,8 +77,7 @@ def test_a_change_is_described(
 ) -> None:
     replaced = artifact(OLD, figures=figures) if figures else None
     change = ArtifactChange("minilm", "cpu", before, replaced, artifact(NEW, **facts))
-    assert change.description == words
-    assert change.to_json()["summary"] == words
+    assert change.summary == words
 
 
 @pytest.mark.parametrize(
@@ -99,8 +98,8 @@ def test_changed_bounds_are_listed_by_output(
     old: dict[str, str] | None, new: dict[str, str] | None, lines: list[str]
 ) -> None:
     change = ArtifactChange("minilm", "cpu", OLD, artifact(OLD, accepted=old), artifact(NEW, accepted=new))
-    assert change.changed_bounds == lines == change.to_json()["changed_bounds"]
-    assert change.description.count("accepted bounds changed: ") == len(lines)
+    assert change.changed_bounds == lines
+    assert change.summary.count("accepted bounds changed: ") == len(lines)
 
 
 def test_only_undeployed_changes_are_reported(project: Project) -> None:
@@ -167,4 +166,4 @@ def test_custom_images(project: Project) -> None:
     assert image_changes(workspace, None) == []
     (change,) = image_changes(workspace, lock(OLD))
     assert change == ImageChange("serving", "cpu", f"sha256:{OLD}", f"sha256:{NEW}")
-    assert change.description == f"image serving (cpu): {short_digest(OLD)} → {short_digest(NEW)}"
+    assert change.summary == f"image serving (cpu): {short_digest(OLD)} → {short_digest(NEW)}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -175,8 +174,3 @@ def test_every_rollout_is_described(template: Template, policy: dict[str, Any], 
         "AutoRollbackConfiguration": {"Alarms": [{"AlarmName": "one"}, {"AlarmName": "two"}]},
     }
     assert describe_rollout(EndpointTemplate(changed)) == (f"{words}; automatic rollback on: one, two")
-
-
-def test_plans_are_json(template: Template) -> None:
-    facts = json.loads(json.dumps(plan(None, template).to_json()))
-    assert (facts["stack"], facts["action"], facts["endpoint"]) == (STACK, "create", FULL)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.manifests import manifest, measured
+from tritonstack.base.results import document
 from tritonstack.operations.checkout import Commit
 from tritonstack.operations.locks.histories import (
     HistoryEntry,
@@ -99,7 +100,7 @@ def test_entries_without_provenance_have_dates() -> None:
 def test_figures_are_those_of_the_build() -> None:
     (artifact,) = history_of(history_from_locks("dev", "m", [version(entry("11", built=BUILT))]))
     assert artifact.figures == Figures(min_cosine=0.9999, max_absolute_error=1e-07, p99_ms=4.5)
-    assert artifact.to_json()["figures"]["p99_ms"] == 4.5
+    assert document(artifact)["figures"]["p99_ms"] == 4.5
 
 
 def test_unreadable_versions_are_ignored() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.operations.logs.strict_events import StrictEvents
+from tritonstack.base.results import document
 from tritonstack.operations.aws import MissingPermissionError
 from tritonstack.operations.logs.reading import (
     OVERLAP_MS,
@@ -170,7 +171,7 @@ def test_ctrl_c_shows_the_lines_that_were_read(events: StrictEvents) -> None:
 
 def test_times_are_shown_in_utc_with_milliseconds() -> None:
     line = LogLine(1_900_000_000_007, "search", "main/i-1", "ready")
-    assert line.to_json() == {
+    assert document(line) == {
         "time": "2030-03-17T17:46:40.007Z",
         "source": "search",
         "stream": "main/i-1",

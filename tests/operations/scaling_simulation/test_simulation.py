@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests.operations.scaling_simulation.simulated import STARTS, changes_of, curve, demand, plan, setup
+from tritonstack.base.results import document
 from tritonstack.operations.scaling_simulation.demand import Demand
 from tritonstack.operations.scaling_simulation.fleet import (
     FleetPlan,
@@ -39,7 +40,7 @@ def test_a_spike_loses_requests_under_one_policy_and_none_under_another(is_follo
     assert safe.p99_ms == pytest.approx(190, rel=0.1)
     # Four instances for an hour at 0.2; the other policy pays for one, and for four in the spike.
     assert safe.cost == pytest.approx(0.8)
-    assert safe.month_cost == pytest.approx(4 * 0.2 * 730)
+    assert safe.cost_per_month == pytest.approx(4 * 0.2 * 730)
     assert slow.cost is not None
     assert 0.3 < slow.cost < 0.5
     # The spike begins at 1,200 s. Three datapoints, published a minute later: to ceil(3600 / 900) = 4.
@@ -62,7 +63,7 @@ def test_without_provisioning_time_less_is_lost() -> None:
 def test_the_same_seed_gives_the_same_result() -> None:
     scaling = plan(max_instances=4, invocations_per_instance=900)
     first, second = (simulate_scaling(setup(scaling), demand(*SPIKE)) for _ in range(2))
-    assert first.to_json() == second.to_json()
+    assert first == second
 
 
 def test_launches_fail_without_capacity_and_are_tried_again() -> None:
@@ -189,7 +190,6 @@ def test_requests_that_still_wait_at_the_end_are_not_lost_until_their_time_has_p
         assert (run.lost > 0.9 * load.requests) == lost
         assert (run.lost == 0) != lost
         assert run.p99_ms is None
-        assert run.to_json()["waiting"] == run.waiting
 
 
 def test_a_load_that_knows_its_instances_starts_with_them_within_the_limits() -> None:
@@ -232,6 +232,6 @@ def test_a_fixed_number_neither_scales_nor_needs_a_plan() -> None:
     assert run.changes == ()
     assert run.cost is None
     assert run.instance_hours == pytest.approx(2 / 6)
-    result: dict[str, Any] = run.to_json()
+    result: dict[str, Any] = document(run)
     assert result["cost_per_month"] is None
     assert len(result["slices"]) == 10

@@ -10,6 +10,7 @@ import pytest
 from tests.projects import edit
 from tests.stacks.assemblies import lock_everything
 from tritonstack.base.paths import Project
+from tritonstack.base.results import document
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.events import read_events
 from tritonstack.operations.revisions import Revision
@@ -196,8 +197,8 @@ def test_unchecked_models_are_listed_with_the_verdict() -> None:
     shadow = answer(outcome="skipped", variant="shadow", detail="impossible", milliseconds=None)
     cut_short = answer(outcome="skipped", example="step 2", detail="it keeps a state")
     found = verdict(with_smoke(GOOD, [answer(), cut_short, shadow]))
-    assert found.description.endswith("; untested, answers unknown: search/shadow")
-    (endpoint,) = found.to_json()["endpoints"]
+    assert found.summary.endswith("; untested, answers unknown: search/shadow")
+    (endpoint,) = document(found)["endpoints"]
     assert endpoint["not_tested"] == [{"variant": "shadow", "model": "minilm", "reason": "impossible"}]
     assert found.endpoints[0].checks[-1].notes == (
         "shadow: minilm was not tested: impossible",
@@ -214,9 +215,9 @@ BAD = EndpointVerdict("search", "tritonstack-dev-search", (Check("alarms", ("one
 
 
 def test_a_verdict_in_a_line() -> None:
-    assert verdict(GOOD).description == "verified: dev matches commit cccccccc (3 values compared)"
-    assert verdict(GOOD, tested=False).description.endswith("; no smoke requests were sent")
-    assert verdict(BAD).description == "failed: 1 difference from commit cccccccc"
+    assert verdict(GOOD).summary == "verified: dev matches commit cccccccc (3 values compared)"
+    assert verdict(GOOD, tested=False).summary.endswith("; no smoke requests were sent")
+    assert verdict(BAD).summary == "failed: 1 difference from commit cccccccc"
     assert verdict(BAD).failures == ["search: alarms: one fires"]
 
 

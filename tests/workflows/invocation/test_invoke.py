@@ -31,6 +31,7 @@ from tests.workflows.invocation.invoked_site import (
     Y,
 )
 from tritonstack.base.errors import TritonstackError, UsageError
+from tritonstack.base.results import document
 from tritonstack.cli.main import run
 from tritonstack.client import ModelRequestError, QueuedRequestError
 from tritonstack.project.loading import load_workspace
@@ -50,7 +51,12 @@ def double(inputs: Arrays) -> Arrays:
 def test_texts_need_no_manifest(site: Site) -> None:
     endpoints = site.answers(length)
     answer = site.invoke("a text")
-    assert answer.to_json() == {"inputs": ["a text"], "outputs": {"length": [[6.0]]}}
+    assert document(answer) == {
+        "inputs": ["a text"],
+        "outputs": {"length": [[6.0]]},
+        "classes": {},
+        "responses": [],
+    }
     assert endpoints.calls[0]["EndpointName"] == "tritonstack-dev-search"
 
 
@@ -186,7 +192,7 @@ def test_the_responses_of_a_decoupled_model(
     first, second = answer.responses
     assert (first["y"].dtype, first["y"].tolist()) == (np.float32, [1.0, 2.0, 3.0])
     assert second["word"].tolist() == ["näch".encode()]
-    assert answer.to_json()["responses"] == [{"y": [1.0, 2.0, 3.0]}, {"y": [2.5], "word": ["näch"]}]
+    assert document(answer)["responses"] == [{"y": [1.0, 2.0, 3.0]}, {"y": [2.5], "word": ["näch"]}]
     command = ["--project", str(site.root), "invoke", "dev", "search", "--input", "x=[4, 5, 6]"]
     assert run([*command, "--save", str(tmp_path / "saved.npz")]) == 0
     assert runtime.sent["x"] == [4.0, 5.0, 6.0]
@@ -367,7 +373,7 @@ def test_an_asynchronous_endpoint_is_called_through_s3(site: Site) -> None:
     queue = Queue()
     site.use(queue)
     answer = site.invoke("a text")
-    assert answer.to_json()["outputs"] == {"TEXT": [["a text"]]}
+    assert document(answer)["outputs"] == {"TEXT": [["a text"]]}
     assert queue.asked.startswith("requests/tritonstack-dev-search/invoke/")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tarfile
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +15,7 @@ from tests.operations.strict_aws import client_error
 from tests.projects import edit, write_project
 from tritonstack.base.errors import UsageError
 from tritonstack.base.paths import Project
+from tritonstack.base.results import document
 from tritonstack.operations.events import new_event, record_event
 from tritonstack.records.lock_writing import lock_text
 from tritonstack.records.locks import Built, Lock, RolledBack, entry_of
@@ -289,7 +289,7 @@ def test_the_result_names_file_and_size(project: Project, tmp_path: Path) -> Non
     written = report(session, default_file(session), OFFLINE)
     assert written.file.stat().st_size == written.size_bytes
     assert written.file.is_relative_to(project.own_state_dir)
-    data = json.loads(json.dumps(written.to_json()))
+    data = document(written)
     assert data["report"]["environments"] == ["dev", "prod"]
 
 

@@ -19,6 +19,7 @@ from tests.projects import edit
 from tests.workflows.invocation.invoked_site import COUNTER, PLAIN, QUEUED, SINGLE, TOKENS, Site, X, Y
 from tritonstack.base.embedded_accounts import EMBEDDED_ACCOUNT
 from tritonstack.base.errors import TritonstackError, UsageError
+from tritonstack.base.results import document
 from tritonstack.cli.main import run
 from tritonstack.client.tensor_decoding import decode_tensors
 from tritonstack.operations.aws import Cloud
@@ -85,7 +86,7 @@ def test_users_send_the_given_texts_in_turn(site: Site, served: Any) -> None:
     (run_,) = result.saved.runs
     assert run_.load == "closed loop, 2 users"
     assert run_.errors == {}
-    assert "slices" not in result.to_json()["runs"][0]
+    assert "slices" not in document(result)["runs"][0]
 
 
 def test_the_examples_of_the_build_are_sent_by_default(site: Site, served: Any) -> None:

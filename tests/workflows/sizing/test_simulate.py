@@ -18,6 +18,7 @@ from tests.operations.strict_aws import checked
 from tests.projects import edit
 from tritonstack.base.errors import TritonstackError, UsageError
 from tritonstack.base.paths import Project
+from tritonstack.base.results import document
 from tritonstack.cli.main import run
 from tritonstack.operations.aws import Cloud, cloud_of
 from tritonstack.operations.scaling_simulation.demand import MOST_FOLLOWED
@@ -122,8 +123,8 @@ def test_a_proposal_for_a_file_that_cannot_be_edited_is_printed_and_only_writing
     assert "environments/dev.yaml:" in printed.err
     assert "cannot be set without another change of the file" in printed.err
     found = simulated(project, objective=parse_objective("p99=500ms,lost=0")).proposal
-    assert found.to_json()["changes"]["min_instances"] > 1
-    assert (found.diff, found.to_json()["uneditable"]) == ("", found.uneditable.message)
+    assert document(found)["changes"]["min_instances"] > 1
+    assert (found.diff, document(found)["uneditable"]) == ("", found.uneditable.message)
     assert command(project, "--objective", "p99=500ms,lost=0", "--write") == 2
     printed = capsys.readouterr()
     assert "proposed" in printed.out, "the result is printed before it is written"
@@ -274,11 +275,11 @@ def test_a_simulation_is_compared_with_recorded_minutes(
     found = simulated(project, trace=None, history=period)
     test = found.history
     assert found.run.requests == sum(requests)
-    assert test.compared == 40
-    assert test.within_one == 1.0
-    assert abs(test.mean_difference) < 0.15
+    assert test.minutes_compared == 40
+    assert test.instances_within_one == 1.0
+    assert abs(test.instances_mean_difference) < 0.15
     assert test.p99_ms == 60.0
-    assert test.to_json()["recorded"][0]["instances"] == 1
+    assert document(test)["recorded"][0]["instances"] == 1
     words = ["simulate", "dev", "search", "--bench", str(project.root / "one.json"), "--history"]
     assert run(["--project", str(project.root), *words, "2026-11-23T09:00/40m"]) == 0
     assert "in 100% of 40 minutes, the instances differ by at most one" in capsys.readouterr().err
@@ -300,10 +301,10 @@ def test_each_recorded_minute_is_compared_with_its_own_of_more_than_a_day(
     instances = [1] * 1200 + [7] * 60 + [1] * 240
     test = recorded(project, monkeypatch, instances, each=6.0)().history
     assert test.run.slice_s == 60
-    assert len(test.run.slices) == test.compared == 1500
+    assert len(test.run.slices) == test.minutes_compared == 1500
     assert [one.requests for one in test.run.slices] == [6 * count for count in instances]
-    assert test.within_one == pytest.approx(1440 / 1500)
-    assert test.mean_difference == pytest.approx(-6 * 60 / 1500)
+    assert test.instances_within_one == pytest.approx(1440 / 1500)
+    assert test.instances_mean_difference == pytest.approx(-6 * 60 / 1500)
 
 
 def test_the_present_and_the_proposed_scaling_start_from_the_recorded_instances(

@@ -16,6 +16,7 @@ from tests.projects import edit
 from tests.python_models import python_model
 from tritonstack.base.errors import InvalidFilesError, TritonstackError, UsageError
 from tritonstack.base.paths import Project, find_project
+from tritonstack.base.results import document
 from tritonstack.cli.main import run
 from tritonstack.operations.tuning.objectives import Objective
 from tritonstack.project.loading import load_models
@@ -139,7 +140,7 @@ def test_an_interrupted_search_resumes_finds_more_instances_and_leaves_nothing(
     assert shop.model_file("double").read_text() == before
     assert "+triton: {instances: [{count: " in result.diff()
     assert "<svg" in result.chart()
-    assert json.loads(json.dumps(result.to_json()))["tuned"]["answered_per_s"] > 0
+    assert document(result)["tuned"]["answered_per_s"] > 0
 
     write_changes(Session(shop), result)
     after = shop.model_file("double").read_text()

@@ -34,8 +34,8 @@ def outlook_comment(outlook: DeployOutlook) -> str:
         f"**{outlook_summary(outlook)}**",
         "",
     ]
-    if outlook.models:
-        head += ["Models:", "", *(f"- {escaped(text)}" for text in outlook.models), ""]
+    if outlook.model_lines:
+        head += ["Models:", "", *(f"- {escaped(text)}" for text in outlook.model_lines), ""]
     items = [line for plan in outlook.changes.plans for line in _plan_items(plan, outlook)]
     items += [f"- {escaped(text)}" for text in other_lines(outlook)]
     head += ["Stacks:", "", *(items or ["- nothing changes"]), ""]
@@ -93,7 +93,7 @@ def _resource_lines(changes: Iterable[PlannedChange]) -> Iterator[str]:
 
 def other_lines(outlook: DeployOutlook) -> Iterator[str]:
     """Describe changes other than those of requested stacks."""
-    yield from outlook.leftovers
+    yield from outlook.leftover_lines
     for endpoint, models in outlook.model_prefixes.items():
         shown = ", ".join(models[:_LISTED]) + (" and more" if len(models) > _LISTED else "")
         go = "1 model is" if len(models) == 1 else f"{len(models)} models are"

@@ -115,7 +115,7 @@ def _remarks(outlook: DeployOutlook) -> Iterator[str]:
     for change in outlook.artifacts:
         subject = f"{change.model} ({change.target}): accepted bounds changed"
         yield from (f"{subject}: {line}" for line in change.changed_bounds)
-    yield from (change.description for change in outlook.images)
+    yield from (change.summary for change in outlook.images)
     yield from other_lines(outlook)
     same = [plan.stack for plan in outlook.changes.plans if plan.action == "nothing"]
     if same and not outlook.changes_nothing:

@@ -21,7 +21,7 @@ def verdict_lines(verdict: Verdict) -> Iterator[str]:
         yield ""
     if verdict.revision.files:
         yield str(verdict.revision.note)
-    yield verdict.description
+    yield verdict.summary
 
 
 def _check_lines(checks: Iterable[Check]) -> Iterator[str]:

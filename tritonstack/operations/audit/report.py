@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from tritonstack.base import naming
+from tritonstack.base.results import Internal, public
 from tritonstack.operations.audit.found import (
     STACK_TAG,
     AuditScope,
@@ -50,36 +51,26 @@ class UnlistedService:
 class Report:
     """The results of an audit."""
 
-    items: tuple[Item, ...]
+    items: Internal[tuple[Item, ...]]
     not_listed: tuple[UnlistedService, ...]
     """Failed listings; if there are any, the report may be incomplete."""
-    unseen: tuple[UnreadableResource, ...] = ()
+    not_described: tuple[UnreadableResource, ...] = ()
     """Resources that cannot be described, because their owner denies access."""
 
-    @property
-    def present(self) -> list[Item]:
+    @public
+    def resources(self) -> list[Item]:
         """Return all resources except those with scheduled deletion."""
         return [item for item in self.items if not item.pending]
 
-    @property
+    @public
     def orphans(self) -> list[Item]:
         """Return the resources without a stack."""
-        return [item for item in self.present if item.stack is None]
+        return [item for item in self.resources if item.stack is None]
 
-    @property
-    def pending(self) -> list[Item]:
+    @public
+    def pending_deletion(self) -> list[Item]:
         """Return the resources with scheduled deletion."""
         return [item for item in self.items if item.pending]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the report for `--json`."""
-        return {
-            "resources": [asdict(item) for item in self.present],
-            "orphans": [asdict(item) for item in self.orphans],
-            "pending_deletion": [asdict(item) for item in self.pending],
-            "not_listed": [asdict(item) for item in self.not_listed],
-            "not_described": [asdict(item) for item in self.unseen],
-        }
 
 
 @dataclass(frozen=True)

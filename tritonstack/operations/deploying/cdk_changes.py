@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
+from tritonstack.base.results import public
 from tritonstack.operations.deploying.assembly import Template
 from tritonstack.operations.deploying.endpoint_template import CONFIG, MODEL
 
@@ -58,7 +59,7 @@ class PlannedChange:
     name: str | None = None
     """Its name, if it is kept: CloudFormation cannot create a second resource with that name."""
 
-    @property
+    @public
     def rejected(self) -> bool:
         """Return whether CloudFormation rejects the change."""
         return self.name is not None and self.action == "replaced"
@@ -88,10 +89,6 @@ class PlannedChange:
     def remedy(self) -> str | None:
         """Return the remedy of a rejected change."""
         return "rename it, or revert the change that replaces it" if self.rejected else None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the change for `--json`."""
-        return asdict(self) | {"rejected": self.rejected}
 
 
 def resource_changes(

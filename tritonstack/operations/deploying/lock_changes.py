@@ -6,19 +6,32 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated
 
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.files import short_digest
+from tritonstack.base.results import Internal, Shown, public
 from tritonstack.base.revisions import commit_id, short_commit
 from tritonstack.operations.checkout import Checkout
 from tritonstack.operations.deploying.assembly import Template
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.events import Event
-from tritonstack.records.locks import Figures, Lock, LockedArtifact, changed_bounds, parse_lock
+from tritonstack.records.locks import (
+    Built,
+    Figures,
+    Lock,
+    LockedArtifact,
+    Promoted,
+    changed_bounds,
+    parse_lock,
+)
 
 _ARTIFACT = re.compile(r"/models/(?P<model>[^/]+)/(?P<digest>[0-9a-f]{64})/")
+
+
+def _digest_of(artifact: LockedArtifact) -> str:
+    return artifact.digest
 
 
 @dataclass(frozen=True)
@@ -29,22 +42,22 @@ class ArtifactChange:
     target: str
     before: str | None
     """The deployed digest; None if there is none."""
-    replaced: LockedArtifact | None
+    replaced: Internal[LockedArtifact | None]
     """Its entry in the lock of that deployment, if known."""
-    after: LockedArtifact
+    after: Annotated[LockedArtifact, Shown(_digest_of)]
 
-    @property
+    @public
     def figures_before(self) -> Figures | None:
         """Return the measurements of the deployed artifact, if known."""
         return self.replaced.figures if self.replaced else None
 
-    @property
+    @public
     def changed_bounds(self) -> list[str]:
         """Return how the accepted bounds differ from those of the deployed artifact, one line per output."""
         return changed_bounds(self.replaced, self.after) if self.replaced else []
 
-    @property
-    def description(self) -> str:
+    @public
+    def summary(self) -> str:
         """Return the change in one line."""
         digests = (
             f"{short_digest(self.before)} → {short_digest(self.after.digest)}"
@@ -56,21 +69,20 @@ class ArtifactChange:
         parts += [f"accepted bounds changed: {line}" for line in self.changed_bounds]
         return "; ".join(parts)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the change for `--json`."""
-        built, promoted = self.after.built, self.after.promoted
-        return {
-            "model": self.model,
-            "target": self.target,
-            "before": self.before,
-            "after": self.after.digest,
-            "figures_before": self.figures_before and self.figures_before.model_dump(),
-            "figures_after": self.after.figures and self.after.figures.model_dump(),
-            "changed_bounds": self.changed_bounds,
-            "built": built and built.model_dump(),
-            "promoted": promoted and promoted.model_dump(),
-            "summary": self.description,
-        }
+    @public
+    def figures_after(self) -> Figures | None:
+        """Return the measurements of the locked artifact, if known."""
+        return self.after.figures
+
+    @public
+    def built(self) -> Built | None:
+        """Who built the locked artifact, and from which commit."""
+        return self.after.built
+
+    @public
+    def promoted(self) -> Promoted | None:
+        """Who promoted the locked artifact, and from where."""
+        return self.after.promoted
 
     def _provenance(self) -> Iterator[str]:
         if built := self.after.built:
@@ -99,15 +111,11 @@ class ImageChange:
     before: str | None
     after: str
 
-    @property
-    def description(self) -> str:
+    @public
+    def summary(self) -> str:
         """Return the change in one line."""
         was = f"{short_digest(self.before)} → " if self.before else ""
         return f"image {self.folder} ({self.kind}): {was}{short_digest(self.after)}"
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the change for `--json`."""
-        return asdict(self) | {"summary": self.description}
 
 
 def artifact_changes(

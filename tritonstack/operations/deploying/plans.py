@@ -6,7 +6,7 @@ It compares templates only, without AWS calls.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from tritonstack.operations.deploying.assembly import Template
@@ -58,10 +58,6 @@ class StackPlan:
         if self.action not in ("roll-out", "two-phase"):
             return []
         return [self.rollout, *(f"two phases, because {hazard.what}" for hazard in self.hazards)]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the plan for `--json`."""
-        return asdict(self) | {"summary": self.description}
 
     def _description(self) -> str:
         if self.endpoint is None or self.action in ("create", "nothing", "change"):

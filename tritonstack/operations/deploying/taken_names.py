@@ -6,11 +6,11 @@ Retained resources of a destroyed environment keep their names, as do resources 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from botocore.exceptions import ClientError
 
+from tritonstack.base.results import public
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.deploying.assembly import Template
 
@@ -42,9 +42,10 @@ class TakenName:
         """Return the remedy."""
         return _REMEDY
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the violation for `--json`."""
-        return asdict(self) | {"summary": self.description}
+    @public
+    def summary(self) -> str:
+        """The violation."""
+        return self.description
 
 
 def names_to_create(stack: str, deployed: Template | None, new: Template) -> Iterator[TakenName]:

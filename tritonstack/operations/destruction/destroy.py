@@ -7,10 +7,12 @@ own template decides what it retains.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 from tritonstack.base import naming
+from tritonstack.base.results import Key, Shown
 from tritonstack.operations.aws import Clock, Cloud
 from tritonstack.operations.buckets import empty_bucket
 from tritonstack.operations.destruction.deletion import Retained, contents_of, delete_stacks
@@ -27,27 +29,31 @@ OnUpdate = Callable[[str], None]
 class Destroyed:
     """What a destruction deleted and what it retained."""
 
-    stacks: tuple[str, ...] = ()
+    stacks: Annotated[tuple[str, ...], Key("deleted_stacks")] = ()
     retained: tuple[Retained, ...] = ()
-    log_groups: tuple[str, ...] = ()
+    log_groups: Annotated[tuple[str, ...], Key("deleted_log_groups")] = ()
     """Log groups that services created."""
-    builds: tuple[RunningBuild, ...] = ()
+    builds: Annotated[tuple[RunningBuild, ...], Key("stopped_builds")] = ()
     """Builds that were running and were stopped."""
-    jobs: tuple[str, ...] = ()
+    jobs: Annotated[tuple[str, ...], Key("deleted_jobs")] = ()
     """Ended Processing jobs that were deleted."""
-    replaced: tuple[str, ...] = ()
+    replaced: Annotated[tuple[str, ...], Key("deleted_replaced")] = ()
     """Configurations and models that outlived their stacks and were deleted."""
+
+
+def _all_of(layers: Iterable[Iterable[str]]) -> list[str]:
+    return list(itertools.chain(*layers))
 
 
 @dataclass(frozen=True)
 class DestructionPreview:
     """What a destruction would delete now."""
 
-    layers: tuple[tuple[str, ...], ...] = ()
+    layers: Annotated[tuple[tuple[str, ...], ...], Shown(_all_of), Key("stacks")] = ()
     """Stacks, in deletion order."""
-    builds: tuple[RunningBuild, ...] = ()
+    builds: Annotated[tuple[RunningBuild, ...], Key("running_builds")] = ()
     """Running builds."""
-    jobs: tuple[str, ...] = ()
+    jobs: Annotated[tuple[str, ...], Key("ended_jobs")] = ()
     """Ended Processing jobs. Running jobs would be stopped and deleted too."""
     buckets: tuple[str, ...] = ()
     """Buckets that would be emptied and deleted."""
@@ -64,7 +70,7 @@ class DestructionPreview:
     @property
     def stacks(self) -> list[str]:
         """Return all of them."""
-        return list(itertools.chain(*self.layers))
+        return _all_of(self.layers)
 
 
 def preview_destruction(cloud: Cloud, base: str) -> DestructionPreview:

@@ -9,12 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tritonstack.base.files import read_json
+from tritonstack.base.results import Internal, Rounded, Shown, document, public
 from tritonstack.operations.loads.arrivals import UnreadableLoadError
 from tritonstack.operations.loads.histograms import (
     Counts,
@@ -27,7 +28,7 @@ from tritonstack.operations.loads.histograms import (
 from tritonstack.operations.loads.sending import Sent
 
 PERCENTS = (50.0, 90.0, 99.0, 99.9)
-FORMAT = 1
+FORMAT: Final = 1
 _SLICES = 40
 _MOST_SLICE_S = 1.0
 _LEAST_SLICE_S = 0.25
@@ -49,21 +50,33 @@ class Slice:
     """The failed requests that were due in it, by class."""
 
 
+def _rounded(value: float) -> float | None:
+    return None if math.isnan(value) else round(value, 3)
+
+
+@dataclass(frozen=True)
+class GeneratorLoad:
+    """The load of the machine that sends the requests."""
+
+    processors: float
+    late_p99_ms: float
+
+
 @dataclass(frozen=True)
 class LoadRun:
     """One level of load on one endpoint."""
 
     load: str
     """What was sent, such as `closed loop, 20 users`."""
-    slice_s: float
-    slices: tuple[Slice, ...] = field(repr=False)
-    warm_up: int
+    slice_s: Internal[float]
+    slices: Internal[tuple[Slice, ...]] = field(repr=False)
+    warm_up: Internal[int]
     """How many slices at the start were left out."""
     steady: bool
     """Whether the rest neither rises nor falls; True for traces, whose load changes on purpose."""
-    processor: float
+    processor: Internal[float]
     """Processors that the load generator used."""
-    late_ms: float
+    late_ms: Internal[float]
     """The 99th percentile of how late requests were sent."""
 
     @property
@@ -76,29 +89,29 @@ class LoadRun:
         """The latencies after the warm-up."""
         return np.sum([one.latencies for one in self.kept], axis=0)  # type: ignore[no-any-return]
 
-    @property
+    @public
     def seconds(self) -> float:
         """The measured time."""
         return len(self.kept) * self.slice_s
 
-    @property
-    def answered_per_s(self) -> float:
+    @public
+    def answered_per_s(self) -> Annotated[float, Rounded(3)]:
         """Answers of the model per second."""
         return sum(one.answered for one in self.kept) / self.seconds
 
-    @property
+    @public
     def errors(self) -> Mapping[str, int]:
         """The failed requests by class, after the warm-up."""
         return Counter[str]() if not self.kept else sum((Counter(one.errors) for one in self.kept), Counter())
 
-    @property
-    def failed_share(self) -> float:
+    @public
+    def failed_share(self) -> Annotated[float, Rounded(6)]:
         """The share of requests that failed."""
         failed = sum(self.errors.values())
         return failed / max(1, failed + int(self.latencies.sum()))
 
-    @property
-    def mean_ms(self) -> float:
+    @public
+    def mean_ms(self) -> Annotated[float, Shown(_rounded)]:
         """The mean latency."""
         return mean_s(self.latencies) * 1000
 
@@ -115,27 +128,31 @@ class LoadRun:
         """Whether the load generator, not the endpoint, was the limit."""
         return self.processor >= _BUSY or self.late_ms >= _LATE_S * 1000
 
+    @public
+    def warm_up_s(self) -> float:
+        """The time at the start that was left out."""
+        return self.warm_up * self.slice_s
+
+    @public
+    def latency_ms(self) -> dict[str, float | None]:
+        """Percentile -> milliseconds."""
+        return {f"p{percent:g}": _rounded(ms) for percent, ms in self.percentiles_ms().items()}
+
+    @public
+    def generator(self) -> GeneratorLoad:
+        """The load of the machine that sent the requests."""
+        return GeneratorLoad(round(self.processor, 3), round(self.late_ms, 3))
+
     def to_json(self) -> dict[str, Any]:
-        """Return plain data; `from_json` reads it."""
-        return {
-            "load": self.load,
-            "seconds": self.seconds,
-            "warm_up_s": self.warm_up * self.slice_s,
-            "steady": self.steady,
-            "answered_per_s": round(self.answered_per_s, 3),
-            "failed_share": round(self.failed_share, 6),
-            "errors": dict(self.errors),
-            "mean_ms": _rounded(self.mean_ms),
-            "latency_ms": {f"p{percent:g}": _rounded(ms) for percent, ms in self.percentiles_ms().items()},
-            "generator": {"processors": round(self.processor, 3), "late_p99_ms": round(self.late_ms, 3)},
-            "slices": {
-                "seconds": self.slice_s,
-                "warm_up": self.warm_up,
-                "answered": [one.answered for one in self.slices],
-                "errors": [dict(one.errors) for one in self.slices],
-                "latencies": [to_pairs(one.latencies) for one in self.slices],
-            },
+        """Return the run for a file; `from_json` reads it."""
+        slices = {
+            "seconds": self.slice_s,
+            "warm_up": self.warm_up,
+            "answered": [one.answered for one in self.slices],
+            "errors": [dict(one.errors) for one in self.slices],
+            "latencies": [to_pairs(one.latencies) for one in self.slices],
         }
+        return {**document(self), "slices": slices}
 
 
 @dataclass(frozen=True)
@@ -163,20 +180,11 @@ class SavedRuns:
             return "a machine that the file does not name"
         return self.instance if self.real_instances else f"the local cloud ({self.machine})"
 
+    format: int = FORMAT
+
     def to_json(self) -> dict[str, Any]:
-        """Return plain data."""
-        return {
-            "format": FORMAT,
-            "environment": self.environment,
-            "endpoint": self.endpoint,
-            "model": self.model,
-            "digest": self.digest,
-            "instance": self.instance,
-            "began": self.began,
-            "real_instances": self.real_instances,
-            "machine": self.machine,
-            "runs": [run.to_json() for run in self.runs],
-        }
+        """Return the content of a file."""
+        return {**document(self), "runs": [run.to_json() for run in self.runs]}
 
     def text(self) -> str:
         """Return the content of a file; `load_runs` reads it."""
@@ -242,7 +250,7 @@ def load_runs(file: Path) -> SavedRuns:
         content = read_json(file)
         if content["format"] != FORMAT:
             raise ValueError(f"it has format {content['format']!r}, this version reads {FORMAT}")
-        texts = {
+        texts: dict[str, Any] = {
             name: str(content[name])
             for name in ("environment", "endpoint", "model", "digest", "instance", "began")
         }
@@ -283,7 +291,3 @@ def _unreadable(file: Path, message: str) -> UnreadableLoadError:
     return UnreadableLoadError(
         f"cannot read {file}: {message}", remedy="pass a file that `tritonstack bench --save` wrote"
     )
-
-
-def _rounded(value: float) -> float | None:
-    return None if math.isnan(value) else round(value, 3)

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 from tritonstack.base.files import short_digest
+from tritonstack.base.results import Internal
 from tritonstack.operations.locks.versions import LockVersion
 from tritonstack.records.events import Event, EventKind
 from tritonstack.records.locks import Figures, Lock, LockedArtifact
@@ -23,28 +24,17 @@ HistoryEntryKind = Literal[EventKind, "locked", "abandoned"]
 class HistoryEntry:
     """One event in the life of an artifact."""
 
-    digest: str
+    digest: Internal[str]
     kind: HistoryEntryKind
     environment: str
     at: str
     by: str
-    target: str = ""
+    target: Internal[str] = ""
     commit: str | None = None
     note: str = ""
-    figures: Figures | None = None
-    indirect: bool = False
+    figures: Internal[Figures | None] = None
+    indirect: Internal[bool] = False
     """Whether it comes from another environment, which knows only its direct source."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the event for `--json`."""
-        return {
-            "kind": self.kind,
-            "environment": self.environment,
-            "at": self.at,
-            "by": self.by,
-            "commit": self.commit,
-            "note": self.note,
-        }
 
 
 @dataclass
@@ -55,15 +45,6 @@ class ArtifactHistory:
     target: str = ""
     figures: Figures | None = None
     entries: list[HistoryEntry] = field(default_factory=list)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the history for `--json`."""
-        return {
-            "digest": self.digest,
-            "target": self.target,
-            "figures": self.figures.model_dump(exclude_none=True) if self.figures else None,
-            "entries": [entry.to_json() for entry in self.entries],
-        }
 
 
 def history_from_locks(

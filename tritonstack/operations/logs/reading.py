@@ -10,11 +10,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 from botocore.exceptions import ClientError
 
 from tritonstack.base.errors import aws_error_code
+from tritonstack.base.results import Internal, public
 from tritonstack.operations.aws import Cloud, explain_denied
 
 OVERLAP_MS = 60_000
@@ -48,20 +48,16 @@ class LogSource:
 class LogLine:
     """A line of a log."""
 
-    timestamp_ms: int
+    timestamp_ms: Internal[int]
     source: str
     stream: str
     message: str
 
-    @property
+    @public
     def time(self) -> str:
         """Return the time in UTC, with milliseconds."""
         moment = datetime.fromtimestamp(self.timestamp_ms / 1000, UTC)
         return f"{moment:%Y-%m-%dT%H:%M:%S}.{self.timestamp_ms % 1000:03d}Z"
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the line as JSON data."""
-        return {"time": self.time, "source": self.source, "stream": self.stream, "message": self.message}
 
 
 class LogCursor:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
+from tritonstack.base.results import Internal, Key, Rounded, public
 from tritonstack.constructs.monitoring.metrics import (
     MICROSECONDS_PER_MS,
     Metric,
@@ -40,34 +41,34 @@ class RecordedMinute:
 class BackTest:
     """A simulation beside the recorded minutes of the same load."""
 
-    run: ScalingRun = field(repr=False)
-    minutes: tuple[RecordedMinute, ...] = field(repr=False)
-    p50_ms: float | None
+    run: Internal[ScalingRun] = field(repr=False)
+    minutes: Annotated[tuple[RecordedMinute, ...], Key("recorded")] = field(repr=False)
+    p50_ms: Annotated[float | None, Key("recorded_p50_ms")]
     """The recorded p50 of all minutes with requests, weighted by them."""
-    p99_ms: float | None
+    p99_ms: Annotated[float | None, Key("recorded_p99_ms")]
 
-    @property
-    def compared(self) -> int:
+    @public
+    def minutes_compared(self) -> int:
         """The number of minutes whose instances are known."""
         return len(self._differences)
 
-    @property
-    def within_one(self) -> float:
+    @public
+    def instances_within_one(self) -> Annotated[float, Rounded(4)]:
         """The share of minutes in which the instances differ by at most one."""
-        return sum(abs(one) <= 1 for one in self._differences) / max(1, self.compared)
+        return sum(abs(one) <= 1 for one in self._differences) / max(1, self.minutes_compared)
 
-    @property
-    def mean_difference(self) -> float:
+    @public
+    def instances_mean_difference(self) -> Annotated[float, Rounded(4)]:
         """The mean of simulated minus recorded instances."""
-        return sum(self._differences) / max(1, self.compared)
+        return sum(self._differences) / max(1, self.minutes_compared)
 
-    @property
-    def recorded_instance_hours(self) -> float:
+    @public
+    def recorded_instance_hours(self) -> Annotated[float, Rounded(4)]:
         """The recorded instances over time, of the minutes in which they are known."""
         return sum(one.instances or 0.0 for one in self.minutes) / 60
 
-    @property
-    def p99_ratio(self) -> float | None:
+    @public
+    def p99_ratio(self) -> Annotated[float | None, Rounded(4)]:
         """Simulated p99 of a minute relative to the recorded one: the median over the minutes."""
         ratios = [
             simulated.p99_ms / recorded.p99_ms
@@ -84,29 +85,10 @@ class BackTest:
             if recorded.instances is not None
         ]
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the comparison for `--json`."""
-        ratio = self.p99_ratio
-        return {
-            "minutes_compared": self.compared,
-            "instances_within_one": round(self.within_one, 4),
-            "instances_mean_difference": round(self.mean_difference, 4),
-            "recorded_instance_hours": round(self.recorded_instance_hours, 4),
-            "recorded_p50_ms": self.p50_ms,
-            "recorded_p99_ms": self.p99_ms,
-            "p99_ratio": None if ratio is None else round(ratio, 4),
-            "recorded_errors": round(sum(one.errors for one in self.minutes)),
-            "recorded": [
-                {
-                    "requests": one.requests,
-                    "errors": one.errors,
-                    "instances": one.instances,
-                    "p50_ms": one.p50_ms,
-                    "p99_ms": one.p99_ms,
-                }
-                for one in self.minutes
-            ],
-        }
+    @public
+    def recorded_errors(self) -> int:
+        """The recorded answers with a server error."""
+        return round(sum(one.errors for one in self.minutes))
 
 
 def read_history(

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Annotated
 
 import numpy as np
 
+from tritonstack.base.results import Internal, Key, Rounded, public
 from tritonstack.constructs.endpoint.scaling_plan import ScalingPlan
 from tritonstack.operations.loads.histograms import percentiles_s
 from tritonstack.operations.scaling_simulation.autoscaler import Autoscaler
@@ -51,26 +53,13 @@ class SimulatedSlice:
 
     at_s: float
     requests: int
-    lost: float
+    lost: Annotated[float, Rounded(3)]
     desired: int
     in_service: int
-    instances: float
+    instances: Annotated[float, Rounded(3)]
     """Billed instances on average."""
     p50_ms: float | None
     p99_ms: float | None
-
-    def to_json(self) -> dict[str, float | None]:
-        """Return the slice for `--json`."""
-        return {
-            "at_s": self.at_s,
-            "requests": self.requests,
-            "lost": round(self.lost, 3),
-            "desired": self.desired,
-            "in_service": self.in_service,
-            "instances": round(self.instances, 3),
-            "p50_ms": self.p50_ms,
-            "p99_ms": self.p99_ms,
-        }
 
 
 @dataclass(frozen=True)
@@ -82,16 +71,12 @@ class ScalingChange:
     after: int
     cause: str
 
-    def to_json(self) -> dict[str, float | str]:
-        """Return the change for `--json`."""
-        return {"at_s": self.at_s, "before": self.before, "after": self.after, "cause": self.cause}
-
 
 @dataclass(frozen=True)
 class ScalingRun:
     """The result of a simulation."""
 
-    is_followed: bool
+    is_followed: Annotated[bool, Key("each_request")]
     """Whether each request was simulated."""
     slice_s: float
     slices: tuple[SimulatedSlice, ...] = field(repr=False)
@@ -102,47 +87,26 @@ class ScalingRun:
     """Requests in the queue of an asynchronous endpoint that has no instance when the load ends."""
     p50_ms: float | None
     p99_ms: float | None
-    instance_hours: float
-    hours: float
+    instance_hours: Annotated[float, Rounded(4)]
+    hours: Annotated[float, Rounded(4)]
     most_instances: int
     failed_launches: int
-    price_per_hour: float | None
+    price_per_hour: Internal[float | None]
 
-    @property
-    def lost_share(self) -> float:
+    @public
+    def lost_share(self) -> Annotated[float, Rounded(6)]:
         """The share of lost requests."""
         return self.lost / max(1, self.requests)
 
-    @property
-    def cost(self) -> float | None:
+    @public
+    def cost(self) -> Annotated[float | None, Rounded(4)]:
         """What the instances cost; None without a price."""
         return None if self.price_per_hour is None else self.instance_hours * self.price_per_hour
 
-    @property
-    def month_cost(self) -> float | None:
+    @public
+    def cost_per_month(self) -> Annotated[float | None, Rounded(2)]:
         """What a month of such loads costs."""
         return None if self.cost is None else self.cost * _MONTH_H / self.hours
-
-    def to_json(self) -> dict[str, object]:
-        """Return the result for `--json`."""
-        return {
-            "each_request": self.is_followed,
-            "requests": self.requests,
-            "lost": self.lost,
-            "lost_share": round(self.lost_share, 6),
-            "waiting": self.waiting,
-            "p50_ms": self.p50_ms,
-            "p99_ms": self.p99_ms,
-            "hours": round(self.hours, 4),
-            "instance_hours": round(self.instance_hours, 4),
-            "most_instances": self.most_instances,
-            "failed_launches": self.failed_launches,
-            "cost": None if self.cost is None else round(self.cost, 4),
-            "cost_per_month": None if self.month_cost is None else round(self.month_cost, 2),
-            "changes": [change.to_json() for change in self.changes],
-            "slice_s": self.slice_s,
-            "slices": [one.to_json() for one in self.slices],
-        }
 
 
 def simulate_scaling(setup: SimulationSetup, demand: Demand, *, most_slices: int = MOST_SLICES) -> ScalingRun:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 from tritonstack.base.errors import TritonstackError
 from tritonstack.operations.aws import Cloud
@@ -58,10 +58,6 @@ class SmokeResult:
     def is_failure(self) -> bool:
         """Return whether the answers are not known to be right."""
         return self.outcome not in ("ok", "skipped")
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the result for `--json`."""
-        return asdict(self)
 
     def __str__(self) -> str:
         subject = f"{self.endpoint}/{self.variant}: {self.model}"

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
+
+from tritonstack.base.results import Rounded, Shown
 
 MOST_FAILED = 0.001
 """A larger share of failed requests is a failure of the configuration."""
@@ -13,14 +16,22 @@ _FREE = 1.0
 """More slack than this has no meaning."""
 
 
+def _rounded(value: float) -> float | None:
+    return None if math.isnan(value) else round(value, 3)
+
+
+Figure = Annotated[float, Shown(_rounded)]
+"""A number; null in JSON documents if it was not measured."""
+
+
 @dataclass(frozen=True)
 class Measured:
     """What one run showed."""
 
-    answered_per_s: float
-    p50_ms: float
-    p99_ms: float
-    failed_share: float = 0.0
+    answered_per_s: Figure
+    p50_ms: Figure
+    p99_ms: Figure
+    failed_share: Annotated[float, Rounded(6)] = 0.0
     violation: str = ""
     """Why there is nothing to measure; empty for a run that worked."""
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
+from tritonstack.base.results import public
 from tritonstack.operations.verification.comparing import Difference
 
 _DIGEST = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{52}\b")
@@ -29,14 +29,10 @@ class Check:
     skipped: int = 0
     """Values that only CloudFormation knows."""
 
-    @property
+    @public
     def passed(self) -> bool:
         """Return whether there are no failures."""
         return not self.failures
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the check for `--json`."""
-        return asdict(self) | {"passed": self.passed}
 
 
 def describe_differences(differences: Iterable[Difference]) -> tuple[str, ...]:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
 from tritonstack.base import naming
 from tritonstack.base.files import short_digest
+from tritonstack.base.results import Internal, Shown, public
 from tritonstack.base.revisions import commit_id, is_committed, list_files, short_commit
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.checkout import Checkout
@@ -62,6 +63,28 @@ class Machines:
 
 
 @dataclass(frozen=True)
+class EventFacts:
+    """The last deployment or verdict."""
+
+    kind: str
+    at: str
+    by: str
+    commit: str | None
+    uncommitted: tuple[str, ...]
+    note: str
+
+
+def _event_facts(event: Event | None) -> EventFacts | None:
+    if event is None:
+        return None
+    return EventFacts(event.kind, event.at, event.by, event.commit, event.uncommitted or (), event.note)
+
+
+ShownEvent = Annotated[Event | None, Shown(_event_facts)]
+"""An event lists the artifacts of all endpoints, which is too long for each endpoint of a JSON document."""
+
+
+@dataclass(frozen=True)
 class EndpointStatus:
     """The status of one endpoint."""
 
@@ -79,8 +102,8 @@ class EndpointStatus:
     """Differences between the running and the deployed state."""
     to_deploy: tuple[str, ...] = ()
     """Differences between the deployed and the checked-out state."""
-    deployed: Event | None = None
-    verdict: Event | None = None
+    deployed: ShownEvent = None
+    verdict: ShownEvent = None
 
     @property
     def lacks_only_commit(self) -> bool:
@@ -98,33 +121,24 @@ class EnvironmentStatus:
     region: str = ""
     error: str | None = None
     endpoints: tuple[EndpointStatus, ...] = ()
-    revision: Revision = field(default_factory=lambda: Revision(None))
+    revision: Internal[Revision] = field(default_factory=lambda: Revision(None))
     """The checked-out revision."""
 
-    @property
-    def deployed(self) -> Event | None:
+    @public
+    def deployed(self) -> ShownEvent:
         """The last deployment of any of its endpoints."""
         known = [one.deployed for one in self.endpoints if one.deployed]
         return max(known, key=lambda event: event.at, default=None)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the status for `--json`."""
-        last = self.deployed
-        return {
-            "name": self.name,
-            "account": self.account,
-            "region": self.region,
-            "error": self.error,
-            "commit": self.revision.text,
-            "uncommitted": list(self.revision.files),
-            "deployed": _event_facts(last),
-            # An event lists the artifacts of all endpoints: too much to copy once per endpoint.
-            "endpoints": [
-                asdict(replace(one, deployed=None, verdict=None))
-                | {"deployed": _event_facts(one.deployed), "verdict": _event_facts(one.verdict)}
-                for one in self.endpoints
-            ],
-        }
+    @public
+    def commit(self) -> str | None:
+        """The checked-out commit."""
+        return self.revision.text
+
+    @public
+    def uncommitted(self) -> tuple[str, ...]:
+        """Files that differ from the commit."""
+        return self.revision.files
 
 
 @dataclass(frozen=True)
@@ -306,13 +320,6 @@ def _deciding_files(workspace: Workspace) -> list[str]:
     root = workspace.project.root.resolve()
     paths = (path.resolve() for path in files_of_environment(workspace).paths)
     return sorted(str(path.relative_to(root)) for path in paths if path.is_relative_to(root))
-
-
-def _event_facts(event: Event | None) -> dict[str, Any] | None:
-    if event is None:
-        return None
-    fields = {"kind", "at", "by", "commit", "note"}
-    return event.model_dump(include=fields) | {"uncommitted": list(event.uncommitted or ())}
 
 
 def _short(digest: str | None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -32,10 +32,6 @@ class Traffic:
     client_errors: int = 0
     p99_ms: float | None = None
     """The slowest variant; None without answers."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the traffic for `--json`."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Annotated
 
 from botocore.exceptions import ClientError
 
 from tritonstack.base import naming
 from tritonstack.base.errors import TritonstackError, aws_error_code
+from tritonstack.base.results import Internal, Key, public
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.deploying.assembly import Assembly, Template
 from tritonstack.operations.deploying.plans import plan_stack
@@ -45,13 +46,13 @@ class EndpointVerdict:
 
     name: str
     """The endpoint's name in the environment's file."""
-    full_name: str
+    full_name: Annotated[str, Key("endpoint")]
     checks: tuple[Check, ...]
     smoke: tuple[SmokeResult, ...] = ()
     not_compared: Mapping[str, int] = field(default_factory=dict)
     """Number of resources per type that were checked by template only."""
 
-    @property
+    @public
     def passed(self) -> bool:
         """Return whether it matches and answers correctly as far as tested."""
         return all(check.passed for check in self.checks)
@@ -61,22 +62,10 @@ class EndpointVerdict:
         """Return all failures, each with its check."""
         return [f"{check.aspect}: {failure}" for check in self.checks for failure in check.failures]
 
-    @property
+    @public
     def not_tested(self) -> list[UntestedVariant]:
         """Return the variants that were not tested."""
         return not_tested(self.smoke)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the findings for `--json`."""
-        return {
-            "name": self.name,
-            "endpoint": self.full_name,
-            "passed": self.passed,
-            "checks": [check.to_json() for check in self.checks],
-            "smoke": [result.to_json() for result in self.smoke],
-            "not_tested": [asdict(one) for one in self.not_tested],
-            "not_compared": dict(self.not_compared),
-        }
 
 
 @dataclass(frozen=True)
@@ -84,7 +73,7 @@ class Verdict:
     """The findings of an environment."""
 
     environment: str
-    revision: Revision
+    revision: Internal[Revision]
     """The revision that it was compared with."""
     endpoints: tuple[EndpointVerdict, ...]
     stacks: tuple[Check, ...] = ()
@@ -92,12 +81,12 @@ class Verdict:
     tested: bool = False
     """Whether smoke requests were sent; without them, the answers are unknown."""
 
-    @property
+    @public
     def passed(self) -> bool:
         """Return whether there are no failures."""
         return not self.failures
 
-    @property
+    @public
     def failures(self) -> list[str]:
         """Return all failures."""
         shared = [f"{check.aspect}: {failure}" for check in self.stacks for failure in check.failures]
@@ -106,8 +95,8 @@ class Verdict:
             *(f"{one.name}: {failure}" for one in self.endpoints for failure in one.failures),
         ]
 
-    @property
-    def description(self) -> str:
+    @public
+    def summary(self) -> str:
         """Return the verdict in one line."""
         asks = self.revision.description
         if not self.passed:
@@ -130,19 +119,15 @@ class Verdict:
         left = [f"{one.name}/{variant.variant}" for one in self.endpoints for variant in one.not_tested]
         return f"; untested, answers unknown: {', '.join(left)}" if left else ""
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the verdict for `--json`."""
-        return {
-            "environment": self.environment,
-            "commit": self.revision.text,
-            "uncommitted": list(self.revision.files),
-            "passed": self.passed,
-            "tested": self.tested,
-            "stacks": [check.to_json() for check in self.stacks],
-            "endpoints": [one.to_json() for one in self.endpoints],
-            "failures": self.failures,
-            "summary": self.description,
-        }
+    @public
+    def commit(self) -> str | None:
+        """The commit that it was compared with."""
+        return self.revision.text
+
+    @public
+    def uncommitted(self) -> tuple[str, ...]:
+        """Files that differ from the commit."""
+        return self.revision.files
 
     @property
     def _checks(self) -> list[Check]:
@@ -246,7 +231,7 @@ def record_verdict(cloud: Cloud, workspace: Workspace, verdict: Verdict) -> list
             if aws_error_code(error) == "NoSuchBucket":
                 return []
             raise VerdictNotWrittenError(
-                f"{verdict.description}; cannot record this in s3://{bucket}: {error}",
+                f"{verdict.summary}; cannot record this in s3://{bucket}: {error}",
                 remedy="use credentials that may write objects below events/ there, or pass --no-record",
             ) from None
     return events

@@ -27,6 +27,11 @@ class UneditableFileError(InvalidFilesError):
     """The form of a file prevents an edit that changes nothing else."""
 
 
+def message_of(error: UneditableFileError | None) -> str | None:
+    """Return why a file cannot be edited."""
+    return None if error is None else error.message
+
+
 @dataclass(frozen=True)
 class _Edit:
     """Replace a part of a text."""

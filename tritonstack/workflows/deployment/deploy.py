@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
+from tritonstack.base.results import Internal, public
 from tritonstack.operations.checkout import Checkout
 from tritonstack.operations.instances import read_instance
 from tritonstack.project.loading import find_template, load_instance, sample_instance
@@ -24,15 +24,18 @@ class Deployment:
     environment: str
     endpoints: dict[str, str]
     """Endpoint name in the environment file -> full name in SageMaker; all are InService."""
-    instance: Instance | None = None
+    instance: Internal[Instance | None] = None
     """The instance that was deployed; None for an environment that is no instance of a template."""
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the deployment as JSON data."""
-        data: dict[str, Any] = {"environment": self.environment, "endpoints": self.endpoints}
-        if self.instance:
-            data |= {"owner": self.instance.owner, "expires": self.instance.expires}
-        return data
+    @public
+    def owner(self) -> str | None:
+        """The owner of an instance of a template."""
+        return self.instance.owner if self.instance else None
+
+    @public
+    def expires(self) -> str | None:
+        """When an instance of a template expires."""
+        return self.instance.expires if self.instance else None
 
 
 def deploy(

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated
 
 from tritonstack.base import naming
+from tritonstack.base.results import Internal, Key, Shown, public
 from tritonstack.base.revisions import short_commit
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.deploying.assembly import Assembly
@@ -34,21 +35,39 @@ __all__ = ["ArtifactChange", "DeployOutlook", "PlannedChange", "StackPlan", "dif
 
 
 @dataclass(frozen=True)
+class StackOutlook(StackPlan):
+    """The plan of a stack, with the resources that it replaces or deletes."""
+
+    resources: tuple[PlannedChange, ...] = ()
+    taken_names: tuple[TakenName, ...] = ()
+    """New resources whose names are taken."""
+
+    @public
+    def summary(self) -> str:
+        """The plan in one sentence."""
+        return self.description
+
+
+def _joined(lines: Sequence[str]) -> str:
+    return "\n".join(lines)
+
+
+@dataclass(frozen=True)
 class DeployOutlook:
     """What a deploy would change."""
 
-    workspace: Workspace
-    changes: Changes
-    resource_changes: Mapping[str, Sequence[PlannedChange]]
+    workspace: Internal[Workspace]
+    changes: Internal[Changes]
+    resource_changes: Internal[Mapping[str, Sequence[PlannedChange]]]
     model_prefixes: Mapping[str, Sequence[str]]
     """Endpoint -> the models that a deploy copies to its model prefix."""
-    artifacts: Sequence[ArtifactChange]
+    artifacts: Annotated[Sequence[ArtifactChange], Key("models")]
     images: Sequence[ImageChange]
-    cdk_lines: Sequence[str]
+    cdk_lines: Annotated[Sequence[str], Shown(_joined), Key("diff")]
     since: str | None = None
     """The commit it compares with; None if it compares with what is deployed."""
 
-    @property
+    @public
     def rejected(self) -> bool:
         """True if SageMaker or CloudFormation would reject the deploy."""
         is_rejected = bool(self.changes.rejected or self.changes.taken)
@@ -61,15 +80,15 @@ class DeployOutlook:
         return plans and not self.model_prefixes
 
     @property
-    def models(self) -> list[str]:
+    def model_lines(self) -> list[str]:
         """The changes of models and images, one per line."""
         return [
-            *(change.description for change in self.artifacts),
-            *(change.description for change in self.images),
+            *(change.summary for change in self.artifacts),
+            *(change.summary for change in self.images),
         ]
 
     @property
-    def leftovers(self) -> list[str]:
+    def leftover_lines(self) -> list[str]:
         """The stacks that are no longer requested, one line per stack."""
         if self.since:
             note = f"exists at {short_commit(self.since)}, but is no longer requested; a deploy keeps it"
@@ -84,26 +103,27 @@ class DeployOutlook:
     def _all_resource_changes(self) -> list[PlannedChange]:
         return [change for changes in self.resource_changes.values() for change in changes]
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the outlook as JSON data."""
-        return {
-            "environment": self.workspace.spec.name,
-            "since": self.since,
-            "stacks": [
-                plan.to_json()
-                | {
-                    "resources": [planned.to_json() for planned in self.resource_changes.get(plan.stack, ())],
-                    "taken_names": [one.to_json() for one in self.taken_by(plan.stack)],
-                }
-                for plan in self.changes.plans
-            ],
-            "models": [change.to_json() for change in self.artifacts],
-            "images": [change.to_json() for change in self.images],
-            "model_prefixes": dict(self.model_prefixes),
-            "leftovers": list(self.changes.leftovers),
-            "rejected": self.rejected,
-            "diff": "\n".join(self.cdk_lines),
-        }
+    @public
+    def environment(self) -> str:
+        """The name of the environment."""
+        return self.workspace.spec.name
+
+    @public
+    def stacks(self) -> list[StackOutlook]:
+        """What the deploy does to each stack."""
+        return [
+            StackOutlook(
+                **vars(plan),
+                resources=tuple(self.resource_changes.get(plan.stack, ())),
+                taken_names=tuple(self.taken_by(plan.stack)),
+            )
+            for plan in self.changes.plans
+        ]
+
+    @public
+    def leftovers(self) -> Sequence[str]:
+        """Stacks that are deployed, but no longer requested."""
+        return self.changes.leftovers
 
 
 def diff(session: Session, environment: str, *, instance: str | None = None) -> DeployOutlook:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+
+from pydantic import model_serializer
 
 from tritonstack.base import naming
 from tritonstack.base.errors import TritonstackError
@@ -40,11 +41,11 @@ class Audit:
     @property
     def gone(self) -> bool:
         """True if nothing is left, except resources that await their deletion."""
-        return self.clean and not any(report.present for report in self.reports.values())
+        return self.clean and not any(report.resources for report in self.reports.values())
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the audit as JSON data."""
-        return {subject: report.to_json() for subject, report in self.reports.items()}
+    @model_serializer
+    def _by_subject(self) -> dict[str, Report]:
+        return dict(self.reports)
 
 
 def audit(
@@ -86,7 +87,7 @@ def _audit(session: Session, cloud: Cloud, scope: AuditScope, others: Iterable[s
     place = f"{cloud.account} {cloud.region}"
     with session.reporter.step(f"listing the resources of {scope.base} in {place}") as step:
         report = look(cloud, scope, others=others)
-        step.detail = f"{len(report.present)} resources"
+        step.detail = f"{len(report.resources)} resources"
     return report
 
 

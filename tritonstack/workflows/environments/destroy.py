@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Literal
 
 from tritonstack.base.errors import UsageError
+from tritonstack.base.results import Key, Shown
 from tritonstack.operations.checkout import Checkout
 from tritonstack.operations.deploying.cdk import InterruptedDeployError
 from tritonstack.operations.destruction.destroy import (
@@ -36,68 +37,49 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class DestructionPlan:
+class Rejection:
+    """Why `destroy` rejects an environment."""
+
+    code: str
+    message: str
+    remedy: str | None
+
+
+def _name_of(target: DeployedEnvironment) -> str:
+    return target.name
+
+
+def _facts_of(error: ProtectedError | None) -> Rejection | None:
+    return None if error is None else Rejection(error.code, error.message, error.remedy)
+
+
+Target = Annotated[DeployedEnvironment, Shown(_name_of), Key("environment")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DestructionPlan(DestructionPreview):
     """The resources that `destroy` would delete."""
 
-    target: DeployedEnvironment
-    foreseen: DestructionPreview
-    needs_name: bool
+    target: Target
+    dry_run: Literal[True] = True
+    needs_name: Annotated[bool, Key("requires_name")]
     """True if the environment keeps data or was ever protected: `destroy` then needs its name."""
-    rejected: ProtectedError | None
+    rejected: Annotated[ProtectedError | None, Shown(_facts_of)]
     """Why `destroy` rejects this plan: the environment is protected."""
 
     @property
     def is_empty(self) -> bool:
         """True if `destroy` would neither stop nor delete anything."""
-        found = self.foreseen
-        stopped = found.builds or found.jobs
-        emptied = found.buckets or found.repositories or found.keys
-        return not (stopped or found.layers or emptied or found.log_groups or found.replaced)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the plan as JSON data."""
-        preview = self.foreseen
-        return {
-            "environment": self.target.name,
-            "dry_run": True,
-            "running_builds": [asdict(build) for build in preview.builds],
-            "ended_jobs": list(preview.jobs),
-            "stacks": preview.stacks,
-            "buckets": list(preview.buckets),
-            "repositories": list(preview.repositories),
-            "keys": list(preview.keys),
-            "log_groups": list(preview.log_groups),
-            "replaced": list(preview.replaced),
-            "retained": [asdict(item) for item in preview.retained],
-            "requires_name": self.needs_name,
-            "rejected": self._rejection(),
-        }
-
-    def _rejection(self) -> dict[str, Any] | None:
-        if self.rejected is None:
-            return None
-        return {"code": self.rejected.code, "message": self.rejected.message, "remedy": self.rejected.remedy}
+        stopped = self.builds or self.jobs
+        emptied = self.buckets or self.repositories or self.keys
+        return not (stopped or self.layers or emptied or self.log_groups or self.replaced)
 
 
-@dataclass(frozen=True)
-class Destruction:
+@dataclass(frozen=True, kw_only=True)
+class Destruction(Destroyed):
     """A finished destruction."""
 
-    target: DeployedEnvironment
-    destroyed: Destroyed
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the destruction as JSON data."""
-        destroyed = self.destroyed
-        return {
-            "environment": self.target.name,
-            "stopped_builds": [asdict(build) for build in destroyed.builds],
-            "deleted_jobs": list(destroyed.jobs),
-            "deleted_stacks": list(destroyed.stacks),
-            "deleted_log_groups": list(destroyed.log_groups),
-            "deleted_replaced": list(destroyed.replaced),
-            "retained": [asdict(item) for item in destroyed.retained],
-        }
+    target: Target
 
 
 def plan_destruction(
@@ -126,7 +108,7 @@ def plan_destruction(
     needs_name = needs_its_name(
         target.spec, file=target.file, keeps_data=bool(preview.retained), checkout=checkout
     )
-    return DestructionPlan(target, preview, needs_name, rejected)
+    return DestructionPlan(**vars(preview), target=target, needs_name=needs_name, rejected=rejected)
 
 
 def _rejection(target: DeployedEnvironment, checkout: Checkout) -> ProtectedError | None:
@@ -160,7 +142,7 @@ def destroy(session: Session, plan: DestructionPlan, *, confirm: str | None = No
             remedy=f"run `tritonstack destroy {target.cli_arguments}` to wait and resume",
             code="TS906",
         ) from None
-    return Destruction(target, destroyed)
+    return Destruction(**vars(destroyed), target=target)
 
 
 def name_required(name: str, confirm: str | None) -> UsageError:

@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Annotated
 
 from tritonstack.base.errors import TritonstackError
+from tritonstack.base.results import Shown
 from tritonstack.operations.aws import AWS_ERRORS, Cloud
 from tritonstack.operations.destruction.reaping import ExpiryState, expiring_environments
 from tritonstack.workflows.environments.deployed import Location
@@ -37,6 +39,14 @@ class ExpiringEnvironment:
 
     cloud: Cloud
     state: ExpiryState
+
+
+def gap_lines(not_searched: Mapping[Location, str]) -> list[str]:
+    """Return the locations that were not searched as text."""
+    return [f"{location.account} {location.region}: {reason}" for location, reason in not_searched.items()]
+
+
+NotSearched = Annotated[Mapping[Location, str], Shown(gap_lines)]
 
 
 @dataclass(frozen=True)
@@ -75,8 +85,3 @@ def _search(session: Session, location: Location, now: datetime) -> ExpiringEnvi
 def expiry_text(state: ExpiryState) -> str:
     """Return the owner and expiry as text."""
     return f"{state.base} of {state.owner} {_TEXTS[state.verdict].format(expires=state.expires)}"
-
-
-def gap_lines(not_searched: Mapping[Location, str]) -> list[str]:
-    """Return the locations that were not searched as text."""
-    return [f"{location.account} {location.region}: {reason}" for location, reason in not_searched.items()]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated
 
 from tritonstack.base.documents import closest
 from tritonstack.base.errors import TritonstackError, UsageError
+from tritonstack.base.results import Key
 from tritonstack.operations.aws import AWS_ERRORS
 from tritonstack.operations.events import read_events
 from tritonstack.operations.locks.histories import (
@@ -38,17 +39,8 @@ class ModelHistory:
     model: str
     environments: tuple[str, ...]
     artifacts: tuple[ArtifactHistory, ...]
-    gaps: tuple[str, ...]
+    gaps: Annotated[tuple[str, ...], Key("incomplete")]
     """Why the history may be incomplete."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the history as JSON data."""
-        return {
-            "model": self.model,
-            "environments": list(self.environments),
-            "incomplete": list(self.gaps),
-            "artifacts": [artifact.to_json() for artifact in self.artifacts],
-        }
 
 
 def history(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 from tritonstack.base import naming
 from tritonstack.base.documents import closest
@@ -51,10 +50,6 @@ class Logs:
     lines: tuple[LogLine, ...]
     notes: tuple[str, ...] = ()
     """Why sources have no lines, and how a build ended."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the lines as JSON data."""
-        return {"lines": [line.to_json() for line in self.lines], "notes": list(self.notes)}
 
 
 def readable(line: LogLine) -> str:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Literal
 
 from tritonstack.base.errors import TritonstackError
+from tritonstack.base.results import Internal, public
 from tritonstack.operations.aws import AWS_ERRORS, CloudAccessError
 from tritonstack.operations.destruction.reaping import ExpiryState
 from tritonstack.operations.destruction.reaping import reap as take_down
-from tritonstack.workflows.environments.deployed import Location, LocationFilter, require_locations
+from tritonstack.workflows.environments.deployed import LocationFilter, require_locations
 from tritonstack.workflows.environments.expiring import (
     ExpiringEnvironment,
     ExpiringEnvironments,
+    NotSearched,
     find_expiring,
     gap_lines,
 )
@@ -42,43 +44,51 @@ class ReapedEnvironment:
 class Reaping:
     """What happened to each environment with an expiry."""
 
-    environments: tuple[ReapedEnvironment, ...]
-    not_searched: Mapping[Location, str]
+    environments: Internal[tuple[ReapedEnvironment, ...]]
+    not_searched: NotSearched
     """The locations that could not be searched, and why."""
     dry_run: bool
-    access_denied: bool
+    access_denied: Internal[bool]
     """True if a reachable location denied access."""
 
-    @property
-    def failures(self) -> dict[str, str]:
+    @public
+    def failed(self) -> dict[str, str]:
         """Environment -> why its destruction failed."""
         return {one.state.base: one.failure for one in self.environments if one.outcome == "failed"}
 
     @property
     def succeeded(self) -> bool:
         """True if no destruction failed and no reachable location denied access."""
-        return not (self.failures or self.access_denied)
+        return not (self.failed or self.access_denied)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the result as JSON data."""
-        return {
-            "dry_run": self.dry_run,
-            "expired": [asdict(state) for state in self._states("planned", "destroyed", "failed")],
-            "reaped": [state.base for state in self._states("destroyed")],
-            "failed": self.failures,
-            "kept": [asdict(state) for state in self._states("kept", "extended")],
-            "extended": [state.base for state in self._states("extended")],
-            "not_searched": gap_lines(self.not_searched),
-        }
+    @public
+    def expired(self) -> list[ExpiryState]:
+        """Those that were expired."""
+        return self._states("planned", "destroyed", "failed")
 
-    def _states(self, *outcomes: ReapOutcome) -> Iterator[ExpiryState]:
-        return (one.state for one in self.environments if one.outcome in outcomes)
+    @public
+    def reaped(self) -> list[str]:
+        """Those that were destroyed."""
+        return [state.base for state in self._states("destroyed")]
+
+    @public
+    def kept(self) -> list[ExpiryState]:
+        """Those that stay, with the reason."""
+        return self._states("kept", "extended")
+
+    @public
+    def extended(self) -> list[str]:
+        """Those whose expiry was moved after they were found."""
+        return [state.base for state in self._states("extended")]
+
+    def _states(self, *outcomes: ReapOutcome) -> list[ExpiryState]:
+        return [one.state for one in self.environments if one.outcome in outcomes]
 
 
 def reap(session: Session, *, where: LocationFilter | None = None, dry_run: bool = False) -> Reaping:
     """Destroy every environment whose `expires` tag has passed, several in parallel.
 
-    A destruction that fails does not stop the others; read `failures` of the result.
+    A destruction that fails does not stop the others; read `failed` of the result.
     """
     now = datetime.now(UTC)
     locations = require_locations(session.project, where or LocationFilter())

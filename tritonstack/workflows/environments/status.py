@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Annotated
 
 from tritonstack.base.errors import InvalidFilesError, TritonstackError, UsageError
+from tritonstack.base.results import Shown, public
 from tritonstack.operations.aws import AWS_ERRORS
+from tritonstack.operations.destruction.reaping import ExpiryState
 from tritonstack.operations.verification.status import EndpointStatus, EnvironmentStatus, environment_status
 from tritonstack.project.loading import environment_names
-from tritonstack.workflows.environments.deployed import Location, locations
-from tritonstack.workflows.environments.expiring import ExpiringEnvironments, find_expiring, gap_lines
+from tritonstack.workflows.environments.deployed import locations
+from tritonstack.workflows.environments.expiring import ExpiringEnvironments, NotSearched, find_expiring
 from tritonstack.workflows.session import Session
 
 __all__ = ["EndpointStatus", "EnvironmentStatus", "Statuses", "status"]
@@ -21,26 +23,22 @@ __all__ = ["EndpointStatus", "EnvironmentStatus", "Statuses", "status"]
 _AT_ONCE = 4
 
 
+def _states(expiring: ExpiringEnvironments | None) -> list[ExpiryState] | None:
+    return None if expiring is None else [case.state for case in expiring.cases]
+
+
 @dataclass(frozen=True)
 class Statuses:
     """The status of environments, and the instances of templates that exist beside them."""
 
     environments: tuple[EnvironmentStatus, ...]
-    expiring: ExpiringEnvironments | None = None
+    expiring: Annotated[ExpiringEnvironments | None, Shown(_states)] = None
     """None if single environments were requested."""
 
-    @property
-    def not_searched(self) -> dict[Location, str]:
+    @public
+    def not_searched(self) -> NotSearched:
         """The locations not searched for instances of templates, and why."""
         return dict(self.expiring.not_searched) if self.expiring else {}
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the statuses as JSON data."""
-        data: dict[str, Any] = {"environments": [one.to_json() for one in self.environments]}
-        if self.expiring is not None:
-            data["expiring"] = [asdict(case.state) for case in self.expiring.cases]
-            data["not_searched"] = gap_lines(self.not_searched)
-        return data
 
 
 def status(session: Session, environments: Sequence[str] = (), *, instance: str | None = None) -> Statuses:

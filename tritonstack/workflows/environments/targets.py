@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tritonstack.base import naming
 from tritonstack.base.errors import UsageError
@@ -42,14 +41,6 @@ class Targets:
     region: str
     endpoints: Mapping[str, EndpointTargets]
     """By the endpoint's name in the environment file."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the names as JSON data."""
-        return {
-            "environment": self.environment,
-            "region": self.region,
-            "endpoints": {name: asdict(found) for name, found in self.endpoints.items()},
-        }
 
 
 def targets(

@@ -6,15 +6,16 @@ import io
 import json
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from tritonstack.base.byte_tensors import BYTES, numpy_type
 from tritonstack.base.errors import InvalidFilesError, UsageError
+from tritonstack.base.results import Shown
 from tritonstack.client import EndpointClient, ScoredClass, TopClasses, parse_classes
 from tritonstack.client.codec import Parameter
 from tritonstack.client.streaming import flat_inputs, outputs_of, response_array
@@ -38,29 +39,30 @@ Infer = Callable[[Arrays], Arrays]
 _SEQUENCES = 2**31 - 1
 
 
+def _as_lists(arrays: Arrays) -> dict[str, Any]:
+    return {name: as_text(array).tolist() for name, array in arrays.items()}
+
+
+def _all_as_lists(responses: tuple[Arrays, ...]) -> list[dict[str, Any]]:
+    return list(map(_as_lists, responses))
+
+
+def _shown_inputs(inputs: tuple[str, ...] | Arrays) -> list[str] | dict[str, Any]:
+    return list(inputs) if isinstance(inputs, tuple) else _as_lists(inputs)
+
+
 @dataclass(frozen=True)
 class Invocation:
     """What was sent, and the outputs of the model."""
 
-    inputs: tuple[str, ...] | Arrays
+    inputs: Annotated[tuple[str, ...] | Arrays, Shown(_shown_inputs)]
     """Texts, or the inputs of a model without text input by name."""
-    outputs: Arrays
+    outputs: Annotated[Arrays, Shown(_as_lists)]
     """One row per text."""
     classes: Mapping[str, list[list[ScoredClass]]] = field(default_factory=dict)
     """The highest classes of each row, for outputs with labels, if they were requested."""
-    responses: tuple[Arrays, ...] = ()
+    responses: Annotated[tuple[Arrays, ...], Shown(_all_as_lists)] = ()
     """The outputs of each response of a decoupled model; `outputs` is then empty."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the invocation as JSON data."""
-        inputs = self.inputs
-        classes = {name: [list(map(asdict, row)) for row in rows] for name, rows in self.classes.items()}
-        return {
-            "inputs": list(inputs) if isinstance(inputs, tuple) else _as_lists(inputs),
-            "outputs": _as_lists(self.outputs),
-            **({"classes": classes} if classes else {}),
-            **({"responses": list(map(_as_lists, self.responses))} if self.responses else {}),
-        }
 
     def save(self, file: Path) -> None:
         """Write the outputs to an .npz file. Texts become an array of type str; classes, of label texts.
@@ -127,10 +129,6 @@ def _storable(name: str, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
             code="TS908",
         ) from error
     return np.array(texts, dtype=np.str_).reshape(array.shape)
-
-
-def _as_lists(arrays: Arrays) -> dict[str, Any]:
-    return {name: as_text(array).tolist() for name, array in arrays.items()}
 
 
 def invoke(

@@ -15,6 +15,7 @@ from tritonstack.base import naming
 from tritonstack.base.byte_tensors import BYTES, datatype_of
 from tritonstack.base.errors import UsageError
 from tritonstack.base.files import parse_json
+from tritonstack.base.results import Internal
 from tritonstack.client.codec import (
     JSON_CONTENT_TYPE,
     Parameter,
@@ -48,22 +49,11 @@ class Snippet:
     model: str
     endpoint: str
     content_type: str
-    body: bytes
+    body: Internal[bytes]
     body_file: str
     """The file that the text reads or writes."""
-    local_account: str | None
+    local_account: Internal[str | None]
     """The account of the local cloud whose credentials it needs."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the snippet as JSON data."""
-        return {
-            "language": self.language,
-            "text": self.text,
-            "model": self.model,
-            "endpoint": self.endpoint,
-            "content_type": self.content_type,
-            "body_file": self.body_file,
-        }
 
 
 def snippet(

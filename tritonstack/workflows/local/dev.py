@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -51,9 +51,21 @@ class ServedVersion:
     differences: tuple[str, ...]
     """Answers to the test inputs that differ from the right ones."""
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the version as JSON data."""
-        return asdict(self)
+
+@dataclass(frozen=True)
+class VersionError:
+    """Why a version cannot be built or served."""
+
+    code: str | None
+    message: str
+    remedy: str | None
+
+
+@dataclass(frozen=True)
+class FailedVersion:
+    """A version that cannot be built or served; the former one keeps serving."""
+
+    error: VersionError
 
 
 @dataclass(frozen=True)
@@ -64,10 +76,6 @@ class Development:
     """Versions that answered requests."""
     errors: int
     """Versions that could not be built or served."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the counts as JSON data."""
-        return asdict(self)
 
 
 class UnansweredError(TritonstackError):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tritonstack.base.embedded_accounts import EMBEDDED_ACCOUNT, EMBEDDED_ACCOUNTS
+from tritonstack.base.results import Internal
 from tritonstack.workflows.local_cloud import forget_cloud, read_address, stop_cloud
 from tritonstack.workflows.session import Session
 
@@ -19,12 +19,8 @@ class StoppedCloud:
     """False if it was not running."""
     forgotten: bool
     """True if its state was removed."""
-    still_running: tuple[str, ...] = ()
+    still_running: Internal[tuple[str, ...]] = ()
     """The accounts of the project's other running clouds."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the outcome as JSON data."""
-        return {"stopped": self.stopped, "forgotten": self.forgotten}
 
 
 @dataclass(frozen=True)
@@ -35,10 +31,6 @@ class StoppedClouds:
     """Those that were running."""
     forgotten: tuple[str, ...]
     """Those whose state was removed."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the outcome as JSON data."""
-        return {"stopped": list(self.stopped), "forgotten": list(self.forgotten)}
 
 
 def down(session: Session, account: str = EMBEDDED_ACCOUNT, *, forget: bool = False) -> StoppedCloud:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tritonstack.base.embedded_accounts import EMBEDDED_ACCOUNT
+from tritonstack.base.results import Internal, public
 from tritonstack.operations.aws import CONFLICTING_VARIABLES
 from tritonstack.reference.images import image_account
 from tritonstack.runtime import ExposureRejectedError
@@ -57,28 +58,25 @@ class RunningCloud:
     """A running local cloud."""
 
     endpoint_url: str
-    account: str
+    account: Internal[str]
     pid: int
     profile: Path
     """An AWS profile file with its credentials."""
-    variables: Mapping[str, str] = field(repr=False)
+    variables: Internal[Mapping[str, str]] = field(repr=False)
     """Environment variables with which AWS tools reach it; they include a secret."""
     notices: tuple[str, ...] = ()
-    reserved: bool = True
+    reserved: Internal[bool] = True
     """False if AWS may have this account, too."""
-    conflicting: tuple[str, ...] = CONFLICTING_VARIABLES
+    conflicting: Internal[tuple[str, ...]] = CONFLICTING_VARIABLES
     """Environment variables to unset: with them, AWS tools would not reach it."""
 
-    def to_json(self, *, secret: bool = False) -> dict[str, Any]:
-        """Return the cloud as JSON data; without the secret by default, because output is often logged."""
-        shown = {name: value for name, value in self.variables.items() if secret or name != _SECRET}
-        return {
-            "endpoint_url": self.endpoint_url,
-            "pid": self.pid,
-            "profile": str(self.profile),
-            "environment": shown,
-            "notices": list(self.notices),
-        }
+    shows_secret: Internal[bool] = False
+    """True if the JSON document has the secret; output is often logged."""
+
+    @public
+    def environment(self) -> dict[str, str]:
+        """Environment variables that select it; the secret only with `--shell`."""
+        return {name: value for name, value in self.variables.items() if self.shows_secret or name != _SECRET}
 
 
 def up(

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import PlainSerializer
-
-from tritonstack.base.results import Internal, public
+from tritonstack.base.results import Internal, Shown, public
 from tritonstack.operations.delivery_routes import DeliveryStage, affected, changed_since, delivery_stages
 from tritonstack.project.loading import load_workspace
 from tritonstack.spec.environments.delivery import DeliverySpec, require_delivery
@@ -23,7 +21,7 @@ class DeliveryPlan:
     """How a change reaches the environments of a project."""
 
     spec: Internal[DeliverySpec]
-    stages: Annotated[tuple[DeliveryStage, ...], PlainSerializer(_by_name)]
+    stages: Annotated[tuple[DeliveryStage, ...], Shown(_by_name)]
     """In delivery order."""
 
     @public

@@ -6,12 +6,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from pydantic import PlainSerializer
-
 from model_build.store.artifacts import ArtifactStore, read_manifest
 from tritonstack.base.errors import TritonstackError, UsageError
 from tritonstack.base.files import short_digest
-from tritonstack.base.results import Internal, public
+from tritonstack.base.results import Internal, Shown, public
 from tritonstack.project.files.model_hashes import model_hash
 from tritonstack.project.loading import chosen_model, environment_names, load_models
 from tritonstack.records.locks import LockedArtifact, load_lock
@@ -62,7 +60,7 @@ class Inspection:
 
     spec: Internal[ModelSpec]
     artifacts: tuple[KnownArtifact, ...]
-    shown: Annotated[KnownArtifact | None, PlainSerializer(_digest_of)]
+    shown: Annotated[KnownArtifact | None, Shown(_digest_of)]
     """The artifact that `manifest` or `locked` describes; None if the model was never built."""
     manifest: Manifest | None = None
     """None unless the artifact is on this machine."""

@@ -48,5 +48,5 @@ def _changes(outlook: DeployOutlook) -> DeployChanges:
             details = (*taken, *plan.details, *(one.description for one in planned))
             stacks.append((plan.description, details))
     copied = [f"{name}: {', '.join(models)}" for name, models in outlook.model_prefixes.items()]
-    others = (*outlook.leftovers, *(f"copied to the model prefix of {line}" for line in copied))
-    return DeployChanges(tuple(outlook.models), tuple(stacks), others, outlook.rejected)
+    others = (*outlook.leftover_lines, *(f"copied to the model prefix of {line}" for line in copied))
+    return DeployChanges(tuple(outlook.model_lines), tuple(stacks), others, outlook.rejected)

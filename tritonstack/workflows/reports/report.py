@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
 from tritonstack.base.documents import closest
 from tritonstack.base.errors import TritonstackError, UsageError
+from tritonstack.base.results import Key, Shown
 from tritonstack.operations.checkout import Checkout
 from tritonstack.operations.locks.histories import (
     HistoryEntry,
@@ -45,6 +46,7 @@ from tritonstack.workflows.reports.report_data import (
     ReportedModel,
     TimelineEntry,
     missing_data,
+    summary_of,
 )
 from tritonstack.workflows.session import Session
 
@@ -73,12 +75,8 @@ class WrittenReport:
     """A report on disk."""
 
     file: Path
-    size_bytes: int
-    data: ReportData
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the report's file and a summary as JSON data."""
-        return {"file": str(self.file), "bytes": self.size_bytes, "report": self.data.to_json()}
+    size_bytes: Annotated[int, Key("bytes")]
+    data: Annotated[ReportData, Shown(summary_of), Key("report")]
 
 
 def report(session: Session, file: Path, options: ReportOptions | None = None) -> WrittenReport:

@@ -174,13 +174,27 @@ class ReportData:
     timeline: tuple[TimelineEntry, ...]
     missing: tuple[MissingData, ...] = ()
 
-    def to_json(self) -> dict[str, object]:
-        """Return a summary for `--json`."""
-        return {
-            "project": self.project,
-            "at": self.at.isoformat(timespec="seconds"),
-            "commit": self.commit,
-            "environments": [one.name for one in self.environments],
-            "models": [one.name for one in self.models],
-            "missing": [vars(one) for one in self.missing],
-        }
+
+@dataclass(frozen=True)
+class ReportSummary:
+    """What a report shows, for `--json`."""
+
+    project: str
+    at: str
+    commit: str | None
+    environments: tuple[str, ...]
+    models: tuple[str, ...]
+    missing: tuple[MissingData, ...]
+    """Data that could not be read, and why."""
+
+
+def summary_of(data: ReportData) -> ReportSummary:
+    """Return the summary of a report."""
+    return ReportSummary(
+        data.project,
+        data.at.isoformat(timespec="seconds"),
+        data.commit,
+        tuple(one.name for one in data.environments),
+        tuple(one.name for one in data.models),
+        data.missing,
+    )

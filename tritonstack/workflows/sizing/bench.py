@@ -7,16 +7,18 @@ import json
 import os
 import platform
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import model_serializer
 
 from tritonstack.base import naming
 from tritonstack.base.errors import TritonstackError, UsageError
+from tritonstack.base.results import Internal
 from tritonstack.client.client import question_body
 from tritonstack.client.codec import JSON_CONTENT_TYPE, encode_request
 from tritonstack.client.streaming import flat_inputs
@@ -144,23 +146,23 @@ class BenchPlan:
         """The time of all levels."""
         return sum(level.seconds for level in self.levels)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the plan for `--json`."""
-        return {
-            "endpoint": self.model.target.endpoint,
-            "loads": [level.load for level in self.levels],
-            "seconds": self.seconds,
-            "cost": self.cost,
-        }
+
+@dataclass(frozen=True)
+class BenchmarkDocument(SavedRuns):
+    """What `--json` prints of a load test."""
+
+    comparisons: tuple[RunComparison, ...] = ()
+    recorded: str | None = None
+    """Key of the event."""
 
 
 @dataclass(frozen=True)
 class Benchmark:
     """What a load test measured."""
 
-    saved: SavedRuns
+    saved: Internal[SavedRuns]
     comparisons: tuple[RunComparison, ...] = ()
-    before: tuple[LoadRun, ...] = field(default=(), repr=False)
+    before: Internal[tuple[LoadRun, ...]] = field(default=(), repr=False)
     """The earlier runs under the same loads."""
     recorded: str | None = None
     """The event that records it in the environment's bucket."""
@@ -175,12 +177,9 @@ class Benchmark:
         title = f"{self.saved.model} on {self.saved.endpoint}, measured on {self.saved.measured_on}"
         return draw_runs(title, self.saved.runs, before=self.before)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the result for `--json`."""
-        saved = self.saved.to_json()
-        runs = [{name: value for name, value in run.items() if name != "slices"} for run in saved["runs"]]
-        comparisons = [asdict(one) for one in self.comparisons]
-        return {**saved, "runs": runs, "comparisons": comparisons, "recorded": self.recorded}
+    @model_serializer
+    def _document(self) -> BenchmarkDocument:
+        return BenchmarkDocument(**vars(self.saved), comparisons=self.comparisons, recorded=self.recorded)
 
 
 def plan_bench(

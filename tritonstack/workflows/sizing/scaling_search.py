@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated
 
 from tritonstack.base.errors import TritonstackError
+from tritonstack.base.results import Internal, Key, Shown
 from tritonstack.base.yaml_reading import read_text
 from tritonstack.operations.scaling_simulation.demand import Demand
 from tritonstack.operations.scaling_simulation.proposals import (
@@ -20,7 +21,7 @@ from tritonstack.operations.scaling_simulation.simulation import (
     ScalingRun,
     simulate_scaling,
 )
-from tritonstack.project.files.yaml_edits import UneditableFileError, edit_mapping
+from tritonstack.project.files.yaml_edits import UneditableFileError, edit_mapping, message_of
 from tritonstack.project.loading import load_workspace
 from tritonstack.spec.endpoints.endpoint import MultiModelEndpoint
 from tritonstack.workflows.session import Session
@@ -39,38 +40,31 @@ class NoPolicyError(TritonstackError):
     code = "TS918"
 
 
+def _objective_text(objective: ScalingObjective) -> str:
+    return objective.describe()
+
+
 @dataclass(frozen=True)
 class ProposedScaling:
     """The cheapest scaling that holds an objective."""
 
-    objective: ScalingObjective
-    settings: Settings
+    objective: Annotated[ScalingObjective, Shown(_objective_text)]
+    settings: Annotated[Settings, Key("changes")]
     """The keys that change."""
-    run: ScalingRun = field(repr=False)
+    run: Annotated[ScalingRun, Key("result")] = field(repr=False)
     diff: str
     """The change of the environment file; empty if the present scaling is the cheapest."""
-    text: str = field(repr=False)
+    text: Internal[str] = field(repr=False)
     """The environment file with it."""
-    simulated: int
+    simulated: Annotated[int, Key("policies_simulated")]
     """The number of policies that were simulated."""
-    uneditable: UneditableFileError | None = None
+    uneditable: Annotated[UneditableFileError | None, Shown(message_of)] = None
     """Why the environment file cannot be edited."""
 
     @property
     def changes(self) -> bool:
         """Whether it differs from the present scaling."""
         return bool(self.settings)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the proposal for `--json`."""
-        return {
-            "objective": self.objective.describe(),
-            "changes": dict(self.settings),
-            "diff": self.diff,
-            "uneditable": None if self.uneditable is None else self.uneditable.message,
-            "policies_simulated": self.simulated,
-            "result": self.run.to_json(),
-        }
 
 
 def propose_scaling(

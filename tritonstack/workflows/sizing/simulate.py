@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
 from tritonstack.base import naming
 from tritonstack.base.errors import UsageError
 from tritonstack.base.files import write_text_atomically
+from tritonstack.base.results import Key, Rounded
 from tritonstack.operations.loads.arrivals import MAX_REQUESTS
 from tritonstack.operations.loads.captures import read_capture
 from tritonstack.operations.scaling_simulation.demand import (
@@ -45,14 +46,14 @@ class Simulation:
     environment: str
     endpoint: str
     instance_type: str
-    curve: str
+    curve: Annotated[str, Key("service_curve")]
     """Where the service curve comes from."""
-    capacity_per_s: float
+    capacity_per_s: Annotated[float, Rounded(3)]
     """The most answers per second of one instance."""
-    starting_s: float
+    starting_s: Annotated[float, Rounded(1)]
     """Assumed time until additional capacity serves."""
     notes: tuple[str, ...]
-    run: ScalingRun = field(repr=False)
+    run: Annotated[ScalingRun, Key("present")] = field(repr=False)
     """The present scaling."""
     proposal: ProposedScaling | None = None
     history: BackTest | None = None
@@ -64,21 +65,6 @@ class Simulation:
             runs["proposed"] = self.proposal.run
         return draw_simulations(f"{self.endpoint} in {self.environment}, simulated from {self.curve}", runs)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the result for `--json`."""
-        return {
-            "environment": self.environment,
-            "endpoint": self.endpoint,
-            "instance_type": self.instance_type,
-            "service_curve": self.curve,
-            "capacity_per_s": round(self.capacity_per_s, 3),
-            "starting_s": round(self.starting_s, 1),
-            "notes": list(self.notes),
-            "present": self.run.to_json(),
-            "proposal": None if self.proposal is None else self.proposal.to_json(),
-            "history": None if self.history is None else self.history.to_json(),
-        }
-
 
 @dataclass(frozen=True)
 class WrittenProposal:
@@ -86,10 +72,6 @@ class WrittenProposal:
 
     file: Path
     changed: bool
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the file as JSON data."""
-        return {"file": str(self.file), "changed": self.changed}
 
 
 def simulate(

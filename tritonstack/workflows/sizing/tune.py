@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import difflib
-import math
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pydantic import model_serializer
+
 from tritonstack.base.errors import TritonstackError
 from tritonstack.base.files import write_text_atomically
+from tritonstack.base.results import Internal
 from tritonstack.base.yaml_reading import read_text
 from tritonstack.operations.loads.charts import Curve, draw_curves
 from tritonstack.operations.tuning.objectives import Measured
 from tritonstack.operations.tuning.search import TunedRun, average, of
 from tritonstack.operations.tuning.spaces import Choice
-from tritonstack.project.files.yaml_edits import UneditableFileError, set_value
+from tritonstack.project.files.yaml_edits import UneditableFileError, message_of, set_value
 from tritonstack.project.loading import load_models, load_workspace
 from tritonstack.workflows.builds.local_build import BuildInterruptedError
 from tritonstack.workflows.session import Session
@@ -32,7 +34,7 @@ from tritonstack.workflows.sizing.tuned_runs import (
     measure_levels,
     serving_failure,
 )
-from tritonstack.workflows.sizing.tuned_settings import BATCH_TOKENS, Setting, parts
+from tritonstack.workflows.sizing.tuned_settings import BATCH_TOKENS, Setting, SkippedSetting, parts
 
 _LEVELS = (0.125, 0.25, 0.5, 1.0, 1.5)
 """Loads of the curve, as shares of that of the search."""
@@ -59,17 +61,56 @@ class FileChange:
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class MeasuredSettings(Measured):
+    """The figures of a configuration."""
+
+    settings: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredLoad(Measured):
+    """The figures of a load."""
+
+    load: float
+    """Users or rate."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuningDocument:
+    """What `--json` prints of a search."""
+
+    model: str
+    objective: str
+    grid: int
+    """Number of possible configurations."""
+    most_runs: int
+    seconds: float
+    server: str
+    cores: Any
+    runs: Sequence[MeasuredSettings]
+    now: MeasuredSettings
+    tuned: MeasuredSettings
+    meets: bool
+    """Whether `tuned` stays within the limits of the objective."""
+    curves: Mapping[str, Sequence[MeasuredLoad]]
+    skipped: Sequence[SkippedSetting]
+    diff: str
+    uneditable: str | None
+    """Why `--write` cannot change the files."""
+
+
 @dataclass(frozen=True)
 class Tuning:
     """What a search measured, and the files that it proposes."""
 
-    plan: TunePlan
-    runs: tuple[TunedRun, ...]
-    best: Choice
-    changes: tuple[FileChange, ...]
-    curves: Mapping[str, tuple[tuple[float, Measured], ...]]
+    plan: Internal[TunePlan]
+    runs: Internal[tuple[TunedRun, ...]]
+    best: Internal[Choice]
+    changes: Internal[tuple[FileChange, ...]]
+    curves: Internal[Mapping[str, tuple[tuple[float, Measured], ...]]]
     """Results by load (users or rate), for `now` and `tuned`."""
-    uneditable: UneditableFileError | None = None
+    uneditable: Internal[UneditableFileError | None] = None
     """Why a file cannot be edited; there are no changes then."""
 
     @property
@@ -106,25 +147,31 @@ class Tuning:
         title = f"{self.plan.target.model}: {self.plan.options.objective.describe()}"
         return draw_curves(title, curves, dots)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the result for `--json`."""
-        space = self.plan.search.space
-        return {
-            **self.plan.to_json(),
-            "server": self.plan.serving.installation.kind,
-            "cores": self.plan.serving.cores,
-            "runs": [{"settings": space.values(run.choice), **_figures(run.found)} for run in self.runs],
-            "now": {"settings": space.values(space.start), **_figures(self.now)},
-            "tuned": {"settings": space.values(self.best), **_figures(self.tuned)},
-            "meets": self.meets,
-            "curves": {
-                name: [{"load": load, **_figures(found)} for load, found in points]
+    @model_serializer
+    def _document(self) -> TuningDocument:
+        plan, space = self.plan, self.plan.search.space
+        return TuningDocument(
+            model=plan.target.model,
+            objective=plan.options.objective.describe(),
+            grid=space.size,
+            most_runs=plan.search.most_runs,
+            seconds=round(plan.seconds, 1),
+            server=plan.serving.installation.kind,
+            cores=plan.serving.cores,
+            runs=[
+                MeasuredSettings(**vars(run.found), settings=space.values(run.choice)) for run in self.runs
+            ],
+            now=MeasuredSettings(**vars(self.now), settings=space.values(space.start)),
+            tuned=MeasuredSettings(**vars(self.tuned), settings=space.values(self.best)),
+            meets=self.meets,
+            curves={
+                name: [MeasuredLoad(**vars(found), load=load) for load, found in points]
                 for name, points in self.curves.items()
             },
-            "skipped": [asdict(one) for one in self.plan.skipped],
-            "diff": self.diff(),
-            "uneditable": None if self.uneditable is None else self.uneditable.message,
-        }
+            skipped=plan.skipped,
+            diff=self.diff(),
+            uneditable=message_of(self.uneditable),
+        )
 
 
 @dataclass(frozen=True)
@@ -134,10 +181,6 @@ class EndedSearch:
     folder: Path
     removed: bool
     """False while another search runs; a later search removes the folder."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the folder as JSON data."""
-        return {"folder": str(self.folder), "removed": self.removed}
 
 
 def tune(session: Session, plan: TunePlan, *, curve: bool = True) -> Tuning:
@@ -313,16 +356,3 @@ def changes_of(session: Session, plan: TunePlan, best: Choice) -> Iterator[FileC
             path = ("endpoints", plan.target.endpoint, "environment", setting.field)
             after = set_value(before, path, str(value), file=file)
             yield FileChange(file.relative_to(session.project.root).as_posix(), before, after)
-
-
-def _figures(found: Measured) -> dict[str, Any]:
-    def rounded(value: float) -> float | None:
-        return None if math.isnan(value) else round(value, 3)
-
-    return {
-        "answered_per_s": rounded(found.answered_per_s),
-        "p50_ms": rounded(found.p50_ms),
-        "p99_ms": rounded(found.p99_ms),
-        "failed_share": round(found.failed_share, 6),
-        "violation": found.violation,
-    }

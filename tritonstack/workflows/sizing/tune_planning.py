@@ -98,16 +98,6 @@ class TunePlan:
             for setting, place in zip(self.settings, choice, strict=True)
         ]
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the plan for `--json`."""
-        return {
-            "model": self.target.model,
-            "objective": self.options.objective.describe(),
-            "grid": self.search.space.size,
-            "most_runs": self.search.most_runs,
-            "seconds": round(self.seconds, 1),
-        }
-
 
 def plan_tuning(
     session: Session,

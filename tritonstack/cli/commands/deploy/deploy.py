@@ -59,6 +59,6 @@ def deploy(
     lines = [f"{name}: endpoint {full} is InService" for name, full in deployment.endpoints.items()]
     if instance := deployment.instance:
         lines.append(f"{instance.name} belongs to {instance.owner} and expires at {instance.expires}")
-    state.output.result(deployment.to_json(), text="\n".join(lines))
+    state.output.result(deployment, text="\n".join(lines))
     deployed = f"{environment} --name {deployment.instance.name}" if deployment.instance else environment
     state.output.suggest(f"tritonstack verify {deployed}")

@@ -12,9 +12,9 @@ from tritonstack.base.errors import UsageError
 from tritonstack.cli.completion import complete_deployable
 from tritonstack.cli.context import Context
 from tritonstack.cli.selection import AccountOption, NameOption, PrefixOption, RegionOption
-from tritonstack.workflows.environments.deployed import DeployedEnvironment, LocationFilter
+from tritonstack.workflows.environments.deployed import LocationFilter
 from tritonstack.workflows.environments.destroy import (
-    Destroyed,
+    Destruction,
     DestructionPlan,
     jobs_text,
     name_required,
@@ -60,31 +60,28 @@ def destroy(  # noqa: PLR0913, PLR0917 - each is an option of the command
     where = LocationFilter(account, region, prefix)
     plan = plan_destruction(state, environment, instance=name, where=where, dry_run=dry_run)
     if dry_run:
-        state.output.result(plan.to_json(), text="\n".join(_preview_lines(plan)))
+        state.output.result(plan, text="\n".join(_preview_lines(plan)))
         if not (plan.is_empty or plan.rejected):
             state.output.suggest(f"tritonstack destroy {plan.target.cli_arguments}")
         return
     _confirmed(state, plan, yes=yes, confirm=confirm)
     destruction = run(state, plan, confirm=plan.target.name)
-    state.output.result(
-        destruction.to_json(), text="\n".join(_result_lines(destruction.target, destruction.destroyed))
-    )
+    state.output.result(destruction, text="\n".join(_result_lines(destruction)))
 
 
 def _preview_lines(plan: DestructionPlan) -> Iterator[str]:
-    preview = plan.foreseen
     summary = "nothing to destroy" if plan.is_empty else "would be destroyed in this order"
     yield f"{plan.target.name}: {summary}"
-    yield from (f"  would be stopped   build {build.description}" for build in preview.builds)
-    if preview.jobs:
-        yield f"  would be deleted   {jobs_text(len(preview.jobs))}"
-    yield from (f"  would be deleted   {', '.join(layer)}" for layer in preview.layers)
-    yield from (f"  with its contents  bucket {bucket}" for bucket in preview.buckets)
-    yield from (f"  with its contents  repository {name}" for name in preview.repositories)
-    yield from (f"  after KMS's delay  key {key}" for key in preview.keys)
-    yield from (f"  would be deleted   log group {name}" for name in preview.log_groups)
-    yield from (f"  would be deleted   {name}, which was replaced" for name in preview.replaced)
-    yield from (f"  would be kept      {item.type} {item.id}" for item in preview.retained)
+    yield from (f"  would be stopped   build {build.description}" for build in plan.builds)
+    if plan.jobs:
+        yield f"  would be deleted   {jobs_text(len(plan.jobs))}"
+    yield from (f"  would be deleted   {', '.join(layer)}" for layer in plan.layers)
+    yield from (f"  with its contents  bucket {bucket}" for bucket in plan.buckets)
+    yield from (f"  with its contents  repository {name}" for name in plan.repositories)
+    yield from (f"  after KMS's delay  key {key}" for key in plan.keys)
+    yield from (f"  would be deleted   log group {name}" for name in plan.log_groups)
+    yield from (f"  would be deleted   {name}, which was replaced" for name in plan.replaced)
+    yield from (f"  would be kept      {item.type} {item.id}" for item in plan.retained)
     if plan.needs_name and not plan.is_empty:
         yield f"requires its name: typed, or --yes --confirm {plan.target.name}"
     if error := plan.rejected:
@@ -94,10 +91,10 @@ def _preview_lines(plan: DestructionPlan) -> Iterator[str]:
 
 def _confirmed(state: Context, plan: DestructionPlan, *, yes: bool, confirm: str | None) -> None:
     """Raise unless the user has confirmed the destruction."""
-    name, stacks = plan.target.name, ", ".join(plan.foreseen.stacks) or "any remaining resources"
-    for build in plan.foreseen.builds:
+    name, stacks = plan.target.name, ", ".join(plan.stacks) or "any remaining resources"
+    for build in plan.builds:
         state.output.note(f"stopped first: build {build.description}")
-    for item in plan.foreseen.retained:
+    for item in plan.retained:
         state.output.note(f"kept (retained by its stack): {item.type} {item.id}")
     if plan.needs_name:
         _confirm_by_name(name, stacks, yes=yes, confirm=confirm)
@@ -126,7 +123,8 @@ def _confirm(name: str, stacks: str) -> None:
     typer.confirm(f"Delete {stacks} with all their data?", abort=True, err=True)
 
 
-def _result_lines(target: DeployedEnvironment, destroyed: Destroyed) -> list[str]:
+def _result_lines(destroyed: Destruction) -> list[str]:
+    target = destroyed.target
     lines, retained = [f"environment {target.name} is destroyed"], destroyed.retained
     if retained:
         lines[0] += f", except {len(retained)} retained resources:"

@@ -57,7 +57,7 @@ def diff(
         run(state, environment, instance=name) if since is None else run_since(state, environment, since)
     )
     text = outlook_comment(outlook) if markdown else Group(*outlook_view(outlook, with_cdk=full))
-    state.output.result(outlook.to_json(), text=text)
+    state.output.result(outlook, text=text)
     if outlook.rejected:
         raise typer.Exit(1)
     if not outlook.changes_nothing and since is None:

@@ -50,7 +50,7 @@ def verify(
         record=record,
         wait=wait,
     )
-    state.output.result(verdict.to_json(), text="\n".join(verdict_lines(verdict)), wrap=True)
+    state.output.result(verdict, text="\n".join(verdict_lines(verdict)), wrap=True)
     shown = f"{environment} --name {name}" if name else environment
     if not verdict.passed:
         state.output.suggest(f"tritonstack status {shown}", f"tritonstack logs {shown}")

@@ -9,7 +9,7 @@ import typer
 from tritonstack.base.errors import TritonstackError
 from tritonstack.cli.completion import complete_model
 from tritonstack.cli.context import Context
-from tritonstack.workflows.local.dev import ServedVersion
+from tritonstack.workflows.local.dev import FailedVersion, ServedVersion, VersionError
 from tritonstack.workflows.local.dev import dev as run
 
 
@@ -34,7 +34,7 @@ def dev(
 
     def served(version: ServedVersion) -> None:
         if state.output.as_json:
-            state.output.json_lines([version.to_json()])
+            state.output.json_lines([version])
             return
         for difference in version.differences:
             state.output.note(f"warning: differs from model.yaml: {difference}")
@@ -44,10 +44,8 @@ def dev(
 
     def failed(error: TritonstackError) -> None:
         if state.output.as_json:
-            remedy = {"remedy": error.remedy} if error.remedy else {}
-            state.output.json_lines(
-                [{"error": {"code": error.code, "message": error.coded_message, **remedy}}]
-            )
+            facts = VersionError(error.code, error.coded_message, error.remedy)
+            state.output.json_lines([FailedVersion(facts)])
             return
         state.output.error(error)
         state.output.note("waiting for the next change of the model's files; press Ctrl-C to end")

@@ -37,10 +37,10 @@ def down(
         )
     if every:
         results = down_all(state, forget=forget)
-        state.output.result(results.to_json(), text=_all_text(results, forget=forget))
+        state.output.result(results, text=_all_text(results, forget=forget))
         return
     one = run(state, account or EMBEDDED_ACCOUNT, forget=forget)
-    state.output.result(one.to_json(), text=_text(one, forget=forget))
+    state.output.result(one, text=_text(one, forget=forget))
     if one.still_running:
         names = ", ".join(one.still_running)
         state.output.note(f"still running: {names}; `tritonstack down --all` stops every local cloud")

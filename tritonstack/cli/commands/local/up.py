@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -91,8 +92,8 @@ def up(  # noqa: PLR0913, PLR0917 - each is an option of the command
 
 
 def _report(state: Context, cloud: RunningCloud, *, shell: bool) -> None:
-    data = cloud.to_json(secret=shell)
-    state.output.result(data, text=_shell_lines(cloud) if shell else _text(cloud))
+    shown = replace(cloud, shows_secret=shell)
+    state.output.result(shown, text=_shell_lines(cloud) if shell else _text(cloud))
     for notice in cloud.notices:
         state.output.note(notice)
     if not shell:
@@ -123,7 +124,7 @@ def _text(cloud: RunningCloud) -> str:
 def _report_capabilities(state: Context) -> None:
     found = local_cloud.capabilities()
     state.output.result(
-        found.to_json(),
+        found,
         text="\n".join(
             [
                 "CloudFormation types\n",

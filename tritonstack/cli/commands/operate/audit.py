@@ -43,7 +43,7 @@ def audit(
     state: Context = context.obj
     found = run(state, environment, instance=name, where=LocationFilter(account, region, prefix))
     state.output.result(
-        found.to_json(),
+        found,
         text="\n\n".join(
             "\n".join(_report_lines(subject, report)) for subject, report in found.reports.items()
         ),
@@ -53,17 +53,17 @@ def audit(
 
 
 def _report_lines(subject: str, report: Report) -> list[str]:
-    lines = [_line(item) for item in report.present]
+    lines = [_line(item) for item in report.resources]
     lines += [f"{item.service} could not be listed: {item.message}" for item in report.not_listed]
-    in_stacks = len(report.present) - len(report.orphans)
+    in_stacks = len(report.resources) - len(report.orphans)
     belong = "1 resource belongs to a stack" if in_stacks == 1 else f"{in_stacks} resources belong to stacks"
     summary = f"{subject}: {belong}, {len(report.orphans)} orphaned"
-    if not (report.items or report.unseen or report.not_listed):
+    if not (report.items or report.not_described or report.not_listed):
         summary += "; no deployment found"
-    if report.pending:
-        summary += f"; {_pending_text(report.pending)}"
-    if report.unseen:
-        summary += f"; {_unreadable_text(len(report.unseen))}"
+    if report.pending_deletion:
+        summary += f"; {_pending_text(report.pending_deletion)}"
+    if report.not_described:
+        summary += f"; {_unreadable_text(len(report.not_described))}"
     if report.not_listed:
         summary += "; incomplete: some services could not be listed"
     return [*lines, summary, *_remedies(report.orphans)]

@@ -144,7 +144,7 @@ def bench(  # noqa: PLR0913, PLR0917 - each is an option of the command
         state.output.note(f"recorded as s3://{plan.workspace.spec.artifact_bucket}/{result.recorded}")
     for line in _remarks(result):
         state.output.note(line)
-    state.output.result(result.to_json(), text=_table(result))
+    state.output.result(result, text=_table(result))
     with state.output.after_result():
         if save is not None:
             _write(state, save, result.saved.text())

@@ -45,7 +45,7 @@ def history(
     state: Context = context.obj
     found = run(state, model, environments or (), instance=name, offline=offline)
     text = _listing(found.artifacts) if found.artifacts else f"{found.model}: no history"
-    state.output.result(found.to_json(), text=text)
+    state.output.result(found, text=text)
 
 
 def _listing(artifacts: Sequence[ArtifactHistory]) -> str:

@@ -114,7 +114,7 @@ def invoke(  # noqa: PLR0913, PLR0917 - each is an option of the command
         options=options,
     )
     if state.output.as_json or not stream:
-        state.output.result(answer.to_json(), text="\n".join(_lines(answer)))
+        state.output.result(answer, text="\n".join(_lines(answer)))
     if file is not None:
         with state.output.after_result():
             answer.save(file)

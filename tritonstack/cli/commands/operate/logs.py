@@ -67,7 +67,7 @@ def logs(  # noqa: PLR0913, PLR0917 - each is an option of the command
 
     def show(lines: Sequence[LogLine]) -> None:
         if state.output.as_json:
-            state.output.json_lines(line.to_json() for line in lines)
+            state.output.json_lines(lines)
         else:
             state.output.log_lines((_prefix(line, query), readable(line)) for line in lines)
 
@@ -79,7 +79,7 @@ def logs(  # noqa: PLR0913, PLR0917 - each is an option of the command
     else:
         found = run(state, environment, query, instance=name)
         if state.output.as_json:
-            state.output.result(found.to_json(), text="")
+            state.output.result(found, text="")
             return
         show(found.lines)
     for note in found.notes:

@@ -41,7 +41,7 @@ def reap(
     """
     state: Context = context.obj
     reaping = run(state, where=LocationFilter(account, region, prefix), dry_run=dry_run)
-    state.output.result(reaping.to_json(), text="\n".join(_lines(reaping)))
+    state.output.result(reaping, text="\n".join(_lines(reaping)))
     if not reaping.succeeded:
         raise typer.Exit(1)
 

@@ -62,7 +62,7 @@ def _print(state: Context, written: WrittenReport) -> None:
     missing = len(written.data.missing)
     listed = f"; {missing} gap{'s' * (missing > 1)} in the data, listed on the page" if missing else ""
     text = f"{written.file}: {written.size_bytes / 1000:,.0f} kB{listed}"
-    state.output.result(written.to_json(), text=text)
+    state.output.result(written, text=text)
 
 
 def _print_watched(state: Context, written: WrittenReport) -> None:

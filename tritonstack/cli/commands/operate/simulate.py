@@ -138,7 +138,7 @@ def simulate(  # noqa: PLR0913, PLR0917 - each is an option of the command
     if not state.output.as_json:
         state.output.results.print(_over_time(result))
         state.output.results.print()
-    state.output.result(result.to_json(), text=_totals(result))
+    state.output.result(result, text=_totals(result))
     if not state.output.as_json and result.proposal is not None and result.proposal.diff:
         state.output.results.print(f"\n{result.proposal.diff}", markup=False, end="")
     with state.output.after_result():
@@ -182,8 +182,8 @@ def _totals(result: Simulation) -> Table:
             _number(one.p99_ms),
             _range([part.in_service for part in one.slices]),
             _money(one.instance_hours, one.price_per_hour),
-            _money(one.instance_hours * one.month_cost / one.cost, one.price_per_hour)
-            if one.cost and one.month_cost
+            _money(one.instance_hours * one.cost_per_month / one.cost, one.price_per_hour)
+            if one.cost and one.cost_per_month
             else _money(one.instance_hours * 730 / one.hours, None),
         )
     return table
@@ -233,8 +233,9 @@ def _remarks(result: Simulation) -> Iterator[str]:
             "" if test.p99_ratio is None else f"; p99 of a minute is {test.p99_ratio:.2f} of the recorded one"
         )
         yield (
-            f"compared with CloudWatch: in {test.within_one:.0%} of {test.compared} minutes, the instances "
-            f"differ by at most one (mean {test.mean_difference:+.2f}){ratio}"
+            f"compared with CloudWatch: in {test.instances_within_one:.0%} of {test.minutes_compared} "
+            "minutes, the instances "
+            f"differ by at most one (mean {test.instances_mean_difference:+.2f}){ratio}"
         )
         if test.p99_ms is not None:
             yield (

@@ -71,4 +71,4 @@ def snippet(
     if found.local_account is not None:
         start = up_command(found.local_account, "--detach", "--shell")
         state.output.note(f'first, in the same shell: eval "$({start})"')
-    state.output.result(found.to_json(), text=found.text.rstrip("\n"))
+    state.output.result(found, text=found.text.rstrip("\n"))

@@ -45,7 +45,7 @@ def status(
     """
     state: Context = context.obj
     found = run(state, environments or (), instance=name)
-    state.output.result(found.to_json(), text=Group(*_view(found)))
+    state.output.result(found, text=Group(*_view(found)))
     selected = f"{(environments or [''])[0]} --name {name}" if name else ""
     state.output.suggest(*_following(found, selected, state.project.root))
 

@@ -44,7 +44,7 @@ def targets(
     found = run(state, environment, endpoint, instance=name, output=output)
     if output is not None:
         state.output.note(f"wrote {output}")
-    state.output.result(found.to_json(), text="\n".join(_lines(found)))
+    state.output.result(found, text="\n".join(_lines(found)))
 
 
 def _lines(found: Targets) -> Iterator[str]:

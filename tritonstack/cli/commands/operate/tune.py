@@ -120,7 +120,7 @@ def tune(  # noqa: PLR0913, PLR0917 - each is an option of the command
     for line in _plan_lines(plan):
         state.output.note(line)
     result = run(state, plan)
-    state.output.result(result.to_json(), text=_text(result))
+    state.output.result(result, text=_text(result))
     for line in _closing_lines(result):
         state.output.note(line)
     with state.output.after_result():  # on an error, the search is kept
