@@ -13,6 +13,7 @@ from tritonstack.workflows.builds.build import BuildResult
 from tritonstack.workflows.builds.planning import BuildPlan
 from tritonstack.workflows.deployment.deploy import Deployment
 from tritonstack.workflows.deployment.diff import DeployOutlook
+from tritonstack.workflows.deployment.rollback import Rollback
 from tritonstack.workflows.environments.audit import Audit
 from tritonstack.workflows.environments.destroy import Destruction, DestructionPlan
 from tritonstack.workflows.environments.history import ModelHistory
@@ -26,7 +27,6 @@ from tritonstack.workflows.installation.doctor import Installation
 from tritonstack.workflows.installation.setup import ProjectSetup
 from tritonstack.workflows.invocation.invoke import Invocation
 from tritonstack.workflows.invocation.snippet import Snippet
-from tritonstack.workflows.json_results import environment_results as environments
 from tritonstack.workflows.local.dev import FailedVersion, ServedVersion
 from tritonstack.workflows.local.down import StoppedCloud, StoppedClouds
 from tritonstack.workflows.local.up import RunningCloud
@@ -36,6 +36,7 @@ from tritonstack.workflows.project.inspection import Inspection
 from tritonstack.workflows.project.quotas import NeededQuotas
 from tritonstack.workflows.project.repository import CreatedRepository, PinnedVersion
 from tritonstack.workflows.project.validate import Validation
+from tritonstack.workflows.promotion.results import Promotion, PromotionPlan
 from tritonstack.workflows.reports.report import WrittenReport
 from tritonstack.workflows.sizing.bench import Benchmark
 from tritonstack.workflows.sizing.simulate import Simulation
@@ -62,11 +63,11 @@ RESULTS: Mapping[str, Any] = {
     "invoke": Invocation,
     "logs": Logs | LogLine,
     "new": NewFiles,
-    "promote": environments.PromoteJson | environments.PromotePlanJson,
+    "promote": Promotion | PromotionPlan,
     "quotas": NeededQuotas,
     "reap": Reaping,
     "report": WrittenReport,
-    "rollback": environments.RollbackJson,
+    "rollback": Rollback,
     "setup": ProjectSetup,
     "simulate": Simulation,
     "snippet": Snippet,

@@ -68,7 +68,7 @@ class _ResultSchema(GenerateJsonSchema):
     """All keys are always there, and there are no others."""
 
     def field_is_required(self, field: Any, total: bool) -> bool:
-        return field["type"] == "dataclass-field" or super().field_is_required(field, total)
+        return True
 
     def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonSchemaValue:
         body = super().dataclass_schema(schema)

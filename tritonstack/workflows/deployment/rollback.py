@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated
 
 from tritonstack.base.errors import InvalidFilesError, UsageError, shown_path
+from tritonstack.base.results import Internal, Key, public
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.checkout import Checkout
 from tritonstack.operations.events import now
@@ -42,30 +43,47 @@ __all__ = ["Rollback", "RollbackPlan", "RollbackRefutedError", "require_no_insta
 
 
 @dataclass(frozen=True)
+class RolledBackEntry:
+    """A lock entry that is rolled back."""
+
+    name: str
+    key: str
+    origin: Annotated[str, Key("from")]
+    """The digest before."""
+    to: str
+    """The digest after."""
+
+
+@dataclass(frozen=True)
 class Rollback:
     """A rollback that was planned or made."""
 
-    plan: RollbackPlan
+    plan: Internal[RollbackPlan]
     changed: bool
     """False for a dry run, and if the rollback was already complete."""
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the rollback as JSON data."""
-        return {
-            "endpoint": self.plan.endpoint,
-            "origin": self.plan.origin,
-            "changed": self.changed,
-            "also_rolled_back": list(self.plan.others),
-            "steps": [
-                {
-                    "name": step.slot.name,
-                    "key": step.then.key,
-                    "from": step.now.entry.digest,
-                    "to": step.then.entry.digest,
-                }
-                for step in self.plan.steps
-            ],
-        }
+    @public
+    def endpoint(self) -> str:
+        """The endpoint that was named."""
+        return self.plan.endpoint
+
+    @public
+    def origin(self) -> str:
+        """The git version of the entries."""
+        return self.plan.origin
+
+    @public
+    def also_rolled_back(self) -> tuple[str, ...]:
+        """Other endpoints with the same models."""
+        return self.plan.others
+
+    @public
+    def steps(self) -> list[RolledBackEntry]:
+        """The entries of the lock that are rolled back."""
+        return [
+            RolledBackEntry(step.slot.name, step.then.key, step.now.entry.digest, step.then.entry.digest)
+            for step in self.plan.steps
+        ]
 
 
 class RollbackRefutedError(RollbackError):

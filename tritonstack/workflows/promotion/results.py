@@ -2,17 +2,92 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from pydantic import model_serializer
+
+from tritonstack.base.results import Internal, public
 from tritonstack.operations.promotion.gates import Gate, GateResult
 from tritonstack.operations.promotion.plans import Decision, Entry
 from tritonstack.records.locks import LockedArtifact
 from tritonstack.workflows.artifacts.copying import Copied
 
 __all__ = ["Entry", "GateResult", "Promotion", "PromotionOutline", "PromotionPlan"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LockEntry:
+    """An artifact (model, target, bytes), or an image (image, kind, tag); the other keys are empty."""
+
+    model: str = ""
+    target: str = ""
+    bytes: int = 0
+    image: str = ""
+    kind: str = ""
+    tag: str = ""
+    digest: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class PromotedEntry(LockEntry):
+    """An entry that is promoted."""
+
+    replaces: str | None
+    """The digest that the target had."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CopiedEntry(LockEntry):
+    """An entry that was copied."""
+
+    summary: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgedGate(GateResult):
+    """A gate, and the reason if it failed and is overridden."""
+
+    overridden: str | None
+
+    @public
+    def passed(self) -> bool:
+        """Return whether the artifact may pass."""
+        return not self.reason
+
+
+@dataclass(frozen=True, kw_only=True)
+class _PromotionFacts:
+    source: str
+    target: str
+    lock: Path
+    changed: bool
+    promoted: Sequence[PromotedEntry]
+    up_to_date: Sequence[LockEntry]
+    target_builds: Sequence[str]
+    """Models of which the target uses its own build."""
+    rolled_back: Sequence[LockEntry]
+    to_copy: Sequence[LockEntry]
+    gates: Sequence[JudgedGate]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PromotionPlanDocument(_PromotionFacts):
+    """What `promote --dry-run` prints with `--json`."""
+
+    dry_run: Literal[True] = True
+    bytes: int
+    lock_diff: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class PromotionDocument(_PromotionFacts):
+    """What `promote` prints with `--json`."""
+
+    dry_run: Literal[False] = False
+    copied: Sequence[CopiedEntry]
 
 
 @dataclass(frozen=True)
@@ -39,27 +114,22 @@ class PromotionOutline:
         """Gates that fail and are overridden."""
         return [gate for gate in self.gates if not gate.passed and gate.gate in self.overrides]
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the outline as JSON data."""
+    def entries(self) -> dict[str, Any]:
+        """Return the facts of both documents."""
         return {
             "source": self.source,
             "target": self.target,
-            "lock": str(self.lock_file),
-            "changed": False,
+            "lock": self.lock_file,
             "promoted": [
-                {**_entry_json(item), "replaces": item.seen.digest if item.seen else None}
+                PromotedEntry(**_facts(item), replaces=item.seen.digest if item.seen else None)
                 for item in self.decision.entries
             ],
-            "up_to_date": [_entry_json(item) for item in self.decision.same],
-            "target_builds": list(self.decision.built_in_target),
-            "rolled_back": [_entry_json(item) for item in self.decision.rolled_back],
-            "to_copy": [_entry_json(item) for item in self.missing],
+            "up_to_date": [LockEntry(**_facts(item)) for item in self.decision.same],
+            "target_builds": self.decision.built_in_target,
+            "rolled_back": [LockEntry(**_facts(item)) for item in self.decision.rolled_back],
+            "to_copy": [LockEntry(**_facts(item)) for item in self.missing],
             "gates": [
-                {
-                    **asdict(gate),
-                    "passed": gate.passed,
-                    "overridden": None if gate.passed else self.overrides.get(gate.gate),
-                }
+                JudgedGate(**vars(gate), overridden=None if gate.passed else self.overrides.get(gate.gate))
                 for gate in self.gates
             ],
         }
@@ -69,13 +139,13 @@ class PromotionOutline:
 class PromotionPlan:
     """A promotion that is not made yet."""
 
-    outline: PromotionOutline
-    sizes: tuple[tuple[Entry, int], ...]
+    outline: Internal[PromotionOutline]
+    sizes: Internal[tuple[tuple[Entry, int], ...]]
     """Bytes to copy per entry."""
-    needs_foundation: bool
+    needs_foundation: Internal[bool]
     """True if the foundation of the target has to be deployed first."""
-    lock_diff: tuple[str, ...]
-    command: str
+    lock_diff: Internal[tuple[str, ...]]
+    command: Internal[str]
     """The command that makes the promotion."""
 
     @property
@@ -83,30 +153,33 @@ class PromotionPlan:
         """True if no gate fails, except overridden ones."""
         return not self.outline.failed
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the plan as JSON data."""
-        return self.outline.to_json() | {
-            "dry_run": True,
-            "bytes": sum(size for _, size in self.sizes),
-            "lock_diff": "\n".join(self.lock_diff),
-        }
+    @model_serializer
+    def _document(self) -> PromotionPlanDocument:
+        return PromotionPlanDocument(
+            **self.outline.entries(),
+            changed=False,
+            bytes=sum(size for _, size in self.sizes),
+            lock_diff="\n".join(self.lock_diff),
+        )
 
 
 @dataclass(frozen=True)
 class Promotion:
     """A finished promotion."""
 
-    outline: PromotionOutline
-    copied: tuple[Copied, ...]
+    outline: Internal[PromotionOutline]
+    copied: Internal[tuple[Copied, ...]]
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the promotion as JSON data."""
-        copied = [{**_entry_json(one.item), "summary": one.summary} for one in self.copied]
-        changed = bool(self.outline.decision.entries)
-        return self.outline.to_json() | {"changed": changed, "dry_run": False, "copied": copied}
+    @model_serializer
+    def _document(self) -> PromotionDocument:
+        return PromotionDocument(
+            **self.outline.entries(),
+            changed=bool(self.outline.decision.entries),
+            copied=[CopiedEntry(**_facts(one.item), summary=one.summary) for one in self.copied],
+        )
 
 
-def _entry_json(item: Entry) -> dict[str, Any]:
+def _facts(item: Entry) -> dict[str, Any]:
     if isinstance(item.entry, LockedArtifact):
         facts = {"model": item.name, "target": item.key, "digest": item.entry.digest}
         return {**facts, "bytes": item.entry.archive_bytes}

@@ -61,19 +61,17 @@ def promote(  # noqa: PLR0913, PLR0917 - each is an option of the command
     request = PromotionRequest(source, target, models or (), overrides, from_profile, to_profile)
     if not dry_run:
         promotion = run(state, request, bootstrap=bootstrap)
-        state.output.result(promotion.to_json(), text="\n".join(_lines(promotion)))
+        state.output.result(promotion, text="\n".join(_lines(promotion)))
         return
     plan = plan_promotion(state, request)
     lines = _plan_lines(plan)
     if markdown:
         text = promotion_comment(plan, lines)
-        state.output.result(plan.to_json(), text=text)
+        state.output.result(plan, text=text)
     else:
         failed = [str(gate) for gate in plan.outline.gates if not gate.passed]
         shown = [*lines, *failed, *(plan.lock_diff if full else ())]
-        state.output.result(
-            plan.to_json(), text=Group(*promotion_tables(plan), HangingText(Text("\n".join(shown))))
-        )
+        state.output.result(plan, text=Group(*promotion_tables(plan), HangingText(Text("\n".join(shown)))))
     if not plan.possible:
         raise typer.Exit(1)
     state.output.suggest(plan.command)

@@ -57,7 +57,7 @@ def rollback(
         state.output.note("\n".join(verdict_lines(error.verdict)))
         raise
     verb = "would be rolled back" if dry_run else "was rolled back"
-    state.output.result(result.to_json(), text="\n".join(_lines(result.plan, verb)))
+    state.output.result(result, text="\n".join(_lines(result.plan, verb)))
 
 
 def _lines(plan: RollbackPlan, verb: str) -> Sequence[str]:
