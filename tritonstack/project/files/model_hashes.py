@@ -17,7 +17,7 @@ from tritonstack.project.files.model_files import CODE_SUFFIX, model_files
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import PythonRecipe
 
-BUILDER_VERSION = 6
+BUILDER_VERSION = 7
 """Incremented when model_build produces other bytes from the same model.yaml. Builds then replace artifacts;
 until then, locked artifacts stay deployable."""
 BUILDER = "builder"
