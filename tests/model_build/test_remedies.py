@@ -77,10 +77,10 @@ def test_links_in_an_archive(tmp_path: Path, kind: str) -> None:
     else:
         file.symlink_to(tmp_path / "elsewhere.onnx")
     archive = tar(repository, tmp_path / "model.tar.gz")
-    finding = next(one for one in findings(archive) if one.violation.code == "TS414")
-    assert "link to" in finding.violation.message
-    assert ("outside" in finding.violation.message) is (kind == "soft")
-    for command in commands(finding.violation.remedy, repository=repository, copy=tmp_path / "copy"):
+    finding = next(one for one in findings(archive) if one.code == "TS414")
+    assert "link to" in finding.message
+    assert ("outside" in finding.message) is (kind == "soft")
+    for command in commands(finding.remedy, repository=repository, copy=tmp_path / "copy"):
         run(command, tmp_path)
     assert lines(archive) == []
 
@@ -90,10 +90,10 @@ def test_a_repository_below_two_folders(tmp_path: Path) -> None:
     files |= {"export/README.md": "", "export/notes/todo.txt": ""}
     archive = tar(write(tmp_path / "given", files), tmp_path / "model.tar.gz")
     (finding,) = findings(archive)
-    assert "export/triton" in finding.violation.message
+    assert "export/triton" in finding.message
     with open_import(ImportRequest(archive, OPTIONS)) as importable:
         assert importable.name == "whole"
-    for command in commands(finding.violation.remedy):
+    for command in commands(finding.remedy):
         run(command, tmp_path / "given")
     assert lines(tmp_path / "given/model.tar.gz") == []
 
@@ -230,9 +230,9 @@ def test_an_import_names_what_it_cannot_import(tmp_path: Path, name: str) -> Non
 
 def test_doctor_names_a_saved_model_once(tmp_path: Path) -> None:
     path = saved_model(tmp_path / "given")
-    errors = [one for one in findings(path) if "SavedModel" in one.violation.message]
+    errors = [one for one in findings(path) if "SavedModel" in one.message]
     assert len(errors) == 1
-    assert f"--saved-model {path}" in (errors[0].violation.remedy or "")
+    assert f"--saved-model {path}" in (errors[0].remedy or "")
 
 
 class Head(torch.nn.Module):

@@ -20,7 +20,6 @@ from rich.markup import escape
 from rich.text import Text
 
 from tritonstack.base.errors import FileViolation, TritonstackError
-from tritonstack.base.results import document
 from tritonstack.cli.progress import ConsoleStep, ConsoleSteps
 from tritonstack.cli.rendering.hanging import HangingText
 from tritonstack.cli.rendering.printable import PrintableConsole, printable
@@ -184,6 +183,8 @@ def _marked(text: str) -> Text:
 
 def _json(result: object, *, ensure_ascii: bool = True) -> str:
     """Return JSON; numbers that it cannot write are null."""
+    from tritonstack.base.results import document  # noqa: PLC0415 - the list of commands needs no pydantic
+
     data = document(result)
     try:
         return json.dumps(data, allow_nan=False, ensure_ascii=ensure_ascii)

@@ -142,7 +142,7 @@ def no_record(shop: Setting) -> None:
     cloud = Rejecting("PutObject", "AccessDenied", "Access Denied")
     shop.patch.setattr(verdicts, "record_event", lambda *_: cloud.put_object())
     workspace: Any = SimpleNamespace(spec=SimpleNamespace(artifact_bucket="tritonstack-dev-artifacts"))
-    verdict: Any = SimpleNamespace(description="dev: 1 endpoint matches commit 0123abc")
+    verdict: Any = SimpleNamespace(summary="dev: 1 endpoint matches commit 0123abc")
     verdicts.record_verdict(CLOUD, workspace, verdict)
 
 

@@ -360,7 +360,7 @@ def found(shop: Setting, files: dict[str, str]) -> None:
     for name, text in files.items():
         shop.write(f"repository/{name}", text)
     lint = lint_repository(Path("repository"), LintOptions("26.05"))
-    raise InvalidFilesError(finding.violation for finding in lint.findings)
+    raise InvalidFilesError(lint.findings)
 
 
 @example("TS326")
@@ -449,7 +449,7 @@ def take(shop: Setting, files: dict[str, str | bytes]) -> None:
     for name, text in files.items():
         shop.write(f"export/{name}", text)
     result = import_model(Session(shop.project), Path("export"), ImportOptions("ranker"))
-    raise InvalidFilesError(finding.violation for finding in result.findings)
+    raise InvalidFilesError(result.findings)
 
 
 @example("TS340")

@@ -185,9 +185,9 @@ def test_libraries_that_the_image_lacks_are_named(project: Project, tmp_path: Pa
     file = root / "0_transformworkflowtriton/1/model.py"
     file.write_text(f"import nvtabular\nfrom merlin.core import dispatch\n{file.read_text()}")
     result = import_model(Session(project), root, ImportOptions("shop", trust_pickle=TRUST))
-    assert [
-        finding.violation.message for finding in result.findings if finding.violation.code == "TS345"
-    ] == ["imports merlin, nvtabular, which SageMaker's Triton images lack"]
+    assert [finding.message for finding in result.findings if finding.code == "TS345"] == [
+        "imports merlin, nvtabular, which SageMaker's Triton images lack"
+    ]
 
 
 def changed(export: Export, number: int, **changes: Any) -> Export:
