@@ -70,7 +70,7 @@ def copied_script(folder: Path) -> Path:
     return script
 
 
-@pytest.mark.e2e
+@pytest.mark.soak
 def test_training_follows_script_mode(job: dict[str, Any], tmp_path: Path) -> None:
     """SageMaker sets SM_* and passes hyperparameters as arguments; only SM_MODEL_DIR reaches the endpoint."""
     channel = tmp_path / "channel"
@@ -98,7 +98,7 @@ def test_training_follows_script_mode(job: dict[str, Any], tmp_path: Path) -> No
     assert metrics["ncf"]["ndcg"] > 1.5 * metrics["popularity"]["ndcg"]
 
 
-@pytest.mark.e2e
+@pytest.mark.soak
 def test_a_job_whose_model_learns_nothing_fails(tmp_path: Path) -> None:
     script = copied_script(tmp_path / "code")
     arguments = ["--category", "food", "--epochs", "1", "--model-dir", str(tmp_path / "model")]

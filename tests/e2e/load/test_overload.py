@@ -15,7 +15,7 @@ from tritonstack.constructs.monitoring.monitored import Monitored
 from tritonstack.spec.endpoints.endpoint import Alarms
 from tritonstack_local.settings import TimeScale
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.soak
 
 DELAY_S, WAITING = 0.3, 6
 """A full queue takes 1.8 s; an answer without a queue is in time."""

@@ -30,7 +30,7 @@ def built(folder: Path, folders: BuildFolders, recipe: str, source: Path) -> Man
     return build_model(model=load_document(file, ModelSpec), folders=folders).manifest
 
 
-@pytest.mark.e2e
+@pytest.mark.soak
 def test_a_classifier_of_timm(tmp_path: Path, folders: BuildFolders) -> None:
     source = save_timm_model(tmp_path / "weights")
     manifest = built(tmp_path, folders, "kind: image-classification, library: timm", source)

@@ -46,7 +46,7 @@ def answers_of(
     return given, np.concatenate([array_of(request.outputs[0]) for request in requests])
 
 
-@pytest.mark.e2e
+@pytest.mark.soak
 def test_vectors_of_texts_and_images_are_those_of_clip(tmp_path: Path, folders: BuildFolders) -> None:
     import PIL.Image
     import torch

@@ -221,7 +221,7 @@ def test_environment_is_entered_by_releases_without_activation(packed: Packed, t
 @pytest.mark.e2e
 @pytest.mark.parametrize(
     "version",
-    [pytest.param("3.10", marks=pytest.mark.soak), "3.12", pytest.param("3.13", marks=pytest.mark.soak)],
+    [pytest.param(python, marks=pytest.mark.soak) for python in ("3.10", "3.12", "3.13")],
 )
 def test_activated_by_the_python_of_other_images(packed: Packed, tmp_path: Path, version: str) -> None:
     image = tmp_path / "image"
