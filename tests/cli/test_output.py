@@ -5,8 +5,12 @@ from __future__ import annotations
 import io
 import json
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 from rich.console import Console
 
@@ -54,3 +58,15 @@ def test_json_has_no_numbers_that_parsers_reject() -> None:
         "y": [[1.5, None], [None, None]],
         "x": [1, "NaN"],
     }
+
+
+def test_a_value_of_a_foreign_type_does_not_fail_the_report(capsys: pytest.CaptureFixture[str]) -> None:
+    @dataclass(frozen=True)
+    class Result:
+        count: int
+        facts: Mapping[str, Any]
+        items: tuple[Any, ...]
+
+    facts = MappingProxyType({"p50": np.float32(1.5)})
+    Output(as_json=True).result(Result(np.int64(3), facts, (range(2),)), text="")  # type: ignore[arg-type]
+    assert json.loads(capsys.readouterr().out) == {"count": 3, "facts": {"p50": 1.5}, "items": [[0, 1]]}

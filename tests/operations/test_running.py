@@ -50,10 +50,15 @@ class StrictComponent:
     def get_paginator(self, operation: str) -> OnePage:
         assert operation == "list_stack_resources"
         arn, kinds = "arn:aws:sagemaker:eu-west-1:111111111111", "AWS::SageMaker::"
-        names = ("Model", "model/new"), ("EndpointConfig", "endpoint-config/new"), ("Endpoint", "endpoint/e")
         listed = [
-            {"ResourceType": kinds + kind, "PhysicalResourceId": f"{arn}:{name}"}
-            for kind, name in (*names, ("InferenceComponent", "inference-component/c"))
+            {"ResourceType": kinds + kind, "PhysicalResourceId": f"{arn}:{name}", "ResourceStatus": status}
+            for kind, name, status in (
+                ("Model", "model/removed", "DELETE_SKIPPED"),
+                ("Model", "model/new", "CREATE_COMPLETE"),
+                ("EndpointConfig", "endpoint-config/new", "UPDATE_COMPLETE"),
+                ("Endpoint", "endpoint/e", "UPDATE_COMPLETE"),
+                ("InferenceComponent", "inference-component/c", "UPDATE_COMPLETE"),
+            )
         ]
         return OnePage(lambda **_: {"StackResourceSummaries": listed})
 
@@ -74,6 +79,8 @@ class StrictComponent:
     ("model", "status", "failure"),
     [
         ("New", "InService", None),
+        pytest.param("New", "Updating", None, id="scaling"),
+        ("Old", "Updating", "c was rolled back to its model Old"),
         ("Old", "InService", "c was rolled back to its model Old"),
         ("New", "Failed", "c is Failed"),
     ],

@@ -6,7 +6,7 @@ mypy checks the fields. Nothing validates them again: a command that has deploye
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from pydantic import ConfigDict, Field, GetCoreSchemaHandler, PlainSerializer, TypeAdapter, computed_field
@@ -85,7 +85,14 @@ def _adapter(result: Any) -> TypeAdapter[Any]:
 def document(result: Any) -> Any:
     """Return a result as JSON data."""
     kind: Any = type(result)
-    return _adapter(kind).dump_python(result, mode="json", by_alias=True)
+    return _adapter(kind).dump_python(result, mode="json", by_alias=True, warnings=False, fallback=_plain)
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of a type that pydantic does not know: the report of a finished action must not fail."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    return list(value) if isinstance(value, Iterable) else getattr(value, "item", lambda: str(value))()
 
 
 def schema(result: Any) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Collection, Iterable, Iterator, MutableMapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -20,9 +21,10 @@ from tritonstack.records.events import Event, EventKind, TouchedArtifact, Touche
 from tritonstack.records.json_records import parse_record
 from tritonstack.records.locks import Built, ImageKind
 from tritonstack.records.manifests import Manifest
-from tritonstack.reference.conditional_writes import CONFLICT_CODES
+from tritonstack.reference.conditional_writes import CONFLICT_CODES, INTERFERED_CODES
 
 _READS_AT_ONCE = 8
+_PAUSES_S = (0.2, 0.5, 1.0, 2.0)
 UNREADABLE_LOAD_TEST = "its load test is of another version of tritonstack, and ignored"
 EventCache = MutableMapping[str, Event]
 """Events by address. An event never changes: its key holds its checksum."""
@@ -118,17 +120,24 @@ def run_images(workspace: Workspace, endpoints: Sequence[str]) -> tuple[TouchedI
 
 def record_event(cloud: Cloud, bucket: str, event: Event) -> None:
     """Write an event to the bucket, once: its key holds its checksum, so another writer wrote the same."""
-    try:
-        cloud.client("s3").put_object(
-            Bucket=bucket,
-            Key=event.key,
-            Body=event.to_json().encode(),
-            ContentType="application/json",
-            IfNoneMatch="*",
-        )
-    except ClientError as error:
-        if aws_error_code(error) not in CONFLICT_CODES:
-            raise
+    for pause in (*_PAUSES_S, None):
+        try:
+            cloud.client("s3").put_object(
+                Bucket=bucket,
+                Key=event.key,
+                Body=event.to_json().encode(),
+                ContentType="application/json",
+                IfNoneMatch="*",
+            )
+        except ClientError as error:
+            code = aws_error_code(error)
+            if code in CONFLICT_CODES:
+                return
+            if pause is None or code not in INTERFERED_CODES:
+                raise
+            time.sleep(pause)
+        else:
+            return
 
 
 def read_events(

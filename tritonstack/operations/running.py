@@ -96,6 +96,8 @@ def _names(cloud: Cloud, stack: str) -> Mapping[str, list[str]]:
     pages = cloud.client("cloudformation").get_paginator("list_stack_resources").paginate(StackName=stack)
     names: dict[str, list[str]] = defaultdict(list)
     for resource in (item for page in pages for item in page["StackResourceSummaries"]):
+        if resource["ResourceStatus"].startswith("DELETE_"):
+            continue  # retained, or being deleted
         names[resource["ResourceType"]].append(_last(resource["PhysicalResourceId"]))
     return names
 
@@ -108,6 +110,8 @@ def _endpoint_state(found: Mapping[str, Any], deployed: str) -> EndpointState:
 def _component_state(found: Mapping[str, Any], deployed: str) -> EndpointState:
     active, reason = found["Specification"]["ModelName"], found.get("FailureReason", "")
     name, status = found["InferenceComponentName"], found["InferenceComponentStatus"]
+    if status == "Updating":  # its rollout has ended: scaling changes the number of copies
+        status = "InService"
     return EndpointState(name, deployed, active, status, reason, runs="model")
 
 

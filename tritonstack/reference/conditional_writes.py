@@ -7,7 +7,9 @@ from __future__ import annotations
 
 CONFLICT_CODES = frozenset({"412", "PreconditionFailed"})
 """The condition does not hold: another writer has changed the object."""
-AGAIN_CODES = frozenset({"409", "ConditionalRequestConflict", "404", "NoSuchKey"})
+INTERFERED_CODES = frozenset({"409", "ConditionalRequestConflict"})
+"""A concurrent write of the same key interfered: retry the write."""
+AGAIN_CODES = INTERFERED_CODES | {"404", "NoSuchKey"}
 """A concurrent request interfered, or the object to replace was deleted. The current content is unknown:
 retry the write.
 """

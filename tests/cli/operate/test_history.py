@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from dataclasses import asdict
 
 import boto3
 import pytest
+from botocore.exceptions import ClientError
 
 from tests.cli.test_messages import outcome
 from tests.git import Repository
@@ -17,7 +19,7 @@ from tests.records.test_locks import BUILT
 from tritonstack.base.paths import Project
 from tritonstack.cli.main import run
 from tritonstack.operations.aws import cloud_of
-from tritonstack.operations.events import record_event
+from tritonstack.operations.events import read_events, record_event
 from tritonstack.project.loading import load_instance, load_workspace
 from tritonstack.records.events import Event, TouchedArtifact
 from tritonstack.records.lock_writing import add_to_lock
@@ -43,6 +45,24 @@ def deployed(built: Project, account: str) -> Project:
         event = Event(kind=kind, environment="dev", at=at, by="ci", artifacts=(artifact,))
         record_event(cloud_of(spec, variables={}), spec.artifact_bucket, event)
     return built
+
+
+def test_an_event_is_written_again_if_another_write_interfered(
+    deployed: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = load_workspace(deployed, "dev").spec
+    cloud, answers = cloud_of(spec, variables={}), ["409", "ConditionalRequestConflict"]
+
+    def interfere(params: object, **_: object) -> None:
+        if answers:
+            raise ClientError({"Error": {"Code": answers.pop()}}, "PutObject")
+
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    cloud.client("s3").meta.events.register("before-parameter-build.s3.PutObject", interfere)
+    event = Event(kind="verified", environment="dev", at="2026-11-23T09:00:00Z", by="ci")
+    record_event(cloud, spec.artifact_bucket, event)
+    assert answers == []
+    assert event.key in {item.key for item in read_events(cloud, spec.artifact_bucket)}
 
 
 def test_the_table_lists_builds_and_later_events(

@@ -27,6 +27,7 @@ from tritonstack.operations.destruction.destroy import destroy_environment, prev
 from tritonstack.operations.destruction.reaping import expiring_environments, reap
 from tritonstack.operations.destruction.retained import KEPT, delete_replaced, live_endpoints, tagged_models
 from tritonstack.operations.running import RolledBackError, wait_until_served
+from tritonstack.operations.stacks import StackFailedError
 
 NOW, PAST, FUTURE = datetime(2030, 1, 1, tzinfo=UTC), "2029-12-31T00:00:00Z", "2030-01-02T00:00:00Z"
 
@@ -201,6 +202,28 @@ def test_what_an_endpoint_of_another_name_uses_outlives_the_environment(deployme
     assert deployment.versions() == ["1"]
 
 
+@pytest.mark.parametrize("name", ["another", f"{BASE}-by-hand"])
+def test_only_endpoints_of_the_environment_must_be_in_a_known_state(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    deployment.create("1")
+    deployment.update("2")
+    deployment.sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=deployment.active)
+    wait_until_served(deployment.cloud, [name], on_change=lambda *_: None)
+    describe = deployment.sagemaker.describe_endpoint
+    failed = lambda **of: describe(**of) | {"EndpointStatus": "Failed"}  # noqa: E731
+    monkeypatch.setattr(deployment.sagemaker, "describe_endpoint", failed)
+    deployment.stack.delete()
+    if name == "another":
+        assert len(destroy_environment(deployment.cloud, BASE, on_update=lambda _: None).replaced) == 2
+        assert deployment.versions() == ["2"]
+        return
+    with pytest.raises(StackFailedError) as caught:
+        destroy_environment(deployment.cloud, BASE, on_update=lambda _: None)
+    assert f"{name} is Failed" in caught.value.message
+    assert deployment.versions() == ["1", "2"]
+
+
 def test_live_endpoints_name_their_models_data(deployment: Deployment) -> None:
     deployment.create("1")
     deployment.update(BAD)
@@ -263,10 +286,17 @@ def test_what_must_not_be_deleted_outlives_its_stack(
     assert deployment.versions() == ["1", "2"]
 
 
-def test_destroying_deletes_stack_and_retained_resources(deployment: Deployment) -> None:
+@pytest.mark.parametrize("index", ["current", "late"])
+def test_destroying_deletes_stack_and_retained_resources(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch, index: str
+) -> None:
+    """Also just after a deployment, when the index of tags does not list what it made."""
     deployment.create("1")
-    deployment.update("2")
+    if index == "current":
+        deployment.update("2")
     assert contents_of(deployment.cloud, STACK).retained == ()  # no data, so nothing to confirm
+    if index == "late":
+        monkeypatch.setattr(retained, "serving_resources", lambda *_: [])
     destroyed = destroy_environment(deployment.cloud, BASE, on_update=lambda _: None)
-    assert (destroyed.retained, len(destroyed.replaced)) == ((), 4)
+    assert (destroyed.retained, len(destroyed.replaced)) == ((), 4 if index == "current" else 2)
     assert deployment.audited() == []

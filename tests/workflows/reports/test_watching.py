@@ -65,6 +65,7 @@ def test_changes_and_broken_files_are_shown(project: Project, monkeypatch: pytes
     assert all('http-equiv="refresh" content="10"' in page for page in pages)
     assert ["222222222222" in page for page in pages] == [False, True, False]
     assert ["invalid files" in page for page in pages] == [False, False, True]
+    assert 'http-equiv="refresh"' not in (project.root / "report.html").read_text()  # it has ended
 
 
 @pytest.mark.parametrize("failure", [FileNotFoundError("dev.lock.yaml"), KeyError("Stacks")])

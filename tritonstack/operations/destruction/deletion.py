@@ -28,7 +28,7 @@ PASSING_S = 45 * 60.0
 _FIRST_PAUSE_S = 5.0
 _LONGEST_PAUSE_S = 60.0
 _OTHER_TRIES = 3
-_DELETED_AFTERWARDS = frozenset({"AWS::SageMaker::EndpointConfig", "AWS::SageMaker::Model"})
+DELETED_AFTERWARDS = frozenset({"AWS::SageMaker::EndpointConfig", "AWS::SageMaker::Model"})
 """What stacks retain for endpoints that may still serve it; `destroy` deletes it once none does."""
 _BUCKET, _REPOSITORY, _KEY = "AWS::S3::Bucket", "AWS::ECR::Repository", "AWS::KMS::Key"
 _PASSING = re.compile(
@@ -78,6 +78,8 @@ class Contents:
     """Repositories that are deleted with it, images included."""
     keys: tuple[str, ...] = ()
     """Keys that are scheduled for deletion; KMS waits some days."""
+    serving: tuple[Retained, ...] = ()
+    """What an endpoint may still serve: no data, and deleted after the stacks."""
 
 
 def contents_of(cloud: Cloud, stack: str) -> Contents:
@@ -95,12 +97,14 @@ def contents_of(cloud: Cloud, stack: str) -> Contents:
         raise
     declared: Mapping[str, Mapping[str, str]] = template.get("Resources", {})
     retained: list[Retained] = []
+    serving: list[Retained] = []
     deleted: dict[str, list[str]] = {kind: [] for kind in (_BUCKET, _REPOSITORY, _KEY)}
     for resource in (item for page in pages for item in page["StackResourceSummaries"]):
         physical = resource.get("PhysicalResourceId")
         if not physical or resource["ResourceStatus"] == "DELETE_COMPLETE":
             continue
-        if resource["ResourceType"] in _DELETED_AFTERWARDS:
+        if resource["ResourceType"] in DELETED_AFTERWARDS:
+            serving.append(Retained(resource["ResourceType"], physical))
             continue
         policy = declared.get(resource["LogicalResourceId"], {}).get("DeletionPolicy", "Delete")
         if policy != "Delete":
@@ -112,6 +116,7 @@ def contents_of(cloud: Cloud, stack: str) -> Contents:
         retained=tuple(sorted(retained, key=lambda item: (item.type, item.id))),
         repositories=tuple(sorted(deleted[_REPOSITORY])),
         keys=tuple(sorted(deleted[_KEY])),
+        serving=tuple(serving),
     )
 
 
@@ -249,7 +254,7 @@ def delete_stacks(
             break
         clock.sleep(pause)
     _require_gone([deletion.failure for deletion in deletions if deletion.failure])
-    return [item for deletion in deletions for item in deletion.contents.retained]
+    return [item for one in deletions for item in (*one.contents.retained, *one.contents.serving)]
 
 
 def _require_gone(reasons: Sequence[str]) -> None:

@@ -15,7 +15,12 @@ from tritonstack.base import naming
 from tritonstack.base.results import Key, Shown
 from tritonstack.operations.aws import Clock, Cloud
 from tritonstack.operations.buckets import empty_bucket
-from tritonstack.operations.destruction.deletion import Retained, contents_of, delete_stacks
+from tritonstack.operations.destruction.deletion import (
+    DELETED_AFTERWARDS,
+    Retained,
+    contents_of,
+    delete_stacks,
+)
 from tritonstack.operations.destruction.processing_jobs import delete_ended_jobs, ended_jobs
 from tritonstack.operations.destruction.retained import delete_orphaned, orphaned_of
 from tritonstack.operations.destruction.running_builds import RunningBuild, running_builds, stop_builds
@@ -108,18 +113,19 @@ def destroy_environment(
     """
     present, others = _stacks(cloud, base)
     order = [layer for layer in layers(base, present) if layer]
-    retained: list[Retained] = []
+    outlived: list[Retained] = []
     before_layer()
     builds = stop_builds(cloud, base, stacks=present, on_update=on_update, clock=clock or Clock())
     jobs = delete_ended_jobs(cloud, base, on_update=on_update)
     for layer in order:
         before_layer()
-        retained += delete_stacks(cloud, layer, on_update=on_update, clock=clock)
-    replaced = delete_orphaned(cloud, base, on_update=on_update)
+        outlived += delete_stacks(cloud, layer, on_update=on_update, clock=clock)
     groups = _delete_service_logs(cloud, base, others=others, on_update=on_update)
+    serving = [(item.type, item.id) for item in outlived if item.type in DELETED_AFTERWARDS]
+    replaced = delete_orphaned(cloud, base, outlived=serving, on_update=on_update)
     return Destroyed(
         stacks=tuple(itertools.chain(*order)),
-        retained=tuple(retained),
+        retained=tuple(item for item in outlived if item.type not in DELETED_AFTERWARDS),
         log_groups=tuple(groups),
         builds=tuple(builds),
         jobs=tuple(jobs),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 from botocore.exceptions import ClientError
@@ -18,7 +18,7 @@ from tritonstack.base import naming
 from tritonstack.base.errors import aws_error_message
 from tritonstack.operations.audit.found import STACK_TAG, pages, tags_of
 from tritonstack.operations.aws import Cloud
-from tritonstack.operations.stacks import environment_stacks, is_marked
+from tritonstack.operations.stacks import StackFailedError, environment_stacks, is_marked
 
 KEPT = 2
 """How many replaced configurations of an endpoint are kept."""
@@ -290,16 +290,33 @@ def orphaned_of(cloud: Cloud, base: str) -> list[ServingResource]:
     return orphaned(cloud, lambda stack: naming.base_of_stack(stack) == base)
 
 
-def delete_orphaned(cloud: Cloud, base: str, *, on_update: Lines) -> list[str]:
-    """Delete those of one environment that no endpoint uses, of whatever name; return their names."""
-    resources = orphaned_of(cloud, base)
+def delete_orphaned(
+    cloud: Cloud, base: str, *, outlived: Iterable[tuple[str, str]] = (), on_update: Lines
+) -> list[str]:
+    """Delete those of one environment that no endpoint uses, of whatever name; return their names.
+
+    `outlived` are types and ids from stacks that were just deleted: the index of tags is updated later.
+    Raise StackFailedError if an endpoint of the environment may run something that it does not name.
+    """
+    resources = {(item.kind, item.key): item for item in orphaned_of(cloud, base)}
+    for kind, physical_id in outlived:
+        item = _outlived(kind, physical_id)
+        resources.setdefault((item.kind, item.key), item)
     live = live_endpoints(cloud, None) if resources else []
     for one in live:
-        if one.missing:
-            on_update(f"replaced configurations and models are kept: endpoint {one.name} {one.missing}")
-            return []
+        # Endpoints of others run what they name, if it is ours at all.
+        if one.missing and one.name.startswith(f"{base}-"):
+            raise StackFailedError(
+                f"configurations and models of {base} are kept: endpoint {one.name} {one.missing}",
+                remedy="wait until the endpoint is in service, or delete it, and rerun the command",
+            )
     used = _named(live)
-    return _delete(cloud, [item for item in resources if item.key not in used], on_update)
+    return _delete(cloud, [item for item in resources.values() if item.key not in used], on_update)
+
+
+def _outlived(kind: str, physical_id: str) -> ServingResource:
+    sort: Kind = "EndpointConfig" if kind.endswith("EndpointConfig") else "Model"
+    return ServingResource(sort, physical_id.rpartition("/")[2], "", datetime.min.replace(tzinfo=UTC))
 
 
 def _delete(cloud: Cloud, resources: Iterable[ServingResource], on_update: Lines) -> list[str]:

@@ -73,7 +73,12 @@ def _write_lock(target: Workspace, items: Sequence[Entry], promoted: Promoted) -
         if not all(_is_promoted(lock, item, promoted.source) for item in items):
             raise
         return lock
-    return load_lock(target.lock.file).record
+    lock = target.lock.record
+    for artifact in artifacts:
+        lock = lock.with_entry(artifact.name, artifact.key, artifact.entry)
+    for image in images:
+        lock = lock.with_image(image.name, "gpu" if image.key == "gpu" else "cpu", image.entry)
+    return lock
 
 
 def _find(lock: Lock, item: Entry) -> LockedEntry | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -101,7 +100,7 @@ def watch_report(
     written = _write(file, log.completed(collect(session, options, reader, cache)), Watch(INTERVAL_S))
     on_written(written)
     session = Session(session.project)  # its steps would fill the terminal
-    with suppress(KeyboardInterrupt):
+    try:
         while True:
             time.sleep(INTERVAL_S)
             try:
@@ -109,6 +108,8 @@ def watch_report(
             except Exception as failure:  # the page shows it, and the next read may succeed
                 data, error = written.data, f"{type(failure).__name__}: {failure}"
             written = _write(file, data, Watch(INTERVAL_S, error))
+    except KeyboardInterrupt:
+        _write(file, written.data)  # an open page stops reloading
 
 
 def _write(file: Path, data: ReportData, watch: Watch | None = None) -> WrittenReport:

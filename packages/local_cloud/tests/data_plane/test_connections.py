@@ -332,8 +332,9 @@ def test_a_handed_over_connection_keeps_every_byte(front):
         (HEAD + b"\r\nContent-Length: 3\r\n\r\n", 400),
         (HEAD + b"\r\nTransfer-Encoding: chunked\r\n\r\n", 400),
         (b"GET / HTTP/1.1\r\nTransfer-Encoding: gzip\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nContent-Length: %b\r\n\r\n" % (b"9" * 5000), 400),
     ],
-    ids=range(14),
+    ids=range(15),
 )
 def test_malformed_heads_are_answered_here(front, head, status):
     one = front(None)

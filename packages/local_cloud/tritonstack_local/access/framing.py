@@ -39,7 +39,7 @@ def framing_failure(headers: Message) -> str | None:
     ]
     if len(lengths) > 1:
         return f"expected one Content-Length, got {len(lengths)}"
-    if lengths and not (lengths[0].isascii() and lengths[0].isdigit()):
+    if lengths and not (lengths[0].isascii() and lengths[0].isdigit() and len(lengths[0]) < 20):
         return f"Content-Length is not a number of bytes: {lengths[0][:40]!r}"
     if codings and codings != ["chunked"]:
         return f"unknown Transfer-Encoding {', '.join(codings)[:40]!r}"
