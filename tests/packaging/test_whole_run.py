@@ -76,7 +76,7 @@ def test_scaffolded_repository_works_end_to_end(shop: Repository):
     shop.run("build", "local", "--no-publish")
     shop.run("deploy", "local", "--bootstrap")
     answer = json.loads(shop.run("--json", "invoke", "local", "double"))
-    assert answer == {"inputs": {"x": [[1.0, 2.0]]}, "outputs": {"y": [[2.0, 4.0]]}}
+    assert answer["outputs"] == {"y": [[2.0, 4.0]]}
     shop.run("verify", "local")
     shop.run("destroy", "local", "--yes")
     shop.run("audit", "local", "--gone")
