@@ -329,7 +329,7 @@ def _delete(cloud: Cloud, resources: Iterable[ServingResource], on_update: Lines
             if "could not find" not in aws_error_message(error).lower():
                 raise
             continue  # deleted by a concurrent run
-        on_update(f"{item.name}: replaced {_NOUNS[item.kind]} deleted")
+        on_update(f"{item.name}: {_NOUNS[item.kind]} deleted")
         deleted.append(item.name)
     return deleted
 

@@ -166,4 +166,4 @@ def _detail(destroyed: Destroyed) -> str:
     text += f", {builds} {'build' if builds == 1 else 'builds'} stopped" if builds else ""
     text += f", {jobs_text(jobs)} deleted" if jobs else ""
     replaced = len(destroyed.replaced)
-    return text + (f", {replaced} replaced configurations and models deleted" if replaced else "")
+    return text + (f", {replaced} configurations and models deleted" if replaced else "")
