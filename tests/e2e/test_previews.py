@@ -227,7 +227,8 @@ def test_leftovers_of_a_killed_destroy_are_deleted_by_name(site: Site) -> None:
     """Two concurrent runs do not interfere."""
     site.project.template_file("test").unlink()
     stack = f"{BASE}-network"
-    body = json.dumps({"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}})
+    topic = {"Topic": {"Type": "AWS::SNS::Topic"}}
+    body = json.dumps({"Description": "tritonstack: the network", "Resources": topic})
     site.cloud.client("cloudformation").create_stack(StackName=stack, TemplateBody=body)
     at_once = [site.start("tritonstack", "destroy", "test", "--name", "run-1", "--yes") for _ in range(2)]
     said = [process.communicate(timeout=120)[0] for process in at_once]
