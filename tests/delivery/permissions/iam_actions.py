@@ -20,6 +20,7 @@ _S3 = {
 }
 _PREFIXES = {
     "resourcegroupstaggingapi": "tag",
+    "service-quotas": "servicequotas",
     "sagemaker-runtime": "sagemaker",
 }
 FREE = {("sts", "GetCallerIdentity")}
