@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,6 +36,7 @@ from tritonstack.records.manifests import ParityReport
 from tritonstack.spec.models.tolerance import Tolerance
 
 MOMENT = "2026-11-22T08:30:00Z"
+PROMOTED = Promoted(source="dev", by="ann", at=MOMENT)
 
 
 @pytest.fixture
@@ -77,9 +79,14 @@ def test_artifacts_of_the_source_are_promoted(files: Project) -> None:
     assert (item.name, item.key, item.entry, item.seen) == ("minilm", "cpu", entry, None)
 
 
-def test_the_same_digest_need_not_change(files: Project) -> None:
+@pytest.mark.parametrize(
+    "own",
+    [{"promoted": PROMOTED}, {"built": Built(by="bob", at=MOMENT)}],
+    ids=["promoted", "built for the target"],
+)
+def test_the_same_digest_need_not_change(files: Project, own: dict[str, Any]) -> None:
     entry = build(files)
-    write_lock(files.lock_file("prod"), Lock(models={"minilm": {"cpu": entry}}))
+    write_lock(files.lock_file("prod"), Lock(models={"minilm": {"cpu": entry.model_copy(update=own)}}))
     decision = decided(files)
     assert decision.entries == ()
     assert [item.entry.digest for item in decision.same] == [entry.digest]
@@ -95,8 +102,7 @@ def test_a_preferred_target_entry_yields_to_one_promoted_for_another_target(file
     assert [line for item in decision.entries for line in item.describe_rivals()] == [
         f"minilm for cpu replaces the entry for cpu-py312 ({short_digest(old.digest)})"
     ]
-    promoted = Promoted(source="dev", by="ann", at=MOMENT)
-    after = lock_after(load_workspace(files, "prod"), [(item, promoted) for item in decision.entries])
+    after = lock_after(load_workspace(files, "prod"), [(item, PROMOTED) for item in decision.entries])
     assert set(after.models["minilm"]) == {"cpu"}
 
 
@@ -109,6 +115,14 @@ def test_artifacts_rolled_back_in_the_target_are_skipped_unless_named(files: Pro
     assert (decision.entries, decision.same, decision.obstacles) == ((), [], [])
     assert [item.entry.digest for item in decision.rolled_back] == [bad.digest]
     assert [item.entry.digest for item in decided(files, "minilm").entries] == [bad.digest]
+
+
+def test_manually_written_digest_has_not_passed_the_gates(files: Project) -> None:
+    entry = build(files)
+    write_lock(files.lock_file("prod"), Lock(models={"minilm": {"cpu": entry}}))
+    decision = decided(files)
+    assert [item.entry.digest for item in decision.entries] == [entry.digest]
+    assert decision.same == []
 
 
 def test_a_source_without_the_model_is_rejected(files: Project) -> None:
@@ -195,9 +209,8 @@ def test_a_rollback_in_the_source_is_not_recorded_in_the_target(files: Project) 
         Lock(models={"minilm": {"cpu": gone_back}}),
     )
     (item,) = decided(files).entries
-    promoted = Promoted(source="dev", by="ann", at=MOMENT)
-    assert as_promoted(item, promoted).rolled_back is None
-    assert as_promoted(item, promoted).built == entry.built
+    assert as_promoted(item, PROMOTED).rolled_back is None
+    assert as_promoted(item, PROMOTED).built == entry.built
 
 
 def test_only_the_configured_source_is_accepted(files: Project) -> None:
@@ -227,9 +240,9 @@ class Images:
         (image,) = endpoint_images(self.project, load_workspace(self.project, environment).spec)
         return image.tag
 
-    def lock(self, environment: str, tag: str, digest: str = "a") -> None:
+    def lock(self, environment: str, tag: str, digest: str = "a", **own: Promoted) -> None:
         lock = load_lock(self.project.lock_file(environment)).record
-        entry = LockedImage(digest=f"sha256:{digest * 64}", tag=tag)
+        entry = LockedImage(digest=f"sha256:{digest * 64}", tag=tag, **own)
         write_lock(self.project.lock_file(environment), lock.with_image("serving", "cpu", entry))
 
     def tags(self) -> list[str]:
@@ -260,9 +273,11 @@ def test_an_image_that_is_older_than_its_folder_keeps_its_tag(images: Images) ->
 
 
 def test_the_same_image_need_not_change(images: Images) -> None:
-    for name in ("dev", "prod"):
-        images.lock(name, images.tag(name))
+    images.lock("dev", images.tag("dev"))
+    images.lock("prod", images.tag("prod"), promoted=PROMOTED)
     assert images.tags() == []
+    images.lock("prod", images.tag("prod"))
+    assert images.tags() == [images.tag("prod")]  # written by hand: it has passed no gate
 
 
 def test_an_image_on_another_release_must_be_built(images: Images) -> None:

@@ -112,11 +112,11 @@ def decide(source: Workspace, target: Workspace, models: Collection[str] = ()) -
     artifacts = [item for item in artifacts if item not in rolled_back]
     images = [item for item in images if item not in rolled_back]
     decision = Decision(
-        artifacts=[item for item in artifacts if not _is_same(target, item)],
-        images=[item for item in images if not _is_same(target, item)],
+        artifacts=[item for item in artifacts if not _is_same(item)],
+        images=[item for item in images if not _is_same(item)],
         same=[
-            *(item for item in artifacts if _is_same(target, item)),
-            *(item for item in images if _is_same(target, item)),
+            *(item for item in artifacts if _is_same(item)),
+            *(item for item in images if _is_same(item)),
         ],
         built_in_target=sorted({item for item in (*found, *found_images) if isinstance(item, str)}),
         rolled_back=rolled_back,
@@ -268,10 +268,12 @@ def _rejected_by_deploy(source: Workspace, target: Workspace, decision: Decision
         )
 
 
-def _is_same(target: Workspace, item: Entry) -> bool:
-    """Return whether the target's lock already has it."""
+def _is_same(item: Entry) -> bool:
+    """Return whether the target has it already, promoted or from a build of its own."""
     if item.seen is None or item.seen.digest != item.entry.digest or item.conflicting:
         return False
+    if item.seen.promoted is None and item.seen.built == item.entry.built:
+        return False  # the source's entry, copied by hand: it has passed no gate
     return not isinstance(item.entry, LockedImage) or getattr(item.seen, "tag", None) == item.entry.tag
 
 
