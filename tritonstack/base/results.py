@@ -6,6 +6,7 @@ mypy checks the fields. Nothing validates them again: a command that has deploye
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -54,6 +55,14 @@ class Rounded:
     def _rounded(self, number: float | None) -> float | None:
         return None if number is None else round(number, self._digits)
 
+
+def figure(value: float) -> float | None:
+    """Return a measurement with three decimals; None if nothing was measured."""
+    return None if math.isnan(value) else round(value, 3)
+
+
+Figure = Annotated[float, Shown(figure)]
+"""A measurement that may be NaN."""
 
 if TYPE_CHECKING:
     public = property

@@ -1,6 +1,6 @@
 """Determine the commit of an environment's files and the uncommitted files.
 
-`matters_to` defines which files an environment depends on.
+`files_of_environment` defines which files an environment depends on.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tritonstack.base.paths import MARKER, Project
+from tritonstack.base.results import Internal, public
 from tritonstack.base.revisions import (
     BUILD_CODE,
     BUILD_PINS,
@@ -63,6 +64,22 @@ class Revision:
         if self.commit is None:
             return "uncommitted: all files (the folder has no git commit)"
         return f"uncommitted: {list_files(self.files, most=10)}" if self.files else None
+
+
+class ComparedRevision:
+    """The keys of a result that was compared with checked-out files."""
+
+    revision: Internal[Revision]
+
+    @public
+    def commit(self) -> str | None:
+        """The commit that it was compared with."""
+        return self.revision.text
+
+    @public
+    def uncommitted(self) -> tuple[str, ...]:
+        """Files that differ from the commit."""
+        return self.revision.files
 
 
 @dataclass(frozen=True)

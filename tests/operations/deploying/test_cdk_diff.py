@@ -59,7 +59,7 @@ def test_replacement_with_a_fixed_name_is_rejected(before: Any, after: Any, *, r
     stack = "tritonstack-dev-monitoring"
     (change,) = resource_changes(LINES, {stack: dashboard(before)}, {stack: dashboard(after)})[stack]
     assert change.rejected is rejected
-    assert change.description.startswith(
+    assert change.summary.startswith(
         "rejected: " if rejected else "replaces AWS::CloudWatch::Dashboard Dashboard1"
     )
 
@@ -74,4 +74,4 @@ def test_replacement_with_a_fixed_name_is_rejected(before: Any, after: Any, *, r
     ],
 )
 def test_resource_changes_as_text(action: Any, words: str) -> None:
-    assert PlannedChange("stack", "Key1", "AWS::KMS::Key", action).description == words
+    assert PlannedChange("stack", "Key1", "AWS::KMS::Key", action).summary == words

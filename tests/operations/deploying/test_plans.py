@@ -31,18 +31,18 @@ def plan(old: Template | None, new: Template) -> StackPlan:
 
 def test_missing_stacks_are_created(template: Template) -> None:
     made = plan(None, template)
-    assert (made.action, made.description) == ("create", f"{STACK}: is created with the endpoint {FULL}")
+    assert (made.action, made.summary) == ("create", f"{STACK}: is created with the endpoint {FULL}")
 
 
 def test_repeated_request_changes_nothing(template: Template) -> None:
-    assert plan(template, copied(template)).description == f"{STACK}: nothing changes"
+    assert plan(template, copied(template)).summary == f"{STACK}: nothing changes"
 
 
 def test_an_alarm_change_is_not_a_rollout(template: Template) -> None:
     changed = copied(template)
     properties(changed, "AWS::CloudWatch::Alarm")["Threshold"] = 1
     made = plan(template, changed)
-    assert (made.action, made.description) == (
+    assert (made.action, made.summary) == (
         "change",
         f"{STACK}: is changed; endpoint {FULL} is not affected",
     )
@@ -77,7 +77,7 @@ def test_reasons_for_a_rollout(
     place[path[-1]] = value
     made = plan(template, changed)
     assert (made.action, made.reasons) == ("roll-out", (reason,))
-    assert made.description == f"{STACK}: rollout of endpoint {FULL}: {reason}"
+    assert made.summary == f"{STACK}: rollout of endpoint {FULL}: {reason}"
     assert made.details == [made.rollout]
     assert made.rollout.startswith("all at once, old instances kept 360 s; automatic rollback on: ")
 
@@ -93,7 +93,7 @@ def test_an_instance_type_change_needs_two_phases(synthesized: Synthesized) -> N
     made = plan(synthesized().template(STACK), synthesized(instance_type="ml.m7i.xlarge").template(STACK))
     assert made.action == "two-phase"
     reason = "main: instance type ml.c7i.xlarge → ml.m7i.xlarge"
-    assert made.description == f"{STACK}: rollout of endpoint {FULL} in two phases: {reason}"
+    assert made.summary == f"{STACK}: rollout of endpoint {FULL} in two phases: {reason}"
     assert made.details[1].startswith("two phases, because the instance type of variant 'main' changes from")
 
 
@@ -102,8 +102,8 @@ def test_impossible_combinations_are_rejected(synthesized: Synthesized) -> None:
     properties(changed, CONFIG)["AsyncInferenceConfig"] = {}
     made = plan(synthesized().template(STACK), changed)
     assert made.action == "rejected"
-    assert made.description.startswith(f"{STACK}: rejected: the endpoint is real-time")
-    assert "instance type" not in made.description
+    assert made.summary.startswith(f"{STACK}: rejected: the endpoint is real-time")
+    assert "instance type" not in made.summary
 
 
 def test_a_model_change_of_a_component_rolls_it_out(template: Template) -> None:

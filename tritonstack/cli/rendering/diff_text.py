@@ -17,7 +17,7 @@ _LONGEST_COMMENT = 60_000
 def plan_details(outlook: DeployOutlook, plan: StackPlan) -> Iterator[str]:
     """Describe a stack beyond its plan, one item per line; rejected changes come first."""
     conflicts = outlook.taken_by(plan.stack)
-    yield from (one.description for one in conflicts)
+    yield from (one.summary for one in conflicts)
     yield from dict.fromkeys(f"help: {one.remedy}" for one in conflicts)
     yield from plan.details
     yield from _resource_lines(outlook.resource_changes.get(plan.stack, ()))
@@ -74,7 +74,7 @@ def outlook_summary(outlook: DeployOutlook) -> str:
 def _plan_items(plan: StackPlan, outlook: DeployOutlook) -> Iterator[str]:
     if plan.action == "nothing":
         return
-    yield f"- {escaped(plan.description)}"
+    yield f"- {escaped(plan.summary)}"
     for line in plan_details(outlook, plan):
         yield f"  - {escaped(line)}"
 
@@ -86,7 +86,7 @@ def _resource_lines(changes: Iterable[PlannedChange]) -> Iterator[str]:
     if expected:
         yield f"replaced on every rollout: {', '.join(change.logical_id for change in expected)}"
     yield from (
-        change.description
+        change.summary
         for change in sorted(unexpected, key=lambda change: (not change.rejected, change.logical_id))
     )
 

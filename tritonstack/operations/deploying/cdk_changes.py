@@ -70,7 +70,7 @@ class PlannedChange:
         return self.type in _MADE_ANEW_BY_ROLLOUTS
 
     @property
-    def description(self) -> str:
+    def summary(self) -> str:
         """Return the change in one line."""
         subject = f"{self.type} {self.logical_id}"
         if self.rejected:

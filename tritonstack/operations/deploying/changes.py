@@ -68,8 +68,8 @@ class Changes:
             *self.taken,
             *(change for change in planned if change.rejected),
         ]
-        messages = [plan.description for plan in self.rejected]
-        messages += [f"{one.stack}: {one.description}" for one in single]
+        messages = [plan.summary for plan in self.rejected]
+        messages += [f"{one.stack}: {one.summary}" for one in single]
         if messages:
             remedies = [hazard.remedy for hazard in hazards] + [one.remedy for one in single]
             unique_remedies = dict.fromkeys(remedy for remedy in remedies if remedy)

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from tritonstack.base.results import public
 from tritonstack.operations.deploying.assembly import Template
 from tritonstack.operations.deploying.endpoint_template import EndpointTemplate, Properties, parameter_of
 from tritonstack.operations.deploying.updates import Hazard, hazards
@@ -45,9 +46,9 @@ class StackPlan:
     """How it is rolled out."""
     hazards: tuple[Hazard, ...] = ()
 
-    @property
-    def description(self) -> str:
-        """Return the plan in one sentence."""
+    @public
+    def summary(self) -> str:
+        """The plan in one sentence."""
         return f"{self.stack}: {self._description()}"
 
     @property

@@ -29,9 +29,9 @@ class TakenName:
     type: str
     name: str
 
-    @property
-    def description(self) -> str:
-        """Return the violation."""
+    @public
+    def summary(self) -> str:
+        """The violation."""
         return (
             f"rejected: {self.type} {self.logical_id} must be created, but {self.name} already exists "
             "outside this stack"
@@ -41,11 +41,6 @@ class TakenName:
     def remedy(self) -> str:
         """Return the remedy."""
         return _REMEDY
-
-    @public
-    def summary(self) -> str:
-        """The violation."""
-        return self.description
 
 
 def names_to_create(stack: str, deployed: Template | None, new: Template) -> Iterator[TakenName]:

@@ -28,7 +28,7 @@ PASSING_S = 45 * 60.0
 _FIRST_PAUSE_S = 5.0
 _LONGEST_PAUSE_S = 60.0
 _OTHER_TRIES = 3
-DELETED_AFTERWARDS = frozenset({"AWS::SageMaker::EndpointConfig", "AWS::SageMaker::Model"})
+_DELETED_AFTERWARDS = frozenset({"AWS::SageMaker::EndpointConfig", "AWS::SageMaker::Model"})
 """What stacks retain for endpoints that may still serve it; `destroy` deletes it once none does."""
 _BUCKET, _REPOSITORY, _KEY = "AWS::S3::Bucket", "AWS::ECR::Repository", "AWS::KMS::Key"
 _PASSING = re.compile(
@@ -103,7 +103,7 @@ def contents_of(cloud: Cloud, stack: str) -> Contents:
         physical = resource.get("PhysicalResourceId")
         if not physical or resource["ResourceStatus"] == "DELETE_COMPLETE":
             continue
-        if resource["ResourceType"] in DELETED_AFTERWARDS:
+        if resource["ResourceType"] in _DELETED_AFTERWARDS:
             serving.append(Retained(resource["ResourceType"], physical))
             continue
         policy = declared.get(resource["LogicalResourceId"], {}).get("DeletionPolicy", "Delete")
@@ -238,8 +238,8 @@ def delete_stacks(
     on_update: Callable[[str], None],
     clock: Clock | None = None,
     empty: bool = True,
-) -> list[Retained]:
-    """Delete stacks in parallel, wait for all, and return what they retained.
+) -> list[Contents]:
+    """Delete stacks in parallel, wait for all, and return what they contained.
 
     `empty` also empties the buckets that are deleted with them.
     """
@@ -254,7 +254,7 @@ def delete_stacks(
             break
         clock.sleep(pause)
     _require_gone([deletion.failure for deletion in deletions if deletion.failure])
-    return [item for one in deletions for item in (*one.contents.retained, *one.contents.serving)]
+    return [deletion.contents for deletion in deletions]
 
 
 def _require_gone(reasons: Sequence[str]) -> None:

@@ -16,7 +16,7 @@ from tritonstack.base.results import Key, Shown
 from tritonstack.operations.aws import Clock, Cloud
 from tritonstack.operations.buckets import empty_bucket
 from tritonstack.operations.destruction.deletion import (
-    DELETED_AFTERWARDS,
+    Contents,
     Retained,
     contents_of,
     delete_stacks,
@@ -113,19 +113,19 @@ def destroy_environment(
     """
     present, others = _stacks(cloud, base)
     order = [layer for layer in layers(base, present) if layer]
-    outlived: list[Retained] = []
+    deleted: list[Contents] = []
     before_layer()
     builds = stop_builds(cloud, base, stacks=present, on_update=on_update, clock=clock or Clock())
     jobs = delete_ended_jobs(cloud, base, on_update=on_update)
     for layer in order:
         before_layer()
-        outlived += delete_stacks(cloud, layer, on_update=on_update, clock=clock)
+        deleted += delete_stacks(cloud, layer, on_update=on_update, clock=clock)
     groups = _delete_service_logs(cloud, base, others=others, on_update=on_update)
-    serving = [(item.type, item.id) for item in outlived if item.type in DELETED_AFTERWARDS]
-    replaced = delete_orphaned(cloud, base, outlived=serving, on_update=on_update)
+    outlived = [item for contents in deleted for item in contents.serving]
+    replaced = delete_orphaned(cloud, base, outlived=outlived, on_update=on_update)
     return Destroyed(
         stacks=tuple(itertools.chain(*order)),
-        retained=tuple(item for item in outlived if item.type not in DELETED_AFTERWARDS),
+        retained=tuple(item for contents in deleted for item in contents.retained),
         log_groups=tuple(groups),
         builds=tuple(builds),
         jobs=tuple(jobs),

@@ -18,6 +18,7 @@ from tritonstack.base import naming
 from tritonstack.base.errors import aws_error_message
 from tritonstack.operations.audit.found import STACK_TAG, pages, tags_of
 from tritonstack.operations.aws import Cloud
+from tritonstack.operations.destruction.deletion import Retained
 from tritonstack.operations.stacks import StackFailedError, environment_stacks, is_marked
 
 KEPT = 2
@@ -291,16 +292,15 @@ def orphaned_of(cloud: Cloud, base: str) -> list[ServingResource]:
 
 
 def delete_orphaned(
-    cloud: Cloud, base: str, *, outlived: Iterable[tuple[str, str]] = (), on_update: Lines
+    cloud: Cloud, base: str, *, outlived: Iterable[Retained] = (), on_update: Lines
 ) -> list[str]:
     """Delete those of one environment that no endpoint uses, of whatever name; return their names.
 
-    `outlived` are types and ids from stacks that were just deleted: the index of tags is updated later.
+    `outlived` is from stacks that were just deleted: the index of tags is updated later.
     Raise StackFailedError if an endpoint of the environment may run something that it does not name.
     """
     resources = {(item.kind, item.key): item for item in orphaned_of(cloud, base)}
-    for kind, physical_id in outlived:
-        item = _outlived(kind, physical_id)
+    for item in map(_from_stack, outlived):
         resources.setdefault((item.kind, item.key), item)
     live = live_endpoints(cloud, None) if resources else []
     for one in live:
@@ -314,9 +314,9 @@ def delete_orphaned(
     return _delete(cloud, [item for item in resources.values() if item.key not in used], on_update)
 
 
-def _outlived(kind: str, physical_id: str) -> ServingResource:
-    sort: Kind = "EndpointConfig" if kind.endswith("EndpointConfig") else "Model"
-    return ServingResource(sort, physical_id.rpartition("/")[2], "", datetime.min.replace(tzinfo=UTC))
+def _from_stack(item: Retained) -> ServingResource:
+    kind: Kind = "EndpointConfig" if item.type.endswith("EndpointConfig") else "Model"
+    return ServingResource(kind, item.id.rpartition("/")[2], "", datetime.min.replace(tzinfo=UTC))
 
 
 def _delete(cloud: Cloud, resources: Iterable[ServingResource], on_update: Lines) -> list[str]:

@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tritonstack.base.files import read_json
-from tritonstack.base.results import Internal, Rounded, Shown, document, public
+from tritonstack.base.results import Figure, Internal, Rounded, document, figure, public
 from tritonstack.operations.loads.arrivals import UnreadableLoadError
 from tritonstack.operations.loads.histograms import (
     Counts,
@@ -28,7 +28,7 @@ from tritonstack.operations.loads.histograms import (
 from tritonstack.operations.loads.sending import Sent
 
 PERCENTS = (50.0, 90.0, 99.0, 99.9)
-FORMAT: Final = 1
+FORMAT = 1
 _SLICES = 40
 _MOST_SLICE_S = 1.0
 _LEAST_SLICE_S = 0.25
@@ -48,10 +48,6 @@ class Slice:
     """The requests that the model answered in it, whenever they were due."""
     errors: Mapping[str, int]
     """The failed requests that were due in it, by class."""
-
-
-def _rounded(value: float) -> float | None:
-    return None if math.isnan(value) else round(value, 3)
 
 
 @dataclass(frozen=True)
@@ -111,7 +107,7 @@ class LoadRun:
         return failed / max(1, failed + int(self.latencies.sum()))
 
     @public
-    def mean_ms(self) -> Annotated[float, Shown(_rounded)]:
+    def mean_ms(self) -> Figure:
         """The mean latency."""
         return mean_s(self.latencies) * 1000
 
@@ -136,7 +132,7 @@ class LoadRun:
     @public
     def latency_ms(self) -> dict[str, float | None]:
         """Percentile -> milliseconds."""
-        return {f"p{percent:g}": _rounded(ms) for percent, ms in self.percentiles_ms().items()}
+        return {f"p{percent:g}": figure(ms) for percent, ms in self.percentiles_ms().items()}
 
     @public
     def generator(self) -> GeneratorLoad:
@@ -180,7 +176,10 @@ class SavedRuns:
             return "a machine that the file does not name"
         return self.instance if self.real_instances else f"the local cloud ({self.machine})"
 
-    format: int = FORMAT
+    @public
+    def format(self) -> int:
+        """The format of the file."""
+        return FORMAT
 
     def to_json(self) -> dict[str, Any]:
         """Return the content of a file."""

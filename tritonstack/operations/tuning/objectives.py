@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Annotated
 
-from tritonstack.base.results import Rounded, Shown
+from tritonstack.base.results import Figure, Rounded
 
 MOST_FAILED = 0.001
 """A larger share of failed requests is a failure of the configuration."""
@@ -14,14 +14,6 @@ LEAST_ANSWERED = 0.97
 """A configuration that answers less than this share of a rate cannot keep up with it."""
 _FREE = 1.0
 """More slack than this has no meaning."""
-
-
-def _rounded(value: float) -> float | None:
-    return None if math.isnan(value) else round(value, 3)
-
-
-Figure = Annotated[float, Shown(_rounded)]
-"""A number; null in JSON documents if it was not measured."""
 
 
 @dataclass(frozen=True)

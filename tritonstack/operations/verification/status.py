@@ -20,7 +20,7 @@ from tritonstack.operations.aws import Cloud
 from tritonstack.operations.checkout import Checkout
 from tritonstack.operations.events import EventCache, latest_events, latest_of_each
 from tritonstack.operations.model_prefix import missing_copies, model_copies
-from tritonstack.operations.revisions import Revision, files_of_environment, revision_of
+from tritonstack.operations.revisions import ComparedRevision, Revision, files_of_environment, revision_of
 from tritonstack.operations.verification.endpoint_checks import HEALTH, endpoint_checks, firing_alarms
 from tritonstack.operations.verification.expectations import ExpectedEndpoint, expected_endpoint
 from tritonstack.operations.verification.live import (
@@ -113,7 +113,7 @@ class EndpointStatus:
 
 
 @dataclass(frozen=True)
-class EnvironmentStatus:
+class EnvironmentStatus(ComparedRevision):
     """The status of an environment; `error` says why it is unavailable."""
 
     name: str
@@ -129,16 +129,6 @@ class EnvironmentStatus:
         """The last deployment of any of its endpoints."""
         known = [one.deployed for one in self.endpoints if one.deployed]
         return max(known, key=lambda event: event.at, default=None)
-
-    @public
-    def commit(self) -> str | None:
-        """The checked-out commit."""
-        return self.revision.text
-
-    @public
-    def uncommitted(self) -> tuple[str, ...]:
-        """Files that differ from the commit."""
-        return self.revision.files
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from tritonstack.operations.deploying.assembly import Assembly, Template
 from tritonstack.operations.deploying.plans import plan_stack
 from tritonstack.operations.deploying.stored_templates import as_written
 from tritonstack.operations.events import new_event, record_event
-from tritonstack.operations.revisions import Revision
+from tritonstack.operations.revisions import ComparedRevision, Revision
 from tritonstack.operations.smoke.asking import SmokeResult, UntestedVariant, not_tested
 from tritonstack.operations.verification.artifact_checks import artifact_check
 from tritonstack.operations.verification.checks import Check, shortened
@@ -69,7 +69,7 @@ class EndpointVerdict:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Verdict(ComparedRevision):
     """The findings of an environment."""
 
     environment: str
@@ -119,16 +119,6 @@ class Verdict:
         left = [f"{one.name}/{variant.variant}" for one in self.endpoints for variant in one.not_tested]
         return f"; untested, answers unknown: {', '.join(left)}" if left else ""
 
-    @public
-    def commit(self) -> str | None:
-        """The commit that it was compared with."""
-        return self.revision.text
-
-    @public
-    def uncommitted(self) -> tuple[str, ...]:
-        """Files that differ from the commit."""
-        return self.revision.files
-
     @property
     def _checks(self) -> list[Check]:
         return [*self.stacks, *(check for one in self.endpoints for check in one.checks)]
@@ -169,7 +159,7 @@ def stack_check(
     deployed: Template | None = as_written(found.template, expected)
     if deployed is not None and deployed != expected:
         plan = plan_stack(name, deployed=deployed, new=expected)
-        failures.append(f"not deployed: {plan.description.removeprefix(f'{name}: ')}")
+        failures.append(f"not deployed: {plan.summary.removeprefix(f'{name}: ')}")
         failures += [f"pending: {line}" for line in plan.details]
     return Check(aspect, tuple(failures), tuple(notes), state.status, compared=2)
 

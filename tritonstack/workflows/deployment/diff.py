@@ -42,11 +42,6 @@ class StackOutlook(StackPlan):
     taken_names: tuple[TakenName, ...] = ()
     """New resources whose names are taken."""
 
-    @public
-    def summary(self) -> str:
-        """The plan in one sentence."""
-        return self.description
-
 
 def _joined(lines: Sequence[str]) -> str:
     return "\n".join(lines)

@@ -12,7 +12,7 @@ from tritonstack.base import naming
 from tritonstack.operations.deploying.changes import DEPLOY_OPTIONS
 from tritonstack.operations.events import record_event
 from tritonstack.operations.locks.retention import keep_again
-from tritonstack.operations.promotion.plans import Artifact, Entry, Image, as_promoted
+from tritonstack.operations.promotion.plans import Artifact, Entry, Image, as_promoted, lock_after
 from tritonstack.operations.promotion.records import promoted_event
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.lock_writing import LockChangedError, Replacement, replace_entries
@@ -73,12 +73,7 @@ def _write_lock(target: Workspace, items: Sequence[Entry], promoted: Promoted) -
         if not all(_is_promoted(lock, item, promoted.source) for item in items):
             raise
         return lock
-    lock = target.lock.record
-    for artifact in artifacts:
-        lock = lock.with_entry(artifact.name, artifact.key, artifact.entry)
-    for image in images:
-        lock = lock.with_image(image.name, "gpu" if image.key == "gpu" else "cpu", image.entry)
-    return lock
+    return lock_after(target, [(item, promoted) for item in items])
 
 
 def _find(lock: Lock, item: Entry) -> LockedEntry | None:

@@ -43,10 +43,10 @@ def _changes(outlook: DeployOutlook) -> DeployChanges:
     stacks = []
     for plan in outlook.changes.plans:
         planned = [one for one in outlook.resource_changes.get(plan.stack, ()) if not one.expected]
-        taken = [one.description for one in outlook.taken_by(plan.stack)]
+        taken = [one.summary for one in outlook.taken_by(plan.stack)]
         if plan.action != "nothing" or taken:
-            details = (*taken, *plan.details, *(one.description for one in planned))
-            stacks.append((plan.description, details))
+            details = (*taken, *plan.details, *(one.summary for one in planned))
+            stacks.append((plan.summary, details))
     copied = [f"{name}: {', '.join(models)}" for name, models in outlook.model_prefixes.items()]
     others = (*outlook.leftover_lines, *(f"copied to the model prefix of {line}" for line in copied))
     return DeployChanges(tuple(outlook.model_lines), tuple(stacks), others, outlook.rejected)
