@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pydantic import ValidationError
 
 from tritonstack.base.errors import InvalidFilesError, UsageError
-from tritonstack.base.files import parse_json
 from tritonstack.constructs.endpoint.scaling_plan import ScalingPlan, scaling_plans
 from tritonstack.constructs.monitoring.monitored import Monitored, monitored_endpoint
 from tritonstack.operations.loads.runs import load_runs
@@ -91,7 +90,7 @@ class SimulatedEndpoint:
         """Return the endpoint with other values of `scaling`; None if that would be invalid."""
         if not settings:
             return self.spec
-        data = parse_json(self.spec.model_dump_json(exclude_unset=True, exclude_none=True))
+        data = self.spec.model_dump(mode="json", exclude_unset=True, exclude_none=True)
         for path, changes in self.edits(settings).items():
             part = data.setdefault(path, {})
             for key, value in changes.items():
