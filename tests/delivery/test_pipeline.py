@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -77,29 +80,61 @@ def test_stages_run_in_order_from_source_to_prod(pipeline):
     ]
 
 
-def test_locked_artifacts_are_synthesized_deployed_and_promoted(pipeline):
-    handed = {
-        action["Name"]: [item["Name"] for item in action.get("InputArtifacts", [])][1:]
-        for _, action in actions(pipeline)
-    }
-    assert handed["Synth"] == handed["Deploy-dev"] == handed["Promote-staging"] == ["Build_dev_environments"]
-    assert handed["Deploy-staging"] == handed["Promote-prod"] == ["Promote_staging_environments"]
-    assert handed["Deploy-prod"] == handed["Verify-prod"] == ["Promote_prod_environments"]
+PROGRAMS = {
+    "python3": "mkdir -p .venv/bin",
+    "pip": "[ -f requirements.lock.txt ]",
+    "aws": "true",
+    "cdk": "[ -f environments/dev.lock.yaml ] && mkdir cdk.out",
+    "tritonstack": """case $1 in
+  build) echo built >environments/$2.lock.yaml ;;
+  promote) cp environments/$2.lock.yaml environments/$3.lock.yaml ;;
+  deploy | verify) [ -f environments/$2.lock.yaml ] ;;
+esac""",
+}
+"""Stand-ins of the programs that steps call; each notes its command and its AWS profile."""
 
 
-def test_each_step_runs_a_documented_command(pipeline):
-    last = {step: commands(pipeline, step)[-1] for step in STEPS}
+def test_buildspecs_run_with_the_files_that_earlier_steps_hand_over(pipeline, roads, tmp_path):
+    called = tmp_path / "called"
+    (programs := tmp_path / "programs").mkdir()
+    for name, script in PROGRAMS.items():
+        noted = f'echo "{name} $* ($AWS_PROFILE)" >>"$STEP_CALLS"'
+        (programs / name).write_text(f"#!/bin/sh\n{noted}\n{script}\n")
+        (programs / name).chmod(0o755)
+    outputs: dict[str, Path] = {}
+    last = {}
+    for _, action in actions(pipeline):
+        if action["ActionTypeId"]["Provider"] != "CodeBuild":
+            continue
+        step = action["Name"].lower()
+        here = tmp_path / step
+        shutil.copytree(roads.root, here, ignore=shutil.ignore_patterns("*.lock.yaml"))
+        handed = {
+            f"CODEBUILD_SRC_DIR_{item['Name']}": str(outputs[item["Name"]])
+            for item in action["InputArtifacts"][1:]
+        }
+        called.unlink(missing_ok=True)
+        subprocess.run(
+            ["bash", "-e", "-c", "\n".join(commands(pipeline, step))],
+            cwd=here,
+            env={"PATH": f"{programs}:{os.environ['PATH']}", "STEP_CALLS": str(called), **handed},
+            check=True,
+        )
+        last[step] = called.read_text().splitlines()[-1]
+        for output in action.get("OutputArtifacts", []):
+            spec = json.loads(projects(pipeline)[step]["Source"]["BuildSpec"])
+            outputs[output["Name"]] = here / spec["artifacts"]["base-directory"]
     assert last == {
-        "build-dev": "tritonstack build dev",
-        "synth": "cdk synth --quiet -c env=dev",
-        "deploy-dev": "tritonstack deploy dev",
-        "verify-dev": "tritonstack verify dev",
-        "promote-staging": "tritonstack promote dev staging",
-        "deploy-staging": "tritonstack deploy staging",
-        "verify-staging": "tritonstack verify staging",
-        "promote-prod": "tritonstack promote staging prod",
-        "deploy-prod": "tritonstack deploy prod",
-        "verify-prod": "tritonstack verify prod",
+        "build-dev": "tritonstack build dev (dev-deploy)",
+        "synth": "cdk synth --quiet -c env=dev ()",
+        "deploy-dev": "tritonstack deploy dev (dev-deploy)",
+        "verify-dev": "tritonstack verify dev (dev-deploy)",
+        "promote-staging": "tritonstack promote dev staging (staging-promote)",
+        "deploy-staging": "tritonstack deploy staging (staging-deploy)",
+        "verify-staging": "tritonstack verify staging (staging-deploy)",
+        "promote-prod": "tritonstack promote staging prod (prod-promote)",
+        "deploy-prod": "tritonstack deploy prod (prod-deploy)",
+        "verify-prod": "tritonstack verify prod (prod-deploy)",
     }
 
 

@@ -25,9 +25,6 @@ from tritonstack_local.cloudwatch.metric_math import SUPPORTED_FUNCTIONS
 from tritonstack_local.codebuild.app import OFFERED as OFFERED_IN_CODEBUILD
 from tritonstack_local.codebuild.unsupported import ACCEPTED_WITHOUT_EFFECT as ACCEPTED_IN_CODEBUILD
 from tritonstack_local.codebuild.unsupported import UNSUPPORTED as UNSUPPORTED_IN_CODEBUILD
-from tritonstack_local.codepipeline.app import OFFERED as OFFERED_IN_CODEPIPELINE
-from tritonstack_local.codepipeline.unsupported import ACCEPTED_WITHOUT_EFFECT as ACCEPTED_IN_CODEPIPELINE
-from tritonstack_local.codepipeline.unsupported import UNSUPPORTED as UNSUPPORTED_IN_CODEPIPELINE
 from tritonstack_local.ecr.app import OFFERED as OFFERED_IN_ECR
 from tritonstack_local.sagemaker import ACCEPTED_WITHOUT_EFFECT
 from tritonstack_local.sagemaker import UNSUPPORTED as UNSUPPORTED_IN_SAGEMAKER
@@ -65,10 +62,6 @@ SERVICE_LIMITS: Mapping[str, Mapping[str, str]] = {
     },
     "EC2": {
         "networks": "They are stored and returned; no traffic passes through them.",
-    },
-    "CodePipeline": {
-        "actions": "S3 sources, CodeBuild, CloudFormation, and approvals run; other actions are rejected.",
-        "state changes": "Executions send no EventBridge events.",
     },
     "ECR": {
         "images": "The API stores images; docker push and pull, scanning, and lifecycle rules do not work.",
@@ -172,7 +165,6 @@ def limits() -> tuple[Limit, ...]:
         *SERVICE_LIMITS.items(),
         ("SageMaker", ACCEPTED_WITHOUT_EFFECT),
         ("CodeBuild", ACCEPTED_IN_CODEBUILD),
-        ("CodePipeline", ACCEPTED_IN_CODEPIPELINE),
     ):
         found += [Limit(service, field, sentence(reason)) for field, reason in fields.items()]
     return tuple(sorted(found, key=lambda limit: (limit.service.lower(), limit.name)))
@@ -186,7 +178,6 @@ def rejected() -> dict[str, str]:
         **UNSUPPORTED_TYPES,
         **UNSUPPORTED_IN_SAGEMAKER,
         **UNSUPPORTED_IN_CODEBUILD,
-        **UNSUPPORTED_IN_CODEPIPELINE,
         **alarms,
         **composites,
         "PutScalingPolicy.PredictiveScalingPolicyConfiguration": NO_PREDICTION,
@@ -200,7 +191,6 @@ def actions() -> dict[str, tuple[str, ...]]:
         "CloudFormation": tuple(sorted(ACTIONS)),
         "Application Auto Scaling": tuple(sorted(OFFERED_IN_AUTO_SCALING)),
         "CodeBuild": tuple(sorted(OFFERED_IN_CODEBUILD)),
-        "CodePipeline": tuple(sorted(OFFERED_IN_CODEPIPELINE)),
         "ECR layers": tuple(sorted(OFFERED_IN_ECR)),
         "Resource Groups Tagging": OFFERED_IN_TAGGING,
         "SageMaker": tuple(sorted(OFFERED)),

@@ -35,7 +35,6 @@ from tritonstack_local.cloudwatch.alarms.records import AlarmRecord
 from tritonstack_local.cloudwatch.metrics import Metrics
 from tritonstack_local.codebuild.app import BuildDependencies
 from tritonstack_local.codebuild.app import create_app as create_codebuild
-from tritonstack_local.codepipeline.app import CodePipelineApp
 from tritonstack_local.data_plane.front import BACKLOG, Front
 from tritonstack_local.data_plane.general import GeneralServer
 from tritonstack_local.ecr.app import OFFERED as ABOUT_LAYERS
@@ -134,11 +133,6 @@ class LocalCloud:
             ),
             server_home=settings.server_home,
         )
-        self._codepipeline = CodePipelineApp(
-            region=settings.region,
-            clients=clients,
-            start_build=self._codebuild.builds.start_for_pipeline,
-        )
         self._layers = Layers(clients=clients, folder=settings.state_dir / "layers")
         correct_images(self._layers)
         self._ecr_layers = create_ecr_layers(region=settings.region, layers=self._layers, clients=clients)
@@ -146,7 +140,6 @@ class LocalCloud:
             "application-autoscaling": self._autoscaling,
             "cloudformation": self._cloudformation,
             "codebuild": self._codebuild,
-            "codepipeline": self._codepipeline,
             "sagemaker": self._sagemaker,
             SIGNED_AS: create_tagging(
                 region=settings.region,
@@ -156,7 +149,6 @@ class LocalCloud:
                     self._sagemaker.tagged,
                     self._autoscaling.tagged,
                     self._codebuild.tagged,
-                    self._codepipeline.tagged,
                 ),
             ),
         }
@@ -169,7 +161,6 @@ class LocalCloud:
         self._autoscaling.resume()
         self._codebuild.resume()
         self._cloudformation.resume()
-        self._codepipeline.resume()
 
     @property
     def port(self) -> int:
@@ -197,7 +188,6 @@ class LocalCloud:
             "sagemaker": self._sagemaker.tables,
             "autoscaling": self._autoscaling.tables,
             "codebuild": self._codebuild.tables,
-            "codepipeline": self._codepipeline.tables,
             "ecr": {"layers": self._layers.table},
         }
         for service, tables in remembered.items():
@@ -214,7 +204,6 @@ class LocalCloud:
         self._watch.close()
         self._writer.close()
         self._front.close()
-        self._codepipeline.close()
         self._codebuild.close()
         self._autoscaling.close()
         self._sagemaker.close()
@@ -255,7 +244,7 @@ class LocalCloud:
         """List all resources to the cloud's own account, and to other accounts only their own."""
         held: list[Mapping[str, object]] = []
         held += (item.described() for item in inventory(self._cloudformation.stacks()))
-        for own in (self._sagemaker, self._autoscaling, self._codebuild, self._codepipeline):
+        for own in (self._sagemaker, self._autoscaling, self._codebuild):
             held += own.inventory()
         if caller.account != self._account_id:
             held = [item for item in held if item["account"] == caller.account]

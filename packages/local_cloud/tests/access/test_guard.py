@@ -38,7 +38,6 @@ CALLS = {
     "ec2": lambda it: it.describe_vpcs(),
     "sagemaker": lambda it: it.list_endpoints(),
     "codebuild": lambda it: it.list_projects(),
-    "codepipeline": lambda it: it.list_pipelines(),
     "kms": lambda it: it.list_keys(),
     "ssm": lambda it: it.describe_parameters(),
     "logs": lambda it: it.describe_log_groups(),

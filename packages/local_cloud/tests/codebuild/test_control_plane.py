@@ -93,7 +93,7 @@ def test_project_names_are_unique(account):
         ({"source": {"type": "GITHUB", "location": "x"}}, "does not support ProjectSource.type=GITHUB"),
         ({"environment": an_environment(type="WINDOWS_CONTAINER")}, "WINDOWS_CONTAINER"),
         ({"artifacts": {"type": "S3"}}, "location must not be empty"),
-        ({"artifacts": {"type": "CODEPIPELINE"}}, "must both be of type CODEPIPELINE"),
+        ({"artifacts": {"type": "CODEPIPELINE"}}, "does not support ProjectArtifacts.type=CODEPIPELINE"),
         ({"logsConfig": {"s3Logs": {"status": "ENABLED", "location": "x"}}}, "logs go to CloudWatch Logs"),
         ({"badgeEnabled": True}, "does not support CreateProject.badgeEnabled"),
         ({"autoRetryLimit": 2}, "automatic retries are not supported"),

@@ -1,4 +1,4 @@
-"""Decide whether a role may assume another one, by its policies and that role's trust policy.
+"""Decide whether a role's trust policy allows a principal of another account to assume it.
 
 An unsupported condition is evaluated restrictively: Allow statements do not apply then, Deny statements do.
 (moto treats a statement with a false condition as a denial of everything.)
@@ -10,30 +10,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tritonstack_local.scope import Scope
-from tritonstack_local.service.clients import Clients
-
 _ACTION = "sts:AssumeRole"
 _Statement = Mapping[str, Any]
-
-
-def may_assume(clients: Clients, scope: Scope, role: str, other: str) -> bool:
-    """Return whether `role` may assume `other`; both are ARNs. False if either does not exist."""
-    mine, theirs = _role(clients, scope, role), _role(clients, scope, other)
-    if mine is None or theirs is None:
-        return False
-    caller = {"aws:PrincipalArn": role, "aws:PrincipalAccount": _account(role)}
-    iam = _iam(clients, scope, role)
-    own, edge = _of_action(_policies(iam, mine["RoleName"])), _boundary(iam, mine)
-    trust = _concerning(_of_action([theirs["AssumeRolePolicyDocument"]]), role)
-    if any(_denies(item, other, caller) for item in (*own, *(edge or ()), *trust)):
-        return False
-    if edge is not None and not any(_allows(item, other, caller) for item in edge):
-        return False
-    trusting = [item for item in trust if _allows(item, other, caller)]
-    # A role of the same account that is trusted by name needs no policy; other roles do.
-    by_name = _account(role) == _account(other) and any(role in _principals(item) for item in trusting)
-    return by_name or (bool(trusting) and any(_allows(item, other, caller) for item in own))
 
 
 def trusts(document: Mapping[str, Any], caller: str) -> bool:
@@ -43,41 +21,6 @@ def trusts(document: Mapping[str, Any], caller: str) -> bool:
     return any(_allows(item, "*", known) for item in statements) and not any(
         _denies(item, "*", known) for item in statements
     )
-
-
-def _iam(clients: Clients, scope: Scope, role: str) -> Any:
-    return clients.client("iam", Scope(_account(role), scope.region))
-
-
-def _role(clients: Clients, scope: Scope, arn: str) -> Mapping[str, Any] | None:
-    iam = _iam(clients, scope, arn)
-    try:
-        found: Mapping[str, Any] = iam.get_role(RoleName=arn.rpartition("/")[2])["Role"]
-    except iam.exceptions.NoSuchEntityException:
-        return None
-    return found
-
-
-def _boundary(iam: Any, role: Mapping[str, Any]) -> list[_Statement] | None:
-    """Return the permissions boundary's statements on AssumeRole; None without a boundary."""
-    found = role.get("PermissionsBoundary")
-    return _of_action([_managed(iam, found["PermissionsBoundaryArn"])]) if found else None
-
-
-def _policies(iam: Any, name: str) -> Iterator[Mapping[str, Any]]:
-    for page in iam.get_paginator("list_role_policies").paginate(RoleName=name):
-        for policy in page["PolicyNames"]:
-            yield iam.get_role_policy(RoleName=name, PolicyName=policy)["PolicyDocument"]
-    for page in iam.get_paginator("list_attached_role_policies").paginate(RoleName=name):
-        for attached in page["AttachedPolicies"]:
-            yield _managed(iam, attached["PolicyArn"])
-
-
-def _managed(iam: Any, arn: str) -> Mapping[str, Any]:
-    version = iam.get_policy(PolicyArn=arn)["Policy"]["DefaultVersionId"]
-    held = iam.get_policy_version(PolicyArn=arn, VersionId=version)["PolicyVersion"]
-    document: Mapping[str, Any] = held["Document"]
-    return document
 
 
 def _of_action(documents: Iterable[Mapping[str, Any]]) -> list[_Statement]:

@@ -12,11 +12,9 @@ from typing import Any
 from tritonstack_local.codebuild.errors import invalid_input, no_build, no_project, too_many
 from tritonstack_local.codebuild.projects import checked_settings, page
 from tritonstack_local.codebuild.records import (
-    PIPELINE,
     BuildRecord,
     CodeBuildTables,
     Phase,
-    PipelineOrder,
     ProjectRecord,
     Status,
     now,
@@ -129,22 +127,7 @@ class Builds:
         """Start a build, or return the one started with the same token."""
         reject_unsupported("StartBuild", request)
         project = self._project(scope, request["projectName"])
-        settings = overridden(project.fields, request)
-        if settings["source"]["type"] == PIPELINE:
-            raise invalid_input(
-                f"Builds whose source is of type {PIPELINE} can only be started by their pipeline"
-            )
-        return self._start(scope, project, request, settings)
-
-    def start_for_pipeline(self, scope: Scope, order: PipelineOrder) -> str:
-        """Start a build for a pipeline and return its id."""
-        project = self._project(scope, order.project)
-        if project.fields["source"]["type"] != PIPELINE:
-            raise invalid_input(f"The source of project {project.name} is not of type {PIPELINE}")
-        variables = {"environmentVariablesOverride": list(order.variables)}
-        settings = {**overridden(project.fields, variables), **order.settings(project.fields)}
-        began = self._start(scope, project, {}, settings, initiator=f"codepipeline/{order.pipeline}")
-        return str(began["build"]["id"])
+        return self._start(scope, project, request, overridden(project.fields, request))
 
     def retry(self, scope: Scope, request: Fields) -> Fields:
         """Start a build with the settings of an earlier one."""
@@ -190,22 +173,14 @@ class Builds:
         builds = self._store.builds.within(scope)
         return _listed([build for build in builds if build.project == project.name], request)
 
-    def _start(
-        self,
-        scope: Scope,
-        project: ProjectRecord,
-        request: Fields,
-        settings: Fields,
-        *,
-        initiator: str = _INITIATOR,
-    ) -> Fields:
+    def _start(self, scope: Scope, project: ProjectRecord, request: Fields, settings: Fields) -> Fields:
         with self._starting:
             earlier = self._with_token(scope, request)
             if earlier is not None:
                 return {"build": earlier.as_api(scope)}
             checked_settings(settings)
             self._check_build_limit(scope, project)
-            build = self._begun(scope, project, request, settings, initiator)
+            build = self._begun(scope, project, request, settings)
         self._pool.start(scope, build)
         return {"build": build.as_api(scope)}
 
@@ -217,9 +192,7 @@ class Builds:
         if limit is not None and running >= limit:
             raise too_many(limit)
 
-    def _begun(
-        self, scope: Scope, project: ProjectRecord, request: Fields, settings: Fields, initiator: str
-    ) -> BuildRecord:
+    def _begun(self, scope: Scope, project: ProjectRecord, request: Fields, settings: Fields) -> BuildRecord:
         counted = self._store.projects.change(
             scope, project.name, lambda found: replace(found, builds=found.builds + 1)
         )
@@ -232,7 +205,7 @@ class Builds:
             number=counted.builds,
             settings=settings,
             request=request,
-            initiator=initiator,
+            initiator=_INITIATOR,
             started=began,
             phases=(Phase("SUBMITTED", began).closed("SUCCEEDED"), Phase("QUEUED", began)),
         )

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from tritonstack_local.codebuild.errors import invalid_input, no_project, project_exists
-from tritonstack_local.codebuild.records import PIPELINE, CodeBuildTables, ProjectRecord, now
+from tritonstack_local.codebuild.records import CodeBuildTables, ProjectRecord, now
 from tritonstack_local.codebuild.unsupported import check_settings
 from tritonstack_local.scope import Scope
 
@@ -105,10 +105,6 @@ def checked_settings(fields: Fields) -> None:
             raise invalid_input("Invalid project source: location must be empty when type is NO_SOURCE")
         if not source.get("buildspec"):
             raise invalid_input("Invalid project source: buildspec is required when type is NO_SOURCE")
-    if (source["type"] == PIPELINE) != (fields["artifacts"]["type"] == PIPELINE):
-        raise invalid_input(
-            f"Invalid project: source and artifacts must both be of type {PIPELINE}, or neither of them"
-        )
     _check_locations("source", [source, *fields.get("secondarySources", [])])
     _check_locations("artifacts", [fields["artifacts"], *fields.get("secondaryArtifacts", [])])
     for kind, what in (

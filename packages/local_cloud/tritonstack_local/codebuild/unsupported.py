@@ -13,12 +13,11 @@ from typing import Any
 from botocore.model import ListShape, Shape, StructureShape
 
 from tritonstack_local.codebuild.errors import not_supported
-from tritonstack_local.codebuild.records import PIPELINE
 from tritonstack_local.service.errors import ServiceError
 from tritonstack_local.service.wire import service_model
 
 _THIS_MACHINE = "builds run on this machine"
-_NO_GIT = "supported sources: S3, CODEPIPELINE, NO_SOURCE"
+_NO_GIT = "supported sources: S3, NO_SOURCE"
 _NO_CACHE = "every build starts with an empty cache"
 _NO_RETRY = "automatic retries are not supported"
 _NO_REGISTRY = "images must be in this machine's Docker engine"
@@ -84,8 +83,8 @@ UNSUPPORTED: dict[str, str] = {
     "buildspec.artifacts.enable-symlinks": "symbolic links are always followed",
     "buildspec.artifacts.s3-prefix": "the project sets the location of artifacts",
 }
-_SOURCES = ("S3", "NO_SOURCE", PIPELINE)
-_ARTIFACTS = ("S3", "NO_ARTIFACTS", PIPELINE)
+_SOURCES = ("S3", "NO_SOURCE")
+_ARTIFACTS = ("S3", "NO_ARTIFACTS")
 _ENVIRONMENTS = {
     "x86_64": ("LINUX_CONTAINER", "LINUX_GPU_CONTAINER", "LINUX_EC2"),
     "aarch64": ("ARM_CONTAINER", "ARM_EC2"),

@@ -1,4 +1,4 @@
-"""Correct moto's EventBridge: deliver events to topics, CodeBuild projects, and pipelines.
+"""Correct moto's EventBridge: deliver events to topics and CodeBuild projects.
 
 Also, moto sends events to disabled rules, ignores Input and InputPath, and fails on events for unknown
 targets; such targets are rejected by PutTargets.
@@ -54,13 +54,8 @@ def _build(codebuild: Any, _: str, resource: str, message: str) -> None:
     codebuild.start_build(**{**asked, "projectName": resource.removeprefix("project/")})
 
 
-def _run(codepipeline: Any, _: str, resource: str, __: str) -> None:
-    codepipeline.start_pipeline_execution(name=resource)
-
-
 TARGETS: Mapping[str, Callable[[Any, str, str, str], None]] = {
     "codebuild": _build,
-    "codepipeline": _run,
     "sns": _publish,
 }
 """Delivery functions by the service in the target's ARN."""
@@ -103,13 +98,13 @@ def _put_known_targets(
         if service not in DELIVERED_TO:
             raise ValidationException(
                 f"The local cloud does not support targets of {service} in PutTargets; supported: topics, "
-                "queues, log groups, buses, CodeBuild projects, and pipelines."
+                "queues, log groups, buses, and CodeBuild projects."
             )
         ignored = sorted({"Input", "InputPath"} & target.keys())
         if ignored and service not in TARGETS:
             raise ValidationException(
                 f"The local cloud does not support {ignored[0]} in PutTargets for targets of {service}, "
-                "only for topics, projects and pipelines."
+                "only for topics and projects."
             )
     _put_targets(backend, name, event_bus_arn, targets)
 

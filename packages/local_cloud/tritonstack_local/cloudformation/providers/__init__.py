@@ -10,7 +10,6 @@ from tritonstack_local.cloudformation.providers.autoscaling import (
 )
 from tritonstack_local.cloudformation.providers.base import Provider
 from tritonstack_local.cloudformation.providers.builds import (
-    PipelineProvider,
     ProjectProvider,
     RepositoryProvider,
 )
@@ -92,7 +91,6 @@ PROVIDERS: Mapping[str, Provider] = {
         DashboardProvider(),
         LogGroupProvider(),
         ProjectProvider(),
-        PipelineProvider(),
         MetricFilterProvider(),
         EndpointProvider(),
         EndpointConfigProvider(),
@@ -112,11 +110,10 @@ def providers_for(*, rollback_fails_update: bool) -> Mapping[str, Provider]:
     return {**PROVIDERS, EndpointProvider.type_name: EndpointProvider(rollback_fails_update=True)}
 
 
-_NO_PROVIDER = (
-    "The local cloud does not support connections to Git providers. Use S3 as the source of a pipeline."
-)
+_NO_PROVIDER = "The local cloud does not support connections to Git providers."
 UNSUPPORTED_TYPES: Mapping[str, str] = {
     "AWS::CodeConnections::Connection": _NO_PROVIDER,
+    "AWS::CodePipeline::Pipeline": "The local cloud runs no pipelines; run their commands yourself.",
     "AWS::CodeStarConnections::Connection": _NO_PROVIDER,
     "AWS::SageMaker::InferenceComponent": sentence(NO_COMPONENTS),
 }
