@@ -19,9 +19,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from model_build.build import BuildFolders, build_model
-from tritonstack.base.documents import Document, load_document
 from tritonstack.base.files import short_digest
 from tritonstack.base.paths import find_project
+from tritonstack.base.yaml import Document, load_document
 from tritonstack.records.manifests import Manifest
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.tolerance import ModelTolerance

@@ -29,9 +29,9 @@ from model_build.graphs.candidates import make
 from model_build.graphs.levels import FP16, FP32, candidate_levels
 from model_build.graphs.running import LoadedGraph
 from model_build.sources import fetch_source
-from tritonstack.base.documents import load_document
 from tritonstack.base.files import folder_bytes
 from tritonstack.base.paths import find_project
+from tritonstack.base.yaml import load_document
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import TextEmbeddingRecipe
 

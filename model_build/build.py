@@ -34,11 +34,11 @@ from model_build.sources.base import hash_files
 from model_build.store.archive import PackedArchive, pack
 from model_build.store.artifacts import ArtifactStore, BuildKey
 from model_build.store.reuse import find_artifact, fits, has_artifact_of
-from tritonstack.base.documents import Document
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.files import folder_bytes, short_digest
 from tritonstack.base.paths import Project
 from tritonstack.base.source_files import require_same
+from tritonstack.base.yaml import Document
 from tritonstack.project.files.model_files import model_files
 from tritonstack.project.files.model_hashes import model_hash
 from tritonstack.project.files.unread_parts import unread_violations

@@ -22,8 +22,8 @@ TritonstackError
 from __future__ import annotations
 
 from model_build.secrets import redact
-from tritonstack.base.documents import FieldPath
 from tritonstack.base.errors import TritonstackError
+from tritonstack.base.yaml import FieldPath
 
 
 class ModelBuildError(TritonstackError):

@@ -22,8 +22,8 @@ from model_build.library_errors import as_build_error
 from model_build.progress import BuildSteps, OnProgress, Progress, process_seconds
 from model_build.secrets import redact
 from tritonstack.base import naming
-from tritonstack.base.documents import Document
 from tritonstack.base.paths import Project
+from tritonstack.base.yaml import Document
 from tritonstack.project.loading import load_models
 from tritonstack.records.examples import EXAMPLES_NAME
 from tritonstack.spec.models.model import ModelSpec

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tritonstack.base.documents import Document
 from tritonstack.base.errors import FileViolation, InvalidFilesError
+from tritonstack.base.yaml import Document
 from tritonstack.project.files.contents import numpy_violations
 from tritonstack.runtime import TritonInstallation
 from tritonstack.spec.models.model import ModelSpec

@@ -8,8 +8,8 @@ from typing import cast
 
 from stacks import sizing
 from tritonstack.base import naming
-from tritonstack.base.documents import FieldPath
 from tritonstack.base.errors import FileViolation
+from tritonstack.base.yaml import FieldPath
 from tritonstack.constructs.model_data import ModelArchive, ModelPrefix, TritonImage
 from tritonstack.project.checks.compatibility import unbuilt
 from tritonstack.project.custom_images import locked_uri

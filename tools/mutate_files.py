@@ -25,7 +25,7 @@ import yaml
 
 from tritonstack.base.errors import FileViolation
 from tritonstack.base.paths import Project
-from tritonstack.base.yaml_nodes import load_yaml
+from tritonstack.base.yaml import load_yaml
 from tritonstack.project.loading import validate_project
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -29,8 +29,8 @@ from tokenizers import Tokenizer
 from benchmarks.serving.requests import texts
 from model_build.exporters.text_framework import TextFramework
 from model_build.sources import fetch_source
-from tritonstack.base.documents import load_document
 from tritonstack.base.paths import find_project
+from tritonstack.base.yaml import load_document
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import TextEmbeddingRecipe
 

@@ -22,9 +22,9 @@ from benchmarks.serving.requests import Body
 from model_build.build import BuildFolders, build_model
 from model_build.store.archive import unpack
 from model_build.store.artifacts import read_manifest
-from tritonstack.base.documents import Document, load_document
 from tritonstack.base.files import short_digest
 from tritonstack.base.paths import Project
+from tritonstack.base.yaml import Document, load_document
 from tritonstack.records.manifests import ARCHIVE_NAME, Manifest
 from tritonstack.reference.container_variables import ContainerOptions, container_variables
 from tritonstack.reference.threads import Threads

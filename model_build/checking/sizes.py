@@ -19,8 +19,8 @@ from model_build.data.cases import Case, join_cases
 from model_build.errors import ModelBuildError, ParityError
 from model_build.inputs.rows import Row
 from model_build.inputs.types import fits_shape
-from tritonstack.base.documents import Document, FieldPath
 from tritonstack.base.errors import FileViolation, InvalidFilesError
+from tritonstack.base.yaml import Document, FieldPath
 from tritonstack.records.comparing import first_difference
 from tritonstack.records.manifests import TensorSpec
 from tritonstack.spec.models.model import ModelSpec

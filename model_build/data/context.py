@@ -10,7 +10,7 @@ from typing import Protocol
 from model_build.data.cases import Case
 from model_build.progress import BuildSteps
 from model_build.sources import FetchedSource
-from tritonstack.base.documents import Document
+from tritonstack.base.yaml import Document
 from tritonstack.records.manifests import (
     CandidateReport,
     EnvironmentReport,

@@ -11,8 +11,8 @@ from types import CodeType
 from typing import Any, TypeVar
 
 from model_build.errors import ExportError
-from tritonstack.base.documents import closest
 from tritonstack.base.errors import TritonstackError
+from tritonstack.base.yaml import closest
 
 Result = TypeVar("Result")
 

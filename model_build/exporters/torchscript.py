@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 
 from model_build.errors import ExportError
-from tritonstack.base.documents import closest
+from tritonstack.base.yaml import closest
 
 Array = NDArray[Any]
 FILE_NAME = "model.pt"

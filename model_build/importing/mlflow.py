@@ -27,7 +27,7 @@ from model_build.importing.records import SOURCE_FOLDER, ImportedModel, ImportRe
 from model_build.linting.findings import is_small
 from tritonstack.base.errors import UsageError
 from tritonstack.base.source_files import copy_file, find_file, list_files
-from tritonstack.base.yaml_nodes import load_yaml
+from tritonstack.base.yaml import load_yaml
 from tritonstack.records.manifests import TensorSpec
 
 MLMODEL = "MLmodel"

@@ -22,9 +22,9 @@ from model_build.repository.existing import parse_file
 from model_build.repository.flattening import rename_model
 from model_build.repository.layout import is_ensemble
 from model_build.repository.parts import ENSEMBLE_NOTE, VERSION
-from tritonstack.base.documents import closest
 from tritonstack.base.errors import InvalidFilesError, UsageError
 from tritonstack.base.source_files import copy_file, is_ignored, list_files
+from tritonstack.base.yaml import closest
 
 Models = Mapping[str, ModelFolder]
 

@@ -7,8 +7,8 @@ from io import BytesIO
 from pathlib import Path
 
 from model_build.library_errors import brief
-from tritonstack.base.documents import Document
 from tritonstack.base.errors import FileViolation, InvalidFilesError
+from tritonstack.base.yaml import Document
 from tritonstack.spec.models.model import ModelSpec
 
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "TIFF", "WEBP")

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from model_build.inputs.rows import Array, Row
 from model_build.inputs.types import common_shape, datatype_of, fits_shape
-from tritonstack.base.documents import Document, FieldPath, closest
 from tritonstack.base.errors import FileViolation, InvalidFilesError
+from tritonstack.base.yaml import Document, FieldPath, closest
 from tritonstack.records.manifests import TensorSpec
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.model_fields import TensorNarrowing

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from model_build.data.cases import Case
 from model_build.inputs.inline import UnfitValuesError, array_of, with_bytes
 from model_build.inputs.types import NUMPY_TYPES, datatype_of, fits_shape
-from tritonstack.base.documents import Document, FieldPath, closest
 from tritonstack.base.errors import FileViolation, InvalidFilesError
+from tritonstack.base.yaml import Document, FieldPath, closest
 from tritonstack.records.examples import Origin
 from tritonstack.records.manifests import TensorSpec
 from tritonstack.spec.models.inputs import RandomInputs, TestInput

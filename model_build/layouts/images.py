@@ -20,8 +20,8 @@ from model_build.inputs.image_files import read_images, require_images
 from model_build.layouts.layout import ENCODER, Layout, random_numbers, rows_of, same_names
 from model_build.layouts.steps import IMAGE, PREPARER, add_preparer
 from model_build.repository.parts import SchedulingStep, add_ensemble
-from tritonstack.base.documents import Document
 from tritonstack.base.errors import FileViolation, InvalidFilesError
+from tritonstack.base.yaml import Document
 from tritonstack.records.manifests import EnvironmentReport, TensorSpec
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import ImageRecipe

@@ -17,8 +17,8 @@ from model_build.data.cases import Case
 from model_build.data.context import BuildContext
 from model_build.data.graphs import ServableGraph
 from model_build.repository.parts import ModelProperties, add_graph_model
-from tritonstack.base.documents import Document
 from tritonstack.base.errors import FileViolation
+from tritonstack.base.yaml import Document
 from tritonstack.records.manifests import EnvironmentReport, TensorSpec
 from tritonstack.spec.models.model import ModelSpec
 

@@ -25,8 +25,8 @@ from model_build.layouts.layout import ENCODER, random_numbers, same_names
 from model_build.layouts.steps import IMAGE, MASK, PREPARER, TEXT, TOKENIZER, add_preparer, add_tokenizer
 from model_build.repository.parts import SchedulingStep, add_ensemble
 from model_build.sources.settings_files import read_settings_file
-from tritonstack.base.documents import Document
 from tritonstack.base.errors import InvalidFilesError
+from tritonstack.base.yaml import Document
 from tritonstack.records.manifests import EnvironmentReport, TensorSpec
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import LONGEST_TEXT, GraphRecipe

@@ -30,10 +30,10 @@ from model_build.repository.parts import (
     add_python_model,
     environment_file,
 )
-from tritonstack.base.documents import Document
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.files import folder_bytes
 from tritonstack.base.source_files import copy_from
+from tritonstack.base.yaml import Document
 from tritonstack.records.manifests import EnvironmentReport, TensorSpec
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import QuestionAnsweringRecipe, TextPairClassificationRecipe, TextRecipe

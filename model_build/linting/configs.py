@@ -19,7 +19,7 @@ from model_build.linting.findings import Finding, LintOptions, ModelFolder
 from model_build.repository.config import model_config_schema
 from model_build.repository.contradictions import PLATFORMS
 from model_build.repository.layout import is_ensemble
-from tritonstack.base.documents import closest
+from tritonstack.base.yaml import closest
 from tritonstack.reference.container_variables import INFERENCE_TYPE
 
 _REJECTED, _MODE, _SURPRISE = "TS328", "TS331", "TS332"

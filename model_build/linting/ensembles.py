@@ -13,7 +13,7 @@ from typing import Any
 from model_build.linting.findings import Finding, ModelFolder
 from model_build.repository.config import datatype_name
 from model_build.repository.layout import is_ensemble
-from tritonstack.base.documents import closest
+from tritonstack.base.yaml import closest
 
 _CODE = "TS329"
 _STEP = ("ensemble_scheduling", 0, "step")

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from model_build.repository.locating import FieldPlace, line_of
 from tritonstack.base.errors import FileViolation
-from tritonstack.base.yaml_reading import field_text
+from tritonstack.base.yaml import field_text
 
 Severity = Literal["error", "warning"]
 LARGEST_TEXT = 1 << 20

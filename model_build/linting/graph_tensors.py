@@ -14,8 +14,8 @@ from model_build.linting.backends import completed
 from model_build.linting.findings import Finding, ModelFolder, in_file
 from model_build.repository.config import datatype_name
 from model_build.repository.existing import filled_in
-from tritonstack.base.documents import closest
 from tritonstack.base.files import read_json
+from tritonstack.base.yaml import closest
 from tritonstack.records.manifests import TensorSpec
 
 _CODE = "TS343"

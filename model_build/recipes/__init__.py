@@ -17,8 +17,8 @@ from model_build.recipes.torchscript import TorchScript
 from model_build.recipes.trees import TreesForFil
 from model_build.recipes.triton import TritonRepository
 from model_build.repository.existing import read_existing
-from tritonstack.base.documents import Document
 from tritonstack.base.errors import InvalidFilesError
+from tritonstack.base.yaml import Document
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import (
     EnsembleRecipe,

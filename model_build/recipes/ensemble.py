@@ -31,8 +31,8 @@ from model_build.repository.flattening import (
     share_environments,
 )
 from model_build.repository.parts import SchedulingStep, add_ensemble
-from tritonstack.base.documents import Document
 from tritonstack.base.errors import InvalidFilesError
+from tritonstack.base.yaml import Document
 from tritonstack.records.manifests import EnvironmentReport, Manifest, ParityReport, TensorSpec
 from tritonstack.spec.models.inputs import TestInput
 from tritonstack.spec.models.model import ModelSpec

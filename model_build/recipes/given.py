@@ -20,8 +20,8 @@ from model_build.layouts.prepared import Preparation
 from model_build.progress import BuildSteps
 from model_build.repository.existing import tensors_of_triton
 from model_build.repository.parts import ModelProperties, add_graph_model
-from tritonstack.base.documents import Document
 from tritonstack.base.errors import FileViolation
+from tritonstack.base.yaml import Document
 from tritonstack.records.manifests import EnvironmentReport, TensorSpec
 from tritonstack.reference.targets import Target
 from tritonstack.spec.models.model import ModelSpec

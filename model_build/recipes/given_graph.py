@@ -14,9 +14,9 @@ from model_build.graphs.onnx_tensors import load_graph, shape_of, tensor_of
 from model_build.graphs.running import session_options
 from model_build.library_errors import brief
 from model_build.store.archive import is_safe_name
-from tritonstack.base.documents import Document
 from tritonstack.base.errors import FileViolation, InvalidFilesError
 from tritonstack.base.source_files import copy_from
+from tritonstack.base.yaml import Document
 from tritonstack.records.manifests import TensorSpec
 from tritonstack.spec.models.model import ModelSpec
 

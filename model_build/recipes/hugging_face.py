@@ -27,8 +27,8 @@ from model_build.progress import BuildSteps
 from model_build.recipes.choose_backend import choose_backend
 from model_build.recipes.given import bound_python
 from model_build.repository.instances import PROCESSOR
-from tritonstack.base.documents import Document
 from tritonstack.base.errors import InvalidFilesError
+from tritonstack.base.yaml import Document
 from tritonstack.records.manifests import ParityReport
 from tritonstack.reference.targets import Target
 from tritonstack.spec.models.model import ModelSpec

@@ -12,8 +12,8 @@ from model_build.repository.called_models import add_called_models, called_folde
 from model_build.repository.flattening import MemberFolder
 from model_build.store.archive import most_members, unpack
 from model_build.store.artifacts import read_manifest
-from tritonstack.base.documents import Document
 from tritonstack.base.errors import InvalidFilesError
+from tritonstack.base.yaml import Document
 from tritonstack.records.manifests import ARCHIVE_NAME, EnvironmentReport, Manifest
 from tritonstack.reference.targets import Target, parse_target
 from tritonstack.spec.models.model import ModelSpec

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from tritonstack.base.documents import Document, FieldPath, closest
 from tritonstack.base.errors import FileViolation
+from tritonstack.base.yaml import Document, FieldPath, closest
 from tritonstack.records.manifests import Manifest, TensorSpec
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import EnsembleRecipe

@@ -30,9 +30,9 @@ from model_build.repository.parts import ModelProperties, add_python_model, envi
 from model_build.repository.scheduling import with_controls
 from model_build.sources import file_selection
 from model_build.store.archive import is_safe_name
-from tritonstack.base.documents import Document
 from tritonstack.base.errors import FileViolation, InvalidFilesError
 from tritonstack.base.source_files import SourceFile, copy_file, copy_from
+from tritonstack.base.yaml import Document
 from tritonstack.project.files.model_files import helper_files, module_names
 from tritonstack.records.manifests import EnvironmentReport, TensorSpec
 from tritonstack.reference.targets import Target

@@ -14,8 +14,8 @@ from model_build.inputs.rows import Row, read_rows
 from model_build.progress import BuildSteps
 from model_build.recipes.choose_backend import choose_backend
 from model_build.recipes.given import describe_cases, untrusted_pickle, write_graph
-from tritonstack.base.documents import Document
 from tritonstack.base.errors import InvalidFilesError
+from tritonstack.base.yaml import Document
 from tritonstack.records.manifests import TensorSpec
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.model_fields import TensorNarrowing

@@ -28,9 +28,9 @@ from model_build.inputs.rows import Row, read_rows
 from model_build.layouts.prepared import preparation_for
 from model_build.progress import BuildSteps
 from model_build.recipes.given import GraphFront, describe_cases, describe_sizes, write_graph
-from tritonstack.base.documents import Document, closest
 from tritonstack.base.errors import FileViolation, InvalidFilesError
 from tritonstack.base.source_files import copy_from
+from tritonstack.base.yaml import Document, closest
 from tritonstack.records.examples import Origin
 from tritonstack.records.manifests import TensorSpec
 from tritonstack.spec.models.model import ModelSpec

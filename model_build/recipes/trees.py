@@ -19,8 +19,8 @@ from model_build.inputs.narrowing import narrow_tensors
 from model_build.inputs.rows import read_rows
 from model_build.progress import BuildSteps
 from model_build.recipes.given import describe_cases, untrusted_pickle, write_graph
-from tritonstack.base.documents import Document
 from tritonstack.base.errors import FileViolation, InvalidFilesError, UsageError
+from tritonstack.base.yaml import Document
 from tritonstack.project.checks.releases import CHECKPOINTS_SINCE
 from tritonstack.records.manifests import TensorSpec
 from tritonstack.reference.targets import Target, release_of

@@ -31,10 +31,10 @@ from model_build.repository.instances import PROCESSOR
 from model_build.repository.layout import check_layout, is_ensemble
 from model_build.repository.properties import read_properties
 from model_build.store.archive import is_safe_name
-from tritonstack.base.documents import Document
 from tritonstack.base.errors import InvalidFilesError, UsageError
 from tritonstack.base.files import sha256_of
 from tritonstack.base.source_files import copy_file
+from tritonstack.base.yaml import Document
 from tritonstack.records.manifests import EnvironmentReport, TensorSpec
 from tritonstack.reference.container_variables import ContainerOptions, container_variables
 from tritonstack.reference.targets import Target

@@ -8,9 +8,8 @@ from typing import Any
 
 from model_build.repository.config import datatype_name, model_config_schema
 from model_build.repository.existing import CHOICES, ExistingConfig, is_written
-from tritonstack.base.documents import Document, FieldPath, closest
 from tritonstack.base.errors import FileViolation, shown_path
-from tritonstack.base.yaml_reading import field_text
+from tritonstack.base.yaml import Document, FieldPath, closest, field_text
 from tritonstack.spec.models.model import ModelSpec
 
 PLATFORMS: Mapping[str, tuple[str, ...]] = MappingProxyType(

@@ -16,9 +16,8 @@ from google.protobuf import text_format
 from model_build.repository.config import model_config_schema, parse_config
 from model_build.repository.locating import FieldPlace, field_lines, line_of
 from model_build.repository.scheduling import control_inputs
-from tritonstack.base.documents import Document, FieldPath
 from tritonstack.base.errors import FileViolation, InvalidFilesError
-from tritonstack.base.yaml_reading import field_text
+from tritonstack.base.yaml import Document, FieldPath, field_text
 from tritonstack.spec.models.model import ModelSpec
 
 ADDED = "\n# Added by the build, because the model needs it and nothing above says it.\n"

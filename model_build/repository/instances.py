@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from model_build.repository.config import model_config_schema
-from tritonstack.base.documents import Violation
+from tritonstack.base.yaml import Violation
 from tritonstack.reference.targets import Target
 from tritonstack.spec.models.triton_options import InstanceGroup, TritonOptions
 

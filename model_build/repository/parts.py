@@ -27,10 +27,10 @@ from model_build.repository.scheduling import (
     schedule,
 )
 from model_build.repository.warm_up import add_warm_up, first_row
-from tritonstack.base.documents import Document, Violation, closest
 from tritonstack.base.errors import InvalidFilesError, UsageError
 from tritonstack.base.files import folder_bytes
 from tritonstack.base.source_files import copy_from
+from tritonstack.base.yaml import Document, Violation, closest
 from tritonstack.records.manifests import TensorSpec
 from tritonstack.reference.targets import Target
 from tritonstack.reference.threads import graph_instances

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from model_build.repository.config import data_type, model_config_schema
-from tritonstack.base.documents import Violation, closest
+from tritonstack.base.yaml import Violation, closest
 from tritonstack.records.manifests import TensorSpec
 from tritonstack.spec.models.triton_options import Batching, QueuePolicy, Sequences
 

@@ -8,9 +8,8 @@ import pytest
 import yaml
 
 from tests.projects import ENVIRONMENT
-from tritonstack.base.documents import Record, load_document
 from tritonstack.base.errors import InvalidFilesError
-from tritonstack.base.yaml_nodes import TextualDumper, load_yaml
+from tritonstack.base.yaml import Record, TextualDumper, load_document, load_yaml
 from tritonstack.spec.environments.environment import EnvironmentSpec
 
 

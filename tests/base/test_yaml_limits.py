@@ -12,8 +12,15 @@ import yaml
 
 from tritonstack.base.errors import FileViolation, InvalidFilesError
 from tritonstack.base.paths import Project
-from tritonstack.base.yaml_nodes import MAX_DEPTH, MAX_REPEATED, load_yaml
-from tritonstack.base.yaml_reading import MAX_FILE_BYTES, MAX_VIOLATIONS, parse_yaml, read_text
+from tritonstack.base.yaml import (
+    MAX_DEPTH,
+    MAX_FILE_BYTES,
+    MAX_REPEATED,
+    MAX_VIOLATIONS,
+    load_yaml,
+    parse_yaml,
+    read_text,
+)
 from tritonstack.project.loading import validate_project
 
 LIMIT_S = 1.0
@@ -174,7 +181,7 @@ def test_all_yaml_is_read_through_one_function() -> None:
         if node.attr in readers or "Loader" in node.attr
     }
     assert found == {
-        "tritonstack/base/yaml_nodes.py",
+        "tritonstack/base/yaml/parsing.py",
         "tritonstack/project/files/yaml_positions.py",
         "packages/local_cloud/tritonstack_local/cloudformation/templates/template.py",
     }

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from model_build.graphs.candidates import LEAST_GAIN
-from tritonstack.base.documents import Record, load_document
 from tritonstack.base.paths import find_project
+from tritonstack.base.yaml import Record, load_document
 from tritonstack.cli.registry import COMMANDS
 from tritonstack.reference.releases import RELEASES
 from tritonstack.spec.environments.delivery import DeliverySpec

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tritonstack.base.documents import Violation
 from tritonstack.base.errors import FileViolation, InvalidFilesError, TritonstackError
+from tritonstack.base.yaml import Violation
 from tritonstack.reference.error_codes import GROUPS, KINDS, RETIRED
 
 ROOT = Path(__file__).parents[2]

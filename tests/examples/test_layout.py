@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tools.examples import GALLERY, documented_commands, example_names
-from tritonstack.base.documents import load_document
+from tritonstack.base.yaml import load_document
 from tritonstack.project.scaffold import repository
 from tritonstack.spec.environments.environment import EnvironmentSpec
 

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tests.examples.running import passed
 from tests.model_build.written_repositories import tensors, write_repository
 from tools.examples import GALLERY
-from tritonstack.base.documents import load_document
+from tritonstack.base.yaml import load_document
 from tritonstack.spec.models.model import ModelSpec
 
 KINDS = {

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tritonstack.base.documents import Document, load_document
+from tritonstack.base.yaml import Document, load_document
 from tritonstack.spec.models.model import ModelSpec
 
 FEATURES = 5

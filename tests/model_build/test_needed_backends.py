@@ -12,8 +12,8 @@ from model_build.needed_backends import needed_backends, require_backends
 from model_build.progress import Progress
 from tests.model_build.tiny import write_model
 from tests.runtime.test_installation import EMBEDDED
-from tritonstack.base.documents import load_document
 from tritonstack.base.errors import UsageError
+from tritonstack.base.yaml import load_document
 from tritonstack.runtime.installation import RECORD_NAME
 from tritonstack.spec.models.model import ModelSpec
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tritonstack.base.documents import Document, load_document
+from tritonstack.base.yaml import Document, load_document
 from tritonstack.spec.models.model import ModelSpec
 
 TEXTS = ("A man is eating food.", "The girl is carrying a baby.", "naïve café, 東京", "two men and a cart")

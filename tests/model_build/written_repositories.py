@@ -12,8 +12,8 @@ from model_build.progress import BuildSteps, ignore_progress
 from model_build.recipes import recipe_for
 from model_build.sources import FetchedSource, fetch_source, file_selection
 from model_build.sources.base import hash_files
-from tritonstack.base.documents import Document
 from tritonstack.base.errors import TritonstackError
+from tritonstack.base.yaml import Document
 from tritonstack.reference.targets import parse_target
 from tritonstack.runtime import TritonInstallation
 from tritonstack.spec.models.model import ModelSpec

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from tests.environments import NAME, Data, environments, many, write_environment
 from tritonstack.base.errors import FileViolation, InvalidFilesError
-from tritonstack.base.record_shapes import Branch, branches_at
-from tritonstack.base.yaml_reading import FieldPath, field_text, value_at
+from tritonstack.base.yaml import Branch, FieldPath, branches_at, field_text, value_at
 from tritonstack.project.loading import load_workspace
 from tritonstack.spec.environments.environment import EnvironmentSpec
 

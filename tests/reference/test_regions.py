@@ -14,8 +14,8 @@ from moto.ec2.models.availability_zones_and_regions import RegionsAndZonesBacken
 from tests.environments import NAME, write_environment
 from tests.project.one_endpoint import complaints, environment
 from tests.reviewed_templates import reviewed_templates
-from tritonstack.base.documents import parse_document
 from tritonstack.base.errors import InvalidFilesError, UsageError
+from tritonstack.base.yaml import parse_document
 from tritonstack.project.checks.regions import pipeline_violations, pipeline_warnings, region_warnings
 from tritonstack.project.loading import load_workspace
 from tritonstack.reference.images import ACCOUNTS, image_account

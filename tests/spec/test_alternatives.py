@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.projects import ENVIRONMENT
-from tritonstack.base.documents import Record, load_document
 from tritonstack.base.errors import InvalidFilesError
+from tritonstack.base.yaml import Record, load_document
 from tritonstack.records.examples import ExampleTensor
 from tritonstack.spec.environments.builds import GpuMachine
 from tritonstack.spec.environments.delivery import DeliverySpec, PipelineDelivery

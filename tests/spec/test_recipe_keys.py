@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.projects import MODEL
-from tritonstack.base.documents import parse_document
 from tritonstack.base.errors import InvalidFilesError
+from tritonstack.base.yaml import parse_document
 from tritonstack.spec.models.model import ModelSpec
 
 

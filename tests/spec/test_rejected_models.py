@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tritonstack.base.documents import load_document
 from tritonstack.base.errors import InvalidFilesError
+from tritonstack.base.yaml import load_document
 from tritonstack.reference.releases import RELEASES
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.tensorrt import TensorRT

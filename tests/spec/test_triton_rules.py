@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.model_build.repository.tiny_repositories import a_model
-from tritonstack.base.documents import Record
 from tritonstack.base.errors import InvalidFilesError
+from tritonstack.base.yaml import Record
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.triton_options import Batching
 

@@ -14,9 +14,9 @@ import pytest
 import yaml
 
 from tests.projects import EMPTY_WEIGHTS
-from tritonstack.base.documents import parse_document
 from tritonstack.base.errors import InvalidFilesError, UsageError
 from tritonstack.base.paths import Project
+from tritonstack.base.yaml import parse_document
 from tritonstack.cli.main import run
 from tritonstack.project.loading import load_models, load_workspace, validate_project
 from tritonstack.project.scaffold.insertion import insert_endpoint

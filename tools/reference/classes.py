@@ -13,7 +13,7 @@ from constructs import Construct
 
 from tools.reference.markdown import code, table
 from tritonstack import constructs
-from tritonstack.base.documents import Record
+from tritonstack.base.yaml import Record
 
 SKIPPED = ("self", "scope", "construct_id")
 PAGES = {"Scaling": "endpointsnamescaling", "ServingOptions": "endpointsname-kind-single-or-ensemble"}

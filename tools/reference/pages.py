@@ -8,7 +8,7 @@ from pathlib import Path
 from tools.reference import classes, commands, results
 from tools.reference.markdown import page
 from tools.reference.yaml_keys import KeyTables
-from tritonstack.base.documents import Record
+from tritonstack.base.yaml import Record
 from tritonstack.records.locks import Lock
 from tritonstack.records.manifests import Manifest
 from tritonstack.spec.environments.delivery import DeliverySpec

@@ -34,7 +34,7 @@ def _project(context: typer.Context) -> Project:
 
 def _endpoints(project: Project, context: typer.Context) -> list[str]:
     """Return the endpoints of the environment or template that was typed before."""
-    from tritonstack.base.yaml_nodes import load_yaml  # noqa: PLC0415 - endpoints only
+    from tritonstack.base.yaml import load_yaml  # noqa: PLC0415 - pydantic, for endpoints only
 
     # Before an option without its value, arguments are not assigned to parameters yet.
     typed = [context.params.get("environment"), *context.args]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from tritonstack.base.documents import closest
 from tritonstack.base.errors import UsageError
+from tritonstack.base.yaml import closest
 from tritonstack.reference import images
 from tritonstack.reference.hardware import INSTANCE_TYPES, InstanceType
 from tritonstack.reference.releases import RELEASES, TritonRelease

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from tritonstack.base.documents import closest
 from tritonstack.base.errors import UsageError
+from tritonstack.base.yaml import closest
 from tritonstack.project.build_machines import BuildMachine, ManualBuild, build_machine_for
 from tritonstack.project.files.model_hashes import hash_parts
 from tritonstack.project.recorded_choices import recorded_choices

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from tritonstack.base.documents import Document, RecordT, closest, load_document, parse_document
 from tritonstack.base.errors import FileViolation, InvalidFilesError, UsageError, shown_path
 from tritonstack.base.naming import check_name
 from tritonstack.base.paths import Project
-from tritonstack.base.yaml_reading import read_text
+from tritonstack.base.yaml import Document, RecordT, closest, load_document, parse_document, read_text
 from tritonstack.project.checks.compatibility import environment_violations
 from tritonstack.project.checks.delivery import delivery_violations
 from tritonstack.project.checks.ensembles import composition_violations

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tritonstack.base.documents import Record
+from tritonstack.base.yaml import Record
 from tritonstack.records.locks import Lock
 from tritonstack.spec.environments.delivery import DeliverySpec
 from tritonstack.spec.environments.environment import EnvironmentSpec

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from tritonstack.base import naming
-from tritonstack.base.documents import Document, FieldPath, load_document
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.paths import LOCK_SUFFIX, Project
+from tritonstack.base.yaml import Document, FieldPath, load_document
 from tritonstack.records.locks import Lock, LockedArtifact, LockedImage
 from tritonstack.reference.hardware import InstanceType
 from tritonstack.spec.endpoints.endpoint import MAIN, MultiModelEndpoint

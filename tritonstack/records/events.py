@@ -10,9 +10,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from tritonstack.base.documents import Record
 from tritonstack.base.naming import EVENTS, Name
 from tritonstack.base.revisions import UncommittedFiles
+from tritonstack.base.yaml import Record
 from tritonstack.records.load_tests import LoadTest
 from tritonstack.records.manifests import Digest
 from tritonstack.reference.targets import TargetText

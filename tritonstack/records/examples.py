@@ -12,9 +12,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from tritonstack.base.documents import Record
 from tritonstack.base.naming import Name
-from tritonstack.base.record_shapes import Choice
+from tritonstack.base.yaml import Choice, Record
 from tritonstack.records.json_records import parse_record
 from tritonstack.records.manifests import Digest
 from tritonstack.reference.datatypes import DatatypeName

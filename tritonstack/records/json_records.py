@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
-from tritonstack.base.documents import Record
 from tritonstack.base.errors import TritonstackError
+from tritonstack.base.yaml import Record
 
 RecordT = TypeVar("RecordT", bound=Record)
 

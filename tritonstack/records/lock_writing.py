@@ -18,7 +18,7 @@ from tritonstack.base import files
 from tritonstack.base.errors import TritonstackError, shown_path
 from tritonstack.base.files import short_digest
 from tritonstack.base.revisions import is_committed, is_hashed
-from tritonstack.base.yaml_nodes import TextualDumper
+from tritonstack.base.yaml import TextualDumper
 from tritonstack.records.locks import (
     Built,
     EntryT,

@@ -15,11 +15,10 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field
 
-from tritonstack.base.documents import Document, FieldPath, Record, check_data
 from tritonstack.base.errors import FileViolation
 from tritonstack.base.naming import Name
 from tritonstack.base.revisions import UncommittedFiles
-from tritonstack.base.yaml_reading import parse_yaml, read_text
+from tritonstack.base.yaml import Document, FieldPath, Record, check_data, parse_yaml, read_text
 from tritonstack.records.events import Moment
 from tritonstack.records.manifests import Digest, Manifest
 from tritonstack.reference.targets import TargetText, compete

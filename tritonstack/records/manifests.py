@@ -12,8 +12,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from tritonstack.base.documents import Record
 from tritonstack.base.naming import Name
+from tritonstack.base.yaml import Record
 from tritonstack.records.json_records import parse_record
 from tritonstack.reference.datatypes import ELEMENT_BYTES, DatatypeName
 from tritonstack.reference.targets import TargetText

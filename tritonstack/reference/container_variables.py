@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from tritonstack.base.documents import Violation, closest
+from tritonstack.base.yaml import Violation, closest
 from tritonstack.reference.releases import TritonRelease
 from tritonstack.reference.threads import OPENMP, RAYON, Threads
 

@@ -5,8 +5,8 @@ The SageMaker SDK has the same table but weighs hundreds of megabytes; a test ch
 
 from __future__ import annotations
 
-from tritonstack.base.documents import closest
 from tritonstack.base.errors import UsageError
+from tritonstack.base.yaml import closest
 
 REPOSITORY = "sagemaker-tritonserver"
 

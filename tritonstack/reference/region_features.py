@@ -13,7 +13,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from tritonstack.base.documents import check_distinct, closest
+from tritonstack.base.yaml import check_distinct, closest
 from tritonstack.reference.region_table import (
     FEW_ZONES,
     MISSING_SERVICES,

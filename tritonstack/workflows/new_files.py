@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tritonstack.base.documents import Document, closest, parse_document
 from tritonstack.base.errors import InvalidFilesError, UsageError, shown_path
 from tritonstack.base.files import remove_abandoned, staging_folder, write_text_atomically
 from tritonstack.base.naming import check_name
 from tritonstack.base.paths import Project
 from tritonstack.base.results import Internal
-from tritonstack.base.yaml_reading import read_text
+from tritonstack.base.yaml import Document, closest, parse_document, read_text
 from tritonstack.project.loading import environment_names, load_models, load_workspace
 from tritonstack.project.scaffold.commented_yaml import commented_yaml
 from tritonstack.project.scaffold.insertion import insert_endpoint

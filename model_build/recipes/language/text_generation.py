@@ -25,7 +25,7 @@ from model_build.layouts.texts import SERVED_ONNXRUNTIME
 from model_build.progress import BuildSteps
 from model_build.repository.language import TEXT_IN, TEXT_OUT, add_generator
 from model_build.repository.parts import ModelProperties, environment_file
-from tritonstack.base.documents import Document
+from tritonstack.base.yaml import Document
 from tritonstack.records.manifests import EnvironmentReport
 from tritonstack.reference.targets import Target
 from tritonstack.spec.models.model import ModelSpec

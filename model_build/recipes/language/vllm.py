@@ -20,9 +20,9 @@ from model_build.repository.language import TEXT_IN, TEXT_OUT, add_vllm_model
 from model_build.repository.parts import ModelProperties
 from model_build.sources import file_selection
 from model_build.store.archive import is_safe_name
-from tritonstack.base.documents import Document, closest
 from tritonstack.base.errors import FileViolation, InvalidFilesError, UsageError
 from tritonstack.base.source_files import SourceFile, copy_file, require_file
+from tritonstack.base.yaml import Document, closest
 from tritonstack.reference.container_variables import INFERENCE_TYPE, SINCE
 from tritonstack.reference.targets import Target, release_of
 from tritonstack.spec.models.model import ModelSpec

@@ -63,7 +63,7 @@ def rejected_call(shop: Setting) -> None:
 @example("TS504")
 def no_bootstrap(shop: Setting) -> None:
     """The first deploy into an account."""
-    from tritonstack.base.documents import load_document
+    from tritonstack.base.yaml import load_document
     from tritonstack.spec.environments.environment import EnvironmentSpec
     from tritonstack.workflows.deployment.bootstrap import lacks_bootstrap
 
@@ -108,7 +108,7 @@ def kept_objects(shop: Setting) -> None:
 @example("TS509")
 def protected(shop: Setting) -> None:
     """`tritonstack destroy` of an environment that keeps its data."""
-    from tritonstack.base.documents import load_document
+    from tritonstack.base.yaml import load_document
     from tritonstack.operations.destruction.protection import reject_protected
     from tritonstack.spec.environments.environment import EnvironmentSpec
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from tests.errors.examples.base import DEV, MODEL, Setting, example
-from tritonstack.base.documents import load_document
 from tritonstack.base.errors import InvalidFilesError
+from tritonstack.base.yaml import load_document
 from tritonstack.records.manifests import TensorSpec
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import OnnxRecipe
@@ -178,7 +178,7 @@ def failing_code(shop: Setting) -> None:
 def no_engine(shop: Setting) -> None:
     """A TensorRT profile for an input that the model does not have."""
     from model_build.engines.profiles import profile_shapes
-    from tritonstack.base.documents import load_document
+    from tritonstack.base.yaml import load_document
     from tritonstack.records.manifests import TensorSpec
     from tritonstack.spec.models.model import ModelSpec
 
@@ -211,7 +211,7 @@ def other_shape(shop: Setting) -> None:
     """A test input with three values for a model that takes two."""
     from model_build.inputs.rows import read_rows
     from tests.errors.examples.project import PYTHON_MODEL
-    from tritonstack.base.documents import load_document
+    from tritonstack.base.yaml import load_document
     from tritonstack.records.manifests import TensorSpec
     from tritonstack.spec.models.model import ModelSpec
 
@@ -225,7 +225,7 @@ def other_shape(shop: Setting) -> None:
 def no_config(shop: Setting) -> None:
     """`max_batch_sise` in the `config.pbtxt` of a model."""
     from model_build.repository.existing import read_existing
-    from tritonstack.base.documents import load_document
+    from tritonstack.base.yaml import load_document
     from tritonstack.spec.models.model import ModelSpec
 
     shop.model("triton: {config: config.pbtxt}")
@@ -326,8 +326,8 @@ def other_config(shop: Setting) -> None:
 
     from model_build.repository.contradictions import _check_identity
     from model_build.repository.existing import read_existing
-    from tritonstack.base.documents import load_document
     from tritonstack.base.errors import InvalidFilesError
+    from tritonstack.base.yaml import load_document
     from tritonstack.spec.models.model import ModelSpec
 
     shop.model("triton: {config: config.pbtxt}")
@@ -343,7 +343,7 @@ def other_type(shop: Setting) -> None:
     """`tensors: {X: {datatype: INT64}}` for a graph whose input `X` is FP32."""
     from model_build.inputs.narrowing import narrow_tensors
     from tests.errors.examples.project import PYTHON_MODEL
-    from tritonstack.base.documents import load_document
+    from tritonstack.base.yaml import load_document
     from tritonstack.records.manifests import TensorSpec
     from tritonstack.spec.models.model import ModelSpec
 
@@ -498,7 +498,7 @@ def another_layout(shop: Setting) -> None:
     from model_build.progress import BuildSteps, ignore_progress
     from model_build.recipes import recipe_for
     from tests.model_build.written_repositories import context_of
-    from tritonstack.base.documents import load_document
+    from tritonstack.base.yaml import load_document
     from tritonstack.spec.models.model import ModelSpec
 
     shop.write(

@@ -11,7 +11,7 @@ from model_build.data.cases import Case
 from model_build.data.context import BuildContext, WrittenRepository
 from model_build.environments.packing import build_environment
 from model_build.progress import BuildSteps
-from tritonstack.base.documents import Document, load_document
+from tritonstack.base.yaml import Document, load_document
 from tritonstack.records.manifests import ParityReport, TensorSpec
 from tritonstack.reference.targets import Target
 from tritonstack.spec.models.model import ModelSpec

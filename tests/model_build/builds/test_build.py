@@ -18,8 +18,8 @@ from model_build.progress import Progress
 from model_build.store.archive import unpack
 from model_build.store.artifacts import verify_artifact
 from tests.model_build.tiny import TEXTS, write_model
-from tritonstack.base.documents import Document
 from tritonstack.base.errors import UsageError
+from tritonstack.base.yaml import Document
 from tritonstack.client import decode_reply, encode_request
 from tritonstack.records.manifests import ARCHIVE_NAME
 from tritonstack.runtime import TritonFailedError, TritonNotFoundError, TritonServer, find_installation
@@ -105,7 +105,7 @@ def test_a_build_from_end_to_end(tmp_path: Path, tiny_folder: Path, folders: Bui
 def _reuse_imports_no_framework(model: Document[ModelSpec], folders: BuildFolders, digest: str) -> None:
     script = (
         "import sys; from pathlib import Path\n"
-        "from tritonstack.base.documents import load_document\n"
+        "from tritonstack.base.yaml import load_document\n"
         "from tritonstack.spec.models.model import ModelSpec\n"
         "from model_build.build import BuildFolders, build_model\n"
         "model = load_document(Path(sys.argv[1]), ModelSpec)\n"

@@ -12,7 +12,7 @@ from model_build.errors import ParityError
 from model_build.repository.config import read_config
 from model_build.store.archive import unpack
 from tests.model_build.supplied_models import PYTHON_MODEL, save_onnx, write_supplied
-from tritonstack.base.documents import Document
+from tritonstack.base.yaml import Document
 from tritonstack.spec.models.model import ModelSpec
 
 pytestmark = pytest.mark.soak

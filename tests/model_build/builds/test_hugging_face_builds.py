@@ -18,8 +18,8 @@ from tests.model_build.tiny_tasks import (
     save_text_model,
     write_model_file,
 )
-from tritonstack.base.documents import Document, load_document
 from tritonstack.base.errors import InvalidFilesError
+from tritonstack.base.yaml import Document, load_document
 from tritonstack.records.manifests import Manifest
 from tritonstack.spec.models.model import ModelSpec
 

@@ -32,8 +32,8 @@ from tests.moto_aws import simulated_aws
 from tests.operations.smoke.smoke_environment import SimulatedTime, model_error, with_endpoints
 from tests.operations.strict_aws import checked
 from tests.projects import add_builder, edit
-from tritonstack.base.documents import Document, load_document
 from tritonstack.base.paths import Project
+from tritonstack.base.yaml import Document, load_document
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.smoke.asking import SmokeResult, smoke_endpoint
 from tritonstack.project.loading import load_workspace

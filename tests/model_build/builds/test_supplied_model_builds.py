@@ -24,8 +24,8 @@ from tests.model_build.supplied_models import (
     write_entry,
     write_supplied,
 )
-from tritonstack.base.documents import Document
 from tritonstack.base.errors import UsageError
+from tritonstack.base.yaml import Document
 from tritonstack.spec.models.model import ModelSpec
 
 TRUST = {"pickle": "made by this very test"}

@@ -10,8 +10,8 @@ import pytest
 from model_build.build import BuildFolders, build_model
 from tests.model_build.tiny_tasks import write_model_file
 from tests.model_build.tiny_timm import save_timm_model, shared_cache
-from tritonstack.base.documents import load_document
 from tritonstack.base.errors import InvalidFilesError
+from tritonstack.base.yaml import load_document
 from tritonstack.records.manifests import Manifest
 from tritonstack.spec.models.model import ModelSpec
 

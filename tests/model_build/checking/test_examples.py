@@ -12,7 +12,7 @@ from model_build.checking.examples import MOST_BYTES, MOST_IN_SEQUENCE, examples
 from model_build.checking.request_plan import rows_of
 from model_build.data.cases import Case
 from model_build.inputs.rows import read_rows
-from tritonstack.base.documents import load_document
+from tritonstack.base.yaml import load_document
 from tritonstack.records.example_tensors import array_of
 from tritonstack.records.examples import Examples
 from tritonstack.spec.models.model import ModelSpec

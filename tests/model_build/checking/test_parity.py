@@ -10,8 +10,8 @@ import pytest
 
 from model_build.checking.parity import compare, judge, report_of
 from model_build.errors import ParityError
-from tritonstack.base.documents import load_document
 from tritonstack.base.errors import InvalidFilesError
+from tritonstack.base.yaml import load_document
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.tolerance import ModelTolerance, Precision
 

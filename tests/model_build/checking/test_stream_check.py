@@ -15,9 +15,9 @@ from model_build.errors import ModelBuildError, ParityError, ServingError
 from model_build.store.archive import pack
 from tests.model_build.supplied_models import write_supplied
 from tests.model_build.written_repositories import contents, error_of, tensors, write_repository
-from tritonstack.base.documents import Document
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.paths import find_project
+from tritonstack.base.yaml import Document
 from tritonstack.client.streaming import flat_inputs
 from tritonstack.records.examples import parse_examples
 from tritonstack.runtime import find_installation

@@ -13,8 +13,8 @@ from model_build.engines import machine
 from model_build.progress import Progress
 from tests.model_build.engines.stand_in_machine import simulated_machine, simulated_server
 from tests.model_build.tiny import TEXTS, trusting
-from tritonstack.base.documents import Document, load_document
 from tritonstack.base.errors import UsageError
+from tritonstack.base.yaml import Document, load_document
 from tritonstack.spec.models.model import ModelSpec
 
 TARGET = "sm86-24.09"

@@ -28,8 +28,8 @@ from tests.model_build.engines import stand_in_trtexec
 from tests.model_build.engines.stand_in_machine import Machine, simulated_machine
 from tests.model_build.tiny_graphs import answered, lookup, normalized, perceptron
 from tests.moto_aws import simulated_aws
-from tritonstack.base.documents import Document, load_document
 from tritonstack.base.errors import InvalidFilesError, UsageError
+from tritonstack.base.yaml import Document, load_document
 from tritonstack.reference.releases import RELEASES
 from tritonstack.reference.targets import parse_target
 from tritonstack.spec.models.model import ModelSpec

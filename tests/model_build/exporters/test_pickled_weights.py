@@ -17,7 +17,7 @@ from model_build.exporters.text_framework import TextFramework
 from model_build.sources import FetchedSource
 from tests.model_build.tiny import TEXTS
 from tests.model_build.written_repositories import write_repository
-from tritonstack.base.documents import load_document
+from tritonstack.base.yaml import load_document
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.model_fields import Trust
 from tritonstack.spec.models.recipes import TextEmbeddingRecipe

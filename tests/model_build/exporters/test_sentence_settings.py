@@ -21,8 +21,8 @@ from model_build.recipes import recipe_for
 from model_build.sources import FetchedSource, fetch_source, file_selection
 from tests.model_build.tiny import TEXTS
 from tests.model_build.written_repositories import write_repository
-from tritonstack.base.documents import load_document
 from tritonstack.base.errors import InvalidFilesError
+from tritonstack.base.yaml import load_document
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.model_fields import Trust
 from tritonstack.spec.models.recipes import TextEmbeddingRecipe

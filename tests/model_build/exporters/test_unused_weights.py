@@ -19,8 +19,8 @@ from model_build.sources import FetchedSource
 from tests.model_build.tiny import TEXTS
 from tests.model_build.tiny_tasks import LABELS, save_image_model, save_text_model
 from tests.model_build.written_repositories import write_repository
-from tritonstack.base.documents import load_document
 from tritonstack.base.errors import InvalidFilesError
+from tritonstack.base.yaml import load_document
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import (
     FeatureExtractionRecipe,

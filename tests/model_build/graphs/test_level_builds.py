@@ -15,7 +15,7 @@ from model_build.store.artifacts import read_manifest
 from tests.model_build.supplied_models import save_onnx, write_supplied
 from tests.model_build.tiny import TEXTS, trusting
 from tests.model_build.tiny_tasks import LABELS, save_text_model
-from tritonstack.base.documents import load_document
+from tritonstack.base.yaml import load_document
 from tritonstack.spec.models.model import ModelSpec
 
 pytestmark = pytest.mark.soak

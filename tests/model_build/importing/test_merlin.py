@@ -33,9 +33,9 @@ from tests.model_build.importing.merlin_exports import (
     ragged,
 )
 from tests.projects import write_project
-from tritonstack.base.documents import load_document
 from tritonstack.base.errors import UsageError
 from tritonstack.base.paths import Project
+from tritonstack.base.yaml import load_document
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.workflows import Session
 from tritonstack.workflows.artifacts.importing import ImportOptions, ImportResult, import_model

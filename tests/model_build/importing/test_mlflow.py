@@ -16,9 +16,9 @@ import yaml
 from model_build.build import BuildFolders, build_model
 from tests.model_build.supplied_models import BINARY, ROWS, save_lightgbm, save_onnx, save_xgboost
 from tests.projects import write_project
-from tritonstack.base.documents import load_document
 from tritonstack.base.errors import UsageError
 from tritonstack.base.paths import Project
+from tritonstack.base.yaml import load_document
 from tritonstack.project.loading import validate_project
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.workflows import Session

@@ -20,9 +20,9 @@ from model_build.build import BuildFolders, build_model
 from model_build.errors import ParityError, ServingError
 from tests.model_build.supplied_models import save_onnx
 from tests.projects import write_project
-from tritonstack.base.documents import load_document
 from tritonstack.base.errors import TritonstackError, UsageError
 from tritonstack.base.paths import Project
+from tritonstack.base.yaml import load_document
 from tritonstack.project.loading import load_models, validate_project
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.workflows import Session

@@ -15,8 +15,8 @@ from model_build.inputs.narrowing import narrow_tensors, tensors_of_rows
 from model_build.inputs.rows import MAX_EXPANDED_BYTES, read_rows
 from model_build.inputs.types import NUMPY_TYPES
 from tests.model_build.supplied_models import write_supplied
-from tritonstack.base.documents import Document
 from tritonstack.base.errors import InvalidFilesError
+from tritonstack.base.yaml import Document
 from tritonstack.project.files.model_hashes import model_hash
 from tritonstack.records.manifests import TensorSpec
 from tritonstack.spec.models.model import ModelSpec

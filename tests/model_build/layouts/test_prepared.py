@@ -19,8 +19,8 @@ from tests.model_build.supplied_models import write_supplied
 from tests.model_build.tiny import TEXTS, VOCABULARY
 from tests.model_build.tiny_tasks import save_tokenizer
 from tests.model_build.written_repositories import error_of, tensors, write_repository
-from tritonstack.base.documents import Document
 from tritonstack.base.errors import InvalidFilesError
+from tritonstack.base.yaml import Document
 from tritonstack.spec.models.model import ModelSpec
 
 WIDTH = 4

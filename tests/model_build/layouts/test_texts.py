@@ -19,8 +19,8 @@ from model_build.repository.config import read_config
 from model_build.sources import FetchedSource
 from tests.model_build.recipes.ensemble_parts import NO_HASH
 from tests.model_build.tiny import write_model
-from tritonstack.base.documents import load_document
 from tritonstack.base.errors import InvalidFilesError
+from tritonstack.base.yaml import load_document
 from tritonstack.records.manifests import ParityReport, TensorSpec
 from tritonstack.reference.targets import Target
 from tritonstack.runtime import find_installation

@@ -14,7 +14,7 @@ from model_build.repository.parts import ModelProperties, add_graph_model, add_p
 from model_build.sources import FetchedSource
 from model_build.store.archive import pack
 from tests.model_build.repository.tiny_repositories import PARITY
-from tritonstack.base.documents import Document
+from tritonstack.base.yaml import Document
 from tritonstack.records.manifests import (
     ARCHIVE_NAME,
     MANIFEST_NAME,

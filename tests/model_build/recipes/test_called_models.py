@@ -19,7 +19,7 @@ from model_build.linting.check import lint_repository
 from model_build.linting.findings import LintOptions
 from model_build.store.archive import unpack
 from tests.model_build.supplied_models import write_supplied
-from tritonstack.base.documents import Document
+from tritonstack.base.yaml import Document
 from tritonstack.client import decode_reply, encode_request
 from tritonstack.records.manifests import ARCHIVE_NAME
 from tritonstack.runtime import TritonServer, find_installation

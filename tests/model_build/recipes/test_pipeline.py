@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from model_build.recipes.pipeline import Pipeline, Wiring
-from tritonstack.base.documents import load_document
+from tritonstack.base.yaml import load_document
 from tritonstack.records.manifests import Manifest, TensorSpec
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import EnsembleRecipe

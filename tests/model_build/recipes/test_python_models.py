@@ -14,8 +14,8 @@ from model_build.recipes import recipe_for
 from tests.model_build.supplied_models import PYTHON_MODEL, write_supplied
 from tests.model_build.written_repositories import contents, error_of, tensors, write_repository
 from tests.moto_aws import simulated_aws
-from tritonstack.base.documents import Document
 from tritonstack.base.errors import InvalidFilesError
+from tritonstack.base.yaml import Document
 from tritonstack.reference.targets import Target
 from tritonstack.spec.models.model import ModelSpec
 

@@ -29,8 +29,8 @@ from model_build.recipes import recipe_for
 from model_build.repository.config import read_config
 from tests.model_build.supplied_models import CLASSES, FEATURES, ROWS, VALUES, write_supplied
 from tests.model_build.written_repositories import contents, error_of, tensors, write_repository
-from tritonstack.base.documents import Document
 from tritonstack.base.errors import InvalidFilesError
+from tritonstack.base.yaml import Document
 from tritonstack.spec.models.model import ModelSpec
 
 TRUST = {"pickle": "made by this very test"}

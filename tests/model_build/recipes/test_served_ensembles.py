@@ -24,7 +24,7 @@ from tests.model_build.recipes.ensemble_parts import (
     quiet_steps,
 )
 from tests.model_build.tiny import TEXTS, write_model
-from tritonstack.base.documents import Document, load_document
+from tritonstack.base.yaml import Document, load_document
 from tritonstack.records.manifests import TensorSpec
 from tritonstack.runtime import find_installation
 from tritonstack.spec.models.model import ModelSpec

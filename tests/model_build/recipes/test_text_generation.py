@@ -21,8 +21,8 @@ from model_build.sources import fetch_source
 from model_build.store.archive import unpack
 from tests.model_build.supplied_models import write_supplied
 from tests.model_build.tiny_language_models import POSITIONS, write_language_model
-from tritonstack.base.documents import Document
 from tritonstack.base.paths import find_project
+from tritonstack.base.yaml import Document
 from tritonstack.client.streaming import read_responses, text_of
 from tritonstack.records.manifests import Manifest
 from tritonstack.reference.container_variables import INFERENCE_TYPE, ContainerOptions, container_variables

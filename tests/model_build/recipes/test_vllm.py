@@ -14,8 +14,8 @@ from model_build.recipes.language.vllm import require_generate
 from model_build.repository.config import read_config
 from tests.model_build.supplied_models import write_supplied
 from tests.model_build.written_repositories import contents, write_repository
-from tritonstack.base.documents import Document
 from tritonstack.base.errors import InvalidFilesError, UsageError
+from tritonstack.base.yaml import Document
 from tritonstack.reference.targets import parse_target
 from tritonstack.spec.models.model import ModelSpec
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tritonstack.base.documents import Document, load_document
+from tritonstack.base.yaml import Document, load_document
 from tritonstack.project.checks.ensembles import composition_violations
 from tritonstack.spec.models.model import ModelSpec
 

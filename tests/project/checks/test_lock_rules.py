@@ -11,10 +11,10 @@ from tests.manifests import manifest, measured
 from tests.projects import edit, write_project
 from tests.promoted_locks import add_promoted
 from tests.records.test_locks import BUILT
-from tritonstack.base.documents import Document
 from tritonstack.base.errors import FileViolation
 from tritonstack.base.naming import artifact_prefix
 from tritonstack.base.paths import Project
+from tritonstack.base.yaml import Document
 from tritonstack.project.checks.locks import (
     LockDigests,
     check_catalog,

@@ -8,8 +8,8 @@ import pytest
 
 from tests.environments import NAME, write_environment
 from tests.project.one_endpoint import environment, locked
-from tritonstack.base.documents import load_document
 from tritonstack.base.errors import InvalidFilesError
+from tritonstack.base.yaml import load_document
 from tritonstack.project.loading import load_workspace
 from tritonstack.reference.releases import RELEASES
 from tritonstack.spec.models.model import ModelSpec

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tritonstack.base.documents import load_document
+from tritonstack.base.yaml import load_document
 from tritonstack.project.files.contents import content_violations
 from tritonstack.spec.models.model import ModelSpec
 

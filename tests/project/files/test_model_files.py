@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tritonstack.base.documents import Document, load_document
 from tritonstack.base.errors import InvalidFilesError
+from tritonstack.base.yaml import Document, load_document
 from tritonstack.project.files.model_files import file_violations, helper_files
 from tritonstack.project.files.model_hashes import hash_parts, model_hash
 from tritonstack.spec.models.model import ModelSpec

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.project.files.yaml_documents import Document, KeyPath
-from tritonstack.base.yaml_nodes import load_yaml
+from tritonstack.base.yaml import load_yaml
 from tritonstack.project.files.yaml_edits import UneditableFileError, edit_mapping
 
 FILE = Path("models/a/model.yaml")

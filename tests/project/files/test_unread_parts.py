@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.projects import EMPTY_WEIGHTS
-from tritonstack.base.documents import Document, parse_document
 from tritonstack.base.errors import FileViolation
+from tritonstack.base.yaml import Document, parse_document
 from tritonstack.project.files.contents import source_violations
 from tritonstack.spec.models.model import ModelSpec
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tritonstack.base.yaml_nodes import load_yaml
+from tritonstack.base.yaml import load_yaml
 from tritonstack.project.files import yaml_edits
 from tritonstack.project.files.yaml_edits import UneditableFileError
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tritonstack.base.yaml_nodes import load_yaml
+from tritonstack.base.yaml import load_yaml
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.workflows.sizing.tuned_settings import (
     Part,

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import aws_cdk as cdk
 
 from tritonstack.base import naming
-from tritonstack.base.documents import Violation
 from tritonstack.base.errors import UsageError
+from tritonstack.base.yaml import Violation
 from tritonstack.constructs.endpoint.triton_variant import TritonVariant
 from tritonstack.constructs.model_data import ModelArchive
 from tritonstack.spec.endpoints.endpoint import ServingOptions

@@ -16,7 +16,7 @@ from pathlib import Path
 import yaml
 
 from tritonstack.base.errors import UsageError, shown_path
-from tritonstack.base.yaml_nodes import load_yaml
+from tritonstack.base.yaml import load_yaml
 from tritonstack.operations.checkout import Checkout
 from tritonstack.operations.stacks import StackState
 from tritonstack.spec.environments.environment import EnvironmentSpec

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import cache
 
-from tritonstack.base.documents import Document
 from tritonstack.base.errors import FileViolation, InvalidFilesError, shown_path
 from tritonstack.base.paths import LOCK_SUFFIX, Project
+from tritonstack.base.yaml import Document
 from tritonstack.operations.locks.versions import lock_history
 from tritonstack.project.checks.locks import (
     Findings,

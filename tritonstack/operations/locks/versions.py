@@ -10,7 +10,7 @@ from pathlib import Path
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.paths import Project
 from tritonstack.base.revisions import short_commit
-from tritonstack.base.yaml_reading import read_text
+from tritonstack.base.yaml import read_text
 from tritonstack.operations.checkout import Checkout, Commit
 from tritonstack.project.checks.locks import LockDigests
 from tritonstack.records.locks import Lock, load_lock, parse_lock

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from tritonstack.base.documents import closest
 from tritonstack.base.errors import TritonstackError, UsageError, shown_path
+from tritonstack.base.yaml import closest
 from tritonstack.project.checks.compatibility import (
     described_gpu,
     described_target,

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from tritonstack.base.documents import Document, FieldPath, closest
 from tritonstack.base.errors import FileViolation, shown_path
 from tritonstack.base.files import short_digest
+from tritonstack.base.yaml import Document, FieldPath, closest
 from tritonstack.project.build_machines import build_machine_for, build_remedy
 from tritonstack.project.checks.precision import precision_violations
 from tritonstack.project.checks.releases import release_violations

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from tritonstack.base import naming
-from tritonstack.base.documents import Document, closest
 from tritonstack.base.errors import FileViolation
+from tritonstack.base.yaml import Document, closest
 from tritonstack.project.checks.regions import pipeline_violations
 from tritonstack.reference.bootstrap import POLICIES_PER_ROLE, Bootstrap
 from tritonstack.spec.environments.delivery import DeliverySpec, PreviewDelivery

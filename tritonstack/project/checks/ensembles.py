@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from tritonstack.base.documents import Document, FieldPath, closest
 from tritonstack.base.errors import FileViolation
+from tritonstack.base.yaml import Document, FieldPath, closest
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import EnsembleRecipe, InputKind, PythonRecipe
 

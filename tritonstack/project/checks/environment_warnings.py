@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tritonstack.base.documents import Document
 from tritonstack.base.errors import FileViolation
+from tritonstack.base.yaml import Document
 from tritonstack.project.checks.regions import region_warnings
 from tritonstack.reference.drivers import chosen_ami, doubtful_ami
 from tritonstack.spec.endpoints.endpoint import EndpointSpec

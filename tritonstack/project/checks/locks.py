@@ -13,11 +13,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tritonstack.base.documents import Document, FieldPath, closest
 from tritonstack.base.errors import FileViolation, TritonstackError, shown_path
 from tritonstack.base.files import short_digest
 from tritonstack.base.naming import artifact_prefix
 from tritonstack.base.paths import Project
+from tritonstack.base.yaml import Document, FieldPath, closest
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.locks import (
     Figures,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tritonstack.base.documents import Document
 from tritonstack.base.errors import shown_path
 from tritonstack.base.files import short_digest
+from tritonstack.base.yaml import Document
 from tritonstack.project.scaffold.model_files import (
     PLACEHOLDER_IMAGE,
     PLACEHOLDERS,

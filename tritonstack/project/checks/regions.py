@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from tritonstack.base.documents import Document, FieldPath
 from tritonstack.base.errors import FileViolation
+from tritonstack.base.yaml import Document, FieldPath
 from tritonstack.reference.images import ACCOUNTS
 from tritonstack.reference.region_features import (
     MissingFeature,

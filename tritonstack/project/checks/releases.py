@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tritonstack.base.documents import Document
 from tritonstack.base.errors import FileViolation
+from tritonstack.base.yaml import Document
 from tritonstack.project.files.contents import numpy_violations
 from tritonstack.project.workspace import EnvironmentFiles, ServedModel
 from tritonstack.records.manifests import split_choice

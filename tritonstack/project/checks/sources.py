@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from tritonstack.base.documents import Document
 from tritonstack.base.errors import FileViolation
+from tritonstack.base.yaml import Document
 from tritonstack.spec.models.model import ModelSpec
 
 _HUB = "hf://"

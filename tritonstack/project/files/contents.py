@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tritonstack.base.documents import Document
 from tritonstack.base.errors import FileViolation
 from tritonstack.base.source_files import source_folder
+from tritonstack.base.yaml import Document
 from tritonstack.project.files.model_calls import undeclared_calls
 from tritonstack.project.files.model_files import FILE_SCHEME, file_violations, source_files
 from tritonstack.project.files.requirement_files import REMEDY, pinned_version, requirement_lines

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tritonstack.base.documents import Document, closest
 from tritonstack.base.errors import FileViolation
+from tritonstack.base.yaml import Document, closest
 from tritonstack.project.files.model_files import CODE_SUFFIX, model_files
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import PythonRecipe

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 
-from tritonstack.base.documents import Document, FieldPath
 from tritonstack.base.errors import FileViolation, InvalidFilesError
 from tritonstack.base.source_files import (
     Files,
@@ -22,6 +21,7 @@ from tritonstack.base.source_files import (
     real_path,
     source_folder,
 )
+from tritonstack.base.yaml import Document, FieldPath
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import PythonRecipe
 

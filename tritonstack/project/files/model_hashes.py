@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 
-from tritonstack.base.documents import Document
+from tritonstack.base.yaml import Document
 from tritonstack.project.files.digests import cached_digests
 from tritonstack.project.files.model_files import CODE_SUFFIX, model_files
 from tritonstack.spec.models.model import ModelSpec

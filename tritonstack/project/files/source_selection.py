@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from tritonstack.base.documents import closest
 from tritonstack.base.source_files import list_files
+from tritonstack.base.yaml import closest
 from tritonstack.project.files.model_files import FILE_SCHEME
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import (

@@ -12,9 +12,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tritonstack.base.documents import Document, closest
 from tritonstack.base.errors import FileViolation
 from tritonstack.base.files import read_json
+from tritonstack.base.yaml import Document, closest
 from tritonstack.project.files.source_selection import PICKLES, SAFE_WEIGHTS
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import (

@@ -14,8 +14,7 @@ from typing import Any
 import yaml
 
 from tritonstack.base.errors import FileViolation, InvalidFilesError
-from tritonstack.base.yaml_nodes import TextualDumper, load_yaml
-from tritonstack.base.yaml_reading import field_text, nearest_line, parse_yaml
+from tritonstack.base.yaml import TextualDumper, field_text, load_yaml, nearest_line, parse_yaml
 from tritonstack.project.files.yaml_positions import ComposedText, compose_text
 
 _INDENT = 2

@@ -8,8 +8,7 @@ from typing import Any
 
 import yaml
 
-from tritonstack.base.documents import Record
-from tritonstack.base.yaml_nodes import TextualDumper
+from tritonstack.base.yaml import Record, TextualDumper
 
 _WIDTH = 100
 _INDENT = "  "

@@ -8,7 +8,7 @@ from dataclasses import replace
 import yaml
 
 from tritonstack.base.errors import UsageError
-from tritonstack.base.yaml_nodes import load_yaml
+from tritonstack.base.yaml import load_yaml
 from tritonstack.project.files.yaml_positions import ComposedText, compose_text
 
 _KEY = "endpoints"

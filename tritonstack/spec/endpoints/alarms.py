@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from tritonstack.base.documents import Record
+from tritonstack.base.yaml import Record
 from tritonstack.spec.endpoints.rollouts import AlarmId
 
 

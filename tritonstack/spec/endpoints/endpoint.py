@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from tritonstack.base.documents import check_distinct, raise_violations
 from tritonstack.base.naming import Name
+from tritonstack.base.yaml import check_distinct, raise_violations
 from tritonstack.reference.hardware import INSTANCE_TYPES, InstanceType
 from tritonstack.spec.endpoints.alarms import Alarms
 from tritonstack.spec.endpoints.endpoint_rules import (

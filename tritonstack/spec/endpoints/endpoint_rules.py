@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tritonstack.base.documents import FieldPath, Violation
+from tritonstack.base.yaml import FieldPath, Violation
 from tritonstack.reference.container_variables import variable_violations
 from tritonstack.reference.hardware import InstanceType
 from tritonstack.spec.endpoints.serving import Components, ServingOptions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tritonstack.base.documents import Violation
+from tritonstack.base.yaml import Violation
 from tritonstack.spec.endpoints.alarms import FIELDS
 from tritonstack.spec.endpoints.endpoint_rules import RuledEndpoint
 from tritonstack.spec.endpoints.rollouts import LONGEST_ROLLOUT_S, AlarmId, AllAtOnce, Canary, Linear, Rolling

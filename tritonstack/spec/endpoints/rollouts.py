@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from tritonstack.base.documents import Record
+from tritonstack.base.yaml import Record
 
 AlarmId = Literal[
     "latency-p99",

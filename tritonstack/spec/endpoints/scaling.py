@@ -10,8 +10,8 @@ from zoneinfo import available_timezones
 
 from pydantic import AfterValidator, Field, model_validator
 
-from tritonstack.base.documents import Record, closest
 from tritonstack.base.naming import Name
+from tritonstack.base.yaml import Record, closest
 
 DAYS = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
 DEFAULT_INVOCATIONS_PER_INSTANCE = 1000

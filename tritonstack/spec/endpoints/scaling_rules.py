@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tritonstack.base.documents import FieldPath, Violation
+from tritonstack.base.yaml import FieldPath, Violation
 from tritonstack.spec.endpoints.endpoint_rules import RuledEndpoint
 from tritonstack.spec.endpoints.scaling import Scaling
 from tritonstack.spec.endpoints.variants import Variant

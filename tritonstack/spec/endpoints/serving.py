@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from tritonstack.base.documents import Record
 from tritonstack.base.naming import Name
+from tritonstack.base.yaml import Record
 from tritonstack.spec.endpoints.alarms import Alarms
 from tritonstack.spec.endpoints.rollouts import AllAtOnce, Canary, Linear, Rolling, Rollout
 from tritonstack.spec.endpoints.scaling import (

@@ -7,8 +7,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from tritonstack.base.documents import Record, closest
 from tritonstack.base.naming import Name
+from tritonstack.base.yaml import Record, closest
 from tritonstack.reference.hardware import INSTANCE_TYPES, InstanceType
 from tritonstack.spec.endpoints.scaling import Scaling
 

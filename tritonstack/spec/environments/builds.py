@@ -8,8 +8,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from tritonstack.base.documents import Record, Violation, closest, raise_violations
-from tritonstack.base.record_shapes import Choice
+from tritonstack.base.yaml import Choice, Record, Violation, closest, raise_violations
 from tritonstack.reference.hardware import FAMILIES, INSTANCE_TYPES, InstanceType
 from tritonstack.spec.endpoints.serving import RetentionDays
 

@@ -12,7 +12,11 @@ from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, Field, model_validator
 
-from tritonstack.base.documents import (
+from tritonstack.base.errors import UsageError
+from tritonstack.base.naming import Name
+from tritonstack.base.paths import Project
+from tritonstack.base.yaml import (
+    Choice,
     Document,
     Record,
     Violation,
@@ -20,10 +24,6 @@ from tritonstack.base.documents import (
     load_document,
     raise_violations,
 )
-from tritonstack.base.errors import UsageError
-from tritonstack.base.naming import Name
-from tritonstack.base.paths import Project
-from tritonstack.base.record_shapes import Choice
 from tritonstack.reference.region_features import ConfirmedFeatures
 from tritonstack.spec.environments.environment import AccountId, PolicyName, RegionName
 from tritonstack.spec.environments.expiry import Lifetime

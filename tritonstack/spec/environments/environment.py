@@ -10,9 +10,9 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from tritonstack.base import naming
-from tritonstack.base.documents import Record, Violation, check_distinct, closest, raise_violations
 from tritonstack.base.embedded_accounts import is_embedded
 from tritonstack.base.naming import Name
+from tritonstack.base.yaml import Record, Violation, check_distinct, closest, raise_violations
 from tritonstack.reference.bootstrap import CDK_QUALIFIER, Bootstrap, Qualifier
 from tritonstack.reference.hardware import InstanceType
 from tritonstack.reference.images import FIRST_RELEASES, has_image, region_violation

@@ -8,8 +8,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, Field, model_validator
 
-from tritonstack.base.documents import Record, Violation, check_distinct, raise_violations
-from tritonstack.base.record_shapes import Choice
+from tritonstack.base.yaml import Choice, Record, Violation, check_distinct, raise_violations
 
 _PRIVATE = tuple(
     map(ipaddress.IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10"))

@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, Field, model_validator
 
-from tritonstack.base.documents import Record, check_distinct
 from tritonstack.base.naming import Name
+from tritonstack.base.yaml import Record, check_distinct
 from tritonstack.spec.endpoints.scaling import check_timezone
 
 Day = Literal["MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN"]

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-from tritonstack.base.documents import Violation, raise_violations
+from tritonstack.base.yaml import Violation, raise_violations
 
 MOST_TAGS = 50
 LONGEST_KEY = 128

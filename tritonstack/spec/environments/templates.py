@@ -16,18 +16,21 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
-from tritonstack.base.documents import (
+from tritonstack.base.errors import FileViolation, InvalidFilesError, UsageError
+from tritonstack.base.naming import Name
+from tritonstack.base.yaml import (
     Document,
     FieldPath,
     Record,
     Violation,
     check_data,
     closest,
+    field_text,
+    nearest_line,
+    parse_yaml,
     raise_violations,
+    read_text,
 )
-from tritonstack.base.errors import FileViolation, InvalidFilesError, UsageError
-from tritonstack.base.naming import Name
-from tritonstack.base.yaml_reading import field_text, nearest_line, parse_yaml, read_text
 from tritonstack.spec.environments.environment import EnvironmentSpec
 from tritonstack.spec.environments.expiry import EXPIRES, LEASE_TAGS, OWNER, PURPOSE, Lifetime, tag_text
 

@@ -8,8 +8,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from tritonstack.base.documents import Record
-from tritonstack.base.record_shapes import Choice
+from tritonstack.base.yaml import Choice, Record
 from tritonstack.spec.models.recipes import InputKind, OwnFile, check_own_file
 
 WRITE_ANSWERS = (

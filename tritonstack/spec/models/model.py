@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import model_validator
 
-from tritonstack.base.documents import raise_violations
+from tritonstack.base.yaml import raise_violations
 from tritonstack.spec.models.model_fields import ModelFields
 from tritonstack.spec.models.rules import model_violations
 

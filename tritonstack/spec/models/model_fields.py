@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from tritonstack.base.documents import Record
 from tritonstack.base.naming import Name
+from tritonstack.base.yaml import Record
 from tritonstack.reference.datatypes import DatatypeName
 from tritonstack.spec.models.inputs import AnyTestInput
 from tritonstack.spec.models.recipes import (

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tritonstack.base.documents import Violation
+from tritonstack.base.yaml import Violation
 from tritonstack.spec.models.model_fields import ModelFields
 from tritonstack.spec.models.triton_options import Optimization
 

@@ -15,9 +15,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from tritonstack.base.documents import Record, Violation, raise_violations
 from tritonstack.base.naming import Name
-from tritonstack.base.record_shapes import Choice
+from tritonstack.base.yaml import Choice, Record, Violation, raise_violations
 
 Layout = Literal["single", "ensemble"]
 InputKind = Literal["texts", "pairs", "questions", "images", "tensors"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tritonstack.base.documents import Violation
 from tritonstack.base.source_files import TRUST_EXTERNAL, leaves_folder
+from tritonstack.base.yaml import Violation
 from tritonstack.spec.models.model_fields import ModelFields
 from tritonstack.spec.models.openvino_rules import openvino_violations
 from tritonstack.spec.models.recipes import HuggingFaceRecipe

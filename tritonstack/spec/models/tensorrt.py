@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from tritonstack.base.documents import Record, Violation, raise_violations
+from tritonstack.base.yaml import Record, Violation, raise_violations
 
 VERSION_COMPATIBLE = "--backend-config=tensorrt,version-compatible=true"
 """tritonserver option that allows the code inside a version-compatible engine."""

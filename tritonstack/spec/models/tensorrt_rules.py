@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tritonstack.base.documents import Violation
+from tritonstack.base.yaml import Violation
 from tritonstack.reference.releases import TritonRelease
 from tritonstack.spec.models.tensorrt import TensorRT
 from tritonstack.spec.models.tolerance import PrecisionOption

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from tritonstack.base.documents import Record, Violation, raise_violations
+from tritonstack.base.yaml import Record, Violation, raise_violations
 
 Precision = Literal["fp32", "fp16", "bf16", "int8"]
 """Number format of served weights."""

@@ -7,8 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from tritonstack.base.documents import Record
-from tritonstack.base.record_shapes import Choice
+from tritonstack.base.yaml import Choice, Record
 from tritonstack.spec.models.recipes import OwnFile
 
 PositiveInt = Annotated[int, Field(ge=1)]

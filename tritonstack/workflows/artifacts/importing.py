@@ -10,10 +10,10 @@ from model_build.importing.opening import open_import
 from model_build.importing.records import ImportedModel, ImportRequest
 from model_build.inputs.rows import read_rows
 from model_build.linting.findings import Finding
-from tritonstack.base.documents import parse_document
 from tritonstack.base.errors import InvalidFilesError, UsageError
 from tritonstack.base.paths import Project
 from tritonstack.base.results import Internal
+from tritonstack.base.yaml import parse_document
 from tritonstack.project.loading import load_workspace
 from tritonstack.project.scaffold.commented_yaml import commented_yaml
 from tritonstack.spec.models.model import ModelSpec

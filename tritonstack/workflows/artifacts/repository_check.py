@@ -8,9 +8,9 @@ from typing import Any
 
 from model_build.linting.check import lint_repository
 from model_build.linting.findings import Finding, LintOptions
-from tritonstack.base.documents import closest
 from tritonstack.base.errors import UsageError
 from tritonstack.base.results import public
+from tritonstack.base.yaml import closest
 from tritonstack.reference.container_variables import DEFAULT_MODEL_NAME
 from tritonstack.reference.hardware import INSTANCE_TYPES
 from tritonstack.reference.releases import RELEASES

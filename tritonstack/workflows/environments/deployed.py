@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tritonstack.base import naming
-from tritonstack.base.documents import closest, load_document
 from tritonstack.base.errors import FileViolation, InvalidFilesError, UsageError
 from tritonstack.base.naming import check_name
 from tritonstack.base.paths import Project
-from tritonstack.base.yaml_reading import parse_yaml, read_text
+from tritonstack.base.yaml import closest, load_document, parse_yaml, read_text
 from tritonstack.operations.aws import Cloud, CloudAccessError
 from tritonstack.operations.destruction.protection import reject_protected
 from tritonstack.operations.stacks import environment_stacks

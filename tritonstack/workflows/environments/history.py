@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from tritonstack.base.documents import closest
 from tritonstack.base.errors import TritonstackError, UsageError
 from tritonstack.base.results import Key
+from tritonstack.base.yaml import closest
 from tritonstack.operations.aws import AWS_ERRORS
 from tritonstack.operations.events import read_events
 from tritonstack.operations.locks.histories import (

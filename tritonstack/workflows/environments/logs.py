@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from tritonstack.base import naming
-from tritonstack.base.documents import closest
 from tritonstack.base.errors import TritonstackError, UsageError
+from tritonstack.base.yaml import closest
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.builds.jobs import JobState, event_text, parse_event
 from tritonstack.operations.logs.builds import LATEST, LoggedBuild, latest_build

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tritonstack.base.documents import closest
 from tritonstack.base.errors import InvalidFilesError, UsageError
+from tritonstack.base.yaml import closest
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.deploying.preflight import Preflight, PreflightError, preflight
 from tritonstack.project.checks.compatibility import unbuilt

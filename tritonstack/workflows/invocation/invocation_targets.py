@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tritonstack.base import naming
-from tritonstack.base.documents import closest
 from tritonstack.base.errors import InvalidFilesError, UsageError
+from tritonstack.base.yaml import closest
 from tritonstack.client import EndpointClient, QueuedEndpointClient
 from tritonstack.operations.aws import Cloud
 from tritonstack.project.checks.compatibility import unbuilt

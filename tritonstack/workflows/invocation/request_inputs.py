@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tritonstack.base.byte_tensors import BYTES, numpy_type
-from tritonstack.base.documents import closest
 from tritonstack.base.errors import UsageError
+from tritonstack.base.yaml import closest
 from tritonstack.records.manifests import Manifest, TensorSpec
 from tritonstack.workflows.invocation.input_files import parse_json, read_data_file, read_input_file
 

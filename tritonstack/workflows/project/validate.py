@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from tritonstack.base.documents import Document
 from tritonstack.base.errors import FileViolation, InvalidFilesError, TritonstackError, UsageError
 from tritonstack.base.results import Internal, public
+from tritonstack.base.yaml import Document
 from tritonstack.operations.deploying.preflight import Preflight, PreflightError
 from tritonstack.operations.locks.checks import check_offline, lock_names
 from tritonstack.operations.locks.online_checks import (

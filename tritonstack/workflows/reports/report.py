@@ -11,9 +11,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
-from tritonstack.base.documents import closest
 from tritonstack.base.errors import TritonstackError, UsageError
 from tritonstack.base.results import Key, Shown
+from tritonstack.base.yaml import closest
 from tritonstack.operations.checkout import Checkout
 from tritonstack.operations.locks.histories import (
     HistoryEntry,

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from tritonstack.base.errors import TritonstackError
 from tritonstack.base.results import Internal, Key, Shown
-from tritonstack.base.yaml_reading import read_text
+from tritonstack.base.yaml import read_text
 from tritonstack.operations.scaling_simulation.demand import Demand
 from tritonstack.operations.scaling_simulation.proposals import (
     PolicyProposal,

@@ -15,7 +15,7 @@ from pydantic import model_serializer
 from tritonstack.base.errors import TritonstackError
 from tritonstack.base.files import write_text_atomically
 from tritonstack.base.results import Internal
-from tritonstack.base.yaml_reading import read_text
+from tritonstack.base.yaml import read_text
 from tritonstack.operations.loads.charts import Curve, draw_curves
 from tritonstack.operations.tuning.objectives import Measured
 from tritonstack.operations.tuning.search import TunedRun, average, of

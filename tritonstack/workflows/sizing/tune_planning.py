@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from tritonstack.base.documents import Document
 from tritonstack.base.errors import TritonstackError, UsageError
+from tritonstack.base.yaml import Document
 from tritonstack.client.codec import encode_request
 from tritonstack.operations.loads.requests import PreparedRequest
 from tritonstack.operations.tuning.search import Search, default_runs

@@ -19,12 +19,10 @@ from typing import Any
 import yaml
 
 from model_build.store.artifacts import read_manifest
-from tritonstack.base.documents import Document
 from tritonstack.base.errors import TritonstackError, shown_path
 from tritonstack.base.files import read_json, write_text_atomically
 from tritonstack.base.paths import Project
-from tritonstack.base.yaml_nodes import TextualDumper, load_yaml
-from tritonstack.base.yaml_reading import read_text
+from tritonstack.base.yaml import Document, TextualDumper, load_yaml, read_text
 from tritonstack.project.files.yaml_edits import with_changes
 from tritonstack.records.examples import EXAMPLES_NAME
 from tritonstack.records.manifests import ARCHIVE_NAME, Manifest

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tritonstack.base.documents import Document
-from tritonstack.base.yaml_nodes import load_yaml
-from tritonstack.base.yaml_reading import value_at
+from tritonstack.base.yaml import Document, load_yaml, value_at
 from tritonstack.operations.tuning.spaces import Dimension
 from tritonstack.project.files.yaml_edits import set_value, with_changes
 from tritonstack.reference.threads import OPENMP

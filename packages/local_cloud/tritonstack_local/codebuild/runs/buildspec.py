@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from tritonstack.base.yaml_nodes import load_yaml
+from tritonstack.base.yaml import load_yaml
 from tritonstack_local.codebuild.errors import PhaseFailedError
 from tritonstack_local.codebuild.unsupported import ACCEPTED_WITHOUT_EFFECT, UNSUPPORTED
 

@@ -15,9 +15,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, ValidationInfo, model_validator
 
 from tritonstack.base.errors import FileViolation, InvalidFilesError
-from tritonstack.base.record_errors import NO_VALUE, ContradictionError, Violation, path_of, violations_in
-from tritonstack.base.record_shapes import Choice, branches_at, closest, conflicts
-from tritonstack.base.yaml_reading import (
+from tritonstack.base.yaml.parsing import (
     MAX_VIOLATIONS,
     FieldPath,
     field_text,
@@ -25,22 +23,16 @@ from tritonstack.base.yaml_reading import (
     parse_yaml,
     read_text,
 )
-
-__all__ = [
-    "ContradictionError",
-    "Document",
-    "FieldPath",
-    "Record",
-    "RecordT",
-    "Violation",
-    "check_data",
-    "check_distinct",
-    "closest",
-    "load_document",
-    "parse_document",
-    "raise_violations",
-]
-
+from tritonstack.base.yaml.violations import (
+    NO_VALUE,
+    Choice,
+    ContradictionError,
+    Violation,
+    branches_at,
+    conflicts,
+    path_of,
+    violations_in,
+)
 
 _FROM_A_FILE: dict[str, str] = {}
 """Validation context of data from a file. Python code may pass None for an absent value; a file may not."""
