@@ -90,7 +90,7 @@ class LayoutError(ModelBuildError):
 class ArchiveError(ModelBuildError):
     """An archive cannot be read, or contains forbidden entries."""
 
-    code = "TS414"
+    code = "TS410"
 
 
 class OversizedArchiveError(ArchiveError):
@@ -100,13 +100,13 @@ class OversizedArchiveError(ArchiveError):
 class ResourceError(ModelBuildError):
     """Disk full or out of memory."""
 
-    code = "TS321"
+    code = "TS616"
 
 
 class LibraryError(ModelBuildError):
     """A library or the model's own code raised an exception."""
 
-    code = "TS320"
+    code = "TS309"
 
 
 class ServingError(ModelBuildError):

@@ -41,7 +41,7 @@ def _python_violations(
             f"the packages are for Python {' and '.join(recipe.pythons)}; the local server "
             f"runs Python {python}",
             remedy=f'add "{python}"; or {ELSEWHERE}',
-            code="TS212",
+            code="TS318",
         )
 
 

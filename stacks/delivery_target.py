@@ -55,14 +55,14 @@ def delivery_target(project: Project, environment: str) -> DeliveryTarget:
         raise UsageError(
             "previews have no permissions boundary: a pull request could create a role with any permission",
             remedy=f"add `permissions_boundary: {edge}` to the preview template",
-            code="TS218",
+            code="TS219",
         )
     sharing = [name for name, other in specs.items() if preview and preview.bootstrap == other.bootstrap]
     if sharing:
         raise UsageError(
             f"previews would share the bootstrap bucket that deployments of {', '.join(sharing)} read from",
             remedy="set a separate `bootstrap_qualifier` in the preview template",
-            code="TS218",
+            code="TS219",
         )
     return DeliveryTarget(
         spec=spec,

@@ -63,7 +63,7 @@ def _instance_of(app: cdk.App, template: Template) -> Instance:
             f"an instance of {template.name} was asked for without {' and '.join(missing)}",
             remedy=f"`tritonstack deploy {template.name} --name <name>` says all of it, or add "
             + " ".join(f"-c {key}=…" for key in missing),
-            code="TS904",
+            code="TS901",
         )
     parameters = {key: str(context[key]) for key in template.head.parameters if context[key] is not None}
     return Instance(

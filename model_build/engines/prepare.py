@@ -180,6 +180,6 @@ def _check(context: BuildContext, options: TensorRT, release: TritonRelease, cap
 def _precision(spec: ModelSpec) -> Precision:
     if spec.precision == "auto":
         raise EngineError(
-            "precision auto is for CPU targets only", remedy="choose fp32, fp16, bf16, or int8", code="TS117"
+            "precision auto is for CPU targets only", remedy="choose fp32, fp16, bf16, or int8", code="TS114"
         )
     return spec.precision

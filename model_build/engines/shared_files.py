@@ -72,7 +72,7 @@ class SharedFiles:
         bucket, _, prefix = rest.partition("/")
         if scheme != "s3" or not bucket:
             raise UsageError(
-                f"{self.url!r} is not a valid cache URL", remedy="write s3://<bucket>/<prefix>", code="TS907"
+                f"{self.url!r} is not a valid cache URL", remedy="write s3://<bucket>/<prefix>", code="TS901"
             )
         return bucket, f"{prefix.rstrip('/')}/" if prefix else ""
 

@@ -77,12 +77,12 @@ def parse_pinned(line: str) -> Pinned:
         requirement = Requirement(text)
     except InvalidRequirement:
         raise EnvironmentBuildError(
-            f"{line!r} is not a requirement with an exact version", remedy=REMEDY, code="TS213"
+            f"{line!r} is not a requirement with an exact version", remedy=REMEDY, code="TS318"
         ) from None
     specifiers = list(requirement.specifier)
     exact = len(specifiers) == 1 and specifiers[0].operator in ("==", "===")
     if requirement.url or not exact or "*" in specifiers[0].version:
-        raise EnvironmentBuildError(f"{line!r} has no exact version", remedy=REMEDY, code="TS213")
+        raise EnvironmentBuildError(f"{line!r} has no exact version", remedy=REMEDY, code="TS318")
     return Pinned(requirement, tuple(hashes))
 
 

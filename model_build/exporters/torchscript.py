@@ -82,7 +82,7 @@ class TracedModule:
                 raise ExportError(
                     f"the module fails on a test input: {reason}",
                     remedy="correct the test input's shapes and types, or the module's forward",
-                    code="TS307",
+                    code="TS306",
                 ) from error
 
 
@@ -97,7 +97,7 @@ def name_tensors(
         raise ExportError(
             f"the module fails on the test inputs: {error}",
             remedy="write test inputs in the form that its forward takes, without the batch dimension",
-            code="TS307",
+            code="TS306",
         ) from error
 
 
@@ -113,7 +113,7 @@ def trace_module(
         raise ExportError(
             f"PyTorch cannot trace this module: {error}",
             remedy="control flow that depends on input values cannot be traced; use torch.jit.script",
-            code="TS307",
+            code="TS306",
         ) from error
     return TracedModule(script, named.inputs, named.outputs)
 
@@ -142,7 +142,7 @@ def load_torchscript(file: Path, *, outputs: Sequence[str] = ()) -> TracedModule
         raise ExportError(
             f"PyTorch cannot load {file.name}: {first}",
             remedy="save the module with torch.jit.save, with a PyTorch version that is not newer",
-            code="TS307",
+            code="TS306",
         ) from error
     return TracedModule(script, forward_arguments(script), tuple(outputs))
 
@@ -155,7 +155,7 @@ def forward_arguments(script: Any) -> tuple[str, ...]:
         raise ExportError(
             f"the module's forward takes {', '.join(odd)}; Triton passes tensors only",
             remedy="wrap it in a module that takes tensors, and save the wrapper",
-            code="TS307",
+            code="TS306",
         )
     return tuple(argument.name for argument in arguments)
 
@@ -181,7 +181,7 @@ def _in_order_of_forward(module: torch.nn.Module, names: Sequence[str]) -> tuple
             raise ExportError(
                 f"forward has no input {name!r}; inputs: {', '.join(order) or 'nothing'}",
                 remedy=f"did you mean {nearest!r}?" if nearest else "use forward's input names",
-                code="TS307",
+                code="TS306",
             )
     return tuple(sorted(names, key=order.index))
 
@@ -204,13 +204,13 @@ def _pick(found: Mapping[str, Any], names: Sequence[str]) -> tuple[torch.Tensor,
             raise ExportError(
                 f"the module has no output {name!r}; outputs: {', '.join(found)}",
                 remedy=f"did you mean {nearest!r}?" if nearest else None,
-                code="TS307",
+                code="TS306",
             )
         if not isinstance(found[name], torch.Tensor):
             raise ExportError(
                 f"the module's output {name!r} is a {type(found[name]).__name__}, not a tensor",
                 remedy="return tensors, by name or as a tuple",
-                code="TS307",
+                code="TS306",
             )
     return tuple(found[name] for name in names)
 
@@ -227,13 +227,13 @@ def _arrays(names: Sequence[str], result: Any) -> dict[str, Array]:
             raise ExportError(
                 f"the module's output {name} is a {type(tensor).__name__}; Triton takes tensors only",
                 remedy="save a module that returns a tensor or a tuple of tensors; `entry` can wrap it",
-                code="TS307",
+                code="TS306",
             )
     if len(many) != len(names):
         raise ExportError(
             f"expected {len(names)} output tensors, got {len(many)}",
             remedy="list as many outputs in model.yaml as the module returns",
-            code="TS307",
+            code="TS306",
         )
     return {name: tensor.numpy() for name, tensor in zip(names, many, strict=True)}
 
@@ -250,7 +250,7 @@ def _check_numbers(names: Sequence[str]) -> None:
         raise ExportError(
             f"outputs {', '.join(names)}: Triton reads these numbers as positions",
             remedy="number the names in output order, or rename them",
-            code="TS307",
+            code="TS306",
         )
 
 

@@ -40,7 +40,7 @@ def check_torchscript(file: Path) -> None:
             reaching = sorted(set(_reaching(archive, names)))
     except zipfile.BadZipFile as error:
         raise ExportError(
-            f"{file.name} is corrupt: {error}", remedy="fetch or copy it again", code="TS307"
+            f"{file.name} is corrupt: {error}", remedy="fetch or copy it again", code="TS306"
         ) from error
     if reaching:
         raise UnsafeWeightsError(
@@ -61,7 +61,7 @@ def _not_torchscript(file: Path) -> ExportError:
     foreign = foreign_format(file)
     if foreign is not None and foreign.kind in (EXPORTED, KERAS):
         return ExportError(
-            f"{file.name} is {foreign.kind}, not TorchScript", remedy=foreign.remedy, code="TS307"
+            f"{file.name} is {foreign.kind}, not TorchScript", remedy=foreign.remedy, code="TS306"
         )
     with file.open("rb") as stream:
         begin = stream.read(4)
@@ -72,5 +72,5 @@ def _not_torchscript(file: Path) -> ExportError:
     return ExportError(
         f"{file.name} is {found}, not TorchScript; `trust` does not change that",
         remedy=_USE_ENTRY,
-        code="TS307",
+        code="TS306",
     )

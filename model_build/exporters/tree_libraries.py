@@ -104,7 +104,7 @@ def library_of(file: Path) -> Library:
     raise ExportError(
         f"{file.name} is not a known tree model",
         remedy="save XGBoost as .json or .ubj, LightGBM as .txt, scikit-learn with joblib or pickle",
-        code="TS308",
+        code="TS306",
     )
 
 
@@ -132,13 +132,13 @@ def load_trees(file: Path, library: Library, *, trusted: bool) -> Trees:
         raise ExportError(
             f"treelite cannot convert {file.name} from {library}: {type(error).__name__}: {brief(error)}",
             remedy=TAKES,
-            code="TS308",
+            code="TS306",
         ) from error
     if int(trees._field("num_target")[0]) != 1:
         raise ExportError(
             f"{file.name} has several targets; FIL supports one",
             remedy="train one model per target, or use the recipe `python`",
-            code="TS308",
+            code="TS306",
         )
     return trees
 
@@ -151,7 +151,7 @@ def _loading(file: Path, library: str) -> Iterator[None]:
         raise ExportError(
             f"{library} cannot load {file.name}: {brief(error)}",
             remedy=f"save the model again with {library}'s own save_model",
-            code="TS308",
+            code="TS306",
         ) from error
 
 
@@ -166,7 +166,7 @@ def _load_xgboost(file: Path) -> Trees:
     learner = parse_json(booster.save_config())["learner"]
     if learner["gradient_booster"]["name"] == "gblinear":
         raise ExportError(
-            f"{file.name} is a linear model (booster gblinear), not trees", remedy=TAKES, code="TS308"
+            f"{file.name} is a linear model (booster gblinear), not trees", remedy=TAKES, code="TS306"
         )
     model = treelite.frontend.load_xgboost_model(file, format_choice=choice)
     objective = learner["objective"]["name"]
@@ -214,7 +214,7 @@ def _load_lightgbm(file: Path) -> Trees:
 
 
 def _load_sklearn(file: Path) -> Trees:
-    estimator = load_pickle(file, code="TS308")
+    estimator = load_pickle(file, code="TS306")
     model = treelite.sklearn.import_model(estimator)
     classes = tuple(str(item) for item in getattr(estimator, "classes_", ()))
     return Trees("scikit-learn", model, _sklearn_scores(estimator, len(classes)), classes)
@@ -241,7 +241,7 @@ def _load_checkpoint(file: Path) -> Trees:
         raise ExportError(
             f"{file.name} was written by treelite {major}.{minor}; FIL reads 3.9 and 4",
             remedy="save it again with treelite 4",
-            code="TS308",
+            code="TS306",
         )
     model = treelite.Model.deserialize(file)
 

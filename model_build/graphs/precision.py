@@ -62,7 +62,7 @@ def _require_bf16(graph: ExportedGraph, spec: ModelSpec, target: Target) -> None
     """Raise ExportError if OpenVINO cannot serve the graph; model.yaml has been checked before."""
     reasons = ["OpenVINO runs on CPUs only"] if target.hardware != PROCESSOR else []
     for reason in (*reasons, *_unlike_batches(graph, spec)):
-        raise ExportError(f"bf16 is not available: {reason}", remedy="choose another precision", code="TS117")
+        raise ExportError(f"bf16 is not available: {reason}", remedy="choose another precision", code="TS114")
 
 
 def _unlike_batches(graph: ExportedGraph, spec: ModelSpec) -> Iterator[str]:

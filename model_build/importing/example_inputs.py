@@ -35,7 +35,7 @@ _WORDS = ("a", "short", "text")
 def given_inputs(file: Path, folder: Path) -> list[Mapping[str, Any]]:
     """Copy the user's .npz file beside model.yaml."""
     if not file.is_file():
-        raise UsageError(f"{file}: file not found", remedy="name an .npz file", code="TS907")
+        raise UsageError(f"{file}: file not found", remedy="name an .npz file", code="TS901")
     shutil.copyfile(file, folder / INPUTS_FILE)
     return [{"file": INPUTS_FILE}]
 

@@ -161,7 +161,7 @@ def _library_findings(models: Models, used: Sequence[str]) -> Iterator[Finding]:
             if needed:
                 yield in_file(
                     "warning",
-                    "TS345",
+                    "TS340",
                     model.shown / file.relative_to(model.folder),
                     f"imports {', '.join(needed)}, which SageMaker's Triton images lack",
                     f"pack them with conda-pack, and set the parameter {PARAMETER} in the step's "

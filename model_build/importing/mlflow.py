@@ -124,7 +124,7 @@ class MlflowImport:
             f"{self.shown / MLMODEL}: the flavor {', '.join(found) or 'none'} cannot be imported; "
             f"supported: {', '.join(sorted(_WRITERS))}",
             remedy=REMEDIES.get(name, OTHERWISE),
-            code="TS342",
+            code="TS340",
         )
 
     def copy(self, flavor: str, key: str, folder: Path, target: str | None = None) -> Path:
@@ -149,7 +149,7 @@ class MlflowImport:
 
     def wrong(self, message: str) -> UsageError:
         """Return an error about the MLmodel file."""
-        return UsageError(f"{self.shown / MLMODEL}: {message}", remedy="save the model again", code="TS342")
+        return UsageError(f"{self.shown / MLMODEL}: {message}", remedy="save the model again", code="TS340")
 
     def require_trust(self, file: Path, request: ImportRequest) -> None:
         """Raise UsageError for a pickle without a reason to trust it."""
@@ -179,7 +179,7 @@ def read_mlmodel(root: Path, shown: Path) -> MlflowImport:
             problem = f"line {line}: invalid YAML ({error.problem})"
         except (yaml.YAMLError, UnicodeDecodeError) as error:
             problem = str(error).splitlines()[0]
-    raise UsageError(f"{shown / MLMODEL}: {problem}", remedy="save the model again with mlflow", code="TS342")
+    raise UsageError(f"{shown / MLMODEL}: {problem}", remedy="save the model again with mlflow", code="TS340")
 
 
 def _is_trees(file: Path, shown: Path) -> bool:
@@ -270,7 +270,7 @@ def _transformers(model: MlflowImport, folder: Path, request: ImportRequest) -> 
             f"{model.shown / MLMODEL}: the transformers task {task or 'none'!r} has no recipe; supported: "
             f"{', '.join(sorted(TASKS))}",
             remedy=OTHERWISE,
-            code="TS342",
+            code="TS340",
         )
     model.copy("transformers", "model_binary", folder)
     tokenizer = model.root / "components" / "tokenizer"
@@ -279,7 +279,7 @@ def _transformers(model: MlflowImport, folder: Path, request: ImportRequest) -> 
     for name, file in list_files(model.root, "components/tokenizer").items():
         copy_file(file, folder / SOURCE_FOLDER / name.rpartition("/")[2])
     if request.inputs is not None:
-        raise UsageError("--inputs is for models that take tensors", remedy="omit it", code="TS904")
+        raise UsageError("--inputs is for models that take tensors", remedy="omit it", code="TS901")
     kind = TASKS[task]
     questions = kind == "question-answering"
     inputs = model.inputs(

@@ -41,7 +41,7 @@ class ImportRequest:
         name = words[:_LONGEST_NAME].strip("-")
         if not NAME_PATTERN.fullmatch(name):
             raise UsageError(
-                f"cannot derive a model name from {found!r}", remedy="add --name NAME", code="TS904"
+                f"cannot derive a model name from {found!r}", remedy="add --name NAME", code="TS901"
             )
         return name
 

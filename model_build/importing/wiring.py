@@ -14,7 +14,7 @@ from model_build.repository.parts import SchedulingStep
 from tritonstack.base.errors import FileViolation, InvalidFilesError
 from tritonstack.records.manifests import TensorSpec
 
-CODE = "TS341"
+CODE = "TS340"
 _RAGGED = ("__values", "__offsets", "__lengths", "__nnzs")
 SPLIT = (
     "the executor converts and computes; an ensemble connects tensors only. Export the operators as steps, "

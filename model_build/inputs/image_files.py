@@ -22,7 +22,7 @@ def read_images(model: Document[ModelSpec]) -> list[bytes]:
             ("test_inputs", index, "image"),
             f"file not found next to model.yaml: {file.relative_to(model.file.parent)}",
             remedy="add it or correct its name",
-            code="TS205",
+            code="TS201",
         )
         for index, file in enumerate(_files(model))
         if not file.is_file()

@@ -101,7 +101,7 @@ def _tensor(
                     ("tensors", name, "shape"),
                     f"{list(narrowing.shape)} does not match {place.name}: {list(array.shape)}",
                     remedy="correct one of them; -1 means any size",
-                    code="TS315",
+                    code="TS304",
                 )
         shape = narrowing.shape
     return TensorSpec(name=name, datatype=datatype, shape=shape)
@@ -119,18 +119,18 @@ def _contradictions(
             (*path, "datatype"),
             f"{spec.name} is {spec.datatype} in the model, got {narrowing.datatype}",
             remedy="remove or correct it",
-            code="TS315",
+            code="TS304",
         )
     if narrowing.shape is not None and not _is_narrower(narrowing.shape, spec.shape):
         yield model.violation(
             (*path, "shape"),
             f"{list(narrowing.shape)} contradicts the model's {spec.name}: {list(spec.shape)}",
             remedy="replace only sizes that are -1 in the model, without the batch dimension",
-            code="TS315",
+            code="TS304",
         )
     if narrowing.labels is not None and not is_output:
         yield model.violation(
-            (*path, "labels"), f"{spec.name} is an input", remedy="label outputs only", code="TS315"
+            (*path, "labels"), f"{spec.name} is an input", remedy="label outputs only", code="TS304"
         )
     sizes = (narrowing.shape or spec.shape)[-1:]
     if narrowing.labels is not None and is_output and sizes not in ((-1,), (len(narrowing.labels),)):
@@ -138,7 +138,7 @@ def _contradictions(
             (*path, "labels"),
             f"expected {sizes[0] if sizes else 0} labels for {spec.name}, got {len(narrowing.labels)}",
             remedy="list one label per value, in order",
-            code="TS315",
+            code="TS304",
         )
 
 
@@ -170,5 +170,5 @@ def _unknown(
                 (*path, name),
                 f"unknown tensor {name!r}; the model has {', '.join(known)}",
                 remedy=f"did you mean {nearest!r}?" if nearest else "remove it or correct its name",
-                code="TS315",
+                code="TS304",
             )

@@ -98,7 +98,7 @@ class Layout(ABC, Generic[AnyFramework]):
                 ("batching", "max_batch"),
                 "transformers models support batches; 0 disables batching",
                 remedy="set 1 or more",
-                code="TS110",
+                code="TS111",
             )
 
     def _add_graph(

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 USUAL_LENGTH = 256
-CODE = "TS368"
+CODE = "TS304"
 
 
 class Preparation(ABC):
@@ -69,7 +69,7 @@ class Preparation(ABC):
                     ("batching", "max_batch"),
                     f"a {self.part} in front of a graph needs a batch dimension",
                     remedy="set 1 or more, and export the graph with a variable batch dimension",
-                    code="TS110",
+                    code="TS111",
                 )
             )
         if violations:

@@ -246,7 +246,7 @@ class TextsIn(TextLayout):
                     ("recipe", "one_model"),
                     f"the tokenizer and the graph cannot run in one model: {obstacle}",
                     remedy="remove `one_model`",
-                    code="TS110",
+                    code="TS111",
                 )
                 for obstacle in obstacles
             )
@@ -259,7 +259,7 @@ class TextsIn(TextLayout):
                         ("recipe", "batch_tokens"),
                         f"only a tokenizer and a graph in one model run small batches: {reason}",
                         remedy="remove `batch_tokens`",
-                        code="TS110",
+                        code="TS111",
                     )
                 ]
             )

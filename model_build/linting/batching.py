@@ -10,7 +10,7 @@ from model_build.linting.findings import Finding, ModelFolder
 from model_build.repository.config import model_config_schema
 from tritonstack.reference.container_variables import CACHE
 
-_REJECTED, _SURPRISE = "TS328", "TS332"
+_REJECTED, _SURPRISE = "TS316", "TS332"
 _DYNAMIC = "dynamic_batching"
 
 

@@ -22,7 +22,7 @@ from model_build.repository.layout import is_ensemble
 from tritonstack.base.yaml import closest
 from tritonstack.reference.container_variables import INFERENCE_TYPE
 
-_REJECTED, _MODE, _SURPRISE = "TS328", "TS331", "TS332"
+_REJECTED, _MODE, _SURPRISE = "TS316", "TS209", "TS332"
 
 
 def config_rules(model: ModelFolder, options: LintOptions) -> Iterator[Finding]:
@@ -187,11 +187,11 @@ def _referenced_files(model: ModelFolder) -> Iterator[Finding]:
     ]
     for name, place in wanted:
         if name and not (model.folder / name).is_file():
-            yield model.error("TS327", f"file not found: {name}", "add it, or remove the field", *place)
+            yield model.error("TS326", f"file not found: {name}", "add it, or remove the field", *place)
     for capability, name in sorted(config.cc_model_filenames.items()):
         if not any((version / name).is_file() for version in model.versions):
             yield model.error(
-                "TS327",
+                "TS326",
                 f"file not found: {name}, for compute capability {capability}",
                 "add it to the version folder, or remove the entry",
                 "cc_model_filenames",

@@ -15,7 +15,7 @@ from model_build.repository.config import datatype_name
 from model_build.repository.layout import is_ensemble
 from tritonstack.base.yaml import closest
 
-_CODE = "TS329"
+_CODE = "TS214"
 _STEP = ("ensemble_scheduling", 0, "step")
 
 

@@ -18,7 +18,7 @@ from tritonstack.base.files import read_json
 from tritonstack.base.yaml import closest
 from tritonstack.records.manifests import TensorSpec
 
-_CODE = "TS343"
+_CODE = "TS316"
 LARGEST_GRAPH = 2 << 30
 """protobuf reads no larger file: a larger graph has its weights in other files."""
 LARGEST_TREES = 64 << 20

@@ -24,7 +24,7 @@ from model_build.repository.layout import (
 from model_build.repository.locating import line_of
 from tritonstack.reference.container_variables import DEFAULT_MODEL_NAME
 
-_LAYOUT, _FILES, _MODE = "TS326", "TS327", "TS331"
+_LAYOUT, _MODE = "TS326", "TS209"
 RULES: Mapping[str, tuple[Severity, str, str]] = MappingProxyType(
     {
         "flat": ("error", _LAYOUT, "move everything into a folder with the model's name"),
@@ -36,12 +36,12 @@ RULES: Mapping[str, tuple[Severity, str, str]] = MappingProxyType(
         ),
         "special": ("error", _LAYOUT, "remove it"),
         "no_config": ("error", _LAYOUT, f"add a {CONFIG_NAME}, or remove the folder"),
-        "folder_name": ("error", "TS317", "rename the folder, or remove `name`"),
-        "backend_ensemble": ("error", "TS329", 'set `platform: "ensemble"` and remove `backend`'),
+        "folder_name": ("error", "TS316", "rename the folder, or remove `name`"),
+        "backend_ensemble": ("error", "TS214", 'set `platform: "ensemble"` and remove `backend`'),
         "version_like": ("error", _LAYOUT, "rename it to a plain number from 1, or move it out"),
         "no_version": ("error", _LAYOUT, "put the model's files into a folder named 1"),
         "empty_version": ("error", _LAYOUT, "add the model's files, or remove the folder"),
-        "no_file": ("error", _FILES, "add it, or correct the configuration"),
+        "no_file": ("error", _LAYOUT, "add it, or correct the configuration"),
         "looks_ensemble": ("error", _MODE, 'remove the text `platform: "ensemble"` from its comments'),
         "hidden_ensemble": ("error", _MODE, 'write `platform: "ensemble"` exactly like this'),
         "no_model": (
@@ -55,7 +55,7 @@ RULES: Mapping[str, tuple[Severity, str, str]] = MappingProxyType(
             "pack each ensemble with its parts into an archive of its own; make the steps of a nested "
             "ensemble steps of the outer one",
         ),
-        "missing_part": ("error", "TS329", "add its folder, or correct `model_name`"),
+        "missing_part": ("error", "TS214", "add its folder, or correct `model_name`"),
         "not_part": (
             "warning",
             _MODE,

@@ -99,4 +99,4 @@ def _is_unreadable(error: ArchiveError) -> bool:
 
 def _finding(archive: Path, error: ArchiveError, *, remedy: str = PACK) -> Finding:
     message = error.message.removeprefix(f"{archive}").removeprefix(":").strip()
-    return in_file("error", "TS414", archive, message, remedy)
+    return in_file("error", "TS410", archive, message, remedy)

@@ -22,7 +22,7 @@ from tritonstack.reference.releases import RELEASES
 
 TORCHSCRIPT = PLATFORMS["pytorch"]
 SAVE = "save it with torch.jit.trace(...).save(file) or torch.jit.script(...).save(file)"
-_CODE, _SURPRISE = "TS330", "TS332"
+_CODE, _SURPRISE = "TS309", "TS332"
 MODEL_CLASS = "TritonPythonModel"
 _VARIABLE = "$$TRITON_MODEL_DIRECTORY"
 _PYTHON = re.compile(r"python(3\.\d+)")
@@ -61,7 +61,7 @@ def _torchscript(model: ModelFolder, file_name: str) -> Iterator[Finding]:
             yield in_file("warning", "TS332", shown, error.message, "use weights from a trusted source")
         except ExportError as error:
             shown = model.shown / file.relative_to(model.folder)
-            yield in_file("error", "TS307", shown, error.message.partition(";")[0], SAVE)
+            yield in_file("error", "TS306", shown, error.message.partition(";")[0], SAVE)
 
 
 def _program(model: ModelFolder, file: Path, loaded: Collection[str]) -> Iterator[Finding]:

@@ -48,7 +48,7 @@ def trace_findings(root: Path, shown: Path, *, chosen: bool) -> Iterator[Finding
             if folder == str(root) and name in folders and not chosen:
                 yield in_file(
                     "error",
-                    "TS333",
+                    "TS326",
                     shown / name,
                     f"the folder {name} counts as a model folder: a single-model endpoint starts only with "
                     "SAGEMAKER_TRITON_DEFAULT_MODEL_NAME, and a multi-model endpoint may load this folder",
@@ -57,7 +57,7 @@ def trace_findings(root: Path, shown: Path, *, chosen: bool) -> Iterator[Finding
             else:
                 yield in_file(
                     "warning",
-                    "TS333",
+                    "TS326",
                     shown / place / name,
                     "a trace of a tool, which no model needs",
                     f"pack without it: `tar --exclude {name} ...`"

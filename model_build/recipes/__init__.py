@@ -62,6 +62,6 @@ def recipe_for(model: Document[ModelSpec]) -> Recipe:
         ("recipe", "kind"),
         f"the recipe {recipe.kind} is not supported",
         remedy="choose another kind",
-        code="TS109",
+        code="TS111",
     )
     raise InvalidFilesError([violation])

@@ -165,5 +165,5 @@ def _unbatched(
             ("batching", "max_batch"),
             f"these tensors have no variable first dimension: {', '.join(fixed)}",
             remedy=f"{without}export the graph with a variable batch dimension",
-            code="TS315",
+            code="TS304",
         )

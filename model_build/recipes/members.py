@@ -59,7 +59,7 @@ def add_calls(
             ("test_inputs",),
             f"{tensor.name} has one value per row; a model with `recipe.calls` needs a dimension",
             remedy="write a list in the test inputs, and shape [1] in `tensors` if it is there",
-            code="TS315",
+            code="TS304",
         )
         for tensor in (*alone.inputs, *alone.outputs)
         if not tensor.shape

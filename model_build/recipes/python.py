@@ -105,7 +105,7 @@ class PythonModel:
                 f"a decoupled model takes flat lists, whose shape Triton restores, but {reason}: only the "
                 "last variable size can differ from 1",
                 remedy="set fixed sizes: `tensors: {<input>: {shape: [...]}}`",
-                code="TS376",
+                code="TS304",
             )
             for row, case in zip(rows, cases, strict=True)
             if self._model.record.streams
@@ -169,7 +169,7 @@ class PythonModel:
                 "",
                 f"the required package {module} has the same name and shadows it",
                 "rename it",
-                code="TS216",
+                code="TS309",
             )
             for module in sorted(module_names(self._helpers) & packages)
         ]
@@ -271,7 +271,7 @@ class PythonModel:
         file = self._folder / self._recipe.code
         if not file.is_file():
             yield self._model.violation(
-                ("recipe", "code"), f"file not found: {self._recipe.code}", remedy="add it", code="TS205"
+                ("recipe", "code"), f"file not found: {self._recipe.code}", remedy="add it", code="TS201"
             )
             return
         try:
@@ -306,7 +306,7 @@ class PythonModel:
             file = self._folder / self._recipe.reference.partition(":")[0]
             if not file.is_file():
                 yield self._model.violation(
-                    ("recipe", "reference"), f"file not found: {file.name}", remedy="add it", code="TS205"
+                    ("recipe", "reference"), f"file not found: {file.name}", remedy="add it", code="TS201"
                 )
             return
         for index, item in enumerate(self._model.record.test_inputs):

@@ -46,7 +46,7 @@ class ScikitLearn:
                     ("batching", "max_batch"),
                     "scikit-learn models always take batches of rows",
                     remedy="set the largest number of rows, such as 1024",
-                    code="TS110",
+                    code="TS111",
                 )
             )
         if violations:

@@ -215,7 +215,7 @@ class TorchScript:
                             ("batching", "max_batch"),
                             f"for one row, {name} has shape {list(array.shape)}; expected a batch of one",
                             remedy="set `batching: {max_batch: 0}`, or return one row per input row",
-                            code="TS315",
+                            code="TS304",
                         )
                     ]
                 )

@@ -58,7 +58,7 @@ class TreesForFil:
                     ("batching", "max_batch"),
                     "the FIL backend always batches rows",
                     remedy="set the largest number of rows, such as 1024",
-                    code="TS110",
+                    code="TS111",
                 )
             )
         if recipe.shap and is_pickle:
@@ -69,7 +69,7 @@ class TreesForFil:
                     ("triton", "parameters", TRANSFERS),
                     "FIL returns no SHAP values for smaller requests to a GPU",
                     remedy="remove it, or `shap` in recipe",
-                    code="TS380",
+                    code="TS306",
                 )
             )
         if violations:
@@ -121,7 +121,7 @@ class TreesForFil:
                         ("recipe", "library"),
                         f"{file.name} is a {found} model; expected {self._recipe.library}",
                         remedy="remove or correct this key",
-                        code="TS308",
+                        code="TS306",
                     )
                 ]
             )
@@ -146,7 +146,7 @@ class TreesForFil:
         if violation is not None:
             path = ("recipe", "answer") if asked else ("recipe",)
             raise InvalidFilesError(
-                [self._model.violation(path, violation[0], remedy=violation[1], code="TS315")]
+                [self._model.violation(path, violation[0], remedy=violation[1], code="TS304")]
             )
         return answer
 
@@ -164,7 +164,7 @@ class TreesForFil:
         share_base_scores(trees.model)
 
     def _unexplained(self, message: str, remedy: str) -> FileViolation:
-        return self._model.violation(("recipe", "shap"), message, remedy=remedy, code="TS380")
+        return self._model.violation(("recipe", "shap"), message, remedy=remedy, code="TS306")
 
     def _tensors(self, trees: Trees, answer: str) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
         width = max(2, trees.class_count) if answer == "probabilities" else 1
@@ -239,7 +239,7 @@ def _check_release(form: str, target: Target) -> None:
         raise UsageError(
             f"FIL in Triton {release} cannot read the checkpoints of treelite 4",
             remedy=f"choose Triton {CHECKPOINTS_SINCE} or later for the endpoint, or a LightGBM model",
-            code="TS211",
+            code="TS209",
         )
 
 

@@ -139,7 +139,7 @@ class TritonRepository:
 
     def _differs(self, field: str, message: str, remedy: str) -> InvalidFilesError:
         path = tuple(field.split("."))
-        return InvalidFilesError([self._model.violation(path, message, remedy=remedy, code="TS344")])
+        return InvalidFilesError([self._model.violation(path, message, remedy=remedy, code="TS304")])
 
     def _require_backends(self, repository: Path, configs: dict[str, Any], context: BuildContext) -> None:
         """Raise UsageError if the local server lacks a backend."""
@@ -232,7 +232,7 @@ def _require_tensors(model: Document[ModelSpec], folder: Path, config: Any) -> N
             f"the {CONFIG_NAME} of {folder.name} declares no {'output' if config.input else 'input'}, so no "
             "request can be made",
             remedy="declare all inputs and outputs of the model there",
-            code="TS344",
+            code="TS304",
         )
         raise InvalidFilesError([violation])
 
@@ -261,7 +261,7 @@ def tensors_of_config(folder: Path, config: Any) -> tuple[tuple[TensorSpec, ...]
 def _labels(file: Path) -> tuple[str, ...]:
     if not file.is_file():
         raise LayoutError(
-            f"{file.parent.name}/{file.name} is missing", remedy="add the label file", code="TS327"
+            f"{file.parent.name}/{file.name} is missing", remedy="add the label file", code="TS326"
         )
     return tuple(file.read_text(encoding="utf-8").splitlines())
 

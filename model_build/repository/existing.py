@@ -69,7 +69,7 @@ class ExistingConfig:
     def violation(self, message: str, remedy: str, *place: str | int) -> FileViolation:
         """Return a violation at a field of the text."""
         field = field_text(tuple(part for part in place if isinstance(part, str)))
-        return FileViolation(self.file, line_of(self.lines, *place), field, message, remedy, code="TS317")
+        return FileViolation(self.file, line_of(self.lines, *place), field, message, remedy, code="TS316")
 
 
 def read_existing(model: Document[ModelSpec]) -> ExistingConfig | None:
@@ -82,7 +82,7 @@ def read_existing(model: Document[ModelSpec]) -> ExistingConfig | None:
         text, message, lines = parse_file(file)
     except FileNotFoundError:
         violation = model.violation(
-            ("triton", "config"), f"file not found: {name}", remedy="add it or correct its name", code="TS205"
+            ("triton", "config"), f"file not found: {name}", remedy="add it or correct its name", code="TS201"
         )
         raise InvalidFilesError([violation]) from None
     return ExistingConfig(model, file, text, message, lines)

@@ -37,7 +37,7 @@ def instance_violations(
                 (*place, "gpus" if group.gpus else "device"),
                 "the model is built for a CPU and cannot use a GPU",
                 "remove it, or serve the model on an instance type with a GPU",
-                code="TS115",
+                code="TS114",
             )
         if profiles is not None:
             for number, name in enumerate(group.profiles):
@@ -46,7 +46,7 @@ def instance_violations(
                         (*place, "profiles", number),
                         f"the engine has {profiles} profiles, numbered from 0",
                         "use one of these",
-                        code="TS110",
+                        code="TS111",
                     )
 
 

@@ -261,7 +261,7 @@ def _graph_violations(
             if graph.batches
             else f"the model's tensors have no batch dimension, but max_batch is {batching.max_batch}",
             "set `max_batch` to 1 or more" if graph.batches else "set `max_batch: 0`",
-            code="TS315",
+            code="TS304",
         )
     yield from instance_violations(triton, target, graph.profiles or None)
     yield from control_violations(graph.inputs, triton.sequences)
@@ -286,7 +286,7 @@ def _python_violations(
                 ("batching", "ragged", index),
                 f"the model has no input {name!r}",
                 f"did you mean '{suggestion}'?" if suggestion else f"allowed: {', '.join(known)}",
-                code="TS315",
+                code="TS304",
             )
     if target is not None:
         yield from instance_violations(triton, target)
@@ -308,5 +308,5 @@ def _raise_violations(violations: Iterable[Violation], around: ModelProperties) 
     raise UsageError(
         "\n".join(f"{'.'.join(map(str, violation.path))}: {violation.message}" for violation in found),
         remedy="; ".join(dict.fromkeys(violation.remedy for violation in found)),
-        code="TS315",
+        code="TS304",
     )

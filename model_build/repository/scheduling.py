@@ -84,14 +84,14 @@ def control_violations(inputs: Sequence[TensorSpec], sequences: Sequences | None
                 place,
                 f"the model has no input {name!r}",
                 f"did you mean '{suggestion}'?" if suggestion else f"allowed: {', '.join(known)}",
-                code="TS315",
+                code="TS304",
             )
         elif known[name].datatype not in allowed:
             yield Violation(
                 place,
                 f"the input {name!r} is {known[name].datatype}; Triton needs {' or '.join(allowed)}",
                 "change the input's type in the model",
-                code="TS315",
+                code="TS304",
             )
 
 

@@ -95,8 +95,8 @@ def test_a_full_disk_is_not_reported_as_a_bug(
         ("{root}/file", "TS616"),
         ("{root}/file/below", "TS616"),
         ("x" * 300, "TS616"),
-        ("{root}/circle", "TS907"),
-        ("~no-such-user/x", "TS907"),
+        ("{root}/circle", "TS901"),
+        ("~no-such-user/x", "TS901"),
     ],
 )
 def test_a_state_folder_that_is_none_is_not_reported_as_a_bug(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.errors.examples import EXAMPLES, HOW_ELSE, Shown, show
 from tritonstack.base.files import write_text_atomically
-from tritonstack.reference.error_codes import GROUPS, RETIRED, Kind
+from tritonstack.reference.error_codes import GROUPS, KINDS, RETIRED, UNUSED, Kind
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "errors.md"
@@ -63,9 +63,12 @@ def _sections(shown: Mapping[str, Shown]) -> Iterator[str]:
 
 
 def _retired() -> Iterator[str]:
-    if RETIRED:
-        yield "## Retired codes\n"
-        yield from (f"- {code}: {title}" for code, title in sorted(RETIRED.items()))
+    yield "## Former codes\n"
+    yield "`tritonstack explain` answers with the code that took their place.\n"
+    for code, kind in KINDS.items():
+        if former := [old for old, present in RETIRED.items() if present == code]:
+            yield f"- {', '.join(former)}: [{code}](#{_anchor(code, kind)})"
+    yield from (f"- {code} ({title}): no longer used" for code, title in UNUSED.items())
 
 
 def explained(shown: Mapping[str, Shown]) -> str:

@@ -14,7 +14,7 @@ import pytest
 
 from tritonstack.base.errors import FileViolation, InvalidFilesError, TritonstackError
 from tritonstack.base.yaml import Violation
-from tritonstack.reference.error_codes import GROUPS, KINDS, RETIRED
+from tritonstack.reference.error_codes import GROUPS, KINDS, RETIRED, UNUSED
 
 ROOT = Path(__file__).parents[2]
 LOCAL_CLOUD = ROOT / "packages" / "local_cloud" / "tritonstack_local"
@@ -173,7 +173,8 @@ def test_codes_are_numbered_by_group_and_never_reused() -> None:
         assert list(kinds) == sorted(kinds)
         assert all(re.fullmatch(rf"TS{number}\d\d", code) for code in kinds)
     assert len(KINDS) == sum(map(len, GROUPS.values()))
-    assert not KINDS.keys() & RETIRED.keys()
+    assert not KINDS.keys() & (RETIRED.keys() | UNUSED.keys())
+    assert set(RETIRED.values()) <= KINDS.keys()
     titles = [kind.title for kind in KINDS.values()]
     assert len(set(titles)) == len(titles)
 

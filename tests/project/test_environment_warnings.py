@@ -38,7 +38,7 @@ def test_an_update_of_a_component_needs_room_for_one_more_copy(
         f"max_copies: {copies}}}, scaling: {{min_instances: 1, max_instances: {instances}}}"
     )
     found = warned(tmp_path, endpoint, region="us-east-1")
-    assert found == ({("TS120", "endpoints.e.scaling.max_instances")} if warns else set())
+    assert found == ({("TS119", "endpoints.e.scaling.max_instances")} if warns else set())
 
 
 GPU_4 = "al2023-ami-sagemaker-inference-gpu-4-1"
@@ -63,7 +63,7 @@ def test_a_pair_of_host_image_and_release_that_nobody_documents_is_not_guarantee
     endpoint = f"instance_type: {instance}" + (f", inference_ami: {ami}" if ami else "")
     prices = {instance: 1}
     found = warned(tmp_path, endpoint, triton_release=release, region="us-east-1", prices=prices)
-    assert found == ({("TS207", f"endpoints.e.{field}")} if field else set())
+    assert found == ({("TS119", f"endpoints.e.{field}")} if field else set())
 
 
 EXISTING = {
@@ -88,4 +88,4 @@ def test_containers_in_a_created_network_reach_no_other_service(
     endpoint = f"instance_type: ml.c5.xlarge, network_isolation: {isolated}"
     changes = {} if network is None else {"network": network}
     found = warned(tmp_path, endpoint, region="us-east-1", **changes)
-    assert found == ({("TS115", "endpoints.e.network_isolation")} if warns else set())
+    assert found == ({("TS114", "endpoints.e.network_isolation")} if warns else set())

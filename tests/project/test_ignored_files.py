@@ -39,7 +39,7 @@ def test_an_ineffective_name_is_reported(
     (project.root / file).write_text(ENVIRONMENT)
     (violation,) = validate_project(project)
     assert f"{shown_path(violation.file)}: {violation.message}" == reported
-    assert (violation.remedy, violation.code) == (remedy, "TS220")
+    assert (violation.remedy, violation.code) == (remedy, "TS204")
 
 
 @pytest.mark.parametrize(

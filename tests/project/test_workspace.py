@@ -151,8 +151,8 @@ def test_the_same_names_in_another_account_are_fine(project: Project) -> None:
 @pytest.mark.parametrize(
     ("source", "message", "remedy", "code"),
     [
-        ("devv", "unknown environment 'devv'", "did you mean 'dev'?", "TS202"),
-        ("nope", "unknown environment 'nope'", "available: dev", "TS202"),
+        ("devv", "unknown environment 'devv'", "did you mean 'dev'?", "TS201"),
+        ("nope", "unknown environment 'nope'", "available: dev", "TS201"),
         ("prod", "'prod' is this environment", "name another environment: dev", "TS418"),
     ],
 )

@@ -212,8 +212,8 @@ def test_network_spans_at_most_the_available_zones(tmp_path: Path) -> None:
     ("create", "field", "code"),
     [
         ({"availability_zone_ids": ["use1-az1", "usw1-az3"]}, "availability_zone_ids.0", "TS206"),
-        ({"availability_zone_ids": ["usw1-az1"]}, "availability_zone_ids", "TS112"),
-        ({"availability_zone_ids": ["usw1-az1"] * 2}, "availability_zone_ids.1", "TS113"),
+        ({"availability_zone_ids": ["usw1-az1"]}, "availability_zone_ids", "TS111"),
+        ({"availability_zone_ids": ["usw1-az1"] * 2}, "availability_zone_ids.1", "TS111"),
         ({"availability_zone_ids": ["usw1-az1", "us-west-1b"]}, "availability_zone_ids.1", "TS111"),
         (
             {"availability_zones": 2, "availability_zone_ids": ["usw1-az1", "usw1-az3"]},

@@ -108,4 +108,4 @@ def test_tensorrt_of_a_later_release_is_rejected() -> None:
     """No supported release has it yet."""
     release = replace(RELEASES["25.04"], tensorrt="11.0.0.1")
     (violation, *_) = tensorrt_violations(TensorRT(), "fp32", release)
-    assert (violation.path, violation.code) == (("tensorrt",), "TS116")
+    assert (violation.path, violation.code) == (("tensorrt",), "TS114")

@@ -375,7 +375,7 @@ def test_a_source_revision_that_can_move_is_a_warning(project, capsys, revision,
     assert run(["--project", str(project.root), "validate"]) == 0
     found = capsys.readouterr().err
     assert (f"source: '{revision}' is not a full commit hash" in found) == warned
-    assert ("[TS221]" in found) == warned
+    assert ("[TS303]" in found) == warned
 
 
 def test_only_the_placeholder_picture_is_noted(project, capsys):

@@ -30,7 +30,7 @@ def test_what_cannot_be_written_is_an_error_and_leaves_nothing(
     for write in (require_output, lambda file: write_output(file, b"new")):
         with pytest.raises(UsageError, match=f"cannot write .*: ({reason})") as caught:
             write(tmp_path / name)
-        assert (caught.value.code, bool(caught.value.remedy)) == ("TS907", True)
+        assert (caught.value.code, bool(caught.value.remedy)) == ("TS901", True)
     assert sorted(tmp_path.rglob("*")) == before
     assert (tmp_path / "file").read_text() == "kept"
 

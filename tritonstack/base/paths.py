@@ -61,7 +61,7 @@ class Project:
             return Path(override).expanduser().resolve()
         except (OSError, RuntimeError) as error:  # an unknown user, or a circle of links
             raise UsageError(
-                f"TRITONSTACK_HOME: {error}", remedy="set it to the path of a folder", code="TS907"
+                f"TRITONSTACK_HOME: {error}", remedy="set it to the path of a folder", code="TS901"
             ) from error
 
     @property

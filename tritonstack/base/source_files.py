@@ -37,7 +37,7 @@ _COPY_BYTES = 1 << 20
 class UnsafeFileError(UsageError):
     """A file that a build must not read: a link out of the folder, or not a regular file."""
 
-    code = "TS118"
+    code = "TS101"
 
 
 @dataclass(frozen=True)

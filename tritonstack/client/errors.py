@@ -83,13 +83,13 @@ class UnsupportedSettingError(EndpointClientError):
 class ModelNamesError(EndpointClientError):
     """The names of an endpoint's models cannot be read."""
 
-    code = "TS626"
+    code = "TS543"
 
 
 class UnknownModelError(EndpointClientError):
     """No model of that name is published; nothing was sent."""
 
-    code = "TS625"
+    code = "TS543"
 
     def __init__(self, name: str, *, known: Collection[str], source: str) -> None:
         self.known = tuple(sorted(known))
@@ -171,7 +171,7 @@ class EndpointNotFoundError(RequestRejectedError):
 class TargetNotFoundError(RequestRejectedError):
     """A multi-model endpoint has no archive of that TargetModel."""
 
-    code = "TS627"
+    code = "TS543"
 
     summary = "the target model was not found"
     help_text = "`tritonstack targets` lists the models of an endpoint; models=ModelNames(...) accepts names"
@@ -209,7 +209,7 @@ class ModelError(InvocationError):
 class ModelRequestError(ModelError):
     """The container rejected the request (4xx)."""
 
-    code = "TS545"
+    code = "TS542"
 
     summary = "the container rejected the request"
     help_text = "compare names, shapes and types of the inputs with the model's config.pbtxt"
@@ -225,7 +225,7 @@ class ModelFailedError(ModelError):
 class ModelOutOfMemoryError(ModelFailedError):
     """Memory ran out while a model was loaded or ran (507)."""
 
-    code = "TS547"
+    code = "TS546"
 
     summary = "the container ran out of memory"
     help_text = "send smaller batches, host fewer models on the endpoint or choose a larger instance"
@@ -258,7 +258,7 @@ class ModelTimeoutError(ModelError):
 class MultiModelError(ModelError):
     """A multi-model Triton returned 400, its status for invalid requests and failing models alike."""
 
-    code = "TS545"
+    code = "TS542"
 
     summary = "the multi-model container returned 400, its status for most errors"
     help_text = "read the message: the status does not separate invalid requests from failing models"
@@ -277,7 +277,7 @@ class ModelNotReadyError(InvocationError):
 class ThrottledError(InvocationError):
     """Too many requests for the account or the endpoint."""
 
-    code = "TS550"
+    code = "TS549"
 
     summary = "the request was throttled"
     help_text = "send fewer requests at once, add instances or raise the quota"
@@ -317,7 +317,7 @@ class InvocationTimeoutError(InvocationError):
 class ConnectionFailedError(InvocationError):
     """No connection to the service could be made, or it broke."""
 
-    code = "TS551"
+    code = "TS549"
 
     summary = "the connection failed"
     help_text = "check the region, the network and AWS_ENDPOINT_URL"

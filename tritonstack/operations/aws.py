@@ -127,7 +127,7 @@ def require_account(cloud: Cloud) -> None:
                 f"{cloud.account}"
             ),
             remedy="select the right profile with AWS_PROFILE, or correct `account` in the environment file",
-            code="TS502",
+            code="TS501",
         )
 
 
@@ -139,7 +139,7 @@ def _credentials(cloud: Cloud) -> str:
 class MissingPermissionError(TritonstackError):
     """The credentials lack an IAM permission."""
 
-    code = "TS518"
+    code = "TS503"
 
 
 @contextmanager

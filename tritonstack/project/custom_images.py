@@ -108,7 +108,7 @@ def _digest(folder: Path, *arguments: str) -> str:
         raise UsageError(
             f"{folder}: the folder is missing or empty, so the image cannot be built",
             remedy=f"restore containers/{folder.name} from the repository{instead}",
-            code="TS205",
+            code="TS201",
         )
     digest = hashlib.sha256()
     for argument in arguments:

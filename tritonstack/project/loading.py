@@ -57,7 +57,7 @@ def load_workspace(project: Project, environment: str, *, text: str | None = Non
         raise UsageError(
             f"{environment!r} is a template, not an environment",
             remedy="add --name <name>, for example --name pr-123",
-            code="TS904",
+            code="TS901",
         )
     if text is None:
         known = environment_names(project)
@@ -73,7 +73,7 @@ def find_template(project: Project, name: str) -> Template:
         raise UsageError(
             f"{name!r} is an environment, not a template",
             remedy="omit --name; templates are files named <name>.template.yaml",
-            code="TS904",
+            code="TS901",
         )
     _require_known(name, template_names(project), kind="template", folder=project.environments_dir)
     return load_template(project.template_file(name), name)
@@ -96,7 +96,7 @@ def load_instance(project: Project, instance: Instance) -> Workspace:
                 (HEAD, "locks"),
                 f"unknown environment {template.head.locks!r}",
                 remedy=f"available: {', '.join(known) or 'none'}",
-                code="TS202",
+                code="TS201",
             )
         )
     return _whole(project, document, template.head.locks, violations, instance)
@@ -146,7 +146,7 @@ def require_free(project: Project, name: str) -> None:
         check_name(name)
     except ValueError as error:
         text, _, remedy = str(error).partition("; ")
-        raise UsageError(f"--name: {text}", remedy=remedy, code="TS907") from None
+        raise UsageError(f"--name: {text}", remedy=remedy, code="TS901") from None
     if name in (*environment_names(project), *template_names(project)):
         raise UsageError(
             f"environments/ already has a file for {name!r}, so no instance can have that name",
@@ -318,7 +318,7 @@ def _promotion_source(workspace: EnvironmentFiles) -> Iterator[FileViolation]:
             place,
             f"unknown environment {promotion.source!r}",
             remedy=f"did you mean '{suggestion}'?" if suggestion else f"available: {listing}",
-            code="TS202",
+            code="TS201",
         )
 
 
@@ -330,7 +330,7 @@ def _misnamed(
             ("name",),
             f"the name is {document.record.name!r}, expected {expected!r} (from the path)",
             remedy=f"write `name: {expected}`, or rename the file",
-            code="TS203",
+            code="TS204",
         )
 
 
@@ -360,6 +360,6 @@ def chosen_model(project: Project, model: str | None) -> str:
         raise UsageError(
             "no model was named",
             remedy=f"name one of {', '.join(known)}" if known else "`tritonstack new model` adds one",
-            code="TS904",
+            code="TS901",
         )
     return known[0]

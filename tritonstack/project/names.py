@@ -57,4 +57,4 @@ def _is_yaml(file: Path) -> bool:
 
 
 def _ignored(file: Path, remedy: str, reason: str = "") -> FileViolation:
-    return FileViolation(file, None, "", f"ignored{reason}", remedy, code="TS220")
+    return FileViolation(file, None, "", f"ignored{reason}", remedy, code="TS204")

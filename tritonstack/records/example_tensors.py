@@ -26,7 +26,7 @@ _UNREADABLE = (ValueError, TypeError, OverflowError, zlib.error, binascii.Error)
 class ExampleTensorError(TritonstackError):
     """An invalid example tensor, or one without a Triton datatype."""
 
-    code = "TS415"
+    code = "TS409"
 
 
 def tensor_of(name: str, array: Array) -> ExampleTensor:

@@ -23,5 +23,5 @@ def parse_record(
         first = error.errors(include_url=False)[0]
         field = ".".join(str(part) for part in first["loc"])
         raise TritonstackError(
-            f"{origin} {failure} of this version: {field}: {first['msg']}", remedy=remedy, code="TS416"
+            f"{origin} {failure} of this version: {field}: {first['msg']}", remedy=remedy, code="TS410"
         ) from None

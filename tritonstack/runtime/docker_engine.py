@@ -17,7 +17,7 @@ DOCKER_ERRORS = (DockerException, OSError)
 class NoEngineError(TritonstackError):
     """No Docker engine is running."""
 
-    code = "TS607"
+    code = "TS601"
 
 
 def docker_engine() -> docker.DockerClient:

@@ -31,7 +31,7 @@ class TritonNotFoundError(TritonstackError):
 class InstallError(TritonstackError):
     """The embedded server could not be installed."""
 
-    code = "TS602"
+    code = "TS601"
 
 
 class ExposureRejectedError(TritonstackError):
@@ -59,7 +59,7 @@ class TritonFailedError(TritonstackError):
 class TritonRequestError(TritonstackError):
     """The server sent no response: the connection failed or broke."""
 
-    code = "TS605"
+    code = "TS604"
 
     def __init__(self, message: str, *, remedy: str | None = None) -> None:
         super().__init__(message, remedy=remedy or READ_THE_LOG)
@@ -76,4 +76,4 @@ class TritonUnreachableError(TritonRequestError):
 class TritonEndedError(TritonFailedError, TritonUnreachableError):
     """The server had ended before the request was sent."""
 
-    code = "TS605"
+    code = "TS604"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tritonstack.base.errors import UsageError
 from tritonstack.base.files import read_json
 from tritonstack.base.results import Internal, public
-from tritonstack.reference.error_codes import EXAMPLES, GROUPS, KINDS, RETIRED
+from tritonstack.reference.error_codes import EXAMPLES, GROUPS, KINDS, RETIRED, UNUSED
 
 
 @dataclass(frozen=True)
@@ -45,19 +45,20 @@ def list_codes() -> ErrorCodes:
 
 
 def explain_code(code: str) -> ExplainedCode:
-    """Explain an error code, in any case and with or without brackets; raises UsageError if it is unknown."""
+    """Explain an error code, in any case and with or without brackets; a former one by its present code."""
     requested = code.strip("[]").upper()
-    kind = KINDS.get(requested)
+    present = RETIRED.get(requested, requested)
+    kind = KINDS.get(present)
     if kind is None:
         raise _unknown_code(requested)
-    found = read_json(EXAMPLES)[requested]
-    return ExplainedCode(requested, kind.title, kind.explanation, found["example"], found["message"])
+    example = read_json(EXAMPLES)[present]
+    return ExplainedCode(present, kind.title, kind.explanation, example["example"], example["message"])
 
 
 def _unknown_code(code: str) -> UsageError:
-    if code in RETIRED:
+    if code in UNUSED:
         return UsageError(
-            f"{code} ({RETIRED[code]}) is no longer used",
+            f"{code} ({UNUSED[code]}) is no longer used",
             remedy="see the changelog for the version that removed it",
             code="TS903",
         )

@@ -153,7 +153,7 @@ def _read(file: Path) -> str:
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(
-            f"{file}: cannot read the text: {error}", remedy="name a text file", code="TS907"
+            f"{file}: cannot read the text: {error}", remedy="name a text file", code="TS901"
         ) from None
 
 

@@ -71,7 +71,7 @@ def find_cloud(
         raise UsageError(
             f"{subject} is in the local cloud, which has no profiles",
             remedy=f"omit the profile {profile!r}",
-            code="TS614",
+            code="TS611",
         )
     module = _missing_module()
     if module is not None:  # access is missing: commands that read many locations list it and continue
@@ -92,7 +92,7 @@ def find_cloud(
         raise CloudAccessError(
             f"the local cloud emulates account {address.account_id}, but {subject} is in {account}",
             remedy=f"run `{start.replace(' up', ' down', 1).removesuffix(' --detach')}`, then `{start}`",
-            code="TS614",
+            code="TS611",
         )
     return Cloud(account, region, address.environment())
 

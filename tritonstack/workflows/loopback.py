@@ -14,7 +14,7 @@ HOST = "127.0.0.1"
 class LoopbackPortError(TritonstackError):
     """Another program listens on the port."""
 
-    code = "TS610"
+    code = "TS611"
 
 
 class LoopbackServer(ThreadingHTTPServer):

@@ -88,7 +88,7 @@ def require_new(project: Project, name: str, *, remedy: str | None = None) -> No
         raise UsageError(
             f"{place} already exists",
             remedy=remedy or f"choose another name, or delete {place} to create it again",
-            code="TS911",
+            code="TS909",
         )
 
 
@@ -142,7 +142,7 @@ def new_endpoint(
     load_workspace(project, environment)
     documents = {model: load_models(project, model) for model in models}
     if not documents:
-        raise UsageError("an endpoint needs a model", remedy="add --model NAME", code="TS904")
+        raise UsageError("an endpoint needs a model", remedy="add --model NAME", code="TS901")
     gpu = any(_needs_gpu(found) for found in documents.values())
     instance = instance_type or (GPU_INSTANCE if gpu else CPU_INSTANCE)
     custom = {} if image is None else {"image": image}
@@ -176,7 +176,7 @@ def new_environment(
     for existing in (file, project.template_file(name)):
         if existing.exists():
             raise UsageError(
-                f"{shown_path(existing)} already exists", remedy="choose another name", code="TS911"
+                f"{shown_path(existing)} already exists", remedy="choose another name", code="TS909"
             )
     values: dict[str, Any] = {
         "name": name,
@@ -219,7 +219,7 @@ def _blaming_options(file: Path, options: Mapping[str, str]) -> Iterator[None]:
         raise UsageError(
             "\n".join(f"{option}: {violation.message}" for option, violation in named),
             remedy=named[-1][1].remedy,
-            code="TS907",
+            code="TS901",
         ) from None
 
 
@@ -228,7 +228,7 @@ def _check_name(name: str) -> None:
         check_name(name)
     except ValueError as error:
         text, _, remedy = str(error).partition("; ")
-        raise UsageError(text, remedy=remedy, code="TS907") from None
+        raise UsageError(text, remedy=remedy, code="TS901") from None
 
 
 def _check_recipe(recipe: str, source: str | None, copy: Path | None, members: Sequence[str]) -> None:
@@ -240,23 +240,23 @@ def _check_recipe(recipe: str, source: str | None, copy: Path | None, members: S
             code="TS903",
         )
     if source is not None and copy is not None:
-        raise UsageError("--source and --from exclude each other", remedy="keep one", code="TS904")
+        raise UsageError("--source and --from exclude each other", remedy="keep one", code="TS901")
     if source is None and copy is None and recipe not in SOURCELESS:
         raise UsageError(
             f"the recipe {recipe} needs a source",
             remedy="add --source hf://<org>/<name>@<commit> or --from PATH",
-            code="TS904",
+            code="TS901",
         )
     if copy is not None and not copy.exists():
-        raise UsageError(f"{copy}: file not found", remedy="name a file or a folder", code="TS907")
+        raise UsageError(f"{copy}: file not found", remedy="name a file or a folder", code="TS901")
     if recipe == "ensemble" and len(members) < 2:
         raise UsageError(
             f"expected at least 2 models in an ensemble, got {len(members)}",
             remedy="add --step MODEL for each, in order",
-            code="TS904",
+            code="TS901",
         )
     if members and recipe != "ensemble":
-        raise UsageError(f"the recipe {recipe} has no steps", remedy="omit --step", code="TS904")
+        raise UsageError(f"the recipe {recipe} has no steps", remedy="omit --step", code="TS901")
 
 
 def _source(source: str | None, copy: Path | None) -> str | None:
@@ -281,10 +281,10 @@ def _copy_source(source: Path, target: Path) -> None:
             shutil.copy2(source, target)
     except shutil.Error as error:
         name, _, reason = error.args[0][0]
-        raise UsageError(f"{name}: cannot copy: {reason}", remedy=_COPY, code="TS907") from None
+        raise UsageError(f"{name}: cannot copy: {reason}", remedy=_COPY, code="TS901") from None
     except OSError as error:
         raise UsageError(
-            f"{error.filename}: cannot copy: {error.strerror}", remedy=_COPY, code="TS907"
+            f"{error.filename}: cannot copy: {error.strerror}", remedy=_COPY, code="TS901"
         ) from None
 
 

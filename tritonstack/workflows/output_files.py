@@ -49,7 +49,7 @@ def _missing_folder(file: Path) -> UsageError:
     return UsageError(
         f"cannot write {file}: its folder does not exist",
         remedy="create the folder, or correct the path",
-        code="TS907",
+        code="TS901",
     )
 
 
@@ -57,5 +57,5 @@ def _unwritable(file: Path, error: OSError) -> UsageError:
     return UsageError(
         f"cannot write {file}: {error.strerror}",
         remedy="name a file in a folder that you may write to, on a disk with free space",
-        code="TS907",
+        code="TS901",
     )

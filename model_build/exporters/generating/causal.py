@@ -44,7 +44,7 @@ class CausalLanguageModel(Head):
             raise ExportError(
                 f"{config.model_type} is an encoder-decoder model, which does not continue its input",
                 remedy="use the recipe text-to-text",
-                code="TS350",
+                code="TS306",
             )
         return transformers.AutoModelForCausalLM
 
@@ -80,7 +80,7 @@ class CausalFramework(GenerationFramework):
             raise ExportError(
                 f"a test text has {len(prompt)} tokens; expected 1 to {self.options.max_length - 1}",
                 remedy="shorten the text in test_inputs, or raise `max_length` in the recipe",
-                code="TS351",
+                code="TS304",
             )
         return room
 
@@ -123,4 +123,4 @@ class CausalFramework(GenerationFramework):
             problem = f"{model.config.model_type} has layers that see only some of the tokens"
         else:
             return
-        raise ExportError(problem, remedy=REMEDY, code="TS350")
+        raise ExportError(problem, remedy=REMEDY, code="TS306")

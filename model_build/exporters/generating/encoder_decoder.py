@@ -58,7 +58,7 @@ class EncoderDecoderModel(Head):
             raise ExportError(
                 f"{config.model_type} is not supported; supported architectures: {', '.join(SUPPORTED)}",
                 remedy="use the recipe text-generation or vllm" if is_causal else REMEDY,
-                code="TS350",
+                code="TS306",
             )
         return transformers.AutoModelForSeq2SeqLM
 
@@ -123,7 +123,7 @@ class EncoderDecoderFramework(GenerationFramework):
             raise ExportError(
                 f"a test text has {len(prompt)} tokens; expected 1 to {self.options.max_length}",
                 remedy="shorten the text in test_inputs, or raise `max_length` in the recipe",
-                code="TS351",
+                code="TS304",
             )
         return self.options.max_tokens
 
@@ -166,7 +166,7 @@ class EncoderDecoderFramework(GenerationFramework):
             raise ExportError(
                 "the model has no token to begin an output with",
                 remedy="set decoder_start_token_id in generation_config.json",
-                code="TS350",
+                code="TS306",
             )
         return self._served_options(
             max_length=longest(recipe.max_length, positions=positions, usual=usual),

@@ -56,7 +56,7 @@ def require_plain_settings(settings: Any, overrides: Collection[str] = ()) -> No
         raise ExportError(
             f"generation_config.json: {name} is {value!r}, which is not supported",
             remedy=remedy,
-            code="TS350",
+            code="TS306",
         )
 
 
@@ -68,7 +68,7 @@ def banned_tokens(settings: Any, ends: Collection[int]) -> tuple[int, ...]:
             f"generation_config.json: bad_words_ids has words of several tokens, such as {long[0]}, which is "
             "not supported",
             remedy="remove them from generation_config.json, or serve the model with the recipe vllm",
-            code="TS350",
+            code="TS306",
         )
     suppressed: list[int] = getattr(settings, "suppress_tokens", None) or []
     return tuple(sorted({word[0] for word in words if word[0] not in ends} | set(suppressed)))
@@ -80,7 +80,7 @@ def longest(asked: int | None, *, positions: int | None, usual: int = USUAL_LENG
         raise ExportError(
             f"max_length is {asked}, but the model has {positions} positions",
             remedy=f"write `max_length: {positions}` or less in the recipe",
-            code="TS351",
+            code="TS304",
         )
     wanted = asked or usual
     length = min(wanted, positions or wanted)
@@ -89,6 +89,6 @@ def longest(asked: int | None, *, positions: int | None, usual: int = USUAL_LENG
             f"the model has {length} positions; expected more than {COMPARED_TOKENS}, for a completion to "
             "compare",
             remedy="choose a model for longer texts",
-            code="TS351",
+            code="TS304",
         )
     return length

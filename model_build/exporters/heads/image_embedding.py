@@ -33,7 +33,7 @@ class ImageEmbedding(Head):
                 f"image-embedding needs a CLIP model; config.json describes a {config.model_type} model",
                 remedy="choose a CLIP model, or a timm model with `library: timm`; for another model, export "
                 "its vectors to ONNX and use the recipe onnx with `input: image`",
-                code="TS370",
+                code="TS306",
             )
         return transformers.AutoModel
 

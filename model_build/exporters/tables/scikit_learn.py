@@ -135,7 +135,7 @@ class ScikitModel:
             raise ExportError(
                 f"skl2onnx cannot convert the model: {type(error).__name__}: {reason}",
                 remedy=OTHERWISE,
-                code="TS367",
+                code="TS306",
             ) from error
         graph = ir.from_proto(model)
         names = [value.name for value in graph.graph.inputs]
@@ -143,7 +143,7 @@ class ScikitModel:
             raise ExportError(
                 f"skl2onnx renamed the inputs to {', '.join(map(str, names))}",
                 remedy="fit the model on columns whose names have letters, digits, and underscores only",
-                code="TS367",
+                code="TS306",
             )
         del graph.graph.outputs[len(self.outputs) :]
         RemoveUnusedNodesPass()(graph)
@@ -173,7 +173,7 @@ class ScikitModel:
 
 def load_scikit_model(file: Path) -> ScikitModel:
     """Load a pickle; reject what is no fitted model of tables with one target."""
-    estimator = load_pickle(file, code="TS367")
+    estimator = load_pickle(file, code="TS306")
     estimator = getattr(estimator, "best_estimator_", estimator)  # of a search for parameters
     reason = None
     if not hasattr(estimator, "n_features_in_"):
@@ -183,7 +183,7 @@ def load_scikit_model(file: Path) -> ScikitModel:
     elif not hasattr(estimator, "predict") and not hasattr(estimator, "transform"):
         reason = "has neither predict nor transform"
     if reason is not None:
-        raise ExportError(f"{file.name} {reason}", remedy=OTHERWISE, code="TS367")
+        raise ExportError(f"{file.name} {reason}", remedy=OTHERWISE, code="TS306")
     return ScikitModel(estimator)
 
 

@@ -40,7 +40,7 @@ def match_pieces(tokenizer: Any, file: Path) -> None:
         raise ExportError(
             f"{file.name} is not a SentencePiece vocabulary: {brief(error)}",
             remedy="fetch or copy the file again",
-            code="TS369",
+            code="TS306",
         ) from error
     if _difference(tokenizer, original) and characters:
         backend = tokenizer.backend_tokenizer
@@ -51,7 +51,7 @@ def match_pieces(tokenizer: Any, file: Path) -> None:
             f"transformers cannot convert {file.name}: {difference}",
             remedy="add the tokenizer.json of the model, or save one with the version of transformers that "
             "the model was trained with: `AutoTokenizer.from_pretrained(...).save_pretrained(folder)`",
-            code="TS369",
+            code="TS306",
         )
 
 

@@ -109,7 +109,7 @@ def require_generate(targets: Sequence[Target]) -> None:
         raise UsageError(
             f"SageMaker's front end of Triton {max(old)} rejects decoupled models",
             remedy=f"choose Triton {since} or later",
-            code="TS211",
+            code="TS209",
         )
 
 

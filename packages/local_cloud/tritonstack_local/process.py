@@ -58,13 +58,13 @@ _LEAST_ROOM = 2**20
 class CloudRunningError(UsageError):
     """Another cloud uses this state folder."""
 
-    code = "TS609"
+    code = "TS611"
 
 
 class PortInUseError(UsageError):
     """The requested port is in use."""
 
-    code = "TS610"
+    code = "TS611"
 
 
 def start_detached(settings: CloudSettings, *, port: int | None = None) -> CloudAddress:
@@ -194,7 +194,7 @@ def _check_account(account_id: str) -> None:
         raise UsageError(
             f"{account_id!r} is not an AWS account ID",
             remedy="use 12 digits, for example 000000000000",
-            code="TS907",
+            code="TS901",
         )
 
 

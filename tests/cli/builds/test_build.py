@@ -538,7 +538,7 @@ def test_a_build_that_is_killed_is_reported_with_its_name(
     serve(project, "killed")
     code, _, err = build(capsys, project, "--no-publish")
     assert code == 1
-    assert "error[TS321]: the build of killed in step 'source' was killed\n  log: " in err
+    assert "error[TS616]: the build of killed in step 'source' was killed\n  log: " in err
     assert "help: probably out of memory: build fewer at once (--jobs 1)" in err
     assert set(load_lock(project.lock_file("dev")).record.models) == {"minilm"}
 

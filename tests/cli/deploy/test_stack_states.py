@@ -199,7 +199,7 @@ def test_every_state_is_destroyed(states: States) -> None:
 def test_every_state_is_deployed_and_rolled_back(states: States) -> None:
     states.run("deploy", "dev")
     assert set(states.left()) == set(states.stacks)
-    assert states.run("rollback", "dev", "e0", code=1)["error"]["code"] == "TS422"  # no answers are recorded
+    assert states.run("rollback", "dev", "e0", code=1)["error"]["code"] == "TS421"  # no answers are recorded
     assert states.deploys == 2
 
 

@@ -154,7 +154,7 @@ def test_edits_are_served(shop: Project, development: subprocess.Popen[str]) -> 
         assert ask(event(development)["url"]) == [3.0, 6.0]
 
     edit(code, "* 3", "* 4 / 0 if False else undefined")
-    assert event(development)["error"]["code"] == "TS358"
+    assert event(development)["error"]["code"] == "TS319"
     assert ask(first["url"]) == [3.0, 6.0]
     with paused(development):
         edit(code, "* 4 / 0 if False else undefined", "* 4")

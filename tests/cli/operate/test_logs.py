@@ -174,7 +174,7 @@ def test_a_missing_permission(logs: Command, account: Account) -> None:
     account.events.denied = "User: ann is not authorized to perform: logs:FilterLogEvents"
     code, _, err = logs("dev", "search")
     assert code == 1
-    assert "error[TS518]" in err
+    assert "error[TS503]" in err
     assert "help: add logs:FilterLogEvents to the IAM policy" in err
 
 

@@ -26,10 +26,10 @@ def test_errors_come_first_with_place_code_and_remedy(
     write(folder / "given", {**SINGLE, "scores/config.pbtxt": wrong})
     assert run(["doctor", "given"]) == 1
     assert capsys.readouterr().out.splitlines() == [
-        "error: given/scores/config.pbtxt:1: name: expected name 'scores', got 'score' [TS317]",
+        "error: given/scores/config.pbtxt:1: name: expected name 'scores', got 'score' [TS316]",
         "  help: rename the folder, or remove `name`",
         "warning: given/scores/config.pbtxt:6: instance_group: KIND_GPU: the load fails on instance types "
-        "without a GPU [TS331]",
+        "without a GPU [TS209]",
         "  help: pass --instance-type to check it, or use KIND_AUTO",
         "given: 1 error, 1 warning; models: scores; endpoints load scores",
     ]
@@ -63,7 +63,7 @@ def test_json_lists_every_finding(folder: Path, capsys: pytest.CaptureFixture[st
         "findings": [
             {
                 "severity": "error",
-                "code": "TS331",
+                "code": "TS209",
                 "file": "given",
                 "line": None,
                 "field": "",
@@ -83,9 +83,9 @@ def test_json_lists_every_finding(folder: Path, capsys: pytest.CaptureFixture[st
     ("arguments", "message"),
     [
         (["nothing.tar.gz"], "error[TS903]: nothing.tar.gz: file not found"),
-        ([".", "--release", "26.5"], "error[TS907]: unknown Triton release '26.5'"),
-        ([".", "--instance-type", "ml.m7i.big"], "error[TS907]: unknown instance type 'ml.m7i.big'"),
-        (["--release", "26.05"], "error[TS904]: --release needs a path"),
+        ([".", "--release", "26.5"], "error[TS901]: unknown Triton release '26.5'"),
+        ([".", "--instance-type", "ml.m7i.big"], "error[TS901]: unknown instance type 'ml.m7i.big'"),
+        (["--release", "26.05"], "error[TS901]: --release needs a path"),
     ],
 )
 def test_wrong_arguments(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

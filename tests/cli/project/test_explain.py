@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from tritonstack.cli.main import run
-from tritonstack.reference import error_codes
 from tritonstack.reference.error_codes import KINDS
 
 
@@ -24,16 +23,19 @@ def test_a_code_is_explained(capsys: pytest.CaptureFixture[str], code: str) -> N
     )
 
 
-def test_code_is_explained_as_json(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["--json", "explain", "TS105"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found.pop("message").startswith("error: environments/dev.yaml:")
-    assert found == {
-        "code": "TS105",
-        "title": KINDS["TS105"].title,
-        "explanation": KINDS["TS105"].explanation,
-        "example": "An endpoint with `kind: ensemble` twice.",
+@pytest.mark.parametrize("code", ["TS102", "TS105"])
+def test_a_former_code_is_explained_by_its_present_one(capsys: pytest.CaptureFixture[str], code: str) -> None:
+    assert run(["--json", "explain", code]) == 0
+    explained = json.loads(capsys.readouterr().out)
+    assert explained.pop("message").startswith("error: environments/dev.yaml:")
+    assert explained == {
+        "code": "TS102",
+        "title": KINDS["TS102"].title,
+        "explanation": KINDS["TS102"].explanation,
+        "example": "A bracket is not closed: `endpoints: [`.",
     }
+    assert run(["explain", code]) == 0
+    assert capsys.readouterr().out.startswith("TS105 is now TS102.\n" if code == "TS105" else "TS102: ")
 
 
 def test_an_unknown_code_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
@@ -41,11 +43,9 @@ def test_an_unknown_code_is_an_error(capsys: pytest.CaptureFixture[str]) -> None
     assert capsys.readouterr().err.startswith("error[TS903]: unknown error code 'TS000'\n  help: ")
 
 
-def test_a_retired_code_is_named(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tritonstack.workflows.error_codes.RETIRED", {"TS001": "Former kind"})
-    assert run(["explain", "TS001"]) == 2
-    assert "TS001 (Former kind) is no longer used" in capsys.readouterr().err
-    assert "TS001" not in error_codes.KINDS
+def test_a_code_without_successor_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["explain", "TS405"]) == 2
+    assert capsys.readouterr().err.startswith("error[TS903]: TS405 (Invalid seal) is no longer used\n")
 
 
 @pytest.mark.parametrize("arguments", [["explain", "TS902"], ["explain"], ["doctor"], ["--version"]])

@@ -26,7 +26,7 @@ def test_warnings_changes_and_the_next_commands(folder: Path, capsys: pytest.Cap
     assert run(["import", "../given", "--name", "ranker"]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "warning: ../given/scores/config.pbtxt:6: instance_group: KIND_GPU: the load fails on instance types "
-        "without a GPU [TS331]",
+        "without a GPU [TS209]",
         "  help: pass --instance-type to check it, or use KIND_AUTO",
         "changed: renamed the model scores to ranker; callers do not see its name",
         "imported a Triton repository as models/ranker: 3 files",
@@ -56,7 +56,7 @@ def test_errors_stop_the_import(folder: Path, capsys: pytest.CaptureFixture[str]
     write(folder / "given", SINGLE)
     (folder / "given/scores/config.pbtxt").write_text(ONNX.replace("[ 4 ]", "[ 5 ]"))
     assert run(["import", "../given"]) == 2
-    assert "'x' has dims [5] here, and [4] in the graph, without the batch [TS343]" in capsys.readouterr().err
+    assert "'x' has dims [5] here, and [4] in the graph, without the batch [TS316]" in capsys.readouterr().err
     write(folder / "two", {**SINGLE, **CUT})
     assert run(["import", "../two"]) == 2
     assert "error[TS340]: ../two has several models that serve by themselves" in capsys.readouterr().err

@@ -222,12 +222,12 @@ def test_last_deployed_commit_is_the_base(checkout, deployed, given, said):
     [
         ("comment", ("--about", "a", "--file", "said.md"), "PULL_REQUEST", "--pull-request"),
         ("comment", ("--about", "a", "--file", "said.md"), "GITHUB_REPOSITORY", "--repository"),
-        ("comment", ("--about", "a", "--file", "none.md"), "", "error[TS907]: none.md: cannot read the text"),
+        ("comment", ("--about", "a", "--file", "none.md"), "", "error[TS901]: none.md: cannot read the text"),
         (
             "propose-change",
             ("--branch", "b", "--title", "t", "--body", "none.md"),
             "",
-            "error[TS907]: none.md: cannot read the text",
+            "error[TS901]: none.md: cannot read the text",
         ),
     ],
 )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from tests.errors.examples.base import DEV, MODEL, Setting, example
 from tests.errors.examples.stand_ins import CLOUD
@@ -11,13 +10,11 @@ from tests.manifests import manifest
 from tests.moto_aws import simulated_aws
 from tests.projects import ENVIRONMENT
 from tritonstack.base.errors import InvalidFilesError
-from tritonstack.operations.aws import Cloud
 from tritonstack.project.checks.compatibility import unbuilt
 from tritonstack.project.files.model_hashes import model_hash
 from tritonstack.project.loading import load_models, load_workspace
 from tritonstack.records.lock_writing import add_to_lock
 from tritonstack.records.manifests import Manifest
-from tritonstack.reference.releases import RELEASES
 
 BUCKET = "tritonstack-dev-artifacts"
 LOCK = "environments/dev.lock.yaml"
@@ -90,20 +87,6 @@ def contradicting_manifest(shop: Setting) -> None:
     _check_locks(shop)
 
 
-@example("TS404")
-def unused_entry(shop: Setting) -> None:
-    """The lock has an artifact for a GPU, and no endpoint has one."""
-    _lock(shop, target=f"sm86-{max(RELEASES)}")
-    _check_locks(shop)
-
-
-@example("TS407")
-def engine_without_gpu(shop: Setting) -> None:
-    """The locked artifact holds a TensorRT engine, and the endpoint has no GPU."""
-    _lock(shop, tensorrt="10.9.0")
-    _deploy(shop)
-
-
 @example("TS408")
 def lock_changed(shop: Setting) -> None:
     """Another command changes the lock while a rollback runs."""
@@ -135,32 +118,6 @@ def damaged(shop: Setting) -> None:
     verify_artifact(shop.root / folder)
 
 
-@example("TS414")
-def no_archive(shop: Setting) -> None:
-    """A file that is not an archive."""
-    from model_build.store.archive import unpack
-
-    unpack(shop.write("model.tar.gz", "no archive"), shop.root / "unpacked", limit_bytes=1 << 20)
-
-
-@example("TS415")
-def no_examples(shop: Setting) -> None:
-    """`tritonstack verify` of an artifact that is not in the bucket."""
-    from tritonstack.operations.smoke.examples import load_examples
-
-    with simulated_aws():
-        _bucket()
-        load_examples(CLOUD, bucket=BUCKET, model="minilm", digest="ab" * 32)
-
-
-@example("TS416")
-def no_manifest(shop: Setting) -> None:
-    """A manifest without required fields."""
-    from tritonstack.records.manifests import parse_manifest
-
-    parse_manifest("{}", origin=Path("artifact/manifest.json"))
-
-
 @example("TS418")
 def other_source(shop: Setting) -> None:
     """`tritonstack promote` into an environment without `promotion`."""
@@ -174,26 +131,6 @@ def no_rollback(shop: Setting) -> None:
     """`tritonstack rollback` of an endpoint that never served anything else."""
     _lock(shop)
     shop.command("rollback", "dev", "search")
-
-
-@example("TS406")
-def unknown_source(shop: Setting) -> None:
-    """The lock claims a promotion from an environment that does not exist."""
-    from tests.promoted_locks import add_promoted
-    from tritonstack.records.lock_writing import Replacement
-    from tritonstack.records.locks import Promoted, entry_of
-
-    promoted = Promoted(source="test", commit="0" * 40, at="2026-03-02T12:00:00Z", by="ann")
-    new = Replacement("minilm", "cpu", entry_of(_manifest(shop)), None)
-    add_promoted(shop.root / LOCK, promoted, artifacts=[new])
-    _check_locks(shop)
-
-
-@example("TS412")
-def unreached(shop: Setting) -> None:
-    """`tritonstack validate --online` before the first deploy."""
-    _use_moto(shop)
-    shop.command("validate", "dev", "--online")
 
 
 @example("TS413")
@@ -212,16 +149,3 @@ def half_published(shop: Setting) -> None:
         s3 = _bucket()
         s3.put_object(Bucket=BUCKET, Key=f"{artifact_prefix('minilm', digest)}/manifest.json", Body=text)
         publish(artifact_dir=shop.root / digest, bucket=BUCKET, s3_client=s3)
-
-
-@example("TS420")
-def failed_copy(shop: Setting) -> None:
-    """The connection to the bucket of the source breaks during a promotion."""
-    from tests.operations.promotion.test_fetching import Silent
-    from tritonstack.operations.promotion.fetching import SourceArtifact, fetch_artifact
-    from tritonstack.records.locks import entry_of
-
-    found, cloud = _manifest(shop), cast("Cloud", Silent())
-    source = SourceArtifact(cloud, BUCKET, "minilm", "cpu", entry_of(found))
-    store = shop.root / "store"
-    fetch_artifact(source, found, store=store, on_bytes=lambda _: None, sleep=lambda _: None)

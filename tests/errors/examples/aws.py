@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from botocore.exceptions import (
     ClientError,
-    EndpointConnectionError,
     NoCredentialsError,
     ReadTimeoutError,
 )
@@ -39,15 +38,6 @@ def no_credentials(shop: Setting) -> None:
     cloud: Any = Rejecting("GetCallerIdentity", "ExpiredToken", "The security token has expired")
     cloud.account = "111111111111"
     aws.require_account(cloud)
-
-
-@example("TS502")
-def other_account(shop: Setting) -> None:
-    """The credentials belong to account 123456789012."""
-    from tritonstack.operations.aws import require_account
-
-    with simulated_aws():
-        require_account(CLOUD)
 
 
 @example("TS503")
@@ -163,50 +153,12 @@ def construct(shop: Setting) -> None:
     instance_named("ml.c7i.extralarge")
 
 
-@example("TS516")
-def large_policy(shop: Setting) -> None:
-    """A policy of an environment with many endpoints and long names."""
-    from tritonstack.constructs.iam.policy_sizes import check_policy_size
-
-    check_policy_size("the policy of dev's delivery role", {"Resource": ["x" * 7000]}, limit=6144)
-
-
 @example("TS517")
 def other_shape(shop: Setting) -> None:
     """An endpoint answers with another shape than the example."""
     from tritonstack.records.comparing import compare
 
     compare("example 0", "embedding", actual=np.zeros((1, 2)), expected=np.zeros((1, 3)))
-
-
-@example("TS518")
-def logs_not_allowed(shop: Setting) -> None:
-    """`tritonstack logs dev search` with credentials that may not read logs."""
-    from tritonstack.operations.aws import explain_denied
-
-    denied = (
-        "User: arn:aws:iam::111111111111:user/ann is not authorized to perform: logs:FilterLogEvents on "
-        "resource: arn:aws:logs:eu-west-1:111111111111:log-group:/aws/sagemaker/Endpoints/"
-        "tritonstack-dev-search"
-    )
-    with explain_denied("logs"):
-        raise client_error("FilterLogEvents", "AccessDeniedException", denied)
-
-
-@example("TS520")
-def nothing_to_record(shop: Setting) -> None:
-    """`tritonstack bench --record` on an endpoint that does not exist."""
-    from tritonstack.operations.loads.evidence import LoadRecorder, MeasuredArtifact
-    from tritonstack.project.loading import load_workspace
-    from tritonstack.records.events import TouchedArtifact
-
-    locked = TouchedArtifact(model="minilm", target="cpu", digest="ab" * 32)
-    with simulated_aws():
-        LoadRecorder.open(
-            CLOUD,
-            load_workspace(shop.project, "dev"),
-            MeasuredArtifact("search", "main", None, locked, False),
-        )
 
 
 @example("TS540")
@@ -244,22 +196,10 @@ def no_access(shop: Setting) -> None:
     _fails(NoCredentialsError())
 
 
-@example("TS545")
-def wrong_input(shop: Setting) -> None:
-    """An input with a wrong name."""
-    _fails(_model_error(400, "{\"error\": \"unexpected inference input 'TEX' for model 'minilm'\"}"))
-
-
 @example("TS546")
 def failed_model(shop: Setting) -> None:
     """The model raises an exception."""
     _fails(_model_error(500, '{"error": "model.py: division by zero"}'))
-
-
-@example("TS547")
-def no_memory(shop: Setting) -> None:
-    """A multi-model endpoint without memory for another model."""
-    _fails(_model_error(507, '{"error": "out of memory"}'))
 
 
 @example("TS548")
@@ -274,18 +214,6 @@ def not_ready(shop: Setting) -> None:
     _fails(client_error("InvokeEndpoint", "ServiceUnavailable", "The service is unavailable"))
 
 
-@example("TS550")
-def throttled(shop: Setting) -> None:
-    """Too many calls at once."""
-    _fails(client_error("InvokeEndpoint", "ThrottlingException", "Rate exceeded"))
-
-
-@example("TS551")
-def no_connection(shop: Setting) -> None:
-    """A machine without a connection to AWS."""
-    _fails(EndpointConnectionError(endpoint_url="https://runtime.sagemaker.eu-west-1.amazonaws.com"))
-
-
 @example("TS552")
 def adaptive_retries(shop: Setting) -> None:
     """The light transport with a retry mode of boto3 that it lacks."""
@@ -296,7 +224,7 @@ def adaptive_retries(shop: Setting) -> None:
     LightRuntime(region_name="eu-west-1", config=Config(retries={"mode": "adaptive"}))
 
 
-@example("TS512")
+@example("TS325")
 def oci_image(shop: Setting) -> None:
     """An image that Docker pushed with an OCI manifest."""
     from tritonstack.operations.builds.images import image_digest

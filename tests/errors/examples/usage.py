@@ -26,21 +26,6 @@ def unknown_name(shop: Setting) -> None:
     shop.command("validate", "dve")
 
 
-@example("TS904")
-def option_alone(shop: Setting) -> None:
-    """`tritonstack validate --name pr-1`, without a template."""
-    shop.command("validate", "--name", "pr-1")
-
-
-@example("TS905")
-def no_reason(shop: Setting) -> None:
-    """`tritonstack promote --override-gate soaked_hours=`, without a reason."""
-    from tritonstack.operations.promotion.gates import GATES
-    from tritonstack.workflows.promotion.promote import parse_overrides
-
-    parse_overrides([f"{GATES[0]}="])
-
-
 @example("TS906")
 def interrupted(shop: Setting) -> None:
     """Ctrl-C while a command runs."""
@@ -50,12 +35,6 @@ def interrupted(shop: Setting) -> None:
 
     shop.patch.setattr("tritonstack.workflows.project.validate.validate_project", stop)
     shop.command("validate")
-
-
-@example("TS907")
-def invalid_account(shop: Setting) -> None:
-    """`tritonstack up --account 12`."""
-    shop.command("up", "--detach", "--account", "12")
 
 
 @example("TS908")
@@ -70,7 +49,7 @@ def folder_in_use(shop: Setting) -> None:
     shop.command("init", "models")
 
 
-@example("TS919")
+@example("TS916")
 def second_search(shop: Setting) -> None:
     """`tritonstack tune` while another one runs in the project."""
     from tritonstack.workflows.sizing.search_folders import only_search
@@ -90,22 +69,6 @@ def defect(shop: Setting) -> None:
     shop.command("validate")
 
 
-@example("TS910")
-def no_pin(shop: Setting) -> None:
-    """`tritonstack upgrade` in a repository without `requirements.txt`."""
-    # Whatever version runs, this page shows the same one.
-    shop.patch.setattr("tritonstack.project.scaffold.repository.running_version", lambda: "0.1.0")
-    shop.command("upgrade")
-
-
-@example("TS911")
-def name_in_use(shop: Setting) -> None:
-    """A new environment with the name of another one."""
-    from tritonstack.workflows.new_files import new_environment
-
-    new_environment(shop.project, "dev", account="111111111111", region="eu-west-1")
-
-
 @example("TS912")
 def wrong_input(shop: Setting) -> None:
     """`tritonstack invoke` with the wrong name of an input."""
@@ -117,16 +80,6 @@ def wrong_input(shop: Setting) -> None:
     read_inputs(GivenInputs(["usr=7"]), manifest("ncf-food", inputs=(user, item)))
 
 
-@example("TS913")
-def no_input_file(shop: Setting) -> None:
-    """`tritonstack invoke` with a file that does not exist."""
-    from tritonstack.records.manifests import TensorSpec
-    from tritonstack.workflows.invocation.input_files import read_input_file
-
-    image = TensorSpec(name="IMAGE", datatype="BYTES", shape=(1,))
-    read_input_file(shop.root.relative_to(shop.root) / "rose.jpg", image)
-
-
 @example("TS914")
 def wrong_trace(shop: Setting) -> None:
     """`tritonstack bench --trace` with a file that has another first line."""
@@ -134,18 +87,3 @@ def wrong_trace(shop: Setting) -> None:
 
     shop.write("monday.csv", "minute,requests\n0,120\n")
     read_trace(Path("monday.csv"), seed=1)
-
-
-@example("TS917")
-def no_steady_level(shop: Setting) -> None:
-    """`tritonstack simulate --bench` with a result whose requests all failed."""
-    from tritonstack.operations.loads.runs import SavedRuns, summarize
-    from tritonstack.operations.loads.sending import Sent
-    from tritonstack.operations.scaling_simulation.service_curves import measured_curve
-
-    sent = Sent()
-    for second in range(20):
-        sent.note(second, second, second + 0.1, "ModelError 503")
-    run = summarize(sent, load="closed loop, 4 users", seconds=20.0, is_trace=False)
-    saved = SavedRuns("dev", "food", "ncf-food", "0" * 12, "ml.c7i.xlarge", "2026-11-24T09:00:00", (run,))
-    measured_curve(saved, source="one.json")

@@ -138,7 +138,7 @@ def test_responses_that_fail(tmp_path: Path, wrong: Case, kind: type[ModelBuildE
     with pytest.raises(kind) as caught:
         check(tmp_path, wrong, within_s=3.0)
     assert words in str(caught.value)
-    assert caught.value.code == ("TS375" if kind is ServingError else "TS312")
+    assert caught.value.code == ("TS319" if kind is ServingError else "TS312")
 
 
 def test_a_reference_yields_the_responses(tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_shapes_that_flat_lists_cannot_describe(tmp_path: Path) -> None:
     with pytest.raises(InvalidFilesError) as caught:
         write_repository(model, tmp_path / "work")
     (violation,) = caught.value.violations
-    assert (violation.field, violation.code) == ("test_inputs.1", "TS376")
+    assert (violation.field, violation.code) == ("test_inputs.1", "TS304")
     assert "x has the shape [1, 2, 3] and the dims [-1, -1, -1]" in violation.message
 
 

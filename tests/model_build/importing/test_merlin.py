@@ -185,7 +185,7 @@ def test_libraries_that_the_image_lacks_are_named(project: Project, tmp_path: Pa
     file = root / "0_transformworkflowtriton/1/model.py"
     file.write_text(f"import nvtabular\nfrom merlin.core import dispatch\n{file.read_text()}")
     result = import_model(Session(project), root, ImportOptions("shop", trust_pickle=TRUST))
-    assert [finding.message for finding in result.findings if finding.code == "TS345"] == [
+    assert [finding.message for finding in result.findings if finding.code == "TS340"] == [
         "imports merlin, nvtabular, which SageMaker's Triton images lack"
     ]
 
@@ -265,7 +265,7 @@ def test_what_only_the_executor_can_do_is_rejected(name: str, project: Project, 
     export, message = REJECTED[name]
     with pytest.raises(UsageError, match=message) as caught:
         convert(project, export, tmp_path)
-    assert {violation.code for violation in caught.value.violations} == {"TS341"}
+    assert {violation.code for violation in caught.value.violations} == {"TS340"}
     assert all(violation.remedy for violation in caught.value.violations)
     assert sorted(entry.name for entry in project.models_dir.iterdir()) == ["minilm"]
 

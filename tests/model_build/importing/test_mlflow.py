@@ -300,6 +300,6 @@ def test_a_damaged_file_is_rejected(text: str, project: Project, tmp_path: Path)
     (tmp_path / "run/MLmodel").write_text(text)
     with pytest.raises(UsageError, match="MLmodel") as caught:
         import_model(Session(project), tmp_path / "run", ImportOptions())
-    assert caught.value.code == "TS342"
+    assert caught.value.code == "TS340"
     if text == "a: [":
         assert "MLmodel: line 2: invalid YAML (" in str(caught.value)

@@ -56,7 +56,7 @@ def test_a_configuration_that_differs_from_the_graph(name: str, tmp_path: Path) 
     )
     assert lines(folder) == []
     (folder / "scores/config.pbtxt").write_text(config.replace(old, new) + GROUP)
-    found = [one for one in lines(folder) if "TS343" in one]
+    found = [one for one in lines(folder) if "TS316" in one]
     assert found[0].startswith(f"error scores/config.pbtxt:{line}"), lines(folder)
 
 
@@ -66,7 +66,7 @@ def test_every_input_of_the_graph_is_declared(tmp_path: Path) -> None:
     (folder / "scores/1").mkdir()
     (folder / "scores/1/model.onnx").write_bytes(graph(more))
     assert lines(folder) == [
-        "error scores/config.pbtxt:4: input: model.onnx also has the input 'mask' [TS343]"
+        "error scores/config.pbtxt:4: input: model.onnx also has the input 'mask' [TS316]"
     ]
 
 
@@ -95,7 +95,7 @@ def test_the_number_of_features_of_trees(tmp_path: Path) -> None:
     (folder / "trees/config.pbtxt").write_text(FOREST.format(features=3))
     assert lines(folder) == [
         "error trees/config.pbtxt:3: input.dims: 'input__0' has 3 values here, and the trees have "
-        f"{FEATURES} features [TS343]"
+        f"{FEATURES} features [TS316]"
     ]
     (folder / "trees/1/xgboost.json").write_text("[]")
     assert lines(folder) == ["error trees/1/xgboost.json: not an XGBoost model in JSON [TS306]"]

@@ -64,7 +64,7 @@ def test_entries_that_are_not_allowed(
     tmp_path: Path, private: Path, member: tarfile.TarInfo, message: str
 ) -> None:
     file = archive(tmp_path, member)
-    assert lines(file) == [f"error {file}: {message} [TS414]"]
+    assert lines(file) == [f"error {file}: {message} [TS410]"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model.tar.gz", "private"]
     assert list(private.iterdir()) == []
 
@@ -73,7 +73,7 @@ def test_only_some_of_many_are_listed(tmp_path: Path) -> None:
     file = archive(tmp_path, *(entry(f"../{number}") for number in range(100)))
     found = lines(file)
     assert len(found) == opening.LISTED_ENTRIES + 1
-    assert found[-1].endswith("20 entries that are not allowed; the rest is not checked [TS414]")
+    assert found[-1].endswith("20 entries that are not allowed; the rest is not checked [TS410]")
 
 
 def test_an_archive_made_to_fill_disks(
@@ -81,7 +81,7 @@ def test_an_archive_made_to_fill_disks(
 ) -> None:
     monkeypatch.setattr(opening, "SMALL_BYTES", 1 << 16)
     file = archive(tmp_path, entry("scores/1/zeros", size=50_000_000))
-    assert lines(file) == [f"error {file}: exceeds its unpacked size limit [TS414]"]
+    assert lines(file) == [f"error {file}: exceeds its unpacked size limit [TS410]"]
     assert list(private.iterdir()) == []
 
 
@@ -99,7 +99,7 @@ def test_a_header_that_would_fill_memory(tmp_path: Path) -> None:
     with gzip.open(file, "wb") as stream:
         stream.write(header.tobuf(tarfile.USTAR_FORMAT))
         stream.write(bytes(1 << 20))
-    assert lines(file) == [f"error {file}: cannot be unpacked: extended header of 500000000 bytes [TS414]"]
+    assert lines(file) == [f"error {file}: cannot be unpacked: extended header of 500000000 bytes [TS410]"]
 
 
 @pytest.mark.parametrize("nested", [False, True], ids=["archive", "environment"])

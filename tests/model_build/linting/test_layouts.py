@@ -29,11 +29,11 @@ CASES = {
     "empty": ({}, "error {path}: no model folder [TS326]"),
     "several": (
         {**SINGLE, **CUT},
-        "error {path}: got 2 model folders without an ensemble: cut, scores [TS331]",
+        "error {path}: got 2 model folders without an ensemble: cut, scores [TS209]",
     ),
     "stray": (
         {**TRIO, "notes/todo.txt": ""},
-        "warning notes: is not part of the ensemble whole, so neither hosting mode loads it [TS331]",
+        "warning notes: is not part of the ensemble whole, so neither hosting mode loads it [TS209]",
     ),
     "no configuration": (
         {"scores/1/model.pt": "module"},
@@ -58,36 +58,36 @@ CASES = {
     ),
     "no model file": (
         {"scores/config.pbtxt": ONNX, "scores/1/graph.onnx": ""},
-        "error scores/1: has no model.onnx [TS327]",
+        "error scores/1: has no model.onnx [TS326]",
     ),
     "file of a platform": (
         {"scores/config.pbtxt": ONNX.replace('backend: "onnxruntime"', 'platform: "onnxruntime_onnx"'),
          "scores/1/graph.onnx": ""},
-        "error scores/1: has no model.onnx [TS327]",
+        "error scores/1: has no model.onnx [TS326]",
     ),
     "file of trees": (
         {"scores/config.pbtxt": ONNX.replace("onnxruntime", "fil")
          + 'parameters { key: "model_type" value { string_value: "xgboost_json" } }',
          "scores/1/model.json": ""},
-        "error scores/1: has no xgboost.json [TS327]",
+        "error scores/1: has no xgboost.json [TS326]",
     ),
     "trace": (
         {**SINGLE, "scores/.DS_Store": ""},
-        "warning scores/.DS_Store: a trace of a tool, which no model needs [TS333]",
+        "warning scores/.DS_Store: a trace of a tool, which no model needs [TS326]",
     ),
     "trace of a Mac": (
         {**SINGLE, "scores/._config.pbtxt": ""},
-        "warning scores/._config.pbtxt: a trace of a tool, which no model needs [TS333]",
+        "warning scores/._config.pbtxt: a trace of a tool, which no model needs [TS326]",
     ),
     "folder of a Mac": (
         {**SINGLE, "__MACOSX/x": ""},
         "error __MACOSX: the folder __MACOSX counts as a model folder: a single-model endpoint starts only "
-        "with SAGEMAKER_TRITON_DEFAULT_MODEL_NAME, and a multi-model endpoint may load this folder [TS333]",
+        "with SAGEMAKER_TRITON_DEFAULT_MODEL_NAME, and a multi-model endpoint may load this folder [TS326]",
     ),
     "repository of git": (
         {**SINGLE, ".git/HEAD": ""},
         "error .git: the folder .git counts as a model folder: a single-model endpoint starts only "
-        "with SAGEMAKER_TRITON_DEFAULT_MODEL_NAME, and a multi-model endpoint may load this folder [TS333]",
+        "with SAGEMAKER_TRITON_DEFAULT_MODEL_NAME, and a multi-model endpoint may load this folder [TS326]",
     ),
     "pickle": (
         {**CUT, "cut/1/weights.pkl": ""},
@@ -164,5 +164,5 @@ def test_the_default_model_decides_among_several(tmp_path: Path) -> None:
     found = findings(path, replace(OPTIONS, default_model="cut"))
     assert [one.severity for one in found] == ["warning"]
     assert lines(path, replace(OPTIONS, default_model="cat"))[0] == (
-        f"error {path}: SAGEMAKER_TRITON_DEFAULT_MODEL_NAME names 'cat', which is missing [TS331]"
+        f"error {path}: SAGEMAKER_TRITON_DEFAULT_MODEL_NAME names 'cat', which is missing [TS209]"
     )

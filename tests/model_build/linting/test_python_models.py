@@ -33,11 +33,11 @@ CASES = {
     "syntax": (python(program="class X(:\n"), "error cut/1/model.py: cannot be parsed: "),
     "no class": (
         python(program="x = 1\n"),
-        "error cut/1/model.py: no class TritonPythonModel [TS330]",
+        "error cut/1/model.py: no class TritonPythonModel [TS309]",
     ),
     "no execute": (
         python(program="class TritonPythonModel:\n    pass\n"),
-        "error cut/1/model.py: TritonPythonModel has no method execute [TS330]",
+        "error cut/1/model.py: TritonPythonModel has no method execute [TS309]",
     ),
     "calls": (
         python(program=PROGRAM + 'call = pb_utils.InferenceRequest(model_name="scores")\n'),
@@ -46,25 +46,25 @@ CASES = {
     "absolute environment": (
         python(parameter("/opt/env.tar.gz")),
         "error cut/config.pbtxt:6: parameters: EXECUTION_ENV_PATH '/opt/env.tar.gz' is an absolute path, "
-        "which SageMaker's image does not have [TS330]",
+        "which SageMaker's image does not have [TS309]",
     ),
     "relative environment": (
         python(parameter("env.tar.gz")),
         "error cut/config.pbtxt:6: parameters: EXECUTION_ENV_PATH 'env.tar.gz' is a path relative to the "
-        "server's working directory [TS330]",
+        "server's working directory [TS309]",
     ),
     "missing environment": (
         python(parameter("$$TRITON_MODEL_DIRECTORY/env.tar.gz")),
-        "error cut/config.pbtxt:6: parameters: file not found: cut/env.tar.gz [TS330]",
+        "error cut/config.pbtxt:6: parameters: file not found: cut/env.tar.gz [TS309]",
     ),
     "environment outside": (
         python(parameter("$$TRITON_MODEL_DIRECTORY/../../env.tar.gz")),
         "error cut/config.pbtxt:6: parameters: EXECUTION_ENV_PATH "
-        "'$$TRITON_MODEL_DIRECTORY/../../env.tar.gz' is outside the repository [TS330]",
+        "'$$TRITON_MODEL_DIRECTORY/../../env.tar.gz' is outside the repository [TS309]",
     ),
     "broken environment": (
         {**python(parameter("$$TRITON_MODEL_DIRECTORY/env.tar.gz")), "cut/env.tar.gz": "no archive"},
-        "error cut/config.pbtxt:6: parameters: env.tar.gz cannot be read: not a gzip file [TS330]",
+        "error cut/config.pbtxt:6: parameters: env.tar.gz cannot be read: not a gzip file [TS309]",
     ),
 }
 
@@ -94,7 +94,7 @@ def module(folder: Path, members: dict[str, str]) -> Path:
 def test_a_file_of_weights_is_no_torchscript(tmp_path: Path) -> None:
     assert lines(module(tmp_path, {"net/data.pkl": ""})) == [
         "error net/1/model.pt: model.pt is a pickle of weights or of a module (torch.save), not TorchScript "
-        "[TS307]"
+        "[TS306]"
     ]
 
 
@@ -144,7 +144,7 @@ def test_the_execution_environment_fits_the_release(
     path = write(tmp_path / "given", python(parameter("$$TRITON_MODEL_DIRECTORY/env.tar.gz")))
     environment(path / "cut/env.tar.gz", *names)
     assert [one.message for one in findings(path)] == expected
-    assert {one.code for one in findings(path)} <= {"TS330"}
+    assert {one.code for one in findings(path)} <= {"TS309"}
 
 
 def test_an_older_release_has_another_python(tmp_path: Path) -> None:

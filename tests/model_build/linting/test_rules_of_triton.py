@@ -13,9 +13,10 @@ from tests.model_build.linting import test_configs, test_ensembles
 from tests.model_build.linting.given_repositories import CUT, PROGRAM, SINGLE, TRIO, Files, findings, write
 
 pytestmark = pytest.mark.e2e
-OF_TRITON = ("TS328", "TS329")
+OF_TRITON = ("TS316", "TS214")
 ELSEWHERE = {
     "missing part": "the server has models of that name from other cases",
+    "another name": "multi-model hosting names the folder itself",
     "backend": "multi-model hosting loads another folder",
     "another platform": "the rule is about ONNX Runtime",
 }

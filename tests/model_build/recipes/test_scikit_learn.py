@@ -272,7 +272,7 @@ def test_pickles_need_trust_and_batches(tmp_path: Path) -> None:
     model = write_supplied(tmp_path, recipe, test_inputs=RANDOM, batching={"max_batch": 0})
     with pytest.raises(InvalidFilesError) as caught:
         recipe_for(model)
-    assert [violation.code for violation in caught.value.violations] == ["TS217", "TS110"]
+    assert [violation.code for violation in caught.value.violations] == ["TS217", "TS111"]
 
 
 def test_other_pickles(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def error(root: Path) -> str:
     with pytest.raises(TritonstackError) as caught:
         find_cdk(root, environment_name="dev", variables={})
-    assert (caught.value.code, caught.value.remedy) == ("TS606", "run `tritonstack setup`")
+    assert (caught.value.code, caught.value.remedy) == ("TS601", "run `tritonstack setup`")
     return caught.value.message
 
 

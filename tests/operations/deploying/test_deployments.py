@@ -182,7 +182,7 @@ def test_an_event_of_another_version_is_an_error_also_with_a_load_test(
         cloud.client("s3").put_object(Bucket=bucket, Key=deployed().key, Body=json.dumps(body).encode())
         with pytest.raises(TritonstackError, match="is not a valid event of this version") as caught:
             read_events(cloud, bucket)
-        assert caught.value.code == "TS416"
+        assert caught.value.code == "TS410"
 
 
 def test_the_latest_events_of_a_kind_come_first(cloud: Cloud, project: Project) -> None:

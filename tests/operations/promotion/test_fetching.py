@@ -38,7 +38,7 @@ def test_a_source_that_never_answers_is_reported(tmp_path: Path) -> None:
     pauses: list[float] = []
     with pytest.raises(TritonstackError) as caught:
         fetch_artifact(source, manifest, store=tmp_path, on_bytes=lambda _: None, sleep=pauses.append)
-    assert caught.value.code == "TS420"
+    assert caught.value.code == "TS413"
     assert pauses == list(PAUSES_S)
 
 

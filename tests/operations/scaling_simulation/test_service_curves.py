@@ -56,7 +56,7 @@ def test_what_a_load_test_leaves_open_is_noted() -> None:
 def test_levels_that_show_nothing_are_refused(change: dict[str, Any]) -> None:
     with pytest.raises(NoServiceCurveError, match="no level that shows") as caught:
         measured_curve(saved(level(4, **change)), source="a.json")
-    assert caught.value.code == "TS917"
+    assert caught.value.code == "TS914"
 
 
 def test_a_manifest_tells_batches_and_instances() -> None:

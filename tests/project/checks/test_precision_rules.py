@@ -118,7 +118,7 @@ def test_settings_that_openvino_does_not_have(
     with pytest.raises(InvalidFilesError) as caught:
         load_document(file, ModelSpec)
     (violation,) = caught.value.violations
-    assert (violation.field, violation.code, violation.line) == (place, "TS117", 7)
+    assert (violation.field, violation.code, violation.line) == (place, "TS114", 7)
     assert message in violation.message
     assert violation.remedy == "remove it, or choose another precision"
 

@@ -70,7 +70,7 @@ def changed_image(project: Project) -> None:
         (missing_image, "TS401"),
         (changed_model, "TS402"),
         (changed_image, "TS402"),
-        (engine, "TS407"),
+        (engine, "TS402"),
     ],
 )
 def test_remedies_name_promote(project: Project, arrange: Callable[[Project], None], code: str) -> None:

@@ -69,8 +69,8 @@ def test_what_the_lock_names_and_no_deploy_has_published_is_marked(
     [
         ("shp", None, "environment 'dev' has no endpoint 'shp'", "TS903"),
         ("search", None, "the endpoint 'search' serves one model", "TS908"),
-        (None, "names.json", "a file holds the names of one endpoint", "TS904"),
-        ("shop", "names.json", f"no model names are published at {PATH}", "TS626"),
+        (None, "names.json", "a file holds the names of one endpoint", "TS901"),
+        ("shop", "names.json", f"no model names are published at {PATH}", "TS543"),
     ],
 )
 def test_what_has_no_names_is_rejected_and_writes_nothing(

@@ -254,15 +254,15 @@ def test_labels_of_a_model_without_labels_are_an_error(site: Site) -> None:
     [
         (["--input", "xx=[1,2,3]"], "the model 'minilm' has no input 'xx'", "TS912"),
         (["--input", "x=[1,2]"], "expected shape [3], or rows of that shape for input 'x', got [2]", "TS912"),
-        (["--input", "x=@none.npy"], "cannot read none.npy", "TS913"),
-        (["--data", "none.npz"], "cannot read none.npz", "TS913"),
+        (["--input", "x=@none.npy"], "cannot read none.npy", "TS912"),
+        (["--data", "none.npz"], "cannot read none.npz", "TS912"),
         (["caf\udce9"], "text: expected text in UTF-8, got 'caf\\udce9'", "TS912"),
         (["a text"], "the model 'minilm' does not accept texts alone; its inputs: x (FP32", "TS908"),
-        (["a text", "--input", "x=[1,2,3]"], "texts and other inputs exclude each other", "TS904"),
-        (["--parameter", "priority"], "--parameter priority: expected NAME=VALUE", "TS907"),
-        (["--save", "out.csv"], "expected a name with .npz", "TS907"),
-        (["--save", "none/out.npz"], "its folder does not exist", "TS907"),
-        (["--save", f"{'n' * 300}.npz"], "File name too long", "TS907"),
+        (["a text", "--input", "x=[1,2,3]"], "texts and other inputs exclude each other", "TS901"),
+        (["--parameter", "priority"], "--parameter priority: expected NAME=VALUE", "TS901"),
+        (["--save", "out.csv"], "expected a name with .npz", "TS901"),
+        (["--save", "none/out.npz"], "its folder does not exist", "TS901"),
+        (["--save", f"{'n' * 300}.npz"], "File name too long", "TS901"),
         (["--top", "2"], "no output of the model 'minilm' has labels", "TS908"),
         (["--top", "0"], "Input should be greater than or equal to 1", "TS901"),
     ],
@@ -338,7 +338,7 @@ def test_outputs_that_cannot_be_saved_are_printed(site: Site, capsys: pytest.Cap
     assert run(["--project", str(site.project.root), "invoke", "dev", "search", *arguments]) == 2
     output = capsys.readouterr()
     assert output.out.splitlines()[0] == "y: float32, shape [1, 3]"
-    assert "error[TS907]: cannot write" in output.err
+    assert "error[TS901]: cannot write" in output.err
 
 
 # Asynchronous endpoints

@@ -131,9 +131,9 @@ def test_no_answer_at_all_is_an_error_and_the_run_is_saved(
     served(lambda _: reply(b"{}", status=503, x_amzn_ErrorType="ServiceUnavailable"))
     with pytest.raises(TritonstackError, match=r"answered no request .* ServiceUnavailable \(10\)") as caught:
         measured(site, "a", rates=(10,), is_even=True)
-    assert caught.value.code == "TS915"
+    assert caught.value.code == "TS914"
     assert command(site, "--rate", "10", "--even", "--save", str(tmp_path / "a.json")) == 1
-    assert "error[TS915]" in capsys.readouterr().err
+    assert "error[TS914]" in capsys.readouterr().err
     assert sum(load_runs(tmp_path / "a.json").runs[0].errors.values()) == 10
 
 
@@ -168,7 +168,7 @@ def test_a_disk_that_fills_meanwhile_loses_no_result(
     if as_json:
         assert json.loads(printed.out)["runs"]
     assert "closed loop, 1 user" in printed.out
-    assert "error[TS907]: cannot write" in printed.err
+    assert "error[TS901]: cannot write" in printed.err
 
 
 def events(*data: bytes) -> bytes:

@@ -83,7 +83,7 @@ def test_numbers_that_are_passed_from_python_are_checked(
     }
     with pytest.raises(UsageError, match="expected a number from") as caught:
         makers[options]()
-    assert caught.value.code == "TS907"
+    assert caught.value.code == "TS901"
 
 
 @pytest.mark.parametrize("window", [TimeWindow(-1, 1), TimeWindow(0, math.inf), TimeWindow(math.nan, 1)])

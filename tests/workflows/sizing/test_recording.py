@@ -145,7 +145,7 @@ def test_another_artifact_is_rejected_before_anything_is_sent(recorded: Any) -> 
     site = recorded(lambda request: sent.append(request) or reply())
     with pytest.raises(TritonstackError, match="tritonstack-dev-search does not exist") as caught:
         site.bench()
-    assert caught.value.code == "TS520"
+    assert caught.value.code == "TS513"
     serve("ef" * 32)
     with pytest.raises(TritonstackError, match=r"serves s3://.* and the lock names minilm \(abababababab\)"):
         site.bench()

@@ -135,7 +135,7 @@ def test_one_search_at_a_time_until_its_process_ends(tmp_path: Path) -> None:
             process.stdout.readline()
             with pytest.raises(SearchRunningError) as caught, only_search(project):
                 pass
-            assert (caught.value.code, bool(caught.value.remedy)) == ("TS919", True)
+            assert (caught.value.code, bool(caught.value.remedy)) == ("TS916", True)
         finally:
             process.send_signal(signal.SIGKILL)
     with only_search(project):

@@ -139,7 +139,7 @@ def test_a_chart_that_cannot_be_written_is_an_error_before_the_simulation(
 ) -> None:
     assert command(project, "--plot", str(project.root / name)) == 2
     printed = capsys.readouterr()
-    assert "error[TS907]: cannot write" in printed.err
+    assert "error[TS901]: cannot write" in printed.err
     assert "simulate" not in printed.err.partition("error")[0]
     assert printed.out == ""
 
@@ -165,7 +165,7 @@ def test_without_a_price_hours_are_shown(project: Project, capsys: pytest.Captur
 def test_an_impossible_objective_is_an_error(project: Project) -> None:
     with pytest.raises(TritonstackError, match=r"none of .* policies holds p99=20ms,lost=0") as caught:
         simulated(project, objective=parse_objective("p99=20ms,lost=0"))
-    assert caught.value.code == "TS918"
+    assert caught.value.code == "TS916"
 
 
 def test_large_loads_are_approximated_and_scaled(project: Project) -> None:
@@ -185,7 +185,7 @@ def test_the_manifest_is_used_without_a_load_test(
     monkeypatch.setattr(Session, "cloud", lambda *_, **__: cloud)
     with pytest.raises(TritonstackError, match="the manifest of 'minilm' is not in s3://") as caught:
         simulated(project, bench=None)
-    assert caught.value.code == "TS917"
+    assert caught.value.code == "TS914"
     latency = (LatencyReport(batch=1, requests=9, p50_ms=25.0, p99_ms=30.0),)
     put(cloud, workspace, "minilm", "manifest.json", manifest_of("minilm", latency=latency).to_json())
     found = simulated(project, bench=None)
@@ -321,16 +321,16 @@ def test_the_present_and_the_proposed_scaling_start_from_the_recorded_instances(
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["--objective", "p99=fast"], "TS907", "--objective fast: invalid value"),
-        (["--objective", "lost=3"], "TS907", "--objective lost=3: invalid value"),
-        (["--no-capacity", "2h"], "TS907", "--no-capacity 2h: invalid value"),
-        (["--rollout-at", "noon"], "TS907", "--rollout-at noon: invalid value"),
-        (["--begin", "monday"], "TS907", "--begin monday: invalid value"),
+        (["--objective", "p99=fast"], "TS901", "--objective fast: invalid value"),
+        (["--objective", "lost=3"], "TS901", "--objective lost=3: invalid value"),
+        (["--no-capacity", "2h"], "TS901", "--no-capacity 2h: invalid value"),
+        (["--rollout-at", "noon"], "TS901", "--rollout-at noon: invalid value"),
+        (["--begin", "monday"], "TS901", "--begin monday: invalid value"),
         (["--popularity", "minilm=0.5"], "TS908", "--popularity applies to multi-model endpoints"),
-        (["--popularity", "minilm"], "TS907", "--popularity minilm: invalid value"),
-        (["--history", "2026-11-23T09:00/40m"], "TS904", "--trace and --history exclude each other"),
-        (["--write"], "TS904", "--write writes the scaling that --objective finds"),
-        (["--begin", "1492-10-12"], "TS907", "--begin, year 1492: expected a number from 1970 to 2199"),
+        (["--popularity", "minilm"], "TS901", "--popularity minilm: invalid value"),
+        (["--history", "2026-11-23T09:00/40m"], "TS901", "--trace and --history exclude each other"),
+        (["--write"], "TS901", "--write writes the scaling that --objective finds"),
+        (["--begin", "1492-10-12"], "TS901", "--begin, year 1492: expected a number from 1970 to 2199"),
     ],
 )
 def test_options_that_are_refused(
@@ -347,7 +347,7 @@ def test_a_recorded_load_has_its_own_begin(load: str) -> None:
     begin = datetime(2026, 11, 23, 9, tzinfo=UTC)
     with pytest.raises(UsageError, match=f"--begin sets the time of a trace; --{load} has its own") as caught:
         SimulationOptions(begin=begin, **{load: Period(begin, begin + timedelta(minutes=5))})  # type: ignore[arg-type]
-    assert caught.value.code == "TS904"
+    assert caught.value.code == "TS901"
 
 
 @pytest.mark.parametrize("instance", ["ml.c7i.xlarge", "ml.c7i.2xlarge", "ml.c7i.xlarge.old"])

@@ -386,7 +386,7 @@ def test_options_that_exclude_each_other_and_files_that_cannot_be_read(
     for file in (empty, tmp_path / "missing.txt"):
         with pytest.raises(UsageError) as caught:
             read_texts(file)
-        assert caught.value.code == "TS913"
+        assert caught.value.code == "TS912"
     empty.write_text("one\n\ntwo\n")
     assert read_texts(empty) == ("one", "two")
 

@@ -76,7 +76,7 @@ class Record(BaseModel):
                 (name,),
                 NO_VALUE,
                 "write `{}` for the defaults, give a value, or remove the key",
-                code="TS107",
+                code="TS106",
             )
             for name in sorted(self.model_fields_set)
             if getattr(self, name) is None and any(branches_at(type(self).model_fields[name].annotation, ()))
@@ -98,7 +98,7 @@ def check_distinct(items: tuple[str, ...]) -> tuple[str, ...]:
     """Check that a list has no duplicates."""
     first: dict[str, int] = {}
     raise_violations(
-        Violation((index,), f"duplicate item {item!r}", "keep one of the two", code="TS113")
+        Violation((index,), f"duplicate item {item!r}", "keep one of the two", code="TS111")
         for index, item in enumerate(items)
         if first.setdefault(item, index) != index
     )

@@ -313,9 +313,9 @@ def _collect_lines(
             child = (*path, name)
             lines[child] = key.start_mark.line + 1
             if key.tag not in _KEY_TAGS:
-                yield child, "expected a text key", "put it in quotes", "TS103"
+                yield child, "expected a text key", "put it in quotes", "TS102"
             elif name in seen:
-                yield child, "duplicate key", "keep one of the two", "TS105"
+                yield child, "duplicate key", "keep one of the two", "TS102"
             seen.add(name)
             yield from _collect_lines(loader, value, child, lines)
     elif isinstance(node, yaml.SequenceNode):
@@ -323,9 +323,9 @@ def _collect_lines(
             yield from _collect_lines(loader, item, (*path, index), lines)
     if node.tag in _PLAIN_TAGS:
         if isinstance(node, yaml.ScalarNode) and (message := scalar_violation(loader, node)):
-            yield path, message, "write another value, or put it in quotes if it is text", "TS103"
+            yield path, message, "write another value, or put it in quotes if it is text", "TS102"
     elif node.tag != BINARY_TAG or path[:1] != (_WITH_BYTES,):
-        yield path, f"unsupported YAML tag {node.tag}", "write the value without a tag", "TS103"
+        yield path, f"unsupported YAML tag {node.tag}", "write the value without a tag", "TS102"
 
 
 def _syntax_violation(file: Path, text: str, error: yaml.YAMLError) -> FileViolation:
@@ -337,7 +337,7 @@ def _syntax_violation(file: Path, text: str, error: yaml.YAMLError) -> FileViola
     mark: Any = getattr(error, "problem_mark", None)
     line = mark.line + 1 if mark else None
     if isinstance(error, LimitError):
-        return FileViolation(file, line, "", str(error.problem), error.remedy, code="TS103")
+        return FileViolation(file, line, "", str(error.problem), error.remedy, code="TS102")
     message_text = getattr(error, "problem", None) or str(error)
     return FileViolation(
         file, line, "", f"invalid YAML: {message_text}", _syntax_remedy(message_text), code="TS102"

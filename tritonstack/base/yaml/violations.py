@@ -43,21 +43,7 @@ _BOUNDS = {
     "less_than_equal": ("<=", "le"),
 }
 
-_CODES = {
-    "extra_forbidden": "TS104",
-    "missing": "TS106",
-    "union_tag_not_found": "TS106",
-    **dict.fromkeys(_TYPE_NAMES, "TS108"),
-    "literal_error": "TS109",
-    "enum": "TS109",
-    "union_tag_invalid": "TS109",
-    **dict.fromkeys(_BOUNDS, "TS110"),
-    "value_error": "TS111",
-    "too_short": "TS112",
-    "too_long": "TS112",
-    "string_too_short": "TS112",
-    "string_too_long": "TS112",
-}
+_CODES = {"extra_forbidden": "TS104", "missing": "TS106", "union_tag_not_found": "TS106"}
 """Error code by pydantic's error type. All other types are invalid values."""
 
 
@@ -100,10 +86,10 @@ def violations_in(record_type: type[BaseModel], data: Any, details: ErrorDetails
             yield from _unknown_keys(record_type, details["input"], path)
         path = (*path, str(context.get("discriminator")).strip("'"))
     if kind != "extra_forbidden" and _has_no_value(data, path):
-        yield Violation(path, NO_VALUE, _value_remedy(record_type, path), code="TS107")
+        yield Violation(path, NO_VALUE, _value_remedy(record_type, path), code="TS106")
     else:
         message, remedy = _described(record_type, data, path, details)
-        yield Violation(path, message, remedy, code=_CODES.get(kind, _CODES["value_error"]))
+        yield Violation(path, message, remedy, code=_CODES.get(kind, "TS111"))
 
 
 def _has_no_value(data: Any, path: FieldPath) -> bool:

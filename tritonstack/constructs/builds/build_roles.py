@@ -97,7 +97,7 @@ def _require_room(custom: Mapping[str, BuildPermissions]) -> None:
                 "move some models to another environment, or set `builds: {enabled: false}` and build on "
                 "your own machine"
             ),
-            code="TS516",
+            code="TS515",
         )
 
 

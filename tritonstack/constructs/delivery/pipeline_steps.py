@@ -52,7 +52,7 @@ def setup_commands(project: Project) -> Sequence[str]:
         raise UsageError(
             f"the steps of the pipeline install {LOCK_FILE}, which does not exist",
             remedy="run `tritonstack upgrade` to write it, and commit it with requirements.txt",
-            code="TS910",
+            code="TS908",
         )
     return _SETUP
 

@@ -31,5 +31,5 @@ def check_policy_size(subject: str, document: Mapping[str, object], *, limit: in
             f"{subject} has {size:,} characters; IAM allows at most {limit:,}",
             remedy="shorten name, name_prefix, permissions_boundary, or the values of the tags project and "
             "environment; or split the environment",
-            code="TS516",
+            code="TS515",
         )

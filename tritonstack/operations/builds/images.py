@@ -21,7 +21,7 @@ _ABSENT = ("ImageNotFoundException", "RepositoryNotFoundException")
 class UnusableImageError(TritonstackError):
     """SageMaker would reject an image."""
 
-    code = "TS512"
+    code = "TS325"
 
 
 def missing_images(cloud: Cloud, infra: BuildInfra) -> list[str]:

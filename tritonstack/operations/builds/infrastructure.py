@@ -15,7 +15,7 @@ from tritonstack.operations.aws import Cloud
 class BuildStackError(TritonstackError):
     """The build infrastructure is missing or does not match the request."""
 
-    code = "TS324"
+    code = "TS323"
 
 
 @dataclass(frozen=True)

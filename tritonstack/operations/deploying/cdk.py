@@ -119,9 +119,9 @@ def find_cdk(
     """
     found = cdk_program(project_root)
     if found is None:
-        raise TritonstackError("the CDK CLI is not installed", remedy=SETUP, code="TS606")
+        raise TritonstackError("the CDK CLI is not installed", remedy=SETUP, code="TS601")
     if not found.is_pinned:
-        raise TritonstackError(f"the CDK CLI is {found.describe()}", remedy=SETUP, code="TS606")
+        raise TritonstackError(f"the CDK CLI is {found.describe()}", remedy=SETUP, code="TS601")
     # Put this environment's bin folder first on PATH, so the app (tritonstack-app or app.py) runs in it.
     path = f"{Path(sys.executable).parent}:{variables.get('PATH', '')}"
     app_context = {"env": environment_name, **context}

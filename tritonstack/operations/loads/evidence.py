@@ -27,7 +27,7 @@ _P99 = 99.0
 class LoadTestNotRecordedError(TritonstackError):
     """A load test cannot count for promotion; no event was written."""
 
-    code = "TS520"
+    code = "TS513"
 
 
 @dataclass(frozen=True)

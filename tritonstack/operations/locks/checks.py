@@ -82,7 +82,7 @@ def _check_left(project: Project, name: str, found: Findings) -> None:
             (),
             f"the lock's environment {name!r} does not exist",
             remedy=f"run `git rm {shown_path(file)}` if the environment was removed",
-            code="TS404",
+            code="TS403",
         )
     )
 

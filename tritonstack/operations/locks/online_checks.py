@@ -25,7 +25,7 @@ _NO_IMAGE = ("ImageNotFoundException", "RepositoryNotFoundException")
 class UntrueLockError(TritonstackError):
     """Buckets or registries do not match the locks."""
 
-    code = "TS412"
+    code = "TS403"
 
     def __init__(self, violations: list[FileViolation]) -> None:
         super().__init__("\n".join(str(violation) for violation in violations))
@@ -35,7 +35,7 @@ class UntrueLockError(TritonstackError):
 class NotCheckedError(TritonstackError):
     """A bucket or registry is unreachable."""
 
-    code = "TS412"
+    code = "TS403"
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ def _check_image(ecr: Any, workspace: Workspace, placed: PlacedEntry, image: Loc
     if tags is None:
         remedy = f"run `tritonstack build {placed.environment}` to rebuild it"
         found.violations.append(
-            placed.violation(f"image not found: {uri}", at="digest", remedy=remedy, code="TS411")
+            placed.violation(f"image not found: {uri}", at="digest", remedy=remedy, code="TS409")
         )
     elif image.tag not in tags:
         found.violations.append(
@@ -147,7 +147,7 @@ def _check_image(ecr: Any, workspace: Workspace, placed: PlacedEntry, image: Loc
                 f"tag {image.tag} does not point to {uri}; its tags: {', '.join(tags) or 'none'}",
                 at="tag",
                 remedy="the tag was moved: rebuild the image",
-                code="TS411",
+                code="TS409",
             )
         )
     return found
@@ -156,7 +156,7 @@ def _check_image(ecr: Any, workspace: Workspace, placed: PlacedEntry, image: Loc
 def _unchecked(image: PlacedEntry) -> Findings:
     found = Findings()
     note = "stored in the local Docker engine; the local cloud has no registry to check"
-    found.notes.append(image.violation(note, remedy="no action is needed", code="TS415"))
+    found.notes.append(image.violation(note, remedy="no action is needed", code="TS409"))
     return found
 
 

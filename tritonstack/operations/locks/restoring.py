@@ -100,7 +100,7 @@ def _require_image(cloud: Cloud, workspace: Workspace, image: LockedImage) -> No
         raise RollbackError(
             f"image not found: {uri}; registries cannot restore deleted images",
             remedy=f"rebuild it from a commit that produced {image.tag}",
-            code="TS411",
+            code="TS409",
         )
 
 

@@ -164,7 +164,7 @@ def _download(source: SourceArtifact, partial: Path, on_bytes: OnBytes, sleep: S
             raise TritonstackError(
                 f"cannot fetch {source.url(ARCHIVE_NAME)}: {failure}",
                 remedy="rerun the command; it resumes the download",
-                code="TS420",
+                code="TS413",
             )
         sleep(pause)
 

@@ -39,7 +39,7 @@ OnBytes = Callable[[int], None]
 class ImageCopyError(TritonstackError):
     """An image could not be copied, or does not match its digest."""
 
-    code = "TS420"
+    code = "TS413"
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ _RANGE = re.compile(r"bytes (\d+)-\d+/(\d+)")
 class LayerReadError(TritonstackError):
     """A layer cannot be read from its registry."""
 
-    code = "TS420"
+    code = "TS413"
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ _MOST_SLOTS = 1000
 class NoServiceCurveError(TritonstackError):
     """Nothing says how fast one instance answers."""
 
-    code = "TS917"
+    code = "TS914"
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ _REBUILD = "run `tritonstack build` again; it adds examples and keeps the artifa
 class NoExamplesError(TritonstackError):
     """The artifact has no examples."""
 
-    code = "TS415"
+    code = "TS409"
 
 
 def load_examples(cloud: Cloud, *, bucket: str, model: str, digest: str) -> Examples:

@@ -135,7 +135,7 @@ def _no_such_image(workspace: EnvironmentFiles, name: str, endpoint: EndpointSpe
         ("endpoints", name, "image"),
         f"containers/{endpoint.image} has no Dockerfile for serving images",
         remedy=f"did you mean '{suggestion}'?" if suggestion else f"available: {', '.join(known) or 'none'}",
-        code="TS211",
+        code="TS209",
     )
 
 
@@ -149,12 +149,12 @@ def _unfit_hardware(
             f"{instance.name} has compute capability {capability}, but Triton {release.name} needs "
             f"{release.min_compute_capability}",
             remedy="choose a newer GPU, or an older triton_release",
-            code="TS207",
+            code="TS119",
         )
     violation = cuda_violation(instance, release)
     if violation:
         yield workspace.environment.violation(
-            place, violation, remedy="choose a newer triton_release, or an older GPU", code="TS207"
+            place, violation, remedy="choose a newer triton_release, or an older GPU", code="TS119"
         )
 
 
@@ -173,7 +173,7 @@ def _unbuildable(
             f"models for {instance.name} must be built on its GPU, {instance.family.gpu}, but neither "
             f"CodeBuild nor SageMaker Processing offers it in {spec.region}",
             remedy=build_remedy(spec, instance),
-            code="TS208",
+            code="TS206",
         )
 
 
@@ -201,7 +201,7 @@ def _unfit_host(workspace: EnvironmentFiles, name: str, endpoint: EndpointSpec) 
         if violation:
             message, remedy = violation
             yield workspace.environment.violation(
-                ("endpoints", name, "inference_ami"), message, remedy=remedy, code="TS207"
+                ("endpoints", name, "inference_ami"), message, remedy=remedy, code="TS119"
             )
 
 
@@ -301,7 +301,7 @@ def _foreign_engine(
             f"{short_digest(artifact.digest)} contains TensorRT engines, "
             f"but {served.instance.name} has no GPU",
             remedy=_lock_again(workspace),
-            code="TS407",
+            code="TS402",
         )
     elif not _same_version(artifact.tensorrt, release):
         yield workspace.lock.violation(
@@ -309,7 +309,7 @@ def _foreign_engine(
             f"the engines of {short_digest(artifact.digest)} were built with TensorRT {artifact.tensorrt}, "
             f"but Triton {release.name} has {release.tensorrt}, which cannot run them",
             remedy=_lock_again(workspace),
-            code="TS407",
+            code="TS402",
         )
 
 
@@ -339,14 +339,14 @@ def _too_heavy(
             remedy=f"add `asynchronous: {{}}`, which accepts {_mib(ASYNCHRONOUS_BYTES)}"
             if queue
             else "pass object names in requests, and let the model read the objects from its bucket",
-            code="TS215",
+            code="TS209",
         )
     elif weight > _triton_limit(release, endpoint):
         yield workspace.environment.violation(
             served.place,
             f"{weighs} Triton {release.name} accepts at most {_mib(_triton_limit(release, endpoint))}",
             remedy=f'add `{ADDITIONAL_ARGS}: "{_TRITON_INPUT_OPTION}={weight}"` to environment',
-            code="TS215",
+            code="TS209",
         )
 
 

@@ -73,7 +73,7 @@ def _unknown(
         place,
         f"unknown {kind} {name!r}",
         remedy=f"did you mean '{suggestion}'?" if suggestion else f"available: {', '.join(known) or 'none'}",
-        code="TS202",
+        code="TS201",
     )
 
 
@@ -127,7 +127,7 @@ def _previews_match_environment(
                 f"{previews.template}.template.yaml has {field} {actual!r}, "
                 f"but {beside.name} has {expected!r}",
                 remedy="name the environment whose account and region previews use, or make both equal",
-                code="TS218",
+                code="TS219",
             )
 
 
@@ -142,7 +142,7 @@ def _previews_are_bounded(
             "permissions",
             remedy=f"add permissions_boundary: {naming.preview_boundary_name(beside.delivery_base)} to the "
             f"template; the stack that delivers {beside.name} makes that policy",
-            code="TS218",
+            code="TS219",
         )
 
 
@@ -160,7 +160,7 @@ def _previews_publish_separately(
             f"previews would publish to {sample.bootstrap.bucket}, which deploys of {names} take from",
             remedy="add a bootstrap_qualifier of their own to the template, such as `preview`, and bootstrap "
             "the account under it",
-            code="TS218",
+            code="TS219",
         )
 
 

@@ -87,7 +87,7 @@ def _use_violations(
                 place,
                 f"{name!r} calls other models, and so cannot be {part}",
                 remedy="call its models from one model, or deploy it on its own endpoint",
-                code="TS356",
+                code="TS214",
             )
 
 
@@ -103,7 +103,7 @@ def _machine_violations(
             ("recipe", "steps" if document.record.recipe.kind == "ensemble" else "calls"),
             f"no machine type runs all of its models ({listing})",
             remedy="choose precisions and formats that run on the same machine types",
-            code="TS210",
+            code="TS119",
         )
 
 
@@ -143,7 +143,7 @@ def _batch_violations(
                 place,
                 f"{smallest!r} accepts at most {sizes[smallest]}",
                 remedy=f"write {sizes[smallest]}, or remove it",
-                code="TS110",
+                code="TS111",
             )
 
 

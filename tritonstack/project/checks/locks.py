@@ -94,7 +94,7 @@ def check_catalog(workspace: Workspace, models: Collection[str]) -> Findings:
                 placed.violation(
                     f"no endpoint of {workspace.spec.name} uses {name} for {key}",
                     remedy="no action is needed; the entry may be removed",
-                    code="TS404",
+                    code="TS403",
                 )
             )
         elif hiding := _preferred_target(workspace, placed, asked):
@@ -102,7 +102,7 @@ def check_catalog(workspace: Workspace, models: Collection[str]) -> Findings:
                 placed.violation(
                     f"never used: the entry for {hiding} takes precedence",
                     remedy=f"the next build or promotion of {name} replaces both",
-                    code="TS404",
+                    code="TS403",
                 )
             )
         elif _is_kept_outdated(workspace, placed):
@@ -227,7 +227,7 @@ def check_promotions(
                     remedy=f"did you mean '{suggestion}'?"
                     if suggestion
                     else f"available: {', '.join(known)}",
-                    code="TS406",
+                    code="TS403",
                 )
             )
             continue
@@ -236,7 +236,7 @@ def check_promotions(
             + (f"; its history is incomplete: {named.gap}" if named.gap else " and never has"),
             at="promoted",
             remedy=None if named.gap else f"promote an artifact that the lock of {source} names",
-            code="TS406",
+            code="TS403",
         )
         (found.notes if named.gap else found.violations).append(file_violation)
     return found

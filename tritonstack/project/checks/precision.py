@@ -53,7 +53,7 @@ def _wrong_machine(workspace: EnvironmentFiles, served: ServedModel) -> Iterator
             f"{part} runs only on {'CPUs' if kind == 'gpu' else 'GPUs'} because of "
             f"`{_cause(spec)}`, but {served.instance.name} has {machine}",
             remedy=f"choose an instance type {other}, or change {shown_path(document.file)}",
-            code="TS210",
+            code="TS119",
         )
 
 
@@ -75,5 +75,5 @@ def _engine_option_violations(
         f"the engines of {model!r} run on later TensorRT versions, which Triton rejects by default",
         remedy=f'add `{ADDITIONAL_ARGS}: "{VERSION_COMPATIBLE}"` to environment, or remove '
         "`version_compatible`",
-        code="TS211",
+        code="TS209",
     )

@@ -79,7 +79,7 @@ def numpy_violations(
                 number,
                 f"the Python backend of {subject} (Triton {release}) requires NumPy 1, got {version}",
                 f"write numpy==1.26.4, or remove it to use the NumPy of {subject}{otherwise}",
-                code="TS212",
+                code="TS318",
             )
 
 
@@ -96,7 +96,7 @@ def _unpinned_requirements(document: Document[ModelSpec]) -> Iterator[FileViolat
     for number, line in requirements_of(document):
         if pinned_version(line) is None:
             yield _requirement_violation(
-                document, number, f"{line!r} has no exact version", REMEDY, code="TS213"
+                document, number, f"{line!r} has no exact version", REMEDY, code="TS318"
             )
 
 

@@ -36,7 +36,7 @@ def undeclared_calls(document: Document[ModelSpec]) -> Iterator[FileViolation]:
                     f"did you mean {near!r}?"
                     if near
                     else f"write `calls: [{', '.join((*recipe.calls, called))}]`",
-                    code="TS355",
+                    code="TS214",
                 )
 
 

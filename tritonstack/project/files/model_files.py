@@ -176,7 +176,7 @@ def _own_file_violations(document: Document[ModelSpec]) -> Iterator[FileViolatio
                 place,
                 f"file {name} does not exist beside it",
                 remedy="add it, or correct its name",
-                code="TS205",
+                code="TS201",
             )
 
 
@@ -228,13 +228,13 @@ def _helper_violations(document: Document[ModelSpec], helpers: Files) -> list[Fi
             "",
             f"`import {module}` does not find it: Python's or the image's own module takes precedence",
             "rename it",
-            code="TS216",
+            code="TS309",
         )
         for module in sorted(module_names(helpers) & TAKEN & imported)
     ]
     if any(name.startswith(MODEL_PACKAGE) for name in helpers):
         text = "Triton would import this package instead of model.py"
-        violations.append(FileViolation(folder / MODEL_PACKAGE, None, "", text, "rename it", code="TS216"))
+        violations.append(FileViolation(folder / MODEL_PACKAGE, None, "", text, "rename it", code="TS309"))
     pickles = [name for name in helpers if name.endswith(PICKLE_SUFFIXES)]
     if pickles and document.record.trust.pickle is None:
         violations.append(

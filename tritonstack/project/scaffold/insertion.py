@@ -30,7 +30,7 @@ def insert_endpoint(text: str, name: str, body: str) -> str:
         raise UsageError(
             f"the environment already has an endpoint {name!r}",
             remedy="choose another name, or edit the file",
-            code="TS911",
+            code="TS909",
         )
     if not node.value:  # {}
         head = text[: node.start_mark.index].rstrip()

@@ -136,7 +136,7 @@ def pin_this_version(project: Project) -> PinChange:
         raise UsageError(
             "this is tritonstack's own repository",
             remedy="run it in a repository that `tritonstack init` created",
-            code="TS910",
+            code="TS908",
         )
     file = project.root / _REQUIREMENTS
     text = _existing_text(file)
@@ -146,7 +146,7 @@ def pin_this_version(project: Project) -> PinChange:
         raise UsageError(
             f"{file.name}: no line pins tritonstack",
             remedy=f"add the line `tritonstack[cdk,cli]=={version}`",
-            code="TS910",
+            code="TS908",
         )
     texts = _locks()
     if _NAMES_CONSTRAINTS.search(text):

@@ -9,38 +9,35 @@ from tritonstack.reference.error_codes.kinds import Kind
 AWS: Mapping[str, Kind] = {
     "TS501": Kind(
         "No access to the AWS account",
-        "There are no valid credentials for the account, or they may not assume its role. Log in, for "
-        "example with `aws sso login`, or select a profile with `AWS_PROFILE`.",
-    ),
-    "TS502": Kind(
-        "Credentials of another account",
-        "The credentials belong to another account than the environment's. Select the right profile, or "
-        "correct `account` in the environment's file.",
+        "There are no valid credentials for the account, they may not assume its role, or they belong "
+        "to another account than the environment's. Log in, for example with `aws sso login`, select a "
+        "profile with `AWS_PROFILE`, or correct `account` in the environment's file.",
     ),
     "TS503": Kind(
         "AWS rejected a call",
-        "An AWS API returned an error that tritonstack does not handle. The message is AWS's own. Rerun "
-        "with `--debug` to see the call.",
+        "An AWS API returned an error that tritonstack does not handle, or the IAM policies do not "
+        "allow the call; then the help names the action to allow. The message is AWS's own. Rerun with "
+        "`--debug` to see the call.",
     ),
     "TS504": Kind(
         "Account not bootstrapped",
-        "The CDK has not prepared the account and region yet. Run `cdk bootstrap` once, or deploy "
-        "with `--bootstrap`.",
+        "The CDK has not prepared the account and region yet. Run `cdk bootstrap` once, or deploy with "
+        "`--bootstrap`.",
     ),
     "TS505": Kind(
         "CDK command failed",
-        "The CDK CLI ended with an error. The end of its output is in the message, with CloudFormation's "
-        "reason. Fix it, and rerun; the deploy resumes.",
+        "The CDK CLI ended with an error. The end of its output is in the message, with "
+        "CloudFormation's reason. Fix it, and rerun; the deploy resumes.",
     ),
     "TS506": Kind(
         "Change not possible by an update",
-        "SageMaker or CloudFormation cannot make this change to deployed resources. The message names the "
-        "steps that can, such as a second endpoint.",
+        "SageMaker or CloudFormation cannot make this change to deployed resources. The message names "
+        "the steps that can, such as a second endpoint.",
     ),
     "TS507": Kind(
         "Deployment was rolled back",
-        "The new version was deployed, but an alarm or a failed health check rolled it back. The previous "
-        "version serves. Read the alarms and the log, fix the cause, and deploy again.",
+        "The new version was deployed, but an alarm or a failed health check rolled it back. The "
+        "previous version serves. Read the alarms and the log, fix the cause, and deploy again.",
     ),
     "TS508": Kind(
         "Deletion failed",
@@ -59,18 +56,14 @@ AWS: Mapping[str, Kind] = {
     ),
     "TS511": Kind(
         "Commit not found, or files changed",
-        "The commit does not exist in this clone, or files changed during the command. Fetch the commit, "
-        "or rerun the command.",
-    ),
-    "TS512": Kind(
-        "Image format not accepted by SageMaker",
-        "The image in the registry has an OCI manifest, and SageMaker accepts Docker manifests only. "
-        "Delete it, disable the containerd image store of Docker, and push again.",
+        "The commit does not exist in this clone, or files changed during the command. Fetch the "
+        "commit, or rerun the command.",
     ),
     "TS513": Kind(
-        "Verdict was not recorded",
-        "The endpoints were checked, but the result could not be written to the data bucket. Use "
-        "credentials that may write there, or `--no-record`.",
+        "Result was not recorded",
+        "The verdict of `verify`, or a load test, could not be written to the artifact bucket, or the "
+        "endpoint does not serve the artifact of the lock throughout. Deploy first, use credentials "
+        "that may write there, or omit the recording.",
     ),
     "TS514": Kind(
         "Not deployed",
@@ -79,28 +72,14 @@ AWS: Mapping[str, Kind] = {
     ),
     "TS515": Kind(
         "Invalid options of a construct",
-        "A stack uses the constructs with options that contradict each other, or a stack needs an account "
-        "or region at synthesis. Correct the code that creates the construct.",
-    ),
-    "TS516": Kind(
-        "IAM limit exceeded",
-        "A policy or the number of roles exceeds a limit of IAM. Shorten names, or split the environment.",
+        "A stack uses the constructs with options that contradict each other or exceed a limit of IAM, "
+        "or a stack needs an account or region at synthesis. Correct the code that creates the "
+        "construct; shorten names, or split the environment.",
     ),
     "TS517": Kind(
         "Answers could not be checked",
         "A test request failed, or its answer has another shape than the example. Read the log group of "
         "the endpoint.",
-    ),
-    "TS518": Kind(
-        "Missing IAM permission",
-        "The credentials are valid, but their IAM policies do not allow a call. The help names the action "
-        "to allow. The message is AWS's own.",
-    ),
-    "TS520": Kind(
-        "Load test cannot be recorded",
-        "A load test counts for a promotion only if the endpoint is in service and serves the artifact of "
-        "the lock throughout, and if its event can be written to the artifact bucket. Deploy first, or "
-        "omit `--record`.",
     ),
     "TS540": Kind(
         "Request cannot be encoded",
@@ -109,38 +88,31 @@ AWS: Mapping[str, Kind] = {
     ),
     "TS541": Kind(
         "Malformed reply",
-        "The endpoint returned data that is not in Triton's format. Check that it runs a Triton container "
-        "and that nothing in between changes its replies.",
+        "The endpoint returned data that is not in Triton's format. Check that it runs a Triton "
+        "container and that nothing in between changes its replies.",
     ),
     "TS542": Kind(
-        "Request rejected by SageMaker",
-        "SageMaker rejected the request before it reached a container. Compare it with the limits of "
-        "InvokeEndpoint: names, headers, and the size of the body.",
+        "Request rejected",
+        "SageMaker or Triton rejected the request. Compare it with the limits of InvokeEndpoint, and "
+        "names, shapes, and types of the inputs with the model's `config.pbtxt`. Multi-model endpoints "
+        "use this status for most errors.",
     ),
     "TS543": Kind(
-        "Endpoint not found",
-        "There is no such endpoint in this account and region, or it is not in service. Check its name, "
-        "the region, and the credentials.",
+        "Endpoint or model not found",
+        "There is no such endpoint in this account and region, it is not in service, or it has no model "
+        "of the requested name. Check the name, the region, and the credentials. `tritonstack targets` "
+        "lists the models of a multi-model endpoint.",
     ),
     "TS544": Kind(
         "Access to the endpoint denied",
         "The credentials are missing, wrong, or expired, or do not allow `sagemaker:InvokeEndpoint`. "
         "Streamed responses also need `sagemaker:InvokeEndpointWithResponseStream`.",
     ),
-    "TS545": Kind(
-        "Request rejected by the container",
-        "Triton rejected the request. Compare names, shapes, and types of the inputs with the model's "
-        "`config.pbtxt`. Multi-model endpoints use this status for most errors.",
-    ),
     "TS546": Kind(
         "Model failed",
-        "The model or its server failed with status 5xx or while it responded, or sent no response. Compare "
-        "the inputs with the model's configuration, then read the log group of the endpoint.",
-    ),
-    "TS547": Kind(
-        "Container ran out of memory",
-        "Memory ran out while a model was loaded or ran. Send smaller batches, host fewer models, or "
-        "choose a larger instance.",
+        "The model or its server failed with status 5xx or while it responded, sent no response, or ran "
+        "out of memory. Compare the inputs with the model's configuration, read the log group of the "
+        "endpoint, send smaller batches, or choose a larger instance.",
     ),
     "TS548": Kind(
         "Request timed out",
@@ -149,21 +121,13 @@ AWS: Mapping[str, Kind] = {
     ),
     "TS549": Kind(
         "Endpoint is not available now",
-        "The model is still loading, or the service cannot take the request now. Wait a moment, and send "
-        "it again.",
-    ),
-    "TS550": Kind(
-        "Request was throttled",
-        "Too many requests for the account or the endpoint. Send fewer at once, or add instances.",
-    ),
-    "TS551": Kind(
-        "Connection failed",
-        "No connection to SageMaker could be made, or it broke. Check the region, the network, and "
-        "`AWS_ENDPOINT_URL`.",
+        "The model is still loading, the service cannot take the request now, there are too many "
+        "requests, or the connection failed. Wait a moment, and send it again; check the region, the "
+        "network, and `AWS_ENDPOINT_URL`.",
     ),
     "TS552": Kind(
         "Setting not supported by the light transport",
-        "The light transport has no proxies, no retry mode `adaptive`, no endpoint URLs with a query, and no "
-        "signatures other than version 4. Use boto3's transport, or change the setting.",
+        "The light transport has no proxies, no retry mode `adaptive`, no endpoint URLs with a query, "
+        "and no signatures other than version 4. Use boto3's transport, or change the setting.",
     ),
 }

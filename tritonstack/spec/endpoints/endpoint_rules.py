@@ -130,7 +130,7 @@ def component_violations(endpoint: RuledEndpoint) -> Iterator[Violation]:
             f"{copies} copies need {needed} instances ({fitting} fit on one {instance.name}), but at most "
             f"{allowed} are allowed",
             f"write {needed}, or lower components.max_copies",
-            code="TS120",
+            code="TS119",
         )
 
 
@@ -160,7 +160,7 @@ def _too_large(components: Components, instance: InstanceType) -> Iterator[Viola
             ("components", "cpus"),
             f"a copy needs {components.cpus:g} vCPUs, but {instance.name} has {instance.vcpus}",
             "lower it, or choose a larger instance type",
-            code="TS120",
+            code="TS119",
         )
     memory = int(instance.memory_gib * 1024)
     if components.memory_mb >= memory:
@@ -169,7 +169,7 @@ def _too_large(components: Components, instance: InstanceType) -> Iterator[Viola
             f"a copy needs {components.memory_mb:,} MB, but {instance.name} has {memory:,} MB for copies and "
             "the host together",
             "lower it, or choose a larger instance type",
-            code="TS120",
+            code="TS119",
         )
 
 

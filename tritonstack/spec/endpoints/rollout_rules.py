@@ -22,7 +22,7 @@ def rollout_violations(endpoint: RuledEndpoint) -> Iterator[Violation]:
             ("rollout", "strategy"),
             "inference components support rolling updates only",
             "write `strategy: rolling`, or omit rollout",
-            code="TS122",
+            code="TS121",
         )
         return
     yield from _too_few_machines(endpoint, rollout)
@@ -33,7 +33,7 @@ def rollout_violations(endpoint: RuledEndpoint) -> Iterator[Violation]:
             f"SageMaker supports rolling updates only with one variant, but there is a "
             f"{endpoint.variants[1].name}",
             "choose all-at-once, canary or linear",
-            code="TS122",
+            code="TS121",
         )
     yield from _missing_alarms(endpoint, rollout.roll_back_on or ())
 
@@ -54,7 +54,7 @@ def _too_few_machines(
                 ("rollout", "strategy"),
                 f"a {rollout.strategy} rollout needs at least 2 instances, but {path} allows only {least}",
                 f"raise min_instances (and min of schedules) of {path} to 2, or choose all-at-once",
-                code="TS122",
+                code="TS121",
             )
         elif percent * least < 100:
             enough = -(-100 // least)
@@ -62,7 +62,7 @@ def _too_few_machines(
                 ("rollout", field),
                 f"{percent} % of {path}'s minimum of {least} instances is less than one instance",
                 f"write {enough} or more",
-                code="TS122",
+                code="TS121",
             )
 
 
@@ -74,7 +74,7 @@ def _too_long(rollout: AllAtOnce | Canary | Linear | Rolling) -> Iterator[Violat
             f"the waits of this rollout take {rollout.shifting_s:,} s, but SageMaker's limit is "
             f"{LONGEST_ROLLOUT_S:,} s",
             "use larger parts or shorter waits",
-            code="TS122",
+            code="TS121",
         )
 
 
@@ -87,7 +87,7 @@ def _missing_alarms(endpoint: RuledEndpoint, alarms: tuple[AlarmId, ...]) -> Ite
                 ("rollout", "roll_back_on", index),
                 f"unavailable alarm {alarm!r}: {reason}",
                 remedy,
-                code="TS122",
+                code="TS121",
             )
     names = len(alarms) * len(endpoint.production)
     if names > _MOST_ROLLBACK_ALARMS:
@@ -96,7 +96,7 @@ def _missing_alarms(endpoint: RuledEndpoint, alarms: tuple[AlarmId, ...]) -> Ite
             f"{len(alarms)} alarms on {len(endpoint.production)} variants make {names} alarms, but SageMaker "
             f"supports at most {_MOST_ROLLBACK_ALARMS}",
             f"list at most {_MOST_ROLLBACK_ALARMS // len(endpoint.production)} alarms",
-            code="TS122",
+            code="TS121",
         )
 
 

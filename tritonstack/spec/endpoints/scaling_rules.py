@@ -28,7 +28,7 @@ def scaling_violations(endpoint: RuledEndpoint) -> Iterator[Violation]:
             ("alarms", "backlog"),
             "only asynchronous endpoints have a backlog metric",
             "remove it, or add `asynchronous: {}`",
-            code="TS115",
+            code="TS114",
         )
 
 

@@ -168,7 +168,7 @@ class DeliverySpec(Record):
                 ("environments", index, "name"),
                 f"duplicate environment {name!r}",
                 "keep one of the two",
-                code="TS113",
+                code="TS111",
             )
             for index, name in enumerate(self.names)
             if first.setdefault(name, index) != index
@@ -180,7 +180,7 @@ class DeliverySpec(Record):
                         ("previews", "environment"),
                         f"{self.previews.environment!r} is not a delivered environment",
                         f"write one of {', '.join(self.names)}",
-                        code="TS202",
+                        code="TS201",
                     )
                 ]
             )

@@ -31,14 +31,14 @@ def _tag_violations(tags: Mapping[str, str]) -> Iterator[Violation]:
                 (key,),
                 f"expected a tag key of 1 to {LONGEST_KEY} characters",
                 "choose another key",
-                code="TS112",
+                code="TS111",
             )
         if len(value) > LONGEST_VALUE:
             yield Violation(
                 (key,),
                 f"expected a value of at most {LONGEST_VALUE} characters, got {len(value)}",
                 "shorten it",
-                code="TS112",
+                code="TS111",
             )
         for text in (key, value):
             if not _CHARACTERS.fullmatch(text):
@@ -50,7 +50,7 @@ def _tag_violations(tags: Mapping[str, str]) -> Iterator[Violation]:
                 )
     if len(tags) > MOST_TAGS:
         yield Violation(
-            (), f"expected at most {MOST_TAGS} tags, got {len(tags)}", "remove some", code="TS112"
+            (), f"expected at most {MOST_TAGS} tags, got {len(tags)}", "remove some", code="TS111"
         )
 
 

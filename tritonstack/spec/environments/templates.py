@@ -72,7 +72,7 @@ def _check_parameters(parameters: Mapping[str, Value]) -> Mapping[str, Value]:
                     (name,),
                     f"expected at most {_LONGEST_VALUE} characters, got {len(str(parameters[name])):,}",
                     "shorten it",
-                    code="TS112",
+                    code="TS111",
                 )
 
     raise_violations(violations())
@@ -159,7 +159,7 @@ class Template:
             raise UsageError(
                 f"parameter {name!r} of template {self.name!r}: expected {_SORTS[sort]}, got {text!r}",
                 remedy=f"for example the default, {as_text(known[name])}",
-                code="TS907",
+                code="TS901",
             ) from None
 
 

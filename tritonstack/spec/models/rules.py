@@ -42,12 +42,12 @@ def _source_violations(spec: ModelFields) -> Iterator[Violation]:
             ("source",),
             "an ensemble consists of its steps' models and has no source",
             "remove it",
-            code="TS115",
+            code="TS114",
         )
     scheme, _, text = (spec.source or "").partition("://")
     if scheme == "file" and leaves_folder(text) and spec.trust.external_source is None:
         yield Violation(
-            ("source",), f"{spec.source} is outside the model's folder", TRUST_EXTERNAL, code="TS118"
+            ("source",), f"{spec.source} is outside the model's folder", TRUST_EXTERNAL, code="TS101"
         )
 
 
@@ -57,7 +57,7 @@ def _weights_violations(spec: ModelFields) -> Iterator[Violation]:
             ("allow_unused_weights",),
             f"the recipe {spec.recipe.kind} does not load tensors by name",
             "remove it",
-            code="TS115",
+            code="TS114",
         )
 
 
@@ -72,7 +72,7 @@ def _input_violations(spec: ModelFields) -> Iterator[Violation]:
                 if spec.recipe.kind != "ensemble"
                 else "all test inputs of an ensemble must be of the same kind",
                 _WRITE[takes],
-                code="TS115",
+                code="TS114",
             )
     has_framework = isinstance(spec.recipe, HuggingFaceRecipe) or spec.generates
     for index, test_input in enumerate(spec.test_inputs):
@@ -81,25 +81,25 @@ def _input_violations(spec: ModelFields) -> Iterator[Violation]:
                 ("test_inputs", index, "outputs"),
                 f"the recipe {spec.recipe.kind} compares with the framework's answers",
                 "remove it",
-                code="TS115",
+                code="TS114",
             )
         if spec.streams and test_input.outputs is not None:
             yield Violation(
                 ("test_inputs", index, "outputs"),
                 "a decoupled model sends several responses",
                 "write `responses: [{...}, ...]` instead",
-                code="TS115",
+                code="TS114",
             )
         if test_input.responses is not None and not spec.streams:
             yield Violation(
                 ("test_inputs", index, "responses"),
                 "only decoupled Python models send several responses",
                 "write `outputs: {...}`, or add `decoupled: true` to recipe",
-                code="TS115",
+                code="TS114",
             )
         if spec.test_inputs.index(test_input) != index:
             yield Violation(
-                ("test_inputs", index), "duplicate test input", "keep one of the two", code="TS113"
+                ("test_inputs", index), "duplicate test input", "keep one of the two", code="TS111"
             )
 
 
@@ -112,7 +112,7 @@ def _precision_violations(spec: ModelFields) -> Iterator[Violation]:
         ("precision",),
         f"{spec.precision} requires an ONNX graph, which this model does not have",
         "write `precision: fp32`",
-        code="TS117",
+        code="TS114",
     )
 
 
@@ -122,14 +122,14 @@ def _tensorrt_violations(spec: ModelFields) -> Iterator[Violation]:
             ("tensorrt",),
             "this model does not use TensorRT",
             "add `format: tensorrt` to recipe",
-            code="TS115",
+            code="TS114",
         )
     if spec.format == "tensorrt" and spec.precision == "auto":
         yield Violation(
             ("precision",),
             "auto selects among CPU graphs, but TensorRT runs on GPUs",
             "choose one of fp32, fp16, bf16, and int8",
-            code="TS117",
+            code="TS114",
         )
 
 
@@ -144,5 +144,5 @@ def _profile_violations(spec: ModelFields) -> Iterator[Violation]:
                 "raise `batching.max_batch`, or lower `max`"
                 if max_batch
                 else "remove it: the model has no batch dimension",
-                code="TS110",
+                code="TS111",
             )

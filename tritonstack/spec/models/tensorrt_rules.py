@@ -53,28 +53,28 @@ def tensorrt_violations(
             ("tensorrt",),
             f"{carries}, which is not supported yet",
             "choose an earlier triton_release",
-            code="TS116",
+            code="TS114",
         )
     if precision == "bf16" and version < BF16:
         yield Violation(
             ("precision",),
             f"{carries}, but bf16 needs 10.0 or later",
             "choose fp16, or triton_release 24.05 or later",
-            code="TS116",
+            code="TS114",
         )
     if options.portability == "same-capability" and version < SAME_CAPABILITY:
         yield Violation(
             ("tensorrt", "portability"),
             f"{carries}, but engines for a whole compute capability need 10.9",
             "write `portability: exact`, or choose triton_release 25.04 or later",
-            code="TS116",
+            code="TS114",
         )
     if len(options.profiles) > 1 and version < EXPLICIT_PROFILES:
         yield Violation(
             ("tensorrt", "profiles"),
             f"{carries}, but several profiles need 10.0",
             "keep one profile, or choose triton_release 24.05 or later",
-            code="TS116",
+            code="TS114",
         )
 
 
@@ -87,7 +87,7 @@ def capability_violations(
             ("precision",),
             f"GPUs of compute capability {capability} do not support bf16; Ampere and later do",
             "choose fp16, or an instance type with a newer GPU",
-            code="TS117",
+            code="TS114",
         )
     if options.portability == "ampere-plus" and float(capability) < AMPERE:
         yield Violation(

@@ -46,7 +46,7 @@ def _pipeline_violations(spec: ModelFields) -> Iterator[Violation]:
                 (block, name),
                 "an ensemble only routes tensors; Triton takes this option from its member models",
                 "write it in the model.yaml of the step that needs it",
-                code="TS115",
+                code="TS114",
             )
 
 
@@ -58,7 +58,7 @@ def _repository_violations(spec: ModelFields) -> Iterator[Violation]:
                 (block,),
                 "the recipe triton takes this from the repository's config.pbtxt, which stays as it is",
                 "remove it, and edit config.pbtxt",
-                code="TS115",
+                code="TS114",
             )
 
 
@@ -70,14 +70,14 @@ def _size_violations(spec: ModelFields) -> Iterator[Violation]:
                 ("batching", "preferred_sizes", index),
                 f"batches are limited to max_batch, which is {batching.max_batch}",
                 f"write sizes up to {batching.max_batch}" if batching.max_batch else "remove it",
-                code="TS110",
+                code="TS111",
             )
         if batching.preferred_sizes.index(size) != index:
             yield Violation(
                 ("batching", "preferred_sizes", index),
                 f"duplicate {size}",
                 "keep one of the two",
-                code="TS113",
+                code="TS111",
             )
     if batching.max_batch == 0:
         for name in ("queue_delay_us", "ragged"):
@@ -86,7 +86,7 @@ def _size_violations(spec: ModelFields) -> Iterator[Violation]:
                     ("batching", name),
                     "models without a batch dimension (max_batch: 0) are not batched",
                     "remove it, or set max_batch",
-                    code="TS115",
+                    code="TS114",
                 )
 
 
@@ -106,7 +106,7 @@ def _queue_violations(spec: ModelFields) -> Iterator[Violation]:
             ("batching", "priorities", "default"),
             f"expected a level from 1 to {priorities.levels}, got {priorities.default}",
             f"write a level from 1 to {priorities.levels}",
-            code="TS110",
+            code="TS111",
         )
     if batching.keep_order and priorities is not None and priorities.levels > 1:
         yield Violation(
@@ -153,7 +153,7 @@ def _ragged_violations(spec: ModelFields) -> Iterator[Violation]:
             ("batching", "ragged"),
             "only Python models support requests with different shapes in one batch",
             "remove it; requests with equal shapes are still batched",
-            code="TS115",
+            code="TS114",
         )
     for index, name in enumerate(ragged):
         if ragged.index(name) != index:
@@ -161,7 +161,7 @@ def _ragged_violations(spec: ModelFields) -> Iterator[Violation]:
                 ("batching", "ragged", index),
                 f"duplicate input {name!r}",
                 "keep one of the two",
-                code="TS113",
+                code="TS111",
             )
 
 
@@ -173,21 +173,21 @@ def _instance_violations(spec: ModelFields) -> Iterator[Violation]:
                 (*place, "gpus"),
                 "these instances run on the CPU",
                 "remove it, or `device: cpu`",
-                code="TS115",
+                code="TS114",
             )
         if group.gpus and spec.builds_for == ("cpu",):
-            yield Violation((*place, "gpus"), "this model is built for CPUs only", "remove it", code="TS115")
+            yield Violation((*place, "gpus"), "this model is built for CPUs only", "remove it", code="TS114")
         if group.device == "gpu" and spec.builds_for == ("cpu",):
             yield Violation(
-                (*place, "device"), "this model is built for CPUs only", "write `device: auto`", code="TS115"
+                (*place, "device"), "this model is built for CPUs only", "write `device: auto`", code="TS114"
             )
         if group.device == "cpu" and spec.format == "tensorrt":
             yield Violation(
-                (*place, "device"), "TensorRT runs on GPUs only", "write `device: auto`", code="TS115"
+                (*place, "device"), "TensorRT runs on GPUs only", "write `device: auto`", code="TS114"
             )
         if len(set(group.gpus)) != len(group.gpus):
             yield Violation(
-                (*place, "gpus"), "duplicate GPU", "raise `count` for more instances per GPU", code="TS113"
+                (*place, "gpus"), "duplicate GPU", "raise `count` for more instances per GPU", code="TS111"
             )
         yield from _profile_violations(spec, index)
 
@@ -196,7 +196,7 @@ def _profile_violations(spec: ModelFields, index: int) -> Iterator[Violation]:
     profiles = spec.triton.instances[index].profiles
     place = ("triton", "instances", index, "profiles")
     if profiles and spec.format != "tensorrt":
-        yield Violation(place, "only TensorRT engines have profiles", "remove it", code="TS115")
+        yield Violation(place, "only TensorRT engines have profiles", "remove it", code="TS114")
         return
     count = len(spec.tensorrt.profiles) if spec.tensorrt else 1
     for number, name in enumerate(profiles):
@@ -205,7 +205,7 @@ def _profile_violations(spec: ModelFields, index: int) -> Iterator[Violation]:
                 (*place, number),
                 f"expected a profile from 0 to {count - 1}, got {name!r}",
                 f'write "0"{f" to {chr(34)}{count - 1}{chr(34)}" if count > 1 else ""}',
-                code="TS110",
+                code="TS111",
             )
 
 
@@ -216,7 +216,7 @@ def _sequence_violations(spec: ModelFields) -> Iterator[Violation]:
     place = ("triton", "sequences")
     if spec.recipe.takes != "tensors":
         yield Violation(
-            place, f"models of the recipe {spec.recipe.kind} are stateless", "remove it", code="TS115"
+            place, f"models of the recipe {spec.recipe.kind} are stateless", "remove it", code="TS114"
         )
     if batching.dynamic and "dynamic" in batching.model_fields_set:
         yield Violation(
@@ -250,7 +250,7 @@ def _sequence_violations(spec: ModelFields) -> Iterator[Violation]:
                 (*place, name),
                 f"the input {controls[index]!r} already has another role",
                 "name another",
-                code="TS113",
+                code="TS111",
             )
     if spec.triton.warm_up:
         yield Violation(
@@ -314,21 +314,21 @@ def _option_violations(spec: ModelFields) -> Iterator[Violation]:
                     ("triton", "versions", "specific", index),
                     f"version {version} does not exist: an artifact holds only version {ONLY_VERSION}",
                     f"write {ONLY_VERSION}, or remove it; the lock selects an endpoint's artifact",
-                    code="TS110",
+                    code="TS111",
                 )
     if optimization.graph_level is not None and spec.format != "onnx":
         yield Violation(
             ("triton", "optimization", "graph_level"),
             "only ONNX Runtime supports graph levels",
             "remove it",
-            code="TS115",
+            code="TS114",
         )
     if optimization.cuda_graphs and spec.format != "tensorrt":
         yield Violation(
             ("triton", "optimization", "cuda_graphs"),
             "only TensorRT supports CUDA graphs",
             "remove it",
-            code="TS115",
+            code="TS114",
         )
     for name in _SET_BY_THE_BUILD:
         if name in spec.triton.parameters:

@@ -94,5 +94,5 @@ def _require(name: str, known: dict[str, Any], kind: str) -> None:
         raise UsageError(
             f"unknown {kind} {name!r}",
             remedy=f"did you mean '{suggestion}'?" if suggestion else f"known: {', '.join(known)}",
-            code="TS907",
+            code="TS901",
         )

@@ -227,7 +227,7 @@ def _exit_error(
             f"{subject} was killed{place}",
             remedy="probably out of memory: build fewer at once (--jobs 1), or use a "
             f"larger machine; {by_hand}",
-            code="TS321",
+            code="TS616",
         )
     how = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit code {status}"
     lines = [line for line in complaints if line.strip()]

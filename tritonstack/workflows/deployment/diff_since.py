@@ -51,7 +51,7 @@ def diff_since(session: Session, environment: str, commit: str) -> DeployOutlook
         raise UsageError(
             f"{environment!r} is a template: only a deployed instance has stacks to compare",
             remedy=f"name an environment, or run `tritonstack diff {environment} --name INSTANCE`",
-            code="TS904",
+            code="TS901",
         )
     workspace = session.workspace(environment)
     require_built(workspace)
@@ -69,7 +69,7 @@ def diff_since(session: Session, environment: str, commit: str) -> DeployOutlook
                     f"{environment} cannot be synthesized at {short_commit(resolved)}:\n"
                     + str(error).replace(f"{folder}/", ""),
                     remedy="compare with another commit",
-                    code="TS904",
+                    code="TS901",
                 ) from error
             step.detail = "" if earlier.workspace else f"{environment} did not exist"
         with synthesized(session, workspace, cdk) as assembly, session.reporter.step("comparing"):

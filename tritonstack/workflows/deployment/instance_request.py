@@ -28,7 +28,7 @@ def parse_settings(settings: Sequence[str]) -> dict[str, str]:
         key, found, value = setting.partition("=")
         if not found or not key:
             raise UsageError(
-                f"--set {setting!r} is incomplete", remedy="pass --set <parameter>=<value>", code="TS907"
+                f"--set {setting!r} is incomplete", remedy="pass --set <parameter>=<value>", code="TS901"
             )
         parsed[key] = value
     return parsed
@@ -72,7 +72,7 @@ def _expires(template: Template, request: InstanceRequest, deployed: Instance | 
         length = parse_lifetime(request.ttl) if request.ttl else longest
     except ValueError as error:
         text, _, remedy = str(error).partition("; ")
-        raise UsageError(f"--ttl: {text}", remedy=remedy, code="TS907") from None
+        raise UsageError(f"--ttl: {text}", remedy=remedy, code="TS901") from None
     if length > longest:
         raise UsageError(
             f"--ttl {request.ttl} exceeds the maximum for instances of {template.name}",

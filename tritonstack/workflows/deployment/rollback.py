@@ -89,7 +89,7 @@ class Rollback:
 class RollbackRefutedError(RollbackError):
     """The rollback was deployed, but `verify` failed."""
 
-    code = "TS422"
+    code = "TS421"
 
     def __init__(self, plan: RollbackPlan, verdict: Verdict) -> None:
         super().__init__(

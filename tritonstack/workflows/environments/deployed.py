@@ -147,7 +147,7 @@ def _environment(project: Project, environment: str) -> tuple[EnvironmentSpec, P
         raise UsageError(
             f"{environment!r} is a template, not an environment",
             remedy="add --name <name>; `tritonstack status` lists its instances",
-            code="TS904",
+            code="TS901",
         )
     if environment not in environment_names(project):
         return None
@@ -162,7 +162,7 @@ def _environment(project: Project, environment: str) -> tuple[EnvironmentSpec, P
                     "name",
                     f"expected {environment!r}, the name of the file",
                     f"write `name: {environment}`, or rename the file",
-                    code="TS203",
+                    code="TS204",
                 )
             ]
         )
@@ -173,7 +173,7 @@ def _instance(project: Project, environment: str, name: str) -> tuple[Environmen
     if environment not in template_names(project):
         if environment in environment_names(project):
             raise UsageError(
-                f"{environment!r} is an environment, not a template", remedy="omit --name", code="TS904"
+                f"{environment!r} is an environment, not a template", remedy="omit --name", code="TS901"
             )
         return None
     template = find_template(project, environment)
@@ -189,7 +189,7 @@ def _found_by_name(
         check_name(full_name)
     except ValueError as error:
         raise UsageError(
-            str(error), remedy="correct the name; `tritonstack status` lists the environments", code="TS907"
+            str(error), remedy="correct the name; `tritonstack status` lists the environments", code="TS901"
         ) from None
     reached, unreachable = [], []
     for location in _candidates(session.project, place):

@@ -151,7 +151,7 @@ def name_required(name: str, confirm: str | None) -> UsageError:
         f"{name} retains data or was protected, so destroying it requires its name"
         + (f"; got {confirm!r}" if confirm not in (None, name) else ""),
         remedy=f"type it when prompted, or pass --yes --confirm {name}",
-        code="TS905",
+        code="TS901",
     )
 
 

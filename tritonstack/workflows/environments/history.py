@@ -80,7 +80,7 @@ def _subjects(session: Session, names: Sequence[str], name: str | None) -> list[
         return [(environment, None) for environment in _environments(session, names)]
     if len(names) != 1:
         raise UsageError(
-            "--name requires one template", remedy="pass --env <template> --name <name>", code="TS904"
+            "--name requires one template", remedy="pass --env <template> --name <name>", code="TS901"
         )
     require_free(session.project, name)
     template = find_template(session.project, names[0])
@@ -94,7 +94,7 @@ def _environments(session: Session, names: Sequence[str]) -> list[str]:
             raise UsageError(
                 f"{name!r} is a template, which has no history of its own",
                 remedy="add --name <name>, for example --name pr-123",
-                code="TS904",
+                code="TS901",
             )
         if name not in known:
             suggestion = closest(name, known)

@@ -140,13 +140,13 @@ def _check(query: LogQuery) -> None:
         raise UsageError(
             "--build selects the log of a build, which has no endpoint, variant, or instance",
             remedy="omit --build, or the endpoint, --variant, and --instance",
-            code="TS904",
+            code="TS901",
         )
     if query.contains is not None and not 0 < len(query.contains) <= _LONGEST_FILTER:
         raise UsageError(
             f"expected 1 to {_LONGEST_FILTER} characters in --filter, got {len(query.contains)}",
             remedy='write a text that the lines contain, such as --filter "failed to load"',
-            code="TS907",
+            code="TS901",
         )
 
 
@@ -162,7 +162,7 @@ def _begin(text: str, now: datetime) -> datetime:
         raise UsageError(
             f"invalid value of --since: {text!r}",
             remedy="write a duration such as 30m, 4h, or 1d12h, or a UTC time such as 2026-11-22T08:30:00Z",
-            code="TS907",
+            code="TS901",
         ) from None
 
 

@@ -48,7 +48,7 @@ def status(session: Session, environments: Sequence[str] = (), *, instance: str 
     """
     if instance is not None and len(environments) != 1:
         raise UsageError(
-            "--name requires one template", remedy="for example status preview --name pr-123", code="TS904"
+            "--name requires one template", remedy="for example status preview --name pr-123", code="TS901"
         )
     now = datetime.now(UTC)
     names = environments or environment_names(session.project)

@@ -59,7 +59,7 @@ def targets(
         raise UsageError(
             "a file holds the names of one endpoint",
             remedy="name the endpoint before --output",
-            code="TS904",
+            code="TS901",
         )
     workspace = session.workspace(environment, instance)
     names = _multi_model(workspace) if endpoint is None else [_required(workspace, endpoint)]

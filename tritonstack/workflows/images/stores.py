@@ -123,5 +123,5 @@ def _other_kind(environment: str) -> TritonstackError:
     return TritonstackError(
         "images of the local cloud are in the local Docker engine, without a registry",
         remedy=f"build it for {environment}: `tritonstack build {environment}`",
-        code="TS411",
+        code="TS409",
     )

@@ -48,7 +48,7 @@ exec {{program}} "$@"
 class SetupError(TritonstackError):
     """A part could not be installed."""
 
-    code = "TS602"
+    code = "TS601"
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def install_cdk(project: Project) -> None:
     """
     npm = _program("npm")
     if npm is None:
-        raise SetupError("npm is not installed", remedy="install Node 22 or 24 with npm", code="TS606")
+        raise SetupError("npm is not installed", remedy="install Node 22 or 24 with npm", code="TS601")
     folder = project.cdk_dir
     new, old = folder.with_name(".cdk.new"), folder.with_name(".cdk.old")
     for leftover in (new, old):

@@ -25,7 +25,7 @@ _IMAGES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".png", ".webp"})
 class UnreadableInputError(UsageError):
     """A file cannot be read as an input; nothing was sent."""
 
-    code = "TS913"
+    code = "TS912"
 
 
 def read_input_file(file: Path, spec: TensorSpec) -> Any:

@@ -91,7 +91,7 @@ def _one_of_several(name: str, endpoint: MultiModelEndpoint, requested: str | No
         raise UsageError(
             f"the endpoint {name!r} serves {len(endpoint.models)} models",
             remedy=f"select one, for example --model {endpoint.models[0]}",
-            code="TS904",
+            code="TS901",
         )
     require_known(requested, endpoint.models, f"the endpoint {name!r} serves no model")
     return requested

@@ -110,7 +110,7 @@ def output_file(file: Path) -> Path:
         raise UsageError(
             f"cannot save outputs to {file}: expected a name with .npz",
             remedy="write --save outputs.npz",
-            code="TS907",
+            code="TS901",
         )
     require_output(file)
     return file
@@ -153,7 +153,7 @@ def invoke(
         raise UsageError(
             "texts and other inputs exclude each other",
             remedy="write the text as an input: --input TEXT=...",
-            code="TS904",
+            code="TS901",
         )
     require_text(texts, "text")
     workspace = session.workspace(environment, instance)
@@ -197,7 +197,7 @@ def _require_streams(
         raise UsageError(
             "--stream completes texts, and takes no other inputs",
             remedy="write the text as an argument, and settings as --parameter NAME=VALUE",
-            code="TS904",
+            code="TS901",
         )
     if not target.model.generates:
         raise UsageError(

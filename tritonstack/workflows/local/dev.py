@@ -81,7 +81,7 @@ class Development:
 class UnansweredError(TritonstackError):
     """A new version of a model fails for a test input."""
 
-    code = "TS358"
+    code = "TS319"
 
 
 def dev(
@@ -129,7 +129,7 @@ def require_processor(project: Project, model: str) -> None:
         raise UsageError(
             f"{model!r} runs on GPUs only, and this command serves on the CPU of this machine",
             remedy="build and deploy it to an endpoint with a GPU",
-            code="TS357",
+            code="TS311",
         )
 
 

@@ -135,7 +135,7 @@ def _workspaces(session: Session, environment: str | None, instance: str | None)
     if instance is not None:
         if environment is None:
             raise UsageError(
-                "--name needs a template", remedy="for example: validate preview --name pr-1", code="TS904"
+                "--name needs a template", remedy="for example: validate preview --name pr-1", code="TS901"
             )
         return [session.workspace(environment, instance)]
     names = environment_names(project) if environment is None else [environment]

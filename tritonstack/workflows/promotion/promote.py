@@ -67,7 +67,7 @@ def parse_overrides(options: Sequence[str]) -> dict[Gate, str]:
             raise UsageError(
                 f"no reason given for overriding gate {gate}",
                 remedy=f'pass --override-gate {gate}="<reason>"; the reason is recorded with the promotion',
-                code="TS905",
+                code="TS901",
             )
         overrides[gate] = " ".join(reason.split())
     return overrides

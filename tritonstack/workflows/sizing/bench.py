@@ -57,7 +57,7 @@ _DEFAULT_S = 30.0
 class NoAnswersError(TritonstackError):
     """A load test got no answer to measure."""
 
-    code = "TS915"
+    code = "TS914"
 
     def __init__(self, message: str, *, remedy: str, saved: SavedRuns) -> None:
         super().__init__(message, remedy=remedy)
@@ -112,7 +112,7 @@ class LoadOptions:
                 f"--rate {rate:g} sends {rate * seconds:,.0f} requests in {seconds:g} seconds; a level has "
                 f"at most {MAX_REQUESTS:,}",
                 remedy="shorten --duration",
-                code="TS907",
+                code="TS901",
             )
 
 
@@ -283,7 +283,7 @@ def _comparable(plan: BenchPlan, file: Path) -> dict[str, LoadRun]:
         raise UsageError(
             f"{file} has other loads: {'; '.join(earlier)}",
             remedy=f"send one of them; the options say: {'; '.join(level.load for level in plan.levels)}",
-            code="TS904",
+            code="TS901",
         )
     return earlier
 
@@ -335,7 +335,7 @@ def _require_one_kind(options: LoadOptions, texts: Sequence[str]) -> None:
     elif options.speed != 1 and not {"--trace", "--replay"} & set(asked):
         problem = "--speed applies to --trace and --replay only"
     if problem:
-        raise UsageError(problem, remedy="omit one of them", code="TS904")
+        raise UsageError(problem, remedy="omit one of them", code="TS901")
 
 
 def _levels(options: LoadOptions) -> Iterator[_Level]:
@@ -463,7 +463,7 @@ def parse_period(text: str) -> Period:
         raise UsageError(
             f"{text!r} is not a period: {error}",
             remedy="write BEGIN/END, such as 2026-11-24T09:00/2026-11-24T09:30, or 2026-11-24T09:00/30m",
-            code="TS907",
+            code="TS901",
         ) from error
     return Period(started, ended)
 

@@ -34,7 +34,7 @@ def require_range(option: str, value: float | None, lowest: float, highest: floa
     raise UsageError(
         f"{option} {value:g}: expected a number {allowed}",
         remedy=f"write a number {allowed}",
-        code="TS907",
+        code="TS901",
     )
 
 

@@ -22,7 +22,7 @@ def open_recorder(request: ModelRequest) -> LoadRecorder:
         raise UsageError(
             f"the endpoint {request.endpoint!r} has {len(answering)} variants, and --record measures one",
             remedy=f"select one, for example --variant {next(iter(answering))}",
-            code="TS904",
+            code="TS901",
         )
     variant = answering[target.variant or next(iter(answering))]
     return LoadRecorder.open(

@@ -37,7 +37,7 @@ _MOST_CONFIRMED = 12
 class NoPolicyError(TritonstackError):
     """No scaling policy holds an objective."""
 
-    code = "TS918"
+    code = "TS916"
 
 
 def _objective_text(objective: ScalingObjective) -> str:

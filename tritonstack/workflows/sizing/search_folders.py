@@ -24,7 +24,7 @@ KEPT_S = 7 * 86_400
 class SearchRunningError(TritonstackError):
     """Another search runs in the project."""
 
-    code = "TS919"
+    code = "TS916"
 
 
 def searches_dir(project: Project) -> Path:

@@ -175,14 +175,14 @@ def _demand(
         raise UsageError(
             f"the load lasts {demand.seconds / 86_400:.0f} days; a simulation has at most 35",
             remedy="simulate a typical week",
-            code="TS907",
+            code="TS901",
         )
     if isinstance(spec, MultiModelEndpoint) and demand.offsets is None:
         raise UsageError(
             f"the load has {demand.requests:,} requests; multi-model endpoints are simulated with at most "
             f"{MAX_REQUESTS:,}",
             remedy="simulate a shorter trace",
-            code="TS907",
+            code="TS901",
         )
     return demand
 

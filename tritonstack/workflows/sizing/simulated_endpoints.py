@@ -208,7 +208,7 @@ def _curve(session: Session, workspace: Workspace, name: str, options: Simulatio
             raise UsageError(
                 f"{options.bench} measured the model {saved.model!r}; {name!r} serves {', '.join(models)}",
                 remedy="pass a result of this endpoint's model",
-                code="TS904",
+                code="TS901",
             )
         return measured_curve(saved, source=f"{options.bench.name}, measured on {saved.measured_on}")
     artifact = _artifact(workspace, name, models[0])

@@ -62,19 +62,19 @@ class SimulationOptions:
                 remedy="keep one"
                 if names
                 else "add --trace FILE, --replay BEGIN/END, or --history BEGIN/END",
-                code="TS904",
+                code="TS901",
             )
         if self.begin is not None and self.trace is None:
             raise UsageError(
                 f"--begin sets the time of a trace; {names[0]} has its own",
                 remedy="omit --begin",
-                code="TS904",
+                code="TS901",
             )
         if self.history is not None and self.factor != 1:
             raise UsageError(
                 "--history compares with what happened, and takes no --factor",
                 remedy="omit --factor, or save the load as a trace",
-                code="TS904",
+                code="TS901",
             )
         require_range("--factor", self.factor, *FACTORS)
         require_range("--provisioning", self.provisioning_s, *STARTS_S)
@@ -156,4 +156,4 @@ def parse_begin(text: str) -> datetime:
 
 
 def _invalid(option: str, text: str, remedy: str) -> UsageError:
-    return UsageError(f"{option} {text}: invalid value", remedy=remedy, code="TS907")
+    return UsageError(f"{option} {text}: invalid value", remedy=remedy, code="TS901")

@@ -77,7 +77,7 @@ def objective_of(*, p99_ms: float | None, rate: float | None) -> Objective:
         raise UsageError(
             "--p99 and --rate exclude each other: at a rate, the lowest p99 is searched",
             remedy="omit one of them",
-            code="TS904",
+            code="TS901",
         )
     return Objective(p99_ms=p99_ms, rate=rate)
 
@@ -88,10 +88,10 @@ def read_texts(file: Path) -> tuple[str, ...]:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(
-            f"cannot read {file}: {error}", remedy="pass a file in UTF-8", code="TS913"
+            f"cannot read {file}: {error}", remedy="pass a file in UTF-8", code="TS912"
         ) from error
     if not any(lines):
-        raise UsageError(f"{file} has no texts", remedy="write one text per line", code="TS913")
+        raise UsageError(f"{file} has no texts", remedy="write one text per line", code="TS912")
     return tuple(line for line in lines if line)
 
 
@@ -99,7 +99,7 @@ def find_tuned(session: Session, name: str, endpoint: str | None, model: str | N
     """Return the model to tune; raise UsageError if a name is unknown or ambiguous."""
     if endpoint is None:
         if model is not None:
-            raise UsageError("--model needs an endpoint", remedy="omit one of the two", code="TS904")
+            raise UsageError("--model needs an endpoint", remedy="omit one of the two", code="TS901")
         load_model(session.project, name)
         return TunedTarget(name)
     workspace = session.workspace(name)
@@ -114,7 +114,7 @@ def find_tuned(session: Session, name: str, endpoint: str | None, model: str | N
         raise UsageError(
             f"{endpoint!r} serves several models: {', '.join(spec.models)}",
             remedy="choose one with --model",
-            code="TS904",
+            code="TS901",
         )
     chosen = model or spec.models[0]
     if chosen not in spec.models:
@@ -127,7 +127,7 @@ def find_tuned(session: Session, name: str, endpoint: str | None, model: str | N
         raise UsageError(
             f"{endpoint!r} has GPUs ({spec.instance.name}), and `tune` measures on the CPU of this machine",
             remedy="measure it on AWS with `tritonstack bench`",
-            code="TS357",
+            code="TS311",
         )
     return TunedTarget(chosen, workspace, endpoint)
 
@@ -139,6 +139,6 @@ def cores_for(options: TuneOptions) -> int:
         raise UsageError(
             f"--cores {options.cores}: this process can use {usable}",
             remedy=f"write a number up to {usable}",
-            code="TS907",
+            code="TS901",
         )
     return options.cores or usable

@@ -31,7 +31,7 @@ from tritonstack.workflows.builds.local_build import BuildProcesses, build_log, 
 from tritonstack.workflows.session import Session
 from tritonstack.workflows.sizing.tuned_settings import BATCH_TOKENS, Setting, has_small_batches
 
-_OF_THE_FORM = frozenset({"TS305", "TS306", "TS312", "TS313"})
+_OF_THE_FORM = frozenset({"TS305", "TS306", "TS312"})
 """Codes of builds that fail each time: no export, or wrong answers. All others may succeed the next time."""
 BuiltValues = tuple[tuple[Setting, Any], ...]
 """Settings that need a build, with their values."""

@@ -38,7 +38,7 @@ class ForeignStateError(TritonstackError):
 class NotKeptError(TritonstackError):
     """The state could not be written, so the request is rejected."""
 
-    code = "TS613"
+    code = "TS616"
 
     def __init__(self, folder: Path, failure: str) -> None:
         super().__init__(

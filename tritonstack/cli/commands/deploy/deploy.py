@@ -52,7 +52,7 @@ def deploy(
         raise UsageError(
             "--ttl, --owner and --set require a template instance",
             remedy="add --name, or omit them",
-            code="TS904",
+            code="TS901",
         )
     request = InstanceRequest(name, ttl, owner, parse_settings(setting or ())) if name is not None else None
     deployment = run(state, environment, request=request, bootstrap=bootstrap)

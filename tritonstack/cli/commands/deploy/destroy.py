@@ -102,7 +102,7 @@ def _confirmed(state: Context, plan: DestructionPlan, *, yes: bool, confirm: str
         raise UsageError(
             f"--confirm is {confirm!r}, expected {name!r}",
             remedy=f"to destroy {name!r}, pass --confirm {name}; else correct the environment",
-            code="TS905",
+            code="TS901",
         )
     elif not yes:
         _confirm(name, stacks)
@@ -118,7 +118,7 @@ def _confirm_by_name(name: str, stacks: str, *, yes: bool, confirm: str | None) 
 def _confirm(name: str, stacks: str) -> None:
     if not sys.stdin.isatty():
         raise UsageError(
-            f"destroying {name} deletes {stacks} and requires confirmation", remedy="add --yes", code="TS905"
+            f"destroying {name} deletes {stacks} and requires confirmation", remedy="add --yes", code="TS901"
         )
     typer.confirm(f"Delete {stacks} with all their data?", abort=True, err=True)
 

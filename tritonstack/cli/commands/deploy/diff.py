@@ -51,7 +51,7 @@ def diff(
         raise UsageError(
             "--since and --name cannot be combined",
             remedy="omit --since to compare the instance with what is deployed",
-            code="TS904",
+            code="TS901",
         )
     outlook = (
         run(state, environment, instance=name) if since is None else run_since(state, environment, since)

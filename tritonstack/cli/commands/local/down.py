@@ -33,7 +33,7 @@ def down(
     state: Context = context.obj
     if every and account is not None:
         raise UsageError(
-            "--all stops every cloud, but --account names one", remedy="omit one of the two", code="TS904"
+            "--all stops every cloud, but --account names one", remedy="omit one of the two", code="TS901"
         )
     if every:
         results = down_all(state, forget=forget)

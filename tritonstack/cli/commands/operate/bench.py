@@ -184,7 +184,7 @@ def _numbers(
             f"{option} {given}: expected {'whole ' if whole else ''}numbers from {least:g} to {most:,.0f}, "
             "separated by commas",
             remedy=f"write for example {option} 1,10,100",
-            code="TS907",
+            code="TS901",
         )
     return numbers
 
@@ -200,7 +200,7 @@ def _require_consent(state: Context, plan: BenchPlan, *, yes: bool) -> None:
         raise UsageError(
             f"load on {plan.model.target.endpoint} may cost money and requires confirmation",
             remedy="add --yes",
-            code="TS905",
+            code="TS901",
         )
     typer.confirm("Send it?", abort=True, err=True)
 

@@ -130,7 +130,7 @@ def _parameter(given: str) -> tuple[str, Any]:
     name, found, text = given.partition("=")
     if not name or not found:
         raise UsageError(
-            f"--parameter {given}: expected NAME=VALUE", remedy="write --parameter NAME=VALUE", code="TS907"
+            f"--parameter {given}: expected NAME=VALUE", remedy="write --parameter NAME=VALUE", code="TS901"
         )
     try:
         value = parse_json(text)

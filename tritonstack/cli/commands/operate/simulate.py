@@ -113,7 +113,7 @@ def simulate(  # noqa: PLR0913, PLR0917 - each is an option of the command
         raise UsageError(
             "--write writes the scaling that --objective finds",
             remedy="add --objective p99=250ms,lost=0, or omit --write",
-            code="TS904",
+            code="TS901",
         )
     if plot is not None:
         require_output(plot)

@@ -102,7 +102,7 @@ def tune(  # noqa: PLR0913, PLR0917 - each is an option of the command
     """
     state: Context = context.obj
     if texts is not None and (inputs or data):
-        raise UsageError("texts and other inputs exclude each other", remedy="omit one of them", code="TS904")
+        raise UsageError("texts and other inputs exclude each other", remedy="omit one of them", code="TS901")
     options = TuneOptions(
         objective=objective_of(p99_ms=p99, rate=rate),
         users=users,

@@ -50,7 +50,7 @@ def doctor(
         return
     options = {"--release": release, "--instance-type": instance_type, "--default-model": default_model}
     if given := [name for name, value in options.items() if value is not None]:
-        raise UsageError(f"{given[0]} needs a path", remedy="for example: doctor model.tar.gz", code="TS904")
+        raise UsageError(f"{given[0]} needs a path", remedy="for example: doctor model.tar.gz", code="TS901")
     installation = run(state)
     lines = [
         f"{check.state:10}{check.name}: {check.detail}"

@@ -29,7 +29,7 @@ def explain(
         state.output.result(codes, text=_contents(codes))
         return
     explained = explain_code(code)
-    state.output.result(explained, text=_text(explained))
+    state.output.result(explained, text=_text(explained, code))
 
 
 def _contents(codes: ErrorCodes) -> str:
@@ -39,7 +39,13 @@ def _contents(codes: ErrorCodes) -> str:
     )
 
 
-def _text(explained: ExplainedCode) -> str:
-    heading = f"{explained.code}: {explained.title}"
-    parts = [heading, explained.explanation, f"Example: {explained.example}", explained.message]
+def _text(explained: ExplainedCode, code: str) -> str:
+    requested = code.strip("[]").upper()
+    parts = [
+        f"{requested} is now {explained.code}." if requested != explained.code else "",
+        f"{explained.code}: {explained.title}",
+        explained.explanation,
+        f"Example: {explained.example}",
+        explained.message,
+    ]
     return "\n\n".join(filter(None, parts))
