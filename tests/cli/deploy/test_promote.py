@@ -521,15 +521,15 @@ def test_a_promotion_that_another_process_has_just_made_stays(
 ) -> None:
     """Two processes of one checkout promote the same artifact."""
     site.build("minilm", CONTENT)
-    real = locking.keep_again
+    real = locking.unmark_superseded
 
     def meanwhile(*arguments: Any) -> Any:
-        monkeypatch.setattr(locking, "keep_again", real)
+        monkeypatch.setattr(locking, "unmark_superseded", real)
         monkeypatch.setenv("GITHUB_ACTOR", "bob")
         promote()
         return real(*arguments)
 
-    monkeypatch.setattr(locking, "keep_again", meanwhile)
+    monkeypatch.setattr(locking, "unmark_superseded", meanwhile)
     promote()
     entry = site.entry()
     assert entry is not None
@@ -568,15 +568,15 @@ def test_concurrently_changed_lock_is_kept(
     site.build("minilm", CONTENT)
     promote()
     built = site.build("minilm", CONTENT[::-1])
-    real = locking.keep_again
+    real = locking.unmark_superseded
     lock = site.project.lock_file("prod")
 
     def meanwhile(*arguments: Any) -> Any:
         edit(lock, "by: ann", "by: eve")
-        monkeypatch.setattr(locking, "keep_again", real)
+        monkeypatch.setattr(locking, "unmark_superseded", real)
         return real(*arguments)
 
-    monkeypatch.setattr(locking, "keep_again", meanwhile)
+    monkeypatch.setattr(locking, "unmark_superseded", meanwhile)
     promote(expected=1)
     assert "another minilm for cpu was written to" in capsys.readouterr().err
     assert built.digest not in lock.read_text()

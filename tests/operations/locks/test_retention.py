@@ -16,7 +16,7 @@ from tritonstack.operations.aws import Cloud
 from tritonstack.operations.destruction.retained import RunningEndpoint
 from tritonstack.operations.locks import artifact_versions, retention
 from tritonstack.operations.locks.artifact_versions import BucketGoneError, restore_artifact
-from tritonstack.operations.locks.retention import TaggingResult, decide, keep_again, mark_superseded
+from tritonstack.operations.locks.retention import TaggingResult, decide, mark_superseded, unmark_superseded
 from tritonstack.operations.locks.versions import LockVersion
 from tritonstack.project.loading import load_workspace
 from tritonstack.records.lock_writing import add_to_lock
@@ -263,7 +263,7 @@ def test_objects_of_a_new_manifest_also_lose_their_expiry_tag(dev: Dev, again: s
     else:
         dev.bucket.s3.put_object(**manifest, Body=b"x")
     assert dev.bucket.marked() == {dev.bucket.key("11", name) for name in ("model.tar.gz", "examples.json")}
-    assert keep_again(dev.cloud, dev.bucket.name, [("minilm", "11" * 32)]) == (("minilm", "11" * 32),)
+    assert unmark_superseded(dev.cloud, dev.bucket.name, [("minilm", "11" * 32)]) == (("minilm", "11" * 32),)
     assert dev.bucket.marked() == set()
 
 

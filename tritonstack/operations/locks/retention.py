@@ -42,7 +42,6 @@ from tritonstack.operations.checkout import Checkout
 from tritonstack.operations.destruction.retained import RunningEndpoint, tagged_models
 from tritonstack.operations.locks.checks import lock_names, readable_locks
 from tritonstack.operations.locks.versions import LockHistory, LockVersion
-from tritonstack.project.loading import ProjectFiles
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.locks import Lock
 from tritonstack.records.manifests import MANIFEST_NAME
@@ -94,7 +93,7 @@ def plan_retention(
     """Decide what to keep by all locks and what runs; `names` returns what a lock names, or artifacts."""
     project = workspace.project
     history = LockHistory(Checkout(project.root), workspace.lock.file)
-    locks = readable_locks(ProjectFiles(project))
+    locks = readable_locks(project)
     unreadable = sorted(set(lock_names(project)) - set(locks))
     return decide(
         history.versions,
@@ -117,7 +116,7 @@ def _unknown(live: Sequence[RunningEndpoint]) -> str | None:
     return next((f"{one.name} {one.missing}" for one in live if one.missing), None)
 
 
-def keep_again(cloud: Cloud, bucket: str, named: Iterable[Named]) -> tuple[Named, ...]:
+def unmark_superseded(cloud: Cloud, bucket: str, named: Iterable[Named]) -> tuple[Named, ...]:
     """Untag artifacts that a lock is about to name again, before the lifecycle rule deletes them."""
     s3 = cloud.client("s3")
     return _each(s3, bucket, named, _keys_by_artifact(s3, bucket), _unmark)

@@ -25,7 +25,7 @@ from tritonstack.operations.deploying.deployments import record_deployment
 from tritonstack.operations.deploying.kept_parameters import copy_parameters, limit_parameters
 from tritonstack.operations.destruction.retained import RunningEndpoint, delete_replaced, live_endpoints
 from tritonstack.operations.locks.image_retention import delete_superseded_images
-from tritonstack.operations.locks.retention import keep_again, mark_superseded, named_artifacts
+from tritonstack.operations.locks.retention import mark_superseded, named_artifacts, unmark_superseded
 from tritonstack.operations.model_prefix import model_copies
 from tritonstack.operations.revisions import Revision, revision_of
 from tritonstack.operations.running import require_running
@@ -101,11 +101,12 @@ def _deploy(
             borrowed.copy(session)
         copies = [copy for copy in model_copies(workspace) if copy.endpoint in endpoints]
         copied_models = fill_model_prefixes(session, workspace, cloud, copies)
-        with session.reporter.step("keeping the artifacts that the lock names"):
-            keep_again(cloud, spec.artifact_bucket, named_artifacts(workspace.lock.record))
-            before = None
-            with _only_noted(session):
-                before = live_endpoints(cloud, spec.base)
+        if workspace.instance is None:  # nothing is marked in the bucket of an instance
+            with session.reporter.step("keeping the artifacts that the lock names"):
+                unmark_superseded(cloud, spec.artifact_bucket, named_artifacts(workspace.lock.record))
+        before = None
+        with _only_noted(session):
+            before = live_endpoints(cloud, spec.base)
         # Read as late as possible: scaling goes on until the update.
         kept = [*copy_parameters(cloud, spec, changes), *limit_parameters(changes, datetime.now(UTC))]
         _deploy_all(session, workspace, cloud, cdk, changes, stacks=[*(stacks if only else ["--all"]), *kept])

@@ -11,7 +11,7 @@ from typing import Any
 from tritonstack.base import naming
 from tritonstack.operations.deploying.changes import DEPLOY_OPTIONS
 from tritonstack.operations.events import record_event
-from tritonstack.operations.locks.retention import keep_again
+from tritonstack.operations.locks.retention import unmark_superseded
 from tritonstack.operations.promotion.plans import Artifact, Entry, Image, as_promoted, lock_after
 from tritonstack.operations.promotion.records import promoted_event
 from tritonstack.project.workspace import Workspace
@@ -45,7 +45,7 @@ def lock_all(target: EnvironmentAccess, items: Sequence[Entry], promoted: Promot
     If another process of this checkout has just promoted the same artifacts, its entries and events stay.
     """
     artifacts = [item for item in items if isinstance(item.entry, LockedArtifact)]
-    keep_again(target.cloud, target.bucket, [(item.name, item.entry.digest) for item in artifacts])
+    unmark_superseded(target.cloud, target.bucket, [(item.name, item.entry.digest) for item in artifacts])
     lock = _write_lock(target.workspace, items, promoted)
     for item in items:
         if (entry := _find(lock, item)) and entry.promoted:
