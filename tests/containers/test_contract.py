@@ -24,6 +24,8 @@ LABELS = {
     "com.amazonaws.sagemaker.capabilities.accept-bind-to-port": "true",
     "com.amazonaws.sagemaker.capabilities.multi-models": "true",
 }
+ONE_NETWORK = pytest.mark.parametrize("container_group", ["a network of its own"], indirect=True)
+"""For what does not depend on the network."""
 QUIET = {"SAGEMAKER_TRITON_LOG_VERBOSE": "false"}
 
 
@@ -63,7 +65,7 @@ def ask(server: ContainerServer, kind: str, subject: str = "") -> object:
     return told_by(server.request("POST", "/invocations", body=question(kind, subject)))
 
 
-def test_environment_of_a_model_process(
+def test_environment_of_a_model_process_until_sigterm(
     probe: ContainerServer, container_group: ContainerGroup, engine: docker.DockerClient
 ) -> None:
     assert ask(probe, "version", "tokenizers") == pin("tokenizers")
@@ -78,20 +80,16 @@ def test_environment_of_a_model_process(
         assert ask(probe, "interfaces") == ["eth0", "lo"]
         assert ask(probe, "reached", "192.0.2.1:53") in ("OSError", "TimeoutError")
 
-
-def pin(package: str, image: str = "serving") -> str:
-    lines = (PROJECT.root / "containers" / image / "requirements.txt").read_text().splitlines()
-    return next(line.split()[0].partition("==")[2] for line in lines if line.startswith(f"{package}=="))
-
-
-def test_sigterm_ends_it_with_the_exit_status_of_the_server(
-    probe: ContainerServer, engine: docker.DockerClient
-) -> None:
     container = engine.containers.get(probe.name)
     container.kill("SIGTERM")
     assert container.wait(timeout=30)["StatusCode"] == 0
     await_ended(probe)
     assert "the probe says goodbye" in probe.log_path.read_text()
+
+
+def pin(package: str, image: str = "serving") -> str:
+    lines = (PROJECT.root / "containers" / image / "requirements.txt").read_text().splitlines()
+    return next(line.split()[0].partition("==")[2] for line in lines if line.startswith(f"{package}=="))
 
 
 def await_ended(server: ContainerServer) -> None:
@@ -101,19 +99,19 @@ def await_ended(server: ContainerServer) -> None:
         time.sleep(0.02)
 
 
-def test_a_stop_leaves_nothing(probe: ContainerServer, engine: docker.DockerClient) -> None:
+@ONE_NETWORK
+def test_a_container_that_is_killed_is_reported_and_removed(
+    probe: ContainerServer, engine: docker.DockerClient
+) -> None:
+    engine.containers.get(probe.name).kill()
+    await_ended(probe)
+    with pytest.raises(TritonFailedError, match="exit status 137"):
+        probe.request("GET", "/ping")
     probe.stop(grace_s=30)
     assert not probe.running
     with pytest.raises(docker.errors.NotFound):
         engine.containers.get(probe.name)
     probe.stop()
-
-
-def test_a_container_that_is_killed_is_reported(probe: ContainerServer, engine: docker.DockerClient) -> None:
-    engine.containers.get(probe.name).kill()
-    await_ended(probe)
-    with pytest.raises(TritonFailedError, match="exit status 137"):
-        probe.request("GET", "/ping")
 
 
 def test_many_models(container_group: ContainerGroup, serving_image: str, tmp_path: Path) -> None:
@@ -140,6 +138,7 @@ def test_many_models(container_group: ContainerGroup, serving_image: str, tmp_pa
         server.stop(grace_s=0)
 
 
+@ONE_NETWORK
 def test_a_layout_that_serve_rejects_is_rejected_with_a_message(
     container_group: ContainerGroup, serving_image: str, tmp_path: Path
 ) -> None:

@@ -61,11 +61,8 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.mark.parametrize(
     ("words", "page"),
     [
-        ("gRPC", "/faq/"),
         ("local mode", "/faq/"),
-        ("NVTabular", "/faq/"),
         ("bootstrap", "/guides/first-production-account/"),
-        ("TS401", "/errors/"),
     ],
 )
 def test_the_search_finds_a_page(address: str, words: str, page: str, tmp_path: Path) -> None:

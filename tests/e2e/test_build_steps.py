@@ -11,7 +11,7 @@ import pytest
 from tests.e2e.conftest import furnished_site
 from tests.model_build.tiny import save_tiny_model, write_model
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.soak  # it compares durations
 
 ENVIRONMENT = """
 name: local

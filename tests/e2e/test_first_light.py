@@ -1,18 +1,15 @@
 """The complete workflow: a model is built, deployed, invoked, changed, and destroyed.
 
-The tests with `site` run in order in one cloud. Those with `deployed` start from a copy of its saved state:
-they need no other test.
+The tests run in order in one cloud and depend on each other.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import shutil
 import signal
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +19,6 @@ from model_build.sources import fetch_source
 from tests.e2e.conftest import REPOSITORY, Site, lock_damaged_artifact
 from tests.e2e.snippets import outputs_of, run_snippet
 from tests.projects import edit
-from tritonstack.base.paths import Project
 from tritonstack.client import EndpointClient
 from tritonstack.operations.events import read_events
 from tritonstack.operations.stacks import describe_stack, list_stacks, wait_until_settled
@@ -207,86 +203,62 @@ def test_logs_into_a_closed_pipe_end_quietly(site: Site) -> None:
     assert site.run("bash", "-c", "tritonstack logs local | head -n 1").count("\n") == 1
 
 
-@pytest.fixture(scope="module")
-def saved_deployment(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the site, with its environment deployed and its cloud stopped."""
-    if read_address(site.project.cloud_dir()) is None:
-        site.tritonstack("up", "--detach")
-    if not list_stacks(site.cloud, prefix=f"{site.spec.base}-endpoint"):  # the tests above did not run
-        site.tritonstack("build", "local", "--no-publish")
-        site.tritonstack("deploy", "local", "--bootstrap")
-    site.tritonstack("down")
-    return shutil.copytree(site.project.root, tmp_path_factory.mktemp("saved") / "site", symlinks=True)
-
-
-@pytest.fixture
-def deployed(saved_deployment: Path, tmp_path: Path) -> Iterator[Site]:
-    """A site of its own that continues from the saved deployment, whose endpoint is back in service."""
-    here = Site(Project(shutil.copytree(saved_deployment, tmp_path / "site", symlinks=True)), {})
-    here.tritonstack("up", "--detach")
-    waiter = here.cloud.client("sagemaker").get_waiter("endpoint_in_service")
-    waiter.wait(EndpointName=here.spec.endpoint_name("minilm"), WaiterConfig={"Delay": 1, "MaxAttempts": 60})
-    yield here
-    here.tritonstack("down")
-
-
-def test_the_documented_script_deploys_and_verifies(deployed: Site) -> None:
-    (deployed.project.root / ".gitignore").write_text(".tritonstack/\nnode_modules\n")
-    deployed.git("init", "--quiet")
-    deployed.git("add", "--all")
-    deployed.git("commit", "--quiet", "--message", "First")
+def test_the_documented_script_deploys_and_verifies(site: Site) -> None:
+    (site.project.root / ".gitignore").write_text(".tritonstack/\nnode_modules\n")
+    site.git("init", "--quiet")
+    site.git("add", "--all")
+    site.git("commit", "--quiet", "--message", "First")
     page = (REPOSITORY.root / "docs/python.md").read_text()
     (script,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    output = deployed.run(sys.executable, "-c", script)
+    output = site.run(sys.executable, "-c", script)
     assert output == "minilm: tritonstack-local-minilm is in service\n"
 
 
-def test_the_cdk_shows_and_deploys_a_change(deployed: Site) -> None:
-    for options in (["--method=change-set"], ["--method=template", *SAME_ASSEMBLY]):
-        assert NO_DIFFERENCE in deployed.cdk("diff", *options), options
-    edit(deployed.project.environment_file("local"), "latency_p99_ms: 2000", "latency_p99_ms: 300")
-    assert re.search(r"\[~\] AWS::CloudWatch::Alarm", deployed.cdk("diff"))
-    deployed.cdk(*DEPLOY_ALL, *SAME_ASSEMBLY)
-    alarms = deployed.cloud.client("cloudwatch").describe_alarms()["MetricAlarms"]
+def test_the_cdk_shows_and_deploys_a_change(site: Site) -> None:
+    assert NO_DIFFERENCE in site.cdk("diff", "--method=change-set")
+    edit(site.project.environment_file("local"), "latency_p99_ms: 2000", "latency_p99_ms: 300")
+    assert re.search(r"\[~\] AWS::CloudWatch::Alarm", site.cdk("diff"))
+    site.cdk(*DEPLOY_ALL, *SAME_ASSEMBLY)
+    alarms = site.cloud.client("cloudwatch").describe_alarms()["MetricAlarms"]
     assert 300_000 in {alarm["Threshold"] for alarm in alarms}
-    assert NO_DIFFERENCE in deployed.cdk("diff", *SAME_ASSEMBLY)
-    assert endpoint_answers(deployed)
+    assert endpoint_answers(site)
 
 
-def test_an_endpoint_that_was_rolled_back_silently_can_be_updated(deployed: Site) -> None:
+def test_an_endpoint_that_was_rolled_back_silently_can_be_updated(site: Site) -> None:
     """SageMaker rolls a damaged artifact back, and CloudFormation reports success."""
-    sagemaker = deployed.cloud.client("sagemaker")
-    served = sagemaker.describe_endpoint(EndpointName=deployed.spec.endpoint_name("minilm"))
-    lock_damaged_artifact(deployed, "minilm")
-    deployed.run("cdk", *DEPLOY_ALL, "-c", "env=local", with_cloud=True)
-    stack = f"{deployed.spec.base}-endpoint-minilm"
-    wait_until_settled(deployed.cloud, [stack], on_change=lambda _: None)
-    state = describe_stack(deployed.cloud, stack)
+    sagemaker = site.cloud.client("sagemaker")
+    served = sagemaker.describe_endpoint(EndpointName=site.spec.endpoint_name("minilm"))
+    locked = site.project.lock_file("local").read_text()
+    lock_damaged_artifact(site, "minilm")
+    site.run("cdk", *DEPLOY_ALL, "-c", "env=local", with_cloud=True)
+    stack = f"{site.spec.base}-endpoint-minilm"
+    wait_until_settled(site.cloud, [stack], on_change=lambda _: None)
+    state = describe_stack(site.cloud, stack)
     assert state is not None
     assert state.status == "UPDATE_COMPLETE"
-    output = deployed.tritonstack("verify", "local", exit_code=1)
+    output = site.tritonstack("verify", "local", exit_code=1)
     assert served["EndpointConfigName"] in output, output
     assert re.search(r"model\.tar\.gz|archive|gzip", output), output
     sagemaker.describe_endpoint_config(EndpointConfigName=served["EndpointConfigName"])
-    assert endpoint_answers(deployed)
+    assert endpoint_answers(site)
 
-    deployed.tritonstack("build", "local", "--no-publish")
-    deployed.tritonstack("deploy", "local")
-    assert endpoint_answers(deployed)
-    assert "0 orphaned" in deployed.tritonstack("audit", "local")
+    site.project.lock_file("local").write_text(locked)
+    site.tritonstack("deploy", "local")
+    assert endpoint_answers(site)
+    assert "0 orphaned" in site.tritonstack("audit", "local")
 
 
-def test_destroy_and_down_leave_nothing(deployed: Site) -> None:
-    deployed.tritonstack("destroy", "local", "--yes")
-    left = [item for item in deployed.inventory() if deployed.spec.base in json.dumps(item)]
+def test_destroy_and_down_leave_nothing(site: Site) -> None:
+    site.tritonstack("destroy", "local", "--yes")
+    left = [item for item in site.inventory() if site.spec.base in json.dumps(item)]
     assert left == []
-    assert "no stacks remained" in deployed.tritonstack("destroy", "local", "--yes")
+    assert "no stacks remained" in site.tritonstack("destroy", "local", "--yes")
 
-    pid = deployed.address.pid
-    deployed.tritonstack("down")
-    assert read_address(deployed.project.cloud_dir()) is None
+    pid = site.address.pid
+    site.tritonstack("down")
+    assert read_address(site.project.cloud_dir()) is None
     deadline = time.monotonic() + 10
     while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not Path(f"/proc/{pid}").exists()
-    assert "was not running" in deployed.tritonstack("down")
+    assert "was not running" in site.tritonstack("down")

@@ -15,8 +15,7 @@ from tests.projects import add_image
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.paths import Project
 from tritonstack.project import loading
-from tritonstack.project.loading import ProjectFiles, load_workspace
-from tritonstack.project.validation import validate_project
+from tritonstack.project.loading import load_workspace, validate_project
 from tritonstack.reference.releases import RELEASES
 
 ONNX = "source: file://w\nrecipe: {kind: onnx}\ntest_inputs: [{random: {}}]\n"
@@ -167,9 +166,7 @@ def test_requirements_without_exact_versions(tmp_path: Path, line: str, exact: b
     assert bool(found) != exact
     if found:
         assert found[0].startswith(f"requirements.txt:4: : '{line}' has no exact version -- write <name>==")
-        assert any(
-            "has no exact version" in violation.message for violation in validate_project(ProjectFiles(made))
-        )
+        assert any("has no exact version" in violation.message for violation in validate_project(made))
 
 
 @pytest.mark.parametrize(("release", "fails"), [("24.09", True), ("25.04", False)])
@@ -206,7 +203,7 @@ def test_incomplete_weights_are_rejected_before_they_are_hashed(
     def hashed(*_: object) -> str:
         raise AssertionError("hashed before it was checked")
 
-    monkeypatch.setattr(loading, "file_digests", hashed)
+    monkeypatch.setattr(loading, "model_hash", hashed)
     made = project(tmp_path, ONNX.replace("kind: onnx", "kind: feature-extraction, input: tokens"), CPU)
     made.model_file("mine").write_text(made.model_file("mine").read_text().replace("{random: {}}", "a text"))
     (made.model_file("mine").parent / "w" / "model.safetensors").write_bytes(content)

@@ -81,5 +81,5 @@ def test_an_overload_keeps_a_good_release_and_a_bad_one_is_rolled_back(tmp_path:
             )
             described = cloud.settled()
         assert described["EndpointConfigName"] == "better"
-        assert ROLLBACK[1] in described["FailureReason"]
+        assert any(name in described["FailureReason"] for name in ROLLBACK)
         assert cloud.ask() == 22

@@ -10,9 +10,8 @@ import pytest
 
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.yaml import Document, load_document
-from tritonstack.project.files.contents import check_model
-from tritonstack.project.files.model_files import helper_files
-from tritonstack.project.files.model_hashes import ModelHash, file_digests, hash_model, model_hash
+from tritonstack.project.files.model_files import file_violations, helper_files
+from tritonstack.project.files.model_hashes import hash_parts, model_hash
 from tritonstack.spec.models.model import ModelSpec
 
 PYTHON: dict[str, Any] = {"recipe": "{kind: python}"}
@@ -54,7 +53,7 @@ def test_links_out_of_the_model_folder_are_rejected(tmp_path: Path, name: str, t
     model = write(tmp_path / "m", **keys)
     (tmp_path / "m" / name).unlink(missing_ok=True)
     (tmp_path / "m" / name).symlink_to(target)
-    (violation,) = check_model(model).violations
+    (violation,) = file_violations(model)
     assert violation.field == field
     assert violation.line is not None
     assert f"{name} is a link" in violation.message
@@ -64,9 +63,7 @@ def test_links_out_of_the_model_folder_are_rejected(tmp_path: Path, name: str, t
 
 
 def test_a_missing_file_is_named_with_its_field(tmp_path: Path) -> None:
-    (violation,) = check_model(
-        write(tmp_path / "m", recipe="{kind: python, requirements: packages.txt}")
-    ).violations
+    (violation,) = file_violations(write(tmp_path / "m", recipe="{kind: python, requirements: packages.txt}"))
     assert (violation.field, violation.line) == ("recipe.requirements", 3)
     assert "file packages.txt does not exist" in violation.message
 
@@ -94,10 +91,10 @@ def test_source_linked_from_outside_needs_a_reason(tmp_path: Path) -> None:
     fill(tmp_path / "shared", "a.bin")
     (tmp_path / "m").mkdir()
     (tmp_path / "m/weights").symlink_to(tmp_path / "shared")
-    (violation,) = check_model(write(tmp_path / "m", source="file://weights")).violations
+    (violation,) = file_violations(write(tmp_path / "m", source="file://weights"))
     assert "outside the model's folder" in violation.message
     trusted = write(tmp_path / "m", source="file://weights", trust="{external_source: the team's folder}")
-    assert check_model(trusted).violations == ()
+    assert file_violations(trusted) == ()
 
 
 def test_packed_helpers(tmp_path: Path) -> None:
@@ -152,7 +149,7 @@ def test_helpers_that_would_not_work(tmp_path: Path, name: str, code: str, messa
     model = write(tmp_path / "m")
     fill(tmp_path / "m", name, "kit/__init__.py")
     (tmp_path / "m/kit/use.py").write_text(code)
-    violations = check_model(model).violations
+    violations = file_violations(model)
     assert [message in violation.message for violation in violations] == [True]
     assert violations[0].remedy
 
@@ -160,7 +157,7 @@ def test_helpers_that_would_not_work(tmp_path: Path, name: str, code: str, messa
 def test_unimported_script_can_have_any_name(tmp_path: Path) -> None:
     model = write(tmp_path / "m")
     fill(tmp_path / "m", "profile.py")
-    assert check_model(model).violations == ()
+    assert file_violations(model) == ()
 
 
 @pytest.mark.parametrize("where", ["model.py", "helpers.py", "kit/use.py"])
@@ -173,7 +170,7 @@ def test_helpers_linked_from_outside(tmp_path: Path, where: str, target: str, li
     with (tmp_path / "m" / where).open("a") as file:
         file.write(f"\n{line}\n")
     (tmp_path / "m/shared").symlink_to(target.format(tmp_path))
-    (violation,) = check_model(model).violations
+    (violation,) = file_violations(model)
     assert (violation.field, "shared is a link " in violation.message) == ("recipe.code", True)
 
 
@@ -184,7 +181,7 @@ def test_unimported_outside_links_are_not_packed(tmp_path: Path) -> None:
     for link in ("data", "training/data", "other.py"):
         (tmp_path / "m" / link).symlink_to(tmp_path / "shared")
     os.mkfifo(tmp_path / "m/pipe.py")
-    assert check_model(model).violations == ()
+    assert file_violations(model) == ()
     assert list(helper_files(model)) == ["helpers.py"]
 
 
@@ -197,18 +194,12 @@ def test_the_version_of_the_tool_is_one_part_of_the_hash(
         "m": write(tmp_path / "m"),
         "e": write(tmp_path / "e", recipe=steps, name="e", test_inputs=sent),
     }
-
-    def hashes() -> dict[str, ModelHash]:
-        return {
-            name: hash_model(name, models, lambda member: file_digests(models[member])) for name in models
-        }
-
-    before = hashes()
+    before = {name: (model_hash(name, models), hash_parts(name, models)) for name in models}
     monkeypatch.setattr("tritonstack.project.files.model_hashes.BUILDER_VERSION", 99)
-    after = hashes()
-    assert all(after[name].value != before[name].value for name in models)
+    after = {name: (model_hash(name, models), hash_parts(name, models)) for name in models}
+    assert all(after[name][0] != before[name][0] for name in models)
     changed = {
-        name: [part for part, value in before[name].parts.items() if after[name].parts[part] != value]
+        name: [part for part, value in before[name][1].items() if after[name][1][part] != value]
         for name in models
     }
     assert changed == {"m": ["builder"], "e": ["builder"]}

@@ -183,7 +183,7 @@ def test_an_endpoint_has_threads_and_only_what_transfers_is_searched(shop: Proje
     assert caught.value.code == "TS903"
 
 
-@pytest.mark.e2e
+@pytest.mark.soak
 def test_a_result_that_cannot_be_written_is_printed_and_kept(
     shop: Project, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -240,7 +240,7 @@ def test_a_search_keeps_what_others_have_recorded(shop: Project, tmp_path: Path)
     assert (plan.folder / "runs.jsonl").read_text() == recorded
 
 
-@pytest.mark.e2e
+@pytest.mark.soak
 def test_a_run_whose_requests_take_longer_than_its_first_part_is_measured_whole(shop: Project) -> None:
     shop.model_file("double").with_name("model.py").write_text(python_model("x * 2", "time.sleep(1.2)"))
     plan = planned(shop, TuneOptions(users=2, seconds=3.0))
