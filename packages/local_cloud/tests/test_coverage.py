@@ -9,11 +9,9 @@ from cfnlint.schema import PROVIDER_SCHEMA_MANAGER
 from tritonstack.base.results import document
 from tritonstack_local.cloudformation.providers import PROVIDERS
 from tritonstack_local.coverage import (
-    actions,
     capabilities,
     coverage_page,
     limits,
-    rejected,
 )
 
 PAGE = Path(__file__).parents[1] / "COVERAGE.md"
@@ -47,16 +45,6 @@ def test_a_provider_matches_the_resource_schema(name):
     assert not identifiers & {prop for prop, declared in provider.properties.items() if not declared.effect}
 
 
-def test_the_table_lists_every_type_and_properties_without_effect():
-    found = capabilities()
-    table = found.type_table()
-    assert {item.type for item in found.types} == PROVIDERS.keys()
-    assert all(f"| {item.type} |" in table for item in found.types)
-    metadata = next(item for item in found.types if item.type == "AWS::CDK::Metadata")
-    assert metadata.without_effect == ("Analytics",)
-    assert "| AWS::CDK::Metadata | – | Analytics |" in table
-
-
 def test_the_capabilities_are_frozen_data_that_json_can_write():
     found = capabilities()
     with pytest.raises(FrozenInstanceError):
@@ -66,24 +54,6 @@ def test_the_capabilities_are_frozen_data_that_json_can_write():
     assert [item["type"] for item in data["types"]] == [item.type for item in found.types]
     assert data["rejected"] == found.rejected
     assert all(f"| {what} | {why} |" in found.rejection_table() for what, why in found.rejected.items())
-
-
-def test_the_actions_that_the_cdk_needs_exist():
-    assert {
-        "CreateChangeSet",
-        "DescribeChangeSet",
-        "ExecuteChangeSet",
-        "DeleteChangeSet",
-        "CreateStack",
-        "UpdateStack",
-        "DeleteStack",
-        "DescribeStacks",
-        "DescribeStackEvents",
-        "GetTemplate",
-        "ListStackResources",
-        "RollbackStack",
-    } <= set(actions()["CloudFormation"])
-    assert {"CreateEndpoint", "UpdateEndpoint", "DeleteEndpoint"} <= set(actions()["SageMaker"])
 
 
 def test_properties_without_effect_have_a_reason():
@@ -124,33 +94,6 @@ def test_every_limit_names_its_service_and_is_listed_once():
     assert all(line in capabilities().limit_tables() for line in ("\nKMS\n", "| AWS::KMS::Key.KeyPolicy |"))
 
 
-def test_rejections_are_listed_with_their_reason():
-    found = rejected()
-    assert found["PutMetricAlarm.ThresholdMetricId"] == "there is no anomaly detection"
-    assert "CreateEndpointConfig.AsyncInferenceConfig" in found
-    assert "PutCompositeAlarm.ActionsSuppressor" in found
-
-
-def test_fields_that_moto_drops_are_listed_as_not_kept(account):
-    """Fields that are not even stored are marked in the list."""
-    logs = account.client("logs")
-    logs.create_log_group(logGroupName="g", logGroupClass="INFREQUENT_ACCESS")
-    assert "logGroupClass" not in logs.describe_log_groups()["logGroups"][0]
-    sns = account.client("sns")
-    topic = sns.create_topic(Name="t", Attributes={"TracingConfig": "Active"})["TopicArn"]
-    assert "TracingConfig" not in sns.get_topic_attributes(TopicArn=topic)["Attributes"]
-    told = {limit.name: limit.reason for limit in limits()}
-    assert told["AWS::Logs::LogGroup.LogGroupClass"].startswith("Not stored")
-    assert told["AWS::SNS::Topic.TracingConfig"].startswith("Not stored")
-
-
 def test_the_page_is_up_to_date():
     command = "python -m tritonstack_local.coverage packages/local_cloud/COVERAGE.md"
     assert PAGE.read_text() == coverage_page(), f"COVERAGE.md is outdated; run `{command}`"
-
-
-def test_the_page_lists_every_type_limit_and_rejection():
-    rows = {line.split(" | ")[0].removeprefix("| ") for line in PAGE.read_text().splitlines()}
-    assert PROVIDERS.keys() <= rows
-    assert {limit.name for limit in limits()} <= rows
-    assert rejected().keys() <= rows

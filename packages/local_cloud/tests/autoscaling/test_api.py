@@ -14,7 +14,6 @@ COPIES = {
     "ScalableDimension": "sagemaker:inference-component:DesiredCopyCount",
 }
 INVOCATIONS = "SageMakerVariantInvocationsPerInstance"
-CONCURRENT = "SageMakerVariantConcurrentRequestsPerModelHighResolution"
 
 
 @pytest.fixture
@@ -85,16 +84,6 @@ def test_target_tracking_has_two_alarms_that_follow_the_policy(scaling, cloudwat
 
 
 @pytest.mark.usefixtures("registered")
-def test_a_high_resolution_metric_scales_out_after_ten_second_periods(scaling, cloudwatch):
-    track(scaling, CONCURRENT, target=5.0)
-    found = {shown(alarm) for alarm in alarms_of(cloudwatch).values()}
-    assert found == {
-        ("ConcurrentRequestsPerModel", "Maximum", 10, 3, 5.0, "GreaterThanThreshold"),
-        ("ConcurrentRequestsPerModel", "Maximum", 60, 15, 4.5, "LessThanThreshold"),
-    }
-
-
-@pytest.mark.usefixtures("registered")
 def test_customized_metrics_may_be_expressions(scaling, cloudwatch):
     def metric(name):
         return {"Metric": {"Namespace": "N", "MetricName": name, "Dimensions": []}, "Stat": "Sum"}
@@ -153,16 +142,6 @@ def test_targets_are_described_as_registered(scaling, registered, account):
     assert target["SuspendedState"]["DynamicScalingInSuspended"] is True
     listed = [item for item in account.inventory() if item["service"] == "application-autoscaling"]
     assert [item["type"] for item in listed] == ["scalable-target"]
-
-
-def test_targets_have_tags(scaling, registered, account):
-    scaling.tag_resource(ResourceARN=registered, Tags={"a": "1", "b": "2"})
-    scaling.untag_resource(ResourceARN=registered, TagKeys=["b"])
-    assert scaling.list_tags_for_resource(ResourceARN=registered)["Tags"] == {"a": "1"}
-    found = account.client("resourcegroupstaggingapi").get_resources()["ResourceTagMappingList"]
-    assert [item["ResourceARN"] for item in found] == [registered]
-    with pytest.raises(ClientError, match="doesn't exist"):
-        scaling.list_tags_for_resource(ResourceARN=registered[:-1] + "x")
 
 
 def test_policies_and_actions_of_inference_components_are_stored(scaling, cloudwatch):
@@ -229,14 +208,3 @@ def test_other_services_and_wrong_metrics_are_rejected(scaling, registered):
         track(scaling, name="q")
     with pytest.raises(ClientError, match="No scalable target found"):
         track(scaling, key=KEY | {"ResourceId": "endpoint/x/variant/v"})
-
-
-@pytest.mark.usefixtures("registered")
-def test_answers_have_pages(scaling):
-    for name in "abc":
-        scaling.put_scheduled_action(**KEY, ScheduledActionName=name, Schedule="rate(1 day)")
-    pages = scaling.get_paginator("describe_scheduled_actions").paginate(
-        ServiceNamespace="sagemaker", PaginationConfig={"PageSize": 2}
-    )
-    found = [[item["ScheduledActionName"] for item in page["ScheduledActions"]] for page in pages]
-    assert found == [["a", "b"], ["c"]]

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from types import SimpleNamespace
 
 import pytest
 
@@ -40,16 +39,6 @@ def test_a_high_alarm_scales_out_and_the_history_tells_it(scaled):
     assert done["Details"] is None
 
 
-def test_the_newest_datapoint_scales_out_and_the_highest_one_scales_in(scaled):
-    scaled.track(ScaleOutCooldown=0, ScaleInCooldown=0)
-    scaled.fire(scaled.policy(), scaled.policy().high, 250, 900)
-    scaled.finish()
-    assert scaled.endpoint.asked == [3]
-    scaled.look(after_s=1)
-    scaled.low(5, 50, 10)
-    assert scaled.endpoint.asked == [3, 2]
-
-
 def test_during_the_scale_out_cooldown_added_capacity_counts(scaled):
     scaled.track(ScaleOutCooldown=300)
     scaled.high(250)
@@ -80,18 +69,6 @@ def test_a_cooldown_blocks_scale_in_until_it_ends(scaled):
     scaled.high(150)  # ends the scale-in cooldown
     scaled.finish()
     assert scaled.endpoint.asked == [4, 3, 5]
-
-
-def test_the_default_cooldown_is_five_minutes(scaled):
-    scaled.track()
-    scaled.high(200)
-    scaled.finish()
-    scaled.look(after_s=4.9)
-    scaled.low(10)
-    assert scaled.endpoint.asked == [2]
-    scaled.look(after_s=0.2)
-    scaled.low(10)
-    assert scaled.endpoint.asked == [2, 1]
 
 
 def test_all_tracking_policies_must_be_ready_to_scale_in(scaled):
@@ -145,15 +122,6 @@ def test_step_scaling_follows_its_alarm(scaled):
     scaled.finish()
     assert scaled.endpoint.asked == [3, 4]
     assert scaled.activities()[0]["Cause"] == "monitor alarm busy in state ALARM triggered policy s"
-
-
-def test_an_alarm_of_a_deleted_policy_says_so(scaled):
-    scaled.track()
-    policy = scaled.policy()
-    scaled.policies.delete(SCOPE, KEY | {"PolicyName": "p"})
-    assert scaled.alarms.names == set()
-    alarm = SimpleNamespace(scope=SCOPE, name="a")
-    assert scaled.scaler.alarmed(alarm, policy.arn) == f"No scaling policy found for ARN {policy.arn}"
 
 
 def test_suspended_scaling_is_ignored(scaled):
@@ -231,20 +199,6 @@ def test_a_schedule_whose_limits_do_not_fit_fails(scaled):
     assert entry["StatusMessage"].endswith("Reason: Minimum capacity 11 exceeds maximum capacity 10")
 
 
-def test_start_and_end_bound_a_schedule(scaled):
-    day = timedelta(days=1).total_seconds()
-    request = KEY | {"ScheduledActionName": "s", "Schedule": "rate(1 hour)"}
-    limits = {"ScalableTargetAction": {"MinCapacity": 2}}
-    scaled.scheduled.put(
-        SCOPE, request | limits | {"StartTime": scaled.now + day, "EndTime": scaled.now + day + 7300}
-    )
-    scaled.look(after_s=23 * 60)
-    assert scaled.activities() == []
-    scaled.look(after_s=2.1 * 60)
-    scaled.look(after_s=24 * 60)
-    assert [item["Cause"] for item in scaled.activities()].count("scheduled action name s was triggered") == 2
-
-
 def test_scaling_is_blocked_while_the_endpoint_is_updated(scaled):
     scaled.track()
     scaled.endpoint.finish(status="Updating")
@@ -271,19 +225,6 @@ def test_an_instance_that_fails_to_launch_fails_the_activity(scaled):
     )
     scaled.high(500)  # without a cooldown, the next alarm tries again
     assert scaled.endpoint.asked == [5, 5]
-
-
-def test_limits_that_sagemaker_rejects_are_retried_once_a_minute(scaled):
-    scaled.endpoint.finish(desired=3, running=3)
-    scaled.register(low=0, high=0)
-    scaled.look(after_s=0.5)
-    assert scaled.endpoint.asked == [0]
-    assert (
-        "a variant needs at least one instance (Service: AmazonSageMaker; ValidationException)"
-        in (scaled.activities()[0]["StatusMessage"])
-    )
-    scaled.look(after_s=0.6)
-    assert scaled.endpoint.asked == [0, 0]
 
 
 def test_a_machine_that_runs_fewer_servers_is_reported(scaled):
@@ -363,26 +304,3 @@ def test_an_activity_ends_with_its_target(scaled, end, reason):
     assert ended["StatusCode"] == "Failed"
     assert ended["StatusMessage"].startswith(f"Failed to set desired instance count to 3. Reason: {reason}")
     assert ended["EndTime"] is not None
-
-
-def test_nothing_is_kept_in_memory_of_targets_and_schedules_that_are_gone(scaled):
-    scaled.endpoint.finish(desired=3, running=3)
-    scaled.register(low=0, high=0)  # rejected, and retried later
-    for action in ("a", "b"):
-        schedule(scaled, "rate(1 day)", action=action, MaxCapacity=5)
-    scaled.look(after_s=0.1)
-    scaler, calendars = scaled.scaler, scaled.scaler._calendars
-    assert (len(scaler._retries), len(calendars._looked)) == (1, 2)
-    scaled.scheduled.delete(SCOPE, KEY | {"ScheduledActionName": "a"})
-    scaled.look()
-    assert len(calendars._looked) == 1
-    deregister(scaled)
-    scaled.look()
-    assert (scaler._retries, calendars._looked, scaler._running) == ({}, {}, {})
-
-
-def test_the_history_keeps_the_newest_entries(scaled):
-    for number in range(1005):
-        schedule(scaled, "rate(1 minute)", action=f"s{number}", MaxCapacity=10)
-    scaled.look(after_s=60)
-    assert len(scaled.store.activities.within(SCOPE)) == 1000

@@ -68,28 +68,6 @@ def test_executing_a_change_set_makes_the_others_obsolete(stack):
     assert caught.value.response["Error"]["Code"] == "InvalidChangeSetStatus"
 
 
-def test_a_direct_update_makes_change_sets_obsolete(stack):
-    stack.create({"A": parameter("1")})
-    stack.propose({"A": parameter("2")})
-    stack.update({"A": parameter("3")})
-    with pytest.raises(ClientError, match="OBSOLETE"):
-        stack.cloudformation.execute_change_set(StackName="stack", ChangeSetName="plan")
-
-
-def test_change_set_names_are_unique(stack):
-    stack.create({"A": parameter("1")})
-    stack.propose({"A": parameter("2")})
-    with pytest.raises(ClientError, match="already exists"):
-        stack.propose({"A": parameter("2")})
-    assert [
-        item["ChangeSetName"]
-        for item in stack.cloudformation.list_change_sets(StackName="stack")["Summaries"]
-    ] == ["plan"]
-    stack.cloudformation.delete_change_set(StackName="stack", ChangeSetName="plan")
-    stack.cloudformation.delete_change_set(StackName="stack", ChangeSetName="plan")
-    assert stack.cloudformation.list_change_sets(StackName="stack")["Summaries"] == []
-
-
 def test_an_existing_bucket_can_be_imported(stack):
     bucket = {**resource("AWS::S3::Bucket", BucketName="left-behind"), "DeletionPolicy": "Retain"}
     stack.create({"Store": bucket})

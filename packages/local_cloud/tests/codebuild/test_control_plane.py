@@ -4,8 +4,7 @@ import botocore.session
 import pytest
 from botocore.exceptions import ClientError
 
-from packages.local_cloud.tests.codebuild.conftest import REGION, Account, an_environment, spec
-from tritonstack_local.codebuild.projects import page
+from packages.local_cloud.tests.codebuild.conftest import REGION, an_environment, spec
 from tritonstack_local.codebuild.runs.buildspec import Buildspec
 from tritonstack_local.codebuild.unsupported import ACCEPTED_WITHOUT_EFFECT, UNSUPPORTED
 
@@ -60,21 +59,6 @@ def test_projects_are_listed_and_deleted(mine):
     mine.codebuild.delete_project(name="beta")
     mine.codebuild.delete_project(name="beta")
     assert mine.codebuild.list_projects()["projects"] == ["alpha"]
-
-
-def test_lists_come_in_pages_of_a_hundred(account):
-    names = [str(number) for number in range(101)]
-    first, token = page(names, {})
-    assert (first, token) == (names[:100], "100")
-    assert page(names, {"nextToken": token}) == (names[100:], None)
-    assert error_of(account.codebuild.list_projects, nextToken="x")[0] == "InvalidInputException"
-
-
-def test_accounts_are_isolated(mine):
-    mine.project(TRUE)
-    other = Account(mine.cloud)
-    assert mine.name not in other.codebuild.list_projects()["projects"]
-    assert error_of(other.start, name=mine.name)[0] == "ResourceNotFoundException"
 
 
 def test_project_names_are_unique(account):
@@ -168,29 +152,6 @@ def test_builds_are_numbered_listed_retried_and_deleted(mine):
     codebuild.stop_build(id=running["id"])
     for call in (codebuild.stop_build, codebuild.retry_build):
         assert error_of(call, id="project:none")[0] == "ResourceNotFoundException"
-
-
-def test_a_builds_metrics_are_published(mine):
-    import time
-    from datetime import UTC, datetime, timedelta
-
-    mine.built("false")
-    cloudwatch, deadline = mine.client("cloudwatch"), time.monotonic() + 20
-    while not (found := cloudwatch.list_metrics(Namespace="AWS/CodeBuild")["Metrics"]):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    assert {item["MetricName"] for item in found} == {"Builds", "FailedBuilds", "Duration"}
-    ended = datetime.now(UTC)
-    (point,) = cloudwatch.get_metric_statistics(
-        Namespace="AWS/CodeBuild",
-        MetricName="FailedBuilds",
-        Dimensions=[{"Name": "ProjectName", "Value": mine.name}],
-        StartTime=ended - timedelta(minutes=5),
-        EndTime=ended + timedelta(minutes=1),
-        Period=600,
-        Statistics=["Sum"],
-    )["Datapoints"]
-    assert point["Sum"] == 1
 
 
 IN_EFFECT = {

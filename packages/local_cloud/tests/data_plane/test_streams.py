@@ -11,17 +11,11 @@ from botocore.exceptions import ClientError, EventStreamError
 from packages.local_cloud.tests.data_plane.conftest import NAME, eventually
 from tritonstack.client import (
     EndpointClient,
-    RequestRejectedError,
-    ServiceFailedError,
     StreamFailedError,
 )
-from tritonstack.client.light import LightRuntime
-from tritonstack.runtime.errors import TritonTimeoutError
 from tritonstack_local.sagemaker.runtime import invocations
-from tritonstack_local.sagemaker.runtime.streams import messages
 
 PATH = f"/endpoints/{NAME}/invocations-response-stream"
-EVENTS = ("one", "two", "three")
 
 
 def said(text):
@@ -45,10 +39,6 @@ def failure(endpoint, *script, **fields):
     return caught.value.response
 
 
-def received(answer):
-    return b"".join(event["PayloadPart"]["Bytes"] for event in answer["Body"])
-
-
 def test_parts_arrive_one_by_one(endpoint, fake_tritons):
     answer = stream(endpoint, "one", None, "two")
     assert answer["ContentType"] == "text/event-stream; charset=utf-8"
@@ -59,11 +49,6 @@ def test_parts_arrive_one_by_one(endpoint, fake_tritons):
     fake_tritons.released.set()
     assert [event["PayloadPart"]["Bytes"] for event in events] == [b"two"]
     eventually(lambda: endpoint.pool.requests == 0)
-
-
-def test_a_large_response_arrives_whole(endpoint):
-    assert received(stream(endpoint, 3_000_000, "end")) == b"x" * 3_000_000 + b"end"
-    assert received(stream(endpoint)) == b""
 
 
 @pytest.mark.parametrize("status", [400, 500])
@@ -155,24 +140,6 @@ def test_the_general_server_streams_too(endpoint):
         assert b"one" in connection.rest()
 
 
-def test_an_unexpected_error_ends_the_stream_with_an_internal_failure(endpoint, monkeypatch):
-    async def broken(parts):
-        async for message in messages(failing(parts)):
-            yield message
-
-    async def failing(parts):
-        async for part in parts:
-            yield part
-            raise TritonTimeoutError("not translated")
-
-    monkeypatch.setattr(invocations, "messages", broken)
-    client = EndpointClient(endpoint_name=NAME, runtime=Sending(endpoint.runtime, said("one"), said("two")))
-    pieces = client.stream("any")
-    assert next(pieces) == "one"
-    with pytest.raises(ServiceFailedError, match="The stream failed in the local cloud"):
-        next(pieces)
-
-
 class Sending:
     """A runtime that sends a script instead of the client's body."""
 
@@ -190,53 +157,3 @@ class Sending:
 
     def invoke_endpoint_with_response_stream(self, **call):
         return self._runtime.invoke_endpoint_with_response_stream(**self._scripted(call))
-
-
-@pytest.fixture(params=["boto3", "light"])
-def client_of(request, endpoint):
-    """Return a client that sends a script, on each transport."""
-    runtime = endpoint.runtime
-    if request.param == "light":
-        session = endpoint.account.session()
-        runtime = LightRuntime(session=session, endpoint_url=endpoint.account.endpoint_url)
-
-    def make(*script):
-        return EndpointClient(endpoint_name=NAME, runtime=Sending(runtime, *script))
-
-    return make
-
-
-def test_the_client_yields_texts_as_they_arrive(client_of, fake_tritons):
-    first, second = said("one")[:9], said("one")[9:]
-    client = client_of(first, second + said("two"), None, said("three"))
-    pieces = client.stream("Once", parameters={"max_tokens": 3})
-    assert [next(pieces), next(pieces)] == ["one", "two"]
-    assert client._runtime.sent == {
-        "text_input": "Once",
-        "exclude_input_in_output": True,
-        "parameters": {"stream": True, "max_tokens": 3},
-    }
-    fake_tritons.released.set()
-    assert list(pieces) == ["three"]
-
-
-def test_the_client_closes_the_connection_when_the_caller_stops(client_of, endpoint):
-    for piece in client_of(said("one"), None).stream("Once"):
-        assert piece == "one"
-        break
-    assert endpoint.server.streamed.left.wait(10)
-
-
-def test_the_client_reports_failures(client_of):
-    reported = client_of(said("one"), 'data: {"error":"out of ink"}\n\n').stream("Once")
-    assert next(reported) == "one"
-    with pytest.raises(StreamFailedError, match=r"the model failed while it responded .*out of ink"):
-        next(reported)
-    broken = client_of(said("one"), "break").stream("Once")
-    assert next(broken) == "one"
-    with pytest.raises(StreamFailedError, match="connection to the model was closed"):
-        next(broken)
-    runtime = client_of(said("one"))._runtime
-    missing = EndpointClient(endpoint_name=NAME, runtime=runtime, target_variant="v").stream("Once")
-    with pytest.raises(RequestRejectedError, match="Variant"):
-        next(missing)

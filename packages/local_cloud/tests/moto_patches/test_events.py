@@ -78,21 +78,6 @@ def test_a_rule_notifies_its_topic_of_matching_endpoints(account, topic):
     assert heard() == ['"shop-two in eu-west-1 failed"']
 
 
-def test_a_disabled_rule_sends_nothing(account, topic):
-    heard = listen(account, topic)
-    put_rule(account, Arn=topic)
-    account.client("events").disable_rule(Name="r")
-    change(account, "shop-one", "Failed")
-    account.client("events").enable_rule(Name="r")
-    change(account, "shop-two", "Failed")
-    (message,) = heard()
-    told = json.loads(message)
-    assert told["detail"]["EndpointName"] == "shop-two"
-    assert told["source"] == "aws.sagemaker"
-    assert told["resources"] == [told["detail"]["EndpointArn"]]
-    assert told["time"].endswith("Z")
-
-
 def test_a_failed_endpoint_sends_an_event(account, topic):
     heard = listen(account, topic)
     put_rule(account, Arn=topic)
@@ -174,14 +159,3 @@ def test_an_endpoint_event_matches_describe_endpoint():
         "LastModifiedTime": 1_592_411_994_287,
         "Tags": {"team": "a"},
     }
-
-
-def test_event_status_format():
-    assert [
-        event_status(name) for name in ("InService", "Failed", "RollingBack", "UpdateRollbackFailed")
-    ] == [
-        "IN_SERVICE",
-        "FAILED",
-        "ROLLING_BACK",
-        "UPDATE_ROLLBACK_FAILED",
-    ]

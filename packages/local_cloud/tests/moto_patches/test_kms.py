@@ -121,23 +121,6 @@ def test_encryption_and_signatures_of_a_key_are_reversed_and_verified(kms: Any, 
     assert answer["KeyId"].startswith("arn:aws:kms:")
 
 
-@pytest.mark.parametrize("form", ["id", "arn"])
-def test_a_grant_is_retired_and_revoked(kms: Any, form: str) -> None:
-    key = FORMS[form](new_key(kms))
-    for end in (kms.retire_grant, kms.revoke_grant):
-        grant = kms.create_grant(KeyId=key, **CALLS["create_grant"])["GrantId"]
-        end(KeyId=key, GrantId=grant)
-        assert kms.list_grants(KeyId=key)["Grants"] == []
-        assert error_code(end, KeyId=UNKNOWN, GrantId=grant) == "NotFoundException"
-
-
-@pytest.mark.parametrize("form", ["id", "arn"])
-def test_a_key_is_replicated(kms: Any, form: str) -> None:
-    key = new_key(kms, MultiRegion=True)
-    made = kms.replicate_key(KeyId=FORMS[form](key), ReplicaRegion="eu-central-1")
-    assert made["ReplicaKeyMetadata"]["KeyId"] == key["KeyId"]
-
-
 def test_every_operation_with_a_key_is_tested() -> None:
     model = botocore.session.get_session().get_service_model("kms")
     named = {

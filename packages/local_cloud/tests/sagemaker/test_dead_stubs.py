@@ -17,7 +17,6 @@ from packages.local_cloud.tests.sagemaker.multi_model import test_real_triton as
 from packages.local_cloud.tests.sagemaker.test_real_triton import (
     BROKEN,
     MODEL,
-    logged,
     processes_below,
     real_cloud,
     supervisors,
@@ -71,20 +70,6 @@ def answers_again(ask, *, value):
                 return answer == value
         time.sleep(0.2)
     return False
-
-
-def test_a_single_model_endpoint_replaces_its_container(real_cloud, environment, tmp_path):
-    code = MODEL.replace("FACTOR", "2")
-    described = single_model.deploy(real_cloud, "first", scaling(code, environment))
-    assert described["EndpointStatus"] == "InService", described.get("FailureReason")
-    assert len(processes(tmp_path, "python3")) == 1
-    kill_stub(tmp_path)
-    assert answers_again(lambda: single_model.infer(real_cloud, 21), value=42)
-    told = [line for line in logged(real_cloud, "first") if line.startswith("tritonstack:")]
-    assert told == [
-        "tritonstack: the Python process of /opt/ml/model/scale/1/model.py was killed by signal 9. Triton "
-        "cannot restart it; ending tritonserver so that the container is replaced."
-    ]
 
 
 def test_a_multi_model_endpoint_reloads_its_models(real_cloud, environment, tmp_path):

@@ -150,11 +150,6 @@ def test_a_lost_row_affects_its_own_service_only(folder: Path, tmp_path: Path) -
     lose_each_row(folder, tmp_path, rows[:: len(rows) // 3])
 
 
-@pytest.mark.soak
-def test_state_survives_the_loss_of_any_row(folder: Path, tmp_path: Path) -> None:
-    lose_each_row(folder, tmp_path, rows_of(folder))
-
-
 @pytest.mark.parametrize("truncate", [False, True])
 def test_lost_bodies_are_reported_and_the_others_kept(folder: Path, *, truncate: bool) -> None:
     for body in (folder / "state" / "objects").iterdir():
@@ -176,16 +171,6 @@ def test_a_missing_database_is_reported(folder: Path) -> None:
         assert "cloud.db: the file is missing" in lost[0]
         assert answers(cloud)[0] == []
     assert len(list((folder / "state.set-aside-1" / "objects").iterdir())) > 3
-
-
-def test_lost_rows_and_lost_bodies_together(folder: Path) -> None:
-    damage_row(folder, *next(row for row in rows_of(folder) if row[0] == "cloudformation"))
-    for body in (folder / "state" / "objects").iterdir():
-        body.unlink()
-    with started(folder) as (cloud, lost):
-        assert any("cloudformation " in notice for notice in lost)
-        assert any("s3://bodies/b" in notice for notice in lost)
-        assert answers(cloud)[3:6] == ["v", ["r"], LOGS]
 
 
 def damage_bytes(folder: Path, seed: int) -> None:
@@ -216,8 +201,3 @@ def lose_bytes(folder: Path, tmp_path: Path, seeds: range) -> int:
 
 def test_cloud_starts_with_any_damaged_bytes(folder: Path, tmp_path: Path) -> None:
     assert lose_bytes(folder, tmp_path, range(4)) > 0
-
-
-@pytest.mark.soak
-def test_cloud_starts_after_forty_kinds_of_damage(folder: Path, tmp_path: Path) -> None:
-    assert lose_bytes(folder, tmp_path, range(4, 44)) > 20

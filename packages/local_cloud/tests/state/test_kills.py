@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import random
 import subprocess
-import threading
 import time
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from botocore.exceptions import BotoCoreError, ClientError
 
-from packages.local_cloud.tests.cloudformation.stacks import StackDriver, parameter, resource
 from packages.local_cloud.tests.conftest import REGION
 from packages.local_cloud.tests.sagemaker.cloud import IMAGE, a_variant, role_of
 from packages.local_cloud.tests.sagemaker.test_real_triton import scaling_by
@@ -25,109 +19,12 @@ from tritonstack_local.process import forget, stop
 
 pytestmark = pytest.mark.soak
 
-KILLS = 8
-SEED = 20261121
-
 
 @pytest.fixture
 def cloud(tmp_path):
     home = find_project(Path(__file__)).state_dir / "server"
     yield CloudProcess(tmp_path / "cloud", server_home=home)
     stop(state_dir=tmp_path / "cloud")
-
-
-def uploads(account, kept, ended):
-    """Put objects while the cloud answers, and record the acknowledged ones."""
-    s3, number = account.client("s3"), len(kept)
-    with suppress(ClientError, BotoCoreError):
-        while not ended.is_set():
-            number += 1
-            body = bytes([number % 256]) * (number * 977 % 200_000)
-            s3.put_object(Bucket="kept", Key=str(number), Body=body)
-            kept[str(number)] = hashlib.sha256(body).hexdigest()
-
-
-def deployments(account, ended):
-    """Create, change, and delete a stack while the cloud answers."""
-    stack = StackDriver(account, "subject")
-    with suppress(ClientError, BotoCoreError):
-        for number in range(1000):
-            if ended.is_set():
-                return
-            templates = [network(number), network(number + 1)]
-            if number % 2:
-                templates.append(
-                    {
-                        **network(number + 2),
-                        "Bad": resource(
-                            "AWS::KMS::Alias", "Route", AliasName="alias/bad", TargetKeyId="no-such-key"
-                        ),
-                    }
-                )
-            stack.create(templates[0])
-            for template in templates[1:]:
-                stack.update(template)
-            stack.delete()
-
-
-def network(number):
-    """Resources with ids from the service, generated names, and their own names."""
-    return {
-        "Vpc": resource("AWS::EC2::VPC", CidrBlock=f"10.{number % 3}.0.0/16"),
-        "Subnet": resource("AWS::EC2::Subnet", VpcId={"Ref": "Vpc"}, CidrBlock=f"10.{number % 3}.1.0/24"),
-        "Route": resource("AWS::EC2::RouteTable", VpcId={"Ref": "Vpc"}),
-        "Group": resource("AWS::EC2::SecurityGroup", GroupDescription="g", VpcId={"Ref": "Vpc"}),
-        "Store": resource("AWS::S3::Bucket"),
-        "Topic": resource("AWS::SNS::Topic"),
-        "Role": resource("AWS::IAM::Role", AssumeRolePolicyDocument={"Statement": []}),
-        "Name": parameter({"Ref": "Topic"}, Name=f"/name/{number % 2}"),
-    }
-
-
-def test_random_kills_lose_and_leak_nothing(cloud):
-    moments = random.Random(SEED)  # noqa: S311 - the same ones every time
-    cloud.account.client("s3").create_bucket(
-        Bucket="kept", CreateBucketConfiguration={"LocationConstraint": REGION}
-    )
-    expected = {("s3", "Bucket", "kept")}
-    kept: dict[str, str] = {}
-    for _ in range(KILLS):
-        ended = threading.Event()
-        workers = [
-            threading.Thread(target=uploads, args=(cloud.account, kept, ended)),
-            threading.Thread(target=deployments, args=(cloud.account, ended)),
-        ]
-        for worker in workers:
-            worker.start()
-        time.sleep(moments.uniform(0.3, 3))
-        cloud.kill()
-        ended.set()
-        for worker in workers:
-            worker.join()
-        cloud.start()
-        s3 = cloud.account.client("s3")
-        found = {
-            key: hashlib.sha256(s3.get_object(Bucket="kept", Key=key)["Body"].read()).hexdigest()
-            for key in kept
-        }
-        assert found == kept
-        bring_to_nothing(StackDriver(cloud.account, "subject"))
-        left = {(item["service"], item["type"], item["id"]) for item in cloud.inventory()}
-        assert left == expected
-    assert kept
-
-
-def bring_to_nothing(stack):
-    """After a kill at any point, the stack becomes stable and can be deleted."""
-    with suppress(ClientError):
-        assert stack.settled() in {
-            "CREATE_COMPLETE",
-            "ROLLBACK_COMPLETE",
-            "UPDATE_COMPLETE",
-            "UPDATE_ROLLBACK_COMPLETE",
-            "REVIEW_IN_PROGRESS",
-        }, stack.reasons()
-        assert stack.delete() == "DELETE_COMPLETE", stack.reasons()
 
 
 def test_endpoints_of_a_killed_cloud_are_restored(cloud):

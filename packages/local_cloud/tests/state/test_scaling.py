@@ -1,20 +1,14 @@
 """Scalable targets, policies, and activities after restarts and kills."""
 
-import shutil
 import time
 
-import pytest
-
 from packages.local_cloud.tests.sagemaker.cloud import IMAGE, a_variant, role_of
-from packages.local_cloud.tests.state.restartable_cloud import RestartableCloud
-from tritonstack_local.state.database import Database
 
 KEY = {
     "ServiceNamespace": "sagemaker",
     "ResourceId": "endpoint/e/variant/AllTraffic",
     "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
 }
-TRIED = 4
 
 
 def create_endpoint(cloud):
@@ -95,36 +89,3 @@ def test_scaling_goes_on_after_a_restart(cloud):
 def history(cloud):
     scaling = cloud.client("application-autoscaling")
     return scaling.describe_scaling_activities(**KEY)["ScalingActivities"]
-
-
-@pytest.mark.soak
-def test_a_kill_between_any_two_writes_of_scaling_recovers(tmp_path, monkeypatch):
-    cloud = RestartableCloud(tmp_path / "cloud")
-    create_endpoint(cloud)
-    write, taken = Database.write, []
-
-    def copying_write(database, rows):
-        write(database, rows)
-        folder = tmp_path / f"after-{len(taken)}"
-        shutil.copytree(tmp_path / "cloud" / "state", folder / "state")
-        taken.append(folder)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Database, "write", copying_write)
-        register(cloud, 3)
-        put_policy(cloud)
-        eventually(lambda: (counts(cloud), statuses(cloud)), ((3, "InService"), ["Successful"]))
-        cloud.client("application-autoscaling").delete_scaling_policy(**KEY, PolicyName="p")
-        cloud.end()
-    assert len(taken) > 5
-    for folder in taken[:: len(taken) // TRIED + 1]:
-        again = RestartableCloud(folder, account_id=cloud.account_id)
-        try:
-            register(again, 3)
-            eventually(lambda again=again: (counts(again), set(statuses(again))), EXPECTED)
-            assert sorted(alarm_names(again)) == policy_alarms(again), folder.name
-        finally:
-            again.end()
-
-
-EXPECTED = ((3, "InService"), {"Successful"})

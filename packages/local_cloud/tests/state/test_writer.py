@@ -6,7 +6,6 @@ import threading
 
 import pytest
 
-from tritonstack_local.state import writer as keeper_module
 from tritonstack_local.state.errors import NotKeptError
 from tritonstack_local.state.folder import open_state
 from tritonstack_local.state.pickling import dumps
@@ -74,21 +73,6 @@ def test_settled_changes_are_on_disk(tmp_path, kept):
     assert Kept(tmp_path / "state").notes.held == {"b": 2}
 
 
-def test_concurrent_callers_share_the_next_write(kept):
-    kept.free.clear()
-    kept.put("first", 0)
-    threads = []
-    for number in range(8):
-        kept.put(f"k{number}", number)
-        threads.append(threading.Thread(target=kept.writer.settle))
-        threads[-1].start()
-    kept.free.set()
-    for thread in threads:
-        thread.join()
-    assert len(kept.writes) <= 3
-    assert {key for keys in kept.writes for key in keys} == {"first", *(f"k{number}" for number in range(8))}
-
-
 def test_changes_reported_together_are_written_together(kept):
     with kept.writer.together():
         kept.put("a", 1)
@@ -96,15 +80,6 @@ def test_changes_reported_together_are_written_together(kept):
         kept.put("b", 2)
     kept.writer.settle()
     assert kept.writes == [["a", "b"]]
-
-
-def test_slow_rows_are_written_without_waiting(kept, monkeypatch):
-    monkeypatch.setattr(keeper_module, "SLOW_S", 0.01)
-    kept.put("log", "line", slow=True)
-    kept.writer.settle()
-    while not kept.writes:
-        threading.Event().wait(0.005)
-    assert kept.writes == [["log"]]
 
 
 def test_slow_rows_are_written_on_close(tmp_path, kept):

@@ -1,8 +1,5 @@
 """GetResources finds tagged resources of all services."""
 
-import json
-from dataclasses import replace
-
 import pytest
 from botocore.exceptions import ClientError
 
@@ -13,10 +10,6 @@ TRUST = {
     "Statement": [
         {"Effect": "Allow", "Principal": {"Service": "codebuild.amazonaws.com"}, "Action": "sts:AssumeRole"}
     ],
-}
-ALLOW = {
-    "Version": "2012-10-17",
-    "Statement": [{"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"}],
 }
 MINE = [{"Key": "owner", "Value": "team"}, {"Key": "expires", "Value": "2026-11-22T08:30:00Z"}]
 IMAGE = "746614075791.dkr.ecr.eu-west-1.amazonaws.com/sagemaker-tritonserver:24.09-py3"
@@ -113,34 +106,6 @@ def test_filters_and_pages(account, tagging):
     assert told == [{"ResourceARN": topic, "Tags": [{"Key": "odd", "Value": "1"}]}]
     with pytest.raises(ClientError, match="cannot be given together"):
         tagging.get_resources(ResourceARNList=[topic], TagFilters=[odd])
-
-
-def test_keys_and_values(account, tagging):
-    account.client("sns").create_topic(
-        Name="t", Tags=[{"Key": "b", "Value": "1"}, {"Key": "a", "Value": "2"}]
-    )
-    account.client("sns").create_topic(Name="u", Tags=[{"Key": "b", "Value": "3"}])
-    assert tagging.get_tag_keys()["TagKeys"] == ["a", "b"]
-    assert tagging.get_tag_values(Key="b")["TagValues"] == ["1", "3"]
-
-
-def test_buckets_are_listed_in_their_region_and_iam_in_one(account, tagging):
-    tags = {"Tagging": {"TagSet": [{"Key": "a", "Value": "1"}]}}
-    for region in ("eu-west-1", "eu-central-1"):
-        name = f"{region}-{account.account_id}"
-        s3 = replace(account, region=region).client("s3")
-        s3.create_bucket(Bucket=name, CreateBucketConfiguration={"LocationConstraint": region})
-        s3.put_bucket_tagging(Bucket=name, **tags)
-    account.client("iam").create_policy(
-        PolicyName="p",
-        PolicyDocument=json.dumps(ALLOW),
-        Tags=[{"Key": "a", "Value": "1"}],
-    )
-    told = [item["ResourceARN"] for item in tagging.get_resources()["ResourceTagMappingList"]]
-    assert told == [f"arn:aws:s3:::eu-west-1-{account.account_id}"]
-    there = replace(account, region="us-east-1").client("resourcegroupstaggingapi")
-    told = [item["ResourceARN"] for item in there.get_resources()["ResourceTagMappingList"]]
-    assert told == [f"arn:aws:iam::{account.account_id}:policy/p"]
 
 
 def test_tags_added_and_removed_later(account, tagging):

@@ -34,14 +34,6 @@ def test_create_and_delete_a_stack(stack):
     assert stack.described(stack_id)["StackStatus"] == "DELETE_COMPLETE"
 
 
-def test_generated_names_contain_stack_and_logical_id(stack):
-    stack.create({"Store": resource("AWS::S3::Bucket"), "Setting": parameter()})
-    names = stack.physical_ids()
-    assert names["Store"].startswith("stack-store-")
-    assert names["Store"] == names["Store"].lower()
-    assert names["Setting"].startswith("stack-Setting-")
-
-
 def test_conditions_select_resources_properties_and_outputs(stack):
     stack.create(
         {
@@ -118,13 +110,6 @@ def test_without_rollback_a_failed_stack_is_kept_and_can_be_updated(stack):
     assert stack.account.client("ssm").describe_parameters()["Parameters"] == []
 
 
-def test_without_rollback_a_failure_can_be_rolled_back_later(stack):
-    stack.create({"Good": parameter(), "Bad": broken("Good")}, DisableRollback=True)
-    stack.cloudformation.rollback_stack(StackName="stack")
-    assert stack.settled() == "ROLLBACK_COMPLETE"
-    assert stack.account.client("ssm").describe_parameters()["Parameters"] == []
-
-
 def test_retained_resources_survive_stack_deletion(stack):
     stack.create({"Kept": {**parameter(Name="/kept"), "DeletionPolicy": "Retain"}, "Gone": parameter()})
     stack_id = stack.described()["StackId"]
@@ -182,26 +167,6 @@ def test_exports_are_shared_guarded_and_unique(stack):
 def test_an_unknown_export_is_rejected(stack):
     with pytest.raises(ClientError, match="No export named nowhere found"):
         stack.create({"P": parameter({"Fn::ImportValue": "nowhere"})})
-
-
-def test_rules_are_checked(stack):
-    rules = {
-        "Check": {
-            "Assertions": [
-                {
-                    "Assert": {"Fn::Not": [{"Fn::Contains": [["1", "2"], {"Ref": "Version"}]}]},
-                    "AssertDescription": "version 3 or newer is needed",
-                }
-            ]
-        }
-    }
-    parameters = {"Version": {"Type": "AWS::SSM::Parameter::Value<String>", "Default": "/version"}}
-    ssm = stack.account.client("ssm")
-    ssm.put_parameter(Name="/version", Value="2", Type="String")
-    with pytest.raises(ClientError, match="version 3 or newer is needed"):
-        stack.create({"P": parameter()}, Rules=rules, Parameters=parameters)
-    ssm.put_parameter(Name="/version", Value="3", Type="String", Overwrite=True)
-    assert stack.create({"P": parameter()}, Rules=rules, Parameters=parameters) == "CREATE_COMPLETE"
 
 
 def test_accounts_and_regions_are_isolated(stack, running_cloud):

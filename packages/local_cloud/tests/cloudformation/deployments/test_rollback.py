@@ -1,7 +1,6 @@
 """Recover from failed deployments: every stack can be used or deleted, and nothing leaks."""
 
 import threading
-import time
 
 import pytest
 from botocore.exceptions import ClientError
@@ -83,12 +82,6 @@ def test_a_failed_rollback_continues_without_skipped_resources(stack):
     assert nothing_left(stack)
 
 
-def test_only_failed_resources_can_be_skipped(stack):
-    stuck(stack)
-    with pytest.raises(ClientError, match="Leaf"):
-        stack.cloudformation.continue_update_rollback(StackName="stack", ResourcesToSkip=["Leaf"])
-
-
 def test_a_stack_whose_creation_failed_can_only_be_deleted(stack):
     assert stack.create({**FIRST, "Bad": broken("Leaf")}) == "ROLLBACK_COMPLETE"
     assert names(stack) == []
@@ -102,34 +95,6 @@ def test_a_stack_whose_creation_failed_can_only_be_deleted(stack):
     assert "broken" in str(stack.cloudformation.get_template(StackName="stack")["TemplateBody"])
     assert stack.delete() == "DELETE_COMPLETE"
     assert stack.create(FIRST) == "CREATE_COMPLETE"
-
-
-def test_a_failed_rollback_of_a_creation_can_be_retried(stack):
-    s3 = stack.account.client("s3")
-
-    def put_something_in():
-        while True:
-            try:
-                s3.put_object(Bucket="in-the-way", Key="k", Body=b"")
-            except ClientError:
-                time.sleep(0.005)
-            else:
-                return
-
-    filler = threading.Thread(target=put_something_in)
-    filler.start()
-    slow = {f"P{number}": parameter(str(number), Name=f"/p/{number}") for number in range(30)}
-    slow = {
-        name: body | ({"DependsOn": f"P{number - 1}"} if number else {"DependsOn": "Store"})
-        for number, (name, body) in enumerate(slow.items())
-    }
-    in_the_way = resource("AWS::S3::Bucket", BucketName="in-the-way")
-    assert stack.create({"Store": in_the_way, **slow, "Bad": broken("P29")}) == "ROLLBACK_FAILED"
-    filler.join()
-    assert "Store" in stack.described()["StackStatusReason"]
-    s3.delete_object(Bucket="in-the-way", Key="k")
-    assert stack.delete() == "DELETE_COMPLETE"
-    assert nothing_left(stack)
 
 
 def test_undeletable_resources_can_be_retained(stack):
@@ -152,45 +117,6 @@ def test_manually_deleted_resources_do_not_block_removal_or_deletion(stack):
     assert stack.update(after) == "UPDATE_COMPLETE"
     assert stack.delete() == "DELETE_COMPLETE"
     assert nothing_left(stack)
-
-
-def test_manually_deleted_resources_cannot_be_updated(stack):
-    stack.create({"Store": store(stack), "P": parameter("one", Name="/p")})
-    stack.account.client("s3").delete_bucket(Bucket=f"store-{stack.account.account_id}")
-    assert (
-        stack.update({"Store": tagged(stack), "P": parameter("two", Name="/p")}) == "UPDATE_ROLLBACK_FAILED"
-    )
-    assert "NoSuchBucket" in stack.reasons()
-    stack.cloudformation.continue_update_rollback(StackName="stack", ResourcesToSkip=["Store"])
-    assert stack.settled() == "UPDATE_ROLLBACK_COMPLETE"
-    assert stack.update({"P": parameter("two", Name="/p")}) == "UPDATE_COMPLETE"
-
-
-def test_a_protected_stack_can_be_updated_and_not_deleted(stack):
-    stack.create(FIRST)
-    protect = stack.cloudformation.update_termination_protection
-    protect(StackName="stack", EnableTerminationProtection=True)
-    assert stack.update(MOVED) == "UPDATE_COMPLETE"
-    with pytest.raises(ClientError, match="TerminationProtection is enabled"):
-        stack.delete()
-    protect(StackName="stack", EnableTerminationProtection=False)
-    assert stack.delete() == "DELETE_COMPLETE"
-
-
-def test_one_of_many_concurrent_stacks_gets_an_export_name(account):
-    stacks = [StackDriver(account, f"stack{number}") for number in range(4)]
-    outputs = {"O": {"Value": {"Ref": "P"}, "Export": {"Name": "contested"}}}
-
-    def create(stack):
-        stack.create({"P": parameter(Name=f"/{stack.name}")}, Outputs=outputs)
-
-    threads = [threading.Thread(target=create, args=(stack,)) for stack in stacks]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    ended = sorted(stack.described()["StackStatus"] for stack in stacks)
-    assert ended == ["CREATE_COMPLETE", *["ROLLBACK_COMPLETE"] * 3]
 
 
 def test_a_stack_runs_one_operation_at_a_time(stack):

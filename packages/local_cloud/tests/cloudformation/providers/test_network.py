@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from packages.local_cloud.tests.cloudformation.stacks import parameter, resource
+from packages.local_cloud.tests.cloudformation.stacks import resource
 
 VPC = {"VpcId": {"Fn::GetAtt": ["Vpc", "VpcId"]}}
 TRUST = {
@@ -258,31 +258,3 @@ def test_a_flow_log(stack, ec2):
     assert tags(ec2, flows) == {"b": "2"}
     assert stack.update(base) == "UPDATE_COMPLETE"
     assert ec2.describe_flow_logs()["FlowLogs"] == []
-
-
-def test_a_flow_log_without_a_destination_is_rejected(stack):
-    flows = resource("AWS::EC2::FlowLog", ResourceId={"Ref": "Vpc"}, ResourceType="VPC", TrafficType="ALL")
-    assert stack.create({**a_vpc(), "Flows": flows}) == "ROLLBACK_COMPLETE"
-    assert "LogDestination" in stack.reasons()
-
-
-def test_another_stack_reads_the_ids_from_parameters(stack):
-    ids = {"Fn::Join": [",", ["subnet-1", "subnet-2"]]}
-    lists = resource("AWS::SSM::Parameter", Type="StringList", Name="/net/ids", Value=ids)
-    assert stack.create({"Ids": lists}) == "CREATE_COMPLETE"
-    ssm = stack.account.client("ssm")
-    assert ssm.get_parameter(Name="/net/ids")["Parameter"]["Type"] == "StringList"
-    reader = type(stack)(stack.account, "reader")
-    joined = parameter({"Fn::Join": ["+", {"Ref": "Subnets"}]}, Name="/joined")
-    first = parameter({"Fn::Select": [0, {"Ref": "Subnets"}]}, Name="/first")
-    declared = {"Type": "AWS::SSM::Parameter::Value<List<String>>", "Default": "/net/ids"}
-    resources = {"Joined": joined, "First": first}
-    assert reader.create(resources, Parameters={"Subnets": declared}) == "CREATE_COMPLETE"
-    assert ssm.get_parameter(Name="/joined")["Parameter"]["Value"] == "subnet-1+subnet-2"
-    assert ssm.get_parameter(Name="/first")["Parameter"]["Value"] == "subnet-1"
-    shown = only(reader.described()["Parameters"])
-    assert (shown["ParameterValue"], shown["ResolvedValue"]) == ("/net/ids", "subnet-1,subnet-2")
-
-    stack.update({"Ids": {**lists, "Properties": {**lists["Properties"], "Value": "subnet-3,subnet-2"}}})
-    assert reader.update(resources, Parameters={"Subnets": declared}) == "UPDATE_COMPLETE"
-    assert ssm.get_parameter(Name="/first")["Parameter"]["Value"] == "subnet-3"

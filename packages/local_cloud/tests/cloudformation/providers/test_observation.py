@@ -190,30 +190,6 @@ def test_a_rule_with_its_targets(stack):
     assert events.list_rules()["Rules"] == []
 
 
-def test_an_alarm_on_an_expression(stack):
-    calls = {"MetricName": "Invocations", "Namespace": "AWS/SageMaker"}
-    metrics = [
-        {"Id": "value", "Expression": "IF(FILL(calls, 0) > 0, calls, 0)", "ReturnData": "true"},
-        {"Id": "calls", "MetricStat": {"Metric": calls, "Period": "300", "Stat": "p99"}, "ReturnData": False},
-    ]
-    alarm = {
-        "AlarmName": "a",
-        "Metrics": metrics,
-        "Threshold": 10,
-        "EvaluationPeriods": 1,
-        "ComparisonOperator": "GreaterThanThreshold",
-        "TreatMissingData": "notBreaching",
-    }
-    assert stack.create({"A": resource("AWS::CloudWatch::Alarm", **alarm)}) == "CREATE_COMPLETE"
-    (found,) = stack.account.client("cloudwatch").describe_alarms()["MetricAlarms"]
-    assert found["TreatMissingData"] == "notBreaching"
-    by_id = {item["Id"]: item for item in found["Metrics"]}
-    assert by_id["value"]["Expression"] == metrics[0]["Expression"]
-    assert by_id["value"]["ReturnData"] is True
-    assert by_id["calls"]["MetricStat"]["Period"] == 300
-    assert by_id["calls"]["MetricStat"]["Stat"] == "p99"
-
-
 def test_step_scaling_all_metrics_and_scheduled_actions(stack):
     key = {
         "ServiceNamespace": "sagemaker",

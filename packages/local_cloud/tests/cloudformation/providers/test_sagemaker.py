@@ -123,15 +123,6 @@ def test_an_endpoint_that_rolls_back_can_fail_the_update(stack, artifact, monkey
     assert answer(stack) == "three"
 
 
-def test_tag_changes_replace_nothing(stack, artifact):
-    stack.create(serving(artifact, FAKE_ANSWER="one", tags=[{"Key": "a", "Value": "1"}]))
-    tagged = serving(artifact, FAKE_ANSWER="one", tags=[{"Key": "b", "Value": "2"}])
-    assert stack.changes(tagged) == {"Model": ("Modify", "False")}
-    stack.update(tagged)
-    found = stack.account.client("sagemaker").list_tags(ResourceArn=stack.physical_ids()["Model"])["Tags"]
-    assert found == [{"Key": "b", "Value": "2"}]
-
-
 def test_a_stack_can_be_deleted_while_its_endpoint_is_created(stack, artifact, fake_tritons, monkeypatch):
     monkeypatch.setattr(engine, "_PATIENCE_S", 0.1)
     before = len(fake_tritons.started)
@@ -273,8 +264,3 @@ def config(*, model="m", **changes):
 )
 def test_unsupported_sagemaker_features_are_rejected_before_creation(stack, resources, sentence):
     assert error_of(stack, **resources) == f"Template error: {sentence}"
-
-
-def test_model_packages_are_rejected_before_creation(stack):
-    model = resource("AWS::SageMaker::Model", PrimaryContainer={"ModelPackageName": "package"})
-    assert "ContainerDefinition.ModelPackageName: there is no model registry" in error_of(stack, Model=model)

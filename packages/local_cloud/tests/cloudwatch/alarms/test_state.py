@@ -2,7 +2,7 @@
 
 import pytest
 
-from tritonstack_local.cloudwatch.alarms.state import Condition, Window, decide, reason, reason_data
+from tritonstack_local.cloudwatch.alarms.state import Condition, Window, decide
 
 MARKS = {"0": 0.0, "X": 9.0, "-": None}
 RETAINED = None
@@ -83,69 +83,3 @@ def test_one_period_is_evaluated_by_its_newest_value():
 def test_comparisons(comparison, breaching):
     asked = condition(comparison=comparison)
     assert tuple(value for value in (4.0, 5.0, 6.0) if asked.breached_by(value)) == breaching
-
-
-def told(marks, *, before="OK", **settings):
-    asked = condition(**settings)
-    decision = decide(windows(marks), asked)
-    assert decision is not None
-    return reason(decision, asked, before=before)
-
-
-@pytest.mark.parametrize(
-    ("marks", "settings", "text"),
-    [
-        (
-            "- - X",
-            {"periods": 1},
-            "Threshold Crossed: 1 datapoint [9.0 (14/11/23 22:23:20)] was greater than the threshold (5.0).",
-        ),
-        (
-            "- - X",
-            {"periods": 1, "datapoints": 1},
-            "Threshold Crossed: 1 out of the last 1 datapoints [9.0 (14/11/23 22:23:20)] was greater than "
-            "the threshold (5.0) (minimum 1 datapoint for OK -> ALARM transition).",
-        ),
-        (
-            "0 0 0 0 0",
-            {"datapoints": 2},
-            "Threshold Crossed: 3 out of the last 3 datapoints [0.0 (14/11/23 22:33:20), "
-            "0.0 (14/11/23 22:28:20), 0.0 (14/11/23 22:23:20)] were not greater than the threshold (5.0) "
-            "(minimum 2 datapoints for ALARM -> OK transition).",
-        ),
-        (
-            "- - -",
-            {"periods": 1, "missing": "notBreaching"},
-            "Threshold Crossed: no datapoints were received for 1 period and 1 missing datapoint was treated "
-            "as [NonBreaching].",
-        ),
-        (
-            "- - - - -",
-            {"missing": "breaching"},
-            "Threshold Crossed: no datapoints were received for 3 periods and 3 missing datapoints were "
-            "treated as [Breaching].",
-        ),
-        ("- - - - -", {}, "Insufficient Data: 5 datapoints were unknown."),
-    ],
-)
-def test_reasons_are_worded_as_on_aws(marks, settings, text):
-    assert told(marks, **settings) == text
-
-
-def test_reason_data_contains_the_evaluated_values():
-    asked = condition(periods=2)
-    decision = decide(windows("0 0 X X"), asked)
-    data = reason_data(decision, asked, at=1_700_001_500.25, watched={"statistic": "Sum", "period": 300})
-    assert data == {
-        "version": "1.0",
-        "queryDate": "2023-11-14T22:38:20.250+0000",
-        "startDate": "2023-11-14T22:23:20.000+0000",
-        "statistic": "Sum",
-        "period": 300,
-        "recentDatapoints": [9.0, 9.0],
-        "threshold": 5.0,
-        "evaluatedDatapoints": [
-            {"timestamp": "2023-11-14T22:28:20.000+0000", "sampleCount": 1.0, "value": 9.0},
-            {"timestamp": "2023-11-14T22:23:20.000+0000", "sampleCount": 1.0, "value": 9.0},
-        ],
-    }

@@ -1,6 +1,5 @@
 """The phases of a build, and how they are reported."""
 
-import json
 from datetime import timedelta
 
 import pytest
@@ -112,22 +111,6 @@ def test_finally_runs_after_a_failure_and_can_fail_the_phase(account):
     assert why(build, "BUILD")[1].endswith("exit status 4")
 
 
-def test_a_multi_line_command_is_one_script(account):
-    build = account.built("if true; then\n  echo yes\nfi\n", "for n in 1 2; do echo $n; done")
-    assert account.said(build) == ["yes", "1", "2"]
-
-
-def test_the_shell_can_be_set(account):
-    text = json.dumps({**spec("x=(a b); echo ${x[1]}"), "env": {"shell": "bash"}})
-    account.project(text)
-    assert account.said(account.ended(account.start())) == ["b"]
-
-
-def test_partial_lines_empty_lines_and_invalid_bytes_are_logged(account):
-    build = account.built("printf 'a\\n\\n\\nb'", "printf '\\377\\n'", "echo 東京; echo err >&2")
-    assert account.said(build) == ["a", " ", " ", "b", "\ufffd", "東京", "err"]
-
-
 def test_a_long_log_is_complete(account):
     build = account.built("seq 1 30000", "head -c 300000 /dev/zero | tr '\\0' x")
     pages, lines, token = account.client("logs"), [], None
@@ -148,24 +131,6 @@ def test_a_long_log_is_complete(account):
     assert sum(map(len, said[30000:])) == 300000
 
 
-def test_huge_log_keeps_its_start_and_end(account, monkeypatch):
-    monkeypatch.setattr("tritonstack_local.codebuild.runs.reporting.ROOM_BYTES", 1 << 14)
-    monkeypatch.setattr("tritonstack_local.codebuild.runs.reporting.LAST_LINES", 50)
-    account.project(spec("seq 1 5000"))
-    build = account.ended(account.start())
-    lines = account.log(build)
-    numbers = [int(line) for line in lines if line.isdecimal()]
-    first = next(number for number in numbers if number + 1 not in numbers)
-    last = numbers[first:]
-    assert numbers == [*range(1, first + 1), *range(last[0], 5001)]
-    assert 100 < first < 1000
-    assert 10 < len(last) <= 50
-    said = "\n".join(lines)
-    assert "This log is large: its last 50 more lines follow when the build ends." in said
-    assert f"{last[0] - first - 1} lines omitted here." in said
-    assert "Phase complete: FINALIZING State: SUCCEEDED" in lines[-2]
-
-
 def test_log_is_written_only_to_the_configured_group(account):
     kept = {"cloudWatchLogs": {"status": "ENABLED", "groupName": "/mine", "streamName": "builds"}}
     account.project(spec("echo kept"), logsConfig=kept)
@@ -177,14 +142,6 @@ def test_log_is_written_only_to_the_configured_group(account):
     build = account.ended(account.start(logsConfigOverride=none))
     assert build["buildStatus"] == "SUCCEEDED"
     assert "groupName" not in build["logs"]
-
-
-def test_lines_are_logged_while_the_build_runs(account):
-    account.project(spec("echo first", "sleep 30", "echo never"))
-    build = account.start()
-    account.wait_for_line(build, "first")
-    assert account.look(build)["currentPhase"] == "BUILD"
-    account.codebuild.stop_build(id=build["id"])
 
 
 def test_exported_variables(account):
@@ -222,11 +179,3 @@ def test_an_invalid_buildspec_fails_the_build_before_it_runs(account, text, mess
     assert code == "YAML_FILE_ERROR"
     assert message in words
     assert kinds(build)[-2:] == ["DOWNLOAD_SOURCE", "COMPLETED"]
-
-
-def test_buildspec_fields_without_effect_are_reported(account):
-    text = {**spec("true"), "cache": {"paths": ["x/**"]}, "reports": {"unit": {"files": ["*.xml"]}}}
-    account.project(text)
-    log = "\n".join(account.log(account.ended(account.start())))
-    assert "Without effect: buildspec.cache: " in log
-    assert "Without effect: buildspec.reports: " in log

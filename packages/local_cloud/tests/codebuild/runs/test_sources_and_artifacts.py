@@ -1,12 +1,10 @@
 """Sources and artifacts of builds."""
 
-import io
 import json
-import zipfile
 
 import pytest
 
-from packages.local_cloud.tests.codebuild.conftest import phase, spec, why
+from packages.local_cloud.tests.codebuild.conftest import spec, why
 
 
 def test_an_archive_is_unpacked_with_its_modes_and_its_buildspec_is_found(account):
@@ -40,26 +38,6 @@ def test_an_s3_prefix_is_a_source_and_the_buildspec_may_be_in_s3(account):
         },
     )
     assert account.said(account.ended(account.start())) == ["12"]
-
-
-def test_a_version_of_the_archive_can_be_requested(account):
-    s3 = account.client("s3")
-    s3.put_bucket_versioning(Bucket=account.bucket, VersioningConfiguration={"Status": "Enabled"})
-    location = account.upload("v.zip", {"f": "old"})
-    old = s3.head_object(Bucket=account.bucket, Key="v.zip")["VersionId"]
-    account.upload("v.zip", {"f": "new"})
-    account.project(source={"type": "S3", "location": location, "buildspec": json.dumps(spec("cat f"))})
-    build = account.ended(account.start(sourceVersion=old))
-    assert account.said(build) == ["old"]
-    assert build["resolvedSourceVersion"] == old
-    assert account.said(account.ended(account.start())) == ["new"]
-
-
-def test_secondary_sources_have_their_own_folders(account):
-    location = account.upload("second.zip", {"f": "second"})
-    second = {"type": "S3", "location": location, "sourceIdentifier": "lib"}
-    account.project(spec("cat $CODEBUILD_SRC_DIR_lib/f"), secondarySources=[second])
-    assert account.said(account.ended(account.start())) == ["second"]
 
 
 @pytest.mark.parametrize(
@@ -144,38 +122,6 @@ def test_artifacts_are_uploaded_as_files(account, wanted, settings, expected):
     assert build["artifacts"]["location"].startswith(f"arn:aws:s3:::{account.bucket}/")
 
 
-def test_artifacts_are_uploaded_as_an_archive_named_by_the_build(account):
-    settings = {
-        "type": "S3",
-        "location": account.bucket,
-        "packaging": "ZIP",
-        "namespaceType": "BUILD_ID",
-        "name": "unused",
-        "overrideArtifactName": True,
-    }
-    text = {**spec(MADE), "artifacts": artifacts(name="made-${CODEBUILD_BUILD_NUMBER}-$(echo x).zip")}
-    account.project(text, artifacts=settings)
-    build = account.ended(account.start())
-    key = f"{build['id'].partition(':')[2]}/made-1-x.zip"
-    assert keys(account) == [key]
-    body = account.client("s3").get_object(Bucket=account.bucket, Key=key)["Body"].read()
-    with zipfile.ZipFile(io.BytesIO(body)) as archive:
-        assert archive.namelist() == ["deep/two", "one", "skip.log"]
-    assert build["artifacts"]["location"] == f"arn:aws:s3:::{account.bucket}/{key}"
-    assert len(build["artifacts"]["sha256sum"]) == 64
-    assert build["artifacts"]["overrideArtifactName"]
-
-
-def test_secondary_artifacts_are_reported(account):
-    text = {**spec(MADE), "artifacts": {"secondary-artifacts": {"logs": {"files": ["out/*.log"]}}}}
-    second = {"type": "S3", "location": account.bucket, "artifactIdentifier": "logs", "name": "kept"}
-    account.project(text, secondaryArtifacts=[second])
-    build = account.ended(account.start())
-    assert keys(account) == ["kept/out/skip.log"]
-    (told,) = build["secondaryArtifacts"]
-    assert told == {"artifactIdentifier": "logs", "location": f"arn:aws:s3:::{account.bucket}/kept"}
-
-
 @pytest.mark.parametrize(
     ("wanted", "message"),
     [
@@ -191,14 +137,3 @@ def test_missing_artifacts_fail_the_build(account, wanted, message):
     build = account.ended(account.start())
     assert build["buildStatus"] == "FAILED"
     assert why(build, "UPLOAD_ARTIFACTS") == ("CLIENT_ERROR", message)
-
-
-def test_artifacts_of_a_failed_build_are_kept(account):
-    account.project(
-        {**spec(MADE, "false"), "artifacts": {"files": ["out/one"]}},
-        artifacts={"type": "S3", "location": account.bucket, "name": "m"},
-    )
-    build = account.ended(account.start())
-    assert phase(build, "UPLOAD_ARTIFACTS")["phaseStatus"] == "SUCCEEDED"
-    assert build["buildStatus"] == "FAILED"
-    assert keys(account) == ["m/out/one"]

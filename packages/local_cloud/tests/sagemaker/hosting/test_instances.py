@@ -6,14 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from types import SimpleNamespace
 
 import pytest
 from botocore.exceptions import ClientError
 
-from packages.local_cloud.tests.sagemaker.cloud import FakeTritons, run_cloud
+from packages.local_cloud.tests.sagemaker.cloud import run_cloud
 from tritonstack_local.sagemaker import SageMakerApp
-from tritonstack_local.sagemaker.hosting.fleet import InstancePool
 from tritonstack_local.sagemaker.servers.limits import ServerSlots
 
 GROUP = "/aws/sagemaker/Endpoints/e"
@@ -127,13 +125,6 @@ def test_instances_are_limited_by_the_machine(tmp_path, tritons):
         ]
 
 
-def test_machine_counts_running_instances_and_at_least_one():
-    crowded = ServerSlots(cores=8, instance_bytes=1 << 60)
-    assert crowded.holds(3, running=0) == 1
-    assert crowded.holds(3, running=2) == 2
-    assert ServerSlots(cores=2, instance_bytes=1).holds(1, running=0) == 1
-
-
 def test_scaling_loses_no_request(cloud, tritons):
     created(cloud, InitialInstanceCount=1)
     ended = threading.Event()
@@ -192,19 +183,6 @@ def test_a_variant_keeps_at_least_one_instance(cloud):
     assert asked(cloud) == "yes"
 
 
-def test_a_request_longer_than_the_drain_timeout_completes():
-    class Busy:
-        available = True
-
-    pool, instance = InstancePool(SimpleNamespace(routing="RANDOM")), Busy()
-    pool.add([instance])
-    assert pool.acquire_now(None) is instance
-    pool.close()
-    pool.drain(instance, timeout_s=0)
-    pool.release(instance)
-    assert pool.requests == 0
-
-
 def test_a_server_that_dies_is_replaced_without_a_request(cloud, tritons):
     created(cloud)
     tritons.started[0].die()
@@ -216,19 +194,6 @@ def test_a_server_that_dies_is_replaced_without_a_request(cloud, tritons):
     assert first.state_dir != second.state_dir
     assert cloud.settled("e")["EndpointStatus"] == "InService"
     assert asked(cloud) == "yes"
-
-
-def test_a_failed_restart_is_retried(cloud, tritons, monkeypatch):
-    created(cloud)
-
-    def breaks(*_arguments):
-        monkeypatch.undo()
-        raise RuntimeError("can't start new thread")
-
-    monkeypatch.setattr(FakeTritons, "__call__", breaks)
-    tritons.started[0].die()
-    assert asked(cloud) == "yes"
-    assert len(tritons.started) == 2
 
 
 def test_a_request_to_a_dead_server_is_sent_to_another(cloud, tritons):
@@ -244,17 +209,3 @@ def test_only_requests_in_flight_fail_with_their_server(cloud, tritons):
         asked(cloud, b"die")
     assert caught.value.response["Error"]["Code"] == "InternalFailure"
     assert asked(cloud) == "yes"
-
-
-def test_a_restart_continues_the_log_stream(cloud, tritons):
-    created(cloud)
-    tritons.started[0].die()
-    assert asked(cloud) == "yes"
-    cloud.sagemaker.delete_endpoint(EndpointName="e")
-    cloud.gone("e")
-    logs = cloud.client("logs")
-    (stream,) = logs.describe_log_streams(logGroupName=GROUP)["logStreams"]
-    events = logs.get_log_events(
-        logGroupName=GROUP, logStreamName=stream["logStreamName"], startFromHead=True
-    )["events"]
-    assert [event["message"] for event in events].count("the server says hello") == len(tritons.started) == 2

@@ -95,14 +95,6 @@ def test_a_creating_endpoint_can_be_deleted(cloud, tritons):
     assert asked(cloud, "f") == "f"
 
 
-def test_a_variants_startup_timeout_applies(cloud, tritons):
-    cloud.model("e")
-    cloud.config("e", ContainerStartupHealthCheckTimeoutInSeconds=90)
-    cloud.sagemaker.create_endpoint(EndpointName="e", EndpointConfigName="e")
-    cloud.settled("e")
-    assert tritons.started[0].startup_timeout_s == 90
-
-
 def test_leftovers_of_a_killed_cloud_are_removed(tmp_path):
     folder = tmp_path / "endpoints"
     (folder / "1/eu-west-1/e/i-1").mkdir(parents=True)
@@ -354,28 +346,6 @@ def test_unexpected_errors_leave_no_endpoint_in_progress(cloud, monkeypatch):
     cloud.gone("other")
 
 
-def test_failed_launches_leave_nothing(cloud, tritons):
-    created(cloud)
-    ready_to_create(cloud, "bad", FAKE_STARTS="no")
-    for _ in range(2):
-        cloud.sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="bad")
-        assert "ping health check" in cloud.settled("e")["FailureReason"]
-    assert len(cloud.app._hosting.live) == 1
-    assert sum(server.running for server in tritons.started) == 1
-
-
-def test_concurrent_weight_changes_end_consistently(cloud):
-    created(cloud)
-    hosting, store = cloud.app._hosting, cloud.app._store
-    (stale,) = [record for _, record in store.endpoints.everywhere()]
-    weights = [{"VariantName": "AllTraffic", "DesiredWeight": 7}]
-    cloud.sagemaker.update_endpoint_weights_and_capacities(
-        EndpointName="e", DesiredWeightsAndCapacities=weights
-    )
-    hosting.weigh(stale)  # by a slower thread
-    assert hosting.fleets(stale.plan.scope, "e")[0]._weights == {"AllTraffic": 7}
-
-
 def test_logs_are_shipped_to_the_endpoints_log_group(cloud):
     created(cloud)
     cloud.sagemaker.delete_endpoint(EndpointName="e")
@@ -389,32 +359,6 @@ def test_logs_are_shipped_to_the_endpoints_log_group(cloud):
         "E1121 model: no such tensor",
         "the server says hello",
     ]
-
-
-def test_long_and_partial_lines_are_shipped_completely(cloud, tmp_path):
-    log, logs, group = tmp_path / "log", cloud.client("logs"), "/aws/sagemaker/Endpoints/lines"
-    shipper = LogShipper(client=logs, group=group, stream="s", preface=["begins"])
-    with log.open("w") as file:
-        file.write("x" * 200_000 + "\nhalf of")
-        file.flush()
-        shipper.follow(log)
-
-        def messages():
-            try:
-                told = logs.get_log_events(logGroupName=group, logStreamName="s", startFromHead=True)
-            except logs.exceptions.ResourceNotFoundException:
-                return []  # the shipper creates both the group and the stream
-            return [event["message"] for event in told["events"]]
-
-        deadline = time.monotonic() + 20
-        while len(messages()) < 4:
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-        file.write(" a line\nno end")
-    shipper.stop()
-    begins, *long, line, end = messages()
-    assert "".join(long) == "x" * 200_000
-    assert (begins, line, end) == ("begins", "half of a line", "no end")
 
 
 def messages(logs, group):
@@ -445,30 +389,6 @@ def test_a_servers_log_uses_little_disk_while_it_grows(cloud, tmp_path, group_is
         assert [int(line.rstrip("x")) for line in messages(logs, group)[1:]] == list(range(count))
 
 
-def test_only_the_log_of_the_last_container_is_kept(cloud, tmp_path):
-    logs, group = cloud.client("logs"), "/aws/sagemaker/Endpoints/restarted"
-    files = [tmp_path / str(number) for number in range(4)]
-    shipper = LogShipper(client=logs, group=group, stream="s", preface=["begins"])
-    for file in files:
-        file.write_text(f"{file.name}\n")
-        shipper.follow(file)
-    shipper.stop()
-    assert messages(logs, group) == ["begins", "0", "1", "2", "3"]
-    assert [file.exists() for file in files] == [False, False, False, True]
-
-
-def test_an_existing_log_group_keeps_its_retention(cloud):
-    logs, group = cloud.client("logs"), "/aws/sagemaker/Endpoints/e"
-    logs.create_log_group(logGroupName=group)
-    logs.put_retention_policy(logGroupName=group, retentionInDays=7)
-    created(cloud)
-    cloud.sagemaker.delete_endpoint(EndpointName="e")
-    cloud.gone("e")
-    (found,) = logs.describe_log_groups(logGroupNamePrefix=group)["logGroups"]
-    assert found["retentionInDays"] == 7
-    assert logs.describe_log_streams(logGroupName=group)["logStreams"]
-
-
 def test_closing_ends_running_and_starting_endpoints(cloud, tritons):
     created(cloud, "serves")
     ready_to_create(cloud, "starts", FAKE_STARTS="never")
@@ -477,10 +397,3 @@ def test_closing_ends_running_and_starting_endpoints(cloud, tritons):
         time.sleep(0.01)
     cloud.app.close()
     assert [server.running for server in tritons.started] == [False, False]
-
-
-def test_many_endpoints_run_concurrently(cloud):
-    names = [f"e{number}" for number in range(6)]
-    with ThreadPoolExecutor(6) as pool:
-        list(pool.map(lambda name: created(cloud, name), names))
-        assert list(pool.map(lambda name: asked(cloud, name), names)) == names

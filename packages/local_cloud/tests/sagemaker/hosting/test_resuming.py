@@ -71,18 +71,6 @@ def test_an_endpoint_is_restored_without_its_configuration(clouds):
         assert described["ProductionVariants"][0]["CurrentInstanceCount"] == 2
 
 
-def test_a_scaled_endpoint_is_restored_with_its_counts(clouds):
-    with clouds() as cloud:
-        created(cloud)
-        cloud.sagemaker.update_endpoint_weights_and_capacities(
-            EndpointName="e",
-            DesiredWeightsAndCapacities=[{"VariantName": "AllTraffic", "DesiredInstanceCount": 3}],
-        )
-        cloud.settled("e")
-    with clouds() as cloud:
-        assert cloud.settled("e")["ProductionVariants"][0]["CurrentInstanceCount"] == 3
-
-
 def test_an_interrupted_update_resumes(clouds):
     with clouds() as cloud:
         created(cloud)

@@ -1,8 +1,5 @@
 """Endpoints with two production variants through boto3, with strict fake Tritons."""
 
-import time
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
 from botocore.exceptions import ClientError
 
@@ -85,13 +82,6 @@ def test_weights_can_be_changed_while_serving(endpoint):
     assert asked(endpoint, TargetVariant="main") == "main"
 
 
-def test_variants_without_weight_share_equally(cloud):
-    configured(cloud, "c", variant("main", weight=0), variant("challenger", weight=0))
-    cloud.sagemaker.create_endpoint(EndpointName="e", EndpointConfigName="c")
-    cloud.settled("e")
-    assert sorted(asked(cloud) for _ in range(4)) == ["challenger"] * 2 + ["main"] * 2
-
-
 def test_an_update_retains_properties_of_remaining_variants(endpoint):
     endpoint.sagemaker.update_endpoint_weights_and_capacities(
         EndpointName="e",
@@ -120,14 +110,6 @@ def test_an_endpoint_with_a_variant_that_does_not_start_leaves_no_server(cloud, 
     assert [server.running for server in tritons.started] == [False, False]
 
 
-def test_dead_server_is_restarted_while_the_other_runs(endpoint, tritons):
-    with pytest.raises(ClientError, match="sending request to model"):
-        endpoint.runtime.invoke_endpoint(EndpointName="e", Body=b"die", TargetVariant="challenger")
-    assert asked(endpoint, TargetVariant="main") == "main"
-    assert asked(endpoint, TargetVariant="challenger") == "challenger"
-    assert sum(server.running for server in tritons.started) == 2
-
-
 @pytest.mark.parametrize(
     "without",
     [(variant("main"),), (variant("main"), variant("challenger", InstanceType="ml.g5.2xlarge"))],
@@ -148,21 +130,6 @@ def test_a_scaled_variant_cannot_be_removed_or_change_its_instance_type(endpoint
     assert endpoint.settled("e")["EndpointConfigName"] == "d"
 
 
-def test_deleting_stops_every_variant(endpoint, tritons):
-    with ThreadPoolExecutor(1) as pool:
-        held = pool.submit(
-            endpoint.runtime.invoke_endpoint, EndpointName="e", Body=b"hold", TargetVariant="challenger"
-        )
-        deadline = time.monotonic() + 10
-        while not any(server.holding.is_set() for server in tritons.started):
-            assert time.monotonic() < deadline
-        endpoint.sagemaker.delete_endpoint(EndpointName="e")
-        tritons.released.set()
-        assert held.result()["Body"].read() == b"held"
-    endpoint.gone("e")
-    assert not any(server.running for server in tritons.started)
-
-
 class _Deployment:
     def __init__(self, name):
         self.plan = self
@@ -176,9 +143,3 @@ def test_requests_are_split_by_weight_as_evenly_as_possible(weights):
     for end in range(1, 201):
         share = weights["b"] / sum(weights.values())
         assert abs(chosen[:end].count("b") - end * share) <= 1
-
-
-def test_weights_of_removed_variants_are_ignored():
-    fleet = Fleet([_Deployment("a"), _Deployment("b")], weights={"a": 1, "b": 0})
-    fleet.weigh({"b": 1, "gone": 5})
-    assert sorted(fleet.choose(None).variant for _ in range(4)) == ["a", "a", "b", "b"]

@@ -1,7 +1,6 @@
 """Multi-model endpoints through boto3, with a strict fake Triton."""
 
 import gzip
-import os
 import tarfile
 import threading
 import time
@@ -12,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from botocore.exceptions import ClientError
 
-from packages.local_cloud.tests.sagemaker.cloud import IMAGE, role_of, run_cloud, tree
+from packages.local_cloud.tests.sagemaker.cloud import IMAGE, role_of, run_cloud
 from packages.local_cloud.tests.sagemaker.multi_model.fake_triton import MultiModelTriton, archive
 from tritonstack_local.sagemaker import SageMakerApp
 
@@ -104,12 +103,6 @@ def test_a_request_is_forwarded_with_its_headers(endpoint):
     assert answer["InvokedProductionVariant"] == "AllTraffic"
 
 
-@pytest.mark.parametrize("shelf", ["endpoints/e/", "endpoints/e"])
-def test_a_target_is_below_the_models_prefix(cloud, shelf):
-    created(cloud, shelf=shelf)
-    assert asked(cloud, "a.tar.gz") == "a"
-
-
 def test_a_model_is_loaded_once_under_concurrent_first_requests(endpoint, tritons):
     (triton,) = tritons
     triton.may_load.clear()
@@ -169,13 +162,6 @@ def test_an_unsafe_target_is_rejected(endpoint, tritons):
     assert tritons[0].loads == []
 
 
-def test_a_target_outside_the_apis_pattern_is_rejected(endpoint):
-    error = failure(endpoint, TargetModel="a" * 1025)["Error"]
-    assert (
-        "at 'targetModel' failed to satisfy constraint: Member must have length less than" in error["Message"]
-    )
-
-
 def test_a_request_without_a_target_is_rejected(endpoint):
     error = failure(endpoint)["Error"]
     assert error["Code"] == "ValidationError"
@@ -198,30 +184,6 @@ def test_a_server_that_dies_during_a_load_is_restarted(endpoint, tritons):
     assert tritons[1].loads == ["a.tar.gz"]
 
 
-def test_a_restart_frees_the_disk_of_earlier_models(endpoint, tritons, tmp_path):
-    endpoint.upload(f"{SHELF}c.tar.gz", archive("die"))
-    for _ in range(2):
-        assert asked(endpoint, "a.tar.gz") == "a"
-        assert failure(endpoint, TargetModel="c.tar.gz")["Error"]["Code"]
-    assert asked(endpoint, "a.tar.gz") == "a"
-    assert len(tritons) == 3
-    assert len([path for path in tmp_path.rglob("model*") if path.parent.name.startswith("i-")]) == 1
-
-
-def test_a_containers_user_can_read_its_models_after_a_restart(endpoint, tritons):
-    """The umask is the local cloud's; containers run as their image's user."""
-    endpoint.upload(f"{SHELF}c.tar.gz", archive("die"))
-    before = os.umask(0o077)
-    try:
-        assert failure(endpoint, TargetModel="c.tar.gz")["Error"]["Code"]
-        assert asked(endpoint, "a.tar.gz") == "a"
-    finally:
-        os.umask(before)
-    root = tritons[1].order.model_root
-    for path in (root, *root.rglob("*")):
-        assert path.stat().st_mode & 0o777 == (0o755 if path.is_dir() else 0o644)
-
-
 @pytest.mark.parametrize("loaded_models", [1])
 def test_requests_waiting_for_memory_survive_a_server_restart(endpoint, tritons):
     (first,) = tritons
@@ -236,21 +198,6 @@ def test_requests_waiting_for_memory_survive_a_server_restart(endpoint, tritons)
         first.released.set()
         held.exception()
     assert len(tritons) == 2
-
-
-def test_waiting_for_an_instance_shortens_the_wait_for_the_model(endpoint, tritons):
-    endpoint.app._invocations._timeout_s = 60.0
-    asked_to_wait = []
-    instance = endpoint.app._hosting.live[0]
-    models = instance.container.models
-    await_loaded = models._await_loaded
-    models._await_loaded = lambda model, timeout_s: (
-        asked_to_wait.append(timeout_s) or await_loaded(model, timeout_s)
-    )
-    instance.doubt()  # it gets no requests until its ping succeeds
-    assert asked(endpoint, "a.tar.gz") == "a"
-    (timeout_s,) = asked_to_wait
-    assert timeout_s < 60.0
 
 
 def _answers(cloud):
@@ -276,16 +223,6 @@ def test_an_update_starts_without_models_and_fails_no_request(endpoint, tritons)
     assert not tritons[0].running
     assert asked(endpoint, "a.tar.gz") == "a"
     assert tritons[1].loads == ["b/1/model.tar.gz", "a.tar.gz"]
-
-
-def test_a_deleted_endpoint_leaves_no_models(endpoint, tritons, tmp_path):
-    asked(endpoint, "a.tar.gz")
-    assert any("behaviour" in path for path in tree(tmp_path))
-    endpoint.sagemaker.delete_endpoint(EndpointName="e")
-    endpoint.gone("e")
-    assert not tritons[0].running
-    assert not any("behaviour" in path for path in tree(tmp_path))
-    assert endpoint.client("s3").get_object(Bucket=endpoint.bucket, Key=f"{SHELF}a.tar.gz")["Body"].read()
 
 
 def test_without_a_cache_a_model_is_unloaded_after_its_last_request(cloud, tritons):
@@ -327,18 +264,6 @@ def test_a_model_that_never_fits_evicts_one_model_per_request(endpoint, tritons)
         response = failure(endpoint, TargetModel="a.tar.gz", Body=b"hopeless")
         assert (response["OriginalStatusCode"], response["OriginalMessage"]) == (507, "CUDA out of memory")
         assert tritons[0].unloads == ["c.tar.gz", "d.tar.gz"][:number]
-
-
-def test_a_request_that_never_fits_returns_the_containers_error(endpoint, tritons):
-    assert asked(endpoint, "a.tar.gz") + asked(endpoint, "b/1/model.tar.gz") == "ab"
-    with ThreadPoolExecutor(1) as pool:
-        held = pool.submit(asked, endpoint, "b/1/model.tar.gz", b"hold")
-        assert tritons[0].holding.wait(10)
-        response = failure(endpoint, TargetModel="a.tar.gz", Body=b"greedy")
-        tritons[0].released.set()
-        held.result()
-    assert (response["OriginalStatusCode"], response["OriginalMessage"]) == (507, "CUDA out of memory")
-    assert tritons[0].unloads == []
 
 
 def test_objects_outside_the_prefix_are_unreachable(endpoint, tritons):

@@ -12,7 +12,7 @@ import pytest
 from packages.local_cloud.tests.sagemaker.cloud import IMAGE, tarball
 from packages.local_cloud.tests.sagemaker.multi_model.fake_triton import TARGET, MultiModelTriton, archive
 from packages.local_cloud.tests.sagemaker.multi_model.model_bucket import ModelBucket
-from tritonstack.runtime import TritonTimeoutError, TritonUnreachableError
+from tritonstack.runtime import TritonTimeoutError
 from tritonstack_local.sagemaker.hosting.instances import EndpointInstance, RunningContainer
 from tritonstack_local.sagemaker.multi_model import (
     DownloadFolders,
@@ -22,7 +22,6 @@ from tritonstack_local.sagemaker.multi_model import (
 )
 from tritonstack_local.sagemaker.multi_model import hosted as hosted_module
 from tritonstack_local.sagemaker.multi_model.downloads import Downloads
-from tritonstack_local.sagemaker.servers import limits as limits_module
 from tritonstack_local.sagemaker.servers.limits import Limits
 from tritonstack_local.sagemaker.servers.server import ServerOrder
 from tritonstack_local.service.errors import ServiceError
@@ -175,18 +174,6 @@ def test_a_request_that_waits_too_long_gets_model_not_ready(instance):
     assert one.server.loads == ["a", "b"]
 
 
-def test_an_abandoned_load_keeps_its_download(instance):
-    one = instance(holding(1), limit_s=0.5)
-    with ThreadPoolExecutor(1) as pool:
-        held = pool.submit(one.said, "a", b"hold")
-        assert one.server.holding.wait(10)
-        assert one.error_of("b").code == "ModelNotReadyException"
-        one.server.released.set()
-        held.result()
-    assert one.said("b") == "b"
-    assert one.shelf.asked["b"] == 1
-
-
 @pytest.mark.parametrize("keep", [True, False])
 def test_a_slow_load_continues_for_later_requests(instance, keep):
     one = instance(keep=keep)
@@ -198,39 +185,12 @@ def test_a_slow_load_continues_for_later_requests(instance, keep):
     assert one.server.loads == ["a"]
 
 
-def test_downloads_share_the_load_timeout(instance):
-    one = instance(limit_s=-1)
-    assert "was not downloaded and unpacked within" in one.error_of("a").message
-    assert one.server.loads == []
-
-
-def test_an_ending_server_starts_no_downloads(instance):
-    one = instance()
-    one.models.close()
-    with pytest.raises(TritonUnreachableError, match="the endpoint's server is ending"):
-        one.said("a")
-    assert one.server.loads == []
-    assert "ModelCacheHit" not in {datum.name for datum in one.data}  # another server counts the request
-
-
 def test_507_unloads_the_least_recently_used_model_and_retries(instance):
     one = instance()
     one.server.capacity = 2
     assert [one.said(target) for target in "abac"] == list("abac")
     assert one.server.unloads == ["b"]
     assert one.server.loads == list("abcc")
-
-
-def test_507_with_nothing_to_unload_returns_the_containers_message(instance):
-    one = instance()
-    one.server.capacity = 1
-    assert one.said("a") == "a"
-    one.server.capacity = 0
-    rejected = one.error_of("b")
-    assert (rejected.status, rejected.text) == (507, "CUDA out of memory")
-    assert one.server.unloads == ["a"]
-    one.server.capacity = 1
-    assert one.said("b") == "b"
 
 
 def test_a_load_that_never_fits_evicts_one_model_per_request(instance):
@@ -241,31 +201,6 @@ def test_a_load_that_never_fits_evicts_one_model_per_request(instance):
         rejected = one.error_of("e")
         assert (rejected.status, rejected.text) == (507, "CUDA out of memory: tried to allocate 90 GiB")
         assert one.server.unloads == list("ab")[:number]
-
-
-def test_a_hanging_load_does_not_block_others(instance, monkeypatch):
-    """Nothing else could be unloaded for it, so it runs alone and others wait."""
-    monkeypatch.setattr(hosted_module, "HANGING_AFTER_S", 0.2)
-    one = instance(replace(UNLIMITED, memory_bytes=1))
-    one.shelf.objects["a"] = archive("stall")
-    with ThreadPoolExecutor(1) as pool:
-        hanging = pool.submit(one.said, "a")
-        assert one.server.loading.wait(10)
-        assert [one.said(target, timeout_s=5) for target in "bcb"] == list("bcb")
-        assert not hanging.done()
-        one.server.released.set()
-        assert hanging.result() == ""
-
-
-def test_competing_loads_run_one_after_the_other(instance):
-    one = instance()
-    one.server.capacity = 1
-    one.server.may_load.clear()
-    with ThreadPoolExecutor(4) as pool:
-        answers = [pool.submit(one.said, target) for target in "abcd"]
-        eventually(lambda: len(one.server.loads) == 4)
-        one.server.may_load.set()
-        assert [answer.result() for answer in answers] == list("abcd")
 
 
 def test_a_load_waits_for_another_loads_final_attempt(instance):
@@ -290,16 +225,6 @@ def test_relieve_unloads_one_idle_model(instance):
         assert one.models.relieve()
         assert not one.models.relieve()
     assert one.server.unloads == ["b", "c"]
-
-
-def test_waiting_for_an_unload_respects_the_requests_timeout(instance):
-    one, goes_on = instance(), threading.Event()
-    one.server.while_unloading = lambda: goes_on.wait(20)
-    assert one.said("a") == "a"
-    assert not one.models.relieve(timeout_s=0.01)
-    goes_on.set()
-    eventually(lambda: one.server.unloads == ["a"])
-    assert one.said("a") == "a"
 
 
 def test_a_model_whose_unload_failed_can_be_loaded_again(instance, monkeypatch):
@@ -337,14 +262,6 @@ def test_needed_memory_is_estimated_from_the_unpacked_size(instance):
     assert one.server.unloads == ["a", "b"]
 
 
-def test_the_machines_memory_is_a_limit(instance, monkeypatch):
-    one = instance()
-    assert one.said("a") == "a"
-    monkeypatch.setattr(limits_module, "free_memory", lambda: 0)
-    assert one.said("b") == "b"
-    assert one.server.unloads == ["a"]
-
-
 def test_a_model_larger_than_memory_is_still_loaded(instance):
     one = instance(replace(UNLIMITED, memory_bytes=1))
     assert [one.said(target) for target in "aba"] == list("aba")
@@ -376,22 +293,6 @@ def test_a_full_volume_deletes_unloaded_models(small_volume):
     assert one.shelf.asked["a"] == 2
 
 
-def test_a_full_volume_of_loaded_models_unloads_and_deletes_an_idle_one(small_volume):
-    one = small_volume
-    assert [one.said(target) for target in "abc"] == list("abc")
-    assert one.server.unloads == ["a"]
-    assert one.on_volume == 2
-
-
-def test_a_reloaded_model_is_not_deleted_from_the_volume(small_volume):
-    one = small_volume
-    assert one.said("a") + one.said("b") == "ab"
-    one.models.relieve()
-    assert one.said("a") + one.said("c") == "ac"
-    assert one.server.unloads == ["a", "b"]
-    assert [one.models.holds(target) for target in "abc"] == [True, False, True]
-
-
 def test_a_full_volume_of_models_in_use_makes_loads_wait(small_volume):
     one = small_volume
     with ThreadPoolExecutor(3) as pool:
@@ -412,13 +313,6 @@ def test_a_model_larger_than_the_volume_is_rejected(small_volume):
     assert "does not fit on the instance's volume" in rejected.message
     assert one.on_volume == 0
     assert one.said("b") + one.said("c") == "bc"
-
-
-def test_part_of_the_machines_disk_stays_free(instance, monkeypatch):
-    one = instance()
-    monkeypatch.setattr("tritonstack_local.sagemaker.multi_model.downloads.DISK_RESERVE_BYTES", 1 << 62)
-    assert "no space is left on the instance's volume" in one.error_of("a").message
-    assert one.on_volume == 0
 
 
 def test_a_failed_load_releases_its_disk_space(instance):
@@ -472,19 +366,6 @@ def test_a_server_may_miss_pings_during_an_unload(instance, tmp_path):
     assert not watched.answers_ping(1)
 
 
-def test_waiting_requests_report_that_they_were_not_sent(instance):
-    one = instance(holding(1))
-    with ThreadPoolExecutor(2) as pool:
-        held = pool.submit(one.said, "a", b"hold")
-        assert one.server.holding.wait(10)
-        waiting = pool.submit(one.said, "b")
-        eventually(lambda: one.on_volume == 2)
-        one.models.close()
-        assert isinstance(waiting.exception(), TritonUnreachableError)
-        one.server.released.set()
-        held.result()
-
-
 @pytest.mark.parametrize(
     ("limits", "capacity", "keep"),
     [
@@ -512,24 +393,3 @@ def test_many_requests_for_more_models_than_fit(instance, limits, capacity, keep
         eventually(lambda: one.on_volume == 0)
     eventually(lambda: len(one.server.loaded) == one.models.loaded_count())
     assert len(set(threading.enumerate()) - others) < 40
-
-
-def test_published_metrics(instance):
-    one = instance(holding(1))
-    for target in "aab":
-        one.said(target)
-    one.error_of("missing")
-    one.models.relieve()
-    told = [(datum.namespace, datum.name, datum.unit) for datum in one.data]
-    assert {datum.namespace for datum in one.data} == {"AWS/SageMaker"}
-    assert all(datum.dimensions == {"EndpointName": "e", "VariantName": "v"} for datum in one.data)
-    counts = {name: [unit for _, known, unit in told if known == name] for _, name, _ in told}
-    assert counts == {
-        "ModelCacheHit": ["None"] * 4,
-        "ModelLoadingWaitTime": ["Microseconds"] * 3,
-        "ModelDownloadingTime": ["Microseconds"] * 2,
-        "ModelLoadingTime": ["Microseconds"] * 2,
-        "ModelUnloadingTime": ["Microseconds"] * 2,
-    }
-    assert [datum.value for datum in one.data if datum.name == "ModelCacheHit"] == [0, 1, 0, 0]
-    assert all(datum.value > 0 for datum in one.data if datum.unit == "Microseconds")

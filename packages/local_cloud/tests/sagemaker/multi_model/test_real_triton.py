@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from botocore.exceptions import ClientError
 
-from packages.local_cloud.tests.sagemaker.cloud import IMAGE, a_variant, role_of, run_cloud, tarball
+from packages.local_cloud.tests.sagemaker.cloud import IMAGE, role_of, run_cloud, tarball
 from packages.local_cloud.tests.sagemaker.test_real_triton import (
     BROKEN,
     CONFIG,
@@ -145,21 +145,6 @@ def test_two_models_an_ensemble_and_a_fixed_model_answer(endpoint, tmp_path):
     assert supervisors(tmp_path) == []
 
 
-def test_without_a_cache_each_request_loads_its_model(endpoint):
-    container = endpoint.sagemaker.describe_model(ModelName="e")["PrimaryContainer"]
-    container["MultiModelConfig"] = {"ModelCacheSetting": "Disabled"}
-    endpoint.sagemaker.create_model(
-        ModelName="d", ExecutionRoleArn=role_of(endpoint.sagemaker), PrimaryContainer=container
-    )
-    endpoint.config("d")
-    endpoint.sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="d")
-    assert endpoint.settled("e")["EndpointConfigName"] == "d"
-    assert [infer(endpoint, "chain/d3/model.tar.gz", value) for value in (1, 2)] == [6, 12]
-    with ThreadPoolExecutor(4) as pool:
-        answers = list(pool.map(lambda value: infer(endpoint, "chain/d3/model.tar.gz", value), range(4)))
-    assert answers == [0, 6, 12, 18]
-
-
 def test_ensembles_with_equal_part_names_replace_each_other(endpoint_of_one):
     endpoint_of_one.upload("endpoints/e/other/d4/model.tar.gz", chain(5, 7))
     endpoint_of_one.upload("endpoints/e/chain/d3/model.tar.gz", chain())
@@ -210,18 +195,3 @@ def test_a_server_short_of_memory_unloads_models(endpoint, tmp_path):
     assert infer(endpoint, "endpoints-b/model.tar.gz", 1) == 3
     assert infer(endpoint, "greedy/model.tar.gz", -1) == -5
     assert infer(endpoint, "endpoints-a/model.tar.gz", 4) == 8
-
-
-def test_two_variants_share_the_requests(real_cloud, tmp_path):
-    variants = []
-    for name, factor, weight in (("main", 2, 0.75), ("challenger", 3, 0.25)):
-        url = real_cloud.upload(f"{name}.tar.gz", scaling_by(factor))
-        real_cloud.model(name, url=url, environment=QUIET)
-        variants.append({**a_variant(name), "VariantName": name, "InitialVariantWeight": weight})
-    real_cloud.sagemaker.create_endpoint_config(EndpointConfigName="e", ProductionVariants=variants)
-    real_cloud.sagemaker.create_endpoint(EndpointName="e", EndpointConfigName="e")
-    described = real_cloud.settled("e")
-    assert described["EndpointStatus"] == "InService", described.get("FailureReason")
-    assert len(supervisors(tmp_path)) == 2
-    assert sorted(infer(real_cloud, None, 7) for _ in range(8)) == [14] * 6 + [21] * 2
-    assert infer(real_cloud, None, 7, target_variant="challenger") == 21

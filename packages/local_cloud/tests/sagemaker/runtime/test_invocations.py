@@ -4,11 +4,6 @@ import pytest
 from botocore.exceptions import ClientError
 
 from packages.local_cloud.tests.sagemaker.cloud import REGION
-from tritonstack import client as endpoint_client
-from tritonstack.client import EndpointClient
-from tritonstack_local.access.limits import PAYLOAD_LIMIT_BYTES
-from tritonstack_local.sagemaker.runtime import invocations
-from tritonstack_local.service import validation
 
 
 @pytest.fixture
@@ -39,25 +34,6 @@ def test_body_and_headers_pass_through(endpoint):
     assert answer["ContentType"] == "application/vnd.sagemaker-triton.binary+json;json-header-size=7"
     assert answer["InvokedProductionVariant"] == "AllTraffic"
     assert answer["CustomAttributes"] == "trace=1"
-
-
-def test_free_text_that_is_not_validated_completely_is_always_valid():
-    shape = invocations._input_shape(invocations.INVOKE)
-    texts = map(chr, range(0x21, 0x7F))
-    for value in (*texts, *(f"~{chr(code)}" for code in range(0x20, 0x7F)), "~" * 64):
-        assert invocations.PLAIN_TEXT.fullmatch(value)
-        fields = dict.fromkeys(invocations._FREE_TEXT, value)
-        validation.check(shape, {"EndpointName": "e", "Body": b"", **fields})
-    for value in ("", " ", "~" * 65, "\x7f", "\t", "\u00e9", "a\n"):
-        assert invocations.PLAIN_TEXT.fullmatch(value) is None
-
-
-def test_several_invalid_fields_are_listed_in_one_error(endpoint):
-    message = failure(endpoint, InferenceId="i" * 65, CustomAttributes="c" * 1025, TargetVariant="-")["Error"]
-    assert message["Code"] == "ValidationError"
-    assert message["Message"].startswith("3 validation errors detected")
-    alone = failure(endpoint, InferenceId="i", CustomAttributes="c" * 1025, TargetVariant="-")["Error"]
-    assert alone["Message"].startswith("2 validation errors detected")
 
 
 @pytest.mark.parametrize(
@@ -124,20 +100,3 @@ def test_unsupported_requests_are_rejected(endpoint, fields, words):
 def test_other_runtime_operations_are_rejected(endpoint):
     with pytest.raises(ClientError, match="offers InvokeEndpoint and InvokeEndpointWithResponseStream, not"):
         endpoint.runtime.invoke_endpoint_async(EndpointName="e", InputLocation="s3://b/k")
-
-
-def test_the_payload_limit_is_the_documented_one(endpoint):
-    assert PAYLOAD_LIMIT_BYTES > 6_291_456
-    body = b"status=200" + b" " * (PAYLOAD_LIMIT_BYTES - 10)
-    assert endpoint.runtime.invoke_endpoint(EndpointName="e", Body=body)["Body"].read()
-
-
-def test_the_client_maps_failures_to_error_types(endpoint):
-    def client(name):
-        return EndpointClient(endpoint_name=name, runtime=endpoint.runtime)
-
-    inputs = {"x": ["never a number"]}
-    with pytest.raises(endpoint_client.EndpointNotFoundError):
-        client("other").infer(inputs)
-    with pytest.raises(endpoint_client.RequestRejectedError):
-        EndpointClient(endpoint_name="e", runtime=endpoint.runtime, target_model="m").infer(inputs)
