@@ -12,7 +12,7 @@ from aws_cdk.assertions import Template
 from tritonstack.constructs.monitoring.monitored import Monitored, MonitoredVariant
 from tritonstack.constructs.monitoring.widgets import DashboardLocation
 from tritonstack.reference.hardware import INSTANCE_TYPES
-from tritonstack.spec.endpoints.endpoint import Asynchronous, Components, ServingOptions
+from tritonstack.spec.endpoints.endpoint import Components, ServingOptions
 from tritonstack.spec.endpoints.scaling import Scaling
 
 ACCOUNT, REGION = "123456789012", "eu-central-1"
@@ -20,7 +20,6 @@ LOCATION = DashboardLocation(ACCOUNT, REGION)
 NAME = "shop-dev-search"
 COMPONENT = f"{NAME}-component"
 TOPIC = f"arn:aws:sns:{REGION}:{ACCOUNT}:shop-dev-alarms"
-ASYNCHRONOUS = Asynchronous()
 COMPONENTS = Components(memory_mb=4096, min_copies=0, max_copies=3)
 
 

@@ -83,31 +83,6 @@ def test_the_listed_roles_are_those_created(committed, delivery_stacks, capsys):
         assert set(stop["roles"].values()) <= made
 
 
-def test_text_output_has_full_sentences(committed, capsys):
-    assert run(["--project", str(committed.root), "delivery", "--since", "HEAD"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert [line for line in lines if not line.startswith("  ")] == [
-        "example/tritonstack, branch main",
-        "dev (111111111111, eu-west-1): affected",
-        "staging (111111111111, eu-west-1): not affected",
-        "prod (222222222222, eu-west-1): not affected; deploys after approval",
-        "per pull request: pr-<number>, an instance of preview, for 4h",
-    ]
-
-
-def test_text_output_has_one_line_per_role(committed, capsys):
-    assert run(["--project", str(committed.root), "delivery"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    begin = next(number for number, line in enumerate(lines) if line.startswith("prod "))
-    role = "arn:aws:iam::222222222222:role/tritonstack-delivery-prod"
-    assert lines[begin + 1 : begin + 5] == [
-        f"  plan      {role}-plan",
-        f"  deploy    {role}-deploy",
-        f"  promote   {role}-promote",
-        f"  clean_up  {role}-clean-up",
-    ]
-
-
 def test_missing_project_file_is_reported_with_its_location(committed, capsys):
     committed.delivery_file.unlink()
     assert run(["--project", str(committed.root), "delivery"]) == 2

@@ -7,7 +7,7 @@ import yaml
 
 from tests.projects import ENVIRONMENT
 from tests.stacks.assemblies import ROOT
-from tritonstack.base.errors import InvalidFilesError, UsageError
+from tritonstack.base.errors import UsageError
 from tritonstack.base.paths import Project
 from tritonstack.project.loading import environment_names, validate_project
 from tritonstack.spec.environments.delivery import DeliverySpec, load_delivery, require_delivery
@@ -48,10 +48,6 @@ def test_delivery_file_of_the_repository_is_valid():
     assert set(delivery.names) <= set(environment_names(project))
     assert delivery.names == ("dev", "prod")
     assert [item.approval for item in delivery.environments] == [False, True]
-
-
-def test_valid_file_has_no_violations(delivered):
-    assert violations(delivered) == []
 
 
 def test_delivery_file_is_optional(project):
@@ -184,14 +180,3 @@ def test_subjects_of_newer_repositories_contain_github_ids():
         ' "environments": [{"name": "dev"}]}'
     )
     assert spec.branch_subject == "repo:example@123456/tritonstack@789012:ref:refs/heads/main"
-
-
-def test_all_errors_of_the_file_are_reported(delivered):
-    delivered.delivery_file.write_text("repo: x\nenvironments: []\n")
-    with pytest.raises(InvalidFilesError) as raised:
-        load_delivery(delivered)
-    assert {violation.field for violation in raised.value.violations} == {
-        "repo",
-        "repository",
-        "environments",
-    }

@@ -63,23 +63,6 @@ def actions(template: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     ]
 
 
-def test_stages_run_in_order_from_source_to_prod(pipeline):
-    assert [(stage, action["Name"], action["RunOrder"]) for stage, action in actions(pipeline)] == [
-        ("Source", "Source", 1),
-        ("Build", "Build-dev", 1),
-        ("Build", "Synth", 2),
-        ("dev", "Deploy-dev", 1),
-        ("dev", "Verify-dev", 2),
-        ("staging", "Promote-staging", 1),
-        ("staging", "Deploy-staging", 2),
-        ("staging", "Verify-staging", 3),
-        ("prod", "Approve-prod", 1),
-        ("prod", "Promote-prod", 2),
-        ("prod", "Deploy-prod", 3),
-        ("prod", "Verify-prod", 4),
-    ]
-
-
 PROGRAMS = {
     "python3": "mkdir -p .venv/bin",
     "pip": "[ -f requirements.lock.txt ]",
@@ -151,15 +134,6 @@ def test_steps_in_the_repository_of_tritonstack_install_its_source():
     assert setup_commands(find_project(Path(__file__)))[0] == "make setup-cli"
 
 
-def test_pipeline_is_v2_and_does_not_update_itself(pipeline):
-    assert line(pipeline)["PipelineType"] == "V2"
-    assert line(pipeline)["RestartExecutionOnUpdate"] is False
-    assert "UpdatePipeline" not in [stage for stage, _ in actions(pipeline)]
-    everything = json.dumps(pipeline)
-    assert "codepipeline:UpdatePipeline" not in everything
-    assert f"cdk deploy {NAME}" not in everything
-
-
 def statements(template: dict[str, Any], role: str) -> list[dict[str, Any]]:
     return [
         statement
@@ -196,28 +170,10 @@ def test_step_can_assume_only_one_role_of_one_environment(pipeline, step, takes_
     assert services <= {"s3", "kms", "logs", "sts", "codebuild", "codeconnections", "codestar-connections"}
 
 
-def test_every_step_runs_with_its_own_role(pipeline):
-    duties = {
-        step: item["ServiceRole"]["Fn::GetAtt"][0].removeprefix("RolesStep").partition("Role")[0]
-        for step, item in projects(pipeline).items()
-    }
-    expected = {step: step.replace("-", "").replace("verify", "deploy") for step in STEPS}
-    assert duties == expected | {"build-dev": "deploydev", "reap": "cleanupdev"}
-
-
 def test_no_bucket_policy_grants_access(pipeline):
     (bucket,) = of_type(pipeline, "AWS::S3::BucketPolicy").values()
     assert {statement["Effect"] for statement in bucket["PolicyDocument"]["Statement"]} == {"Deny"}
     assert not of_type(pipeline, "AWS::Logs::ResourcePolicy")
-
-
-def test_all_objects_are_encrypted_with_its_key(pipeline):
-    key = {"Fn::GetAtt": [next(iter(of_type(pipeline, "AWS::KMS::Key"))), "Arn"]}
-    assert line(pipeline)["ArtifactStore"]["EncryptionKey"] == {"Id": key, "Type": "KMS"}
-    assert {json.dumps(item["EncryptionKey"]) for item in projects(pipeline).values()} == {json.dumps(key)}
-    (log,) = of_type(pipeline, "AWS::Logs::LogGroup").values()
-    assert log["KmsKeyId"] == key
-    assert all(not item["Environment"].get("PrivilegedMode") for item in projects(pipeline).values())
 
 
 def test_scheduled_run_destroys_expired_environments(pipeline):
@@ -310,11 +266,6 @@ def test_its_region_is_checked_at_synth(roads, tmp_path, region):
     assert any("no CloudFormation schemas for me-south-1" in message for message in messages_of(app))
 
 
-def test_branch_without_delivery_has_no_pipeline(roads):
-    with pytest.raises(UsageError, match=r"delivers branch 'main', not 'mine'"):
-        line_of(roads, "mine")
-
-
 def test_missing_lock_of_the_requirements_is_reported(roads):
     file = roads.root / "requirements.lock.txt"
     text = file.read_text()
@@ -327,13 +278,3 @@ def test_missing_lock_of_the_requirements_is_reported(roads):
         assert "tritonstack upgrade" in caught.value.remedy
     finally:
         file.write_text(text)
-
-
-def test_missing_pipeline_section_is_reported(roads):
-    text = roads.delivery_file.read_text()
-    try:
-        roads.delivery_file.write_text(text.partition("pipeline:")[0])
-        with pytest.raises(UsageError, match=r"delivery\.yaml has no `pipeline` section"):
-            line_of(roads, "main")
-    finally:
-        roads.delivery_file.write_text(text)

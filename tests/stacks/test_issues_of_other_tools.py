@@ -6,15 +6,12 @@ import json
 import re
 from typing import Any
 
-import pytest
-
 from tests.stacks.assemblies import Assembly, lock_everything
-from tests.stacks.templates import only, production, properties
+from tests.stacks.templates import only, properties
 
 MODEL = "AWS::SageMaker::Model"
 CONFIG = "AWS::SageMaker::EndpointConfig"
 ENDPOINT = "AWS::SageMaker::Endpoint"
-TARGET = "AWS::ApplicationAutoScaling::ScalableTarget"
 
 
 def every_endpoint(assembly: Assembly) -> list[Any]:
@@ -22,33 +19,6 @@ def every_endpoint(assembly: Assembly) -> list[Any]:
 
 
 # awslabs/generative-ai-cdk-constructs
-
-
-def test_scaling_bounds_can_be_set_424(every):
-    for name, low, high in (("shelf", 2, 4), ("queued", 0, 4), ("compared", 4, 8)):
-        targets = every.endpoint(name).find_resources(TARGET).values()
-        bounds = {
-            (found["Properties"]["MinCapacity"], found["Properties"]["MaxCapacity"]) for found in targets
-        }
-        assert bounds == {(low, high)}
-
-
-def test_start_and_stop_schedules_317(bare_project, synthesize):
-    project = bare_project()
-    file = project.environment_file("sample")
-    hours = '{day: {at: "07:30", days: MON-FRI, min: 2, max: 6}, night: {at: "20:00", min: 1, max: 1}}'
-    file.write_text(
-        file.read_text().replace("max_instances: 6,", f"max_instances: 6, schedules: {hours},", 1)
-    )
-    plain = synthesize(lock_everything(project, "sample")).endpoint("plain")
-    actions = {
-        action["ScheduledActionName"].rpartition("-")[2]: action["ScalableTargetAction"]
-        for action in properties(plain, TARGET)["ScheduledActions"]
-    }
-    assert actions == {
-        "day": {"MinCapacity": 2, "MaxCapacity": 6},
-        "night": {"MinCapacity": 1, "MaxCapacity": 1},
-    }
 
 
 def test_model_is_created_after_the_policy_of_its_role_432(every):
@@ -73,41 +43,7 @@ def test_no_role_has_full_access(every):
 # aws/aws-cdk, aws-sagemaker-alpha
 
 
-def test_multi_model_endpoints_23154(every):
-    container = properties(every.endpoint("shelf"), MODEL)["PrimaryContainer"]
-    assert container["Mode"] == "MultiModel"
-    assert container["MultiModelConfig"] == {"ModelCacheSetting": "Disabled"}
-
-
-def test_deployment_guardrails_23152(every):
-    guarded = [
-        template
-        for template in every_endpoint(every)
-        if not template.find_resources("AWS::SageMaker::InferenceComponent")
-    ]
-    assert guarded
-    for template in guarded:
-        assert properties(template, ENDPOINT)["DeploymentConfig"]
-
-
-def test_data_capture_23150(every):
-    capture = properties(every.endpoint("shadowed"), CONFIG)["DataCaptureConfig"]
-    assert capture["EnableCapture"] is True
-    assert capture["InitialSamplingPercentage"] == 5
-
-
 # awslabs/aiops-modules
-
-
-def test_no_new_configuration_at_each_synthesis(bare_project, synthesize):
-    first, second = (synthesize(lock_everything(bare_project(), "every")) for _ in range(2))
-    assert [first.text(stack) for stack in first.stacks] == [second.text(stack) for stack in second.stacks]
-
-
-def test_scaling_and_guardrails_are_configured(sample):
-    plain = sample.endpoint("plain")
-    assert plain.find_resources(TARGET)
-    assert properties(plain, ENDPOINT)["DeploymentConfig"]["AutoRollbackConfiguration"]["Alarms"]
 
 
 # amazon-sagemaker-examples
@@ -138,12 +74,6 @@ def test_an_update_breaks_nothing_6(bare_project, synthesize):
     assert only(before, ENDPOINT)[0] == only(after, ENDPOINT)[0]
 
 
-def test_the_instance_count_survives_an_update(sample):
-    endpoint = properties(sample.endpoint("plain"), ENDPOINT)
-    assert endpoint["RetainAllVariantProperties"] is True
-    assert "DesiredInstanceCount" not in json.dumps(endpoint["ExcludeRetainedVariantProperties"])
-
-
 def test_a_rollback_is_not_silent(sample):
     """Alarms that roll an update back notify someone, and so does SageMaker's rollback event."""
     plain, foundation = sample.endpoint("plain"), sample.foundation
@@ -160,16 +90,3 @@ def test_a_rollback_is_not_silent(sample):
     patterns = json.dumps([rule["Properties"]["EventPattern"] for rule in rules])
     assert '"ROLLING_BACK"' in patterns
     assert '"UPDATE_ROLLBACK_IN_PROGRESS"' in patterns
-
-
-@pytest.mark.parametrize("name", ["accelerated", "plain"])
-def test_slow_start_is_awaited_until_a_timeout(sample, name):
-    variant = production(sample.endpoint(name))
-    assert 60 <= variant["ContainerStartupHealthCheckTimeoutInSeconds"] <= 3600
-    assert 60 <= variant["ModelDataDownloadTimeoutInSeconds"] <= 3600
-
-
-def test_out_of_memory_146_is_predicted(sample):
-    alarms = sample.endpoint("accelerated").find_resources("AWS::CloudWatch::Alarm").values()
-    names = {alarm["Properties"]["AlarmName"] for alarm in alarms}
-    assert "tritonstack-sample-accelerated-gpu-memory" in names

@@ -131,11 +131,6 @@ def test_measures_with_an_aws_name(measure, predefined):
     }
 
 
-def test_invocations_are_the_default_metric():
-    tracked = only(with_scaling(), POLICY)["TargetTrackingScalingPolicyConfiguration"]
-    assert tracked["TargetValue"] == 1000
-
-
 def test_gpu_use_is_tracked_as_the_sum_over_a_machines_gpus():
     """SageMaker adds up the utilization: four GPUs at 60 % are 240."""
     tracked = only(with_scaling(gpu_utilization_percent=60), POLICY)
@@ -145,11 +140,6 @@ def test_gpu_use_is_tracked_as_the_sum_over_a_machines_gpus():
     assert (metric["Namespace"], metric["MetricName"]) == ("/aws/sagemaker/Endpoints", "GPUUtilization")
     assert metric["Statistic"] == "Average"
     assert dimensions(metric) == {"EndpointName": NAME, "VariantName": "main"}
-
-
-def test_all_configured_measures_are_tracked():
-    found = with_scaling(invocations_per_instance=500, gpu_utilization_percent=60)
-    assert len(of_type(found, POLICY)) == 2
 
 
 # Asynchronous endpoints
@@ -274,12 +264,6 @@ def test_bounds_are_in_the_unit_of_the_metric(metric, published, statistic, thre
     assert (fires["MetricName"], fires["Statistic"], fires["Threshold"]) == (published, statistic, threshold)
 
 
-def test_scaling_alarms_send_no_notifications():
-    found = with_scaling(steps=STEPS)
-    assert all("OKActions" not in item for item in of_type(found, ALARM).values())
-    assert all(len(item["AlarmActions"]) == 1 for item in of_type(found, ALARM).values())
-
-
 # The clock
 
 
@@ -371,14 +355,6 @@ def test_failed_request_scales_copies_out_from_zero():
     assert of_type(components(min_copies=1), ALARM) == {}
 
 
-def test_schedules_of_components_count_copies():
-    night = {"night": {"at": "22:00", "min": 0, "max": 0}}
-    found = components({"schedules": night}, min_copies=2, max_copies=2)
-    (action,) = only(found, TARGET)["ScheduledActions"]
-    assert action["ScalableTargetAction"] == {"MinCapacity": 0, "MaxCapacity": 0}
-    assert alarm(found, "wake-up")
-
-
 def test_step_scaling_of_components_uses_copies():
     steps = STEPS | {"metric": "gpu_utilization_percent", "scale_out": [{"above": 50, "add": 1}]}
     fires = alarm(components({"steps": steps | {"scale_in": {"below": 10}}}, min_copies=1), "scale-out")
@@ -386,7 +362,3 @@ def test_step_scaling_of_components_uses_copies():
     assert fires["MetricName"] == "GPUUtilizationNormalized"
     assert fires["Threshold"] == 50
     assert dimensions(fires) == {"InferenceComponentName": COMPONENT}
-
-
-def test_a_fixed_number_of_copies_is_not_registered():
-    assert of_type(components(min_copies=2, max_copies=2), TARGET) == {}

@@ -60,35 +60,6 @@ def copied() -> dict[str, dict[str, Any]]:
     return made(monitored(variant(instance=GPU), component=COMPONENT))
 
 
-@pytest.mark.parametrize(
-    ("alarm", "metric", "statistic", "threshold"),
-    [
-        ("latency-p99", "ModelLatency", {"ExtendedStatistic": "p99"}, 120_000),
-        ("overhead-p99", "OverheadLatency", {"ExtendedStatistic": "p99"}, 80_000),
-        ("server-errors", "Invocation5XXErrors", {"Statistic": "Sum"}, 3),
-        ("client-errors", "Invocation4XXErrors", {"Statistic": "Sum"}, 40),
-    ],
-)
-def test_alarms_on_one_metric(plain, alarm, metric, statistic, threshold):
-    found = plain[f"{NAME}-{alarm}"]
-    description = found.pop("AlarmDescription")
-    assert description.startswith(f"{NAME}: ")
-    assert found == {
-        "AlarmName": f"{NAME}-{alarm}",
-        "Namespace": "AWS/SageMaker",
-        "MetricName": metric,
-        "Dimensions": [{"Name": "EndpointName", "Value": NAME}, {"Name": "VariantName", "Value": "main"}],
-        **statistic,
-        "Threshold": threshold,
-        "ComparisonOperator": "GreaterThanOrEqualToThreshold",
-        "Period": 300,
-        "EvaluationPeriods": 1,
-        "TreatMissingData": "notBreaching",
-        "AlarmActions": [TOPIC],
-        "OKActions": [TOPIC],
-    }
-
-
 def looked_at(alarm: dict[str, Any]) -> dict[str, tuple[str, str, str]]:
     """Return the inputs of an alarm's expression: namespace, metric, and statistic by key."""
     found = {}
@@ -154,10 +125,6 @@ def test_gpu_memory_is_summed_per_instance_and_needs_traffic(plain):
     assert not fires(memory, memory=None, calls0=5)
 
 
-def test_machines_without_gpus_have_no_alarm_on_their_memory():
-    assert f"{NAME}-gpu-memory" not in made(monitored())
-
-
 def test_triton_errors_come_from_the_log_and_alarm_only_with_traffic(plain):
     errors = plain[f"{NAME}-triton-errors"]
     assert looked_at(errors)["errors"] == (f"Tritonstack/{NAME}", "TritonErrors", "Sum")
@@ -192,44 +159,7 @@ def test_every_kind_of_alarm_is_in_the_table(plain, queued):
     assert ends == set(get_args(AlarmId))
 
 
-def test_alarms_without_a_topic_have_no_actions():
-    alarms = made(monitored(), topic=None)
-    assert alarms
-    acting = [name for name, alarm in alarms.items() if alarm.keys() & {"AlarmActions", "OKActions"}]
-    assert acting == []
-
-
 # Asynchronous endpoints
-
-
-def test_an_asynchronous_endpoint_has_alarms_on_its_published_metrics_only(queued):
-    """It publishes neither Invocations nor OverheadLatency."""
-    assert set(queued) == {
-        f"{NAME}-{end}"
-        for end in (
-            "latency-p99",
-            "server-errors",
-            "client-errors",
-            "invocation-drop",
-            "gpu-memory",
-            "triton-errors",
-            "backlog",
-        )
-    }
-    published = [
-        series for alarm in queued.values() if "Metrics" in alarm for series in looked_at(alarm).values()
-    ]
-    assert ("AWS/SageMaker", "Invocations", "Sum") not in published
-    assert looked_at(queued[f"{NAME}-invocation-drop"]) == {
-        "calls": ("AWS/SageMaker", "InvocationsProcessed", "Sum")
-    }
-
-
-def test_queue_belongs_to_the_endpoint(queued):
-    backlog = queued[f"{NAME}-backlog"]
-    assert backlog["MetricName"] == "ApproximateBacklogSize"
-    assert dimensions(backlog) == {"EndpointName": NAME}
-    assert backlog["Threshold"] == 200
 
 
 # Inference components
@@ -262,12 +192,6 @@ def test_a_shadows_errors_in_the_shared_log_fire_no_alarm():
     both = [variant(), variant("shadow", shadow=True)]
     assert "triton-errors" not in {alarm.id for alarm in endpoint_alarms(monitored(*both), EVERY)}
     assert "triton-errors" in {alarm.id for alarm in endpoint_alarms(monitored(both[0]), EVERY)}
-
-
-def test_log_errors_of_two_variants_alarm_while_either_is_called():
-    errors = made(monitored(variant(), variant("challenger")))[f"{NAME}-triton-errors"]
-    assert fires(errors, errors=9, calls0=None, calls1=2)
-    assert not fires(errors, errors=9, calls0=None, calls1=None)
 
 
 def test_rollback_alarms_keep_the_requested_order():

@@ -11,11 +11,9 @@ import pytest
 
 from tests.constructs.metric_math import evaluate
 from tests.constructs.monitored_endpoints import (
-    ACCOUNT,
     COMPONENT,
     COMPONENTS,
     LOCATION,
-    NAME,
     REGION,
     monitored,
     of_type,
@@ -24,8 +22,7 @@ from tests.constructs.monitored_endpoints import (
     variant,
 )
 from tritonstack.constructs.monitoring.alarm_plan import endpoint_alarms
-from tritonstack.constructs.monitoring.endpoint_alarms import EndpointAlarms
-from tritonstack.constructs.monitoring.endpoint_dashboard import EndpointDashboard, endpoint_dashboard_body
+from tritonstack.constructs.monitoring.endpoint_dashboard import endpoint_dashboard_body
 from tritonstack.constructs.monitoring.environment_dashboard import (
     DashboardEndpoint,
     EnvironmentDashboard,
@@ -33,7 +30,6 @@ from tritonstack.constructs.monitoring.environment_dashboard import (
 )
 from tritonstack.constructs.monitoring.monitored import Monitored, MonitoredVariant
 from tritonstack.spec.endpoints.endpoint import Alarms
-from tritonstack.spec.endpoints.scaling import Scaling
 
 PRICE = 1.408
 Body = dict[str, Any]
@@ -70,11 +66,6 @@ def metrics_of(chart: dict[str, Any]) -> Iterator[list[Any]]:
 
 def shown(chart: dict[str, Any]) -> list[str]:
     return [look(entry)["label"] for entry in chart["metrics"] if look(entry).get("visible", True)]
-
-
-def published(chart: dict[str, Any]) -> set[tuple[str, str]]:
-    """Return metric and statistic of everything that a chart reads."""
-    return {(entry[1], look(entry)["stat"]) for entry in metrics_of(chart)}
 
 
 def computed(chart: dict[str, Any], label: str, **values: float | None) -> float | None:
@@ -136,66 +127,6 @@ def test_the_dashboard_of_every_kind_is_valid(any_kind):
     assert_valid(any_kind)
 
 
-def test_widgets_per_kind_of_endpoint(any_kind):
-    found = charts(any_kind)
-    assert {"Requests", "Errors", "Model latency", "Instances", "CPU utilization"} <= set(found)
-    assert {"Memory utilization", "Triton errors by cause"} <= set(found)
-    for chart in found.values():
-        assert chart["region"] == REGION
-        for entry in metrics_of(chart):
-            # Namespace, name, then dimensions in pairs.
-            assert len(entry) % 2 == 1
-    assert json.loads(json.dumps(any_kind)) == any_kind
-
-
-def test_minimal_endpoint_shows_only_its_own_settings():
-    found = charts(body(monitored()))
-    assert not {title for title in found if "GPU" in title or "queue" in title or "shadow" in title}
-    assert "Copies" not in found
-    assert "Models loaded per instance" not in found
-
-
-def test_charts_show_requests_and_errors_per_variant():
-    found = charts(body(monitored(priced(), priced("challenger"), priced("shadow", shadow=True))))
-    assert shown(found["Requests"]) == ["main", "challenger", "shadow"]
-    assert found["Requests"]["metrics"][1] == [
-        "AWS/SageMaker",
-        "Invocations",
-        "EndpointName",
-        NAME,
-        "VariantName",
-        "challenger",
-        {"label": "challenger", "stat": "Sum"},
-    ]
-    assert published(found["Errors"]) == {
-        ("Invocation5XXErrors", "Sum"),
-        ("Invocation4XXErrors", "Sum"),
-        ("InvocationModelErrors", "Sum"),
-    }
-
-
-def test_latency_is_shown_by_percentiles_in_milliseconds_with_the_alarms_bound():
-    found = charts(body(monitored(), alarms={"latency_p99_ms": 120, "overhead_p99_ms": None}))
-    model, overhead = found["Model latency"], found["SageMaker overhead"]
-    assert published(model) == {("ModelLatency", p) for p in ("p50", "p90", "p99")}
-    assert published(overhead) == {("OverheadLatency", p) for p in ("p50", "p90", "p99")}
-    assert computed(model, "main: p99", p99_0=45_000) == 45
-    assert model["annotations"]["horizontal"] == [{"label": "alarm", "value": 120}]
-    assert "annotations" not in overhead
-
-
-def test_machines_are_counted_against_their_limits():
-    """Each instance publishes its load once a minute: ten samples in five minutes are two instances."""
-    two = monitored(priced(scaling=Scaling(min_instances=2, max_instances=8)))
-    chart = charts(body(two))["Instances"]
-    assert published(chart) == {("CPUUtilization", "SampleCount")}
-    assert computed(chart, "main", machines_0=10) == 2
-    assert chart["annotations"]["horizontal"] == [
-        {"label": "main: fewest", "value": 2},
-        {"label": "main: most", "value": 8},
-    ]
-
-
 def test_utilization_is_a_percentage_of_the_whole_instance():
     """An ml.g5.12xlarge has 48 vCPUs and four GPUs, whose utilization SageMaker adds up."""
     found = charts(body(monitored(priced())))
@@ -203,48 +134,6 @@ def test_utilization_is_a_percentage_of_the_whole_instance():
     assert computed(found["GPU utilization"], "main", used0=200) == 50
     assert computed(found["GPU memory utilization"], "main", used0=380) == 95
     assert shown(found["Memory utilization"]) == ["main"]
-
-
-def test_multi_model_endpoints_show_loading_and_the_cache():
-    found = charts(body(monitored(multi_model=True)))
-    assert published(found["Requests with model already loaded"]) == {("ModelCacheHit", "Average")}
-    assert published(found["Models loaded per instance"]) == {("LoadedModelCount", "Average")}
-    loading = found["Model loading time"]
-    assert {name for name, _ in published(loading)} == {
-        "ModelLoadingWaitTime",
-        "ModelDownloadingTime",
-        "ModelLoadingTime",
-        "ModelUnloadingTime",
-    }
-    assert computed(loading, "load", time2=3_000_000) == 3000
-    assert "Disk utilization" in found
-
-
-def test_asynchronous_endpoints_show_the_queue_and_published_metrics():
-    found = charts(body(monitored(asynchronous=True), asynchronous={}, alarms={"backlog": 50}))
-    read = {name for chart in found.values() for name, _ in published(chart)}
-    assert not read & {"Invocations", "OverheadLatency", "InvocationsPerInstance", "InvocationModelErrors"}
-    assert not {name for name in read if name.startswith("ConcurrentRequests")}
-    assert published(found["Requests"]) == {("InvocationsProcessed", "Sum")}
-    queue = found["Queued requests"]
-    assert published(queue) == {
-        ("ApproximateBacklogSize", "Maximum"),
-        ("ApproximateBacklogSizePerInstance", "Maximum"),
-    }
-    assert queue["metrics"][0][2:-1] == ["EndpointName", NAME]
-    assert queue["annotations"]["horizontal"] == [{"label": "alarm", "value": 50}]
-    assert published(found["Age of oldest request"]) == {("ApproximateAgeOfOldestRequest", "Maximum")}
-
-
-def test_inference_components_show_copies_and_capacity_failures():
-    found = charts(body(monitored(component=COMPONENT), components=COMPONENTS.model_dump()))
-    copies = found["Copies"]
-    assert computed(copies, "copies", copies=15) == 3
-    assert [mark["value"] for mark in copies["annotations"]["horizontal"]] == [0, 3]
-    assert ("NoCapacityInvocationFailures", "Sum") in published(found["Errors"])
-    assert found["Requests"]["metrics"][0][2:-1] == ["InferenceComponentName", COMPONENT]
-    # SageMaker manages the instances; the limits in the file are those of copies.
-    assert "annotations" not in found["Instances"]
 
 
 def test_a_shadow_is_compared_with_the_variant_it_may_replace():
@@ -290,35 +179,6 @@ def test_a_missing_price_is_shown_with_the_remedy():
     assert "`prices`" in words
 
 
-def test_alarms_are_shown_by_their_arns():
-    (widget,) = [widget for widget in body(monitored())["widgets"] if widget["type"] == "alarm"]
-    arns = widget["properties"]["alarms"]
-    assert f"arn:aws:cloudwatch:{REGION}:{ACCOUNT}:alarm:{NAME}-server-errors" in arns
-    assert len(arns) == 5
-
-
-def test_dashboard_without_alarms_has_no_alarm_widget():
-    found = endpoint_dashboard_body(monitored(), options=options(), alarm_names=[], location=LOCATION)
-    assert not [widget for widget in found["widgets"] if widget["type"] == "alarm"]
-
-
-def test_tritons_errors_are_read_from_the_endpoints_log():
-    (widget,) = [widget for widget in body(monitored())["widgets"] if widget["type"] == "log"]
-    query = widget["properties"]["query"]
-    assert query.startswith(f"SOURCE '/aws/sagemaker/Endpoints/{NAME}' | fields @timestamp")
-    assert "CudaDriverHelper" in query
-
-
-def test_construct_creates_one_dashboard_named_after_endpoint_and_region():
-    def build(stack: Any) -> None:
-        alarms = EndpointAlarms(stack, "Alarms", monitored=monitored(), alarms=Alarms())
-        EndpointDashboard(stack, "Dashboard", monitored=monitored(), alarms=alarms, options=options())
-
-    (made,) = of_type(resources(build), "AWS::CloudWatch::Dashboard").values()
-    assert made["DashboardName"] == f"{NAME}_{REGION}"
-    assert json.loads(made["DashboardBody"]) == body(monitored())
-
-
 # The environment's
 
 
@@ -355,16 +215,6 @@ def test_overflow_is_on_the_next_page():
     assert f"Page 1 of {len(pages)}" in text
 
 
-def merged(page: Body, title: str) -> dict[str, Any]:
-    """Return all charts of a title as one."""
-    found = [
-        widget["properties"]
-        for widget in page["widgets"]
-        if widget["type"] == "metric" and widget["properties"]["title"] == title
-    ]
-    return {"metrics": [entry for chart in found for entry in chart["metrics"]]}
-
-
 def test_each_endpoint_has_its_line_in_each_chart():
     (page,) = environment_dashboard_bodies("shop-dev", overseen(3), location=LOCATION)
     titles = set(charts(page))
@@ -384,33 +234,6 @@ def test_each_endpoint_has_its_line_in_each_chart():
         ]
     assert computed(charts(page)["Cost per hour"], "search-1", e1_0=10) == pytest.approx(2 * PRICE)
     assert computed(charts(page)["p99 model latency"], "search-2 main", e2_0=9000) == 9
-
-
-def test_only_firing_alarms_are_shown():
-    (page,) = environment_dashboard_bodies("shop-dev", overseen(100), location=LOCATION)
-    widgets = [widget["properties"] for widget in page["widgets"] if widget["type"] == "alarm"]
-    assert len({arn for widget in widgets for arn in widget["alarms"]}) == 600
-    assert all(widget["states"] == ["ALARM"] for widget in widgets)
-
-
-def test_endpoints_without_a_price_are_named_and_not_counted():
-    endpoints = [*overseen(1), DashboardEndpoint("plain", monitored(), [])]
-    (page,) = environment_dashboard_bodies("shop-dev", endpoints, location=LOCATION)
-    assert shown(charts(page)["Cost per hour"]) == ["search-0"]
-    assert "ml.c7i.xlarge" in json.dumps(page)
-    (bare,) = environment_dashboard_bodies("shop-dev", endpoints[1:], location=LOCATION)
-    assert "Cost per hour" not in charts(bare)
-
-
-def test_asynchronous_endpoints_and_components_use_their_own_metrics():
-    endpoints = [
-        DashboardEndpoint("queue", monitored(priced(), asynchronous=True), []),
-        DashboardEndpoint("copies", monitored(priced(), component=COMPONENT), []),
-    ]
-    (page,) = environment_dashboard_bodies("shop-dev", endpoints, location=LOCATION)
-    requests = charts(page)["Requests"]["metrics"]
-    assert requests[0][1] == "InvocationsProcessed"
-    assert requests[1][1:4] == ["Invocations", "InferenceComponentName", COMPONENT]
 
 
 def test_construct_creates_one_dashboard_per_page():

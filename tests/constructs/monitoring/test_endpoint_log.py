@@ -6,14 +6,10 @@ The lines are from real servers of 2.51 without a GPU; a few of other versions a
 from __future__ import annotations
 
 import re
-from typing import Any
 
-import aws_cdk as cdk
 import pytest
 
-from tests.constructs.monitored_endpoints import NAME, monitored, of_type, resources
-from tritonstack.constructs.monitoring.endpoint_log import EndpointLog
-from tritonstack.constructs.monitoring.triton_log import FILTER_PATTERNS, LogCount, log_count
+from tritonstack.constructs.monitoring.triton_log import FILTER_PATTERNS, LogCount
 
 NO_GPU = 'E1121 15:11:34.260393 2 server.cc:241] "CudaDriverHelper has not been initialized."'
 FAILED_INSTANCE = (
@@ -102,49 +98,3 @@ def test_expressions_are_valid_for_cloudwatch():
     # CloudWatch takes five a log group.
     assert len(expressions) <= 5
     assert max(len(pattern) for pattern in FILTER_PATTERNS.values()) <= 1024
-
-
-def made(**more: Any) -> dict[str, dict[str, Any]]:
-    given = {"retention_days": 14, "removal": cdk.RemovalPolicy.DESTROY} | more
-    return resources(lambda stack: EndpointLog(stack, "Log", monitored=monitored(), **given))
-
-
-def test_each_filter_writes_the_metric_that_alarms_and_dashboards_read():
-    found = made()
-    (group,) = of_type(found, "AWS::Logs::LogGroup")
-    filters = {item["FilterName"]: item for item in of_type(found, "AWS::Logs::MetricFilter").values()}
-    assert set(filters) == {count.value for count in LogCount}
-    for count in LogCount:
-        metric = log_count(monitored(), count).metric
-        assert filters[count.value]["FilterPattern"] == FILTER_PATTERNS[count]
-        assert filters[count.value]["LogGroupName"] == {"Ref": group}
-        # 0 without log lines; CloudWatch allows that only for metrics without dimensions.
-        assert metric.dimensions == ()
-        assert filters[count.value]["MetricTransformations"] == [
-            {
-                "MetricNamespace": metric.namespace,
-                "MetricName": metric.name,
-                "MetricValue": "1",
-                "DefaultValue": 0,
-                "Unit": "Count",
-            }
-        ]
-
-
-def test_metrics_of_two_endpoints_are_two():
-    other = monitored()
-    mine = log_count(other, LogCount.ERRORS).metric
-    assert NAME in mine.namespace
-    assert not re.search(r"[:*$]", mine.namespace + mine.name)
-
-
-def test_the_log_group_has_key_retention_and_removal_policy():
-    found = made(key_arn="arn:aws:kms:eu-central-1:123456789012:key/k", removal=cdk.RemovalPolicy.RETAIN)
-    ((key, group),) = of_type(found, "AWS::Logs::LogGroup").items()
-    assert group["LogGroupName"] == f"/aws/sagemaker/Endpoints/{NAME}"
-    assert group["RetentionInDays"] == 14
-    assert group["KmsKeyId"].endswith(":key/k")
-    assert found[key]["DeletionPolicy"] == "Retain"
-    ((key, group),) = of_type(made(), "AWS::Logs::LogGroup").items()
-    assert "KmsKeyId" not in group
-    assert made()[key]["DeletionPolicy"] == "Delete"

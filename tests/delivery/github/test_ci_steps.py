@@ -185,24 +185,6 @@ def test_oversized_comment_is_truncated(checkout):
     assert found["body"].endswith("… (truncated; the workflow's log has the full text)")
 
 
-def test_text_of_a_proposal_is_truncated(checkout):
-    (checkout / "environments" / "prod.lock.yaml").write_text("models: {minilm: {}}\n")
-    (checkout / "said.md").write_text("x" * 70_000)
-    assert propose(checkout).returncode == 0
-    (found,) = held(checkout)["pulls"]
-    assert 65_000 < len(found["body"]) < 65_536
-    assert found["body"].endswith("```\n\n… (truncated; the workflow's log has the full text)")
-
-
-def test_a_command_without_output_replaces_the_comment(checkout):
-    comment(checkout, "diff-dev")
-    (checkout / "said.md").write_text("")
-    comment(checkout, "diff-dev", "--verbatim")
-    (found,) = held(checkout)["comments"]
-    assert "would promote" not in found["body"]
-    assert "the workflow's log shows why" in found["body"]
-
-
 @pytest.mark.parametrize(
     ("deployed", "given", "said"),
     [
@@ -238,11 +220,3 @@ def test_missing_inputs_are_reported_before_any_change(checkout, step, arguments
     assert message in done.stderr
     assert recorded_calls(checkout.parent) == []
     assert git(checkout, "branch", "--format=%(refname:short)").split() == ["main"]
-
-
-def test_a_failing_program_is_named_with_what_it_printed(checkout):
-    done = run(checkout, "comment", "--about", "a", "--file", "said.md", STAND_IN_RIGHTS="{}")
-    assert done.returncode == 1
-    assert "error[TS618]: `gh api --paginate" in done.stderr
-    assert "Resource not accessible by integration (HTTP 403)" in done.stderr
-    assert "help: check the permissions of the job and the token of gh" in done.stderr

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.delivery.github.expressions import Payload, Scope, UnknownExpressionError, evaluate, filled, holds
+from tests.delivery.github.expressions import Payload, Scope, UnknownExpressionError, evaluate, holds
 
 SCOPE = Scope(
     {
@@ -60,16 +60,6 @@ def test_known_expressions_are_evaluated(text, value):
 def test_unknown_expressions_are_rejected(text):
     with pytest.raises(UnknownExpressionError):
         evaluate(text, SCOPE)
-
-
-def test_texts_are_filled():
-    assert filled("${{ matrix.environment }}-${{ github.event.number }}!", SCOPE) == "dev-!"
-
-
-def test_skipped_is_not_failed():
-    after = Scope({}, succeeded=False, skipped=True)
-    assert holds("${{ !failure() && !cancelled() }}", after)
-    assert not holds("${{ success() }}", after)
 
 
 @pytest.mark.parametrize(

@@ -106,13 +106,6 @@ def pull_request(runner: Runner, whose: str) -> Event:
     )
 
 
-def test_ordinary_pull_request_has_only_its_check(runner):
-    runner.ends, runner.said = {"delivery": "success"}, {"delivery": {"environments": "[]", "stages": "{}"}}
-    results = runner.run("pull-request.yml", pull_request(runner, SLUG))
-    assert (results["checks"], results["status"]) == ("success", "skipped")
-    assert statuses(runner) == []
-
-
 def test_a_fork_cannot_set_a_commit_status(runner, tmp_path, monkeypatch):
     text = (WORKFLOWS / "pull-request.yml").read_text()
     own, found = re.subn(r"\$\{\{ always\(\) && .*? \}\}", "${{ always() }}", text)

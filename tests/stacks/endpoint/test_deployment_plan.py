@@ -90,12 +90,6 @@ def test_threads_are_derived_from_the_instances_in_the_artifact(project):
     assert (shelf.variants[0].data.instances, shelf.variants[0].data.least_threads) == (2, 5)
 
 
-def test_copies_of_a_graph_count_as_memory(project):
-    assert isinstance(locked(project, unpacked_bytes=5 * GB), EndpointDeployment)
-    violation = only(locked(project, unpacked_bytes=5 * GB, copies_bytes=5 * GB))
-    assert "needs 10 GiB of memory" in violation.message
-
-
 def test_more_cores_change_the_threads_and_not_the_artifact(project):
     def promoted(instance_type: str) -> tuple[str, dict[str, str]]:
         file = project.environment_file("sample")
@@ -182,11 +176,6 @@ def test_out_of_memory_is_predicted(project):
 def test_shared_memory_counts_as_memory(project):
     violation = only(locked(project, unpacked_bytes=5 * GB, shared_memory_bytes=4 * GB))
     assert "needs 9 GiB of memory" in violation.message
-
-
-def test_instances_with_local_disks_have_no_volume_limit(project):
-    planned = locked(project, environment="every", endpoint="rolled", unpacked_bytes=300 * GB)
-    assert "needs 300 GiB of memory; ml.g5.xlarge has 16 GiB" in only(planned).message
 
 
 def test_a_sealed_lock_of_version_0_1_0_deploys_the_same(tmp_path: Path) -> None:

@@ -6,10 +6,8 @@ import json
 
 import pytest
 
-from tests.stacks.templates import granted, granting, properties, statements
+from tests.stacks.templates import granted, granting, statements
 
-NAME = "tritonstack-sample-plain"
-HOME = "eu-central-1:123456789012"
 BUCKET = "arn:aws:s3:::tritonstack-sample-artifacts-123456789012-eu-central-1"
 KEY = {"Ref": "KeyArn"}
 EVERY_DATA = "arn:aws:s3:::tritonstack-every-data-123456789012-us-east-1"
@@ -29,12 +27,6 @@ def test_role_reads_the_environments_models_only(every, name):
     assert statement["Resource"] == [f"{bucket}/models/*"]
 
 
-def test_role_lists_artifacts_below_the_models_prefix_only(plain):
-    listing = granted(plain, "s3:ListBucket")
-    assert listing["Resource"] == [BUCKET]
-    assert listing["Condition"] == {"StringLike": {"s3:prefix": "models/*"}}
-
-
 def test_role_decrypts_with_the_environments_key_through_s3_for_the_artifact_bucket_only(plain):
     statement = granted(plain, "kms:Decrypt")
     assert statement["Resource"] == [KEY]
@@ -52,42 +44,6 @@ def test_multi_model_role_reads_its_own_prefix_only(every):
     assert granted(shelf, "s3:ListBucket")["Condition"] == {"StringLike": {"s3:prefix": prefix}}
 
 
-def test_role_pulls_sagemakers_triton_image_only(plain):
-    repository = "arn:aws:ecr:eu-central-1:763104351884:repository/sagemaker-tritonserver"
-    assert granted(plain, "ecr:BatchGetImage")["Resource"] == [repository]
-    assert granted(plain, "ecr:GetAuthorizationToken")["Action"] == ["ecr:GetAuthorizationToken"]
-
-
-def test_role_writes_its_own_log_and_sagemakers_metrics_only(plain):
-    group = f"arn:aws:logs:{HOME}:log-group:/aws/sagemaker/Endpoints/{NAME}"
-    assert granted(plain, "logs:PutLogEvents")["Resource"] == [group, f"{group}:*"]
-    assert granted(plain, "cloudwatch:PutMetricData")["Condition"] == {
-        "StringEquals": {"cloudwatch:namespace": ["AWS/SageMaker", "/aws/sagemaker/Endpoints"]}
-    }
-
-
-def test_component_role_writes_the_components_log(every):
-    component = every.endpoint("component")
-    group = "/aws/sagemaker/InferenceComponents/tritonstack-every-component-component"
-    assert granted(component, "logs:PutLogEvents")["Resource"][0].endswith(f":log-group:{group}")
-    assert properties(component, "AWS::Logs::LogGroup")["LogGroupName"] == group
-
-
-def test_role_can_read_the_rollback_alarms(plain):
-    assert granted(plain, "cloudwatch:DescribeAlarms")["Resource"] == [
-        f"arn:aws:cloudwatch:{HOME}:alarm:{NAME}-latency-p99",
-        f"arn:aws:cloudwatch:{HOME}:alarm:{NAME}-server-errors",
-    ]
-
-
-def test_role_without_rollback_alarms_cannot_read_alarms(every):
-    assert granting(every.endpoint("rolled"), "cloudwatch:DescribeAlarms") == []
-
-
-def test_volumes_are_encrypted_with_the_environments_key(plain):
-    assert granted(plain, "kms:DescribeKey")["Resource"] == [KEY]
-
-
 def test_a_model_can_grant_the_key_only_to_aws(every):
     """A grant outlives the endpoint and the role; without the condition, any principal could receive one."""
     statements = [one for name in SINGLE_ROLE for one in granting(every.endpoint(name), "kms:CreateGrant")]
@@ -96,10 +52,6 @@ def test_a_model_can_grant_the_key_only_to_aws(every):
         assert statement["Action"] == ["kms:CreateGrant"]
         assert statement["Condition"] == {"Bool": {"kms:GrantIsForAWSResource": "true"}}
         assert statement["Resource"] == [KEY]
-
-
-def test_volumes_of_most_endpoints_are_encrypted_with_a_grant(plain):
-    assert granting(plain, "kms:CreateGrant")
 
 
 @pytest.mark.parametrize("name", SINGLE_ROLE)
@@ -154,15 +106,3 @@ def test_asynchronous_role_publishes_to_its_own_topics_through_the_key(every):
     ]
     through_sns = granting(queued, "kms:GenerateDataKey")[-1]
     assert through_sns["Condition"]["StringEquals"] == {"kms:ViaService": "sns.us-east-1.amazonaws.com"}
-
-
-def test_role_of_a_capturing_endpoint_writes_captures_only(every):
-    written = granted(every.endpoint("shadowed"), "s3:PutObject")["Resource"]
-    assert written == [f"{EVERY_DATA}/capture/tritonstack-every-shadowed/*"]
-
-
-def test_role_has_no_managed_policy_and_trusts_sagemaker(plain):
-    role = properties(plain, "AWS::IAM::Role")
-    assert "ManagedPolicyArns" not in role
-    (trust,) = role["AssumeRolePolicyDocument"]["Statement"]
-    assert trust["Principal"] == {"Service": "sagemaker.amazonaws.com"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.stacks.templates import only, properties
+from tests.stacks.templates import properties
 from tritonstack.base.errors import UsageError
 from tritonstack.constructs.endpoint.rollouts import (
     check_rollback_names,
@@ -47,29 +47,6 @@ def test_a_fixed_number_of_machines_is_neither_scaled_nor_retained(kept):
     endpoint = properties(fixed, ENDPOINT)
     assert endpoint["RetainAllVariantProperties"] is False
     assert "ExcludeRetainedVariantProperties" not in endpoint
-
-
-def test_updates_roll_back_on_latency_and_failures_but_not_on_bad_requests(plain):
-    rollout = rollout_of(plain)
-    assert rollout["AutoRollbackConfiguration"] == {
-        "Alarms": [{"AlarmName": f"{NAME}-latency-p99"}, {"AlarmName": f"{NAME}-server-errors"}]
-    }
-    policy = rollout["BlueGreenUpdatePolicy"]
-    assert policy["TrafficRoutingConfiguration"] == {"Type": "ALL_AT_ONCE", "WaitIntervalInSeconds": 0}
-    alarm = next(iter(plain.find_resources("AWS::CloudWatch::Alarm").values()))["Properties"]
-    # The old machines must outlive one full evaluation of the alarms, or there is nothing to go back to.
-    assert policy["TerminationWaitInSeconds"] > alarm["Period"] * alarm["EvaluationPeriods"]
-    assert policy["MaximumExecutionTimeoutInSeconds"] > 700 + 800 + policy["TerminationWaitInSeconds"]
-
-
-def test_multi_model_updates_also_roll_back_on_rejected_requests(every):
-    """There, Triton answers its own errors with 400."""
-    mine = "tritonstack-every-shelf"
-    assert rollout_of(every.endpoint("shelf"))["AutoRollbackConfiguration"]["Alarms"] == [
-        {"AlarmName": f"{mine}-latency-p99-rollout"},
-        {"AlarmName": f"{mine}-server-errors-rollout"},
-        {"AlarmName": f"{mine}-client-errors-rollout"},
-    ]
 
 
 def test_canary(every):
@@ -120,12 +97,6 @@ def test_every_rollback_alarm_exists(every):
         }
         assert named <= alarms
         assert len(named) <= 10
-
-
-def test_dependencies_of_the_endpoint_are_created_first(plain):
-    _, endpoint = only(plain, ENDPOINT)
-    log_id, _ = only(plain, "AWS::Logs::LogGroup")
-    assert {log_id, *plain.find_resources("AWS::CloudWatch::Alarm")} <= set(endpoint["DependsOn"])
 
 
 @pytest.mark.parametrize(

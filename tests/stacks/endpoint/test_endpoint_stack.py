@@ -10,7 +10,6 @@ from tests.stacks.assemblies import MODEL, lock_everything
 from tests.stacks.templates import granting, only, properties
 
 NAME = "tritonstack-sample-plain"
-HOME = "eu-central-1:123456789012"
 
 
 @pytest.fixture
@@ -18,60 +17,7 @@ def plain(sample):
     return sample.endpoint("plain")
 
 
-def test_scaling_follows_invocations_between_the_bounds(plain):
-    endpoint_id, _ = only(plain, "AWS::SageMaker::Endpoint")
-    target_id, target = only(plain, "AWS::ApplicationAutoScaling::ScalableTarget")
-    assert target["DependsOn"] == [endpoint_id]
-    assert target["Properties"] | {"Tags": None} == {
-        "ServiceNamespace": "sagemaker",
-        "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
-        "ResourceId": f"endpoint/{NAME}/variant/main",
-        "MinCapacity": 2,
-        "MaxCapacity": 6,
-        "Tags": None,
-    }
-    policy = properties(plain, "AWS::ApplicationAutoScaling::ScalingPolicy")
-    assert policy["ScalingTargetId"] == {"Ref": target_id}
-    assert policy["TargetTrackingScalingPolicyConfiguration"] == {
-        "PredefinedMetricSpecification": {"PredefinedMetricType": "SageMakerVariantInvocationsPerInstance"},
-        "TargetValue": 900,
-        "ScaleOutCooldown": 60,
-        "ScaleInCooldown": 300,
-    }
-
-
 # Alarms and log
-
-
-@pytest.mark.parametrize(
-    ("alarm", "metric", "statistic", "threshold"),
-    [
-        ("latency-p99", "ModelLatency", {"ExtendedStatistic": "p99"}, 120_000),
-        ("server-errors", "Invocation5XXErrors", {"Statistic": "Sum"}, 3),
-        ("client-errors", "Invocation4XXErrors", {"Statistic": "Sum"}, 40),
-    ],
-)
-def test_alarms(plain, alarm, metric, statistic, threshold):
-    topic = f"arn:aws:sns:{HOME}:tritonstack-sample-alarms"
-    plain.has_resource_properties(
-        "AWS::CloudWatch::Alarm",
-        {
-            "AlarmName": f"{NAME}-{alarm}",
-            "Namespace": "AWS/SageMaker",
-            "MetricName": metric,
-            "Dimensions": [
-                {"Name": "EndpointName", "Value": NAME},
-                {"Name": "VariantName", "Value": "main"},
-            ],
-            **statistic,
-            "Threshold": threshold,
-            "ComparisonOperator": "GreaterThanOrEqualToThreshold",
-            "Period": 300,
-            "TreatMissingData": "notBreaching",
-            "AlarmActions": [topic],
-            "OKActions": [topic],
-        },
-    )
 
 
 def test_log_retention_and_deletion_follow_the_environment(plain, kept):
@@ -104,16 +50,6 @@ def test_stack_and_resources_have_the_environment_tags(sample, plain):
 def test_the_stack_has_the_environments_account_and_region(sample):
     stack = sample.manifest("tritonstack-sample-endpoint-plain")
     assert stack["environment"] == "aws://123456789012/eu-central-1"
-
-
-def test_the_stack_outputs_what_is_served(sample, every):
-    outputs = every.endpoint("shelf").to_json()["Outputs"]
-    assert set(outputs) == {"EndpointName", "ModelPrefix", "ModelNames"}
-    assert outputs["ModelNames"]["Value"] == "/tritonstack-every/targets/shelf"
-    assert outputs["ModelPrefix"]["Value"].endswith("/endpoints/tritonstack-every-shelf/")
-    outputs = sample.endpoint("plain").to_json()["Outputs"]
-    assert set(outputs) == {"EndpointName", "Artifact"}
-    assert outputs["Artifact"]["Value"].endswith(f"/models/encoder/{'ab' * 32}/model.tar.gz")
 
 
 def test_existing_network_keeps_its_name(bare_project, synthesize):

@@ -61,7 +61,3 @@ def test_download_time_assumes_a_fifth_of_volume_throughput(megabytes, limit):
 @pytest.mark.parametrize(("megabytes", "limit"), [(1, 360), (5_000, 840), (900_000, 3600)])
 def test_startup_time_fits_large_environments(megabytes, limit):
     assert sizing.startup_timeout_s(artifact(unpacked_bytes=megabytes * 1_000_000)) == limit
-
-
-def test_a_multi_model_container_gets_the_base_startup_time():
-    assert sizing.startup_timeout_s(None) == 300

@@ -13,7 +13,6 @@ import pytest
 from stacks.environment import add_environment
 from tests.projects import edit
 from tests.stacks.assemblies import ROOT, Assembly, lock_everything, new_app, write_project
-from tests.stacks.build_environment import FLEET
 from tritonstack.base import naming
 from tritonstack.base.errors import UsageError
 from tritonstack.base.revisions import BUILD_CODE
@@ -75,26 +74,6 @@ def resources(allowed: list[dict[str, Any]]) -> Iterator[Any]:
         yield from statement["Resource"]
 
 
-def test_each_machine_type_has_exactly_one_project(template):
-    names = {item["Name"] for item in of_type(template, "AWS::CodeBuild::Project")}
-    assert names == {f"{BASE}-build-{name}" for name in ("images", "cpu", "sm86", "sm75")}
-
-
-@pytest.mark.parametrize(
-    ("name", "machine"),
-    [
-        ("cpu", {"Type": "LINUX_CONTAINER", "ComputeType": "BUILD_GENERAL1_LARGE"}),
-        ("sm86", {"Type": "LINUX_GPU_CONTAINER", "ComputeType": "BUILD_GENERAL1_SMALL"}),
-        ("sm75", {"Type": "LINUX_GPU_CONTAINER", "Fleet": {"FleetArn": FLEET}}),
-        ("images", {"Type": "LINUX_CONTAINER", "ImagePullCredentialsType": "CODEBUILD"}),
-    ],
-)
-def test_each_project_has_its_machine(template, name, machine):
-    environment = project(template, name)["Environment"]
-    assert environment.items() >= machine.items()
-    assert environment["PrivilegedMode"] is (name == "images")
-
-
 def test_models_are_built_in_the_image_that_serves_and_pulled_with_the_projects_role(template):
     registry = "123456789012.dkr.ecr.eu-central-1.amazonaws.com/tritonstack-factory/builder"
     for name, tag in (("cpu", "24.09-py3-cpu-"), ("sm86", "24.09-py3-")):
@@ -102,17 +81,6 @@ def test_models_are_built_in_the_image_that_serves_and_pulled_with_the_projects_
         assert environment["ImagePullCredentialsType"] == "SERVICE_ROLE"
         assert environment["Image"].startswith(f"{registry}:{tag}")
         assert len(environment["Image"].rpartition("-")[2]) == 12
-
-
-def test_images_are_based_on_the_sagemaker_image(template):
-    commands = buildspec(project(template, "images"))["phases"]["build"]["commands"]
-    base = "763104351884.dkr.ecr.eu-central-1.amazonaws.com/sagemaker-tritonserver:24.09-py3"
-    outputs = template["Outputs"]
-    assert commands == [
-        f"sh containers/publish.sh builder {base}-cpu {outputs['CpuImage']['Value']} "
-        "https://download.pytorch.org/whl/cpu",
-        f"sh containers/publish.sh builder {base} {outputs['GpuImage']['Value']}",
-    ]
 
 
 def test_models_are_not_built_as_root(template):
@@ -229,11 +197,6 @@ def test_builds_can_decrypt_their_source_with_a_customer_key(bare_project, synth
         }
 
 
-def test_no_other_key_is_granted_without_a_bootstrap_key(sample):
-    assert "--bootstrap-kms-key-id" not in sample.workspace.spec.bootstrap.arguments
-    assert "kms:us-east-1:123456789012:key/" not in json.dumps(build_stack(sample))
-
-
 PUSH = {
     "ecr:BatchCheckLayerAvailability",
     "ecr:BatchGetImage",
@@ -274,39 +237,11 @@ def test_roles_are_assumable_only_by_these_projects_and_jobs(template):
         }
 
 
-def test_log_is_encrypted_with_retention_and_shared(template):
-    (group,) = of_type(template, "AWS::Logs::LogGroup")
-    assert (group["LogGroupName"], group["RetentionInDays"]) == (f"/{BASE}/builds", 30)
-    assert group["KmsKeyId"] == {"Ref": "KeyArn"}
-    for item in of_type(template, "AWS::CodeBuild::Project"):
-        log = item["LogsConfig"]["CloudWatchLogs"]
-        assert (log["Status"], log["StreamName"]) == ("ENABLED", item["Name"])
-        assert "Ref" in log["GroupName"]
-
-
-def test_builds_of_different_models_run_concurrently_with_a_time_limit(template):
-    projects = of_type(template, "AWS::CodeBuild::Project")
-    assert projects
-    for item in projects:
-        limits = (item["ConcurrentBuildLimit"], item["TimeoutInMinutes"], item["QueuedTimeoutInMinutes"])
-        assert limits == (2, 300, 480)  # the environment's file asks for 2
-        assert item["EncryptionKey"] == {"Ref": "KeyArn"}
-        assert item["Artifacts"] == {"Type": "NO_ARTIFACTS"}
-
-
 def test_no_concurrent_build_limit_is_set(sample):
     """CodeBuild rejects a project whose limit exceeds the account's quota, which may be 1."""
     projects = of_type(build_stack(sample), "AWS::CodeBuild::Project")
     assert projects
     assert not any("ConcurrentBuildLimit" in project for project in projects)
-
-
-def test_projects_wait_for_the_policy_of_their_role(template):
-    resources = template["Resources"]
-    policies = {name for name, item in resources.items() if item["Type"] == "AWS::IAM::Policy"}
-    projects = [item for item in resources.values() if item["Type"] == "AWS::CodeBuild::Project"]
-    assert projects
-    assert [item for item in projects if not policies & set(item["DependsOn"])] == []
 
 
 def synthesized(folder: Path, workspace: Any) -> Path:

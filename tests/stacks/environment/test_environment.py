@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-import pytest
 from cfnlint.schema import PROVIDER_SCHEMA_MANAGER
 
 from tests.projects import edit
@@ -90,22 +89,6 @@ def test_stacks_are_deployed_in_dependency_order(walled, sample):
     assert depends_on(sample, "tritonstack-sample-build") == {"tritonstack-sample-foundation"}
 
 
-@pytest.fixture
-def joining(tmp_path, synthesize: Synthesize) -> Assembly:
-    """The same environment in an existing network."""
-    workspace = write_walled(tmp_path)
-    file = workspace.environment.file
-    created = "create: {cidr: 10.9.0.0/20, availability_zones: 3}"
-    existing = (
-        "existing: {vpc_id: vpc-0a1b2c3d4e5f67890, "
-        "subnet_ids: [subnet-0a1b2c3d4e5f67890, subnet-1a1b2c3d4e5f67890], "
-        "security_group_ids: [sg-0a1b2c3d4e5f67890]}"
-    )
-    assert created in file.read_text()
-    file.write_text(file.read_text().replace(created, existing))
-    return synthesize(lock_everything(workspace.project, "walled"))
-
-
 def test_a_new_network_can_select_its_zones_by_id(tmp_path, synthesize: Synthesize) -> None:
     workspace = write_walled(tmp_path)
     edit(workspace.environment.file, "availability_zones: 3", "availability_zone_ids: [euc1-az3, euc1-az1]")
@@ -113,8 +96,3 @@ def test_a_new_network_can_select_its_zones_by_id(tmp_path, synthesize: Synthesi
     subnets = network.find_resources("AWS::EC2::Subnet").values()
     assert [subnet["Properties"]["AvailabilityZoneId"] for subnet in subnets] == ["euc1-az3", "euc1-az1"]
     assert not any("AvailabilityZone" in subnet["Properties"] for subnet in subnets)
-
-
-def test_an_existing_network_is_not_changed(joining):
-    assert "tritonstack-walled-network" not in joining.stacks
-    assert not any(resource["Type"].startswith("AWS::EC2::") for _, resource in resources(joining))

@@ -55,12 +55,6 @@ def data(sample):
     return bucket(sample.foundation, "tritonstack-sample-data-123456789012-eu-central-1")
 
 
-def test_key_rotates_and_is_found_by_its_alias(sample):
-    key = only(sample.foundation, "AWS::KMS::Key")
-    assert key["Properties"]["EnableKeyRotation"] is True
-    sample.foundation.has_resource_properties("AWS::KMS::Alias", {"AliasName": "alias/tritonstack-sample"})
-
-
 def grants(key: dict[str, Any], service: str) -> dict[str, Any]:
     """Return the one statement of a key's policy for a service."""
     (found,) = [s for s in statements(key, "KeyPolicy") if s["Principal"] == {"Service": service}]
@@ -106,43 +100,9 @@ def test_only_the_account_and_these_services_can_use_the_key(sample):
     assert [p["AWS"] for p in principals if "AWS" in p] == ["arn:aws:iam::123456789012:root"]
 
 
-def test_other_stacks_find_the_key_by_a_parameter(sample):
-    (key_id,) = sample.foundation.find_resources("AWS::KMS::Key")
-    sample.foundation.has_resource_properties(
-        "AWS::SSM::Parameter",
-        {
-            "Name": "/tritonstack-sample/key-arn",
-            "Type": "String",
-            "Value": {"Fn::GetAtt": [key_id, "Arn"]},
-        },
-    )
-
-
-@pytest.mark.parametrize("store", ["artifacts", "data"])
-def test_buckets_are_encrypted_with_the_key(sample, store, request):
-    resource = request.getfixturevalue(store)
-    (rule,) = resource["Properties"]["BucketEncryption"]["ServerSideEncryptionConfiguration"]
-    (key_id,) = sample.foundation.find_resources("AWS::KMS::Key")
-    assert rule == {
-        "BucketKeyEnabled": True,
-        "ServerSideEncryptionByDefault": {
-            "SSEAlgorithm": "aws:kms",
-            "KMSMasterKeyID": {"Fn::GetAtt": [key_id, "Arn"]},
-        },
-    }
-
-
 def test_deleted_artifacts_can_be_restored_and_deleted_data_cannot(artifacts, data):
     assert artifacts["Properties"]["VersioningConfiguration"] == {"Status": "Enabled"}
     assert "VersioningConfiguration" not in data["Properties"]
-
-
-def test_no_bucket_is_public_or_uses_access_lists(artifacts, access_log, data):
-    for resource in (artifacts, access_log, data):
-        properties = resource["Properties"]
-        assert set(properties["PublicAccessBlockConfiguration"].values()) == {True}
-        assert len(properties["PublicAccessBlockConfiguration"]) == 4
-        assert properties["OwnershipControls"] == {"Rules": [{"ObjectOwnership": "BucketOwnerEnforced"}]}
 
 
 def test_buckets_deny_connections_below_tls_1_2(sample):
@@ -196,61 +156,6 @@ def test_uploads_encrypted_with_another_key_are_rejected(sample, store, request)
         "StringNotEquals": {f"{algorithm}-aws-kms-key-id": {"Fn::GetAtt": [key_id, "Arn"]}},
     }
     assert {other["Action"], key["Action"]} == {"s3:PutObject"}
-
-
-@pytest.mark.parametrize(("store", "prefix"), [("artifacts", "artifacts/"), ("data", "data/")])
-def test_reads_and_writes_are_logged(sample, store, prefix, request):
-    logging = request.getfixturevalue(store)["Properties"]["LoggingConfiguration"]
-    assert logging["LogFilePrefix"] == prefix
-    log_bucket_id = logging["DestinationBucketName"]["Ref"]
-    (policy,) = sample.foundation.find_resources(
-        "AWS::S3::BucketPolicy", {"Properties": {"Bucket": {"Ref": log_bucket_id}}}
-    ).values()
-    deliveries = [s for s in statements(policy) if s["Effect"] == "Allow"]
-    (delivery,) = [s for s in deliveries if prefix in json.dumps(s["Resource"])]
-    assert delivery["Principal"] == {"Service": "logging.s3.amazonaws.com"}
-    assert delivery["Condition"]["StringEquals"] == {"aws:SourceAccount": "123456789012"}
-
-
-def test_no_data_accumulates_in_the_buckets(artifacts, access_log):
-    rules = {rule["Id"]: rule for rule in artifacts["Properties"]["LifecycleConfiguration"]["Rules"]}
-    assert rules["expire-noncurrent-versions"]["NoncurrentVersionExpiration"] == {"NoncurrentDays": 30}
-    assert rules["abort-incomplete-uploads"]["AbortIncompleteMultipartUpload"] == {"DaysAfterInitiation": 7}
-    # An artifact that an endpoint runs must never expire: only what was marked may.
-    (expiring,) = [rule for rule in rules.values() if "ExpirationInDays" in rule]
-    assert expiring == {
-        "Id": "expire-superseded-artifacts",
-        "Prefix": "models/",
-        "TagFilters": [{"Key": "superseded", "Value": "true"}],
-        "ExpirationInDays": 30,
-        "Status": "Enabled",
-    }
-    logged = {rule["Id"]: rule for rule in access_log["Properties"]["LifecycleConfiguration"]["Rules"]}
-    assert logged["expire"]["ExpirationInDays"] == 365
-
-
-@pytest.mark.parametrize("image", ["serving", "builder"])
-def test_image_repositories(sample, image):
-    sample.foundation.has_resource_properties(
-        "AWS::ECR::Repository",
-        {
-            "RepositoryName": f"tritonstack-sample/{image}",
-            "ImageScanningConfiguration": {"ScanOnPush": True},
-            "ImageTagMutability": "IMMUTABLE",
-            "EncryptionConfiguration": {"EncryptionType": "KMS"},
-            "LifecyclePolicy": {"LifecyclePolicyText": Match.string_like_regexp("untagged")},
-            "EmptyOnDelete": True,
-        },
-    )
-
-
-def test_alarm_topic_is_encrypted_and_has_the_environments_subscribers(sample):
-    topic = only(sample.foundation, "AWS::SNS::Topic")
-    assert topic["Properties"]["TopicName"] == "tritonstack-sample-alarms"
-    assert "KmsMasterKeyId" in topic["Properties"]
-    sample.foundation.has_resource_properties(
-        "AWS::SNS::Subscription", {"Protocol": "email", "Endpoint": "on-call@example.com"}
-    )
 
 
 def test_alarm_topic_accepts_messages_over_tls_from_its_environment_and_events(sample):
@@ -422,30 +327,6 @@ def test_only_stacks_with_retained_data_are_protected_from_deletion(sample, kept
     assert stack["properties"]["terminationProtection"] is True
     stack = sample.manifest("tritonstack-sample-foundation")
     assert not stack["properties"].get("terminationProtection", False)
-
-
-def test_an_environment_without_addresses_has_no_subscription(kept):
-    kept.foundation.resource_count_is("AWS::SNS::Subscription", 0)
-
-
-def test_account_runs_no_project_code(sample):
-    for template in (sample.foundation, sample.endpoint("plain")):
-        types = {resource["Type"] for resource in template.to_json()["Resources"].values()}
-        assert not {t for t in types if t.startswith(("Custom::", "AWS::Lambda", "AWS::CloudFormation"))}
-
-
-def test_useful_values_are_outputs_and_are_not_exported(sample):
-    outputs = sample.foundation.to_json()["Outputs"]
-    assert set(outputs) == {
-        "AlarmTopic",
-        "ArtifactBucket",
-        "BuilderRepository",
-        "DataBucket",
-        "KeyArn",
-        "LogBucket",
-        "ServingRepository",
-    }
-    assert not any("Export" in output for output in outputs.values())
 
 
 PLAIN = {"kind": "ensemble", "model": "encoder", "instance_type": "ml.m7i.large"}

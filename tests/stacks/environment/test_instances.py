@@ -107,9 +107,3 @@ def test_stacks_are_not_protected(instance: Assembly) -> None:
     assert instance.stacks
     for stack in instance.stacks:
         assert not instance.manifest(stack)["properties"].get("terminationProtection"), stack
-
-
-def test_permanent_environment_has_no_instance_parameter(every: Assembly) -> None:
-    parameters = [given["Name"] for _, kind, given in resources(every) if kind == "AWS::SSM::Parameter"]
-    assert "/tritonstack-every/key-arn" in parameters
-    assert "/tritonstack-every/instance" not in parameters
