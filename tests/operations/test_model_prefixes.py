@@ -129,17 +129,6 @@ def test_large_archives_are_uploaded_in_parts_and_keep_their_digest(
     assert fill(bucket_with_artifact, [large]) == ["there"]
 
 
-def test_many_models_in_their_order(cloud: Cloud) -> None:
-    cloud.client("s3").create_bucket(Bucket=BUCKET)
-    copies = [copy_of(f"model-{number:03}") for number in range(100)]
-    for copy in copies:
-        put(cloud, copy.source)
-    told: list[CopiedModel] = []
-    copy_missing_models(cloud, bucket=BUCKET, copies=copies, on_done=told.append)
-    assert [shelved.copy for shelved in told] == copies
-    assert missing_copies(cloud, bucket=BUCKET, copies=copies) == []
-
-
 def test_an_interrupted_copy_leaves_complete_objects_and_resumes(bucket_with_artifact: Cloud) -> None:
     copies = [copy_of(f"model-{number:02}") for number in range(40)]
     for copy in copies:
@@ -155,10 +144,6 @@ def test_an_interrupted_copy_leaves_complete_objects_and_resumes(bucket_with_art
     assert outcomes[:4] == ["there"] * 4
     assert set(outcomes) <= {"there", "copied"}
     assert missing_copies(bucket_with_artifact, bucket=BUCKET, copies=copies) == []
-
-
-def test_missing_copies_without_a_bucket_are_all(cloud: Cloud) -> None:
-    assert missing_copies(cloud, bucket="nowhere", copies=[copy_of("one")]) == [copy_of("one")]
 
 
 def test_missing_copies_are_listed(bucket_with_artifact: Cloud) -> None:
@@ -197,7 +182,3 @@ def test_required_keys_of_the_model_prefix(workspace: Workspace) -> None:
 
 def test_build_of_some_models_publishes_only_those(workspace: Workspace) -> None:
     assert [copy.model for copy in model_copies(workspace, models={"zzz", "minilm"})] == ["zzz"]
-
-
-def test_single_model_endpoints_have_no_model_prefix(tmp_path: Path) -> None:
-    assert model_copies(load_workspace(write_project(tmp_path), "dev")) == []

@@ -24,7 +24,7 @@ from tritonstack.operations.revisions import (
     require_unchanged,
     revision_of,
 )
-from tritonstack.project.loading import load_instance, load_workspace, sample_instance
+from tritonstack.project.loading import load_workspace
 from tritonstack.records.events import Event
 from tritonstack.records.lock_writing import add_to_lock, attest_builds
 from tritonstack.records.locks import Built, Lock, load_lock
@@ -168,16 +168,6 @@ def test_new_renamed_deleted_and_ignored_files(repository: Repository) -> None:
     ]
 
 
-def test_targets_of_symbolic_links_count(
-    repository: Repository, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    file, outside = repository.root / "environments" / "dev.yaml", tmp_path_factory.mktemp("outside")
-    shutil.move(file, outside / "dev.yaml")
-    file.symlink_to(outside / "dev.yaml")
-    repository.commit("a link")
-    assert found(repository)[1] == ["environments/dev.yaml"]
-
-
 def test_a_source_outside_the_repository_counts(
     repository: Repository, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -254,15 +244,6 @@ def test_a_build_depends_on_the_pinned_version_of_the_tool(repository: Repositor
     change(repository.root / name)
     assert built_now(load_workspace(Project(repository.root), "dev")).uncommitted == (name,)
     assert not is_hashed(name)
-
-
-def test_an_instance_is_its_template(repository: Repository) -> None:
-    project = Project(repository.root)
-    change(project.template_file("preview"))
-    change(project.environment_file("dev"))
-    assert revision_of(load_instance(project, sample_instance("preview"))).files == (
-        "environments/preview.template.yaml",
-    )
 
 
 def test_a_build_depends_on_code_and_models_but_not_on_locks(repository: Repository) -> None:

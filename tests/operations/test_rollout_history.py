@@ -99,8 +99,3 @@ def test_the_shift_of_a_completed_rollout_is_within_it_and_ends_with_it(seconds:
     assert times[0] == 0
     assert times[-1] == pytest.approx(seconds)
     assert [share for _, share in shift] == [0, 0, 50, 50, 100, 100]
-
-
-def test_a_rollout_without_a_wait_shifts_at_its_end() -> None:
-    shift = PastRollout("search", START, 60.0, "completed", ((0.0, 100.0), (0.0, 100.0)), "x").planned_shift
-    assert shift[-1] == (60.0, 100.0)

@@ -174,18 +174,6 @@ def test_an_alarm_without_a_history_is_unknown(
     assert bool(rollout.firing_alarms) is fires
 
 
-def test_a_completed_rollout_is_read_once() -> None:
-    aws, cache = Aws(), RolloutCache()
-    first = _read(aws, timedelta(hours=1), cache)
-    aws.calls.clear()
-    assert _read(aws, timedelta(hours=2), cache) == first
-    assert aws.calls == ["describe_stack_events"]
-    later = END + timedelta(hours=3)
-    aws.events = [_event("4", "UPDATE_IN_PROGRESS", later), *aws.events[:1]]  # the rest is in the cache
-    found = rollouts_of(cast("Cloud", aws), "stack", SEARCH, now=later, cache=cache)
-    assert [one.started for one in found] == [later, START]
-
-
 def test_a_rollout_is_read_again_until_its_metrics_are_complete() -> None:
     aws, cache = Aws(), RolloutCache()
     _read(aws, timedelta(minutes=1), cache)

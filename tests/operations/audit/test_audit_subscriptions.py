@@ -56,13 +56,6 @@ def test_subscriptions_are_reported_with_the_stack_of_their_topic(subscribed: Cl
     assert second.endswith(TEAM)
 
 
-def test_subscriptions_of_a_deleted_topic_are_pending_and_not_leftovers(subscribed: Cloud) -> None:
-    subscribed.client("cloudformation").delete_stack(StackName=MINE)
-    found = audit(subscribed, SCOPE)
-    assert (found.resources, found.orphans) == ([], [])
-    assert found.pending_deletion == subscriptions(found)
-
-
 @pytest.mark.parametrize(
     ("arn", "orphans"), [("Deleted", 0), ("arn:aws:sns:us-east-1:123456789012:tritonstack-dev-alarms:1", 1)]
 )

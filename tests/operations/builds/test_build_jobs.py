@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
 
 from tests.operations.strict_aws import StrictCodeBuild, StrictLogs, StrictProcessing
 from tritonstack.operations.aws import Cloud
@@ -143,12 +142,6 @@ def test_a_repeated_request_attaches_to_the_running_job(
     assert len(codebuild.started) == 1
 
 
-def test_different_models_are_different_builds(codebuild: StrictCodeBuild, service: CodeBuildJobs) -> None:
-    begin(service)
-    begin(service, replace(ORDER, model="n"))
-    assert len(codebuild.started) == 2
-
-
 def test_a_build_that_failed_is_tried_again(codebuild: StrictCodeBuild, service: CodeBuildJobs) -> None:
     """Also at once, while CodeBuild still remembers the first one's token."""
     first, _ = begin(service)
@@ -276,21 +269,6 @@ def test_ctrl_c_detaches_from_a_build_without_stopping_it(
 )
 def test_events_among_other_lines(line: str, event: dict[str, Any] | None) -> None:
     assert parse_event(line) == event
-
-
-def test_a_stack_of_older_files_is_reported() -> None:
-    ground = replace(GROUND, processing_role=None, images={"cpu": "x"})
-    with pytest.raises(BuildStackError, match="no build image for sm89"):
-        ON_L4.name(ground)
-    with pytest.raises(BuildStackError, match="no role for Processing jobs"):
-        ProcessingJobs(account(sagemaker=StrictProcessing()), ground).start(ON_L4, "job", 1)
-
-
-def test_stand_ins_reject_unknown_parameters() -> None:
-    with pytest.raises(ValueError, match="Unknown parameter"):
-        StrictCodeBuild(PROJECT).start_build(projectName=PROJECT, idempotencyToken="x", wrong=1)
-    with pytest.raises(ClientError, match="ResourceNotFoundException"):
-        StrictCodeBuild().start_build(projectName=PROJECT, idempotencyToken="x")
 
 
 def manifest(**changes: Any) -> dict[str, Any]:

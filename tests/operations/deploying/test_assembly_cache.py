@@ -101,12 +101,6 @@ def test_files_that_synthesis_does_not_read_do_not_change_the_key(project):
     assert key_of(project) == before
 
 
-def test_the_key_does_not_depend_on_the_folder(project, tmp_path):
-    before = key_of(project)
-    moved = project.root.rename(tmp_path / "moved")
-    assert key_of(Project(moved)) == before
-
-
 def test_variables_and_context_change_the_key(project):
     plain = key_of(project)
     assert key_of(project, TRITONSTACK_HOME="/elsewhere", LANG="C") == plain
@@ -131,13 +125,6 @@ def test_another_node_changes_the_key_and_a_missing_tool_leaves_it_unknown(proje
     cdk = cdk_of(project)
     (cdk.executable.parents[1] / "package.json").unlink()
     assert synthesis_key(load_workspace(project, "dev"), cdk) is None
-
-
-def test_packages_outside_of_this_environment_change_the_key(project, tmp_path, monkeypatch):
-    before = key_of(project)
-    (tmp_path / "system/jsii-2.0.dist-info").mkdir(parents=True)
-    monkeypatch.syspath_prepend(str(tmp_path / "system"))
-    assert key_of(project) != before
 
 
 def test_the_archive_of_the_build_code_has_only_files_of_the_key(project):
@@ -261,13 +248,6 @@ def test_the_oldest_assemblies_and_unfinished_copies_are_removed(project, assemb
     assert {"k0", "last"} < kept
     assert not {"k1", ".new-killed"} & kept
     assert len(kept) == assembly_cache._MOST_KEPT
-
-
-def test_a_cache_that_cannot_be_written_is_not_an_error(project, assembly, tmp_path):
-    project.cache_dir.mkdir(parents=True)
-    (project.cache_dir / "assemblies").write_text("a file where the folder should be")
-    AssemblyCache(project).keep("k", assembly)
-    assert AssemblyCache(project).find("k", tmp_path / "copy") is None
 
 
 def test_two_processes_keep_the_same_assembly(project, assembly, tmp_path):

@@ -62,11 +62,6 @@ def test_program_of_another_version_is_rejected(root: Path, commands: str, versi
     assert error(root) == expected
 
 
-def test_a_program_of_the_pinned_version_is_used(root: Path) -> None:
-    program = script(root.parent / "path/cdk", f"echo '{PINNED} (build 1a2b3c4)'")
-    assert find_cdk(root, environment_name="dev", variables={}).executable == program
-
-
 @pytest.mark.parametrize("where", ["shop", "shop/.tritonstack/cdk"])
 def test_the_version_of_a_package_comes_from_its_package_file(root: Path, where: str) -> None:
     program = npm_package(root.parent / where, "2.0.0")

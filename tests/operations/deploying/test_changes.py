@@ -75,12 +75,6 @@ def test_deployed_state(status: str, stands: bool) -> None:
     assert StackState("x", status).was_created is stands
 
 
-def test_the_first_deploy_creates_everything(cloud: Cloud, synthesized: Synthesized) -> None:
-    changes = plan_stack_changes(cloud, BASE, synthesized())
-    assert {plan.action for plan in changes.plans} == {"create"}
-    changes.require_possible()
-
-
 def test_each_stack_is_compared_with_its_own_template(
     cloud: Cloud, synthesized: Synthesized, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,8 +17,6 @@ from tritonstack.operations.aws import Cloud
 from tritonstack.operations.deploying.deployments import is_already_recorded, record_deployment
 from tritonstack.operations.events import (
     UNREADABLE_LOAD_TEST,
-    latest_events,
-    latest_of_each,
     new_event,
     read_events,
     record_event,
@@ -65,16 +63,6 @@ def test_only_the_latest_verdict_on_the_same_endpoints_counts(earlier: list[Even
     assert is_already_recorded(deployed(59), earlier) is told
 
 
-def test_events_are_read_no_further_than_is_needed() -> None:
-    def events():
-        yield deployed(9, endpoints=("one",))
-        yield deployed(8)
-        pytest.fail("the rest was not needed")
-
-    found = latest_of_each(events(), ("one", "two"))
-    assert {name: event.at[14:16] for name, event in found.items()} == {"one": "09", "two": "08"}
-
-
 def held(cloud: Cloud, project: Project) -> Any:
     edit(project.environment_file("dev"), "1" * 12, cloud.account)
     edit(project.environment_file("dev"), "eu-west-1", cloud.region)
@@ -105,11 +93,6 @@ def test_deploys_and_verdicts_record_the_endpoints_images(cloud: Cloud, project:
     assert written is not None
     assert written.images == (IMAGE,)
     assert new_event("verified", workspace, endpoints=["search"]).images == (IMAGE,)
-
-
-def test_an_environment_without_endpoints_deploys_none(cloud: Cloud, project: Project) -> None:
-    workspace = load_workspace(project, "dev")
-    assert record_deployment(cloud, workspace, []) is None
 
 
 def test_only_the_requested_number_of_events_is_fetched(
@@ -183,12 +166,3 @@ def test_an_event_of_another_version_is_an_error_also_with_a_load_test(
         with pytest.raises(TritonstackError, match="is not a valid event of this version") as caught:
             read_events(cloud, bucket)
         assert caught.value.code == "TS410"
-
-
-def test_the_latest_events_of_a_kind_come_first(cloud: Cloud, project: Project) -> None:
-    bucket = held(cloud, project).spec.artifact_bucket
-    for at in range(12):
-        record_event(cloud, bucket, deployed(at, kind="rolled-back" if at % 2 else "deployed"))
-    found = list(latest_events(cloud, bucket, "rolled-back"))
-    assert [event.at[14:16] for event in found] == ["11", "09", "07", "05", "03", "01"]
-    assert list(latest_events(cloud, f"{bucket}-that-is-not-there", "deployed")) == []

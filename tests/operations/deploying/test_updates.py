@@ -64,10 +64,6 @@ def dangling(template: Template) -> set[str]:
     return (referred | waited) - known
 
 
-def test_unchanged_stack_is_not_a_hazard(template: Template) -> None:
-    assert hazards(template, copied(template)) == []
-
-
 def test_an_instance_type_change_of_a_scaling_variant(synthesized: Synthesized) -> None:
     new = synthesized(instance_type="ml.c7i.2xlarge").template(STACK)
     [hazard] = hazards(synthesized().template(STACK), new)
@@ -142,11 +138,6 @@ def test_instances_of_inference_components_keep_their_type(template: Template) -
     ]
 
 
-def test_stack_without_an_endpoint_has_no_hazard(template: Template) -> None:
-    assert hazards({"Resources": {}}, template) == []
-    assert hazards(template, {"Resources": {}}) == []
-
-
 def test_only_scaling_is_removed(template: Template) -> None:
     bare = unregistered(template, {"main"})
     gone = {*template["Resources"]} - {*bare["Resources"]}
@@ -181,15 +172,6 @@ def test_only_the_given_variants_lose_their_scaling(template: Template) -> None:
     bare = unregistered(with_challenger(template), {"challenger"})
     assert {*EndpointTemplate(bare).targets.values()} == {"main"}
     assert of_type(bare, POLICY) == of_type(template, POLICY)
-
-
-def test_policy_with_a_literal_target_name(template: Template) -> None:
-    changed = copied(template)
-    [(name, policy)] = of_type(changed, POLICY).items()
-    del policy["Properties"]["ScalingTargetId"]
-    [target] = of_type(template, TARGET).values()
-    policy["Properties"]["ResourceId"] = target["Properties"]["ResourceId"]
-    assert name not in unregistered(changed, {"main"})["Resources"]
 
 
 def test_a_registration_with_dependents_is_kept(template: Template) -> None:

@@ -111,17 +111,6 @@ def test_ended_jobs_belong_to_an_existing_build_stack(cloud: Cloud, jobs: Strict
     assert found.orphans == []
 
 
-def test_a_job_without_a_build_stack_is_a_leftover(cloud: Cloud, jobs: StrictProcessing) -> None:
-    found = audit(cloud, SCOPE)
-    assert [item.id for item in found.orphans] == [jobs.jobs[BY_HAND]["ProcessingJobArn"]]
-
-
-def test_ended_jobs_without_their_stack_are_orphaned(cloud: Cloud, jobs: StrictProcessing) -> None:
-    del jobs.jobs[BY_HAND]
-    cloud.client("cloudformation").delete_stack(StackName=BUILD)
-    assert of_jobs(audit(cloud, SCOPE)) == dict.fromkeys(ENDED)
-
-
 def test_nothing_is_left_after_destruction_despite_stale_tag_listings(
     cloud: Cloud, jobs: StrictProcessing
 ) -> None:

@@ -13,7 +13,7 @@ from tests.operations.strict_aws import OnePage, StrictCodeBuild, StrictProcessi
 from tests.operations.test_operations import TEMPLATE
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.destruction.destroy import destroy_environment, preview_destruction
-from tritonstack.operations.destruction.running_builds import BuildRunsOnError, RunningBuild, running_builds
+from tritonstack.operations.destruction.running_builds import BuildRunsOnError, RunningBuild
 
 BASE = "tritonstack-dev"
 PROJECT, IMAGES = f"{BASE}-build-cpu", f"{BASE}-build-images"
@@ -182,11 +182,6 @@ def test_a_build_that_does_not_end_keeps_everything(cloud: Cloud, play: Played) 
         destroy_environment(cloud, BASE, on_update=lambda _: None, clock=FastClock())
     assert "nothing was deleted" in str(raised.value.remedy)
     assert stacks(cloud) == [f"{BASE}-build"]
-
-
-def test_a_deleted_project_has_no_builds(cloud: Cloud, play: Played) -> None:
-    play(StrictCodeBuild(), StrictProcessing())
-    assert running_builds(cloud, BASE, stacks=[f"{BASE}-build"]) == []
 
 
 def test_denied_job_stop_ends_the_command(

@@ -85,8 +85,3 @@ def test_another_file_is_rejected_with_its_line(s3: Any, line: str) -> None:
     put(s3, record(1), f"{line}\n")
     with pytest.raises(UnreadableLoadError, match=r"s3://data/.*00-00\.jsonl:2: not a record of SageMaker"):
         read(s3)
-
-
-def test_an_empty_period_is_an_error(s3: Any) -> None:
-    with pytest.raises(UnreadableLoadError, match="no captured requests from 2026-11-24T09:00"):
-        read(s3)

@@ -32,12 +32,6 @@ def test_histograms_can_be_added_and_written() -> None:
     assert (both == first + second).all()
 
 
-def test_nothing_has_no_percentile() -> None:
-    empty = count_latencies([])
-    assert np.isnan(percentiles_s(empty, (50.0,))[0])
-    assert np.isnan(mean_s(empty))
-
-
 @pytest.mark.parametrize("pairs", [[(-1, 1)], [(10**6, 1)], [(3, -2)]])
 def test_wrong_buckets_are_rejected(pairs: list[tuple[int, int]]) -> None:
     with pytest.raises(ValueError, match="no bucket"):

@@ -35,13 +35,6 @@ def test_the_extremes_of_a_load_are_kept(counts: list[int], expected: tuple[int,
     assert (watch.counts.lowest, watch.counts.highest) == expected
 
 
-def test_the_number_is_read_at_the_end_of_a_short_load() -> None:
-    read, _ = reading([1, 3])
-    watch = InstanceWatch(read, period_s=3600)
-    watch.stop()
-    assert watch.counts == InstanceCounts(1, 3)
-
-
 def test_an_unknown_number_is_a_failure() -> None:
     answers = [InstanceCounts(1, 1)]
 

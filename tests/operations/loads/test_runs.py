@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import xml.etree.ElementTree as ET
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ import numpy as np
 import pytest
 
 from tritonstack.operations.loads.arrivals import UnreadableLoadError
-from tritonstack.operations.loads.charts import draw_runs
 from tritonstack.operations.loads.comparing import compare_runs
 from tritonstack.operations.loads.runs import (
     LoadRun,
@@ -90,12 +88,6 @@ def test_equal_runs_rarely_differ() -> None:
     assert verdicts.count("no difference shown") >= 10
 
 
-def test_more_failures_are_worse() -> None:
-    before = run_of(lambda _: 0.01)
-    after = run_of(lambda _: 0.01, errors=lambda due: "timeout" if due % 1 < 0.05 else "")
-    assert compare_runs(before, after).verdict in ("worse", "mixed")
-
-
 def saved(*runs: LoadRun) -> SavedRuns:
     return SavedRuns("dev", "tritonstack-dev-search", "minilm", "ab", "ml.c7i.xlarge", "2026-11-24", runs)
 
@@ -146,10 +138,3 @@ def test_a_damaged_file_is_rejected(tmp_path: Path, change: Any) -> None:
     file.write_text(change(whole))
     with pytest.raises(UnreadableLoadError, match=r"cannot read .*a\.json"):
         load_runs(file)
-
-
-def test_charts_are_whole_documents() -> None:
-    run = run_of(lambda _: 0.01)
-    chart = ET.fromstring(draw_runs("a <b> & c", [run], before=[run]))  # noqa: S314 - from this process
-    assert chart.findtext("{http://www.w3.org/2000/svg}title") == "a <b> & c"
-    assert len(chart.findall(".//{http://www.w3.org/2000/svg}polyline")) == 4

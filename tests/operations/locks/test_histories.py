@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from tests.manifests import manifest, measured
-from tritonstack.base.results import document
 from tritonstack.operations.checkout import Commit
 from tritonstack.operations.locks.histories import (
     HistoryEntry,
@@ -15,7 +14,7 @@ from tritonstack.operations.locks.histories import (
 )
 from tritonstack.operations.locks.versions import LockVersion
 from tritonstack.records.events import Event, TouchedArtifact
-from tritonstack.records.locks import Built, Figures, Lock, LockedArtifact, Promoted, RolledBack, entry_of
+from tritonstack.records.locks import Built, Lock, LockedArtifact, Promoted, RolledBack, entry_of
 
 BUILT = Built(by="ann", at="2026-11-20T08:00:00Z", commit="12" * 20)
 PROMOTED = Promoted(source="dev", by="bob", at="2026-11-21T08:00:00Z", note="window overridden")
@@ -95,13 +94,3 @@ def test_entries_without_provenance_have_dates() -> None:
     assert [(item.kind, item.at, item.note) for item in artifact.entries] == [
         ("locked", "2026-11-21T10:00:00Z", "a change")
     ]
-
-
-def test_figures_are_those_of_the_build() -> None:
-    (artifact,) = history_of(history_from_locks("dev", "m", [version(entry("11", built=BUILT))]))
-    assert artifact.figures == Figures(min_cosine=0.9999, max_absolute_error=1e-07, p99_ms=4.5)
-    assert document(artifact)["figures"]["p99_ms"] == 4.5
-
-
-def test_unreadable_versions_are_ignored() -> None:
-    assert list(history_from_locks("dev", "m", [LockVersion(None, None)])) == []

@@ -92,15 +92,6 @@ def test_images_of_older_locks_only_are_deleted(images: Images) -> None:
     assert images.delete() == []
 
 
-def test_images_of_every_folder_are_in_one_repository(images: Images) -> None:
-    images.ecr.put_image(repositoryName=REPOSITORY, imageManifest=content("55"), imageTag="ranker-t55")
-    for number in ("55", "33", "44"):
-        lock_image(images.project, "dev", number, "ranker")
-        images.repository.commit(f"ranker {number}")
-    assert ("ranker", digest("55")) in images.delete()
-    assert digest("55") not in images.held()
-
-
 def test_an_image_that_a_live_endpoint_runs_is_kept(images: Images) -> None:
     """As after a rollback that no lock knows of."""
     assert images.delete(running(uri("11"))) == [("serving", digest("22"))]

@@ -72,13 +72,6 @@ def test_versions_with_other_line_endings_and_earlier_ones_are_read(
     assert held(history.versions) == ["33 as another editor saves it", "33 33", "22 22", "11 11"]
 
 
-def test_subject_can_contain_any_character(repository: Repository) -> None:
-    build(repository.root, "44")
-    repository.commit("one\u2028two\x0cthree")
-    history = lock_history(Project(repository.root), "dev")
-    assert held(history.versions)[0] == "44 one\u2028two\x0cthree"
-
-
 def test_a_version_that_cannot_be_read_is_reported(repository: Repository) -> None:
     file = Project(repository.root).lock_file("dev")
     edit(file, "spec_hash:", "spec_hush:")
@@ -125,12 +118,6 @@ def test_only_the_current_lock_is_known_without_git(tmp_path: Path) -> None:
     assert held(history.versions) == ["11 here"]
     assert history.gap == "the project is not in git"
     assert history.known_digests().digests == {"11" * 32}
-
-
-def test_a_repository_without_a_commit_has_no_history(tmp_path: Path) -> None:
-    write_project(tmp_path)
-    Repository(tmp_path)
-    assert lock_history(Project(tmp_path), "dev").gap == "git has no commit yet"
 
 
 def test_a_project_in_a_folder_of_a_repository(tmp_path: Path) -> None:

@@ -91,13 +91,6 @@ def test_the_latest_other_digest_is_restored(story: RollbackProject) -> None:
     )
 
 
-def test_an_uncommitted_lock_can_be_rolled_back(story: RollbackProject) -> None:
-    story.lock("11")
-    made = manifest("minilm", digest="22" * 32)
-    add_to_lock(story.project.lock_file("dev"), [made], built=BUILT)
-    assert steps(story.plan()) == ["minilm cpu 22 -> 11"]
-
-
 def test_versions_that_changed_only_another_model_are_skipped(story: RollbackProject) -> None:
     story.also_serve("other")
     story.lock("11")

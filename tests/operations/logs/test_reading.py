@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from tests.operations.logs.strict_events import StrictEvents
-from tritonstack.base.results import document
 from tritonstack.operations.aws import MissingPermissionError
 from tritonstack.operations.logs.reading import (
     OVERLAP_MS,
@@ -103,21 +102,6 @@ def test_follow_orders_lines_of_streams_that_deliver_at_different_polls(events: 
     assert messages(shown) == ["first", "second"]
 
 
-def test_lines_with_equal_times_and_texts_are_all_shown(events: StrictEvents) -> None:
-    for _ in range(3):
-        events.put(SEARCH, "main/i-1", BEGIN, "again")
-    assert messages(MergedLog([cursor(events)]).poll()) == ["again"] * 3
-
-
-def test_seen_lines_are_forgotten_after_the_overlap(events: StrictEvents) -> None:
-    one = cursor(events)
-    for number in range(50):
-        events.put(SEARCH, "main/i-1", BEGIN + number * OVERLAP_MS, str(number))
-        one.new_lines()
-    assert len(one._seen) == 2
-    assert events.calls[-1]["startTime"] == BEGIN + 47 * OVERLAP_MS
-
-
 def test_a_log_group_may_appear_and_vanish(events: StrictEvents) -> None:
     del events.groups[SEARCH]
     one = cursor(events)
@@ -150,30 +134,3 @@ def test_following_ends_with_the_build_after_its_last_line(events: StrictEvents)
     follow_log(log, on_lines=lambda lines: shown.extend(messages(lines)), ended=ended, pause=lambda: None)
     assert shown == list(late.values())
     assert next(polls) < 10
-
-
-def test_ctrl_c_shows_the_lines_that_were_read(events: StrictEvents) -> None:
-    shown: list[str] = []
-    log = MergedLog([cursor(events)])
-    log.poll()
-
-    def pause() -> None:
-        raise KeyboardInterrupt
-
-    events.put(SEARCH, "main/i-1", BEGIN, "read, and waiting for older ones")
-    events.put(SEARCH, "main/i-1", BEGIN + 5, "newest")
-    with pytest.raises(KeyboardInterrupt):
-        follow_log(
-            log, on_lines=lambda lines: shown.extend(messages(lines)), ended=lambda: False, pause=pause
-        )
-    assert shown == ["read, and waiting for older ones", "newest"]
-
-
-def test_times_are_shown_in_utc_with_milliseconds() -> None:
-    line = LogLine(1_900_000_000_007, "search", "main/i-1", "ready")
-    assert document(line) == {
-        "time": "2030-03-17T17:46:40.007Z",
-        "source": "search",
-        "stream": "main/i-1",
-        "message": "ready",
-    }

@@ -79,11 +79,6 @@ def test_a_profile_of_another_account_is_rejected(dev: EnvironmentSpec) -> None:
         readable_cloud(dev, profile="team", at_hand=HERE)
 
 
-def test_missing_profile(dev: EnvironmentSpec) -> None:
-    with pytest.raises(CloudAccessError, match="cannot access AWS account"):
-        readable_cloud(dev, profile="nobody", at_hand=None)
-
-
 def test_a_profile_takes_precedence_over_environment_keys(
     dev: EnvironmentSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:

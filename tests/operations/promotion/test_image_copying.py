@@ -159,19 +159,6 @@ def test_server_unreachable_for_a_while(
     assert prod.tags == {"v1": digest}
 
 
-def test_a_repeatedly_failing_connection_is_not_a_bad_image(dev: StrictEcr, prod: StrictEcr) -> None:
-    digest, slept = dev.push(LAYERS[1]), list[float]()
-    dev.breaks = [Break(), Break(after=10), *[Break(after=0)] * 100]
-    with pytest.raises(LayerReadError, match="the connection failed after 10 of 31 bytes") as caught:
-        copy(dev, prod, digest, slept=slept)
-    assert "rerun the command; it resumes" in str(caught.value.remedy)
-    assert slept == sorted(slept)
-    assert prod.tags == {}
-    dev.breaks = []
-    assert copy(dev, prod, digest) == len(LAYERS[1])
-    assert prod.tags == {"v1": digest}
-
-
 def test_rejected_links_are_reported_as_links(dev: StrictEcr, prod: StrictEcr) -> None:
     digest = dev.push(*LAYERS)
     dev.url += "/elsewhere"
@@ -194,21 +181,6 @@ def test_a_retried_call_that_had_succeeded_is_accepted(
     copy(dev, prod, digest)
     assert prod.tags == {"v1": digest}
     assert prod.layers == dev.layers
-
-
-def test_an_existing_tag_of_the_same_image_is_accepted(
-    dev: StrictEcr, prod: StrictEcr, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With immutable tags, ECR may reject the second of two calls because of the tag."""
-    digest, real = dev.push(*LAYERS), prod.put_image
-
-    def twice(**parameters: Any) -> None:
-        real(**parameters)
-        raise client_error("PutImage", "ImageTagAlreadyExistsException", "tags are immutable")
-
-    monkeypatch.setattr(prod, "put_image", twice)
-    copy(dev, prod, digest)
-    assert prod.tags == {"v1": digest}
 
 
 @pytest.mark.parametrize(

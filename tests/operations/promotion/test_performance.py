@@ -260,15 +260,6 @@ def test_any_load_test_counts_for_an_endpoint_on_the_local_cloud(*, real_instanc
     assert failed(recorded(real_instances=real_instances), candidate=candidate) == []
 
 
-def test_each_requirement_is_reported() -> None:
-    other = PerformanceRequirement("chat", "ml.g5.xlarge", True, OBJECTIVE, "deploy it")
-    both = PromotionCandidate("minilm", "cpu", OURS, performance=(REQUIRED, other))
-    (said,) = failed(recorded(), candidate=both)
-    assert "which chat requires: the load test" in said
-    assert said.endswith("and the endpoint runs on ml.g5.xlarge; deploy it")
-    assert failed(recorded(), recorded(instance="ml.g5.xlarge"), candidate=both) == []
-
-
 def test_load_tests_are_no_verdicts_and_survive_their_json() -> None:
     event = recorded(level(p99=None))
     assert Event.model_validate_json(event.to_json()) == event

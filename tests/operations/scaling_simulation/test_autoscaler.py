@@ -77,11 +77,6 @@ def test_fifteen_minutes_below_nine_tenths_scale_in() -> None:
     assert timeline(scaling, lambda _: rate(2 * 600 * 0.89), 120, current=2) == []
 
 
-def test_without_traffic_the_minimum_remains() -> None:
-    scaling = plan(min_instances=2, max_instances=10, invocations_per_instance=600)
-    assert timeline(scaling, lambda _: rate(0), 100, current=5, limits=(2, 10)) == [(900.0, 2)]
-
-
 def test_a_cooldown_counts_what_was_added() -> None:
     scaling = plan(max_instances=10, invocations_per_instance=600, scale_out_cooldown_s=300)
     # To 2 at 180 s, in service at 190 s. Then 900 per minute and instance: counted from one instance, that
@@ -100,11 +95,6 @@ def test_an_updating_endpoint_accepts_no_change() -> None:
     )
     assert found[0] == (180.0, 3)
     assert found[1][0] >= 480
-
-
-def test_limits_bound_both_directions() -> None:
-    scaling = plan(max_instances=3, invocations_per_instance=600)
-    assert timeline(scaling, lambda _: rate(60_000), 60, limits=(1, 3)) == [(180.0, 3)]
 
 
 def test_all_target_tracking_policies_must_agree_to_scale_in_and_one_scales_out() -> None:

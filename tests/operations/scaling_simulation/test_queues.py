@@ -84,45 +84,12 @@ def test_the_approximation_has_the_percentiles_of_single_requests(shape: Any, lo
     assert peaks[1] == pytest.approx(peaks[0], rel=0.3)
 
 
-@pytest.mark.parametrize("queued", [False, True], ids=["routed", "one queue"])
-def test_both_lose_the_same_requests_in_an_overload_that_ends_with_more_instances(queued: bool) -> None:
-    parts = [poisson(10, 600, seed=1), poisson(60, 300, seed=2), poisson(10, 900, seed=3)]
-    offsets = np.concatenate([begin + one.offsets for begin, one in zip((0, 600, 900), parts, strict=True)])
-    setup = ServingSetup(curve(slots=2), timeout_s=60, queued=queued)
-    (exact, _), (fluid, _) = both(offsets, 180, setup, lambda tick: 1 if tick < 78 else 4)
-    if queued:
-        assert exact.lost.sum() > 10_000  # all wait behind the first ones
-    else:
-        assert 7_000 < exact.lost.sum() < 10_000  # a new instance takes the new requests
-    assert fluid.lost.sum() == pytest.approx(exact.lost.sum(), rel=0.03)
-    np.testing.assert_allclose(
-        percentiles_s(fluid.counts[0], (50.0, 99.0)), percentiles_s(exact.counts[0], (50.0, 99.0)), rtol=0.1
-    )
-
-
 def test_a_full_queue_rejects_and_an_empty_fleet_loses_requests() -> None:
     offsets = np.arange(1000) / 100  # 100 per second for 10 seconds, on 10 per second
     limited = both(offsets, 1, ServingSetup(curve(), timeout_s=60, queue_limit=20), 1)
     assert [found.lost.sum() for found, _ in limited] == pytest.approx([880, 880], abs=5)
     empty = both(offsets, 1, ServingSetup(curve(), timeout_s=60), 0)
     assert [(found.lost.sum(), loads[0].unserved) for found, loads in empty] == [(1000, 1000)] * 2
-
-
-def test_queued_requests_wait_for_the_first_instance() -> None:
-    setup = ServingSetup(curve(slots=10), timeout_s=3600, queued=True)
-    asleep = both(np.arange(100) / 10, 30, setup, lambda tick: 1 if tick >= 12 else 0)
-    assert [(loads[5].backlog, found.lost.sum()) for found, loads in asleep] == [(100, 0)] * 2
-    # Served from 120 s on: the last request had waited for 110 s by then, the first one for 120 s.
-    ends = np.concatenate([percentiles_s(found.counts[0], (1.0, 99.0)) for found, _ in asleep])
-    assert ends.min() > 110
-    assert ends.max() < 122
-
-
-def test_invocations_can_count_when_they_are_answered() -> None:
-    offsets = np.arange(1000) / 50  # 50 per second for 20 seconds, on 10 per second
-    setup = ServingSetup(curve(), timeout_s=600, counts_answers=True)
-    counted = [[one.requests for one in loads] for _, loads in both(offsets, 5, setup, 1)]
-    assert counted == [pytest.approx([100] * 5, abs=1)] * 2
 
 
 def test_removed_instances_finish_what_they_have() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -50,13 +48,6 @@ def test_what_a_load_test_leaves_open_is_noted() -> None:
     assert "one level only" in measured_curve(saved(level(1)), source="a").notes[0]
     notes = measured_curve(saved(level(1), level(2), level(4), level(8, rising=0.2)), source="a").notes
     assert notes == ("closed loop, 8 users: left out, because it was not steady",)
-
-
-@pytest.mark.parametrize("change", [{"error": "ModelError 503"}, {"rising": 0.2}])
-def test_levels_that_show_nothing_are_refused(change: dict[str, Any]) -> None:
-    with pytest.raises(NoServiceCurveError, match="no level that shows") as caught:
-        measured_curve(saved(level(4, **change)), source="a.json")
-    assert caught.value.code == "TS914"
 
 
 def test_a_manifest_tells_batches_and_instances() -> None:

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
 
-import numpy as np
 import pytest
 
 from tests.operations.scaling_simulation.simulated import STARTS, changes_of, curve, demand, plan, setup
-from tritonstack.base.results import document
-from tritonstack.operations.scaling_simulation.demand import Demand
 from tritonstack.operations.scaling_simulation.fleet import (
     FleetPlan,
     PlannedUpdate,
@@ -87,15 +83,6 @@ def test_only_launches_that_get_an_instance_are_billed() -> None:
     fleet.ask_for(600, 2)
     fleet.advance(610, 10)
     assert fleet.instance_s == 300 + 20
-
-
-def test_copies_that_get_no_instance_are_not_billed() -> None:
-    fleet = SimulatedFleet(
-        FleetPlan(STARTS, no_capacity=(TimeWindow(0, 600),), per_instance=4), in_service=3, desired=3
-    )
-    fleet.ask_for(0, 9)
-    fleet.advance(10, 10)
-    assert fleet.instance_s == 10
 
 
 def test_a_change_of_limits_starts_no_cooldown_of_a_policy_that_acts_at_the_same_time() -> None:
@@ -203,16 +190,6 @@ def test_a_load_that_knows_its_instances_starts_with_them_within_the_limits() ->
         assert simulate_scaling(setup(scaling), load).slices[0].in_service == begins
 
 
-@pytest.mark.parametrize("minutes", [1440, 1441, 3000])
-def test_slices_are_minutes_as_long_as_there_may_be_enough_of_them(minutes: int) -> None:
-    load = Demand(np.full(minutes * 6, 2))
-    by_minute = simulate_scaling(setup(None, initial=1), load, most_slices=minutes)
-    assert (len(by_minute.slices), by_minute.slice_s) == (minutes, 60.0)
-    assert [one.at_s for one in by_minute.slices] == [60.0 * number for number in range(minutes)]
-    assert all(one.requests == 12 and one.p99_ms for one in by_minute.slices)
-    assert len(simulate_scaling(setup(None, initial=1), load, most_slices=1).slices) == 1
-
-
 def test_copies_share_instances() -> None:
     plan_of_copies = FleetPlan(STARTS, per_instance=4)
     fleet = SimulatedFleet(plan_of_copies, in_service=1, desired=1)
@@ -225,13 +202,3 @@ def test_copies_share_instances() -> None:
     assert fleet.advance(300, 240) is None
     assert fleet.advance(360, 60) == "succeeded"
     assert fleet.instance_s == 60 + 2 * 300
-
-
-def test_a_fixed_number_neither_scales_nor_needs_a_plan() -> None:
-    run = simulate_scaling(setup(None, initial=2, price_per_hour=None), demand((600, 10)))
-    assert run.changes == ()
-    assert run.cost is None
-    assert run.instance_hours == pytest.approx(2 / 6)
-    result: dict[str, Any] = document(run)
-    assert result["cost_per_month"] is None
-    assert len(result["slices"]) == 10

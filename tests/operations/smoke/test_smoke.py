@@ -150,13 +150,6 @@ def test_differences_are_reported_with_the_tolerance(
     assert str(result) == f"search/main: minilm, test input 1: wrong (0 ms): {detail}"
 
 
-def test_output_missing_from_the_answer(cloud: Cloud, tmp_path: Path) -> None:
-    here = ground(cloud, tmp_path)
-    here.stock("minilm", example())
-    endpoints = SimulatedEndpoints(lambda fields, tensors: {"embedding": RIGHT, "label": RIGHT})
-    assert told(here.smoke(endpoints)) == [("wrong", "output scores is missing; got embedding, label")]
-
-
 @pytest.mark.parametrize(
     ("error", "words"),
     [
@@ -212,13 +205,6 @@ def test_wait_has_a_timeout(cloud: Cloud, tmp_path: Path) -> None:
     (result,) = here.smoke(failing(*[NOT_READY] * 100), patience_s=10)
     assert (result.outcome, here.time.now) == ("failed", 10)
     assert "the model is not ready yet" in result.detail
-
-
-def test_the_wait_is_per_endpoint_for_all_its_requests(cloud: Cloud, tmp_path: Path) -> None:
-    here = ground(cloud, tmp_path)
-    here.stock("minilm", *(example(f"test input {number}") for number in range(5)))
-    results = here.smoke(failing(*[NOT_READY] * 100), patience_s=10)
-    assert ([result.outcome for result in results], here.time.now) == (["failed"] * 5, 10)
 
 
 SLEEPING = ASYNCHRONOUS.replace("{}}", "{}, scaling: {min_instances: 0}}")
@@ -522,32 +508,12 @@ def test_asynchronous_endpoint_answers_through_the_data_bucket(
     assert [result.outcome for result in here.smoke(wrong)] == ["wrong"]
 
 
-def test_a_queue_failure_is_reported_with_its_cause(cloud: Cloud, tmp_path: Path) -> None:
-    def reject(fields: Mapping[str, Any], tensors: Mapping[str, Any]) -> Mapping[str, Any]:
-        raise ValueError("Received server error (500) from model")
-
-    here = ground(cloud, tmp_path, ASYNCHRONOUS)
-    here.stock("minilm", example())
-    (result,) = here.smoke(SimulatedQueue(cloud.client("s3"), reject))
-    assert (result.outcome, "Received server error (500)" in result.detail) == ("failed", True)
-    assert here.time.now == 0
-
-
 def test_an_idle_queue_is_awaited_and_reported(cloud: Cloud, tmp_path: Path) -> None:
     here = ground(cloud, tmp_path, ASYNCHRONOUS)
     here.stock("minilm", example())
     (result,) = here.smoke(SimulatedQueue(cloud.client("s3"), lambda *_: {}, silent=True), patience_s=7)
     assert (result.outcome, here.time.now) == ("failed", 7)
     assert "no answer at s3://tritonstack-dev-data-" in result.detail
-
-
-def test_each_queued_request_gets_its_time_after_the_endpoints_wait(cloud: Cloud, tmp_path: Path) -> None:
-    """The previous request may have woken the endpoint."""
-    here = ground(cloud, tmp_path, ASYNCHRONOUS)
-    here.stock("minilm", example("test input 1"), example("test input 2"))
-    silent = SimulatedQueue(cloud.client("s3"), lambda *_: {}, silent=True)
-    assert [result.outcome for result in here.smoke(silent, patience_s=100)] == ["failed"] * 2
-    assert here.time.now == 100 + 30
 
 
 def test_object_in_the_bucket_that_is_not_an_answer(cloud: Cloud, tmp_path: Path) -> None:

@@ -313,19 +313,6 @@ def test_only_limits_set_by_a_schedule_are_accepted() -> None:
     assert failures_of(wanted, modified(live, f"schedules|{TARGET}", [later])) == ["scaling"]
 
 
-def test_values_known_only_to_cloudformation_are_skipped_and_counted() -> None:
-    from tests.reviewed_templates import reviewed_template as template
-    from tritonstack.operations.verification.expectations import expected_endpoint
-    from tritonstack.operations.verification.resolving import StackFacts
-
-    bare = StackFacts(PLAIN, "123456789012", "eu-central-1")
-    wanted = expected_endpoint(template(PLAIN), bare)
-    assert wanted is not None
-    checks = endpoint_checks(wanted, running(expected(PLAIN)))
-    assert sum(check.skipped for check in checks) == 3  # the key, the model's name, its role
-    assert "its stack did not create" in checks[0].failures[0]
-
-
 @pytest.mark.parametrize(
     ("asked", "found", "same"),
     [

@@ -6,7 +6,6 @@ Every manual change is found, and reverted for the next test.
 from __future__ import annotations
 
 import dataclasses
-import io
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,7 +14,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from packages.local_cloud.tests.conftest import REGION, SHARED
 from packages.local_cloud.tests.sagemaker.cloud import tarball
@@ -25,7 +23,6 @@ from tests.projects import MODEL, add_builder
 from tests.stacks.assemblies import lock_everything, new_app
 from tritonstack.base import naming
 from tritonstack.base.paths import Project
-from tritonstack.cli.rendering.status_text import environment_view
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.deploying.assembly import Assembly
 from tritonstack.operations.deploying.deployments import record_deployment
@@ -433,29 +430,6 @@ def test_deployments_and_verdicts_are_recorded_per_endpoint(deployed: Deployed) 
     for event in written:
         assert isinstance(event, Event)
         s3.delete_object(Bucket=deployed.bucket, Key=event.key)
-
-
-def test_recent_traffic_is_counted(deployed: Deployed) -> None:
-    runtime = deployed.client("sagemaker-runtime")
-    for _ in range(3):
-        with pytest.raises(runtime.exceptions.ModelError):
-            runtime.invoke_endpoint(EndpointName=SEARCH, Body=b"status=500")
-    deadline = time.monotonic() + 20  # figures are published from time to time
-    while (traffic := deployed.status().traffic).requests < 3 and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert (traffic.requests, traffic.server_errors, traffic.client_errors) == (3, 3, 0)
-
-
-def test_drift_is_shown_below_an_aligned_table(deployed: Deployed) -> None:
-    with threshold(deployed):
-        environment = environment_status(deployed.cloud, deployed.workspace, now=datetime.now(UTC))
-    stream = io.StringIO()
-    Console(file=stream, width=400).print(
-        *environment_view(environment, now=datetime.now(UTC)), sep="\n", soft_wrap=False
-    )
-    lines = [" ".join(line.split()) for line in stream.getvalue().splitlines()]
-    assert lines[0] == f"dev {ACCOUNT} {REGION} never deployed (no record)"
-    assert f"search not as deployed alarms: {ALARM}: Threshold is 999.0, expected 5" in lines
 
 
 def test_a_stuck_stack_is_reported_although_its_endpoint_serves(

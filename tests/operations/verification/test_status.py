@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import io
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -152,24 +151,12 @@ def lines(*endpoints: EndpointStatus, columns: int = 400) -> list[str]:
     return rendered(found, columns=columns)
 
 
-def header(said: Sequence[str]) -> list[str]:
-    """Return the titles of the table's columns."""
-    return next(line.split() for line in said if line.split()[:1] == ["endpoint"])
-
-
 def test_a_healthy_environment_is_shown_in_a_few_lines() -> None:
     assert [" ".join(line.split()) for line in lines(WELL)] == [
         "dev 111111111111 eu-west-1 deployed from cccccccc by Ada, 2026-11-22 08:30",
         "endpoint status models instances calls p99 errors verified",
         "✓ search InService minilm aaaaaaaaaaaa main 1 (1–2) 1,204 34 ms 0 passed 5 min ago",
     ]
-
-
-def test_an_unverified_model_is_marked() -> None:
-    models = (ServedDigest("minilm", A, A, "compared with itself only"),)
-    said = lines(dataclasses.replace(WELL, models=models))
-    assert any("(unverified)" in line for line in said)
-    assert said[-1].split(maxsplit=2) == ["search", "unverified", "minilm: compared with itself only"]
 
 
 AMISS = EndpointStatus(
@@ -226,31 +213,6 @@ def test_the_summary_counts_what_needs_attention() -> None:
         "2 environments, 3 endpoints: 1 failing, 1 unavailable, 1 with warnings, 1 healthy"
     )
     assert summary_line([]).plain == "0 environments, 0 endpoints: none"
-
-
-LONG = EndpointStatus(
-    name="a-name-of-an-endpoint-of-forty-letters-12",
-    endpoint="x",
-    status="InService",
-    models=(ServedDigest("a-model-whose-name-has-forty-letters-1234", A, B),),
-    machines=(Machines("main", 100, 100, 200), Machines("challenger", 1, 1, 1)),
-    traffic=Traffic(requests=123_456_789, server_errors=1_000, p99_ms=12_345),
-    verdict=event("verified"),
-)
-
-
-@pytest.mark.parametrize("columns", [60, 80, 120, 200])
-@pytest.mark.parametrize("endpoint", [WELL, AMISS, LONG], ids=lambda endpoint: endpoint.name)
-def test_tables_fit_the_terminal(endpoint: EndpointStatus, columns: int) -> None:
-    said = lines(endpoint, columns=columns)
-    assert max(map(len, said)) <= columns
-    assert header(said)[:2] == ["endpoint", "status"]
-
-
-def test_a_narrow_terminal_shows_the_columns_that_matter_most() -> None:
-    narrow, wide = (header(lines(WELL, columns=columns)) for columns in (60, 200))
-    assert narrow == ["endpoint", "status", "models", "p99"]
-    assert wide == ["endpoint", "status", "models", "instances", "calls", "p99", "errors", "verified"]
 
 
 def test_an_unreachable_environment_is_shown_with_the_cause() -> None:

@@ -214,13 +214,6 @@ GOOD = EndpointVerdict("search", "tritonstack-dev-search", (Check("alarms", comp
 BAD = EndpointVerdict("search", "tritonstack-dev-search", (Check("alarms", ("one fires",)),))
 
 
-def test_a_verdict_in_a_line() -> None:
-    assert verdict(GOOD).summary == "verified: dev matches commit cccccccc (3 values compared)"
-    assert verdict(GOOD, tested=False).summary.endswith("; no smoke requests were sent")
-    assert verdict(BAD).summary == "failed: 1 difference from commit cccccccc"
-    assert verdict(BAD).failures == ["search: alarms: one fires"]
-
-
 def kinds(workspace: Workspace, found: Verdict) -> list[tuple[str, str]]:
     return [(event.kind, event.note) for event in verdict_events(workspace, found)]
 
@@ -254,11 +247,6 @@ def test_a_verdict_is_stored_in_the_environments_bucket(cloud: Cloud, workspace:
     (written,) = record_verdict(cloud, workspace, verdict(GOOD))
     assert read_events(cloud, workspace.spec.artifact_bucket) == [written]
     assert (written.kind, written.endpoints) == ("verified", ("search",))
-
-
-def test_an_environment_without_a_bucket_keeps_nothing(cloud: Cloud, project: Project) -> None:
-    lock_everything(project, "dev")
-    assert record_verdict(cloud, load_workspace(project, "dev"), verdict(BAD)) == []
 
 
 def test_a_verdict_that_cannot_be_written_is_reported_nevertheless(
