@@ -1,4 +1,4 @@
-"""Evaluate the GitHub expressions that this project's workflows use; reject all others.
+"""Evaluate the GitHub expressions that this project's workflows use, as Python; reject all others.
 
 Values are those of JSON. Comparisons of strings ignore case, as GitHub's do.
 """
@@ -16,18 +16,45 @@ _TOKEN = re.compile(
     r"|(?P<name>[A-Za-z_][A-Za-z0-9_-]*))"
 )
 _PLACE = re.compile(r"\$\{\{(.*?)\}\}", re.DOTALL)
-
-
-class Payload(dict[str, Any]):
-    """What GitHub tells of an event: each kind of event has fields of its own, and others are nothing."""
-
-
-class _Each(list[Any]):
-    """What `*` stands for: whatever is asked of it is asked of each."""
+_PYTHON = {"&&": " and ", "||": " or ", "!": " not ", "true": "True", "false": "False", "null": "None"}
 
 
 class UnknownExpressionError(Exception):
     """The workflow uses an unsupported expression."""
+
+
+class Payload(dict[str, Any]):
+    """An event's fields: each kind of event has fields of its own, and others are nothing."""
+
+    def __missing__(self, key: str) -> None:
+        return None
+
+
+class _Members(dict[str, Any]):
+    """Reject missing members, which GitHub evaluates to nothing: a misspelled output would pass as empty."""
+
+    def __missing__(self, key: str) -> Any:
+        if key == "*":
+            return _Each(self.values())
+        raise UnknownExpressionError(f"there is no {key!r}; there are: {', '.join(self)}")
+
+
+class _Each(list[Any]):
+    """The values of `*`: a member of it is that member of each."""
+
+    def __getitem__(self, key: Any) -> Any:
+        return _Each(one[key] for one in self)
+
+
+class _Text(str):
+    __slots__ = ()
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, str) and self.casefold() == other.casefold()
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
 
 
 @dataclass(frozen=True)
@@ -36,11 +63,11 @@ class Scope:
 
     contexts: Mapping[str, Any]
     succeeded: bool = True
-    """Whether all that came before did."""
+    """Whether all earlier jobs or steps succeeded."""
     skipped: bool = False
-    """Whether what came before and did not succeed was left out or put aside, rather than failed."""
+    """Whether what did not succeed was skipped or cancelled rather than failed."""
     cancelled: bool = False
-    """Whether the run was: a job that was put aside alone leaves the rest of its run going."""
+    """Whether the run was cancelled: a job that is cancelled alone does not cancel its run."""
     hash_files: Callable[[str], str] | None = None
 
 
@@ -61,166 +88,60 @@ def holds(condition: Any, scope: Scope) -> bool:
     """Return whether an `if` runs its job or step; without a status function, only after success."""
     if condition is None:
         return scope.succeeded
-    text = str(condition)
-    alone = _PLACE.fullmatch(text.strip())
-    body = alone[1] if alone else text
-    says = re.search(r"\b(always|failure|cancelled|success)\(\)", body)
-    # Looked at first: what was left out has no outputs that the rest could name.
-    return (scope.succeeded or says is not None) and bool(evaluate(body, scope))
+    alone = _PLACE.fullmatch(str(condition).strip())
+    body = alone[1] if alone else str(condition)
+    has_status = re.search(r"\b(always|failure|cancelled|success)\(\)", body) is not None
+    # Evaluated last: a skipped job has no outputs that the expression could name.
+    return (scope.succeeded or has_status) and bool(evaluate(body, scope))
 
 
 def evaluate(text: str, scope: Scope) -> Any:
     """Return the value of an expression."""
-    reader = _Reader(_tokens(text), scope)
-    value = reader.either()
-    if reader.left:
-        raise UnknownExpressionError(f"{text!r}: {reader.left[0]} was not expected")
-    return value
+    failed = not (scope.succeeded or scope.skipped or scope.cancelled)
+    names: dict[str, Any] = {
+        "__builtins__": {},
+        "_Text": _Text,
+        "context": lambda name: _strict(_Members(scope.contexts)[name]),
+        "always": lambda: True,
+        "cancelled": lambda: scope.cancelled,
+        "success": lambda: scope.succeeded,
+        "failure": lambda: failed,
+        "contains": lambda items, item: item in items,
+        "fromJSON": lambda value: _strict(json.loads(value)),
+        "hashFiles": scope.hash_files,
+    }
+    try:
+        return eval(_translated(text), names)  # noqa: S307 - of this repository's own workflows
+    except (SyntaxError, NameError, TypeError) as error:
+        raise UnknownExpressionError(f"{text!r}: {error}") from error
 
 
-def _tokens(text: str) -> list[str]:
-    tokens, at, text = [], 0, text.strip()
+def _translated(text: str) -> str:
+    code, at, before, text = "", 0, "", text.strip()
     while at < len(text):
         found = _TOKEN.match(text, at)
         if not found:
-            raise UnknownExpressionError(f"{text!r}: nothing is known of {text[at:]!r}")
-        tokens.append(found[0].strip())
-        at = found.end()
-    return tokens
+            raise UnknownExpressionError(f"{text!r}: unknown from {text[at:]!r}")
+        token, at = found[0].strip(), found.end()
+        if before == ".":
+            code += f"[{token!r}]"
+        elif found["text"]:
+            code += f"_Text({token[1:-1].replace(chr(39) * 2, chr(39))!r})"
+        elif found["name"] and token not in _PYTHON and text[at : at + 1] != "(":
+            code += f" context({token!r})"
+        elif token != ".":
+            code += _PYTHON.get(token, token)
+        before = token
+    return code.strip()
 
 
-class _Reader:
-    """A recursive-descent parser of one expression."""
-
-    def __init__(self, tokens: list[str], scope: Scope) -> None:
-        self.left = tokens
-        self._scope = scope
-        self._counts = True
-
-    def either(self) -> Any:
-        value = self._both()
-        while self._takes("||"):
-            value = self._passed_over(self._both, value) if value else self._both()
-        return value
-
-    def _both(self) -> Any:
-        value = self._compared()
-        while self._takes("&&"):
-            value = self._compared() if value else self._passed_over(self._compared, value)
-        return value
-
-    def _passed_over(self, part: Callable[[], Any], value: Any) -> Any:
-        """Skip an operand that cannot change the result; its names need not exist."""
-        counted, self._counts = self._counts, False
-        part()
-        self._counts = counted
-        return value
-
-    def _compared(self) -> Any:
-        value = self._negated()
-        for sign, wanted in (("==", True), ("!=", False)):
-            if self._takes(sign):
-                return (_folded(value) == _folded(self._negated())) is wanted
-        return value
-
-    def _negated(self) -> Any:
-        return not self._negated() if self._takes("!") else self._path()
-
-    def _path(self) -> Any:
-        value = self._atom()
-        while True:
-            if self._takes("."):
-                key = self._next()
-            elif self._takes("["):
-                key = self.either()
-                self._require("]")
-            else:
-                return value
-            value = _member(value, key) if self._counts else None
-
-    def _atom(self) -> Any:
-        token = self._next()
-        if token == "(":
-            value = self.either()
-            self._require(")")
-            return value
-        if token.startswith("'"):
-            return token[1:-1].replace("''", "'")
-        if token.isdigit():
-            return int(token)
-        if token in ("true", "false", "null"):
-            return json.loads(token)
-        if self._takes("("):
-            return self._called(token)
-        return self._context(token) if self._counts else None
-
-    def _context(self, name: str) -> Any:
-        if name not in self._scope.contexts:
-            raise UnknownExpressionError(f"the context {name!r} is not known")
-        return self._scope.contexts[name]
-
-    def _called(self, name: str) -> Any:
-        arguments = []
-        while not self._takes(")"):
-            arguments.append(self.either())
-            self._takes(",")
-        return self._function(name, arguments) if self._counts else None
-
-    def _function(self, name: str, arguments: list[Any]) -> Any:
-        match name, arguments:
-            case "fromJSON", [str(text)]:
-                return json.loads(text)
-            case "contains", [list(items), item]:
-                return item in items
-            case "hashFiles", [str(pattern)] if self._scope.hash_files:
-                return self._scope.hash_files(pattern)
-            case (("always" | "cancelled" | "success" | "failure"), []):
-                return self._status(name)
-        raise UnknownExpressionError(f"{name}({arguments}) is not known")
-
-    def _status(self, name: str) -> bool:
-        scope = self._scope
-        failed = not (scope.succeeded or scope.skipped or scope.cancelled)
-        return {
-            "always": True,
-            "cancelled": scope.cancelled,
-            "success": scope.succeeded,
-            "failure": failed,
-        }[name]
-
-    def _next(self) -> str:
-        if not self.left:
-            raise UnknownExpressionError("the expression ends too early")
-        return self.left.pop(0)
-
-    def _takes(self, token: str) -> bool:
-        if self.left and self.left[0] == token:
-            self.left.pop(0)
-            return True
-        return False
-
-    def _require(self, token: str) -> None:
-        if not self._takes(token):
-            raise UnknownExpressionError(f"{token} was expected before {self.left[:1]}")
-
-
-def _member(value: Any, key: Any) -> Any:
-    """Reject missing members, which GitHub evaluates to nothing: a misspelled output would pass as empty."""
-    if isinstance(value, _Each):
-        return _Each(_member(one, key) for one in value)
-    if isinstance(value, Payload):
-        return value.get(key)
-    if not isinstance(value, Mapping):
-        raise UnknownExpressionError(f"{value!r} has no {key!r}")
-    if key == "*":
-        return _Each(value.values())
-    if key not in value:
-        raise UnknownExpressionError(f"there is no {key!r}; there are: {', '.join(value)}")
-    return value[key]
-
-
-def _folded(value: Any) -> Any:
-    return value.casefold() if isinstance(value, str) else value
+def _strict(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        kind = Payload if isinstance(value, Payload) else _Members
+        return kind({key: _strict(inner) for key, inner in value.items()})
+    if isinstance(value, list):
+        return [_strict(inner) for inner in value]
+    return _Text(value) if isinstance(value, str) else value
 
 
 def _shown(value: Any) -> str:
