@@ -51,12 +51,6 @@ def test_an_interrupt_ends_the_step(action: object) -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_an_uninterrupted_step() -> None:
-    told: list[Progress] = []
-    assert BuildSteps(told.append).run("export", lambda: 3, lambda result: f"{result} nodes") == 3
-    assert [(progress.state, progress.detail) for progress in told] == [("started", ""), ("done", "3 nodes")]
-
-
 def test_the_age_of_a_process_includes_its_start() -> None:
     begin = time.monotonic()
     code = "import time; time.sleep(0.5); import model_build.progress as p; print(p.process_seconds())"

@@ -228,13 +228,6 @@ def test_an_import_names_what_it_cannot_import(tmp_path: Path, name: str) -> Non
     assert remedy.format(path=path) in (error.remedy or "")
 
 
-def test_doctor_names_a_saved_model_once(tmp_path: Path) -> None:
-    path = saved_model(tmp_path / "given")
-    errors = [one for one in findings(path) if "SavedModel" in one.message]
-    assert len(errors) == 1
-    assert f"--saved-model {path}" in (errors[0].remedy or "")
-
-
 class Head(torch.nn.Module):
     """A head whose steps depend on a value: no ONNX graph, and TorchScript only if `traced`."""
 

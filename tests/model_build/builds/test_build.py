@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,10 +12,11 @@ import pytest
 from model_build.build import BuildFolders, build_model
 from model_build.data.cases import Case, join_cases, same_shapes
 from model_build.errors import ParityError, ServingError, SourceError
-from model_build.layouts.texts import TEXT_MODEL_CODE
 from model_build.progress import Progress
 from model_build.store.archive import unpack
 from model_build.store.artifacts import verify_artifact
+from tests.model_build.builds import plain_model
+from tests.model_build.builds.plain_model import CODE, write_plain_model
 from tests.model_build.tiny import TEXTS, write_model
 from tritonstack.base.errors import UsageError
 from tritonstack.base.yaml import Document
@@ -67,7 +67,6 @@ def test_a_missing_server_is_reported_before_the_build(tmp_path: Path, tiny_fold
 
 @pytest.mark.e2e
 def test_a_build_from_end_to_end(tmp_path: Path, tiny_folder: Path, folders: BuildFolders) -> None:
-    """Build, reuse, damage, rebuild the same bytes, and build in another folder."""
     model = write_model(tmp_path / "model", source=f"file://{tiny_folder}")
     told: list[Progress] = []
     first = build_model(model=model, folders=folders, on_progress=told.append)
@@ -83,10 +82,17 @@ def test_a_build_from_end_to_end(tmp_path: Path, tiny_folder: Path, folders: Bui
     assert [report.batch for report in first.manifest.latency] == [1, 4]
     assert build_model(model=model, folders=folders, targets=["cpu-py310", "cpu"]).reused
     _reuse_imports_no_framework(model, folders, first.manifest.digest)
+    _a_bad_text_spares_the_others(first.artifact_dir, tmp_path / "bad", folders)
 
+
+@pytest.mark.e2e
+@pytest.mark.usefixtures("plain_recipe")
+def test_a_damaged_artifact_is_built_again_with_the_same_bytes(tmp_path: Path, folders: BuildFolders) -> None:
+    model = write_plain_model(tmp_path / "model")
+    first = build_model(model=model, folders=folders)
     with (first.artifact_dir / ARCHIVE_NAME).open("r+b") as stream:
         stream.write(b"damage")
-    told.clear()
+    told: list[Progress] = []
     again = build_model(model=model, folders=folders, on_progress=told.append)
     failed = [progress for progress in told if progress.state == "failed"]
     assert [(progress.step, "checksum mismatch" in progress.detail) for progress in failed] == [
@@ -94,12 +100,6 @@ def test_a_build_from_end_to_end(tmp_path: Path, tiny_folder: Path, folders: Bui
     ]
     assert (again.reused, again.manifest.digest) == (False, first.manifest.digest)
     assert verify_artifact(again.artifact_dir)
-
-    elsewhere = shutil.copytree(tiny_folder, tmp_path / "elsewhere" / "weights")
-    other = BuildFolders(tmp_path / "other" / "artifacts", tmp_path / "other" / "cache", folders.server)
-    copy = build_model(model=write_model(tmp_path / "x", source=f"file://{elsewhere}"), folders=other)
-    assert copy.manifest.digest == first.manifest.digest
-    _a_bad_text_spares_the_others(first.artifact_dir, tmp_path / "bad", folders)
 
 
 def _reuse_imports_no_framework(model: Document[ModelSpec], folders: BuildFolders, digest: str) -> None:
@@ -172,49 +172,27 @@ def test_an_accepted_error_that_is_missed(tmp_path: Path, tiny_folder: Path, fol
 
 
 @pytest.mark.e2e
-def test_served_answers_are_compared(
-    tmp_path: Path, tiny_folder: Path, folders: BuildFolders, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A model that drops the end of each text passes the graph's check and fails the serving check."""
-    code = tmp_path / "forgetful.py"
-    right, wrong = 'text.decode("utf-8") for', 'text.decode("utf-8")[:-4] for'
-    text = TEXT_MODEL_CODE.read_text()
-    assert right in text
-    code.write_text(text.replace(right, wrong))
-    monkeypatch.setattr("model_build.layouts.texts.TextsIn.one_model_code", (code,))
-    with pytest.raises(ParityError, match="the served artifact differs") as caught:
-        build_model(model=write_model(tmp_path, source=f"file://{tiny_folder}"), folders=folders)
-    assert "alone: test input 1" in caught.value.message
-    assert nothing_is_left(folders)
-
-
-@pytest.mark.e2e
+@pytest.mark.usefixtures("plain_recipe")
 @pytest.mark.parametrize(
-    ("code", "error", "message"),
+    ("right", "wrong", "error", "message"),
     [
-        pytest.param(
-            "raise RuntimeError('cannot start')", TritonFailedError, "cannot start", marks=pytest.mark.soak
-        ),
-        (
-            "class TritonPythonModel:\n    def execute(self, requests): raise ValueError('no answer')\n",
-            ServingError,
-            "returned 500: .*no answer",
-        ),
+        ("-x)", "-x * 1.1)", ParityError, "the served artifact differs"),
+        ("-x)", "1 / 0)", ServingError, "returned 500: .*division by zero"),
+        pytest.param("class", "raise OSError\nclass", TritonFailedError, "OSError", marks=pytest.mark.soak),
     ],
 )
 def test_an_archive_that_fails_serving_is_not_stored(
     tmp_path: Path,
-    tiny_folder: Path,
     folders: BuildFolders,
     monkeypatch: pytest.MonkeyPatch,
-    code: str,
+    right: str,
+    wrong: str,
     error: type[Exception],
     message: str,
 ) -> None:
-    (tmp_path / "code.py").write_text(code)
-    monkeypatch.setattr("model_build.layouts.texts.TextsIn.one_model_code", (tmp_path / "code.py",))
+    monkeypatch.setattr(plain_model, "CODE", CODE.replace(right, wrong))
     with pytest.raises(error, match=message):
-        build_model(model=write_model(tmp_path, source=f"file://{tiny_folder}"), folders=folders)
+        build_model(model=write_plain_model(tmp_path / "model"), folders=folders)
     assert nothing_is_left(folders)
 
 

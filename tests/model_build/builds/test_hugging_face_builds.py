@@ -13,7 +13,6 @@ from tests.model_build.tiny import TEXTS
 from tests.model_build.tiny_tasks import (
     LABELS,
     QUESTIONS,
-    TOKEN_LABELS,
     save_image_model,
     save_text_model,
     write_model_file,
@@ -74,13 +73,6 @@ def test_text_pair_classification(
 
 
 @pytest.mark.soak
-def test_token_classification(tmp_path: Path, folders: BuildFolders) -> None:
-    save_text_model(tmp_path / "weights", "BertForTokenClassification", labels=TOKEN_LABELS)
-    manifest = built(model_of(tmp_path, recipe="kind: token-classification, max_length: 24"), folders)
-    assert outputs_of(manifest) == [("scores", "FP32", (-1, 4)), ("offsets", "INT64", (-1, 2))]
-
-
-@pytest.mark.soak
 @pytest.mark.parametrize("architecture", ["BertForQuestionAnswering", "RobertaForQuestionAnswering"])
 def test_question_answering(tmp_path: Path, folders: BuildFolders, architecture: str) -> None:
     save_text_model(tmp_path / "weights", architecture)
@@ -94,25 +86,6 @@ def test_question_answering(tmp_path: Path, folders: BuildFolders, architecture:
         "model",
         "answer",
     }
-
-
-@pytest.mark.soak
-def test_question_answering_from_tokens(tmp_path: Path, folders: BuildFolders) -> None:
-    save_text_model(tmp_path / "weights", "BertForQuestionAnswering")
-    recipe = "kind: question-answering, max_length: 40, input: tokens"
-    manifest = built(model_of(tmp_path, recipe=recipe, tests=PAIRS), folders)
-    assert [tensor.name for tensor in manifest.inputs] == ["input_ids", "attention_mask", "token_type_ids"]
-    assert [name for name, _, _ in outputs_of(manifest)] == ["start_logits", "end_logits"]
-
-
-@pytest.mark.soak
-def test_feature_extraction(tmp_path: Path, folders: BuildFolders) -> None:
-    save_text_model(tmp_path / "weights", "MPNetModel")
-    manifest = built(model_of(tmp_path, recipe="kind: feature-extraction, max_length: 24"), folders)
-    assert outputs_of(manifest) == [
-        ("last_hidden_state", "FP32", (-1, 32)),
-        ("attention_mask", "INT64", (-1,)),
-    ]
 
 
 @pytest.mark.soak
@@ -145,15 +118,6 @@ def test_torchscript_of_texts_is_reproducible(tmp_path: Path, folders: BuildFold
     assert "model/1/model.pt" in {file.path for file in manifest.files}
     other = BuildFolders(tmp_path / "other", folders.cache, folders.server)
     assert built(model, other).digest == manifest.digest
-
-
-@pytest.mark.soak
-def test_torchscript_of_tokens(tmp_path: Path, folders: BuildFolders) -> None:
-    save_text_model(tmp_path / "weights", "BertForQuestionAnswering")
-    recipe = "kind: question-answering, max_length: 40, input: tokens, format: torchscript"
-    manifest = built(model_of(tmp_path, recipe=recipe, tests=PAIRS), folders)
-    assert [tensor.name for tensor in manifest.inputs] == ["input_ids", "attention_mask", "token_type_ids"]
-    assert outputs_of(manifest) == [("start_logits", "FP32", (-1,)), ("end_logits", "FP32", (-1,))]
 
 
 @pytest.mark.soak

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,15 +15,12 @@ from model_build.environments import packing as environments
 from model_build.errors import ArchiveError, ResourceError
 from model_build.resources import (
     available_memory,
-    free_space,
     require_memory,
     require_space,
     shortages_explained,
 )
-from model_build.store import archive
-from tests.model_build.builds.plain_model import PlainRecipe, write_plain_model
+from tests.model_build.builds.plain_model import write_plain_model
 from tests.model_build.builds.test_build import nothing_is_left
-from tests.model_build.environments.test_execution_environment import write_wheel
 from tests.model_build.tiny import write_model
 
 
@@ -101,15 +96,6 @@ def test_a_model_larger_than_memory_is_rejected_before_it_is_loaded(
     assert nothing_is_left(folders)
 
 
-@pytest.fixture
-def plain_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Builds of the plain model, with its requirements."""
-    write_wheel(tmp_path / "index", "plain", "1.0")
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "index"))
-    monkeypatch.setattr("model_build.build.recipe_for", lambda _: PlainRecipe())
-
-
 @pytest.mark.usefixtures("plain_recipe")
 def test_too_little_space_for_the_archive_is_reported_before_packing(
     tmp_path: Path, folders: BuildFolders, monkeypatch: pytest.MonkeyPatch
@@ -145,35 +131,3 @@ def test_full_disk_leaves_nothing(
     with pytest.raises(ResourceError, match="the disk is full"):
         build_model(model=write_plain_model(tmp_path / "model"), folders=folders)
     assert nothing_is_left(folders)
-
-
-LIMITED = """
-import resource, sys, tempfile
-from pathlib import Path
-from model_build.store import archive
-from model_build.errors import ResourceError
-from model_build.resources import shortages_explained
-folder = Path(sys.argv[1])
-(folder / "in").mkdir()
-(folder / "in/file").write_bytes(__import__("os").urandom(3_000_000))
-resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
-try:
-    with shortages_explained(folder):
-        archive.pack(folder / "in", folder / "a.tar.gz")
-except ResourceError as error:
-    print(error.message)
-"""
-
-
-def test_file_size_limit_ends_packing_and_its_threads(tmp_path: Path) -> None:
-    """The compressing threads must not keep the process alive, nor hide the cause."""
-    done = subprocess.run(
-        [sys.executable, "-c", LIMITED, str(tmp_path)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-        cwd=Path(archive.__file__).parents[2],
-    )
-    assert done.stdout.startswith("the disk is full: "), done.stderr
-    assert free_space(tmp_path) > 0

@@ -49,14 +49,6 @@ def test_generated_inputs_are_kept_if_there_are_no_others() -> None:
     assert names(chosen(case("made up", 1, typical=False))) == ["made up"]
 
 
-def test_long_texts_are_large() -> None:
-    def text(name: str, length: int) -> Case:
-        texts = np.array([["x" * length]], dtype=np.object_)
-        return Case(name, {"TEXT": texts}, {"y": np.zeros((1, 1))})
-
-    assert names(chosen(text("long", 5000), text("short", 5))) == ["short", "long"]
-
-
 def test_examples_are_limited_by_size() -> None:
     # In base64 and noise, which does not compress: about 170 kB each.
     large = [case(f"{number}", 16_000 + number) for number in range(3)]

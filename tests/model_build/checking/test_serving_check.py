@@ -283,28 +283,6 @@ def test_small_artifacts_are_loaded_in_both_hosting_modes_at_once(
 
 
 @pytest.mark.e2e
-@pytest.mark.parametrize("broken", ["/models", f"/models/{HOSTED_AS}/invoke"])
-def test_an_unresponsive_model_in_multi_model_hosting_is_loaded_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
-) -> None:
-    asked: list[str] = []
-    really = TritonServer.request
-
-    def request(server: TritonServer, method: str, path: str, **rest: Any) -> TritonResponse:
-        asked.append(path)
-        if path == broken and asked.count(broken) == 1:
-            return TritonResponse(status=500, headers={}, body=b"Stub process 'shouter' is not healthy.")
-        return really(server, method, path, **rest)
-
-    monkeypatch.setattr(TritonServer, "request", request)
-    told: list[str] = []
-    served = serve(write_repository(tmp_path / "repository"), tmp_path, notify=told.append)
-    assert served.parity.cases == 2 * (2 + 4 + 2)
-    assert asked.count("/models") == 2
-    assert told == [AGAIN]
-
-
-@pytest.mark.e2e
 def test_a_failure_in_one_mode_ends_the_other_while_it_loads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

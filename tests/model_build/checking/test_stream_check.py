@@ -226,13 +226,6 @@ def test_a_config_that_says_otherwise(
     assert words in error_of(lambda: model, tmp_path)
 
 
-def test_a_config_that_agrees(tmp_path: Path) -> None:
-    (tmp_path / "config.pbtxt").write_text("model_transaction_policy { decoupled: true }\n")
-    model = counting(tmp_path, triton={"config": "config.pbtxt"})
-    config = contents(write_repository(model, tmp_path / "work").folder)["tiny/config.pbtxt"].decode()
-    assert config.count("decoupled: true") == 1
-
-
 @pytest.mark.parametrize(
     ("more", "words"),
     [

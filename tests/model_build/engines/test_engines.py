@@ -15,7 +15,6 @@ import pytest
 
 from model_build.data.context import BuildContext
 from model_build.data.graphs import ExportedGraph, ServableGraph
-from model_build.engines import machine
 from model_build.engines.build import EngineBuilder
 from model_build.engines.prepare import prepare_engines
 from model_build.engines.profiles import profile_shapes
@@ -192,11 +191,6 @@ def test_several_profiles_are_numbered_and_need_tensorrt_10() -> None:
         order((8, 6, 1), profiles=[SHAPES, LONG]).flags()
 
 
-def test_version_not_in_any_release_is_rejected() -> None:
-    with pytest.raises(EngineError, match=r"unsupported TensorRT version 11\.0\.0"):
-        order((11, 0, 0)).flags()
-
-
 def test_names_that_trtexec_would_misread() -> None:
     odd = ProfileShapes({"a:0": [1]}, {"a:0": [1]}, {"a:0": [2]})
     assert "--minShapes='a:0':1" in order((10, 4, 0), profiles=[odd]).flags()
@@ -348,16 +342,6 @@ def test_a_gpu_other_than_the_targets_is_rejected(
         settle(lookup(tmp_path / "graph"), extra=VARYING)
 
 
-def test_a_trtexec_failure_is_shown_with_the_command(
-    tmp_path: Path, machine_here: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    graph = lookup(tmp_path / "graph")
-    wrong = order((10, 4, 0), graph=graph.file, options=TensorRT(portability="same-capability"))
-    with pytest.raises(EngineError, match="Unknown hardwareCompatibilityLevel") as caught:
-        builder(machine_here, tmp_path).build(wrong, tmp_path / "plan")
-    assert f"{machine_here.trtexec} --onnx={graph.file}" in caught.value.message
-
-
 @pytest.mark.parametrize("release", ["24.03", "24.09"])
 def test_error_is_shown_instead_of_help(
     release: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -378,11 +362,6 @@ def test_unsupported_options_of_a_release_are_reported_with_their_line(
     (violation,) = caught.value.violations
     assert (violation.field, violation.line) == ("tensorrt.portability", 8)
     assert "Triton 24.09 has TensorRT 10.4.0" in violation.message
-
-
-def test_missing_tensorrt_is_reported_immediately() -> None:
-    with pytest.raises(UsageError, match="this machine has no TensorRT"):
-        machine.require_trtexec()
 
 
 def test_damaged_timing_cache_is_ignored(tmp_path: Path, machine_here: Machine) -> None:

@@ -492,22 +492,6 @@ def test_a_failure_of_pip_is_one_sentence_and_the_path_of_its_log(
     assert not (tmp_path / "a.tar.gz").exists()
 
 
-def test_an_unreachable_index_is_not_reported_as_a_missing_version(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
-    monkeypatch.setenv("PIP_RETRIES", "1")
-    with pytest.raises(EnvironmentBuildError) as caught:
-        build_environment(
-            ["plain==1.0"], file=tmp_path / "a.tar.gz", cache_dir=tmp_path / "cache", pythons=["3.12"]
-        )
-    assert caught.value.message == (
-        "packages for Python 3.12: the package index is unreachable: [Errno 111] Connection refused"
-    )
-    assert str(caught.value.remedy).startswith("check the network")
-
-
 def write_plain_wheel(folder: Path, name: str, version: str, requires: str | None = None) -> None:
     stem = f"{name.replace('-', '_')}-{version}"
     metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"

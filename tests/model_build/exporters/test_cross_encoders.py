@@ -109,14 +109,6 @@ def test_scores_are_those_of_the_source(
     np.testing.assert_allclose(answer, activation(logits(folder, 50)), atol=1e-6)
 
 
-def test_the_recipe_overrides_the_source(saved: Saved) -> None:
-    folder = saved(ONE, {"config_sentence_transformers.json": {"activation_fn": SIGMOID}})
-    framework = framework_of(folder, activation="none", max_length=20)
-    np.testing.assert_allclose(
-        framework.answer(framework.tokenize(PAIRS))["scores"], logits(folder, 20), atol=1e-6
-    )
-
-
 @pytest.mark.parametrize("architecture", ["Bert", "Roberta"])
 def test_served_tokenizer_truncates_the_longer_text(saved: Saved, architecture: str) -> None:
     from tokenizers import Tokenizer

@@ -194,14 +194,6 @@ def test_a_module_whose_function_loads_too_little(tmp_path: Path) -> None:
     assert "load all weights from the source" in str(caught.value.remedy)
 
 
-def test_a_module_that_is_random_on_purpose(tmp_path: Path) -> None:
-    def projection(_: Path) -> torch.nn.Module:
-        torch.manual_seed(5)
-        return torch.nn.Linear(3, 2)
-
-    assert torch.equal(make_module(projection, tmp_path).weight, projection(tmp_path).weight)
-
-
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.int64, torch.bool, torch.complex64])
 def test_tensors_of_any_type_are_compared(tmp_path: Path, dtype: torch.dtype) -> None:
     def made(_: Path) -> torch.nn.Module:

@@ -14,7 +14,6 @@ import torch
 from safetensors.numpy import save_file
 
 from model_build.errors import ExportError
-from model_build.exporters.sentence_settings import read_settings
 from model_build.exporters.text_framework import TextFramework
 from model_build.graphs.running import GraphSession
 from model_build.recipes import recipe_for
@@ -131,13 +130,6 @@ def test_pooling_is_read_from_the_source(
     loaded = framework(sentence_model(tiny_folder, tmp_path / "m", **{"1_Pooling__config": form(*modes)}))
     answer = loaded.answer(loaded.tokenize(TEXTS))["embedding"]
     np.testing.assert_allclose(answer, expected(loaded, modes), atol=1e-5)
-
-
-def test_poolings_are_joined_in_the_order_of_the_new_format(tiny_folder: Path, tmp_path: Path) -> None:
-    config = {"1_Pooling__config": new("mean", "cls")}
-    loaded = framework(sentence_model(tiny_folder, tmp_path / "m", **config))
-    answer = loaded.answer(loaded.tokenize(TEXTS))["embedding"]
-    np.testing.assert_allclose(answer, expected(loaded, ("mean", "cls")), atol=1e-5)
 
 
 @pytest.mark.soak  # exports a model
@@ -320,12 +312,6 @@ def test_an_invalid_dimension_is_rejected(tiny_folder: Path, tmp_path: Path, wro
         framework(folder)
 
 
-def test_settings_equal_to_the_source_are_accepted(tiny_folder: Path, tmp_path: Path) -> None:
-    config = {"1_Pooling__config": old("cls", "max"), "sentence_bert_config": {"max_seq_length": 16}}
-    folder = sentence_model(tiny_folder, tmp_path / "m", **config)
-    assert framework(folder, pooling=("cls", "max"), normalize=False, max_length=16).max_length == 16
-
-
 def test_a_prompt_of_the_source_is_not_dropped_silently(tiny_folder: Path, tmp_path: Path) -> None:
     config = {"prompts": {"query": "query: ", "document": ""}, "default_prompt_name": "query"}
     folder = sentence_model(tiny_folder, tmp_path / "m", config_sentence_transformers=config)
@@ -440,10 +426,6 @@ def test_pickled_weights_of_a_dense_layer_are_read_if_trusted(tiny_folder: Path,
     assert "`trust: {pickle: <reason>}`" in str(caught.value)
     loaded = framework(folder, trust=Trust(pickle="made by this very test"))
     assert loaded.answer(loaded.tokenize(TEXTS))["embedding"].shape == (4, 8)
-
-
-def test_model_not_saved_by_sentence_transformers_has_no_settings(tiny_folder: Path) -> None:
-    assert read_settings(tiny_folder) is None
 
 
 @pytest.mark.parametrize("pooling", ["median", "[cls, median]", "[]"])

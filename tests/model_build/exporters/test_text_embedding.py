@@ -62,19 +62,6 @@ def test_the_graph_contains_no_local_paths(tiny_graph: ExportedGraph) -> None:
         assert text not in content
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("pooling", ["max", "cls"])
-def test_every_pooling_equals_the_framework(tiny_source: FetchedSource, tmp_path: Path, pooling: str) -> None:
-    framework = TextFramework(source=tiny_source, recipe=recipe(pooling=pooling, normalize=False))
-    graph = framework.export(tmp_path / "1")
-    tokens = framework.tokenize(TEXTS)
-    expected = framework.answer(tokens)["embedding"]
-    np.testing.assert_allclose(run(graph, **tokens), expected, atol=1e-5)
-    for row, text in enumerate(TEXTS):
-        alone = framework.answer(framework.tokenize([text]))["embedding"]
-        np.testing.assert_allclose(alone[0], expected[row], atol=1e-5)
-
-
 def test_mean_pooling_ignores_padding(tiny_graph: ExportedGraph) -> None:
     ids = np.array([[2, 9, 3]], dtype=np.int64)
     padded = np.array([[2, 9, 3, 5, 5, 5]], dtype=np.int64)
@@ -189,10 +176,3 @@ def test_shapes_stay_within_the_bounds() -> None:
 def test_names_of_ensemble_steps_are_reserved(tmp_path: Path, name: str) -> None:
     with pytest.raises(InvalidFilesError, match=r"model.yaml:1: name: .*reserved for a part"):
         recipe_for(write_model(tmp_path, name=name, source="file://x"))
-
-
-@pytest.mark.parametrize("name", ["tokenizer", "model"])
-def test_model_without_parts_can_use_the_names_of_parts(tmp_path: Path, name: str) -> None:
-    model = write_model(tmp_path, name=name, source="file://x", takes="tokens")
-    assert recipe_for(model)
-    assert model.record.layout == "single"

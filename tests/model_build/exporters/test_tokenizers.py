@@ -119,16 +119,6 @@ def test_padding_without_a_padding_token(tmp_path: Path, config: dict[str, Any],
     np.testing.assert_allclose(together, alone, atol=1e-5)
 
 
-def test_neither_padding_nor_an_end(tmp_path: Path) -> None:
-    folder = without_padding(tmp_path)
-    file = folder / "tokenizer_config.json"
-    settings = json.loads(file.read_text())
-    del settings["eos_token"]
-    file.write_text(json.dumps({**settings, "tokenizer_class": "PreTrainedTokenizerFast"}))
-    with pytest.raises(ExportError, match="no padding token, and no token for the end of a text"):
-        load_tokenizer(folder, trust=UNTRUSTED)
-
-
 def test_a_tokenizer_of_special_tokens_alone_is_rejected(tmp_path: Path) -> None:
     """As transformers 5 makes it from `BertTokenizerFast(vocab_file=...)`: each word would be unknown."""
     transformers.BertTokenizerFast().save_pretrained(tmp_path)

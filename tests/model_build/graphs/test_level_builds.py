@@ -60,15 +60,6 @@ def test_auto_serves_one_precision_and_records_all(
     assert one.size_bytes > two.size_bytes, "it contains ONNX Runtime"
 
 
-def test_int8_is_reproducible(tmp_path: Path, classifier: Path, folders: BuildFolders) -> None:
-    file = write_classifier(tmp_path, classifier, "int8")
-    model = load_document(file, ModelSpec)
-    first = build_model(model=model, folders=folders)
-    again = build_model(model=model, folders=replace(folders, artifacts=tmp_path / "again"))
-    assert first.manifest.digest == again.manifest.digest
-    assert not again.reused
-
-
 def test_a_recorded_choice_reproduces_the_artifact_and_others_are_not_reused(
     tmp_path: Path, classifier: Path, folders: BuildFolders
 ) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,19 +28,14 @@ from model_build.graphs.levels import FP32, INT8
 from model_build.graphs.precision import choose_precision
 from model_build.graphs.readable import make_readable
 from model_build.graphs.running import (
-    LEAST_ROUNDS,
-    ROUNDS,
     GraphSession,
     compare_graph,
-    time_graphs,
-    typical_requests,
 )
 from model_build.progress import BuildSteps, ignore_progress
 from tests.model_build.tiny_graphs import answered, convolutions, normalized, perceptron, transposed
 from tritonstack.records.manifests import CandidateReport
 from tritonstack.reference.targets import parse_target
 from tritonstack.spec.models.model import ModelSpec
-from tritonstack.spec.models.tolerance import ModelTolerance
 
 CPU = parse_target("cpu")
 GPU = parse_target("sm86-24.09")
@@ -300,17 +294,6 @@ def test_openvino_is_timed_row_by_row_because_triton_does_not_combine_its_reques
     assert runs[3:] == [3]
 
 
-def test_one_thread_of_openvino_computes_in_the_calling_thread(tmp_path: Path) -> None:
-    session = levels.BF16.session(perceptron(tmp_path / "graph"), threads=1)
-    inputs = {"x": np.ones((20_000, 16), np.float32)}
-    session.answer(inputs)
-    own, whole = time.thread_time(), time.process_time()
-    for _ in range(20):
-        session.answer(inputs)
-    own, whole = time.thread_time() - own, time.process_time() - whole
-    assert own > 0.8 * whole
-
-
 def test_auto_tries_nothing_after_its_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(precision, "AUTO_BUDGET_S", 0.0)
     monkeypatch.setattr(precision, "computes_bf16", lambda: True)  # else bf16 is not tried
@@ -322,19 +305,6 @@ def test_auto_tries_nothing_after_its_budget(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(precision, "AUTO_BUDGET_S", 300.0)
     again = settle(perceptron(tmp_path / "again"), answered(graph), precision="auto")
     assert all("not tried" not in candidate.reason for candidate in again.candidates)
-
-
-def test_timing_keeps_to_its_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    graph = perceptron(tmp_path / "graph")
-    session, requests = GraphSession(graph.file), typical_requests(answered(graph), max_batch=4)
-    runs: list[int] = []
-    answer = session.answer
-    monkeypatch.setattr(session, "answer", lambda inputs: runs.append(1) or answer(inputs))
-    time_graphs({"fp32": session}, requests, seconds=0)
-    assert len(runs) == len(requests) * (1 + LEAST_ROUNDS)
-    runs.clear()
-    time_graphs({"fp32": session}, requests, seconds=60)
-    assert len(runs) == len(requests) * (1 + ROUNDS[1])
 
 
 def test_auto_keeps_fp32_if_no_other_precision_is_accurate(tmp_path: Path) -> None:
@@ -411,18 +381,6 @@ def test_values_that_overflow_fp16_stay_in_fp32(tmp_path: Path) -> None:
     assert [file.name for file in graph.file.parent.iterdir()] == ["model.onnx"]
 
 
-def test_requests_that_are_timed(tmp_path: Path) -> None:
-    def case(batch: int, length: int, *, typical: bool = True) -> Case:
-        return Case("", {"x": np.arange(batch * length).reshape(batch, length)}, {}, typical=typical)
-
-    cases = [case(3, 5), case(1, 7), case(2, 99, typical=False)]
-    requests = typical_requests(cases, max_batch=8)
-    assert list(requests) == ["1x5", "8x5", "1x7", "8x7"]
-    assert (requests["8x5"]["x"][3] == requests["8x5"]["x"][0]).all()
-    assert list(typical_requests([case(3, 5)], max_batch=0)) == ["3x5"]
-    assert list(typical_requests([case(3, 5)], max_batch=1)) == ["1x5"]
-
-
 def as_it_is_in(graph: ExportedGraph, folder: Path) -> ExportedGraph:
     folder.mkdir()
     return replace(graph, file=Path(shutil.copy(graph.file, folder)))
@@ -461,13 +419,6 @@ def test_auto_rejects_errors_above_the_tolerance(
     assert shrunk_one.parity.min_cosine > 0.9999
     assert rejected in shrunk_one.reason
     assert "tolerance <= 0.0" in shrunk_one.reason
-
-
-def test_missing_accept_uses_the_defaults_of_the_precision(tmp_path: Path) -> None:
-    graph = perceptron(tmp_path / "graph")
-    servable = settle(graph, answered(graph), precision="int8")
-    assert ModelTolerance().tolerance("y", "int8").cosine == 0.97
-    assert servable.parity.min_cosine >= 0.97
 
 
 @pytest.mark.parametrize("convert", [to_dynamic_int8, to_int8_for_tensorrt])

@@ -24,7 +24,6 @@ from model_build.graphs.overflow import can_overflow
 from model_build.graphs.rounding import rounded_session
 from model_build.graphs.running import GraphSession, compare_graph
 from model_build.recipes.given_graph import start_session
-from model_build.resources import PROCESSOR_FEATURES, processor_features
 from tests.model_build.supplied_models import write_supplied
 from tests.model_build.tiny_graphs import answered, convolutions, perceptron, transposed
 from tests.model_build.written_repositories import write_repository
@@ -183,9 +182,3 @@ def test_rounded_products_have_the_error_of_bf16(tmp_path: Path) -> None:
         report = report_of("graph", compare_graph(rounded_session(graph.file), answered(graph)))
         assert 1e-3 < report.max_relative_error < 1e-2
         assert [file.name for file in graph.file.parent.iterdir()] == ["model.onnx"]
-
-
-def test_features_of_this_processor() -> None:
-    features = processor_features()
-    assert "avx2" in features
-    assert set(features) <= set(PROCESSOR_FEATURES)

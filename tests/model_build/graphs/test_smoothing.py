@@ -65,10 +65,3 @@ def test_weights_that_other_nodes_read_stay_unchanged(tmp_path: Path) -> None:
     read = {node.name: list(node.input) for node in model.graph.node}
     assert read["plain"] == ["n", "w1"]
     assert read["transposed"][0] == "smoothed_0"
-
-
-def test_same_cases_give_the_same_bytes(tmp_path: Path) -> None:
-    graph = with_outliers(tmp_path / "graph")
-    cases = answered(graph)
-    one, two = (smoothed(graph, tmp_path / name, cases) for name in ("one", "two"))
-    assert one.read_bytes() == two.read_bytes()

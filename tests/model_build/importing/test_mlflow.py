@@ -104,14 +104,6 @@ def test_a_flavor_builds(make: Any, project: Project, tmp_path: Path, folders: B
     assert manifest.parity[-1].max_absolute_error < 1e-6
 
 
-def test_a_graph_of_one_batch_keeps_its_dimensions(project: Project, tmp_path: Path) -> None:
-    import_model(Session(project), onnx_in_a_folder(tmp_path / "run"), ImportOptions())
-    spec = load_document(project.model_file("run"), ModelSpec).record
-    assert spec.batching.max_batch == 0
-    assert spec.test_inputs[0].random is not None
-    assert (project.models_dir / "run/source/net.onnx").is_file()
-
-
 @pytest.mark.parametrize(
     ("task", "kind"),
     [("text-classification", "text-classification"), ("feature-extraction", "feature-extraction")],

@@ -133,22 +133,6 @@ def test_an_ensemble_with_branches_is_packed_and_compared(
 
 
 @pytest.mark.e2e
-def test_answers_without_a_framework_are_no_parity(
-    project: Project, tmp_path: Path, folders: BuildFolders
-) -> None:
-    result = take(project, packed(single(tmp_path / "repository"), tmp_path / "model.tar.gz"))
-    assert result.name == "double-it"
-    assert result.changes == ("renamed the model Double_It to double-it; callers do not see its name",)
-    manifest = build(project, "double-it", folders)
-    assert manifest.parity == ()
-    assert manifest.unverified == (
-        "served only, not compared with a framework: all test inputs have no expected outputs",
-    )
-    examples = (folders.artifacts / f"models/double-it/{manifest.digest}/examples.json").read_text()
-    assert '"itself"' in examples
-
-
-@pytest.mark.e2e
 def test_imported_models_are_steps_of_an_ensemble(
     project: Project, tmp_path: Path, folders: BuildFolders
 ) -> None:

@@ -13,7 +13,6 @@ import pytest
 from model_build.checking.running_reference import ask_reference
 from model_build.inputs.narrowing import narrow_tensors, tensors_of_rows
 from model_build.inputs.rows import MAX_EXPANDED_BYTES, read_rows
-from model_build.inputs.types import NUMPY_TYPES
 from tests.model_build.supplied_models import write_supplied
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.yaml import Document
@@ -134,11 +133,6 @@ def test_values_of_several_kinds_and_unknown_types(tmp_path: Path) -> None:
     assert "BF16 values cannot be written inline" in told
 
 
-def test_every_violation_is_reported_together(tmp_path: Path) -> None:
-    told = violation(model(tmp_path, "test_inputs:\n- inputs: {x: [1]}\n- inputs: {x: [a, b]}\n"), X)
-    assert told.count("model.yaml:") == 2
-
-
 def test_rows_of_a_file(tmp_path: Path) -> None:
     np.savez(tmp_path / "rows.npz", x=np.ones((3, 2), np.float32), names=np.array([["a"], ["b"], ["c"]]))
     document = model(tmp_path, "test_inputs:\n- file: rows.npz\n")
@@ -185,12 +179,6 @@ def test_a_file_that_is_not_an_archive(tmp_path: Path, content: bytes) -> None:
         read_rows(document, [X])
 
 
-def test_a_file_of_one_array_has_no_names(tmp_path: Path) -> None:
-    with (tmp_path / "rows.npz").open("wb") as stream:
-        np.save(stream, np.ones((1, 2), np.float32))
-    assert "is not an .npz archive" in violation(model(tmp_path, "test_inputs:\n- file: rows.npz\n"), X)
-
-
 def test_random_numbers_are_reproducible(tmp_path: Path) -> None:
     first, second = "{rows: 3, sizes: {ids: [7]}, below: 9}", "{rows: 1, sizes: {ids: [2]}}"
     document = model(tmp_path, f"test_inputs:\n- random: {first}\n- random: {second}\n")
@@ -202,14 +190,6 @@ def test_random_numbers_are_reproducible(tmp_path: Path) -> None:
     assert not np.array_equal(rows[0].inputs["x"], rows[3].inputs["x"])
     for one, other in zip(rows, again, strict=True):
         np.testing.assert_array_equal(one.inputs["x"], other.inputs["x"])
-
-
-@pytest.mark.parametrize("datatype", [name for name in NUMPY_TYPES if name != "BYTES"])
-def test_inputs_of_every_type_except_text_are_generated(tmp_path: Path, datatype: str) -> None:
-    spec = TensorSpec(name="x", datatype=datatype, shape=(50,))
-    (row,) = read_rows(model(tmp_path, "test_inputs:\n- random: {rows: 1, below: 1000}\n"), [spec])
-    assert row.inputs["x"].dtype == NUMPY_TYPES[datatype]
-    assert len(set(row.inputs["x"].tolist())) > 1
 
 
 @pytest.mark.parametrize(

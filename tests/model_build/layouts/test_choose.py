@@ -103,8 +103,3 @@ def test_the_image_measures_what_the_local_server_did_not_record(monkeypatch: py
 def test_an_unknown_recorded_layout_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     layout, candidates = Served({"one": CHEAP, "two": DEAR}, monkeypatch).choose("int8; three")
     assert (layout.name, len(candidates)) == ("one", 2)
-
-
-def test_a_layout_without_alternatives_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    layout, candidates = Served({}, monkeypatch).choose()
-    assert (layout.name, candidates) == ("itself", ())

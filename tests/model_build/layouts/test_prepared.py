@@ -177,13 +177,6 @@ def test_a_given_graph_end_to_end(tmp_path: Path, folders: BuildFolders, make: A
 
 
 @pytest.mark.soak
-def test_vectors_per_token_end_to_end(tmp_path: Path, folders: BuildFolders) -> None:
-    model = texts(tmp_path / "model", graph={"per_token": True})
-    manifest = build_model(model=model, folders=folders).manifest
-    assert [(tensor.name, tensor.shape) for tensor in manifest.outputs] == [("y", (-1, WIDTH))]
-
-
-@pytest.mark.soak
 def test_texts_in_front_of_torchscript(tmp_path: Path, folders: BuildFolders) -> None:
     import torch
 

@@ -69,13 +69,6 @@ def test_entries_that_are_not_allowed(
     assert list(private.iterdir()) == []
 
 
-def test_only_some_of_many_are_listed(tmp_path: Path) -> None:
-    file = archive(tmp_path, *(entry(f"../{number}") for number in range(100)))
-    found = lines(file)
-    assert len(found) == opening.LISTED_ENTRIES + 1
-    assert found[-1].endswith("20 entries that are not allowed; the rest is not checked [TS410]")
-
-
 def test_an_archive_made_to_fill_disks(
     tmp_path: Path, private: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

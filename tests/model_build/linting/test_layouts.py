@@ -139,15 +139,6 @@ def test_a_part_of_an_ensemble_without_configuration(tmp_path: Path) -> None:
     assert [one.partition(": ")[0] for one in lines(path)] == ["warning scores"]
 
 
-def test_a_large_repository(tmp_path: Path) -> None:
-    path = write(tmp_path / "given", SINGLE)
-    with (path / "scores/1/model.onnx").open("r+b") as file:
-        file.truncate(11 << 30)
-    assert lines(path) == [
-        f"warning {path}: 11 GiB: each instance downloads and unpacks them before it starts [TS332]"
-    ]
-
-
 def test_a_link_and_an_empty_version_folder(tmp_path: Path) -> None:
     path = write(tmp_path / "given", TRIO)
     (path / "scores/1/link").symlink_to("/etc/hostname")

@@ -177,9 +177,3 @@ def test_invalid_pipelines_are_rejected(tmp_path: Path, extra: str, outputs: str
     wiring = wire(tmp_path, "{model: encode}; {model: classify}", extra, outputs)
     assert wiring.run() is None
     assert any(complaint in str(violation) for violation in wiring.violations), wiring.violations
-
-
-def test_all_violations_are_reported_at_once(tmp_path: Path) -> None:
-    wiring = wire(tmp_path, "{model: encode}; {model: typed, outputs: {y: a}}; {model: flat}")
-    assert wiring.run() is None
-    assert len(wiring.violations) == 2

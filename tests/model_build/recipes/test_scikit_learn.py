@@ -202,13 +202,6 @@ def test_a_vectorizer_reads_one_text_column(tmp_path: Path, numbers: Any, note: 
     assert written.parity[0].max_absolute_error < 1e-6
 
 
-def test_numeric_columns_are_one_tensor_or_several(tmp_path: Path) -> None:
-    pipeline = make_pipeline(StandardScaler(), Ridge()).fit(FRAME[["age", "kids"]], VALUES)
-    inputs = [{"inputs": {"X": [30.0, 1.0]}}, {"inputs": {"X": [60.0, 0.0]}}]
-    written = write_repository(saved(tmp_path, pipeline, inputs), tmp_path / "work")
-    assert tensors(written) == [("X", "FP32", (2,)), ("prediction", "FP32", (1,))]
-
-
 def test_double_precision(tmp_path: Path) -> None:
     pipeline = make_pipeline(StandardScaler(), Ridge()).fit(ROWS, VALUES)
     model = saved(tmp_path, pipeline, RANDOM, tensors={"X": {"datatype": "FP64"}})

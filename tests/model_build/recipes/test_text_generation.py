@@ -14,7 +14,7 @@ import pytest
 from model_build.build import BuildFolders, build_model
 from model_build.errors import ExportError, ModelBuildError, ParityError
 from model_build.exporters.generating.causal import CausalFramework
-from model_build.exporters.generating.settings import longest, require_plain_settings
+from model_build.exporters.generating.settings import longest
 from model_build.recipes.language.text_generation import _compare, _completion
 from model_build.repository.config import read_config
 from model_build.sources import fetch_source
@@ -81,12 +81,6 @@ def test_settings_that_change_completions_are_rejected(tmp_path: Path, name: str
     recipe = TextGenerationRecipe(kind="text-generation")
     with pytest.raises(ExportError, match=rf"generation_config.json: {name} .*, which is not supported"):
         CausalFramework(source=source, recipe=recipe, trust=UNTRUSTED, allow_unused={})
-
-
-def test_usual_settings_are_accepted() -> None:
-    import transformers
-
-    require_plain_settings(transformers.GenerationConfig())
 
 
 def test_lengths_are_those_of_the_model(tmp_path: Path) -> None:
@@ -182,13 +176,6 @@ def test_parameters_have_their_effect(server: TritonServer) -> None:
     further = {"sampling_parameters": json.dumps({"stop": [stop], "max_tokens": 12})}
     (response,) = responses(ask(server, "hello", further))
     assert (text_of(response), response["finish_reason"]) == (greedy[: greedy.index(stop)], "stop")
-
-
-@pytest.mark.e2e
-def test_a_completion_ends_at_the_longest_text(server: TritonServer) -> None:
-    (response,) = responses(ask(server, "hello world " * 18, max_tokens=40))
-    assert response["finish_reason"] == "length"
-    assert response["num_output_tokens"] < 40
 
 
 @pytest.mark.e2e

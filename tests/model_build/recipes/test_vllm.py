@@ -66,10 +66,6 @@ def test_arguments_not_passed_to_the_engine(tmp_path: Path, engine: dict[str, An
     assert message in str(caught.value)
 
 
-def test_newer_arguments_are_left_to_vllm(tmp_path: Path) -> None:
-    recipe_for(vllm_model(tmp_path, {"kv_sharing_fast_prefill": True}))
-
-
 def test_releases_whose_front_end_rejects_streamed_responses() -> None:
     require_generate([parse_target("sm86-25.04"), parse_target("sm86-24.09")])
     with pytest.raises(UsageError, match=r"Triton 24\.09 rejects decoupled models"):

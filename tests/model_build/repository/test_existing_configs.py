@@ -232,12 +232,6 @@ def test_parameters_that_differ(tmp_path: Path) -> None:
         )
 
 
-def test_all_contradictions_at_once(tmp_path: Path) -> None:
-    with pytest.raises(InvalidFilesError) as caught:
-        write_config(tmp_path, 'name: "x"\nbackend: "y"\nmax_batch_size: 1\n')
-    assert [violation.line for violation in caught.value.violations] == [1, 2, 3]
-
-
 def test_lines_of_fields() -> None:
     text = (
         '# a "comment" { with: brackets }\n'

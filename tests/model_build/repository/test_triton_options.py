@@ -354,13 +354,3 @@ def test_errors_that_need_the_graph(
 def test_an_unknown_ragged_input_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(InvalidFilesError, match=r"batching.ragged.0: .*'maks'\n.*did you mean 'mask'"):
         python_config(tmp_path, inputs=(IDS, MASK), batching="{ragged: [maks]}")
-
-
-def test_text_is_reproducible(tmp_path: Path) -> None:
-    triton = '{parameters: {b: "1", a: "2"}, response_cache: true, instances: [{count: 2}]}'
-    texts = []
-    for folder in (tmp_path / "one", tmp_path / "two"):
-        graph_config(folder, triton=triton)
-        texts.append((folder / "repository/scorer/config.pbtxt").read_text())
-    assert texts[0] == texts[1]
-    assert texts[0].index('"a"') < texts[0].index('"b"')

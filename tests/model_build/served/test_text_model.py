@@ -116,11 +116,6 @@ def test_bad_request_does_not_fail_other_requests(model: Any, framework: TextFra
     np.testing.assert_allclose(after.outputs["embedding"], expected(framework, "food"), rtol=1e-3, atol=1e-5)
 
 
-def test_only_bad_requests(model: Any) -> None:
-    responses = model.execute([request(b"\xff"), request(b"\xfe")])
-    assert all(response.error for response in responses)
-
-
 def test_tokenizer_errors_concern_one_request(
     model: Any, framework: TextFramework, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -81,11 +81,6 @@ def test_bad_request_does_not_fail_other_requests(model: Any) -> None:
     assert after.outputs["input_ids"][:, :length].tolist() == alone.outputs["input_ids"].tolist()
 
 
-def test_only_bad_requests(model: Any) -> None:
-    responses = model.execute([request(b"\xff"), request(b"\xfe")])
-    assert all(response.error for response in responses)
-
-
 def test_groups_have_similar_lengths_and_are_sent_in_order(grouping: Any) -> None:
     """The next model batches consecutive requests of one shape."""
     random, received = np.random.default_rng(1), []

@@ -14,7 +14,6 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from model_build.errors import ExportError
-from model_build.exporters.image_framework import ImageFramework
 from model_build.exporters.image_preparation import encoded
 from model_build.exporters.timm_models.framework import TimmFramework
 from model_build.exporters.timm_models.importing import import_timm
@@ -112,15 +111,6 @@ def test_embeddings_are_those_of_timm_without_a_classifier(resnet: Path) -> None
     normalized = framework_of(resnet, "image-embedding")
     vector = normalized.answer(normalized.pixels([noise(90, 70, 3)]))["embedding"]
     assert np.linalg.norm(vector) == pytest.approx(1.0, abs=1e-5)
-
-
-@pytest.mark.e2e
-def test_a_vision_transformer_is_exported(tmp_path: Path) -> None:
-    framework = framework_of(save_timm_model(tmp_path / "vit", "test_vit"))
-    graph = framework.export(tmp_path / "1")
-    session = onnxruntime.InferenceSession(str(graph.file), providers=["CPUExecutionProvider"])
-    random = framework.random_pixels(np.random.default_rng(1), batch=3)
-    np.testing.assert_allclose(session.run(None, random)[0], framework.answer(random)["scores"], atol=1e-5)
 
 
 TRANSFORMS = [
@@ -321,15 +311,3 @@ def test_a_model_without_classifier(tmp_path: Path) -> None:
     framework = framework_of(folder, "image-embedding")
     assert framework.unused_weights == ()
     assert framework.answer(framework.pixels([noise(40, 40, 3)]))["embedding"].shape == (1, 96)
-
-
-def test_unused_weights_cannot_be_allowed(resnet: Path) -> None:
-    with pytest.raises(ExportError, match="uses all of its tensors"):
-        framework_of(resnet, allow_unused={"head.*": "not needed here"})
-
-
-def test_a_timm_model_without_the_option(resnet: Path) -> None:
-    recipe = ImageClassificationRecipe.model_validate({"kind": "image-classification"})
-    with pytest.raises(ExportError, match=r"a timm model \(test_resnet\)") as caught:
-        ImageFramework(source=FetchedSource(resnet, "", ""), recipe=recipe)
-    assert caught.value.remedy == "set `library: timm` in the recipe"
