@@ -295,25 +295,12 @@ def test_compiled_packages_have_one_folder_per_python(tmp_path: Path) -> None:
         compiled = sorted(name for name in tar.getnames() if name.endswith(".so"))
         assert [name.partition("/")[0] for name in compiled] == [f"packages-{tag}" for tag in report.pythons]
         tar.extractall(tmp_path / "env", filter="tar")
-    done = activate(
-        tmp_path / "env",
-        Path(sys.executable).parent,
-        probe="import markupsafe._speedups as m; print(m.__file__)",
-    )
+    done = activate(tmp_path / "env", Path(sys.executable).parent, probe=COMPILED)
     assert done.returncode == 0, done.stderr
     assert "/packages-py311/" in done.stdout
-
-
-def test_compiled_packages_are_found_without_activation(tmp_path: Path) -> None:
-    tag = "py" + require_image_python().replace(".", "")
-    build_environment(
-        [installed_requirement("MarkupSafe")], file=tmp_path / "env.tar.gz", cache_dir=tmp_path / "cache"
-    )
-    with tarfile.open(tmp_path / "env.tar.gz") as tar:
-        tar.extractall(tmp_path / "env", filter="tar")
-    done = enter(tmp_path / "env", COMPILED)
+    done = enter(tmp_path / "env", COMPILED)  # without activation
     assert done.returncode == 0, done.stderr
-    assert f"/packages-{tag}/" in done.stdout
+    assert f"/packages-py{require_image_python().replace('.', '')}/" in done.stdout
 
 
 def test_an_unsupported_python_is_reported(tmp_path: Path, plain_cache: Path) -> None:
@@ -459,7 +446,6 @@ def test_data_of_a_wheel_is_placed_next_to_its_package(
     ("requirements", "reason"),
     [
         (["plain==9.9"], "No matching distribution found for plain==9.9"),
-        (["nothing-of-this-name==1.0"], "No matching distribution found for nothing-of-this-name==1.0"),
         (
             ["plain==1.0", "needs-plain==1.0"],
             "Cannot install needs-plain==1.0 and plain==1.0 because these package versions have conflicting "

@@ -24,7 +24,7 @@ print(transformers.utils.is_scipy_available())
 """
 
 
-@pytest.mark.e2e
+@pytest.mark.soak
 def test_a_text_model_is_loaded_without_scipy(tiny_folder: Path) -> None:
     assert find_spec("scipy") is not None
     loaded = subprocess.run(

@@ -106,8 +106,15 @@ def images(folder: Path, shape: tuple[Any, ...] = ("batch", 3, 16, 16)) -> Docum
     return write_supplied(folder, recipe, test_inputs=[{"image": "a.png"}, {"image": "b.jpg"}])
 
 
-@pytest.mark.parametrize("names", [NAMES[:1], NAMES[:2], NAMES])
-@pytest.mark.parametrize("datatype", [TensorProto.INT64, TensorProto.INT32])
+@pytest.mark.parametrize(
+    ("names", "datatype"),
+    [
+        (NAMES[:1], TensorProto.INT32),
+        (NAMES[:2], TensorProto.INT32),
+        (NAMES[:2], TensorProto.INT64),
+        (NAMES, TensorProto.INT64),
+    ],
+)
 def test_texts_in_front_of_a_graph(tmp_path: Path, names: tuple[str, ...], datatype: int) -> None:
     import transformers
 

@@ -50,7 +50,7 @@ def framework(folder: Path, *, max_length: int | None = None, **model: Any) -> C
 
 
 @pytest.mark.e2e
-@pytest.mark.parametrize("kind", ["llama", "qwen2"])
+@pytest.mark.parametrize("kind", ["llama", pytest.param("qwen2", marks=pytest.mark.soak)])
 def test_the_graph_chooses_the_tokens_of_transformers(tmp_path: Path, kind: str) -> None:
     found = framework(tmp_path, kind=kind)
     graph = found.export(tmp_path / "graph")

@@ -52,8 +52,8 @@ def framework(folder: Path, recipe: dict[str, Any] | None = None) -> EncoderDeco
     )
 
 
-@pytest.mark.e2e
-@pytest.mark.parametrize("kind", ["t5", pytest.param("marian", marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", ["t5", "marian"])
 def test_the_graphs_choose_the_tokens_of_transformers(tmp_path: Path, kind: str) -> None:
     # Without the settings, the tiny Marian repeats one token.
     write_encoder_decoder(tmp_path / "weights", kind=kind, **(SETTINGS if kind == "marian" else {}))
