@@ -14,6 +14,7 @@ from tritonstack.operations.promotion.gates import (
     PromotionCandidate,
     artifact_state,
     evaluate_gates,
+    override,
     override_note,
 )
 from tritonstack.operations.promotion.windows import next_opening
@@ -345,7 +346,7 @@ def test_an_unverified_artifact_needs_a_reason() -> None:
     assert len(failed(other, candidate=UNVERIFIED)) == 1
     overrides = parse_overrides(["allow_unverified=INC-4711"])
     gates = evaluate_gates(spec, [UNVERIFIED], [], NOON, asked=())
-    assert override_note(gates, overrides) == "gate allow_unverified overridden: INC-4711"
+    assert override_note(override(gates, overrides)) == "gate allow_unverified overridden: INC-4711"
 
 
 DUBLIN = ChangeWindow(start="09:00", end="16:00", timezone="Europe/Dublin")
@@ -387,8 +388,8 @@ def test_a_closed_window_names_the_next_of_several() -> None:
 def test_only_failed_gates_are_recorded_as_overridden() -> None:
     overrides = parse_overrides(["verified=the endpoint  is down", "soaked_hours=the same"])
     gates = evaluate_gates(VERIFIED, [CANDIDATE], [event("deployed", "10T08:00")], NOON, asked=("search",))
-    assert override_note(gates, overrides) == "gate verified overridden: the endpoint is down"
-    assert override_note([], overrides) is None
+    assert override_note(override(gates, overrides)) == "gate verified overridden: the endpoint is down"
+    assert override_note([]) is None
 
 
 @pytest.mark.parametrize("given", ["verified", "verified=", "verified= ", "speed=now", ""])

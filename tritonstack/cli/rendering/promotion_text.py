@@ -10,7 +10,7 @@ from tritonstack.base.files import short_digest
 from tritonstack.cli.rendering.diff_text import escaped, fenced
 from tritonstack.cli.rendering.tables import MARKS, Column, FittedTable
 from tritonstack.records.locks import Figures, LockedArtifact
-from tritonstack.workflows.promotion.results import Entry, GateResult, PromotionOutline, PromotionPlan
+from tritonstack.workflows.promotion.results import Entry, GateResult, PromotionPlan
 
 _CHANGES = ("artifact", "digest", "cosine", "p99", "size")
 _GATES = ("gate", "artifact", "required", "measured")
@@ -18,24 +18,22 @@ _GATES = ("gate", "artifact", "required", "measured")
 
 def promotion_tables(plan: PromotionPlan) -> Iterator[FittedTable]:
     """Yield a table of the entries that change, and one of every gate."""
-    outline = plan.outline
-    if outline.decision.entries:
-        rows = [_change(item) for item in outline.decision.entries]
+    if plan.decision.entries:
+        rows = [_change(item) for item in plan.decision.entries]
         yield FittedTable([Column(title) for title in _CHANGES], rows)
-    if outline.gates:
-        gates = [(_mark(outline, gate), *_cells(gate)) for gate in outline.gates]
+    if plan.gates:
+        gates = [(_mark(gate), *_cells(gate)) for gate in plan.gates]
         yield FittedTable([Column(""), *(Column(title) for title in _GATES)], gates)
 
 
 def promotion_comment(plan: PromotionPlan, lines: Iterable[str]) -> str:
     """Render for a pull request."""
-    outline = plan.outline
-    changes = [_change(item) for item in outline.decision.entries]
-    gates = [(*_cells(gate), _result(outline, gate)) for gate in outline.gates]
-    diff = fenced("\n".join(plan.lock_diff), "diff")
+    changes = [_change(item) for item in plan.decision.entries]
+    gates = [(*_cells(gate), _result(gate)) for gate in plan.gates]
+    diff = fenced(plan.lock_diff, "diff")
     return "\n".join(
         [
-            f"### `tritonstack promote {outline.source} {outline.target}`",
+            f"### `tritonstack promote {plan.source} {plan.target}`",
             "",
             *_markdown_table(_CHANGES, changes),
             *_markdown_table((*_GATES, "result"), gates),
@@ -57,15 +55,14 @@ def _cells(gate: GateResult) -> tuple[str, str, str, str]:
     return gate.gate, gate.subject, gate.required, gate.measured
 
 
-def _mark(outline: PromotionOutline, gate: GateResult) -> Text:
-    return MARKS["good" if gate.passed else "attention" if gate.gate in outline.overrides else "bad"]
+def _mark(gate: GateResult) -> Text:
+    return MARKS["good" if gate.passed else "bad" if gate.overridden is None else "attention"]
 
 
-def _result(outline: PromotionOutline, gate: GateResult) -> str:
+def _result(gate: GateResult) -> str:
     if gate.passed:
         return "✓ passed"
-    reason = outline.overrides.get(gate.gate)
-    return f"✗ failed: {gate.remedy}" if reason is None else f"overridden: {reason}"
+    return f"✗ failed: {gate.remedy}" if gate.overridden is None else f"overridden: {gate.overridden}"
 
 
 def _change(item: Entry) -> tuple[str, ...]:

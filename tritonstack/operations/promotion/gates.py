@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Literal, get_args
 
 from tritonstack.base.files import short_digest
+from tritonstack.base.results import public
 from tritonstack.base.revisions import is_committed, list_files, short_commit
 from tritonstack.operations.promotion.performance import PerformanceRequirement, judge_performance
 from tritonstack.operations.promotion.windows import next_opening
@@ -86,10 +87,12 @@ class GateResult:
     reason: str = ""
     """Empty if the gate passed."""
     remedy: str = ""
+    overridden: str | None = None
+    """The reason if it failed and is overridden."""
 
-    @property
+    @public
     def passed(self) -> bool:
-        """Return whether the artifact may pass."""
+        """Whether the artifact may pass."""
         return not self.reason
 
     def __str__(self) -> str:
@@ -204,11 +207,19 @@ def _after_verdict(state: ArtifactState, event: Event, *, concerned: bool) -> Ar
     return replace(state, refutation=event, refuted=state.refuted | named, verified=state.verified - named)
 
 
-def override_note(results: Sequence[GateResult], overrides: Mapping[Gate, str]) -> str | None:
+def override(results: Iterable[GateResult], overrides: Mapping[Gate, str]) -> tuple[GateResult, ...]:
+    """Return the results with the reasons for which failed gates are overridden."""
+    return tuple(
+        result if result.passed else replace(result, overridden=overrides.get(result.gate))
+        for result in results
+    )
+
+
+def override_note(results: Sequence[GateResult]) -> str | None:
     """Return the overridden gates and reasons for the promotion's record."""
-    failed = {result.gate for result in results if not result.passed}
-    gates = sorted(failed & set(overrides), key=GATES.index)
-    return "; ".join(f"gate {gate} overridden: {overrides[gate]}" for gate in gates) or None
+    reasons = {result.gate: result.overridden for result in results if result.overridden is not None}
+    gates = sorted(reasons, key=GATES.index)
+    return "; ".join(f"gate {gate} overridden: {reasons[gate]}" for gate in gates) or None
 
 
 def _is_uncommitted_pass(event: Event) -> bool:

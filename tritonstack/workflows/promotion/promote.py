@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from tritonstack.base.errors import InvalidFilesError, TritonstackError, UsageError, shown_path
 from tritonstack.operations.checkout import Checkout
 from tritonstack.operations.events import now, read_events, record_event
-from tritonstack.operations.promotion.gates import GATES, Gate, GateResult, override_note
+from tritonstack.operations.promotion.gates import GATES, Gate, GateResult, override, override_note
 from tritonstack.operations.promotion.plans import Decision, Entry, decide, lock_after, require_source
 from tritonstack.operations.promotion.records import CHANGES, unrecorded
 from tritonstack.operations.revisions import change_revision_of
@@ -27,7 +27,7 @@ from tritonstack.workflows.artifacts.copying import (
 )
 from tritonstack.workflows.promotion.candidates import gate_results
 from tritonstack.workflows.promotion.locking import deploy_foundation, lock_all
-from tritonstack.workflows.promotion.results import Promotion, PromotionOutline, PromotionPlan
+from tritonstack.workflows.promotion.results import Promotion, PromotionFacts, PromotionPlan
 from tritonstack.workflows.session import Session
 
 
@@ -142,10 +142,10 @@ class _Promoter:
             ]
             needs_foundation = not has_bucket(self.target)
         return PromotionPlan(
-            self._outline(gates),
-            tuple(sizes),
+            **vars(self._facts(gates)),
+            sizes=tuple(sizes),
             needs_foundation=needs_foundation,
-            lock_diff=tuple(self._lock_diff(self._promoted(gates))),
+            lock_diff="\n".join(self._lock_diff(self._promoted(gates))),
             command=" ".join((self.target.workspace.lock_command, *self.models)),
         )
 
@@ -162,26 +162,26 @@ class _Promoter:
             if self.decision.entries:
                 lock_all(self.target, self.decision.entries, self._promoted(gates))
             self._finish_others()
-        return Promotion(self._outline(gates), tuple(copied))
+        return Promotion(**vars(self._facts(gates)), copies=tuple(copied))
 
-    def _outline(self, gates: tuple[GateResult, ...]) -> PromotionOutline:
+    def _facts(self, gates: tuple[GateResult, ...]) -> PromotionFacts:
         target = self.target.workspace
-        return PromotionOutline(
-            self.gates.source,
-            target.spec.name,
-            target.lock.file,
-            self.decision,
-            self.missing,
-            gates,
-            self.overrides,
+        return PromotionFacts(
+            source=self.gates.source,
+            target=target.spec.name,
+            lock=target.lock.file,
+            gates=gates,
+            decision=self.decision,
+            missing=self.missing,
         )
 
     def _evaluate_gates(self) -> tuple[GateResult, ...]:
         with self.session.reporter.step(f"checking the promotion gates of {self.target.workspace.spec.name}"):
-            return gate_results(self.gates, self.decision, self.source, self.target.workspace)
+            results = gate_results(self.gates, self.decision, self.source, self.target.workspace)
+            return override(results, self.overrides)
 
     def _require_open(self, gates: tuple[GateResult, ...]) -> None:
-        failed = self._outline(gates).failed
+        failed = self._facts(gates).failed
         if failed:
             names = dict.fromkeys(gate.gate for gate in failed)
             overriding = " ".join(f'--override-gate {name}="<reason>"' for name in names)
@@ -199,7 +199,7 @@ class _Promoter:
             at=now(),
             commit=revision.text,
             uncommitted=revision.recorded,
-            note=override_note(gates, self.overrides),
+            note=override_note(gates),
         )
 
     def _finish_others(self) -> None:

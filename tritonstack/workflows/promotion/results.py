@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
-
-from pydantic import model_serializer
+from typing import Literal
 
 from tritonstack.base.results import Internal, public
-from tritonstack.operations.promotion.gates import Gate, GateResult
+from tritonstack.operations.promotion.gates import GateResult
 from tritonstack.operations.promotion.plans import Decision, Entry
 from tritonstack.records.locks import LockedArtifact
 from tritonstack.workflows.artifacts.copying import Copied
 
-__all__ = ["Entry", "GateResult", "Promotion", "PromotionOutline", "PromotionPlan"]
+__all__ = ["Entry", "GateResult", "Promotion", "PromotionFacts", "PromotionPlan"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,140 +45,91 @@ class CopiedEntry(LockEntry):
 
 
 @dataclass(frozen=True, kw_only=True)
-class JudgedGate(GateResult):
-    """A gate, and the reason if it failed and is overridden."""
+class PromotionFacts:
+    """What a promotion is about, made or not: entries, gates, and the lock."""
 
-    overridden: str | None
-
-    @public
-    def passed(self) -> bool:
-        """Return whether the artifact may pass."""
-        return not self.reason
-
-
-@dataclass(frozen=True, kw_only=True)
-class _PromotionFacts:
     source: str
     target: str
     lock: Path
-    changed: bool
-    promoted: Sequence[PromotedEntry]
-    up_to_date: Sequence[LockEntry]
-    target_builds: Sequence[str]
-    """Models of which the target uses its own build."""
-    rolled_back: Sequence[LockEntry]
-    to_copy: Sequence[LockEntry]
-    gates: Sequence[JudgedGate]
-
-
-@dataclass(frozen=True, kw_only=True)
-class PromotionPlanDocument(_PromotionFacts):
-    """What `promote --dry-run` prints with `--json`."""
-
-    dry_run: Literal[True] = True
-    bytes: int
-    lock_diff: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class PromotionDocument(_PromotionFacts):
-    """What `promote` prints with `--json`."""
-
-    dry_run: Literal[False] = False
-    copied: Sequence[CopiedEntry]
-
-
-@dataclass(frozen=True)
-class PromotionOutline:
-    """What a promotion is about: entries, gates, and the lock."""
-
-    source: str
-    target: str
-    lock_file: Path
-    decision: Decision
-    missing: tuple[Entry, ...]
-    """Entries to copy, including those that the lock names already."""
     gates: tuple[GateResult, ...]
-    overrides: Mapping[Gate, str]
-    """Gates to pass even if they fail, with the reason."""
+    decision: Internal[Decision]
+    missing: Internal[tuple[Entry, ...]]
+    """Entries to copy, including those that the lock names already."""
 
     @property
     def failed(self) -> list[GateResult]:
         """Gates that fail and are not overridden."""
-        return [gate for gate in self.gates if not gate.passed and gate.gate not in self.overrides]
+        return [gate for gate in self.gates if not gate.passed and gate.overridden is None]
 
-    @property
-    def overridden(self) -> list[GateResult]:
-        """Gates that fail and are overridden."""
-        return [gate for gate in self.gates if not gate.passed and gate.gate in self.overrides]
+    @public
+    def promoted(self) -> list[PromotedEntry]:
+        """The entries that change the lock."""
+        return [
+            PromotedEntry(**vars(_shown(item)), replaces=item.seen.digest if item.seen else None)
+            for item in self.decision.entries
+        ]
 
-    def entries(self) -> dict[str, Any]:
-        """Return the facts of both documents."""
-        return {
-            "source": self.source,
-            "target": self.target,
-            "lock": self.lock_file,
-            "promoted": [
-                PromotedEntry(**_facts(item), replaces=item.seen.digest if item.seen else None)
-                for item in self.decision.entries
-            ],
-            "up_to_date": [LockEntry(**_facts(item)) for item in self.decision.same],
-            "target_builds": self.decision.built_in_target,
-            "rolled_back": [LockEntry(**_facts(item)) for item in self.decision.rolled_back],
-            "to_copy": [LockEntry(**_facts(item)) for item in self.missing],
-            "gates": [
-                JudgedGate(**vars(gate), overridden=None if gate.passed else self.overrides.get(gate.gate))
-                for gate in self.gates
-            ],
-        }
+    @public
+    def up_to_date(self) -> list[LockEntry]:
+        """The entries that the target's lock already has."""
+        return [_shown(item) for item in self.decision.same]
+
+    @public
+    def target_builds(self) -> Sequence[str]:
+        """Models of which the target uses its own build."""
+        return self.decision.built_in_target
+
+    @public
+    def rolled_back(self) -> list[LockEntry]:
+        """The entries that are skipped, because the target has rolled them back."""
+        return [_shown(item) for item in self.decision.rolled_back]
+
+    @public
+    def to_copy(self) -> list[LockEntry]:
+        """The entries that the target's account lacks."""
+        return [_shown(item) for item in self.missing]
 
 
-@dataclass(frozen=True)
-class PromotionPlan:
+@dataclass(frozen=True, kw_only=True)
+class PromotionPlan(PromotionFacts):
     """A promotion that is not made yet."""
 
-    outline: Internal[PromotionOutline]
+    dry_run: Literal[True] = True
+    changed: Literal[False] = False
     sizes: Internal[tuple[tuple[Entry, int], ...]]
     """Bytes to copy per entry."""
     needs_foundation: Internal[bool]
     """True if the foundation of the target has to be deployed first."""
-    lock_diff: Internal[tuple[str, ...]]
+    lock_diff: str
     command: Internal[str]
     """The command that makes the promotion."""
 
-    @property
-    def possible(self) -> bool:
-        """True if no gate fails, except overridden ones."""
-        return not self.outline.failed
-
-    @model_serializer
-    def _document(self) -> PromotionPlanDocument:
-        return PromotionPlanDocument(
-            **self.outline.entries(),
-            changed=False,
-            bytes=sum(size for _, size in self.sizes),
-            lock_diff="\n".join(self.lock_diff),
-        )
+    @public
+    def bytes(self) -> int:
+        """The bytes to copy."""
+        return sum(size for _, size in self.sizes)
 
 
-@dataclass(frozen=True)
-class Promotion:
+@dataclass(frozen=True, kw_only=True)
+class Promotion(PromotionFacts):
     """A finished promotion."""
 
-    outline: Internal[PromotionOutline]
-    copied: Internal[tuple[Copied, ...]]
+    dry_run: Literal[False] = False
+    copies: Internal[tuple[Copied, ...]]
 
-    @model_serializer
-    def _document(self) -> PromotionDocument:
-        return PromotionDocument(
-            **self.outline.entries(),
-            changed=bool(self.outline.decision.entries),
-            copied=[CopiedEntry(**_facts(one.item), summary=one.summary) for one in self.copied],
-        )
+    @public
+    def changed(self) -> bool:
+        """Whether the lock was changed."""
+        return bool(self.decision.entries)
+
+    @public
+    def copied(self) -> list[CopiedEntry]:
+        """The entries that were copied."""
+        return [CopiedEntry(**vars(_shown(one.item)), summary=one.summary) for one in self.copies]
 
 
-def _facts(item: Entry) -> dict[str, Any]:
-    if isinstance(item.entry, LockedArtifact):
-        facts = {"model": item.name, "target": item.key, "digest": item.entry.digest}
-        return {**facts, "bytes": item.entry.archive_bytes}
-    return {"image": item.name, "kind": item.key, "digest": item.entry.digest, "tag": item.entry.tag}
+def _shown(item: Entry) -> LockEntry:
+    entry = item.entry
+    if isinstance(entry, LockedArtifact):
+        return LockEntry(model=item.name, target=item.key, digest=entry.digest, bytes=entry.archive_bytes)
+    return LockEntry(image=item.name, kind=item.key, digest=entry.digest, tag=entry.tag)

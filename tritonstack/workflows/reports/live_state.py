@@ -129,7 +129,7 @@ def read_gates(
         missing = missing_data(f"gates from {source} to {reported.name}", error)
         return replace(reported.gates, reason=missing.reason), [missing]
     pending = tuple(_pending(plan))
-    return replace(reported.gates, results=plan.outline.gates, pending=pending), []
+    return replace(reported.gates, results=plan.gates, pending=pending), []
 
 
 @dataclass
@@ -182,7 +182,7 @@ def _cost_now(workspace: Workspace, status: EnvironmentStatus, cost: EndpointCos
 
 
 def _pending(plan: PromotionPlan) -> Iterator[str]:
-    for item in plan.outline.decision.entries:
+    for item in plan.decision.entries:
         yield f"{item.name} for {item.key}"
 
 

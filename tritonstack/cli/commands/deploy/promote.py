@@ -16,7 +16,7 @@ from tritonstack.cli.rendering.hanging import HangingText
 from tritonstack.cli.rendering.promotion_text import promotion_comment, promotion_tables
 from tritonstack.workflows.promotion.promote import PromotionRequest, parse_overrides, plan_promotion
 from tritonstack.workflows.promotion.promote import promote as run
-from tritonstack.workflows.promotion.results import Promotion, PromotionOutline, PromotionPlan
+from tritonstack.workflows.promotion.results import Promotion, PromotionFacts, PromotionPlan
 
 
 def promote(  # noqa: PLR0913, PLR0917 - each is an option of the command
@@ -69,49 +69,49 @@ def promote(  # noqa: PLR0913, PLR0917 - each is an option of the command
         text = promotion_comment(plan, lines)
         state.output.result(plan, text=text)
     else:
-        failed = [str(gate) for gate in plan.outline.gates if not gate.passed]
-        shown = [*lines, *failed, *(plan.lock_diff if full else ())]
+        failed = [str(gate) for gate in plan.gates if not gate.passed]
+        shown = [*lines, *failed, *([plan.lock_diff] if full else ())]
         state.output.result(plan, text=Group(*promotion_tables(plan), HangingText(Text("\n".join(shown)))))
-    if not plan.possible:
+    if plan.failed:
         raise typer.Exit(1)
     state.output.suggest(plan.command)
 
 
 def _plan_lines(plan: PromotionPlan) -> list[str]:
-    outline, decision = plan.outline, plan.outline.decision
+    decision = plan.decision
     return [
         *(f"would copy {item.describe()}: {size / 1e6:.1f} MB" for item, size in plan.sizes),
         *(f"would promote {item.describe()}" for item in decision.entries),
-        *_remarks(outline),
+        *_remarks(plan),
         *(f"up to date: {item.describe()}" for item in decision.same),
-        *_skipped_lines(outline),
-        *([f"would deploy the foundation of {outline.target} first"] if plan.needs_foundation else []),
+        *_skipped_lines(plan),
+        *([f"would deploy the foundation of {plan.target} first"] if plan.needs_foundation else []),
     ]
 
 
-def _remarks(outline: PromotionOutline) -> list[str]:
-    entries = outline.decision.entries
+def _remarks(promotion: PromotionFacts) -> list[str]:
+    entries = promotion.decision.entries
     return [line for item in entries for line in (*item.describe_rivals(), *item.describe_bounds())]
 
 
-def _skipped_lines(outline: PromotionOutline) -> list[str]:
-    name = outline.target
-    built_in_target = [f"{model}: {name} uses its own build" for model in outline.decision.built_in_target]
+def _skipped_lines(promotion: PromotionFacts) -> list[str]:
+    name = promotion.target
+    built_in_target = [f"{model}: {name} uses its own build" for model in promotion.decision.built_in_target]
     return built_in_target + [
         f"{item.describe()}: skipped; {back.by} rolled it back in {name} at {back.at}; "
         "name the model to promote it anyway"
-        for item in outline.decision.rolled_back
+        for item in promotion.decision.rolled_back
         if item.seen and (back := item.seen.rolled_back)
     ]
 
 
 def _lines(promotion: Promotion) -> list[str]:
-    outline, decision = promotion.outline, promotion.outline.decision
-    source, target, file = outline.source, outline.target, shown_path(outline.lock_file)
-    lines = [f"up to date: {item.describe()}" for item in decision.same] + _skipped_lines(outline)
+    decision = promotion.decision
+    source, target, file = promotion.source, promotion.target, shown_path(promotion.lock)
+    lines = [f"up to date: {item.describe()}" for item in decision.same] + _skipped_lines(promotion)
     lines += [f"promoted {item.describe()} from {source} to {target}" for item in decision.entries]
-    lines += _remarks(outline)
-    lines += [f"overridden: {gate}" for gate in outline.overridden]
+    lines += _remarks(promotion)
+    lines += [f"overridden: {gate}" for gate in promotion.gates if gate.overridden]
     if not decision.entries:
         return [*lines, f"{file} is up to date"]
     names = ", ".join(item.name for item in decision.entries)
