@@ -83,7 +83,7 @@ def test_users_send_the_given_texts_in_turn(site: Site, served: Any) -> None:
     assert {request.target for request in server.requests} == {
         "/endpoints/tritonstack-dev-search/invocations"
     }
-    (run_,) = result.saved.runs
+    (run_,) = result.runs
     assert run_.load == "closed loop, 2 users"
     assert run_.errors == {}
     assert "slices" not in document(result)["runs"][0]
@@ -113,7 +113,7 @@ def test_errors_are_counted_by_class_and_not_retried(site: Site, served: Any) ->
         return answers[len(seen) % 4]
 
     served(answer)
-    (run_,) = measured(site, "a", rates=(40,), is_even=True).saved.runs
+    (run_,) = measured(site, "a", rates=(40,), is_even=True).runs
     assert len(seen) == 40
     assert run_.errors == {"ModelError 503": 10, "ThrottlingException": 10, "HTTP 502": 10}
     assert run_.failed_share == pytest.approx(0.75)
@@ -187,7 +187,7 @@ def test_a_decoupled_model_gets_json_and_each_answer_needs_a_response(site: Site
         return answers[len(seen) % 3]
 
     server = served(answer)
-    (run_,) = measured(site, rates=(30,), is_even=True).saved.runs
+    (run_,) = measured(site, rates=(30,), is_even=True).runs
     assert json.loads(server.requests[0].body) == {"x": [1.0, 2.0, 3.0]}
     assert server.requests[0].headers["content-type"] == "application/json"
     assert run_.errors == {"NoResponseError": 10, "StreamFailedError": 10}
@@ -206,7 +206,7 @@ def test_a_comparison_needs_the_same_load_before_anything_is_sent(
     site: Site, served: Any, tmp_path: Path
 ) -> None:
     server, file = served(lambda _: reply()), tmp_path / "a.json"
-    file.write_text(measured(site, "a", users=(1,)).saved.text())
+    file.write_text(measured(site, "a", users=(1,)).text())
     count = len(server.requests)
     with pytest.raises(UsageError, match="other loads: closed loop, 1 user"):
         measured(site, "a", rates=(10,), compare=file)

@@ -6,7 +6,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
@@ -186,8 +186,9 @@ class SavedRuns:
         return {**document(self), "runs": [run.to_json() for run in self.runs]}
 
     def text(self) -> str:
-        """Return the content of a file; `load_runs` reads it."""
-        return json.dumps(self.to_json())
+        """Return the content of a file, without what a subclass adds; `load_runs` reads it."""
+        saved = SavedRuns(**{field.name: getattr(self, field.name) for field in fields(SavedRuns)})
+        return json.dumps(saved.to_json())
 
 
 def summarize(sent: Sent, *, load: str, seconds: float, is_trace: bool) -> LoadRun:

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import model_serializer
 
 from tritonstack.base import naming
 from tritonstack.base.errors import TritonstackError, UsageError
@@ -148,19 +147,9 @@ class BenchPlan:
 
 
 @dataclass(frozen=True)
-class BenchmarkDocument(SavedRuns):
-    """What `--json` prints of a load test."""
-
-    comparisons: tuple[RunComparison, ...] = ()
-    recorded: str | None = None
-    """Key of the event."""
-
-
-@dataclass(frozen=True)
-class Benchmark:
+class Benchmark(SavedRuns):
     """What a load test measured."""
 
-    saved: Internal[SavedRuns]
     comparisons: tuple[RunComparison, ...] = ()
     before: Internal[tuple[LoadRun, ...]] = field(default=(), repr=False)
     """The earlier runs under the same loads."""
@@ -174,12 +163,8 @@ class Benchmark:
 
     def chart(self) -> str:
         """Return an SVG document."""
-        title = f"{self.saved.model} on {self.saved.endpoint}, measured on {self.saved.measured_on}"
-        return draw_runs(title, self.saved.runs, before=self.before)
-
-    @model_serializer
-    def _document(self) -> BenchmarkDocument:
-        return BenchmarkDocument(**vars(self.saved), comparisons=self.comparisons, recorded=self.recorded)
+        title = f"{self.model} on {self.endpoint}, measured on {self.measured_on}"
+        return draw_runs(title, self.runs, before=self.before)
 
 
 def plan_bench(
@@ -259,10 +244,10 @@ def bench(
     pairs = [(earlier[run.load], run) for run in runs if run.load in earlier]
     event = recorder.record() if recorder else None
     return Benchmark(
-        saved,
-        tuple(compare_runs(*pair) for pair in pairs),
-        tuple(pair[0] for pair in pairs),
-        event.key if event else None,
+        **vars(saved),
+        comparisons=tuple(compare_runs(*pair) for pair in pairs),
+        before=tuple(pair[0] for pair in pairs),
+        recorded=event.key if event else None,
     )
 
 

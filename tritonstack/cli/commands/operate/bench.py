@@ -147,7 +147,7 @@ def bench(  # noqa: PLR0913, PLR0917 - each is an option of the command
     state.output.result(result, text=_table(result))
     with state.output.after_result():
         if save is not None:
-            _write(state, save, result.saved.text())
+            _write(state, save, result.text())
         if plot is not None:
             _write(state, plot, result.chart())
     if result.is_worse:
@@ -209,7 +209,7 @@ def _table(result: Benchmark) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
     for title in ("load", "per second", "p50 ms", "p90 ms", "p99 ms", "p99.9 ms", "failed"):
         table.add_column(title, justify="left" if title == "load" else "right")
-    for run in result.saved.runs:
+    for run in result.runs:
         latencies = run.percentiles_ms()
         table.add_row(
             run.load,
@@ -224,10 +224,10 @@ def _table(result: Benchmark) -> Table:
 
 
 def _remarks(result: Benchmark) -> Iterator[str]:
-    if not result.saved.real_instances:
-        instance = result.saved.instance
-        yield f"measured on {result.saved.measured_on}; {instance} on AWS answers at another speed"
-    for run in result.saved.runs:
+    if not result.real_instances:
+        instance = result.instance
+        yield f"measured on {result.measured_on}; {instance} on AWS answers at another speed"
+    for run in result.runs:
         if run.warm_up:
             yield f"{run.load}: left out {run.warm_up * run.slice_s:g} s of warm-up"
         if not run.steady:
