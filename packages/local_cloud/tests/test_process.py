@@ -215,12 +215,6 @@ def test_the_secret_is_private_and_persistent(folder, tmp_path):
     assert own.read_text().count("mine") == 2
 
 
-def test_a_cloud_of_an_older_version_must_be_restarted():
-    with pytest.raises(CloudFailedError, match="started by an older version") as caught:
-        NOBODYS.environment()
-    assert "tritonstack down" in caught.value.remedy
-
-
 def test_exposure_is_allowed_for_the_process_of_one_cloud_only(folder, monkeypatch):
     monkeypatch.delenv(EXPOSE, raising=False)
     seen = folder.parent / "seen.json"

@@ -84,37 +84,6 @@ def test_target_tracking_has_two_alarms_that_follow_the_policy(scaling, cloudwat
 
 
 @pytest.mark.usefixtures("registered")
-def test_customized_metrics_may_be_expressions(scaling, cloudwatch):
-    def metric(name):
-        return {"Metric": {"Namespace": "N", "MetricName": name, "Dimensions": []}, "Stat": "Sum"}
-
-    queries = [
-        {"Id": "a", "MetricStat": metric("A"), "ReturnData": False},
-        {"Id": "b", "MetricStat": metric("B"), "ReturnData": False},
-        {"Id": "e", "Expression": "a / b", "ReturnData": True},
-    ]
-    configuration = {"TargetValue": 2.0, "CustomizedMetricSpecification": {"Metrics": queries}}
-    scaling.put_scaling_policy(
-        **KEY,
-        PolicyName="p",
-        PolicyType="TargetTrackingScaling",
-        TargetTrackingScalingPolicyConfiguration=configuration,
-    )
-    for alarm in alarms_of(cloudwatch).values():
-        periods = [item["MetricStat"]["Period"] for item in alarm["Metrics"] if "MetricStat" in item]
-        assert periods == [60, 60]
-    queries[2]["Expression"] = "a +"
-    with pytest.raises(ClientError, match="Unable to create alarms for scaling policy q"):
-        scaling.put_scaling_policy(
-            **KEY,
-            PolicyName="q",
-            PolicyType="TargetTrackingScaling",
-            TargetTrackingScalingPolicyConfiguration={**configuration, "TargetValue": 3.0},
-        )
-    assert len(alarms_of(cloudwatch)) == 2
-
-
-@pytest.mark.usefixtures("registered")
 def test_deregistering_a_target_removes_what_belongs_to_it(scaling, cloudwatch):
     track(scaling)
     scaling.put_scheduled_action(**KEY, ScheduledActionName="s", Schedule="rate(1 day)")

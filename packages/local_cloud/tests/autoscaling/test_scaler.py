@@ -1,7 +1,6 @@
 """Targets, policies, and schedules that scale an endpoint, by a clock that tests move."""
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -99,13 +98,6 @@ def test_a_scale_in_that_would_bring_the_metric_above_the_target_does_not_happen
     assert entry["NotScaledReasons"] == [{"Code": "AutoScalingAnticipatedFlapping", "CurrentCapacity": 2}]
 
 
-def test_an_alarm_without_datapoints_scales_nothing(scaled):
-    scaled.track()
-    scaled.fire(scaled.policy(), scaled.policy().low)
-    scaled.fire(scaled.policy(), scaled.policy().high)
-    assert scaled.activities(IncludeNotScaledActivities=True) == []
-
-
 def test_step_scaling_follows_its_alarm(scaled):
     steps = [
         {"MetricIntervalLowerBound": 0, "MetricIntervalUpperBound": 100, "ScalingAdjustment": 2},
@@ -176,29 +168,6 @@ def test_a_schedule_sets_limits_at_the_pace_of_the_cloud(scaled):
     assert len(scaled.activities()) == 2
 
 
-def test_schedules_wait_for_no_cooldown_and_those_missed_run_once_in_their_order(scaled):
-    scaled.track()
-    scaled.high(300)
-    scaled.finish()
-    tomorrow = datetime.now(UTC) + timedelta(hours=2)
-    schedule(scaled, f"at({tomorrow:%Y-%m-%dT%H:%M:%S})", action="late", MinCapacity=7)
-    schedule(scaled, "rate(50 minutes)", action="early", MinCapacity=5)
-    scaled.restart()
-    scaled.look(after_s=130)
-    assert scaled.limits[0] == 7
-    causes = [item["Cause"] for item in scaled.activities()][::-1]
-    assert causes[1:3] == [f"scheduled action name {name} was triggered" for name in ("early", "late")]
-    assert scaled.endpoint.asked == [3, 7]
-
-
-def test_a_schedule_whose_limits_do_not_fit_fails(scaled):
-    schedule(scaled, "rate(1 minute)", MinCapacity=11)
-    scaled.look(after_s=1.1)
-    (entry,) = scaled.activities()
-    assert (entry["StatusCode"], scaled.limits) == ("Failed", (1, 10))
-    assert entry["StatusMessage"].endswith("Reason: Minimum capacity 11 exceeds maximum capacity 10")
-
-
 def test_scaling_is_blocked_while_the_endpoint_is_updated(scaled):
     scaled.track()
     scaled.endpoint.finish(status="Updating")
@@ -225,13 +194,6 @@ def test_an_instance_that_fails_to_launch_fails_the_activity(scaled):
     )
     scaled.high(500)  # without a cooldown, the next alarm tries again
     assert scaled.endpoint.asked == [5, 5]
-
-
-def test_a_machine_that_runs_fewer_servers_is_reported(scaled):
-    scaled.track()
-    scaled.high(600)
-    scaled.finish(running=2)
-    assert scaled.activities()[0]["Details"] == "This machine runs 2 of 6 instances."
 
 
 @pytest.mark.parametrize("sent", [False, True], ids=["before", "after"])

@@ -1,15 +1,13 @@
 """Lines of logs are appended to files, page by page readable, and limited in size and age."""
 
-import gc
 import time
 
 import pytest
 from botocore.exceptions import ClientError
-from moto.logs.models import LogEvent, logs_backends
+from moto.logs.models import logs_backends
 
 from tritonstack_local.cloudwatch import log_streams
 from tritonstack_local.state import log_files
-from tritonstack_local.state.errors import NotKeptError
 from tritonstack_local.state.log_files import LOG_FOLDER, LogFiles
 from tritonstack_local.state.pickling import dumps, loads
 
@@ -105,14 +103,6 @@ def test_lines_are_not_part_of_the_saved_state(logs, backend, running_cloud):
     assert described["storedBytes"] > 0
 
 
-def test_no_line_stays_in_memory(logs):
-    marked = [f"marked {number}" for number in range(50)]
-    put(logs, *marked)
-    assert read(logs) == marked
-    gc.collect()
-    assert not [known for known in gc.get_objects() if isinstance(known, LogEvent)]
-
-
 @pytest.mark.usefixtures("segments")
 def test_a_stream_is_limited_in_size(logs, backend, monkeypatch):
     monkeypatch.setattr(log_files, "MOST_SEGMENTS", 3)
@@ -164,26 +154,3 @@ def test_deleted_streams_leave_no_files(logs, backend):
     stray.mkdir()
     log_streams.sweep()
     assert not stray.exists()
-
-
-@pytest.mark.parametrize("torn", [b"[1, 2", b"\x00" * 40, b'[1, 2, "x"]'])
-def test_a_line_that_a_kill_interrupted_is_removed(tmp_path, torn):
-    files = LogFiles(tmp_path / "s")
-    files.append([(1, 1, "whole")])
-    with (tmp_path / "s" / f"{0:015}").open("ab") as file:
-        file.write(torn)
-    again = LogFiles(tmp_path / "s")
-    again.append([(2, 2, "next")])
-    assert [event.message for event in again.forward()] == ["whole", "next"]
-    assert [event.message for event in LogFiles(tmp_path / "s").backward(2)] == ["next", "whole"]
-
-
-def test_lines_that_do_not_fit_on_the_disk_are_refused(tmp_path, monkeypatch):
-    files = LogFiles(tmp_path / "s")
-    files.append([(1, 1, "kept")])
-    (tmp_path / "s" / f"{0:015}").chmod(0o400)
-    monkeypatch.setattr(files, "_path", lambda _segment: tmp_path)  # a folder cannot be written to
-    with pytest.raises(NotKeptError):
-        files.append([(2, 2, "lost")])
-    monkeypatch.undo()
-    assert [event.message for event in LogFiles(tmp_path / "s").forward()] == ["kept"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tritonstack_local.cloudwatch.statistics import Summary, merged, statistic_named
+from tritonstack_local.cloudwatch.statistics import Summary, statistic_named
 
 
 def of(values):
@@ -73,16 +73,3 @@ def test_many_distinct_values_use_bounded_memory():
     assert len(summary.values) < 3_000
     assert summary.count == 100_000
     assert statistic_named("p99")(summary) == pytest.approx(99, rel=0.005)
-
-
-def test_merging_nothing_returns_none():
-    assert merged([]) is None
-    assert merged([of([1]), of([2])]).total == 3
-
-
-def test_many_distinct_values_added_singly_use_bounded_memory():
-    summary = Summary()
-    for number in range(20_000):
-        summary.merge(of([number / 1000]))
-    assert len(summary.values) < 3_000
-    assert statistic_named("p99")(summary) == pytest.approx(19.8, rel=0.005)

@@ -128,32 +128,6 @@ def test_overrides_are_reported_by_the_build(account):
     assert (code, "StartBuild.debugSessionEnabled" in words) == ("InvalidInputException", True)
 
 
-def test_builds_are_numbered_listed_retried_and_deleted(mine):
-    mine.project(TRUE)
-    mine.project(spec("sleep 100"), name="other")
-    ids = [mine.ended(mine.start())["id"] for _ in range(2)]
-    codebuild = mine.codebuild
-    assert codebuild.list_builds_for_project(projectName=mine.name)["ids"] == ids[::-1]
-    listed = codebuild.list_builds_for_project(projectName=mine.name, sortOrder="ASCENDING")
-    assert listed["ids"] == ids
-    retried = codebuild.retry_build(id=ids[0])["build"]
-    assert retried["buildNumber"] == 3
-    mine.ended(retried)
-    running = mine.start("other")
-    assert codebuild.list_builds()["ids"] == [running["id"], retried["id"], *ids[::-1]]
-    answer = codebuild.batch_delete_builds(ids=[ids[0], running["id"], "project:none"])
-    assert [arn.rpartition("build/")[2] for arn in answer["buildsDeleted"]] == [ids[0]]
-    assert answer["buildsNotDeleted"] == [
-        {"id": running["id"], "statusCode": "BUILD_IN_PROGRESS"},
-        {"id": "project:none", "statusCode": "BUILD_NOT_FOUND"},
-    ]
-    found = codebuild.batch_get_builds(ids=[ids[0], ids[1]])
-    assert ([build["id"] for build in found["builds"]], found["buildsNotFound"]) == ([ids[1]], [ids[0]])
-    codebuild.stop_build(id=running["id"])
-    for call in (codebuild.stop_build, codebuild.retry_build):
-        assert error_of(call, id="project:none")[0] == "ResourceNotFoundException"
-
-
 IN_EFFECT = {
     "CreateProject": {
         *("name", "description", "source", "secondarySources", "sourceVersion", "secondarySourceVersions"),

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import time
 
 import pytest
 
 from packages.local_cloud.tests.data_plane.conftest import Connection, eventually
 from tritonstack_local.data_plane.connections import Connections, FrontConnection, Uploads
-from tritonstack_local.data_plane.heads import MAX_OTHER_HEAD, RequestHead, may_begin, read_head
+from tritonstack_local.data_plane.heads import MAX_OTHER_HEAD, read_head
 from tritonstack_local.service.event_loop import EventLoopThread
 from tritonstack_local.signatures.payload import AnyPayload
 from tritonstack_local.signatures.verifier import BodyCheck
@@ -78,25 +77,6 @@ def test_a_server_that_dies_during_a_request(endpoint):
         assert connection.response().body == b"yes"
 
 
-def test_two_hundred_requests_run_at_once(endpoint, fake_tritons):
-    connections = [endpoint.connect() for _ in range(200)]
-    raw = endpoint.request(b"hold")
-    for connection in connections:
-        connection.send(raw)
-    eventually(lambda: endpoint.pool.requests == 200)
-    fake_tritons.released.set()
-    assert {connection.response().body for connection in connections} == {b"held"}
-    for connection in connections:
-        connection.close()
-
-
-def test_a_connection_may_be_handed_over_after_requests_to_the_data_plane(endpoint):
-    with endpoint.connect() as connection:
-        connection.send(endpoint.request() + endpoint.request(path="/endpoints/%65/invocations"))
-        assert connection.response().body == b"yes"
-        assert connection.response().status == 403  # the signer encoded the name once more
-
-
 def test_large_bodies_are_verified_and_passed_on(endpoint):
     body = b"status=200" + b" " * (3 << 20)
     assert endpoint.ask(body).status == 200
@@ -137,11 +117,6 @@ HEAD = b"POST /endpoints/e/invocations HTTP/1.1\r\nHost: localhost:1\r\nContent-
 )
 def test_other_request_heads_are_handled_by_the_general_server(head):
     assert read_head(head) is None
-
-
-def test_first_bytes_select_the_handler_of_a_connection():
-    assert all(may_begin(HEAD[:size]) for size in range(len(HEAD)))
-    assert not any(map(may_begin, (b"G", b"POST /endpoint ", b"post", b"\r\nPOST", b"POST  /")))
 
 
 CHECK = BodyCheck(None, "", "sagemaker", AnyPayload())
@@ -208,22 +183,6 @@ def respond(body):
 
 
 REQUEST = HEAD + b"\r\n\r\nask"
-
-
-def test_client_that_does_not_read_delays_only_its_own_requests(front):
-    served = []
-
-    async def serve(head: RequestHead, body: bytes, check: BodyCheck) -> bytes:
-        served.append(head.length)
-        return respond(b"x" * (1 << 20))
-
-    one = front(serve)
-    with one.connect() as connection:
-        connection.send(REQUEST * 100)
-        time.sleep(0.5)
-        assert 0 < len(served) < 50
-        assert [len(connection.response().body) for _ in range(100)] == [1 << 20] * 100
-    assert len(served) == 100
 
 
 def test_a_handed_over_connection_keeps_every_byte(front):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-from botocore.eventstream import EventStreamBuffer
 from botocore.exceptions import ClientError, EventStreamError
 
 from packages.local_cloud.tests.data_plane.conftest import NAME, eventually
@@ -69,18 +68,6 @@ def test_a_broken_response_is_a_stream_error(endpoint):
     eventually(lambda: endpoint.pool.requests == 0)
 
 
-def test_a_stream_error_has_the_code_that_botocore_drops(endpoint):
-    with endpoint.connect() as connection:
-        connection.send(endpoint.request(b'["one", "break"]', path=PATH))
-        connection.head()
-        buffer = EventStreamBuffer()
-        buffer.add_data(connection.chunks())
-        part, error = list(buffer)
-    assert (part.headers[":event-type"], part.payload) == ("PayloadPart", b"one")
-    assert error.headers[":exception-type"] == "ModelStreamError"
-    assert json.loads(error.payload)["ErrorCode"] == "StreamBroken"
-
-
 def test_a_response_beyond_the_time_limit_is_a_stream_error(endpoint, monkeypatch):
     monkeypatch.setattr(endpoint.cloud._sagemaker._invocations, "_stream_timeout_s", 0.0)
     monkeypatch.setattr(invocations, "MIN_INVOCATION_S", 0.2)
@@ -130,14 +117,6 @@ def test_a_client_that_leaves_ends_the_request(endpoint):
     answer["Body"].close()
     assert endpoint.server.streamed.left.wait(10)
     eventually(lambda: endpoint.pool.requests == 0)
-
-
-def test_the_general_server_streams_too(endpoint):
-    """It handles what the data plane does not, such as a chunked request."""
-    framing, sent = ("Transfer-Encoding: chunked",), b'7\r\n["one"]\r\n0\r\n\r\n'
-    with endpoint.connect() as connection:
-        connection.send(endpoint.request(b'["one"]', path=PATH, framing=framing, sent=sent))
-        assert b"one" in connection.rest()
 
 
 class Sending:

@@ -2,14 +2,12 @@
 
 import os
 import signal
-import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
-from botocore.exceptions import ClientError, EventStreamError
+from botocore.exceptions import EventStreamError
 
 from packages.local_cloud.tests.sagemaker.cloud import run_cloud, short_id, tarball
 from tests.python_models import python_model
@@ -20,10 +18,7 @@ from tritonstack.client import (
     ModelRequestError,
     NoResponseError,
     StreamFailedError,
-    decode_reply,
-    encode_request,
 )
-from tritonstack.client.codec import content_type_for
 from tritonstack_local.sagemaker import create_app
 
 pytestmark = pytest.mark.e2e
@@ -132,16 +127,6 @@ def infer(cloud, value):
     return client.infer({"x": np.array([[value]], np.float32)})["y"].item()
 
 
-def infer_with_padded_header(cloud, value):
-    """Return what the SageMaker SDK's serializer sends: a JSON header padded to a fixed size."""
-    request = encode_request({"x": np.array([[value]], np.float32)})
-    header, tensors = request.body[: request.header_size], request.body[request.header_size :]
-    answer = cloud.runtime.invoke_endpoint(
-        EndpointName="first", Body=header.ljust(1024) + tensors, ContentType=content_type_for(1024)
-    )
-    return decode_reply(answer["Body"].read(), content_type=answer["ContentType"]).outputs["y"].item()
-
-
 def test_a_decoupled_model_streams_its_responses(real_cloud, tmp_path):
     archive = tarball({"count/config.pbtxt": COUNTING_CONFIG, "count/1/model.py": COUNTING})
     deploy(real_cloud, "count", archive, SAGEMAKER_TRITON_INFERENCE_TYPE="generate_stream")
@@ -180,53 +165,6 @@ def test_a_decoupled_model_streams_its_responses(real_cloud, tmp_path):
     with pytest.raises(EventStreamError, match="connection to the model was closed") as caught:
         list(events)
     assert caught.value.response["Error"]["Code"] == "ModelStreamError"
-
-
-def test_an_endpoint_and_its_updates(real_cloud):
-    described = deploy(real_cloud, "first", scaling_by(2))
-    assert described.get("FailureReason") is None
-    assert described["EndpointStatus"] == "InService"
-    assert infer(real_cloud, 21) == 42
-    assert infer_with_padded_header(real_cloud, 21) == 42
-
-    with pytest.raises(ModelFailedError) as caught:
-        infer(real_cloud, -1)
-    assert caught.value.service.original_status == 500
-    assert "minus one is no input" in caught.value.service.original_message
-
-    described = deploy(real_cloud, "broken", repository(BROKEN), endpoint="first")
-    assert described["EndpointStatus"] == "InService"
-    assert described["EndpointConfigName"] == "first"
-    assert "the vocabulary is missing" in described["FailureReason"]
-    assert infer(real_cloud, 21) == 42
-
-    ended, answers = threading.Event(), []
-
-    def caller():
-        while not ended.is_set():
-            answers.append(infer(real_cloud, 1))
-
-    with ThreadPoolExecutor(3) as pool:
-        callers = [pool.submit(caller) for _ in range(2)]
-        slow = pool.submit(infer, real_cloud, -2)
-        try:
-            described = deploy(real_cloud, "second", scaling_by(3), endpoint="first")
-        finally:
-            ended.set()
-        for one in callers:
-            one.result()
-        assert slow.result() in (-4, -6)
-    assert described["EndpointConfigName"] == "second"
-    assert set(answers) == {2, 3}
-    assert infer(real_cloud, 21) == 63
-
-    real_cloud.sagemaker.delete_endpoint(EndpointName="first")
-    real_cloud.gone("first")
-    with pytest.raises(ClientError, match="not found"):
-        real_cloud.runtime.invoke_endpoint(EndpointName="first", Body=b"")
-    messages = logged(real_cloud, "first")
-    assert any("Started SageMakerHTTPService" in line or "successfully loaded" in line for line in messages)
-    assert any("the vocabulary is missing" in line for line in messages)
 
 
 def logged(cloud, endpoint):

@@ -119,8 +119,3 @@ def test_tags_added_and_removed_later(account, tagging):
     assert kinds_in(tagging.get_resources(ResourceTypeFilters=["sagemaker:model"])) == ["sagemaker:model"]
     sagemaker.delete_tags(ResourceArn=arn, TagKeys=["owner", "expires"])
     assert kinds_in(tagging.get_resources()) == []
-
-
-def test_unsupported_operations_are_rejected(tagging):
-    with pytest.raises(ClientError, match="does not support Resource Groups Tagging API's TagResources"):
-        tagging.tag_resources(ResourceARNList=["arn:aws:sns:eu-west-1:1:t"], Tags={"a": "1"})

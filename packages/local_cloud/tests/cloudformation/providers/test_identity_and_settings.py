@@ -61,22 +61,6 @@ def test_a_role(stack):
     assert iam.list_roles()["Roles"] == []
 
 
-def test_an_inline_policy_moves_with_its_roles(stack):
-    roles = {name: resource("AWS::IAM::Role", AssumeRolePolicyDocument=TRUST, RoleName=name) for name in "AB"}
-    policy = {"PolicyName": "p", "PolicyDocument": READ, "Roles": [{"Ref": "A"}]}
-    stack.create({**roles, "P": resource("AWS::IAM::Policy", **policy)})
-    iam = stack.account.client("iam")
-    assert iam.list_role_policies(RoleName="A")["PolicyNames"] == ["p"]
-    stack.update({**roles, "P": resource("AWS::IAM::Policy", **{**policy, "Roles": [{"Ref": "B"}]})})
-    assert iam.list_role_policies(RoleName="A")["PolicyNames"] == []
-    assert iam.get_role_policy(RoleName="B", PolicyName="p")["PolicyDocument"] == READ
-    renamed = {"PolicyName": "q", "PolicyDocument": LIST, "Roles": [{"Ref": "B"}]}
-    stack.update({**roles, "P": resource("AWS::IAM::Policy", **renamed)})
-    assert iam.list_role_policies(RoleName="B")["PolicyNames"] == ["q"]
-    stack.update(roles)
-    assert iam.list_role_policies(RoleName="B")["PolicyNames"] == []
-
-
 def test_a_managed_policy(stack):
     role = {"R": resource("AWS::IAM::Role", AssumeRolePolicyDocument=TRUST, RoleName="r")}
     policy = {"ManagedPolicyName": "m", "PolicyDocument": READ, "Roles": [{"Ref": "R"}]}
@@ -101,13 +85,6 @@ def test_a_parameter(stack):
     assert ssm.get_parameter(Name="/p")["Parameter"]["Value"] == "2"
     tags = ssm.list_tags_for_resource(ResourceType="Parameter", ResourceId="/p")["TagList"]
     assert tags == [{"Key": "b", "Value": "3"}]
-
-
-def test_an_existing_parameter_is_not_adopted(stack):
-    ssm = stack.account.client("ssm")
-    ssm.put_parameter(Name="/taken", Value="theirs", Type="String")
-    assert stack.create({"P": parameter("mine", Name="/taken")}) == "ROLLBACK_COMPLETE"
-    assert ssm.get_parameter(Name="/taken")["Parameter"]["Value"] == "theirs"
 
 
 def test_openid_connect_providers(stack):

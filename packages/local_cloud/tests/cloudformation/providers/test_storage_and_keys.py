@@ -145,12 +145,6 @@ def test_a_key_and_its_alias(stack):
     assert not [item for item in kms.list_aliases()["Aliases"] if item["AliasName"] == "alias/mine"]
 
 
-def test_key_usage_cannot_be_changed(stack):
-    stack.create({"Key": resource("AWS::KMS::Key")})
-    assert stack.update({"Key": resource("AWS::KMS::Key", KeySpec="RSA_2048")}) == "UPDATE_ROLLBACK_COMPLETE"
-    assert "KeySpec cannot be changed" in stack.reasons()
-
-
 def test_a_repository(stack):
     untagged = {"tagStatus": "untagged", "countType": "imageCountMoreThan", "countNumber": 1}
     rule = {"rulePriority": 1, "selection": untagged, "action": {"type": "expire"}}
@@ -190,12 +184,3 @@ def test_a_repository(stack):
     ecr.put_image(repositoryName="images", imageManifest=MANIFEST, imageTag="one")
     assert stack.delete() == "DELETE_COMPLETE"
     assert ecr.describe_repositories()["repositories"] == []
-
-
-def test_a_repository_with_images_is_kept_unless_empty_on_delete(stack):
-    stack.create({"R": resource("AWS::ECR::Repository", RepositoryName="kept")})
-    ecr = stack.account.client("ecr")
-    ecr.put_image(repositoryName="kept", imageManifest=MANIFEST, imageTag="one")
-    assert stack.delete() == "DELETE_FAILED"
-    ecr.batch_delete_image(repositoryName="kept", imageIds=[{"imageTag": "one"}])
-    assert stack.delete() == "DELETE_COMPLETE"

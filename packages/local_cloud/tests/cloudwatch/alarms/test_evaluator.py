@@ -5,7 +5,6 @@ import time
 
 import pytest
 
-from tritonstack.constructs.monitoring.triton_log import FILTER_PATTERNS, LogCount
 from tritonstack_local.cloudwatch.metrics import Datum, Metrics
 from tritonstack_local.scope import Scope
 
@@ -165,25 +164,6 @@ def test_set_alarm_state_notifies_and_lasts_until_the_next_evaluation(account, c
     assert calmed["StateReason"] == "Insufficient Data: 3 datapoints were unknown."
 
 
-def test_disabled_and_unsupported_actions_do_not_run(account, cloudwatch, topic):
-    messages = queue_on(account, topic)
-    reboot = "arn:aws:automate:eu-west-1:ec2:reboot"
-    put_alarm(cloudwatch, "quiet", AlarmActions=[topic], ActionsEnabled=False, TreatMissingData="breaching")
-    put_alarm(cloudwatch, "loud", AlarmActions=[reboot], TreatMissingData="breaching")
-    await_state(cloudwatch, "ALARM", "quiet")
-    await_state(cloudwatch, "ALARM", "loud")
-
-    def done():
-        items = cloudwatch.describe_alarm_history(AlarmName="loud", HistoryItemType="Action")
-        return [item["HistorySummary"] for item in items["AlarmHistoryItems"]]
-
-    (summary,) = eventually(done)
-    assert summary.startswith(f"Failed to execute action {reboot}")
-    assert messages() == []
-    cloudwatch.enable_alarm_actions(AlarmNames=["quiet"])
-    assert alarm_of(cloudwatch, "quiet")["ActionsEnabled"] is True
-
-
 def test_composite_alarms_follow_their_rules(account, cloudwatch, topic):
     messages = queue_on(account, topic)
     for name in ("a", "b"):
@@ -236,29 +216,3 @@ def test_a_metric_filter_triggers_an_alarm(logs, cloudwatch):
         lambda: write(logs, "it went wrong", "all is well", "it went wrong again"), cloudwatch
     )
     assert "[2.0 (" in rung["StateReason"]
-
-
-def test_the_stacks_triton_error_alarm_triggers_under_load(logs, cloudwatch):
-    put_filter(logs, pattern=FILTER_PATTERNS[LogCount.ERRORS], defaultValue=0.0)
-    asked = math_alarm("IF(FILL(calls0, 0) > 0, errors, 0)", ("errors", "Errors"), ("calls0", "Calls"))
-    put_alarm(cloudwatch, **asked, Threshold=1)
-    error = "E1121 10:00:00.123456 2 model_lifecycle.cc:642] \"failed to load 'bert' version 1\""
-    write(logs, "I1121 10:00:00.123456 2 server.cc:1] Started", error)
-    await_state(cloudwatch, "OK")  # no requests
-
-    def called_in_vain():
-        """Retry if a minute ends between the two."""
-        write(logs, error)
-        publish(cloudwatch, 1, name="Calls")
-        return alarm_of(cloudwatch)["StateValue"]
-
-    eventually(called_in_vain, lambda state: state == "ALARM")
-
-
-def test_a_metric_filter_is_unique_and_deleted_with_its_log_group(logs):
-    put_filter(logs)
-    put_filter(logs, pattern="other")
-    (held,) = logs.describe_metric_filters(logGroupName="g")["metricFilters"]
-    assert held["filterPattern"] == "other"
-    logs.delete_log_group(logGroupName="g")
-    assert logs.describe_metric_filters()["metricFilters"] == []

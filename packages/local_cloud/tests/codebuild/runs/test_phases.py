@@ -111,39 +111,6 @@ def test_finally_runs_after_a_failure_and_can_fail_the_phase(account):
     assert why(build, "BUILD")[1].endswith("exit status 4")
 
 
-def test_a_long_log_is_complete(account):
-    build = account.built("seq 1 30000", "head -c 300000 /dev/zero | tr '\\0' x")
-    pages, lines, token = account.client("logs"), [], None
-    where = build["logs"]
-    while True:
-        page = pages.get_log_events(
-            logGroupName=where["groupName"],
-            logStreamName=where["streamName"],
-            startFromHead=True,
-            **({"nextToken": token} if token else {}),
-        )
-        lines += [event["message"].rstrip("\n") for event in page["events"]]
-        if page["nextForwardToken"] == token:
-            break
-        token = page["nextForwardToken"]
-    said = [line for line in lines if not line.startswith("[Container]")]
-    assert said[:30000] == [str(number) for number in range(1, 30001)]
-    assert sum(map(len, said[30000:])) == 300000
-
-
-def test_log_is_written_only_to_the_configured_group(account):
-    kept = {"cloudWatchLogs": {"status": "ENABLED", "groupName": "/mine", "streamName": "builds"}}
-    account.project(spec("echo kept"), logsConfig=kept)
-    build = account.ended(account.start())
-    assert build["logs"]["groupName"] == "/mine"
-    assert build["logs"]["streamName"] == f"builds/{build['id'].partition(':')[2]}"
-    assert account.said(build) == ["kept"]
-    none = {"cloudWatchLogs": {"status": "DISABLED"}}
-    build = account.ended(account.start(logsConfigOverride=none))
-    assert build["buildStatus"] == "SUCCEEDED"
-    assert "groupName" not in build["logs"]
-
-
 def test_exported_variables(account):
     text = {**spec("A=1", "B='two words'"), "env": {"exported-variables": ["A", "B", "NOT_SET"]}}
     account.project(text)

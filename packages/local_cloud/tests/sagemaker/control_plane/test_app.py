@@ -235,23 +235,6 @@ def test_unsupported_containers_are_rejected(cloud, container, words):
 
 
 @pytest.mark.parametrize(
-    ("request_fields", "words"),
-    [
-        ({}, "Exactly one of PrimaryContainer and Containers"),
-        ({"PrimaryContainer": {}}, "Exactly one of|Image must be given"),
-        ({"Containers": [{"Image": IMAGE}, {"Image": IMAGE}]}, "several containers"),
-        (
-            {"PrimaryContainer": {"Image": IMAGE}, "InferenceExecutionConfig": {"Mode": "Direct"}},
-            "CreateModel.InferenceExecutionConfig",
-        ),
-    ],
-)
-def test_a_model_has_exactly_one_container(cloud, request_fields, words):
-    with pytest.raises(ClientError, match=words):
-        cloud.sagemaker.create_model(ModelName="m", **request_fields)
-
-
-@pytest.mark.parametrize(
     ("config", "variant", "words"),
     [
         ({"AsyncInferenceConfig": {"OutputConfig": {"S3OutputPath": "s3://b"}}}, {}, "AsyncInferenceConfig"),
@@ -359,22 +342,6 @@ def test_a_metrics_configuration_is_described_as_created(cloud):
         EndpointConfigName="c", ProductionVariants=[a_variant("m")], MetricsConfig=METRICS
     )
     assert cloud.sagemaker.describe_endpoint_config(EndpointConfigName="c")["MetricsConfig"] == METRICS
-
-
-@pytest.mark.parametrize("frequency", [0, 1, 59, 600])
-def test_an_invalid_metrics_frequency_is_rejected(cloud, frequency):
-    cloud.model("m", url="s3://b/k")
-    code, message = error_of(
-        cloud.sagemaker.create_endpoint_config,
-        EndpointConfigName="c",
-        ProductionVariants=[a_variant("m")],
-        MetricsConfig=METRICS | {"MetricPublishFrequencyInSeconds": frequency},
-    )
-    assert code == "ValidationException"
-    assert message == (
-        f"MetricsConfig.MetricPublishFrequencyInSeconds {frequency} is not valid. "
-        "Valid values: 10, 30, 60, 120, 180, 240, 300."
-    )
 
 
 @pytest.mark.parametrize("shape", sorted(IN_EFFECT))

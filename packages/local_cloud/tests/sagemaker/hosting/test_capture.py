@@ -93,15 +93,6 @@ def test_only_the_configured_modes_are_captured(cloud, modes, sides):
     assert record["captureData"].keys() == sides
 
 
-@pytest.mark.parametrize(
-    ("settings", "expected"), [({"percent": 25}, 3), ({"percent": 0}, 0), ({"EnableCapture": False}, 0)]
-)
-def test_the_sampling_percentage_is_respected(cloud, settings, expected):
-    created(cloud, **settings)
-    ask(cloud, times=12)
-    assert len(kept(cloud)) == expected
-
-
 def test_captures_are_written_while_serving_with_the_kms_key(cloud):
     created(cloud, KmsKeyId="alias/data")
     ask(cloud)
@@ -110,15 +101,3 @@ def test_captures_are_written_while_serving_with_the_kms_key(cloud):
         assert time.monotonic() < deadline
     held = cloud.client("s3").head_object(Bucket=cloud.bucket, Key=keys(cloud)[0])
     assert (held["ServerSideEncryption"], held["SSEKMSKeyId"]) == ("aws:kms", "alias/data")
-
-
-def test_describe_endpoint_shows_capture_and_updates_change_it(cloud):
-    created(cloud, percent=10)
-    capturing(cloud, "d", percent=50, EnableCapture=False)
-    shown = cloud.settled("e")["DataCaptureConfig"]
-    assert (shown["CaptureStatus"], shown["CurrentSamplingPercentage"]) == ("Started", 10)
-    cloud.sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="d")
-    shown = cloud.settled("e")["DataCaptureConfig"]
-    assert (shown["CaptureStatus"], shown["CurrentSamplingPercentage"]) == ("Stopped", 50)
-    ask(cloud, times=2)
-    assert kept(cloud) == []

@@ -109,22 +109,6 @@ def test_a_small_machine_counts_the_instances_that_it_cannot_run(tmp_path, trito
                 time.sleep(0.02)
 
 
-def test_instances_are_limited_by_the_machine(tmp_path, tritons):
-    def make_app(dependencies):
-        return SageMakerApp(dependencies=dependencies, start_server=tritons)
-
-    with contextmanager(run_cloud)(make_app, tmp_path, machine=ServerSlots(cores=2)) as cloud:
-        assert counts(created(cloud, InitialInstanceCount=5)) == (2, 5)
-        cloud.sagemaker.delete_endpoint(EndpointName="e")
-        cloud.gone("e")
-        logs = cloud.client("logs")
-        stream = logs.describe_log_streams(logGroupName=GROUP)["logStreams"][0]["logStreamName"]
-        events = logs.get_log_events(logGroupName=GROUP, logStreamName=stream, startFromHead=True)["events"]
-        assert "5 instances of AllTraffic are asked for; this machine holds 2." in [
-            event["message"] for event in events
-        ]
-
-
 def test_scaling_loses_no_request(cloud, tritons):
     created(cloud, InitialInstanceCount=1)
     ended = threading.Event()
@@ -150,32 +134,6 @@ def test_scaling_loses_no_request(cloud, tritons):
     assert sum(server.running for server in tritons.started) == 2
 
 
-def stage_of(cloud):
-    """Return the reported stage of an update in progress."""
-    deadline = time.monotonic() + 30
-    while True:
-        described = cloud.sagemaker.describe_endpoint(EndpointName="e")
-        assert described["EndpointStatus"] == "Updating"
-        (variant,) = described["ProductionVariants"]
-        if "VariantStatus" in variant:
-            return variant["VariantStatus"][0]["StatusMessage"]
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
-def test_a_removed_instance_finishes_its_requests(cloud, tritons):
-    created(cloud, InitialInstanceCount=2, RoutingConfig={"RoutingStrategy": "LEAST_OUTSTANDING_REQUESTS"})
-    with ThreadPoolExecutor(2) as pool:
-        held = [pool.submit(asked, cloud, b"hold") for _ in range(2)]
-        for server in tritons.started:
-            assert server.holding.wait(10)
-        scale(cloud, 1)
-        assert stage_of(cloud) == "Scaling in desired instance count to 1."
-        tritons.released.set()
-        assert [one.result() for one in held] == ["held", "held"]
-    assert counts(cloud.settled("e")) == (1, 1)
-
-
 def test_a_variant_keeps_at_least_one_instance(cloud):
     created(cloud)
     with pytest.raises(ClientError, match="only inference components scale to zero"):
@@ -193,13 +151,6 @@ def test_a_server_that_dies_is_replaced_without_a_request(cloud, tritons):
     assert first.model_root == second.model_root
     assert first.state_dir != second.state_dir
     assert cloud.settled("e")["EndpointStatus"] == "InService"
-    assert asked(cloud) == "yes"
-
-
-def test_a_request_to_a_dead_server_is_sent_to_another(cloud, tritons):
-    created(cloud, InitialInstanceCount=2)
-    for server in tritons.started:
-        server.die()
     assert asked(cloud) == "yes"
 
 

@@ -1,6 +1,5 @@
 """The life cycle of an endpoint through boto3, with a strict fake Triton."""
 
-import os
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +10,6 @@ from botocore.exceptions import ClientError, WaiterError
 from packages.local_cloud.tests.sagemaker.cloud import IMAGE, REGION, run_cloud, short_id, tarball, tree
 from tritonstack_local.sagemaker import create_app
 from tritonstack_local.sagemaker.hosting.capacity import InstanceSupply
-from tritonstack_local.sagemaker.servers.logs import LogShipper
 
 
 def ready_to_create(cloud, name="e", *, url=None, **environment):
@@ -56,19 +54,6 @@ def test_an_endpoint_starts_with_the_models_settings(cloud, tritons):
     assert asked(cloud) == "e"
     with pytest.raises(ClientError, match="Cannot create already existing endpoint"):
         cloud.sagemaker.create_endpoint(EndpointName="e", EndpointConfigName="e")
-
-
-def test_a_containers_user_can_read_its_model(cloud, tritons):
-    """The umask is the local cloud's; containers run as their image's user."""
-    url = cloud.upload("m.tar.gz", tarball({"m/1/model.onnx": b"x"}))
-    before = os.umask(0o077)
-    try:
-        created(cloud, url=url)
-    finally:
-        os.umask(before)
-    root = tritons.started[0].order.model_root
-    for path in (root, *root.rglob("*")):
-        assert path.stat().st_mode & 0o777 == (0o755 if path.is_dir() else 0o644)
 
 
 def test_an_endpoint_is_creating_until_its_server_is_ready(cloud):
@@ -177,25 +162,6 @@ def test_an_update_fails_no_request(cloud, tritons):
     assert set(answers) == {b"old", b"new"}
     assert asked(cloud, "old") == "new"
     assert [server.running for server in tritons.started] == [False, False, False, True]
-
-
-def test_requests_in_flight_during_an_update_finish_on_the_old_server(cloud, tritons):
-    created(cloud, "old")
-    ready_to_create(cloud, "new")
-    with ThreadPoolExecutor(1) as pool:
-        held = pool.submit(cloud.runtime.invoke_endpoint, EndpointName="old", Body=b"hold")
-        assert tritons.started[0].holding.wait(10)
-        cloud.sagemaker.update_endpoint(EndpointName="old", EndpointConfigName="new")
-        while asked(cloud, "old") != "new":
-            time.sleep(0.01)
-        described = cloud.sagemaker.describe_endpoint(EndpointName="old")
-        assert described["EndpointStatus"] == "Updating"
-        assert described["PendingDeploymentSummary"]["EndpointConfigName"] == "new"
-        assert tritons.started[0].running
-        tritons.released.set()
-        assert held.result()["Body"].read() == b"held"
-    assert "PendingDeploymentSummary" not in cloud.settled("old")
-    assert not tritons.started[0].running
 
 
 def test_a_failed_update_keeps_the_previous_configuration(cloud, tritons):
@@ -359,34 +325,6 @@ def test_logs_are_shipped_to_the_endpoints_log_group(cloud):
         "E1121 model: no such tensor",
         "the server says hello",
     ]
-
-
-def messages(logs, group):
-    pages = logs.get_paginator("filter_log_events").paginate(logGroupName=group)
-    return [event["message"] for page in pages for event in page["events"]]
-
-
-@pytest.mark.parametrize("group_is_deleted", [False, True])
-def test_a_servers_log_uses_little_disk_while_it_grows(cloud, tmp_path, group_is_deleted):
-    """Each line is sent once, the writer is not disturbed, and the end stays."""
-    logs, group = cloud.client("logs"), "/aws/sagemaker/Endpoints/growing"
-    file, count = tmp_path / "triton.log", 1000
-    shipper = LogShipper(client=logs, group=group, stream="s", preface=["begins"])
-    deadline = time.monotonic() + 20
-    while not logs.describe_log_groups(logGroupNamePrefix=group)["logGroups"] or not messages(logs, group):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    if group_is_deleted:
-        logs.delete_log_group(logGroupName=group)
-    with file.open("wb", buffering=0) as output:
-        shipper.follow(file)
-        for number in range(count):
-            output.write(b"%d%b\n" % (number, b"x" * 12_000))
-    shipper.stop()
-    assert file.stat().st_blocks * 512 < (9 << 20) < file.stat().st_size
-    assert file.read_bytes().endswith(b"x\n")
-    if not group_is_deleted:
-        assert [int(line.rstrip("x")) for line in messages(logs, group)[1:]] == list(range(count))
 
 
 def test_closing_ends_running_and_starting_endpoints(cloud, tritons):

@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
-from botocore.exceptions import ClientError
 
 from packages.local_cloud.tests.sagemaker.cloud import run_cloud
 from tritonstack_local.sagemaker import SageMakerApp
@@ -201,28 +200,7 @@ def test_an_alarm_that_does_not_exist_fails_the_update_before_it_begins(endpoint
     assert len(tritons.started) == 2
 
 
-def test_deleting_a_rollback_alarm_rolls_back_the_update(endpoint, tritons):
-    update(endpoint, policy(CANARY, bake=LONG))
-    while len(tritons.started) < 4:
-        time.sleep(0.01)
-    endpoint.client("cloudwatch").delete_alarms(AlarmNames=[ALARM])
-    described = endpoint.settled("e")
-    assert described["EndpointConfigName"] == "old"
-    assert "do not exist: latency" in described["FailureReason"]
-
-
 def test_an_update_beyond_its_timeout_is_rolled_back(endpoint):
     update(endpoint, policy(LINEAR, MaximumExecutionTimeoutInSeconds=600))
     assert "MaximumExecutionTimeoutInSeconds, 600 s" in endpoint.settled("e")["FailureReason"]
     assert asked(endpoint) == "old"
-
-
-def test_an_updating_endpoint_rejects_updates_and_deletion(endpoint):
-    update(endpoint, policy({**CANARY, "WaitIntervalInSeconds": LONG}))
-    for call in (
-        lambda: update(endpoint, {}),
-        lambda: endpoint.sagemaker.delete_endpoint(EndpointName="e"),
-    ):
-        with pytest.raises(ClientError, match="Cannot update in-progress endpoint"):
-            call()
-    assert endpoint.settled("e")["EndpointConfigName"] == "new"

@@ -82,17 +82,6 @@ def test_weights_can_be_changed_while_serving(endpoint):
     assert asked(endpoint, TargetVariant="main") == "main"
 
 
-def test_an_update_retains_properties_of_remaining_variants(endpoint):
-    endpoint.sagemaker.update_endpoint_weights_and_capacities(
-        EndpointName="e",
-        DesiredWeightsAndCapacities=[{"VariantName": "main", "DesiredInstanceCount": 3, "DesiredWeight": 4}],
-    )
-    described = updated(endpoint, "d", variant("main"), variant("newer"), RetainAllVariantProperties=True)
-    assert numbers(described) == {"main": (3, 4.0), "newer": (1, 1.0)}
-    assert sorted(asked(endpoint) for _ in range(5)) == ["main"] * 4 + ["newer"]
-    assert numbers(updated(endpoint, "f", variant("main"))) == {"main": (1, 1.0)}
-
-
 def test_a_variant_that_does_not_start_fails_the_update(endpoint, tritons):
     endpoint.model("bad", environment={"FAKE_STARTS": "no"})
     described = updated(endpoint, "d", variant("main"), variant("challenger", model="bad"))
@@ -100,14 +89,6 @@ def test_a_variant_that_does_not_start_fails_the_update(endpoint, tritons):
     assert "variant challenger did not pass the ping health check" in described["FailureReason"]
     assert {asked(endpoint) for _ in range(4)} == {"main", "challenger"}
     assert [server.running for server in tritons.started] == [True, True, False, False]
-
-
-def test_an_endpoint_with_a_variant_that_does_not_start_leaves_no_server(cloud, tritons):
-    cloud.model("bad", environment={"FAKE_STARTS": "no"})
-    configured(cloud, "c", variant("main"), variant("challenger", model="bad"))
-    cloud.sagemaker.create_endpoint(EndpointName="e", EndpointConfigName="c")
-    assert cloud.settled("e")["EndpointStatus"] == "Failed"
-    assert [server.running for server in tritons.started] == [False, False]
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,5 @@
 """Multi-model endpoints through boto3, with a strict fake Triton."""
 
-import gzip
-import tarfile
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -68,13 +65,6 @@ def created(cloud, *, name="e", shelf=SHELF, **multi_model_config):
 def asked(cloud, target, body=b"ask"):
     runtime = cloud.runtime
     return runtime.invoke_endpoint(EndpointName="e", Body=body, TargetModel=target)["Body"].read().decode()
-
-
-def claiming(size):
-    """A truncated archive of a file with this declared size."""
-    header = tarfile.TarInfo("model/weights")
-    header.size = size
-    return gzip.compress(header.tobuf() + bytes(10_000), mtime=0)
 
 
 def failure(cloud, **fields):
@@ -162,12 +152,6 @@ def test_an_unsafe_target_is_rejected(endpoint, tritons):
     assert tritons[0].loads == []
 
 
-def test_a_request_without_a_target_is_rejected(endpoint):
-    error = failure(endpoint)["Error"]
-    assert error["Code"] == "ValidationError"
-    assert "is missing a target model header" in error["Message"]
-
-
 def test_responses_are_not_streamed(endpoint):
     """InvokeEndpointWithResponseStream has no TargetModel."""
     with pytest.raises(ClientError, match="a multi-model endpoint, which InvokeEndpointWithResponseStream"):
@@ -249,12 +233,6 @@ def test_the_number_of_loaded_models_can_be_limited(endpoint, tritons):
     assert tritons[0].unloads == ["a.tar.gz", "b/1/model.tar.gz"]
 
 
-def test_a_container_short_of_memory_for_a_request_unloads_a_model(endpoint, tritons):
-    assert asked(endpoint, "a.tar.gz") + asked(endpoint, "b/1/model.tar.gz") == "ab"
-    assert asked(endpoint, "a.tar.gz", b"greedy") == "a"
-    assert tritons[0].unloads == ["b/1/model.tar.gz"]
-
-
 def test_a_model_that_never_fits_evicts_one_model_per_request(endpoint, tritons):
     for target in ("c.tar.gz", "d.tar.gz"):
         endpoint.upload(f"endpoints/e/{target}", archive("answer more"))
@@ -277,16 +255,6 @@ def test_objects_outside_the_prefix_are_unreachable(endpoint, tritons):
     assert tritons[0].loads == []
 
 
-def test_the_volume_has_the_variants_size(endpoint):
-    endpoint.config("small", model="e", VolumeSizeInGB=1)
-    endpoint.sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="small")
-    assert endpoint.settled("e")["EndpointConfigName"] == "small"
-    assert asked(endpoint, "a.tar.gz") == "a"
-    endpoint.upload(f"{SHELF}c.tar.gz", claiming(2 << 30))
-    error = failure(endpoint, TargetModel="c.tar.gz")["Error"]
-    assert "does not fit on the instance's volume of 1 GB" in error["Message"]
-
-
 def test_multi_model_metrics_are_published(endpoint):
     begun = datetime.now(UTC)
     for target in ("a.tar.gz", "a.tar.gz", "b/1/model.tar.gz"):
@@ -298,24 +266,6 @@ def test_multi_model_metrics_are_published(endpoint):
     assert statistics(endpoint, "AWS/SageMaker", "ModelLoadingTime", begun)[0] == 2
     while (statistics(endpoint, "/aws/sagemaker/Endpoints", "LoadedModelCount", begun) or (0, 0))[1] < 2:
         assert time.monotonic() < deadline
-
-
-def test_cold_loads_count_as_overhead_and_loading_time(endpoint, tritons):
-    """The overhead-p99 alarm of multi-model endpoints subtracts the loading time."""
-    begun, targets = datetime.now(UTC), [f"cold/{number}.tar.gz" for number in range(24)]
-    for target in targets:
-        endpoint.upload(f"{SHELF}{target}", archive("answer x"))
-    tritons[0].may_load.clear()
-    threading.Timer(1.0, tritons[0].may_load.set).start()
-    with ThreadPoolExecutor(24) as pool:
-        assert list(pool.map(lambda target: asked(endpoint, target), targets)) == ["x"] * 24
-    deadline = time.monotonic() + 20
-    while (overhead := statistics(endpoint, "AWS/SageMaker", "OverheadLatency", begun) or (0, 0))[0] < 24:
-        assert time.monotonic() < deadline
-    loading = statistics(endpoint, "AWS/SageMaker", "ModelLoadingWaitTime", begun)
-    assert loading[0] == 24
-    assert overhead[1] > 800_000
-    assert loading[1] > overhead[1] / 2
 
 
 def statistics(cloud, namespace, name, since):

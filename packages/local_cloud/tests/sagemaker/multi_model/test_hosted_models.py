@@ -5,7 +5,6 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 
@@ -13,7 +12,6 @@ from packages.local_cloud.tests.sagemaker.cloud import IMAGE, tarball
 from packages.local_cloud.tests.sagemaker.multi_model.fake_triton import TARGET, MultiModelTriton, archive
 from packages.local_cloud.tests.sagemaker.multi_model.model_bucket import ModelBucket
 from tritonstack.runtime import TritonTimeoutError
-from tritonstack_local.sagemaker.hosting.instances import EndpointInstance, RunningContainer
 from tritonstack_local.sagemaker.multi_model import (
     DownloadFolders,
     HostedModels,
@@ -21,7 +19,6 @@ from tritonstack_local.sagemaker.multi_model import (
     Measures,
 )
 from tritonstack_local.sagemaker.multi_model import hosted as hosted_module
-from tritonstack_local.sagemaker.multi_model.downloads import Downloads
 from tritonstack_local.sagemaker.servers.limits import Limits
 from tritonstack_local.sagemaker.servers.server import ServerOrder
 from tritonstack_local.service.errors import ServiceError
@@ -203,19 +200,6 @@ def test_a_load_that_never_fits_evicts_one_model_per_request(instance):
         assert one.server.unloads == list("ab")[:number]
 
 
-def test_a_load_waits_for_another_loads_final_attempt(instance):
-    one = instance()
-    one.server.capacity = 1
-    one.server.may_load.clear()
-    with ThreadPoolExecutor(3) as pool:
-        answers = [pool.submit(one.said, target) for target in "ab"]
-        eventually(lambda: len(one.server.loads) == 2)
-        one.server.may_load.set()
-        eventually(lambda: len(one.server.loads) > 2)
-        answers.append(pool.submit(one.said, "c"))
-        assert [answer.result() for answer in answers] == list("abc")
-
-
 def test_relieve_unloads_one_idle_model(instance):
     one = instance()
     assert [one.said(target) for target in "abc"] == list("abc")
@@ -225,20 +209,6 @@ def test_relieve_unloads_one_idle_model(instance):
         assert one.models.relieve()
         assert not one.models.relieve()
     assert one.server.unloads == ["b", "c"]
-
-
-def test_a_model_whose_unload_failed_can_be_loaded_again(instance, monkeypatch):
-    one = instance()
-    assert one.said("a") == "a"
-
-    def breaks(*_arguments):
-        raise OSError("no space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Downloads, "let_go", breaks)
-        one.models.relieve(timeout_s=10)
-        eventually(lambda: not one.models.unloading)
-    assert one.said("a", timeout_s=10) == "a"
 
 
 def test_models_are_unloaded_when_server_memory_is_short(instance):
@@ -293,18 +263,6 @@ def test_a_full_volume_deletes_unloaded_models(small_volume):
     assert one.shelf.asked["a"] == 2
 
 
-def test_a_full_volume_of_models_in_use_makes_loads_wait(small_volume):
-    one = small_volume
-    with ThreadPoolExecutor(3) as pool:
-        held = [pool.submit(one.said, target, b"hold") for target in "ab"]
-        eventually(lambda: len(one.server.loaded) == 2)
-        waiting = pool.submit(one.said, "c")
-        eventually(lambda: one.shelf.asked["c"])
-        assert not wait([waiting], timeout=0.05).done
-        one.server.released.set()
-        assert [one.result() for one in (*held, waiting)] == list("abc")
-
-
 def test_a_model_larger_than_the_volume_is_rejected(small_volume):
     one = small_volume
     one.shelf.objects["a"] = packed("a", 600 * KIB)
@@ -313,57 +271,6 @@ def test_a_model_larger_than_the_volume_is_rejected(small_volume):
     assert "does not fit on the instance's volume" in rejected.message
     assert one.on_volume == 0
     assert one.said("b") + one.said("c") == "bc"
-
-
-def test_a_failed_load_releases_its_disk_space(instance):
-    one = instance(holding(1))
-    one.shelf.objects["a"] = archive("reject 400 no such tensor")
-    one.server.may_load.clear()
-    with ThreadPoolExecutor(2) as pool:
-        failing = pool.submit(one.error_of, "a")
-        eventually(lambda: one.server.loads == ["a"])
-        waiting = pool.submit(one.said, "b")
-        eventually(lambda: one.on_volume == 2)
-        one.server.may_load.set()
-        assert failing.result().text == "no such tensor"
-        assert waiting.result() == "b"
-    assert one.on_volume == 1
-
-
-def test_a_models_folder_is_kept_while_its_unload_is_unconfirmed(instance):
-    one = instance(holding(1))
-    assert one.said("a") == "a"
-    one.server.rejects_to_unload = True
-    assert one.said("b") == "b"
-    assert one.on_volume == 2
-    one.server.rejects_to_unload = False
-    assert one.said("a") == "a"  # it stayed loaded
-    assert one.shelf.asked["a"] == 1
-
-
-def test_a_timed_out_load_may_have_succeeded(instance):
-    one = instance()
-    one.shelf.objects["a"] = archive("hang answer")
-    assert one.error_of("a").status == 0
-    assert one.on_volume == 1
-    assert one.said("a") == "answer"
-
-
-def test_a_server_may_miss_pings_during_an_unload(instance, tmp_path):
-    one, answered = instance(holding(1)), []
-
-    class Deaf:
-        def request(self, *_, timeout_s, **__):
-            raise TritonTimeoutError(f"no answer within {timeout_s} s")
-
-    watched = EndpointInstance(
-        plan=SimpleNamespace(endpoint="e", variant="v"), id_="i", folder=tmp_path, start=None, log=None
-    )
-    watched._container = RunningContainer(server=Deaf(), models=one.models)
-    one.server.while_unloading = lambda: answered.append(watched.answers_ping(1))
-    assert one.said("a") + one.said("b") == "ab"
-    assert answered == [True]
-    assert not watched.answers_ping(1)
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,12 @@
 
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 from botocore.exceptions import ClientError
 
-from packages.local_cloud.tests.sagemaker.cloud import IMAGE, role_of, run_cloud, tarball
+from packages.local_cloud.tests.sagemaker.cloud import IMAGE, role_of, tarball
 from packages.local_cloud.tests.sagemaker.test_real_triton import (
     BROKEN,
     CONFIG,
@@ -20,9 +18,7 @@ from packages.local_cloud.tests.sagemaker.test_real_triton import (
     scaling_by,
     supervisors,
 )
-from tritonstack.base.paths import find_project
 from tritonstack.client import EndpointClient, MultiModelError
-from tritonstack_local.sagemaker import create_app
 
 pytestmark = pytest.mark.soak
 
@@ -71,18 +67,6 @@ def chain(first=2, second=3):
 @pytest.fixture
 def endpoint(real_cloud):
     return with_endpoint(real_cloud)
-
-
-@pytest.fixture
-def endpoint_of_one(tmp_path):
-    """The same, in a cloud that limits instances to one loaded model."""
-    home = find_project(Path(__file__)).state_dir / "server"
-
-    def make_app(dependencies):
-        return create_app(dependencies=replace(dependencies, loaded_models=1), server_home=home)
-
-    for cloud in run_cloud(make_app, tmp_path / "endpoints"):
-        yield with_endpoint(cloud)
 
 
 def with_endpoint(real_cloud):
@@ -143,16 +127,6 @@ def test_two_models_an_ensemble_and_a_fixed_model_answer(endpoint, tmp_path):
     endpoint.sagemaker.delete_endpoint(EndpointName="e")
     endpoint.gone("e")
     assert supervisors(tmp_path) == []
-
-
-def test_ensembles_with_equal_part_names_replace_each_other(endpoint_of_one):
-    endpoint_of_one.upload("endpoints/e/other/d4/model.tar.gz", chain(5, 7))
-    endpoint_of_one.upload("endpoints/e/chain/d3/model.tar.gz", chain())
-    asked = ["chain/d3", "other/d4", "chain/d3"]
-    assert [infer(endpoint_of_one, f"{target}/model.tar.gz", 2) for target in asked] == [12, 70, 12]
-    with ThreadPoolExecutor(3) as pool:
-        answers = list(pool.map(lambda target: infer(endpoint_of_one, f"{target}/model.tar.gz", 3), asked))
-    assert answers == [18, 105, 18]
 
 
 HUNGRY = MODEL.replace(

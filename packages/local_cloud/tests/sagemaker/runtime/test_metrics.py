@@ -110,21 +110,6 @@ def test_concurrent_requests_are_measured_while_they_run_and_without_any(endpoin
     assert published(endpoint, "Invocations", samples=4)[0] == 4
 
 
-def test_an_endpoint_without_traffic_publishes_zeros_for_scaling_only(endpoint):
-    total, samples, largest = published(endpoint, "InvocationsPerInstance", samples=2)
-    assert (total, largest) == (0, 0)
-    assert samples >= 2
-    for name in ("Invocations", "ModelLatency", "OverheadLatency", "Invocation5XXErrors"):
-        assert statistics(endpoint, name)[1] == 0
-    endpoint.sagemaker.delete_endpoint(EndpointName="e")
-    endpoint.gone("e")
-    measured = endpoint.app._request_metrics
-    measured.close()  # a publication that began before the deletion has ended
-    gone = statistics(endpoint, "InvocationsPerInstance")[1]
-    measured.publish()
-    assert statistics(endpoint, "InvocationsPerInstance")[1] == gone
-
-
 class Published:
     """Takes the place of CloudWatch."""
 
@@ -153,13 +138,6 @@ def test_a_request_counts_when_it_is_answered_however_late_it_is_published(monke
     when = sorted(datum.time.timestamp() / minute_s for datum in seen.data if datum.name == "Invocations")
     assert [int(minute) for minute in when] == [999_999, 1_000_000]
     assert sum(datum.count for datum in seen.data if datum.name == "Invocations") == 2
-
-
-def test_a_rejected_request_is_not_counted(endpoint):
-    with pytest.raises(ClientError):
-        endpoint.runtime.invoke_endpoint(EndpointName="e", Body=b"ask", TargetVariant="other")
-    ask(endpoint, b"ask")
-    assert published(endpoint, "Invocations", samples=1)[:2] == (1, 1)
 
 
 @pytest.mark.parametrize(
