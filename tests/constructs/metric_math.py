@@ -1,7 +1,5 @@
 """Evaluate some of CloudWatch's metric math for one period, to test alarms and dashboards."""
 
-from __future__ import annotations
-
 import ast
 import operator
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Hand-made endpoints for tests of scaling, alarms, and dashboards, and small stacks of those."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

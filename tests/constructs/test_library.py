@@ -1,7 +1,5 @@
 """The constructs in another app: the documented example, and clear errors."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import re

@@ -1,7 +1,5 @@
 """The synthesized delivery stacks."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A project that is delivered from dev through staging to prod, with previews and a pipeline."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.stacks.assemblies import lock_everything, write_project

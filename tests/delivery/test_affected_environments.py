@@ -1,7 +1,5 @@
 """Which environments a change affects, and what `tritonstack delivery` prints for workflows."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`delivery.yaml`: valid values, and errors with file and line."""
 
-from __future__ import annotations
-
 import pytest
 import yaml
 

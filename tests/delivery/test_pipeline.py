@@ -1,7 +1,5 @@
 """The CodePipeline: the order of its steps, with their files and roles."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -3,8 +3,6 @@
 After an intended change: UPDATE_SNAPSHOTS=1 pytest tests/delivery/test_stack_snapshots.py
 """
 
-from __future__ import annotations
-
 import pytest
 
 from tests.reviewed_templates import compare_template, stack_names

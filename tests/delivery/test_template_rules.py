@@ -1,7 +1,5 @@
 """cdk-nag, cfn-lint, and checkov on the delivery stacks: no finding without a reason."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

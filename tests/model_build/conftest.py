@@ -1,7 +1,5 @@
 """A tiny model, and the server that checks artifacts."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Tiny user-supplied models, each with the model.yaml that builds it."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A GPU build checks the host's driver first."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Library exceptions become errors with model, step, cause, help, and a full log."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Backends that the checking server lacks are reported before anything is fetched or exported."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

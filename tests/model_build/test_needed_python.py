@@ -1,7 +1,5 @@
 """Requirements that the local server cannot import are rejected before anything is fetched or resolved."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Progress of a build's steps, and Ctrl-C at any point."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

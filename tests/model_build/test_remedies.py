@@ -1,7 +1,5 @@
 """Remedies that give commands: each is followed to the letter, and leads to an answer."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """A text encoder of a few kilobytes with random weights, in the file layout of the Hub."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Tiny hand-written graphs: a perceptron with a GELU, and a network with convolutions."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tiny causal language models of random weights, as a Hugging Face source has them."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Tiny models with random weights for every Hugging Face task, in the file layout of the Hub."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Tiny timm models with random weights, in the layout of the Hub."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

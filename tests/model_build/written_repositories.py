@@ -1,7 +1,5 @@
 """Write the repositories of user-supplied models without checking them on a server."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

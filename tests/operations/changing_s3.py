@@ -1,7 +1,5 @@
 """An S3 that changes an object between two calls of the code under test, as another writer does."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

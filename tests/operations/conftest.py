@@ -1,7 +1,5 @@
 """An AWS account simulated by moto, and templates of endpoints from this project's stacks."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 

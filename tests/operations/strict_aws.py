@@ -4,8 +4,6 @@ Each call is validated with botocore's own model of the service. moto supports n
 token of a build, and its Processing jobs never end.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta

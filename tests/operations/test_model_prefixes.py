@@ -1,7 +1,5 @@
 """Copies of artifacts under the prefixes of multi-model endpoints, on moto's S3."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

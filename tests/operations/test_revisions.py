@@ -1,7 +1,5 @@
 """A commit is named only if it contains all files that matter; others are reported as uncommitted."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

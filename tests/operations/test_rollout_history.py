@@ -1,7 +1,5 @@
 """Rollouts: what CloudFormation's events, deployment policies, and alarm histories mean."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Any
 

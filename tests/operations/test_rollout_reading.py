@@ -1,7 +1,5 @@
 """Rollouts: what is read from CloudFormation and CloudWatch, by age, and what is read again."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """Graphs: boxes do not overlap, arrows go to the right, and texts are escaped."""
 
-from __future__ import annotations
-
 import random
 import re
 from xml.etree import ElementTree as ET

@@ -1,7 +1,5 @@
 """Projects with complete locks, and their synthesized templates."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

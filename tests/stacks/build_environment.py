@@ -1,7 +1,5 @@
 """An environment with every kind of build: CPU, A10G, a fleet, a Processing job."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.stacks.assemblies import MODEL, lock_everything, write_project

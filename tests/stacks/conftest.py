@@ -1,7 +1,5 @@
 """The stacks of a few projects, synthesized once for all tests of this folder."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 

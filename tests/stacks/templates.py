@@ -1,7 +1,5 @@
 """Read a template: the one resource of a type, and the permissions of a role."""
 
-from __future__ import annotations
-
 from typing import Any
 
 

@@ -1,7 +1,5 @@
 """`app.py` as the CDK CLI starts it: the same templates each time, or a clear message and exit code 2."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

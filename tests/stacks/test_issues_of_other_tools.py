@@ -1,7 +1,5 @@
 """Issues that users of other tools report, if a template prevents them; numbers are those of the issues."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """The CDK on each Node version that it supports, and setup on a machine with an older one."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -3,8 +3,6 @@
 After an intended change: UPDATE_SNAPSHOTS=1 pytest tests/stacks/test_stack_snapshots.py
 """
 
-from __future__ import annotations
-
 import json
 import re
 

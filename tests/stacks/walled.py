@@ -1,7 +1,5 @@
 """An environment with every option of the foundation: a network, a boundary, tags, retained data."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.stacks.assemblies import lock_everything, write_project

@@ -1,7 +1,5 @@
 """A local cloud in this process, with fake Triton servers."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import socket

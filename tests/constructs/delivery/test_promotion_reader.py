@@ -1,7 +1,5 @@
 """The role that other accounts promote with: who can assume it, and what it can read."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import aws_cdk as cdk

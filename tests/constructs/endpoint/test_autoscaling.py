@@ -1,7 +1,5 @@
 """Application Auto Scaling: targets per metric, steps, schedules, and scaling from zero."""
 
-from __future__ import annotations
-
 from typing import Any, get_args
 
 import aws_cdk as cdk

@@ -1,7 +1,5 @@
 """The model names of a multi-model endpoint as SSM parameters: their limits, and small changes."""
 
-from __future__ import annotations
-
 import json
 
 import aws_cdk as cdk

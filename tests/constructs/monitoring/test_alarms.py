@@ -1,7 +1,5 @@
 """The alarms of an endpoint and their metrics; none fires without traffic."""
 
-from __future__ import annotations
-
 from typing import Any, get_args
 
 import pytest

@@ -1,7 +1,5 @@
 """Dashboards of an endpoint and of an environment, as plain values; their limits and sums."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 The lines are from real servers of 2.51 without a GPU; a few of other versions are modeled on them.
 """
 
-from __future__ import annotations
-
 import re
 
 import pytest

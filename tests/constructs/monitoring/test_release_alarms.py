@@ -1,7 +1,5 @@
 """Rollback alarms of updates in parts: a bad release triggers them, an overload does not."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -3,8 +3,6 @@
 Values are those of JSON. Comparisons of strings ignore case, as GitHub's do.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Mapping

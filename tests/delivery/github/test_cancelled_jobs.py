@@ -1,7 +1,5 @@
 """What a workflow run does after one of its jobs was cancelled by a newer run."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

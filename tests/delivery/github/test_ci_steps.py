@@ -1,7 +1,5 @@
 """`tritonstack ci`, with a stand-in for `gh` and a real git."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The expression evaluator of these tests supports little, and rejects the rest."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.delivery.github.expressions import Payload, Scope, UnknownExpressionError, evaluate, holds

@@ -5,8 +5,6 @@ assumes its role only if the deployed stack's trust policy allows it, and every 
 that role.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

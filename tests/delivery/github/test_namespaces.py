@@ -1,7 +1,5 @@
 """GitHub's runners refuse user namespaces until a step allows them; so do stand-ins for sudo and unshare."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

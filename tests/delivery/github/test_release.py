@@ -1,7 +1,5 @@
 """The release workflow: the tag, the wheels, and the release have one version and one content."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -4,8 +4,6 @@ GitHub does not count the check runs of a dispatched workflow for a pull request
 workflows get no others until someone approves them.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Rules for every workflow: permissions, pinned actions, timeouts, one command per step, delivery order."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import subprocess

@@ -5,8 +5,6 @@ environment's stack allows this job, and `gh`, `make`, `sudo`, and `unshare` are
 calls they get. The steps' own commands really run.
 """
 
-from __future__ import annotations
-
 import copy
 import functools
 import json

@@ -3,8 +3,6 @@
 It rejects every construct of IAM's policy language that it does not know, so that nothing is ignored.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Map AWS operations to their IAM actions; they differ for S3 and a few other services."""
 
-from __future__ import annotations
-
 _S3 = {
     "CompleteMultipartUpload": "PutObject",
     "CopyObject": "PutObject",

@@ -1,7 +1,5 @@
 """Resources of the delivery project's environments, and the policies of their delivery."""
 
-from __future__ import annotations
-
 from tests.delivery.delivery_project import DEV, REGION
 
 KEY = f"arn:aws:kms:{REGION}:{DEV}:key/0a1b"

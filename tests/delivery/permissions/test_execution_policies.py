@@ -1,7 +1,5 @@
 """The execution policies for `cdk bootstrap`: they cover all templates, within IAM's limits."""
 
-from __future__ import annotations
-
 import json
 from fnmatch import fnmatchcase
 from pathlib import Path

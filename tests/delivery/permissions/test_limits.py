@@ -1,7 +1,5 @@
 """What limits every delivery role: accounts, boundaries, execution policies, and IAM's sizes."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

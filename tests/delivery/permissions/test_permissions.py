@@ -1,7 +1,5 @@
 """What each delivery role can do in its environment."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from typing import Any

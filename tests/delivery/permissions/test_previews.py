@@ -1,7 +1,5 @@
 """Previews change only what is theirs: their roles, boundary, keys, and bootstrap bucket."""
 
-from __future__ import annotations
-
 import json
 import shutil
 

@@ -1,7 +1,5 @@
 """Who can assume which role: GitHub jobs by their token's claims, and roles of other accounts."""
 
-from __future__ import annotations
-
 import pytest
 
 from stacks.delivery_target import delivery_target

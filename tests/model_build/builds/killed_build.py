@@ -3,8 +3,6 @@
 python -m tests.model_build.builds.killed_build STEP|POINT|nowhere MODEL ARTIFACTS CACHE SERVER
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """A Python model without a framework, for tests of builds."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Complete builds, each checked with a real Triton."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Complete builds of models with their own configuration, served by a real Triton in both hosting modes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The build job with its buildspec's own command, from bucket to bucket."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

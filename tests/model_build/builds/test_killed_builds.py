@@ -1,7 +1,5 @@
 """A build that is killed at any point leaves nothing that looks complete."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import signal

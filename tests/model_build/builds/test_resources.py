@@ -1,7 +1,5 @@
 """A full disk or too little memory gives a clear error, and leaves nothing behind."""
 
-from __future__ import annotations
-
 import errno
 import os
 from collections.abc import Callable

@@ -3,8 +3,6 @@
 An endpoint is invoked without anything of the model: no framework, no source, and no archive.
 """
 
-from __future__ import annotations
-
 import io
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """CLIP: a text model and an image model from one source, whose vectors can be compared."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Which cases of a build become the artifact's examples, and with which tolerance."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Language models are served and invoked before publishing, here by a strict stand-in for Triton."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Layouts that fail while they are measured."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager

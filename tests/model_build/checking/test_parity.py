@@ -1,7 +1,5 @@
 """When answers are close enough, and how a miss is reported."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A failed serving check shows the server's errors; the whole log goes into the build's log."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The serving check accepts any repository, and compares everything before it passes."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence

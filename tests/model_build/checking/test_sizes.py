@@ -1,7 +1,5 @@
 """Sizes that tracing turned into constants, and the proof of user-supplied graphs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Decoupled models: a real Triton streams every response, and each failure has its own error."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

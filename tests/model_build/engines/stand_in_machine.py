@@ -1,7 +1,5 @@
 """A machine that simulates a GPU, and the TensorRT of a Triton release."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

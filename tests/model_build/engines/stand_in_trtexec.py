@@ -10,8 +10,6 @@ It is stricter in two things, which nobody should rely on: a flag takes no value
 the three shapes of a profile stand together (trtexec would take those that are there for the others).
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Builds of archives with engines, on a machine with a simulated GPU."""
 
-from __future__ import annotations
-
 import tarfile
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """TensorRT engines: command lines per version, rejected settings, and files shared between builds."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from contextlib import nullcontext

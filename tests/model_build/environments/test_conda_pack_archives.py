@@ -1,7 +1,5 @@
 """conda-pack archives are used unchanged if they are valid."""
 
-from __future__ import annotations
-
 import io
 import tarfile
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Environments packed in the background: same bytes, no second packing, and no process left behind."""
 
-from __future__ import annotations
-
 import socket
 import subprocess
 import sys

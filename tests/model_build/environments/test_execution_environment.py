@@ -3,8 +3,6 @@
 Starts real interpreters, each for a moment.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

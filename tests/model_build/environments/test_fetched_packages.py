@@ -1,7 +1,5 @@
 """Packages that only some builds import come from pyproject.toml, and are unpacked once."""
 
-from __future__ import annotations
-
 import tomllib
 import zipfile
 from pathlib import Path

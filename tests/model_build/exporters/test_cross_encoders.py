@@ -1,7 +1,5 @@
 """Text pairs: scores are those of transformers with the settings that sentence-transformers saved."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path

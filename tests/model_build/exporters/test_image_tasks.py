@@ -1,7 +1,5 @@
 """Image models: the graph answers as PyTorch does, and preprocessing matches transformers."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Mapping

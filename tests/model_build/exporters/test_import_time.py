@@ -1,7 +1,5 @@
 """Loading a model imports no package that only training needs."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from importlib.util import find_spec

@@ -1,7 +1,5 @@
 """No exporter accepts a source that lacks a tensor which the answers depend on: it would be random."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Callable, Collection

@@ -1,7 +1,5 @@
 """Pickled weights: loaded only if model.yaml trusts them, and then only as numbers."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

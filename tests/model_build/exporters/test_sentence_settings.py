@@ -1,7 +1,5 @@
 """Settings that sentence-transformers saves with a model, in its old and new formats."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Sequence

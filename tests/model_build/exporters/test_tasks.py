@@ -1,7 +1,5 @@
 """Every Hugging Face task: the exported graph answers as PyTorch does, and labels its outputs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any

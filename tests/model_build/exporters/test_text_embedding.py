@@ -1,7 +1,5 @@
 """The exported graph: right for every pooling and shape, reproducible, and rejected if unsupported."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Tokenizers without tokenizer.json, and without a padding token."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """TorchScript modules: loaded, compared, and reproducible."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import zipfile

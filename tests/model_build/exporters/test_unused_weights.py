@@ -1,7 +1,5 @@
 """Unused tensors: parts of the model are rejected, heads of other tasks are listed."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A graph with more weights than protobuf can hold: just over 2 GiB."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Precision levels, from model.yaml to a served archive."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

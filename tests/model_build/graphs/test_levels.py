@@ -1,7 +1,5 @@
 """Precision levels: candidates of a graph, the choice among them, and its report."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """OpenVINO in a build's process: Ctrl-C still stops the build."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The same verdict on every processor: exact sums of 8-bit products, and rounding to bf16."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """`precision: auto` makes the same choice again on a busy machine."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Smoothing: the same float answers, and more accurate int8 answers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -4,8 +4,6 @@ A workflow step is a Python model that computes with tables in a pickle, as NVTa
 is TorchScript that takes one dictionary of tensors.
 """
 
-from __future__ import annotations
-
 import pickle
 import warnings
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Imports of damaged or unusual inputs: an error with a remedy, and nothing left in the project."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from pathlib import Path

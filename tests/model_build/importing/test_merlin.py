@@ -1,7 +1,5 @@
 """Merlin exports: those that become an ensemble answer as their steps do; the others are rejected by name."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """MLflow models: the flavors that recipes serve, and what to do about the others."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import re

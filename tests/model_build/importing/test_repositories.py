@@ -1,7 +1,5 @@
 """Triton repositories that people wrote: what is imported, what is rejected, and what is left behind."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

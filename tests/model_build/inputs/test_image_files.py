@@ -1,7 +1,5 @@
 """Images of test inputs are read before the model answers; each wrong one is named with its line."""
 
-from __future__ import annotations
-
 import io
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Test inputs as arrays, and tensors of model.yaml, with every error at its line."""
 
-from __future__ import annotations
-
 import resource
 import zipfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which layout `precision: auto` chooses, from measured CPU times."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """A tokenizer or an image decoder in front of a given graph, checked against running both in Python."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Which Triton models a text model consists of: one Python model, or a tokenizer and a graph."""
 
-from __future__ import annotations
-
 import dataclasses
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Small Triton repositories that people could have written, and what `doctor` finds in them."""
 
-from __future__ import annotations
-
 import tarfile
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Repositories that this project builds have no finding."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from model_build.data.graphs import ServableGraph

@@ -1,7 +1,5 @@
 """Findings about one config.pbtxt."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Findings about ensembles."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

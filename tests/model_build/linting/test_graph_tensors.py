@@ -1,7 +1,5 @@
 """Tensors in config.pbtxt that are not those of the model's file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Hostile archives: nothing outside a private folder is written, and time and memory stay bounded."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import tarfile

@@ -1,7 +1,5 @@
 """Findings about the layout of a repository, and repositories without findings."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

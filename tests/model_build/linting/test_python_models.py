@@ -1,7 +1,5 @@
 """Findings about Python models: code, calls, and execution environments."""
 
-from __future__ import annotations
-
 import io
 import tarfile
 import zipfile

@@ -1,7 +1,5 @@
 """A real Triton server rejects what `doctor` calls rejected, and loads what has no error."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

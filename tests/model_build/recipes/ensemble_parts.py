@@ -1,7 +1,5 @@
 """Artifacts of tiny models, made without recipes, to build ensembles of."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path

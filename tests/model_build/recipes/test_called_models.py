@@ -1,7 +1,5 @@
 """Python models that call other models, served by a real Triton in both hosting modes."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor

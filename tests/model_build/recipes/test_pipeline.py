@@ -1,7 +1,5 @@
 """How the tensors of an ensemble's steps connect, and every mismatch."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

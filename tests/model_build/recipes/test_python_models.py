@@ -1,7 +1,5 @@
 """Python models: their code, their tensors, and their right answers."""
 
-from __future__ import annotations
-
 import tarfile
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Models that builds reject, each with its cause and remedy."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """scikit-learn models as ONNX graphs: their answers, labels, columns, and what cannot be converted."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Ensembles of other models, served by a real Triton in both hosting modes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """User-supplied ONNX graphs and TorchScript: what is accepted, what is rejected, and reproducible bytes."""
 
-from __future__ import annotations
-
 import pickle
 import zipfile
 from pathlib import Path

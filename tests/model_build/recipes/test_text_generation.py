@@ -1,7 +1,5 @@
 """Language models on CPUs: equal to transformers' greedy completions, streamed, and strict about requests."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Encoder-decoder models on CPUs: equal to transformers' greedy outputs, and never the input."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

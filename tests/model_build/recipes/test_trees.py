@@ -1,7 +1,5 @@
 """Trees of every library for the FIL backend: configuration, and unsupported requests."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """vLLM models: their repositories, and unsupported settings."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

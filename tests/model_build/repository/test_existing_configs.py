@@ -1,7 +1,5 @@
 """config.pbtxt files of users: kept unchanged, completed, or rejected with the position."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

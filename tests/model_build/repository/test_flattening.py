@@ -1,7 +1,5 @@
 """Ensembles as steps of ensembles: their parts, names, and unused outputs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The generated repository, and layouts that SageMaker's hosting modes reject."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Effects of Triton's options on a real server that loads every model as multi-model hosting does."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

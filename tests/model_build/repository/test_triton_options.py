@@ -1,7 +1,5 @@
 """Every option of `batching` and `triton`, as written to config.pbtxt."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

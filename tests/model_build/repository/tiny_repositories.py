@@ -1,7 +1,5 @@
 """Repositories of tiny models, for tests of their content."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

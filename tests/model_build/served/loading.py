@@ -1,7 +1,5 @@
 """Call Python models as Triton does, with records instead of Triton's own classes."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import sys

@@ -1,7 +1,5 @@
 """How tokens are chosen, and when their text is certain."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The Python steps around text models, called as Triton does, compared with the framework's answers."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from types import SimpleNamespace

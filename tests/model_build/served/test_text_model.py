@@ -1,7 +1,5 @@
 """The tokenizer and the graph in one model, called as Triton does."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Pairs of texts and the graph in one model, called as Triton does."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """The tokenizer's code, called as Triton does, with records instead of Triton's own classes."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from types import SimpleNamespace

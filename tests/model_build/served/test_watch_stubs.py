@@ -1,7 +1,5 @@
 """The watcher of Python stubs, with processes that have the names of Triton's."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

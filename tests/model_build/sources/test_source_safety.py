@@ -1,7 +1,5 @@
 """Sources must not lie, run code, fill the disk, change during a fetch, or leak a secret."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

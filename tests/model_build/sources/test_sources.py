@@ -1,7 +1,5 @@
 """Each kind of source, against the real service or a strict stand-in."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import importlib.metadata

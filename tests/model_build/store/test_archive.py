@@ -1,7 +1,5 @@
 """Packing the same content gives the same bytes, and unpacking trusts nothing."""
 
-from __future__ import annotations
-
 import errno
 import gzip
 import hashlib

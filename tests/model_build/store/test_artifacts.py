@@ -1,7 +1,5 @@
 """The local store and the bucket ignore incomplete artifacts."""
 
-from __future__ import annotations
-
 import hashlib
 import subprocess
 import sys

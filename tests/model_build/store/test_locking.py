@@ -1,7 +1,5 @@
 """Builds of one model wait for each other and say so; builds of different models run in parallel."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The clean-up role allows every call of an audit."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import boto3

@@ -1,7 +1,5 @@
 """Build jobs: one is started, others attach; their messages and results."""
 
-from __future__ import annotations
-
 import json
 import re
 import threading

@@ -1,7 +1,5 @@
 """Jobs with new roles are restarted for a while if a service cannot assume the role yet."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

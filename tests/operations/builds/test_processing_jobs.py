@@ -1,7 +1,5 @@
 """Builds as Processing jobs: requests to SageMaker, job numbers, and logs."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

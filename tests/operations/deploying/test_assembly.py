@@ -1,7 +1,5 @@
 """Read cloud assemblies of the CDK, and copy them with other templates."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Parse the CDK's diff of resources into records."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

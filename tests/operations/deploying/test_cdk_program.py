@@ -1,7 +1,5 @@
 """Which CDK CLI a project uses, and how its version is read."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

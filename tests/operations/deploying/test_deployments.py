@@ -1,7 +1,5 @@
 """A deployment is recorded once, and again as soon as anything about it changes."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -3,8 +3,6 @@
 botocore's stub answers for components: moto has none.
 """
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Model changes of a deploy: digests, their origin, and a comparison with what is deployed."""
 
-from __future__ import annotations
-
 import subprocess
 from typing import Any
 

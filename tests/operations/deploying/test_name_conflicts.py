@@ -1,7 +1,5 @@
 """Names that retained resources already use, for every type that outlives its stack."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """The description of what a deploy will do."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The preflight: images, quotas, and zones of an account, before anything is created there."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Updates that SageMaker rejects, and stacks without the scaling in the way, with real templates."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

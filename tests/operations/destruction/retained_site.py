@@ -1,7 +1,5 @@
 """An endpoint's stack on a local cloud, with policies and tags as in the project's templates."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Self
 

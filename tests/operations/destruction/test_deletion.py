@@ -1,7 +1,5 @@
 """Stack deletion: what is awaited, what is retried, and when it fails."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """What protects an environment from destruction, and what lifts the protection."""
 
-from __future__ import annotations
-
 import subprocess
 from dataclasses import replace
 

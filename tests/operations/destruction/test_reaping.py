@@ -1,7 +1,5 @@
 """Which environments have expired, and which ones a clean-up must not touch."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import pytest

@@ -3,8 +3,6 @@
 CloudFormation of the local cloud reports success if SageMaker rolls an update back.
 """
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any
 

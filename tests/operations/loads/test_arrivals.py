@@ -1,7 +1,5 @@
 """When requests are due, and traces that cannot be read."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Captured requests as a load."""
 
-from __future__ import annotations
-
 import base64
 import json
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Latency histograms agree with the values they count."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Instances are counted from the start to the end of a load; an unknown number is reported."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Sequence
 

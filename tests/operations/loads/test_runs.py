@@ -1,7 +1,5 @@
 """Slices, the warm-up, steadiness, comparisons, and charts of runs."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

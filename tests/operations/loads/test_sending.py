@@ -1,7 +1,5 @@
 """Open and closed loops against a server that stalls."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 

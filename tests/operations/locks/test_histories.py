@@ -1,7 +1,5 @@
 """The history of artifacts, from locks and events."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.manifests import manifest, measured

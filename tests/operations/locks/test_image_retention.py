@@ -1,7 +1,5 @@
 """Which images of endpoints a deployment deletes, and which never."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Earlier locks in git: along the branch, on merged branches, in shallow clones, and without git."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

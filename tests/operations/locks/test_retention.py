@@ -1,7 +1,5 @@
 """Which artifacts are marked for expiry, which never are, and how they are restored."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Rollback targets, chosen from locks in git without AWS calls."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A stand-in for FilterLogEvents that validates calls and pages as CloudWatch Logs does."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """The latest build of a model, among CodeBuild's builds and Processing jobs."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
 

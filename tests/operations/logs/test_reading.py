@@ -1,7 +1,5 @@
 """Lines of logs: each once, in order of time, from all pages and streams."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Promotion gates, with events, figures, and time windows."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any

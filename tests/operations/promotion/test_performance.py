@@ -1,7 +1,5 @@
 """The performance gate: which recorded load tests show an objective, and why others do not."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any
 

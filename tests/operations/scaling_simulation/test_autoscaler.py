@@ -1,7 +1,5 @@
 """Timelines of scaling that are computed by hand from AWS's rules."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Recorded minutes of CloudWatch, from moto."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 import boto3

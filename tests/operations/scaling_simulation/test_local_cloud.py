@@ -3,8 +3,6 @@
 `python -m benchmarks.simulation` compares whole courses on running endpoints.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from hypothesis import given, settings

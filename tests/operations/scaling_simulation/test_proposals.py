@@ -1,7 +1,5 @@
 """The search for the cheapest policy."""
 
-from __future__ import annotations
-
 import json
 from datetime import timedelta, timezone
 from typing import Any

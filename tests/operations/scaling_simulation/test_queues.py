@@ -1,7 +1,5 @@
 """Queues against closed formulas, and the approximation against the simulation of each request."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Service curves from saved load tests and from manifests."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Whole simulations: a spike, provisioning, schedules, capacity errors, rollouts, and cost."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime
 

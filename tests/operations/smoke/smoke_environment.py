@@ -1,7 +1,5 @@
 """An environment with artifacts and examples in moto's S3, and simulated endpoints."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence

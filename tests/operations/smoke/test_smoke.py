@@ -1,7 +1,5 @@
 """Smoke requests: who is invoked, what counts as right, and what is reported otherwise."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Synthetic servers: throughput and latency of each combination, with interactions and noise."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What counts as better, and as within the limits."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """The search against exhaustive grids: within 5 % of the best in at most a quarter of the runs."""
 
-from __future__ import annotations
-
 import math
 import random
 from dataclasses import replace

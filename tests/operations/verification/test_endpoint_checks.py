@@ -1,7 +1,5 @@
 """Every kind of endpoint passes if it runs as configured; each single difference is reported."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

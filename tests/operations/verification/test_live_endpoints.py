@@ -3,8 +3,6 @@
 Every manual change is found, and reverted for the next test.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import time
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Resolve the references of a template; some stay unknown."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The status of an environment: what is to be deployed, what runs, and its problems."""
 
-from __future__ import annotations
-
 import dataclasses
 import io
 from datetime import UTC, datetime

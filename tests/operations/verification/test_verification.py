@@ -1,7 +1,5 @@
 """Verdicts: requirements on stacks, artifacts, and answers, and the recorded events."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """An endpoint that matches its template exactly, as AWS services describe it, for tests to modify."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """What an endpoint's records imply, and what prevents a deploy."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

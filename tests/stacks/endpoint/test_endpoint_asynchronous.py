@@ -1,7 +1,5 @@
 """Asynchronous endpoints: where answers go, who is notified, and scaling to zero."""
 
-from __future__ import annotations
-
 import pytest
 
 

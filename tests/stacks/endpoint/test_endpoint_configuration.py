@@ -1,7 +1,5 @@
 """An endpoint's configuration: variants, instances, volumes, timeouts, data capture, and answers."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.projects import edit

@@ -1,7 +1,5 @@
 """What an endpoint runs: image, data, environment, and network of its models."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.stacks.templates import only, properties

@@ -1,7 +1,5 @@
 """The permissions of an endpoint's roles: least privilege, even with names known only at deploy time."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Rollouts of updates, what rolls them back, and what survives them."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.stacks.templates import properties

@@ -1,7 +1,5 @@
 """An endpoint's stack: its scaling, alarms, and log, and its dependencies."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """An endpoint with the project's own image: what it runs, may pull, and what builds the image."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Volumes and timeouts follow from the sizes of artifacts, within SageMaker's limits."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Every environment that the rules allow can be synthesized."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

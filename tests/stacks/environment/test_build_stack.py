@@ -1,7 +1,5 @@
 """The build stack: its projects, their permissions, and what changes it."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterator

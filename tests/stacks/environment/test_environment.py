@@ -1,7 +1,5 @@
 """What holds for all stacks of an environment: boundary, tags, names, and deployment order."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """The foundation: what it protects, and who has access."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

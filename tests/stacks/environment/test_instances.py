@@ -3,8 +3,6 @@
 Every resource is tagged with owner, purpose, and expiry; another expiry replaces nothing.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """The dashboard of an environment: which endpoints it shows, and its size limit."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The network: its routes, its inbound rules, and its flow logs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

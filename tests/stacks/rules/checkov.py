@@ -1,7 +1,5 @@
 """Run checkov, which has its own virtual environment, on templates: once, and without a network."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The permissions boundary of every role of an environment: on by default, and sufficient for serving."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Which services can assume the roles of all stacks, and for which accounts."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any

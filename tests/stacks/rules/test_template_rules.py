@@ -4,8 +4,6 @@ It covers every environment of this repository, and those of the tests, which ha
 Each run ends with the number of suppressed findings; `-s` prints each with its reason.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 from collections.abc import Callable

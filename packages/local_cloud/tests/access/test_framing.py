@@ -1,7 +1,5 @@
 """Raw requests with ambiguous lengths and malformed chunks."""
 
-from __future__ import annotations
-
 import socket
 from urllib.parse import urlsplit
 

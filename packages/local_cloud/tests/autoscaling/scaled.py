@@ -1,7 +1,5 @@
 """A scaler with a clock of its own, an endpoint that obeys it, and alarms that tests set."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Deploy small templates through boto3, and wait for the result."""
 
-from __future__ import annotations
-
 import json
 import time
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """An account with a role, in a CodeBuild that runs real builds, beside moto's services."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import itertools

@@ -1,7 +1,5 @@
 """Every KMS operation accepts the forms of a key that it accepts on AWS, and rejects the others by name."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """S3 under concurrent reads and writes, and multipart uploads."""
 
-from __future__ import annotations
-
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Services that moto answers from memory take one request at a time."""
 
-from __future__ import annotations
-
 import time
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,7 +1,5 @@
 """A small local cloud: the SageMaker under test, and moto's other services, on one port."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import io

@@ -1,7 +1,5 @@
 """A real Triton whose Python stub dies is replaced, in single-model and multi-model mode."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

@@ -1,7 +1,5 @@
 """Requests signed by botocore, as the reference for the verifier."""
 
-from __future__ import annotations
-
 import hashlib
 from datetime import UTC, datetime, timedelta
 from urllib.parse import urlsplit

@@ -1,7 +1,5 @@
 """A cloud in its own process, which tests kill."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

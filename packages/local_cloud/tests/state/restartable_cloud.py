@@ -1,7 +1,5 @@
 """A cloud that tests restart; moto's memory is cleared in between."""
 
-from __future__ import annotations
-
 import itertools
 import socket
 from pathlib import Path

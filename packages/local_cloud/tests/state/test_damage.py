@@ -1,7 +1,5 @@
 """A cloud with damaged state restores the intact part, reports the rest, and is intact afterwards."""
 
-from __future__ import annotations
-
 import random
 import shutil
 import sqlite3

@@ -1,7 +1,5 @@
 """kill -9 at any moment: acknowledged changes are kept, unfinished ones rolled back."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import time

@@ -1,7 +1,5 @@
 """Memory use does not grow with the size of S3 objects."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import threading

@@ -1,7 +1,5 @@
 """State that is damaged, foreign, of another version, or on a full disk."""
 
-from __future__ import annotations
-
 import io
 import os
 import resource

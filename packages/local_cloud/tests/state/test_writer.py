@@ -1,7 +1,5 @@
 """The state writer: batched writes, answers after the write, and failed writes."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

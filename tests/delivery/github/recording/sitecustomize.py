@@ -3,8 +3,6 @@
 Python imports this file automatically if its folder is on the path; boto3 calls the hook for every session.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from typing import Any

@@ -1,7 +1,5 @@
 """timm models answer and prepare images as timm does; wrong sources are rejected."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path

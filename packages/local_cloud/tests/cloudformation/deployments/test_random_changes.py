@@ -1,7 +1,5 @@
 """Change sets predict deployments, for many random changes."""
 
-from __future__ import annotations
-
 import json
 import random
 from typing import Any

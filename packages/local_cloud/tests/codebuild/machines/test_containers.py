@@ -1,7 +1,5 @@
 """Builds in containers of the project's image."""
 
-from __future__ import annotations
-
 import io
 import os
 import shutil

@@ -1,7 +1,5 @@
 """A strict fake of a multi-model Triton."""
 
-from __future__ import annotations
-
 import json
 import os
 import threading
