@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tritonstack.base import naming
 from tritonstack.base.errors import UsageError
 from tritonstack.base.paths import Project
-from tritonstack.project.loading import load_instance, load_workspace, sample_instance
+from tritonstack.project.loading import ProjectFiles, sample_instance
 from tritonstack.spec.environments.delivery import DeliverySpec, require_delivery
 from tritonstack.spec.environments.environment import EnvironmentSpec
 
@@ -43,13 +43,14 @@ def delivery_target(project: Project, environment: str) -> DeliveryTarget:
             remedy=f"choose one of: {', '.join(delivery.names)}",
             code="TS903",
         )
-    specs = {name: load_workspace(project, name).spec for name in delivery.names}
+    files = ProjectFiles(project)
+    specs = {name: files.workspace(name).spec for name in delivery.names}
     spec = specs[environment]
     known = spec.account in delivery.providers_exist
     first = next(name for name, other in specs.items() if other.account == spec.account)
     previews = delivery.previews
     beside = previews is not None and previews.environment == environment
-    preview = load_instance(project, sample_instance(previews.template)).spec if previews and beside else None
+    preview = files.instance(sample_instance(previews.template)).spec if previews and beside else None
     if preview is not None and preview.permissions_boundary is None:
         edge = naming.preview_boundary_name(spec.delivery_base)
         raise UsageError(

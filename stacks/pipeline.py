@@ -28,7 +28,7 @@ from tritonstack.constructs.delivery.pipeline_store import PipelineStore
 from tritonstack.constructs.delivery.scheduled_reaping import ReapingOptions, ScheduledReaping
 from tritonstack.constructs.iam.grants import AwsScope
 from tritonstack.project.checks.regions import pipeline_violations, pipeline_warnings
-from tritonstack.project.loading import load_workspace
+from tritonstack.project.loading import ProjectFiles
 from tritonstack.spec.environments.delivery import DeliverySpec, PipelineDelivery, require_delivery
 from tritonstack.spec.environments.environment import EnvironmentSpec
 
@@ -78,10 +78,11 @@ def line_of(project: Project, branch: str) -> PipelinePlan:
         )
     if violations := list(pipeline_violations(document)):
         raise InvalidFilesError(violations)
+    files = ProjectFiles(project)
     return PipelinePlan(
         delivery,
         delivery.pipeline,
-        [load_workspace(project, name).spec for name in delivery.names],
+        [files.workspace(name).spec for name in delivery.names],
         steps.setup_commands(project),
         {item.name: item.approval for item in delivery.environments},
         [str(warning) for warning in pipeline_warnings(document)],

@@ -26,7 +26,8 @@ import yaml
 from tritonstack.base.errors import FileViolation
 from tritonstack.base.paths import Project
 from tritonstack.base.yaml import load_yaml
-from tritonstack.project.loading import validate_project
+from tritonstack.project.loading import ProjectFiles
+from tritonstack.project.validation import validate_project
 
 ROOT = Path(__file__).resolve().parents[1]
 SLOWEST_S = 2.0
@@ -124,7 +125,7 @@ def _files(project: Project) -> Mapping[str, list[Path]]:
 
 def _timed(project: Project) -> tuple[list[FileViolation], float]:
     began = time.process_time()
-    violations = validate_project(project)
+    violations = validate_project(ProjectFiles(project))
     return violations, time.process_time() - began
 
 

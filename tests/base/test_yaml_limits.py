@@ -21,7 +21,8 @@ from tritonstack.base.yaml import (
     parse_yaml,
     read_text,
 )
-from tritonstack.project.loading import validate_project
+from tritonstack.project.loading import ProjectFiles
+from tritonstack.project.validation import validate_project
 
 LIMIT_S = 1.0
 
@@ -75,7 +76,7 @@ def files(project: Project) -> list[Path]:
 
 def timed_violations(project: Project) -> list[FileViolation]:
     began = time.process_time()
-    violations = validate_project(project)
+    violations = validate_project(ProjectFiles(project))
     assert time.process_time() - began < LIMIT_S
     return violations
 

@@ -7,7 +7,8 @@ from tests.projects import ENVIRONMENT
 from tests.stacks.assemblies import ROOT
 from tritonstack.base.errors import UsageError
 from tritonstack.base.paths import Project
-from tritonstack.project.loading import environment_names, validate_project
+from tritonstack.project.loading import ProjectFiles, environment_names
+from tritonstack.project.validation import validate_project
 from tritonstack.spec.environments.delivery import DeliverySpec, load_delivery, require_delivery
 
 DELIVERY = """\
@@ -36,7 +37,7 @@ def delivered(project: Project) -> Project:
 def violations(project: Project) -> list[str]:
     return [
         f"{file_violation.file.name}:{file_violation.line}: {file_violation.field}: {file_violation.message}"
-        for file_violation in validate_project(project)
+        for file_violation in validate_project(ProjectFiles(project))
     ]
 
 

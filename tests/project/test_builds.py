@@ -24,7 +24,6 @@ from tritonstack.project.build_machines import (
 )
 from tritonstack.project.build_plans import needed_artifacts
 from tritonstack.project.checks.compatibility import unbuilt
-from tritonstack.project.files.model_hashes import hash_parts
 from tritonstack.project.loading import load_workspace
 from tritonstack.project.quotas import needed_quotas
 from tritonstack.records.lock_writing import write_lock
@@ -196,7 +195,7 @@ def lock_current(project: Project, **changes: object) -> None:
         spec_hash=workspace.hashes["minilm"],
         archive_bytes=1,
         unpacked_bytes=1,
-        built_from=hash_parts("minilm", workspace.models),
+        built_from=workspace.model_hashes["minilm"].parts,
     )
     write_lock(project.lock_file("dev"), Lock(models={"minilm": {"cpu": entry.model_copy(update=changes)}}))
 

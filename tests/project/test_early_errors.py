@@ -15,7 +15,8 @@ from tests.projects import add_image
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.paths import Project
 from tritonstack.project import loading
-from tritonstack.project.loading import load_workspace, validate_project
+from tritonstack.project.loading import ProjectFiles, load_workspace
+from tritonstack.project.validation import validate_project
 from tritonstack.reference.releases import RELEASES
 
 ONNX = "source: file://w\nrecipe: {kind: onnx}\ntest_inputs: [{random: {}}]\n"
@@ -166,7 +167,9 @@ def test_requirements_without_exact_versions(tmp_path: Path, line: str, exact: b
     assert bool(found) != exact
     if found:
         assert found[0].startswith(f"requirements.txt:4: : '{line}' has no exact version -- write <name>==")
-        assert any("has no exact version" in violation.message for violation in validate_project(made))
+        assert any(
+            "has no exact version" in violation.message for violation in validate_project(ProjectFiles(made))
+        )
 
 
 @pytest.mark.parametrize(("release", "fails"), [("24.09", True), ("25.04", False)])
@@ -203,7 +206,7 @@ def test_incomplete_weights_are_rejected_before_they_are_hashed(
     def hashed(*_: object) -> str:
         raise AssertionError("hashed before it was checked")
 
-    monkeypatch.setattr(loading, "model_hash", hashed)
+    monkeypatch.setattr(loading, "file_digests", hashed)
     made = project(tmp_path, ONNX.replace("kind: onnx", "kind: feature-extraction, input: tokens"), CPU)
     made.model_file("mine").write_text(made.model_file("mine").read_text().replace("{random: {}}", "a text"))
     (made.model_file("mine").parent / "w" / "model.safetensors").write_bytes(content)

@@ -7,7 +7,8 @@ import pytest
 from tests.projects import ENVIRONMENT
 from tritonstack.base.errors import shown_path
 from tritonstack.base.paths import Project
-from tritonstack.project.loading import validate_project
+from tritonstack.project.loading import ProjectFiles
+from tritonstack.project.validation import validate_project
 
 
 @pytest.mark.parametrize(
@@ -37,7 +38,7 @@ def test_an_ineffective_name_is_reported(
     monkeypatch.chdir(project.root)
     (project.root / file).parent.mkdir(parents=True, exist_ok=True)
     (project.root / file).write_text(ENVIRONMENT)
-    (violation,) = validate_project(project)
+    (violation,) = validate_project(ProjectFiles(project))
     assert f"{shown_path(violation.file)}: {violation.message}" == reported
     assert (violation.remedy, violation.code) == (remedy, "TS204")
 
@@ -56,4 +57,4 @@ def test_an_ineffective_name_is_reported(
 def test_other_files_are_not(project: Project, file: str) -> None:
     (project.root / file).parent.mkdir(parents=True, exist_ok=True)
     (project.root / file).write_text("x")
-    assert validate_project(project) == []
+    assert validate_project(ProjectFiles(project)) == []

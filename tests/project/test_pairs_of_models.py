@@ -12,7 +12,8 @@ from tritonstack.base.errors import FileViolation, InvalidFilesError
 from tritonstack.base.paths import Project
 from tritonstack.project.checks.compatibility import ASYNCHRONOUS_BYTES
 from tritonstack.project.files.model_hashes import model_hash
-from tritonstack.project.loading import load_models, load_workspace, validate_project
+from tritonstack.project.loading import ProjectFiles, load_models, load_workspace
+from tritonstack.project.validation import validate_project
 from tritonstack.records.lock_writing import write_lock
 from tritonstack.records.locks import Lock, LockedArtifact
 
@@ -120,5 +121,7 @@ def test_a_damaged_lock_hides_no_invalid_model(folder: Path) -> None:
     assert len(alone) == 2
     lock = Project(folder).lock_file(NAME)
     lock.write_text("models: 3\n")
-    damaged = {violation for violation in validate_project(Project(folder)) if violation.file != lock}
+    damaged = {
+        violation for violation in validate_project(ProjectFiles(Project(folder))) if violation.file != lock
+    }
     assert alone <= damaged

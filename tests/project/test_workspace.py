@@ -9,7 +9,8 @@ from tritonstack.base.errors import InvalidFilesError, UsageError
 from tritonstack.base.paths import Project, find_project
 from tritonstack.project.checks.compatibility import unbuilt
 from tritonstack.project.files.model_hashes import model_hash
-from tritonstack.project.loading import load_models, load_workspace, validate_project
+from tritonstack.project.loading import ProjectFiles, load_models, load_workspace
+from tritonstack.project.validation import validate_project
 from tritonstack.records.lock_writing import write_lock
 from tritonstack.records.locks import Lock, LockedArtifact, load_lock
 
@@ -27,7 +28,7 @@ def lock_artifact(project: Project, *, target: str = "cpu", spec_hash: str | Non
 
 
 def test_a_valid_project_has_no_violations(project: Project) -> None:
-    assert validate_project(project) == []
+    assert validate_project(ProjectFiles(project)) == []
 
 
 def test_an_unknown_environment_suggests_the_nearest(project: Project) -> None:
@@ -48,7 +49,7 @@ def test_an_endpoint_of_a_model_that_does_not_exist(project: Project) -> None:
 def test_violations_of_several_files_are_reported_together(project: Project) -> None:
     edit(project.environment_file("dev"), "name: dev", "name: prod")
     edit(project.model_file("minilm"), "kind: text-embedding", "kind: text-embeding")
-    files = {violation.file.name for violation in validate_project(project)}
+    files = {violation.file.name for violation in validate_project(ProjectFiles(project))}
     assert files == {"dev.yaml", "model.yaml"}
 
 
@@ -135,7 +136,7 @@ def test_two_environments_whose_endpoints_would_have_one_name(project: Project) 
     beside = text.replace("name: dev", "name: dev-eu").replace("  search:", "  x:")
     project.environment_file("dev-eu").write_text(beside)
     edit(project.environment_file("dev"), "  search:", "  eu-x:")
-    (violation,) = validate_project(project)
+    (violation,) = validate_project(ProjectFiles(project))
     assert violation.file == project.environment_file("dev-eu")
     assert violation.message.startswith("endpoint name 'tritonstack-dev-eu-x' is already used by")
 
@@ -145,7 +146,7 @@ def test_the_same_names_in_another_account_are_fine(project: Project) -> None:
     beside = text.replace("name: dev", "name: dev-eu").replace("  search:", "  x:")
     project.environment_file("dev-eu").write_text(beside.replace("111111111111", "222222222222"))
     edit(project.environment_file("dev"), "  search:", "  eu-x:")
-    assert validate_project(project) == []
+    assert validate_project(ProjectFiles(project)) == []
 
 
 @pytest.mark.parametrize(
@@ -161,7 +162,7 @@ def test_a_promotion_source_is_another_environment(
 ) -> None:
     text = project.environment_file("dev").read_text().replace("name: dev", "name: prod")
     project.environment_file("prod").write_text(f"{text}promotion: {{source: {source}}}\n")
-    (violation,) = validate_project(project)
+    (violation,) = validate_project(ProjectFiles(project))
     assert (violation.file.name, violation.line, violation.field) == ("prod.yaml", 10, "promotion.source")
     assert (violation.message, violation.remedy, violation.code) == (message, remedy, code)
 
@@ -187,6 +188,6 @@ def test_performance_objective_is_of_an_endpoint_with_latency(
     objective = f"{endpoint}: {{rate_per_instance: 40, p99_ms: 250}}"
     text += f"promotion: {{source: dev, performance: {{{objective}}}}}\n"
     project.environment_file("prod").write_text(text)
-    (violation,) = validate_project(project)
+    (violation,) = validate_project(ProjectFiles(project))
     assert violation.field == f"promotion.performance.{endpoint}"
     assert (violation.message, violation.remedy, violation.code) == (message, remedy, "TS418")

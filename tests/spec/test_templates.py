@@ -10,14 +10,15 @@ from tests.projects import edit
 from tritonstack.base.errors import InvalidFilesError, UsageError
 from tritonstack.base.paths import Project
 from tritonstack.project.loading import (
+    ProjectFiles,
     environment_names,
     find_template,
     load_instance,
     load_workspace,
     sample_instance,
     template_names,
-    validate_project,
 )
+from tritonstack.project.validation import validate_project
 from tritonstack.project.workspace import Workspace
 from tritonstack.spec.environments.expiry import (
     has_expired,
@@ -178,7 +179,7 @@ def test_a_templates_violations_are_reported_with_file_and_line(
     edit(file, old, new)
     if new == "tags: [":
         edit(file, '"${name} on ${machine}"}', "search]")
-    violations = validate_project(templated)
+    violations = validate_project(ProjectFiles(templated))
     assert [(violation.file, violation.line, violation.field) for violation in violations] == [
         (file, line, field)
     ]
@@ -193,7 +194,7 @@ def test_template_without_a_header_is_reported_with_an_example(templated: Projec
 
 
 def test_valid_template_has_no_violations(templated: Project) -> None:
-    assert validate_project(templated) == []
+    assert validate_project(ProjectFiles(templated)) == []
 
 
 @pytest.mark.parametrize(

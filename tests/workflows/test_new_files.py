@@ -18,7 +18,7 @@ from tritonstack.base.errors import InvalidFilesError, UsageError
 from tritonstack.base.paths import Project
 from tritonstack.base.yaml import parse_document
 from tritonstack.cli.main import run
-from tritonstack.project.loading import load_models, load_workspace, validate_project
+from tritonstack.project.loading import ProjectFiles, load_models, load_workspace
 from tritonstack.project.scaffold.insertion import insert_endpoint
 from tritonstack.project.scaffold.model_files import (
     PLACEHOLDER_IMAGE,
@@ -28,6 +28,7 @@ from tritonstack.project.scaffold.model_files import (
     placeholder_image,
 )
 from tritonstack.project.scaffold.repository import create_repository, pin_this_version
+from tritonstack.project.validation import validate_project
 from tritonstack.spec.environments.environment import EnvironmentSpec
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.workflows import Session
@@ -61,7 +62,7 @@ def contents(project: Project) -> dict[str, bytes]:
 @pytest.mark.parametrize("kind", RECIPES)
 def test_each_recipe_creates_a_valid_model(project, kind):
     add(project, "fresh", kind)
-    assert validate_project(project) == []
+    assert validate_project(ProjectFiles(project)) == []
     record = load_models(project, "fresh")["fresh"].record
     assert record.recipe.kind == kind
     assert all((project.models_dir / "fresh" / file).is_file() for file in record.own_files)
@@ -105,7 +106,7 @@ def test_files_are_copied_as_the_source(project, tmp_path):
     (tmp_path / "checkpoint" / "model.safetensors").write_bytes(EMPTY_WEIGHTS)
     new_model(project, "mood", recipe="text-classification", copy=tmp_path / "checkpoint")
     assert (project.models_dir / "mood/source/config.json").is_file()
-    assert validate_project(project) == []
+    assert validate_project(ProjectFiles(project)) == []
 
 
 @pytest.mark.parametrize(
@@ -209,7 +210,7 @@ def test_comments_stay_with_the_preceding_endpoint():
 def test_an_endpoint_is_added_to_each_environment(project, environment):
     new_endpoint(project, "fresh", environment=environment, models=["double"])
     new_endpoint(project, "second", environment=environment, models=["double"])
-    assert validate_project(project) == []
+    assert validate_project(ProjectFiles(project)) == []
     endpoints = load_workspace(project, environment).spec.endpoints
     assert [*endpoints][-2:] == ["fresh", "second"]
     assert (endpoints["fresh"].kind, endpoints["fresh"].instance_type) == ("single", "ml.c7i.large")
@@ -269,13 +270,13 @@ def test_endpoints_on_one_line_are_unchanged(project):
 
 def test_a_new_environment_is_valid_and_commented(project):
     new_environment(project, "staging", account="333333333333", region="eu-west-1", promote_from="dev")
-    assert validate_project(project) == []
+    assert validate_project(ProjectFiles(project)) == []
     text = project.environment_file("staging").read_text()
     spec = parse_document(text, project.environment_file("staging"), EnvironmentSpec).record
     assert (spec.account, spec.region, spec.promotion.source) == ("333333333333", "eu-west-1", "dev")
     assert f"# {EnvironmentSpec.model_fields['alarm_emails'].description}" in text
     new_endpoint(project, "double", environment="staging", models=["double"])
-    assert validate_project(project) == []
+    assert validate_project(ProjectFiles(project)) == []
 
 
 @pytest.mark.parametrize(
@@ -441,7 +442,7 @@ def test_a_killed_import_leaves_nothing_for_the_next_command(project):
         killed = subprocess.run([sys.executable, "-c", KILLED, str(project.root)], check=False)
         assert killed.returncode == -signal.SIGKILL
         assert len(hidden()) == 1
-        assert validate_project(project) == []  # unfinished models are ignored
+        assert validate_project(ProjectFiles(project)) == []  # unfinished models are ignored
         following()
         assert hidden() == []
 
@@ -472,7 +473,7 @@ def test_a_killed_init_can_be_repeated(tmp_path):
     create_repository(folder, example="python")
     assert [*tmp_path.iterdir()] == [folder]
     assert folder.stat().st_mode & 0o777 == 0o777 & ~_umask()
-    assert validate_project(Project(folder)) == []
+    assert validate_project(ProjectFiles(Project(folder))) == []
 
 
 def _umask() -> int:

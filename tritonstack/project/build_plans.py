@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from tritonstack.base.errors import UsageError
 from tritonstack.base.yaml import closest
 from tritonstack.project.build_machines import BuildMachine, ManualBuild, build_machine_for
-from tritonstack.project.files.model_hashes import hash_parts
 from tritonstack.project.recorded_choices import recorded_choices
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.locks import LockedArtifact
@@ -102,7 +101,7 @@ def _reason(workspace: Workspace, model: str, targets: tuple[str, ...], locked: 
         return f"never built for {targets[-1]}"
     if locked.spec_hash == workspace.hashes[model]:
         return ""
-    changes = list(changed_parts(locked.built_from or {}, hash_parts(model, workspace.models)))
+    changes = list(changed_parts(locked.built_from or {}, workspace.model_hashes[model].parts))
     # Locks of earlier versions do not record the parts.
     return "; ".join(changes) or "model.yaml or its files have changed"
 

@@ -5,34 +5,36 @@ Errors name file and line; nothing here calls AWS.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
+from typing import TypeVar
 
-from tritonstack.base.errors import FileViolation, InvalidFilesError, UsageError, shown_path
+from tritonstack.base.errors import FileViolation, InvalidFilesError, UsageError
 from tritonstack.base.naming import check_name
 from tritonstack.base.paths import Project
-from tritonstack.base.yaml import Document, RecordT, closest, load_document, parse_document, read_text
+from tritonstack.base.yaml import Document, closest, load_document, parse_document
 from tritonstack.project.checks.compatibility import environment_violations
-from tritonstack.project.checks.delivery import delivery_violations
 from tritonstack.project.checks.ensembles import composition_violations
 from tritonstack.project.checks.regions import region_violations
-from tritonstack.project.files.contents import content_violations, source_violations
-from tritonstack.project.files.model_hashes import model_hash
+from tritonstack.project.files.contents import CheckedModel, check_model
+from tritonstack.project.files.model_hashes import ModelHash, file_digests, hash_model
 from tritonstack.project.names import (
     environment_names,
     has_model,
-    ignored_files,
     model_names,
     template_names,
 )
 from tritonstack.project.workspace import EnvironmentFiles, Workspace
 from tritonstack.records.locks import Lock, load_lock
-from tritonstack.spec.environments.delivery import load_delivery
 from tritonstack.spec.environments.environment import EnvironmentSpec
 from tritonstack.spec.environments.templates import HEAD, Instance, Template, instance_document, load_template
 from tritonstack.spec.models.model import ModelSpec
 
+Item = TypeVar("Item")
+
 __all__ = [
+    "ProjectFiles",
     "chosen_model",
     "environment_names",
     "find_template",
@@ -44,100 +46,237 @@ __all__ = [
     "require_free",
     "sample_instance",
     "template_names",
-    "validate_project",
 ]
 
 
-def load_workspace(project: Project, environment: str, *, text: str | None = None) -> Workspace:
-    """Load an environment with everything it refers to; report all errors of all files at once.
+class ProjectFiles:
+    """One pass over a project's files: each of them is read, listed, and hashed at most once.
 
-    `text` is the content of its file if that is not saved yet.
+    It does not notice changes: after one, make another.
     """
-    if environment in template_names(project):
-        raise UsageError(
-            f"{environment!r} is a template, not an environment",
-            remedy="add --name <name>, for example --name pr-123",
-            code="TS901",
+
+    def __init__(self, project: Project) -> None:
+        self.project = project
+        self._locks: dict[str, Document[Lock]] = {}
+        self._models: dict[str, Document[ModelSpec]] = {}
+        self._checked: dict[str, CheckedModel] = {}
+        self._digests: dict[str, Mapping[str, str]] = {}
+        self._hashes: dict[str, ModelHash] = {}
+        self._workspaces: dict[str, Workspace] = {}
+
+    @cached_property
+    def environment_names(self) -> list[str]:
+        """Its permanent environments, sorted."""
+        return environment_names(self.project)
+
+    @cached_property
+    def template_names(self) -> list[str]:
+        """Its templates, sorted."""
+        return template_names(self.project)
+
+    @cached_property
+    def model_names(self) -> list[str]:
+        """Its models, sorted."""
+        return model_names(self.project)
+
+    def lock(self, environment: str) -> Document[Lock]:
+        """Load the lock of an environment."""
+        return _once(self._locks, environment, lambda: load_lock(self.project.lock_file(environment)))
+
+    def model(self, name: str) -> Document[ModelSpec]:
+        """Load one model."""
+        if not has_model(self.project, name):
+            _require_known(name, self.model_names, kind="model", folder=self.project.models_dir)
+        document = self._document(name)
+        if violations := list(_misnamed(document, name)):
+            raise InvalidFilesError(violations)
+        return document
+
+    def checked(self, name: str) -> CheckedModel:
+        """Load one model, and check its files."""
+        return _once(self._checked, name, lambda: check_model(self._document(name)))
+
+    def models(self, names: Iterable[str], violations: list[FileViolation]) -> dict[str, Document[ModelSpec]]:
+        """Load models and all their members, and add what is wrong with them; unknown names are omitted."""
+        known, models, waiting = set(self.model_names), {}, sorted(names)
+        while waiting:
+            name = waiting.pop(0)
+            if name in models or name not in known:
+                continue
+            try:
+                models[name], _, faults = self.checked(name)
+            except InvalidFilesError as error:
+                violations += error.violations
+                continue
+            violations += faults
+            waiting += models[name].record.members
+        violations += composition_violations(models, known)
+        return dict(sorted(models.items()))
+
+    def workspace(self, environment: str, *, text: str | None = None) -> Workspace:
+        """Load an environment with everything it refers to; report all errors of all files at once.
+
+        `text` is the content of its file if that is not saved yet.
+        """
+        if environment in self.template_names:
+            raise UsageError(
+                f"{environment!r} is a template, not an environment",
+                remedy="add --name <name>, for example --name pr-123",
+                code="TS901",
+            )
+        file = self.project.environment_file(environment)
+        if text is not None:
+            return self._whole(lambda: parse_document(text, file, EnvironmentSpec), environment)
+        folder = self.project.environments_dir
+        _require_known(environment, self.environment_names, kind="environment", folder=folder)
+        return _once(
+            self._workspaces,
+            environment,
+            lambda: self._whole(lambda: load_document(file, EnvironmentSpec), environment),
         )
-    if text is None:
-        known = environment_names(project)
-        _require_known(environment, known, kind="environment", folder=project.environments_dir)
-    violations: list[FileViolation] = []
-    document = _try_load(project.environment_file(environment), EnvironmentSpec, violations, text=text)
-    return _whole(project, document, environment, violations)
+
+    def template(self, name: str) -> Template:
+        """Load a template, before any instance is filled in."""
+        if name in self.environment_names:
+            raise UsageError(
+                f"{name!r} is an environment, not a template",
+                remedy="omit --name; templates are files named <name>.template.yaml",
+                code="TS901",
+            )
+        folder = self.project.environments_dir
+        _require_known(name, self.template_names, kind="template", folder=folder)
+        return load_template(self.project.template_file(name), name)
+
+    def instance(self, instance: Instance) -> Workspace:
+        """Load an instance of a template with everything it refers to, like `workspace`."""
+        template = self.template(instance.template)
+        require_free(self.project, instance.name)
+        known = self.environment_names
+        unknown = template.violation(
+            (HEAD, "locks"),
+            f"unknown environment {template.head.locks!r}",
+            remedy=f"available: {', '.join(known) or 'none'}",
+            code="TS201",
+        )
+        return self._whole(
+            lambda: instance_document(template, instance),
+            template.head.locks,
+            instance,
+            () if template.head.locks in known else (unknown,),
+        )
+
+    def _document(self, name: str) -> Document[ModelSpec]:
+        return _once(self._models, name, lambda: load_document(self.project.model_file(name), ModelSpec))
+
+    def _whole(
+        self,
+        load: Callable[[], Document[EnvironmentSpec]],
+        lock_owner: str,
+        instance: Instance | None = None,
+        others: Iterable[FileViolation] = (),
+    ) -> Workspace:
+        """Return an environment with everything it refers to; raise InvalidFilesError for errors."""
+        violations = [*others]
+        document: Document[EnvironmentSpec] | None = None
+        try:
+            document = load()
+        except InvalidFilesError as error:
+            violations[:0] = error.violations
+        try:
+            lock = self.lock(lock_owner)
+        except InvalidFilesError as error:
+            # An invalid lock counts as empty for the checks of the other files.
+            violations += error.violations
+            lock = Document(Lock(), self.project.lock_file(lock_owner), {})
+        if document is None:
+            raise InvalidFilesError(violations)
+        served = {model for endpoint in document.record.endpoints.values() for model in endpoint.models}
+        models = self.models(served, violations)
+        hashes = {name: self._hash(name, models) for name in self._valid(models, violations)}
+        files = EnvironmentFiles(self.project, document, lock, models, instance)
+        violations += dict.fromkeys(self._contradictions(files, hashes))
+        if violations:
+            raise InvalidFilesError(violations)
+        return Workspace(self.project, document, lock, models, instance, model_hashes=hashes)
+
+    def _hash(self, name: str, models: Mapping[str, Document[ModelSpec]]) -> ModelHash:
+        def digests_of(member: str) -> Mapping[str, str]:
+            document, files, _ = self.checked(member)
+            return _once(self._digests, member, lambda: file_digests(document, files))
+
+        return _once(self._hashes, name, lambda: hash_model(name, models, digests_of))
+
+    def _valid(
+        self, models: Mapping[str, Document[ModelSpec]], violations: Iterable[FileViolation]
+    ) -> list[str]:
+        """Return the models whose files, and those of all their members, have no violation."""
+        folder = self.project.models_dir
+        invalid = {
+            violation.file.relative_to(folder).parts[0]
+            for violation in violations
+            if violation.file.is_relative_to(folder)
+        }
+
+        def is_valid(name: str) -> bool:
+            # Circles have violations themselves, so this ends.
+            return name in models and name not in invalid and all(map(is_valid, models[name].record.members))
+
+        return [name for name in models if is_valid(name)]
+
+    def _contradictions(
+        self, workspace: EnvironmentFiles, hashes: Mapping[str, ModelHash]
+    ) -> Iterator[FileViolation]:
+        document, spec, known = workspace.environment, workspace.spec, self.model_names
+        if workspace.instance is None:
+            yield from _misnamed(document, document.file.stem)
+        for name, model in workspace.models.items():
+            yield from _misnamed(model, name)
+        yield from region_violations(document)
+        yield from _promotion_source(document, self.environment_names)
+        for name in spec.endpoints:
+            for served in dict.fromkeys(workspace.serves(name)):
+                if served.model not in known:
+                    suggestion = closest(served.model, known)
+                    yield document.violation(
+                        served.place,
+                        f"unknown model {served.model!r}",
+                        remedy=f"did you mean '{suggestion}'?"
+                        if suggestion
+                        else f"available in models/: {', '.join(known) or 'none'}",
+                        code="TS201",
+                    )
+            yield from environment_violations(workspace, name, hashes)
+
+
+def load_workspace(project: Project, environment: str, *, text: str | None = None) -> Workspace:
+    """Load one environment; see `ProjectFiles.workspace`."""
+    return ProjectFiles(project).workspace(environment, text=text)
 
 
 def find_template(project: Project, name: str) -> Template:
     """Load a template, before any instance is filled in."""
-    if name in environment_names(project):
-        raise UsageError(
-            f"{name!r} is an environment, not a template",
-            remedy="omit --name; templates are files named <name>.template.yaml",
-            code="TS901",
-        )
-    _require_known(name, template_names(project), kind="template", folder=project.environments_dir)
-    return load_template(project.template_file(name), name)
+    return ProjectFiles(project).template(name)
 
 
 def load_instance(project: Project, instance: Instance) -> Workspace:
     """Load an instance of a template with everything it refers to, like `load_workspace`."""
-    template = find_template(project, instance.template)
-    require_free(project, instance.name)
+    return ProjectFiles(project).instance(instance)
+
+
+def load_model(project: Project, name: str) -> Document[ModelSpec]:
+    """Load one model."""
+    return ProjectFiles(project).model(name)
+
+
+def load_models(project: Project, name: str) -> dict[str, Document[ModelSpec]]:
+    """Load a model and all its members."""
+    files = ProjectFiles(project)
+    document = files.model(name)
     violations: list[FileViolation] = []
-    document: Document[EnvironmentSpec] | None = None
-    try:
-        document = instance_document(template, instance)
-    except InvalidFilesError as error:
-        violations += error.violations
-    known = environment_names(project)
-    if template.head.locks not in known:
-        violations.append(
-            template.violation(
-                (HEAD, "locks"),
-                f"unknown environment {template.head.locks!r}",
-                remedy=f"available: {', '.join(known) or 'none'}",
-                code="TS201",
-            )
-        )
-    return _whole(project, document, template.head.locks, violations, instance)
-
-
-def _whole(
-    project: Project,
-    document: Document[EnvironmentSpec] | None,
-    lock_owner: str,
-    violations: list[FileViolation],
-    instance: Instance | None = None,
-) -> Workspace:
-    """Return an environment with everything it refers to; raise InvalidFilesError for errors."""
-    lock = _try_lock(project.lock_file(lock_owner), violations)
-    if document is None:
-        raise InvalidFilesError(violations)
-    served = sorted({model for endpoint in document.record.endpoints.values() for model in endpoint.models})
-    models = _load_models(project, served, violations)
-    hashes = {name: model_hash(name, models) for name in _valid_models(project, models, violations)}
-    files = EnvironmentFiles(project, document, lock, models, instance)
-    violations += dict.fromkeys(_contradictions(files, hashes))
+    models = files.models([name], violations)
     if violations:
         raise InvalidFilesError(violations)
-    return Workspace(project, document, lock, models, instance, hashes=hashes)
-
-
-def _valid_models(
-    project: Project, models: Mapping[str, Document[ModelSpec]], violations: Iterable[FileViolation]
-) -> list[str]:
-    """Return the models whose files, and those of all their members, have no violation."""
-    invalid = {
-        violation.file.relative_to(project.models_dir).parts[0]
-        for violation in violations
-        if violation.file.is_relative_to(project.models_dir)
-    }
-
-    def is_valid(name: str) -> bool:
-        # Circles have violations themselves, so this ends.
-        return name in models and name not in invalid and all(map(is_valid, models[name].record.members))
-
-    return [name for name in models if is_valid(name)]
+    return {**models, name: document}
 
 
 def require_free(project: Project, name: str) -> None:
@@ -155,92 +294,15 @@ def require_free(project: Project, name: str) -> None:
         )
 
 
-def load_model(project: Project, name: str) -> Document[ModelSpec]:
-    """Load one model."""
-    if not has_model(project, name):
-        _require_known(name, model_names(project), kind="model", folder=project.models_dir)
-    document = load_document(project.model_file(name), ModelSpec)
-    violations = list(_misnamed(document, name))
-    if violations:
-        raise InvalidFilesError(violations)
-    return document
-
-
-def validate_project(project: Project) -> list[FileViolation]:
-    """Return all errors in all files of a project."""
-    violations = set(ignored_files(project))
-    for name in model_names(project):
-        try:
-            document = load_model(project, name)
-            violations.update(content_violations(document), source_violations(document))
-        except InvalidFilesError as error:
-            violations.update(error.violations)
-    workspaces = []
-    for name in environment_names(project):
-        try:
-            workspaces.append(load_workspace(project, name))
-        except InvalidFilesError as error:
-            violations.update(error.violations)
-    samples = []
-    for name in template_names(project):
-        try:
-            samples.append(load_instance(project, sample_instance(name)))
-        except InvalidFilesError as error:
-            violations.update(error.violations)
-    violations.update(_collisions(workspaces))
-    violations.update(_delivery_violations(project, workspaces, samples))
-    return sorted(violations, key=str)
-
-
 def sample_instance(template: str, name: str = "sample") -> Instance:
     """Return an instance with the template's defaults, for checks and names."""
     return Instance(template, name, "somebody", "2000-01-01T00:00:00Z", {})
 
 
-def _delivery_violations(
-    project: Project, workspaces: Iterable[Workspace], samples: Iterable[Workspace]
-) -> Iterator[FileViolation]:
-    try:
-        document = load_delivery(project)
-    except InvalidFilesError as error:
-        yield from error.violations
-        return
-    if document is None:
-        return
-    environments = dict.fromkeys(environment_names(project)) | {
-        workspace.spec.name: workspace.spec for workspace in workspaces
-    }
-    templates = dict.fromkeys(template_names(project)) | {
-        sample.instance.template: sample.spec for sample in samples if sample.instance
-    }
-    yield from delivery_violations(document, environments, templates)
-
-
-def load_models(project: Project, name: str) -> dict[str, Document[ModelSpec]]:
-    """Load a model and all its members."""
-    document = load_model(project, name)
-    violations: list[FileViolation] = []
-    models = _load_models(project, [name], violations)
-    if violations:
-        raise InvalidFilesError(violations)
-    return {**models, name: document}
-
-
-def _load_models(
-    project: Project, names: Iterable[str], violations: list[FileViolation]
-) -> dict[str, Document[ModelSpec]]:
-    """Load models and all their members; unknown names are omitted."""
-    known, models, waiting = set(model_names(project)), {}, sorted(names)
-    while waiting:
-        name = waiting.pop(0)
-        if name in models or name not in known:
-            continue
-        if model := _try_load(project.model_file(name), ModelSpec, violations):
-            models[name] = model
-            violations += content_violations(model)
-            waiting += model.record.members
-    violations += composition_violations(models, known)
-    return dict(sorted(models.items()))
+def _once(kept: dict[str, Item], name: str, make: Callable[[], Item]) -> Item:
+    if name not in kept:
+        kept[name] = make()
+    return kept[name]
 
 
 def _require_known(name: str, known: list[str], *, kind: str, folder: Path) -> None:
@@ -255,57 +317,16 @@ def _require_known(name: str, known: list[str], *, kind: str, folder: Path) -> N
     )
 
 
-def _try_load(
-    file: Path, record_type: type[RecordT], violations: list[FileViolation], *, text: str | None = None
-) -> Document[RecordT] | None:
-    try:
-        return parse_document(read_text(file) if text is None else text, file, record_type)
-    except InvalidFilesError as error:
-        violations += error.violations
-        return None
-
-
-def _try_lock(file: Path, violations: list[FileViolation]) -> Document[Lock]:
-    """Load a lock; an invalid one counts as empty for the checks of the other files."""
-    try:
-        return load_lock(file)
-    except InvalidFilesError as error:
-        violations += error.violations
-        return Document(Lock(), file, {})
-
-
-def _contradictions(workspace: EnvironmentFiles, hashes: Mapping[str, str]) -> Iterator[FileViolation]:
-    document, spec = workspace.environment, workspace.spec
-    if workspace.instance is None:
-        yield from _misnamed(document, document.file.stem)
-    for name, model in workspace.models.items():
-        yield from _misnamed(model, name)
-    yield from region_violations(document)
-    yield from _promotion_source(workspace)
-    known = model_names(workspace.project)
-    for name in spec.endpoints:
-        for served in dict.fromkeys(workspace.serves(name)):
-            if served.model not in known:
-                suggestion = closest(served.model, known)
-                yield document.violation(
-                    served.place,
-                    f"unknown model {served.model!r}",
-                    remedy=f"did you mean '{suggestion}'?"
-                    if suggestion
-                    else f"available in models/: {', '.join(known) or 'none'}",
-                    code="TS201",
-                )
-        yield from environment_violations(workspace, name, hashes)
-
-
-def _promotion_source(workspace: EnvironmentFiles) -> Iterator[FileViolation]:
+def _promotion_source(
+    document: Document[EnvironmentSpec], environments: Iterable[str]
+) -> Iterator[FileViolation]:
     """Check that an environment is promoted from another environment of the project."""
-    document, promotion = workspace.environment, workspace.spec.promotion
+    spec, promotion = document.record, document.record.promotion
     if promotion is None:
         return
     place = ("promotion", "source")
-    others = [name for name in environment_names(workspace.project) if name != workspace.spec.name]
-    if promotion.source == workspace.spec.name:
+    others = [name for name in environments if name != spec.name]
+    if promotion.source == spec.name:
         yield document.violation(
             place,
             f"{promotion.source!r} is this environment",
@@ -332,23 +353,6 @@ def _misnamed(
             remedy=f"write `name: {expected}`, or rename the file",
             code="TS204",
         )
-
-
-def _collisions(workspaces: Iterable[Workspace]) -> Iterator[FileViolation]:
-    """Yield endpoints of two environments in one account and region with equal full names."""
-    names: dict[tuple[str, str, str], Path] = {}
-    for workspace in workspaces:
-        spec = workspace.spec
-        for name in spec.endpoints:
-            full = spec.endpoint_name(name)
-            first = names.setdefault((spec.account, spec.region, full), workspace.environment.file)
-            if first != workspace.environment.file:
-                yield workspace.environment.violation(
-                    ("endpoints", name),
-                    f"endpoint name {full!r} is already used by {shown_path(first)}",
-                    remedy="rename one of them, or choose another name_prefix",
-                    code="TS204",
-                )
 
 
 def chosen_model(project: Project, model: str | None) -> str:

@@ -10,6 +10,7 @@ from tritonstack.base import naming
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.paths import LOCK_SUFFIX, Project
 from tritonstack.base.yaml import Document, FieldPath, load_document
+from tritonstack.project.files.model_hashes import ModelHash
 from tritonstack.records.locks import Lock, LockedArtifact, LockedImage
 from tritonstack.reference.hardware import InstanceType
 from tritonstack.spec.endpoints.endpoint import MAIN, MultiModelEndpoint
@@ -144,5 +145,9 @@ class EnvironmentFiles:
 class Workspace(EnvironmentFiles):
     """One environment with its lock and the models that its endpoints serve, all of them valid."""
 
-    hashes: Mapping[str, str] = field(kw_only=True)
-    """Hash of each model's build inputs."""
+    model_hashes: Mapping[str, ModelHash] = field(kw_only=True)
+
+    @cached_property
+    def hashes(self) -> dict[str, str]:
+        """Hash of each model's build inputs."""
+        return {name: model_hash.value for name, model_hash in self.model_hashes.items()}

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import boto3
@@ -16,8 +19,12 @@ from tests.promoted_locks import add_promoted
 from tests.records.test_locks import BUILT
 from tritonstack.base.naming import artifact_prefix
 from tritonstack.base.paths import Project
+from tritonstack.base.yaml import documents
+from tritonstack.project import loading
 from tritonstack.project.custom_images import endpoint_image
+from tritonstack.project.files import model_files
 from tritonstack.project.loading import load_workspace
+from tritonstack.records import locks
 from tritonstack.records.lock_writing import Replacement, add_image_to_lock, add_to_lock, replace_entries
 from tritonstack.records.locks import LockedImage, Promoted, RolledBack, entry_of, load_lock
 from tritonstack.records.manifests import Manifest
@@ -53,6 +60,34 @@ def test_environments_that_share_bootstrap_roles_are_named(
 @pytest.mark.usefixtures("built")
 def test_unmodified_lock_is_valid(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     assert outcome(capsys, project, "validate") == (0, "valid: environments dev; models minilm\n", "")
+
+
+@pytest.mark.usefixtures("built")
+def test_each_file_is_parsed_listed_and_hashed_once(
+    project: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two environments with locks serve the same model."""
+    text = project.environment_file("dev").read_text()
+    project.environment_file("qa").write_text(text.replace("name: dev", "name: qa"))
+    project.lock_file("qa").write_bytes(project.lock_file("dev").read_bytes())
+    passes = Counter[object]()
+
+    def counted(module: ModuleType, name: str, subject: Callable[..., object]) -> None:
+        function = getattr(module, name)
+
+        def count(*arguments: Any, **options: Any) -> Any:
+            passes[name, subject(*arguments)] += 1
+            return function(*arguments, **options)
+
+        monkeypatch.setattr(module, name, count)
+
+    counted(documents, "parse_yaml", lambda _, file: file)
+    counted(locks, "parse_yaml", lambda _, file: file)
+    counted(model_files, "list_files", lambda folder, *_: folder)
+    counted(loading, "file_digests", lambda document, *_: document.file)
+    assert outcome(capsys, project, "validate")[0] == 0
+    assert passes == dict.fromkeys(passes, 1)
+    assert {name for name, _ in passes} == {"parse_yaml", "list_files", "file_digests"}
 
 
 @pytest.mark.usefixtures("built")

@@ -19,7 +19,8 @@ from tests.stacks.assemblies import new_app
 from tritonstack.base import naming
 from tritonstack.base.errors import UsageError
 from tritonstack.base.paths import Project
-from tritonstack.project.loading import validate_project
+from tritonstack.project.loading import ProjectFiles
+from tritonstack.project.validation import validate_project
 from tritonstack.reference.images import ACCOUNTS
 
 REGION = "eu-west-1"
@@ -141,7 +142,10 @@ def longest(roads: Project, folder: Path, region: str, *, more: str = "") -> Pro
 
 
 def violations(project: Project) -> list[str]:
-    return [f"{one.file.name}:{one.line}: {one.message} -- {one.remedy}" for one in validate_project(project)]
+    return [
+        f"{one.file.name}:{one.line}: {one.message} -- {one.remedy}"
+        for one in validate_project(ProjectFiles(project))
+    ]
 
 
 def only_environment(project: Project) -> str:

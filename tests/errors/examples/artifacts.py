@@ -53,8 +53,9 @@ def _deploy(shop: Setting) -> None:
 
 def _check_locks(shop: Setting) -> None:
     from tritonstack.operations.locks.checks import check_offline
+    from tritonstack.project.loading import ProjectFiles
 
-    found = check_offline(shop.project, ["dev"])
+    found = check_offline(ProjectFiles(shop.project), ["dev"])
     raise InvalidFilesError([*found.violations, *found.notes])
 
 

@@ -15,7 +15,8 @@ import pytest
 from tests.projects import edit, write_project
 from tritonstack.base.errors import FileViolation, InvalidFilesError, TritonstackError
 from tritonstack.base.paths import Project
-from tritonstack.project.loading import validate_project
+from tritonstack.project.loading import ProjectFiles
+from tritonstack.project.validation import validate_project
 
 DEV = "environments/dev.yaml"
 MODEL = "models/minilm/model.yaml"
@@ -58,7 +59,7 @@ class Setting:
 
     def validate(self) -> None:
         """Check all files as `tritonstack validate` does."""
-        if violations := validate_project(self.project):
+        if violations := validate_project(ProjectFiles(self.project)):
             raise InvalidFilesError(violations)
 
     def command(self, *arguments: str) -> None:

@@ -17,7 +17,8 @@ from tests.projects import write_project
 from tritonstack.base.errors import UsageError
 from tritonstack.base.paths import Project
 from tritonstack.base.yaml import load_document
-from tritonstack.project.loading import validate_project
+from tritonstack.project.loading import ProjectFiles
+from tritonstack.project.validation import validate_project
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.workflows import Session
 from tritonstack.workflows.artifacts.importing import ImportOptions, import_model
@@ -95,7 +96,7 @@ def test_a_flavor_builds(make: Any, project: Project, tmp_path: Path, folders: B
     result = import_model(Session(project), make(tmp_path / "run"), options)
     expected = "sklearn" if make in (forest, pipeline) else make.__name__
     assert result.kind == f"MLflow model, flavor {expected}"
-    validate_project(project)
+    validate_project(ProjectFiles(project))
     manifest = build_model(
         model=load_document(project.model_file("taken"), ModelSpec), folders=folders
     ).manifest

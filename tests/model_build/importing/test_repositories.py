@@ -21,7 +21,8 @@ from tests.projects import write_project
 from tritonstack.base.errors import TritonstackError, UsageError
 from tritonstack.base.paths import Project
 from tritonstack.base.yaml import load_document
-from tritonstack.project.loading import load_models, validate_project
+from tritonstack.project.loading import ProjectFiles, load_models
+from tritonstack.project.validation import validate_project
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.workflows import Session
 from tritonstack.workflows.artifacts.importing import ImportOptions, ImportResult, import_model
@@ -123,7 +124,7 @@ def test_an_ensemble_with_branches_is_packed_and_compared(
     )
     endpoint = yaml.safe_load(project.environment_file("dev").read_text())["endpoints"]["whole"]
     assert (endpoint["kind"], endpoint["model"]) == ("ensemble", "whole")
-    validate_project(project)
+    validate_project(ProjectFiles(project))
     manifest = build(project, "whole", folders)
     assert (manifest.entry_model, manifest.max_batch, manifest.unverified) == ("whole", 4, ())
     (parity,) = manifest.parity
@@ -213,7 +214,7 @@ def test_other_forms_of_one_model(form: str, project: Project, tmp_path: Path) -
     files = {file.relative_to(project.models_dir).as_posix() for file in result.files}
     base = f"{result.name}/source/{result.name}"
     assert files == {f"{result.name}/model.yaml", f"{base}/config.pbtxt", f"{base}/1/model.py"}
-    validate_project(project)
+    validate_project(ProjectFiles(project))
 
 
 def test_a_model_of_several_can_be_chosen(project: Project, tmp_path: Path) -> None:
@@ -348,7 +349,7 @@ def test_an_import_that_is_killed_adds_no_model(project: Project, tmp_path: Path
         assert child.stdout.readline() == b"copied\n"
         child.send_signal(signal.SIGKILL)
         child.wait()
-    validate_project(project)
+    validate_project(ProjectFiles(project))
     assert [entry.name for entry in project.models_dir.glob("[!.]*")] == ["minilm"]
     begin = time.monotonic()
     assert take(project, root).name == "double-it"

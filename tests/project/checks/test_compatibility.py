@@ -16,7 +16,6 @@ from tritonstack.project.checks.compatibility import (
     TRITON_INPUT_BYTES,
     unbuilt,
 )
-from tritonstack.project.files.model_hashes import hash_parts
 
 
 def test_missing_artifact_is_reported_with_the_incompatible_ones(tmp_path: Path) -> None:
@@ -119,7 +118,7 @@ def test_largest_allowed_request_is_accepted(tmp_path: Path, endpoint: str, size
 def test_a_new_version_of_the_tool_keeps_artifacts_deployable(
     tmp_path: Path, part: str, is_rejected: bool
 ) -> None:
-    parts = hash_parts("encoder", locked(tmp_path / "now", "", {"cpu": {}}).models)
+    parts = locked(tmp_path / "now", "", {"cpu": {}}).model_hashes["encoder"].parts
     before = {"spec_hash": "00" * 32, "built_from": {**parts, part: "0123456789ab"}}
     workspace = locked(tmp_path / "then", "", {"cpu": before})
     assert bool(unbuilt(workspace, "e")) is is_rejected

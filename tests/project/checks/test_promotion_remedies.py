@@ -15,7 +15,7 @@ from tritonstack.base.errors import FileViolation
 from tritonstack.base.paths import Project
 from tritonstack.operations.locks.checks import check_offline
 from tritonstack.project.checks.compatibility import unbuilt
-from tritonstack.project.loading import load_instance, load_workspace
+from tritonstack.project.loading import ProjectFiles, load_instance, load_workspace
 from tritonstack.records.lock_writing import add_image_to_lock, add_to_lock
 from tritonstack.records.locks import LockedImage
 from tritonstack.spec.environments.templates import Instance
@@ -78,7 +78,7 @@ def test_remedies_name_promote(project: Project, arrange: Callable[[Project], No
     (violation,) = unbuilt(load_workspace(project, "prod"))
     assert violation.code == code
     assert_promotes(violation)
-    for found in check_offline(project, ["prod"]).violations:
+    for found in check_offline(ProjectFiles(project), ["prod"]).violations:
         assert_promotes(found)
 
 

@@ -10,7 +10,8 @@ import pytest
 from tests.projects import EMPTY_WEIGHTS, write_project
 from tritonstack.base.errors import FileViolation
 from tritonstack.base.paths import Project
-from tritonstack.project.loading import validate_project
+from tritonstack.project.loading import ProjectFiles
+from tritonstack.project.validation import validate_project
 from tritonstack.spec.models.recipes import Recipe
 
 TEXTS, TENSORS = "[a text]", "[{inputs: {x: [1.0]}, outputs: {y: [1.0]}}]"
@@ -55,7 +56,11 @@ def with_source(folder: Path, name: str, source: str = "file://parts") -> Projec
 
 def of_source(project: Project) -> list[FileViolation]:
     """Return the violations of the model's file."""
-    return [found for found in validate_project(project) if found.file == project.model_file("minilm")]
+    return [
+        found
+        for found in validate_project(ProjectFiles(project))
+        if found.file == project.model_file("minilm")
+    ]
 
 
 def parts_of(project: Project) -> Path:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tritonstack.base.yaml import load_document
-from tritonstack.project.files.contents import content_violations
+from tritonstack.project.files.contents import check_model
 from tritonstack.spec.models.model import ModelSpec
 
 
@@ -18,7 +18,7 @@ def violations(folder: Path, calls: str, code: str, helper: str = "") -> list[st
     )
     (folder / "model.py").write_text(code)
     (folder / "helper.py").write_text(helper)
-    return [str(found) for found in content_violations(load_document(folder / "model.yaml", ModelSpec))]
+    return [str(found) for found in check_model(load_document(folder / "model.yaml", ModelSpec)).violations]
 
 
 @pytest.mark.parametrize(

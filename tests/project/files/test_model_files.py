@@ -10,8 +10,9 @@ import pytest
 
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.yaml import Document, load_document
-from tritonstack.project.files.model_files import file_violations, helper_files
-from tritonstack.project.files.model_hashes import hash_parts, model_hash
+from tritonstack.project.files.contents import check_model
+from tritonstack.project.files.model_files import helper_files
+from tritonstack.project.files.model_hashes import ModelHash, file_digests, hash_model, model_hash
 from tritonstack.spec.models.model import ModelSpec
 
 PYTHON: dict[str, Any] = {"recipe": "{kind: python}"}
@@ -53,7 +54,7 @@ def test_links_out_of_the_model_folder_are_rejected(tmp_path: Path, name: str, t
     model = write(tmp_path / "m", **keys)
     (tmp_path / "m" / name).unlink(missing_ok=True)
     (tmp_path / "m" / name).symlink_to(target)
-    (violation,) = file_violations(model)
+    (violation,) = check_model(model).violations
     assert violation.field == field
     assert violation.line is not None
     assert f"{name} is a link" in violation.message
@@ -63,7 +64,9 @@ def test_links_out_of_the_model_folder_are_rejected(tmp_path: Path, name: str, t
 
 
 def test_a_missing_file_is_named_with_its_field(tmp_path: Path) -> None:
-    (violation,) = file_violations(write(tmp_path / "m", recipe="{kind: python, requirements: packages.txt}"))
+    (violation,) = check_model(
+        write(tmp_path / "m", recipe="{kind: python, requirements: packages.txt}")
+    ).violations
     assert (violation.field, violation.line) == ("recipe.requirements", 3)
     assert "file packages.txt does not exist" in violation.message
 
@@ -91,10 +94,10 @@ def test_source_linked_from_outside_needs_a_reason(tmp_path: Path) -> None:
     fill(tmp_path / "shared", "a.bin")
     (tmp_path / "m").mkdir()
     (tmp_path / "m/weights").symlink_to(tmp_path / "shared")
-    (violation,) = file_violations(write(tmp_path / "m", source="file://weights"))
+    (violation,) = check_model(write(tmp_path / "m", source="file://weights")).violations
     assert "outside the model's folder" in violation.message
     trusted = write(tmp_path / "m", source="file://weights", trust="{external_source: the team's folder}")
-    assert file_violations(trusted) == ()
+    assert check_model(trusted).violations == ()
 
 
 def test_packed_helpers(tmp_path: Path) -> None:
@@ -149,7 +152,7 @@ def test_helpers_that_would_not_work(tmp_path: Path, name: str, code: str, messa
     model = write(tmp_path / "m")
     fill(tmp_path / "m", name, "kit/__init__.py")
     (tmp_path / "m/kit/use.py").write_text(code)
-    violations = file_violations(model)
+    violations = check_model(model).violations
     assert [message in violation.message for violation in violations] == [True]
     assert violations[0].remedy
 
@@ -157,7 +160,7 @@ def test_helpers_that_would_not_work(tmp_path: Path, name: str, code: str, messa
 def test_unimported_script_can_have_any_name(tmp_path: Path) -> None:
     model = write(tmp_path / "m")
     fill(tmp_path / "m", "profile.py")
-    assert file_violations(model) == ()
+    assert check_model(model).violations == ()
 
 
 @pytest.mark.parametrize("where", ["model.py", "helpers.py", "kit/use.py"])
@@ -170,7 +173,7 @@ def test_helpers_linked_from_outside(tmp_path: Path, where: str, target: str, li
     with (tmp_path / "m" / where).open("a") as file:
         file.write(f"\n{line}\n")
     (tmp_path / "m/shared").symlink_to(target.format(tmp_path))
-    (violation,) = file_violations(model)
+    (violation,) = check_model(model).violations
     assert (violation.field, "shared is a link " in violation.message) == ("recipe.code", True)
 
 
@@ -181,7 +184,7 @@ def test_unimported_outside_links_are_not_packed(tmp_path: Path) -> None:
     for link in ("data", "training/data", "other.py"):
         (tmp_path / "m" / link).symlink_to(tmp_path / "shared")
     os.mkfifo(tmp_path / "m/pipe.py")
-    assert file_violations(model) == ()
+    assert check_model(model).violations == ()
     assert list(helper_files(model)) == ["helpers.py"]
 
 
@@ -194,12 +197,18 @@ def test_the_version_of_the_tool_is_one_part_of_the_hash(
         "m": write(tmp_path / "m"),
         "e": write(tmp_path / "e", recipe=steps, name="e", test_inputs=sent),
     }
-    before = {name: (model_hash(name, models), hash_parts(name, models)) for name in models}
+
+    def hashes() -> dict[str, ModelHash]:
+        return {
+            name: hash_model(name, models, lambda member: file_digests(models[member])) for name in models
+        }
+
+    before = hashes()
     monkeypatch.setattr("tritonstack.project.files.model_hashes.BUILDER_VERSION", 99)
-    after = {name: (model_hash(name, models), hash_parts(name, models)) for name in models}
-    assert all(after[name][0] != before[name][0] for name in models)
+    after = hashes()
+    assert all(after[name].value != before[name].value for name in models)
     changed = {
-        name: [part for part, value in before[name][1].items() if after[name][1][part] != value]
+        name: [part for part, value in before[name].parts.items() if after[name].parts[part] != value]
         for name in models
     }
     assert changed == {"m": ["builder"], "e": ["builder"]}

@@ -11,7 +11,7 @@ import pytest
 from tests.projects import EMPTY_WEIGHTS
 from tritonstack.base.errors import FileViolation
 from tritonstack.base.yaml import Document, parse_document
-from tritonstack.project.files.contents import source_violations
+from tritonstack.project.files.contents import check_model, source_violations
 from tritonstack.spec.models.model import ModelSpec
 
 Files = dict[str, Any]
@@ -79,7 +79,7 @@ recipe:
 
 
 def violations(folder: Path, files: Files, recipe: str, **overrides: str) -> list[FileViolation]:
-    return list(source_violations(document(folder, files, recipe, **overrides)))
+    return list(source_violations(check_model(document(folder, files, recipe, **overrides))))
 
 
 @pytest.mark.parametrize(

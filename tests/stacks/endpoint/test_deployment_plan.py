@@ -15,7 +15,7 @@ from tritonstack.constructs.endpoint.triton_model import model_environment
 from tritonstack.constructs.model_data import ModelArchive, ModelPrefix
 from tritonstack.operations.locks.checks import check_offline
 from tritonstack.project.checks.locks import Findings
-from tritonstack.project.loading import load_workspace
+from tritonstack.project.loading import ProjectFiles, load_workspace
 from tritonstack.records.lock_writing import write_lock
 from tritonstack.records.locks import Lock, load_lock
 from tritonstack.reference.container_variables import ADDITIONAL_ARGS, HTTP_THREADS
@@ -181,7 +181,7 @@ def test_a_sealed_lock_of_version_0_1_0_deploys_the_same(tmp_path: Path) -> None
     shutil.copytree(RECORDS / "0.1.0", project.root)
     lock = project.lock_file("local")
     assert "seal: " in lock.read_text()
-    assert check_offline(project, ["local"]) == Findings()
+    assert check_offline(ProjectFiles(project), ["local"]) == Findings()
     plan = plan_deployment(load_workspace(project, "local"), "double")
     assert isinstance(plan, EndpointDeployment)
     write_lock(lock, load_lock(lock).record)

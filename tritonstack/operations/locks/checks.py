@@ -17,16 +17,16 @@ from tritonstack.project.checks.locks import (
     check_manifests,
     check_promotions,
 )
-from tritonstack.project.loading import environment_names, load_workspace, model_names
+from tritonstack.project.loading import ProjectFiles, environment_names
 from tritonstack.project.workspace import Workspace
-from tritonstack.records.locks import Lock, load_lock, locked_environment
+from tritonstack.records.locks import Lock, locked_environment
 
 
-def check_offline(project: Project, names: Collection[str]) -> Findings:
+def check_offline(files: ProjectFiles, names: Collection[str]) -> Findings:
     """Return violations in the locks of some environments. Unreadable files are reported elsewhere, except
     orphaned locks."""
-    environments = environment_names(project)
-    locks = readable_locks(project)
+    project, environments = files.project, files.environment_names
+    locks = readable_locks(files)
 
     @cache
     def digests_of(environment: str) -> LockDigests:
@@ -35,13 +35,13 @@ def check_offline(project: Project, names: Collection[str]) -> Findings:
     found = Findings()
     for name in names:
         if name not in environments:
-            _check_left(project, name, found)
+            _check_left(files, name, found)
     for name, lock in locks.items():
         if name not in names:
             continue
-        workspace = _workspace(project, name)
+        workspace = _workspace(files, name)
         found.violations += check_manifests(project, lock)
-        catalog = check_catalog(workspace, model_names(project)) if workspace else Findings()
+        catalog = check_catalog(workspace, files.model_names) if workspace else Findings()
         for part in (catalog, check_promotions(lock, environments, digests_of)):
             found.violations += part.violations
             found.notes += part.notes
@@ -58,22 +58,21 @@ def lock_names(project: Project) -> list[str]:
     return sorted({*environment_names(project), *map(locked_environment, files)})
 
 
-def readable_locks(project: Project) -> dict[str, Document[Lock]]:
+def readable_locks(files: ProjectFiles) -> dict[str, Document[Lock]]:
     """Return the readable locks of a project, by environment."""
     locks = {}
-    for name in lock_names(project):
+    for name in lock_names(files.project):
         try:
-            locks[name] = load_lock(project.lock_file(name))
+            locks[name] = files.lock(name)
         except InvalidFilesError:
             continue  # the caller that checks them reports their errors
     return locks
 
 
-def _check_left(project: Project, name: str, found: Findings) -> None:
+def _check_left(files: ProjectFiles, name: str, found: Findings) -> None:
     """Report a lock without an environment; its entries are checked like others."""
-    file = project.lock_file(name)
     try:
-        lock = load_lock(file)
+        lock = files.lock(name)
     except InvalidFilesError as error:
         found.violations += error.violations
         return
@@ -81,7 +80,7 @@ def _check_left(project: Project, name: str, found: Findings) -> None:
         lock.violation(
             (),
             f"the lock's environment {name!r} does not exist",
-            remedy=f"run `git rm {shown_path(file)}` if the environment was removed",
+            remedy=f"run `git rm {shown_path(lock.file)}` if the environment was removed",
             code="TS403",
         )
     )
@@ -93,11 +92,11 @@ def _disagreements(locks: dict[str, Document[Lock]]) -> list[FileViolation]:
     return [*check_locks(locks), *check_locks(backwards)]
 
 
-def _workspace(project: Project, name: str) -> Workspace | None:
+def _workspace(files: ProjectFiles, name: str) -> Workspace | None:
     """Load the environment of a lock; None if it does not exist or is invalid."""
-    if name not in environment_names(project):
+    if name not in files.environment_names:
         return None
     try:
-        return load_workspace(project, name)
+        return files.workspace(name)
     except InvalidFilesError:
         return None  # as above

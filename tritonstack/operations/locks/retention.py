@@ -42,6 +42,7 @@ from tritonstack.operations.checkout import Checkout
 from tritonstack.operations.destruction.retained import RunningEndpoint, tagged_models
 from tritonstack.operations.locks.checks import lock_names, readable_locks
 from tritonstack.operations.locks.versions import LockHistory, LockVersion
+from tritonstack.project.loading import ProjectFiles
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.locks import Lock
 from tritonstack.records.manifests import MANIFEST_NAME
@@ -93,7 +94,7 @@ def plan_retention(
     """Decide what to keep by all locks and what runs; `names` returns what a lock names, or artifacts."""
     project = workspace.project
     history = LockHistory(Checkout(project.root), workspace.lock.file)
-    locks = readable_locks(project)
+    locks = readable_locks(ProjectFiles(project))
     unreadable = sorted(set(lock_names(project)) - set(locks))
     return decide(
         history.versions,

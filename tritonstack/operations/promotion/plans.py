@@ -256,7 +256,7 @@ def _rejected_by_deploy(source: Workspace, target: Workspace, decision: Decision
         *(
             violation
             for name in target.spec.endpoints
-            for violation in environment_violations(after, name, after.hashes)
+            for violation in environment_violations(after, name, after.model_hashes)
         ),
         *(violation for violation in unbuilt(after) if violation not in before),
     ]

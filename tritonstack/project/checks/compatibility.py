@@ -16,7 +16,7 @@ from tritonstack.project.build_machines import build_machine_for, build_remedy
 from tritonstack.project.checks.precision import precision_violations
 from tritonstack.project.checks.releases import release_violations
 from tritonstack.project.custom_images import endpoint_image, image_folders
-from tritonstack.project.files.model_hashes import hash_parts, only_builder_changed
+from tritonstack.project.files.model_hashes import ModelHash, only_builder_changed
 from tritonstack.project.workspace import EnvironmentFiles, ServedModel, Workspace
 from tritonstack.records.locks import LockedArtifact
 from tritonstack.reference.container_variables import ADDITIONAL_ARGS, unread_variables
@@ -43,7 +43,7 @@ it."""
 
 
 def environment_violations(
-    workspace: EnvironmentFiles, name: str, hashes: Mapping[str, str]
+    workspace: EnvironmentFiles, name: str, hashes: Mapping[str, ModelHash]
 ) -> Iterator[FileViolation]:
     """Yield contradictions between the files of an endpoint; `hashes` are those of its valid models."""
     endpoint = workspace.spec.endpoints[name]
@@ -59,8 +59,8 @@ def environment_violations(
     yield from _no_such_image(workspace, name, endpoint)
     yield from _unfit_layouts(workspace, name, endpoint)
     for served in workspace.serves(name):
-        if spec_hash := hashes.get(served.model):
-            yield from _too_heavy(workspace, endpoint, served, spec_hash)
+        if model_hash := hashes.get(served.model):
+            yield from _too_heavy(workspace, endpoint, served, model_hash)
         yield from precision_violations(workspace, endpoint, served)
         yield from release_violations(workspace, endpoint, served)
     for violation in unread_variables(endpoint.environment, workspace.spec.release):
@@ -269,7 +269,7 @@ def _lock_again(workspace: Workspace) -> str:
 
 def _stale(workspace: Workspace, model: str, artifact: LockedArtifact) -> Iterator[FileViolation]:
     document = workspace.models.get(model)
-    if document is not None and _is_outdated(workspace, model, artifact, workspace.hashes[model]):
+    if document is not None and _is_outdated(artifact, workspace.model_hashes[model]):
         yield workspace.lock.violation(
             ("models", model),
             f"locked artifact {short_digest(artifact.digest)} was built from another version of "
@@ -279,11 +279,9 @@ def _stale(workspace: Workspace, model: str, artifact: LockedArtifact) -> Iterat
         )
 
 
-def _is_outdated(workspace: EnvironmentFiles, model: str, artifact: LockedArtifact, spec_hash: str) -> bool:
+def _is_outdated(artifact: LockedArtifact, now: ModelHash) -> bool:
     """Return whether an artifact was built from other files; a new version of the builder does not count."""
-    if artifact.serves_for(spec_hash):
-        return False
-    return not only_builder_changed(artifact.built_from, hash_parts(model, workspace.models))
+    return not (artifact.serves_for(now.value) or only_builder_changed(artifact.built_from, now.parts))
 
 
 def _foreign_engine(
@@ -319,13 +317,13 @@ def _same_version(tensorrt: str, release: TritonRelease) -> bool:
 
 
 def _too_heavy(
-    workspace: EnvironmentFiles, endpoint: EndpointSpec, served: ServedModel, spec_hash: str
+    workspace: EnvironmentFiles, endpoint: EndpointSpec, served: ServedModel, model_hash: ModelHash
 ) -> Iterator[FileViolation]:
     """Yield models whose single requests or responses exceed payload limits; old artifacts have no size."""
     artifact = workspace.artifact_for(served.model, served.instance)
     if artifact is None or artifact.item_bytes is None:
         return
-    if _is_outdated(workspace, served.model, artifact, spec_hash):
+    if _is_outdated(artifact, model_hash):
         return
     weight, release = artifact.item_bytes, workspace.spec.release
     limit = ASYNCHRONOUS_BYTES if endpoint.asynchronous else REAL_TIME_BYTES

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
-from tritonstack.base.errors import FileViolation
+from tritonstack.base.errors import FileViolation, InvalidFilesError
 from tritonstack.base.source_files import source_folder
 from tritonstack.base.yaml import Document
 from tritonstack.project.files.model_calls import undeclared_calls
-from tritonstack.project.files.model_files import FILE_SCHEME, file_violations, source_files
+from tritonstack.project.files.model_files import FILE_SCHEME, ModelFiles, model_files
 from tritonstack.project.files.requirement_files import REMEDY, pinned_version, requirement_lines
 from tritonstack.project.files.safetensors_header import REMEDY as COPY_AGAIN
 from tritonstack.project.files.safetensors_header import header_violation
@@ -19,21 +20,35 @@ from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import PythonRecipe
 
 
-def content_violations(document: Document[ModelSpec]) -> Iterator[FileViolation]:
-    """Yield missing or unsafe files, unpinned requirements, undeclared calls, and incomplete weights."""
-    violations = file_violations(document)
-    yield from violations
-    if not violations:
-        yield from _unpinned_requirements(document)
-        yield from undeclared_calls(document)
-        yield from _incomplete_weights(document)
+class CheckedModel(NamedTuple):
+    """A model with its files."""
+
+    document: Document[ModelSpec]
+    files: ModelFiles | None
+    """None if one of them is missing or unsafe."""
+    violations: tuple[FileViolation, ...]
+    """Missing or unsafe files, unpinned requirements, undeclared calls, and incomplete weights."""
 
 
-def source_violations(document: Document[ModelSpec]) -> Iterator[FileViolation]:
+def check_model(document: Document[ModelSpec]) -> CheckedModel:
+    """List the files of a model and check them."""
+    try:
+        files = model_files(document)
+    except InvalidFilesError as error:
+        return CheckedModel(document, None, error.violations)
+    violations = (
+        *_unpinned_requirements(document),
+        *undeclared_calls(document, files),
+        *_incomplete_weights(document, files),
+    )
+    return CheckedModel(document, files, violations)
+
+
+def source_violations(model: CheckedModel) -> Iterator[FileViolation]:
     """Yield a `file://` source without its folder, or without the file or weights that the recipe needs."""
-    spec = document.record
+    document, spec = model.document, model.document.record
     source = spec.source or ""
-    if not source.startswith(FILE_SCHEME) or file_violations(document):
+    if not source.startswith(FILE_SCHEME) or model.files is None:
         return
     folder = source_folder(document.file.parent, source.removeprefix(FILE_SCHEME), trusted=True)
     if not folder.is_dir():
@@ -45,7 +60,7 @@ def source_violations(document: Document[ModelSpec]) -> Iterator[FileViolation]:
             code="TS301",
         )
         return
-    selection, files = file_selection(spec), list(source_files(document))
+    selection, files = file_selection(spec), list(model.files.source)
     if not selection.has_weights(files):
         missing = selection.missing(files)
         place = ("recipe", "file") if selection.exact else ("source",)
@@ -100,9 +115,9 @@ def _unpinned_requirements(document: Document[ModelSpec]) -> Iterator[FileViolat
             )
 
 
-def _incomplete_weights(document: Document[ModelSpec]) -> Iterator[FileViolation]:
+def _incomplete_weights(document: Document[ModelSpec], files: ModelFiles) -> Iterator[FileViolation]:
     """Find incomplete weights before hashing, which takes minutes for large files."""
-    for name, file in source_files(document).items():
+    for name, file in files.source.items():
         if (
             "/" not in name
             and name.endswith(".safetensors")

@@ -7,19 +7,18 @@ from collections.abc import Iterator
 
 from tritonstack.base.errors import FileViolation
 from tritonstack.base.yaml import Document, closest
-from tritonstack.project.files.model_files import CODE_SUFFIX, model_files
+from tritonstack.project.files.model_files import CODE_SUFFIX, ModelFiles
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import PythonRecipe
 
 REQUEST, NAME = "InferenceRequest", "model_name"
 
 
-def undeclared_calls(document: Document[ModelSpec]) -> Iterator[FileViolation]:
+def undeclared_calls(document: Document[ModelSpec], files: ModelFiles) -> Iterator[FileViolation]:
     """Yield calls of models that `recipe.calls` omits; names that the code computes are found when served."""
     recipe = document.record.recipe
     if not isinstance(recipe, PythonRecipe):
         return
-    files = model_files(document)
     code = {name: file for name, file in files.own.items() if name == recipe.code} | dict(files.helpers)
     for name, file in sorted(code.items()):
         if not name.endswith(CODE_SUFFIX):

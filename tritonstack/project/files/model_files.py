@@ -6,9 +6,9 @@ import ast
 import os
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
+from typing import NamedTuple
 
 from tritonstack.base.errors import FileViolation, InvalidFilesError
 from tritonstack.base.source_files import (
@@ -37,8 +37,7 @@ MODEL_PACKAGE = "model/"
 NO_FILES: Files = MappingProxyType({})
 
 
-@dataclass(frozen=True)
-class ModelFiles:
+class ModelFiles(NamedTuple):
     """All files of the repository that a model's artifact depends on."""
 
     own: Files
@@ -65,15 +64,6 @@ def model_files(document: Document[ModelSpec]) -> ModelFiles:
     if file_violations:
         raise InvalidFilesError(file_violations)
     return ModelFiles(own, helpers, source)
-
-
-def file_violations(document: Document[ModelSpec]) -> tuple[FileViolation, ...]:
-    """Return the problems of a model's files."""
-    try:
-        model_files(document)
-    except InvalidFilesError as error:
-        return error.violations
-    return ()
 
 
 def source_files(document: Document[ModelSpec]) -> Files:

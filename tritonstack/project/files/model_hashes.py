@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from tritonstack.base.yaml import Document
 from tritonstack.project.files.digests import cached_digests
-from tritonstack.project.files.model_files import CODE_SUFFIX, model_files
+from tritonstack.project.files.model_files import CODE_SUFFIX, ModelFiles, model_files
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import PythonRecipe
 
@@ -23,14 +24,25 @@ until then, locked artifacts stay deployable."""
 BUILDER = "builder"
 
 
+class ModelHash(NamedTuple):
+    """The hash of a model's build inputs."""
+
+    value: str
+    parts: Mapping[str, str]
+    """Shortened hashes of its parts, which show what has changed."""
+
+
 def model_hash(name: str, models: Mapping[str, Document[ModelSpec]]) -> str:
-    """Return the hash of a model; `models` contains it and its members."""
-    return _hash_of(_facts(name, models))
+    """Return the hash of a model as its files are now; `models` contains it and its members."""
+    return hash_model(name, models, lambda member: file_digests(models[member])).value
 
 
-def hash_parts(name: str, models: Mapping[str, Document[ModelSpec]]) -> dict[str, str]:
-    """Return the shortened parts of a model's hash, which show what has changed."""
-    return {part: _hash_of(fact)[:12] for part, fact in _facts(name, models).items() if fact}
+def hash_model(
+    name: str, models: Mapping[str, Document[ModelSpec]], digests_of: Callable[[str], Mapping[str, str]]
+) -> ModelHash:
+    """Return the hash of a model, given the digests of the files of each model."""
+    facts = {BUILDER: BUILDER_VERSION, **_content(name, models, digests_of)}
+    return ModelHash(_hash_of(facts), {part: _hash_of(fact)[:12] for part, fact in facts.items() if fact})
 
 
 def only_builder_changed(before: Mapping[str, str] | None, now: Mapping[str, str]) -> bool:
@@ -38,32 +50,36 @@ def only_builder_changed(before: Mapping[str, str] | None, now: Mapping[str, str
     return before is not None and {**before, BUILDER: ""} == {**now, BUILDER: ""}
 
 
-def _facts(name: str, models: Mapping[str, Document[ModelSpec]]) -> dict[str, object]:
-    return {BUILDER: BUILDER_VERSION, **_content(name, models)}
+def file_digests(document: Document[ModelSpec], files: ModelFiles | None = None) -> dict[str, str]:
+    """Return the digest of each file of a model: of `files`, or else of those that it has now."""
+    own, helpers, source = files or model_files(document)
+    # Python modules of a source were once not packed; another name changes the hash.
+    packs_code = isinstance(document.record.recipe, PythonRecipe)
+
+    def named(name: str) -> str:
+        return f"{'source-code' if packs_code and name.endswith(CODE_SUFFIX) else 'source'}/{name}"
+
+    with cached_digests(document.file) as digests:
+        return {
+            **{name: digests.sha256(file) for name, file in own.items()},
+            **{f"helpers/{name}": digests.sha256(file) for name, file in helpers.items()},
+            **{named(name): digests.sha256(file) for name, file in source.items()},
+        }
 
 
-def _content(name: str, models: Mapping[str, Document[ModelSpec]]) -> dict[str, object]:
+def _content(
+    name: str, models: Mapping[str, Document[ModelSpec]], digests_of: Callable[[str], Mapping[str, str]]
+) -> dict[str, object]:
     """Return what the user's repository decides."""
-    document = models[name]
-    spec = document.record
+    spec = models[name].record
     return {
         "spec": spec.model_dump(mode="json", exclude={"description"}, exclude_defaults=True),
-        "files": dict(_own_files(document)),
-        "members": {member: _hash_of(_content(member, models)) for member in sorted(spec.members)},
+        "files": digests_of(name),
+        "members": {
+            member: _hash_of(_content(member, models, digests_of)) for member in sorted(spec.members)
+        },
     }
 
 
 def _hash_of(facts: object) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
-
-
-def _own_files(document: Document[ModelSpec]) -> Iterator[tuple[str, str]]:
-    files = model_files(document)
-    # Python modules of a source were once not packed; another name changes the hash.
-    packs_code = isinstance(document.record.recipe, PythonRecipe)
-    with cached_digests(document.file) as digests:
-        yield from ((name, digests.sha256(file)) for name, file in sorted(files.own.items()))
-        yield from ((f"helpers/{name}", digests.sha256(file)) for name, file in files.helpers.items())
-        for name, file in files.source.items():
-            is_code = packs_code and name.endswith(CODE_SUFFIX)
-            yield f"{'source-code' if is_code else 'source'}/{name}", digests.sha256(file)

@@ -21,7 +21,6 @@ from tritonstack.operations.smoke.examples import has_examples
 from tritonstack.project.build_machines import ManualBuild
 from tritonstack.project.build_plans import NeededArtifact, needed_artifacts
 from tritonstack.project.checks.notes import unpromoted_note
-from tritonstack.project.files.model_hashes import hash_parts
 from tritonstack.project.loading import load_workspace
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.lock_writing import add_to_lock, attest_builds
@@ -271,11 +270,11 @@ class _Build:
         fill_model_prefixes(self.session, self.workspace, cloud, model_copies(locked, models=names))
 
     def _parts(self, manifests: Sequence[Manifest]) -> Mapping[str, Mapping[str, str]]:
-        hashes = self.workspace.hashes
+        hashes = self.workspace.model_hashes
         return {
-            manifest.model: hash_parts(manifest.model, self.workspace.models)
+            manifest.model: hashes[manifest.model].parts
             for manifest in manifests
-            if manifest.spec_hash == hashes[manifest.model]
+            if manifest.spec_hash == hashes[manifest.model].value
         }
 
 

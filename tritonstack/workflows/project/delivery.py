@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from tritonstack.base.results import Internal, Shown, public
 from tritonstack.operations.delivery_routes import DeliveryStage, affected, changed_since, delivery_stages
-from tritonstack.project.loading import load_workspace
+from tritonstack.project.loading import ProjectFiles
 from tritonstack.spec.environments.delivery import DeliverySpec, require_delivery
 from tritonstack.workflows.session import Session
 
@@ -61,6 +61,7 @@ def delivery(session: Session, *, since: str | None = None) -> DeliveryPlan:
     Without a commit, every environment is affected. Makes no AWS call.
     """
     spec = require_delivery(session.project).record
-    environments = [load_workspace(session.project, name).spec for name in spec.names]
+    files = ProjectFiles(session.project)
+    environments = [files.workspace(name).spec for name in spec.names]
     names = affected(spec, changed_since(session.project, since))
     return DeliveryPlan(spec, tuple(delivery_stages(spec, environments, names)))

@@ -23,16 +23,10 @@ from tritonstack.project.checks.notes import placeholder_note, unpriced_note, un
 from tritonstack.project.checks.regions import pipeline_warnings
 from tritonstack.project.checks.sources import source_warnings
 from tritonstack.project.files.contents import source_violations
-from tritonstack.project.loading import (
-    environment_names,
-    load_model,
-    load_workspace,
-    model_names,
-    template_names,
-    validate_project,
-)
+from tritonstack.project.loading import ProjectFiles
+from tritonstack.project.validation import validate_project
 from tritonstack.project.workspace import Workspace
-from tritonstack.spec.environments.delivery import load_delivery
+from tritonstack.spec.environments.delivery import DeliverySpec, load_delivery
 from tritonstack.spec.environments.environment import shared_bootstraps
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.workflows.environments.requirements import check_account
@@ -76,16 +70,16 @@ def validate(
     quotas, and zones of their accounts. Raises InvalidFilesError if a file is invalid, UntrueLockError if a
     lock does not match its bucket or registry, and PreflightError if a deployment would fail.
     """
-    project, everything = session.project, environment is None
-    workspaces = _workspaces(session, environment, instance)
+    files, everything = ProjectFiles(session.project), environment is None
+    workspaces = _workspaces(session, files, environment, instance)
     owners = {workspace.lock_owner for workspace in workspaces}
-    locks = check_offline(project, lock_names(project) if everything else owners)
+    locks = check_offline(files, lock_names(session.project) if everything else owners)
     if locks.violations:
         raise InvalidFilesError(locks.violations)
-    warnings = _warnings(session, workspaces, everything=everything)
+    models = [files.model(name) for name in files.model_names] if everything else _models(workspaces)
+    warnings = _warnings(workspaces, models, load_delivery(session.project) if everything else None)
     missing = [(workspace, unbuilt(workspace)) for workspace in workspaces]
     shared = shared_bootstraps(workspace.spec for workspace in workspaces)
-    models = _models(session, workspaces, everything=everything)
     notes = (
         *(note.coded() for note in locks.notes),
         *shared,
@@ -97,8 +91,8 @@ def validate(
     checked, preflights = _check_online(session, workspaces) if online else ((), ())
     return Validation(
         tuple(workspace.cli_arguments for workspace in workspaces),
-        tuple(template_names(project)) if everything else (),
-        tuple(model_names(project)),
+        tuple(files.template_names) if everything else (),
+        tuple(files.model_names),
         warnings,
         tuple(file_violation.coded() for _, violations in missing for file_violation in violations),
         tuple(workspace.cli_arguments for workspace, violations in missing if violations),
@@ -129,49 +123,47 @@ def _notes(workspaces: Sequence[Workspace]) -> Iterator[str]:
         yield from filter(None, (unpromoted, unpriced_note(workspace.environment)))
 
 
-def _workspaces(session: Session, environment: str | None, instance: str | None) -> list[Workspace]:
+def _workspaces(
+    session: Session, files: ProjectFiles, environment: str | None, instance: str | None
+) -> list[Workspace]:
     """Load what to check; problems of locks are reported together with those of other files."""
-    project = session.project
     if instance is not None:
         if environment is None:
             raise UsageError(
                 "--name needs a template", remedy="for example: validate preview --name pr-1", code="TS901"
             )
         return [session.workspace(environment, instance)]
-    names = environment_names(project) if environment is None else [environment]
-    owners = lock_names(project) if environment is None else names
-    file_violations = validate_project(project) if environment is None else _violations(session, environment)
-    if file_violations:
-        raise InvalidFilesError({*file_violations, *check_offline(project, owners).violations})
-    return [load_workspace(project, name) for name in names]
+    names = files.environment_names if environment is None else [environment]
+    owners = lock_names(session.project) if environment is None else names
+    violations = validate_project(files) if environment is None else _violations(files, environment)
+    if violations:
+        raise InvalidFilesError({*violations, *check_offline(files, owners).violations})
+    return [files.workspace(name) for name in names]
 
 
-def _warnings(session: Session, workspaces: Sequence[Workspace], *, everything: bool) -> tuple[str, ...]:
-    """Return what regions may lack and sources that can change; all models and the pipeline if all files are
-    checked."""
+def _warnings(
+    workspaces: Sequence[Workspace],
+    models: Sequence[Document[ModelSpec]],
+    delivery: Document[DeliverySpec] | None,
+) -> tuple[str, ...]:
+    """Return what regions and the pipeline may lack, and sources that can change."""
     found = [warning for workspace in workspaces for warning in environment_warnings(workspace.environment)]
-    models = _models(session, workspaces, everything=everything)
     found += [warning for model in models for warning in source_warnings(model)]
-    delivery = load_delivery(session.project) if everything else None
     return tuple(warning.coded() for warning in (*found, *(pipeline_warnings(delivery) if delivery else ())))
 
 
-def _models(
-    session: Session, workspaces: Sequence[Workspace], *, everything: bool
-) -> list[Document[ModelSpec]]:
-    if everything:
-        return [load_model(session.project, name) for name in model_names(session.project)]
+def _models(workspaces: Sequence[Workspace]) -> list[Document[ModelSpec]]:
     return list(
         {name: model for workspace in workspaces for name, model in workspace.models.items()}.values()
     )
 
 
-def _violations(session: Session, environment: str) -> list[FileViolation]:
+def _violations(files: ProjectFiles, environment: str) -> list[FileViolation]:
     try:
-        workspace = load_workspace(session.project, environment)
+        workspace = files.workspace(environment)
     except InvalidFilesError as error:
         return list(error.violations)
-    return [violation for model in workspace.models.values() for violation in source_violations(model)]
+    return [violation for name in workspace.models for violation in source_violations(files.checked(name))]
 
 
 def _check_online(

@@ -14,7 +14,7 @@ from tritonstack.operations.promotion.gates import GATES, Gate, GateResult, over
 from tritonstack.operations.promotion.plans import Decision, Entry, decide, lock_after, require_source
 from tritonstack.operations.promotion.records import CHANGES, unrecorded
 from tritonstack.operations.revisions import change_revision_of
-from tritonstack.project.loading import environment_names, load_workspace, template_names
+from tritonstack.project.loading import ProjectFiles, environment_names, template_names
 from tritonstack.records.lock_writing import lock_text
 from tritonstack.records.locks import Promoted
 from tritonstack.spec.environments.promotion import PromotionSpec
@@ -88,10 +88,10 @@ def promote(session: Session, request: PromotionRequest, *, bootstrap: bool = Fa
 
 def promotion_targets(session: Session, source: str) -> list[str]:
     """Return the environments that artifacts of an environment are promoted to; skip those with errors."""
-    found = []
-    for name in environment_names(session.project):
+    files, found = ProjectFiles(session.project), []
+    for name in files.environment_names:
         with contextlib.suppress(InvalidFilesError):
-            promotion = load_workspace(session.project, name).spec.promotion
+            promotion = files.workspace(name).spec.promotion
             found += [name] if promotion is not None and promotion.source == source else []
     return found
 
