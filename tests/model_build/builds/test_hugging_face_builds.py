@@ -51,12 +51,10 @@ def test_text_classification(tmp_path: Path, folders: BuildFolders) -> None:
     assert [tensor.name for tensor in manifest.inputs] == ["TEXT"]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("options", "parts"),
-    [
-        pytest.param("", {"tiny", "model"}, marks=pytest.mark.e2e),
-        pytest.param(", one_model: false", {"tiny", "tokenizer", "model"}, marks=pytest.mark.soak),
-    ],
+    [("", {"tiny", "model"}), (", one_model: false", {"tiny", "tokenizer", "model"})],
 )
 def test_text_pair_classification(
     tmp_path: Path, folders: BuildFolders, options: str, parts: set[str]

@@ -173,7 +173,7 @@ def test_images_in_front_of_a_graph(tmp_path: Path) -> None:
 
 
 @pytest.mark.e2e
-@pytest.mark.parametrize("make", [texts, images])
+@pytest.mark.parametrize("make", [texts, pytest.param(images, marks=pytest.mark.soak)])
 def test_a_given_graph_end_to_end(tmp_path: Path, folders: BuildFolders, make: Any) -> None:
     manifest = build_model(model=make(tmp_path / "model"), folders=folders).manifest
     assert manifest.parity[-1].stage == "served"
