@@ -76,16 +76,14 @@ def warnings_of(scope: Construct) -> list[str]:
         ModelPrefix("s3://my-models/shelf/", keeps_answers=True),
     ],
 )
-def test_server_has_a_cache_for_models_with_a_response_cache(
-    stack: cdk.Stack, data: ModelArchive | ModelPrefix
-) -> None:
+def test_server_has_a_cache_for_models_with_a_response_cache(stack, data):
     TritonModel(stack, "Model", data=data, image=IMAGE)
     (model,) = Template.from_stack(stack).find_resources("AWS::SageMaker::Model").values()
     environment = model["Properties"]["PrimaryContainer"]["Environment"]
     assert "--cache-config=local,size=67108864" in environment["SAGEMAKER_TRITON_ADDITIONAL_ARGS"].split()
 
 
-def test_language_models_use_the_generate_endpoint() -> None:
+def test_language_models_use_the_generate_endpoint():
     data = ModelArchive("s3://my-models/chat/7.tar.gz", entry_model="chat", generates=True)
     assert container_environment(data, {})["SAGEMAKER_TRITON_INFERENCE_TYPE"] == "generate"
 

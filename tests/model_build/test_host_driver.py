@@ -31,7 +31,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_every_release_has_the_driver_that_its_cuda_needs(host: Any, release: str) -> None:
+def test_every_release_has_the_driver_that_its_cuda_needs(host, release):
     least = least_driver(RELEASES[release], sure=False)
     image = {"NVIDIA_TRITON_SERVER_VERSION": release}
     host(f"{least}.54.03\\n{least}.54.03\\n")
@@ -41,7 +41,7 @@ def test_every_release_has_the_driver_that_its_cuda_needs(host: Any, release: st
 @pytest.mark.parametrize(
     ("release", "driver"), [("25.09", "535.216.01"), ("26.03", "470.1"), ("25.04", "418.1")]
 )
-def test_an_old_driver_is_rejected_with_a_message(host: Any, release: str, driver: str) -> None:
+def test_an_old_driver_is_rejected_with_a_message(host, release, driver):
     host(f"{driver}\\n")
     with pytest.raises(DriverError) as caught:
         require_driver(GPU, {"NVIDIA_TRITON_SERVER_VERSION": release})
@@ -54,7 +54,7 @@ def test_an_old_driver_is_rejected_with_a_message(host: Any, release: str, drive
 
 
 @pytest.mark.parametrize(("printed", "code"), [(None, 0), ("", 0), ("NVIDIA-SMI has failed", 9)])
-def test_host_image_without_a_driver_is_rejected(host: Any, printed: str | None, code: int) -> None:
+def test_host_image_without_a_driver_is_rejected(host, printed, code):
     host(printed, code)
     with pytest.raises(DriverError, match="finds no driver on this host"):
         require_driver(GPU, {"NVIDIA_TRITON_SERVER_VERSION": "25.09"})
@@ -64,14 +64,12 @@ def test_host_image_without_a_driver_is_rejected(host: Any, printed: str | None,
     ("targets", "image"),
     [(["cpu-py312", "cpu"], {"NVIDIA_TRITON_SERVER_VERSION": "25.09"}), (GPU, {})],
 )
-def test_other_builds_request_no_driver(host: Any, targets: list[str], image: dict[str, str]) -> None:
+def test_other_builds_request_no_driver(host, targets, image):
     host(None)
     require_driver(targets, image)
 
 
-def test_the_job_checks_it_before_any_work(
-    host: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_job_checks_it_before_any_work(host, tmp_path, monkeypatch):
     host("535.1\\n")
     monkeypatch.setenv("NVIDIA_TRITON_SERVER_VERSION", "26.03")
     (tmp_path / "project").mkdir()

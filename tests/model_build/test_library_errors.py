@@ -2,7 +2,6 @@
 
 import io
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,7 +33,7 @@ ODD: list[BaseException] = [
 
 
 @pytest.mark.parametrize("odd", ODD, ids=lambda odd: type(odd).__name__)
-def test_any_exception_of_a_step_is_an_error(odd: BaseException) -> None:
+def test_any_exception_of_a_step_is_an_error(odd):
     told: list[Progress] = []
 
     def fail() -> None:
@@ -48,9 +47,7 @@ def test_any_exception_of_a_step_is_an_error(odd: BaseException) -> None:
 
 @pytest.mark.parametrize("odd", ODD, ids=lambda odd: type(odd).__name__)
 @pytest.mark.parametrize("step", ["_fetch", "_find_server"])
-def test_a_build_names_the_model_and_the_step_and_logs_the_rest(
-    odd: BaseException, step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_build_names_the_model_and_the_step_and_logs_the_rest(odd, step, tmp_path, monkeypatch):
     """Inside a step and outside of any."""
 
     def fail(_: Any) -> FetchedSource:
@@ -83,16 +80,16 @@ def test_a_build_names_the_model_and_the_step_and_logs_the_rest(
         (AssertionError("Torch not compiled with CUDA enabled"), "export on the CPU"),
     ],
 )
-def test_known_causes_have_help(error: BaseException, remedy: str) -> None:
+def test_known_causes_have_help(error, remedy):
     assert remedy in str(as_build_error(error).remedy)
 
 
-def test_errors_of_this_project_are_not_wrapped() -> None:
+def test_errors_of_this_project_are_not_wrapped():
     error = TritonstackError("said", remedy="done")
     assert as_build_error(error) is error
 
 
-def test_library_noise_is_omitted() -> None:
+def test_library_noise_is_omitted():
     xgboost = "[19:09:56] /project/src/common/json.cc:12: Invalid cast\nStack trace:\n  [bt] (0) lib.so\n"
     onnx = "[ONNXRuntimeError] : 1 : FAIL : Load model from /tmp/x/model.onnx failed:Type Error: no"
     assert brief(RuntimeError(xgboost)) == "Invalid cast"

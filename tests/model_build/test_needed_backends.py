@@ -1,7 +1,6 @@
 """Backends that the checking server lacks are reported before anything is fetched or exported."""
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -51,23 +50,21 @@ TEXTS = "test_inputs: [a text]"
         ),
     ],
 )
-def test_required_backends_of_a_file(tmp_path: Path, recipe: str, needed: tuple[str, ...]) -> None:
+def test_required_backends_of_a_file(tmp_path, recipe, needed):
     file = tmp_path / "m/model.yaml"
     file.parent.mkdir()
     file.write_text(f"name: m\ndescription: M.\n{recipe}\n")
     assert needed_backends(load_document(file, ModelSpec).record) == needed
 
 
-def test_a_missing_backend_is_named_with_the_remedy(tmp_path: Path) -> None:
+def test_a_missing_backend_is_named_with_the_remedy(tmp_path):
     spec = write_model(tmp_path, source="file://m").record
     with pytest.raises(UsageError, match=r"'tiny' cannot be checked here: .* no onnxruntime") as caught:
         require_backends(spec, EMBEDDED)
     assert "tritonstack setup" in str(caught.value)
 
 
-def test_missing_backend_is_reported_before_the_source_is_fetched(
-    tmp_path: Path, folders: BuildFolders
-) -> None:
+def test_missing_backend_is_reported_before_the_source_is_fetched(tmp_path, folders):
     server = tmp_path / "server"
     (server / "backends/python").mkdir(parents=True)
     (server / "lib").mkdir()

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from model_build.build import BuildFolders, build_model
+from model_build.build import build_model
 from model_build.needed_python import require_python, server_python
 from tests.model_build.recipes.test_python_models import python_model
 from tritonstack.base.errors import InvalidFilesError
@@ -30,7 +30,7 @@ def violations_of(folder: Path, requirements: str, *pythons: str) -> list[str]:
     return []
 
 
-def test_packages_for_another_python_version_are_rejected(tmp_path: Path) -> None:
+def test_packages_for_another_python_version_are_rejected(tmp_path):
     (found,) = violations_of(tmp_path, "six==1.17.0\n", "3.8", "3.9")
     assert found.startswith("model.yaml:")
     assert "recipe.pythons: the packages are for Python 3.8 and 3.9; the local server" in found
@@ -39,7 +39,7 @@ def test_packages_for_another_python_version_are_rejected(tmp_path: Path) -> Non
     assert violations_of(tmp_path / "all", "six==1.17.0\n") == []
 
 
-def test_an_incompatible_numpy_is_rejected(tmp_path: Path) -> None:
+def test_an_incompatible_numpy_is_rejected(tmp_path):
     (found,) = violations_of(tmp_path, "six==1.17.0\nNumPy==2.1.0\n")
     assert found.startswith(
         "requirements.txt:2: : the Python backend of the local server (Triton 24.10) requires NumPy 1"
@@ -47,9 +47,7 @@ def test_an_incompatible_numpy_is_rejected(tmp_path: Path) -> None:
     assert violations_of(tmp_path / "one", "numpy==1.26.4\n") == []
 
 
-def test_build_fails_before_it_fetches(
-    tmp_path: Path, folders: BuildFolders, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_build_fails_before_it_fetches(tmp_path, folders, monkeypatch):
     def fetched(*_: object, **__: object) -> None:
         raise AssertionError("fetched")
 

@@ -41,7 +41,7 @@ def disguise() -> str:
 
 
 @pytest.mark.parametrize("action", [press_ctrl_c, swallow, disguise])
-def test_an_interrupt_ends_the_step(action: object) -> None:
+def test_an_interrupt_ends_the_step(action):
     told: list[Progress] = []
     with pytest.raises(KeyboardInterrupt):
         BuildSteps(told.append).run("export", action, str)  # type: ignore[arg-type]
@@ -49,7 +49,7 @@ def test_an_interrupt_ends_the_step(action: object) -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_the_age_of_a_process_includes_its_start() -> None:
+def test_the_age_of_a_process_includes_its_start():
     begin = time.monotonic()
     code = "import time; time.sleep(0.5); import model_build.progress as p; print(p.process_seconds())"
     age = float(subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=True).stdout)
@@ -58,7 +58,7 @@ def test_the_age_of_a_process_includes_its_start() -> None:
 
 
 @pytest.mark.parametrize("module", ["model_build.__main__", "tritonstack.cli.commands.builds.build"])
-def test_builds_start_without_slow_libraries(module: str) -> None:
+def test_builds_start_without_slow_libraries(module):
     """They take seconds to import; steps that need them import them."""
     slow = ("torch", "transformers", "onnx", "onnxruntime", "boto3", "huggingface_hub", "xgboost", "sklearn")
     code = f"import sys, {module}; print([name for name in {slow} if name in sys.modules])"

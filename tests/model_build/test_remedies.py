@@ -65,7 +65,7 @@ def tar(folder: Path, archive: Path) -> Path:
 
 
 @pytest.mark.parametrize("kind", ["hard", "soft"])
-def test_links_in_an_archive(tmp_path: Path, kind: str) -> None:
+def test_links_in_an_archive(tmp_path, kind):
     repository = write(tmp_path / "given", SINGLE)
     file = repository / "scores/1/model.onnx"
     file.rename(tmp_path / "elsewhere.onnx")
@@ -83,7 +83,7 @@ def test_links_in_an_archive(tmp_path: Path, kind: str) -> None:
     assert lines(archive) == []
 
 
-def test_a_repository_below_two_folders(tmp_path: Path) -> None:
+def test_a_repository_below_two_folders(tmp_path):
     files = {f"export/triton/{name}": text for name, text in TRIO.items()}
     files |= {"export/README.md": "", "export/notes/todo.txt": ""}
     archive = tar(write(tmp_path / "given", files), tmp_path / "model.tar.gz")
@@ -96,7 +96,7 @@ def test_a_repository_below_two_folders(tmp_path: Path) -> None:
     assert lines(tmp_path / "given/model.tar.gz") == []
 
 
-def test_a_call_of_a_step_of_the_ensemble_is_no_finding(tmp_path: Path) -> None:
+def test_a_call_of_a_step_of_the_ensemble_is_no_finding(tmp_path):
     program = PROGRAM + "\n\nCALL = pb_utils.InferenceRequest(model_name='scores')\n"
     files = {**TRIO, "cut/1/model.py": program}
     assert lines(write(tmp_path / "ensemble", files)) == []
@@ -138,7 +138,7 @@ def classifier(file: Path) -> Path:
     return file
 
 
-def test_probabilities_as_maps(tmp_path: Path) -> None:
+def test_probabilities_as_maps(tmp_path):
     error = error_of(lambda: graph_tensors(classifier(tmp_path / "model.onnx")))
     for command in commands(error.remedy):
         run(command, tmp_path)
@@ -161,7 +161,7 @@ class Plus(torch.nn.Module):
 
 
 @pytest.mark.parametrize("read", [check_torchscript, graph_tensors])
-def test_a_program_of_torch_export(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: Any) -> None:
+def test_a_program_of_torch_export(tmp_path, monkeypatch, read):
     file = tmp_path / "model.pt2"
     torch.export.save(torch.export.export(Plus(), (torch.ones(2, 3),)), file)
     error = error_of(lambda: read(file))
@@ -189,7 +189,7 @@ def hdf5(file: Path) -> Path:
 
 @pytest.mark.parametrize("made", [keras, hdf5])
 @pytest.mark.parametrize("read", [check_torchscript, graph_tensors])
-def test_a_keras_model_is_named(tmp_path: Path, made: Any, read: Any) -> None:
+def test_a_keras_model_is_named(tmp_path, made, read):
     error = error_of(lambda: read(made(tmp_path / "model.keras")))
     assert "Keras" in error.message
     assert ".export('model.onnx', format='onnx'" in (error.remedy or "")
@@ -213,7 +213,7 @@ FOREIGN: Mapping[str, tuple[Any, str, str]] = {
 
 
 @pytest.mark.parametrize("name", FOREIGN)
-def test_an_import_names_what_it_cannot_import(tmp_path: Path, name: str) -> None:
+def test_an_import_names_what_it_cannot_import(tmp_path, name):
     made, kind, remedy = FOREIGN[name]
     path = made(tmp_path / "given")
 
@@ -252,7 +252,7 @@ class Given(Framework):
 
 
 @pytest.mark.parametrize("traced", [True, False])
-def test_torchscript_is_named_only_if_it_works(traced: bool) -> None:
+def test_torchscript_is_named_only_if_it_works(traced):
     head: Any = Head(traced=traced)
     framework = Given(head, example={"x": np.ones((2, 4), np.float32)}, axes={0: "batch"})
     with pytest.raises(ExportError) as caught:
@@ -260,7 +260,7 @@ def test_torchscript_is_named_only_if_it_works(traced: bool) -> None:
     assert caught.value.remedy == ("set `format: torchscript` in the recipe" if traced else NO_FORMAT)
 
 
-def test_a_text_and_image_model_is_not_sent_to_a_model_that_is_rejected(tmp_path: Path) -> None:
+def test_a_text_and_image_model_is_not_sent_to_a_model_that_is_rejected(tmp_path):
     size = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
     config = transformers.SiglipConfig(
         text_config={**size, "vocab_size": 16},

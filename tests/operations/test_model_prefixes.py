@@ -56,21 +56,21 @@ def bucket_with_artifact(cloud: Cloud) -> Cloud:
     return cloud
 
 
-def test_a_copy_equals_its_source(bucket_with_artifact: Cloud) -> None:
+def test_a_copy_equals_its_source(bucket_with_artifact):
     assert fill(bucket_with_artifact, [copy_of("one")]) == ["copied"]
     found = bucket_with_artifact.client("s3").get_object(Bucket=BUCKET, Key=copy_of("one").key)
     assert (found["Body"].read(), found["Metadata"]) == (b"x", {"sha256": DIGEST})
     assert found["ContentType"] == "application/gzip"
 
 
-def test_copy_has_no_tags_of_its_source(bucket_with_artifact: Cloud) -> None:
+def test_copy_has_no_tags_of_its_source(bucket_with_artifact):
     s3, mark = bucket_with_artifact.client("s3"), {"TagSet": [{"Key": "superseded", "Value": "true"}]}
     s3.put_object_tagging(Bucket=BUCKET, Key=copy_of("one").source, Tagging=mark)
     fill(bucket_with_artifact, [copy_of("one")])
     assert s3.get_object_tagging(Bucket=BUCKET, Key=copy_of("one").key)["TagSet"] == []
 
 
-def test_existing_files_are_unchanged(bucket_with_artifact: Cloud) -> None:
+def test_existing_files_are_unchanged(bucket_with_artifact):
     fill(bucket_with_artifact, [copy_of("one")])
     s3 = bucket_with_artifact.client("s3")
     before = s3.head_object(Bucket=BUCKET, Key=copy_of("one").key)["LastModified"]
@@ -80,7 +80,7 @@ def test_existing_files_are_unchanged(bucket_with_artifact: Cloud) -> None:
 
 
 @pytest.mark.parametrize(("body", "digest"), [(b"half", DIGEST), (b"y", "cd" * 32)], ids=["size", "digest"])
-def test_a_wrong_copy_is_replaced(bucket_with_artifact: Cloud, body: bytes, digest: str) -> None:
+def test_a_wrong_copy_is_replaced(bucket_with_artifact, body, digest):
     put(bucket_with_artifact, copy_of("one").key, body, digest)
     assert fill(bucket_with_artifact, [copy_of("one")]) == ["replaced"]
     assert (
@@ -90,7 +90,7 @@ def test_a_wrong_copy_is_replaced(bucket_with_artifact: Cloud, body: bytes, dige
 
 
 @pytest.mark.parametrize("body", [None, b"another size"], ids=["missing", "damaged"])
-def test_source_with_other_content_is_not_copied(bucket_with_artifact: Cloud, body: bytes | None) -> None:
+def test_source_with_other_content_is_not_copied(bucket_with_artifact, body):
     if body is not None:
         put(bucket_with_artifact, copy_of("two").source, body)
     with pytest.raises(
@@ -102,9 +102,7 @@ def test_source_with_other_content_is_not_copied(bucket_with_artifact: Cloud, bo
     assert listed["KeyCount"] == 0
 
 
-def test_a_source_that_is_replaced_after_the_check_is_not_copied(
-    bucket_with_artifact: Cloud, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_source_that_is_replaced_after_the_check_is_not_copied(bucket_with_artifact, monkeypatch):
     source = copy_of("one").source
     change_after(monkeypatch, "HeadObject", source, lambda: put(bucket_with_artifact, source, b"y"))
     with pytest.raises(ClientError, match="PreconditionFailed"):
@@ -113,9 +111,7 @@ def test_a_source_that_is_replaced_after_the_check_is_not_copied(
     assert listed["KeyCount"] == 0
 
 
-def test_large_archives_are_uploaded_in_parts_and_keep_their_digest(
-    bucket_with_artifact: Cloud, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_large_archives_are_uploaded_in_parts_and_keep_their_digest(bucket_with_artifact, monkeypatch):
     body = bytes(range(256)) * (21 * 4096)  # 21 MiB; S3's smallest part is 5
     large = copy_of("large", body)
     put(bucket_with_artifact, large.source, body)
@@ -127,7 +123,7 @@ def test_large_archives_are_uploaded_in_parts_and_keep_their_digest(
     assert fill(bucket_with_artifact, [large]) == ["there"]
 
 
-def test_an_interrupted_copy_leaves_complete_objects_and_resumes(bucket_with_artifact: Cloud) -> None:
+def test_an_interrupted_copy_leaves_complete_objects_and_resumes(bucket_with_artifact):
     copies = [copy_of(f"model-{number:02}") for number in range(40)]
     for copy in copies:
         put(bucket_with_artifact, copy.source)
@@ -144,7 +140,7 @@ def test_an_interrupted_copy_leaves_complete_objects_and_resumes(bucket_with_art
     assert missing_copies(bucket_with_artifact, bucket=BUCKET, copies=copies) == []
 
 
-def test_missing_copies_are_listed(bucket_with_artifact: Cloud) -> None:
+def test_missing_copies_are_listed(bucket_with_artifact):
     put(bucket_with_artifact, copy_of("two").source)
     fill(bucket_with_artifact, [copy_of("one")])
     copies = [copy_of("one"), copy_of("two"), copy_of("one", digest="cd" * 32)]
@@ -165,7 +161,7 @@ def workspace(tmp_path: Path) -> Workspace:
     return load_workspace(project, "dev")
 
 
-def test_required_keys_of_the_model_prefix(workspace: Workspace) -> None:
+def test_required_keys_of_the_model_prefix(workspace):
     copies = model_copies(workspace)
     assert [(copy.endpoint, copy.model, copy.source, copy.key) for copy in copies] == [
         (
@@ -178,5 +174,5 @@ def test_required_keys_of_the_model_prefix(workspace: Workspace) -> None:
     ]
 
 
-def test_build_of_some_models_publishes_only_those(workspace: Workspace) -> None:
+def test_build_of_some_models_publishes_only_those(workspace):
     assert [copy.model for copy in model_copies(workspace, models={"zzz", "minilm"})] == ["zzz"]

@@ -21,7 +21,7 @@ DIGEST = "ab" * 32
 TEMPLATE = '{"Description": "tritonstack: x", "Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}}'
 
 
-def test_credentials_of_another_account_are_rejected(cloud: Cloud) -> None:
+def test_credentials_of_another_account_are_rejected(cloud):
     other = replace(cloud, account="111111111111")
     with pytest.raises(CloudAccessError) as caught:
         require_account(other)
@@ -29,7 +29,7 @@ def test_credentials_of_another_account_are_rejected(cloud: Cloud) -> None:
     assert "AWS_PROFILE" in str(caught.value.remedy)
 
 
-def test_artifact_counts_as_published_once_its_manifest_exists(cloud: Cloud) -> None:
+def test_artifact_counts_as_published_once_its_manifest_exists(cloud):
     assert not published(cloud)
     cloud.client("s3").create_bucket(Bucket="artifacts")
     put(cloud, "model.tar.gz", b"x", {"sha256": DIGEST})
@@ -41,9 +41,7 @@ def test_artifact_counts_as_published_once_its_manifest_exists(cloud: Cloud) -> 
 @pytest.mark.parametrize(
     ("body", "metadata"), [(b"xx", {"sha256": DIGEST}), (b"x", {}), (b"x", {"sha256": "cd" * 32}), (None, {})]
 )
-def test_manifest_with_another_archive_is_an_error(
-    cloud: Cloud, body: bytes | None, metadata: dict[str, str]
-) -> None:
+def test_manifest_with_another_archive_is_an_error(cloud, body, metadata):
     cloud.client("s3").create_bucket(Bucket="artifacts")
     put(cloud, "manifest.json", b"{}")
     if body is not None:
@@ -65,14 +63,14 @@ def published(cloud: Cloud) -> bool:
     return is_published(cloud, bucket="artifacts", model="minilm", artifact=artifact)
 
 
-def test_only_stacks_of_the_environment_belong_to_it(cloud: Cloud) -> None:
+def test_only_stacks_of_the_environment_belong_to_it(cloud):
     names = {"t-dev-foundation", "t-dev-network", "t-dev-monitoring", "t-dev-endpoint-search"}
     for name in [*names, "t-dev-eu-foundation", "t-dev-eu-endpoint-search", "t-devel-foundation", "t-dev-x"]:
         cloud.client("cloudformation").create_stack(StackName=name, TemplateBody=TEMPLATE)
     assert {stack.name for stack in environment_stacks(cloud, "t-dev")} == names
 
 
-def test_an_object_that_cannot_be_deleted_is_reported(bucket: RejectingBucket) -> None:
+def test_an_object_that_cannot_be_deleted_is_reported(bucket):
     bucket.put("key", "other")
     bucket.rejections = [{"key": "AccessDenied", "other": "InternalError"}]
     with pytest.raises(
@@ -82,7 +80,7 @@ def test_an_object_that_cannot_be_deleted_is_reported(bucket: RejectingBucket) -
     assert bucket.slept == []
 
 
-def test_objects_that_s3_failed_to_delete_are_retried(bucket: RejectingBucket) -> None:
+def test_objects_that_s3_failed_to_delete_are_retried(bucket):
     """S3 reports single objects in a 200 response, which no SDK retries."""
     bucket.put("a", "b", "c")
     bucket.rejections = [{"a": "InternalError", "c": "SlowDown"}, {"c": "ServiceUnavailable"}]
@@ -129,7 +127,7 @@ def bucket(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> RejectingBucket:
     return RejectingBucket(cloud, monkeypatch)
 
 
-def test_emptying_a_bucket_takes_versions_and_delete_markers(cloud: Cloud) -> None:
+def test_emptying_a_bucket_takes_versions_and_delete_markers(cloud):
     s3 = cloud.client("s3")
     s3.create_bucket(Bucket="artifacts")
     s3.put_bucket_versioning(Bucket="artifacts", VersioningConfiguration={"Status": "Enabled"})
@@ -149,7 +147,7 @@ def stand_in_cdk(root: Path, script: str) -> None:
     (root / "node_modules" / "package.json").write_text(json.dumps(package))
 
 
-def test_a_failing_cdk_is_quoted(tmp_path: Path) -> None:
+def test_a_failing_cdk_is_quoted(tmp_path):
     stand_in_cdk(tmp_path, "echo said: $*; echo the reason >&2; exit 3")
     heard: list[str] = []
     cdk = find_cdk(tmp_path, environment_name="dev", variables={})
@@ -169,7 +167,7 @@ def test_a_failing_cdk_is_quoted(tmp_path: Path) -> None:
         "Stack [x] is in UPDATE_IN_PROGRESS state and can not be updated",
     ],
 )
-def test_two_deploys_at_once_are_distinguished_from_other_failures(tmp_path: Path, words: str) -> None:
+def test_two_deploys_at_once_are_distinguished_from_other_failures(tmp_path, words):
     stand_in_cdk(tmp_path, f"echo '{words}'; exit 1")
     cdk = find_cdk(tmp_path, environment_name="dev", variables={})
     with pytest.raises(CdkFailedError) as caught:
@@ -178,7 +176,7 @@ def test_two_deploys_at_once_are_distinguished_from_other_failures(tmp_path: Pat
 
 
 @pytest.mark.parametrize("action", ["iam:CreatePolicy", "iam:CreatePolicyVersion"])
-def test_boundary_that_only_an_administrator_can_change_is_reported(tmp_path: Path, action: str) -> None:
+def test_boundary_that_only_an_administrator_can_change_is_reported(tmp_path, action):
     words = f"User: cfn-exec-role is not authorized to perform: {action} on resource: policy t-dev-boundary"
     stand_in_cdk(tmp_path, f"echo '{words}'; exit 1")
     cdk = find_cdk(tmp_path, environment_name="dev", variables={})
@@ -190,7 +188,7 @@ def test_boundary_that_only_an_administrator_can_change_is_reported(tmp_path: Pa
     assert "AdministratorAccess" in str(caught.value.remedy)
 
 
-def test_a_missing_cdk_is_reported_with_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_cdk_is_reported_with_the_remedy(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(TritonstackError, match="the CDK CLI is not installed"):
         find_cdk(tmp_path, environment_name="dev", variables={})

@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -129,7 +128,7 @@ MATTERS_NOT = (
 
 
 @pytest.mark.parametrize("damage", [change, stage, forget, hide])
-def test_every_file_that_matters_is_named(repository: Repository, damage: Callable[[Path], None]) -> None:
+def test_every_file_that_matters_is_named(repository, damage):
     head = repository.git("rev-parse", "HEAD")
     assert found(repository) == (head, [])
     for name in MATTERS:
@@ -143,13 +142,13 @@ def test_every_file_that_matters_is_named(repository: Repository, damage: Callab
         assert found(repository) == (head, [])
 
 
-def test_other_files_are_ignored(repository: Repository) -> None:
+def test_other_files_are_ignored(repository):
     for name in MATTERS_NOT:
         change(repository.root / name)
     assert found(repository)[1] == []
 
 
-def test_new_renamed_deleted_and_ignored_files(repository: Repository) -> None:
+def test_new_renamed_deleted_and_ignored_files(repository):
     root = repository.root
     (root / "stacks" / "new.py").write_text("")
     (root / "stacks" / "cache.ignored").write_text("")
@@ -166,9 +165,7 @@ def test_new_renamed_deleted_and_ignored_files(repository: Repository) -> None:
     ]
 
 
-def test_a_source_outside_the_repository_counts(
-    repository: Repository, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_a_source_outside_the_repository_counts(repository, tmp_path_factory):
     outside = tmp_path_factory.mktemp("outside")
     (outside / "weights").write_text("elsewhere")
     folder = repository.root / "models" / "minilm"
@@ -180,7 +177,7 @@ def test_a_source_outside_the_repository_counts(
     assert name.endswith("/weights")
 
 
-def test_submodules(repository: Repository, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_submodules(repository, tmp_path_factory):
     other = Repository(tmp_path_factory.mktemp("other"))
     (other.root / "file.txt").write_text("weights")
     other.commit("weights")
@@ -195,7 +192,7 @@ def test_submodules(repository: Repository, tmp_path_factory: pytest.TempPathFac
     assert found(repository)[1] == ["models/minilm/weights"]
 
 
-def test_an_unfinished_merge(repository: Repository) -> None:
+def test_an_unfinished_merge(repository):
     file = repository.root / "environments" / "dev.yaml"
     repository.git("switch", "--quiet", "-c", "other")
     change(file)
@@ -210,7 +207,7 @@ def test_an_unfinished_merge(repository: Repository) -> None:
     assert found(repository)[1] == []
 
 
-def test_a_project_below_the_top_of_its_repository(repository: Repository) -> None:
+def test_a_project_below_the_top_of_its_repository(repository):
     below = repository.root / "below"
     below.mkdir()
     for name in repository.git("ls-files").splitlines():
@@ -226,7 +223,7 @@ def test_a_project_below_the_top_of_its_repository(repository: Repository) -> No
     assert found(moved)[1] == ["environments/dev.yaml"]
 
 
-def test_a_folder_without_git_or_without_a_commit_has_no_revision(project: Project) -> None:
+def test_a_folder_without_git_or_without_a_commit_has_no_revision(project):
     assert revision_of(load_workspace(project, "dev")).text is None
     Repository(project.root)
     revision = revision_of(load_workspace(project, "dev"))
@@ -238,13 +235,13 @@ def test_a_folder_without_git_or_without_a_commit_has_no_revision(project: Proje
 
 
 @pytest.mark.parametrize("name", BUILD_PINS)
-def test_a_build_depends_on_the_pinned_version_of_the_tool(repository: Repository, name: str) -> None:
+def test_a_build_depends_on_the_pinned_version_of_the_tool(repository, name):
     change(repository.root / name)
     assert built_now(load_workspace(Project(repository.root), "dev")).uncommitted == (name,)
     assert not is_hashed(name)
 
 
-def test_a_build_depends_on_code_and_models_but_not_on_locks(repository: Repository) -> None:
+def test_a_build_depends_on_code_and_models_but_not_on_locks(repository):
     project, root = Project(repository.root), repository.root
     change(project.lock_file("dev"))
     change(project.environment_file("dev"))
@@ -257,14 +254,12 @@ def test_a_build_depends_on_code_and_models_but_not_on_locks(repository: Reposit
     assert built.uncommitted == ("model_build/file.txt", "models/minilm/model.yaml")
 
 
-def test_the_lock_written_by_a_promotion_or_rollback_does_not_count_as_uncommitted(
-    repository: Repository,
-) -> None:
+def test_the_lock_written_by_a_promotion_or_rollback_does_not_count_as_uncommitted(repository):
     change(Project(repository.root).lock_file("dev"))
     assert change_revision_of(load_workspace(Project(repository.root), "dev")).files == ()
 
 
-def test_events_and_locks_name_the_files(repository: Repository) -> None:
+def test_events_and_locks_name_the_files(repository):
     project = Project(repository.root)
     head = repository.git("rev-parse", "HEAD")
     change(project.model_file("minilm"))
@@ -279,7 +274,7 @@ def test_events_and_locks_name_the_files(repository: Repository) -> None:
     assert (built.commit, built.uncommitted) == (f"{head}+uncommitted", ("models/minilm/model.yaml",))
 
 
-def test_records_of_earlier_versions_are_read_and_keep_their_seals() -> None:
+def test_records_of_earlier_versions_are_read_and_keep_their_seals():
     old = Event.model_validate_json(
         '{"kind":"verified","environment":"dev","at":"2026-01-01T00:00:00Z","by":"a","commit":"abc+"}'
     )
@@ -293,13 +288,13 @@ def test_records_of_earlier_versions_are_read_and_keep_their_seals() -> None:
     assert "uncommitted" not in built.model_dump(mode="json", exclude_none=True)
 
 
-def test_a_record_lists_twenty_files_and_counts_the_rest() -> None:
+def test_a_record_lists_twenty_files_and_counts_the_rest():
     files = [f"models/m/{number}" for number in range(23)]
     assert recorded_files(files) == (*files[:20], "(3 more)")
     assert recorded_files(()) is None
 
 
-def test_files_that_change_while_they_are_read_stop_the_command(repository: Repository) -> None:
+def test_files_that_change_while_they_are_read_stop_the_command(repository):
     workspace = load_workspace(Project(repository.root), "dev")
     before = revision_of(workspace)
     require_unchanged(workspace, before)
@@ -335,9 +330,7 @@ def attested_lock(project: Project, built: Built, *, rebuilt: bool = False, chan
         (None, {"rebuilt": True}, True),
     ],
 )
-def test_build_gets_its_commit_once_verified(
-    project: Project, files: tuple[str, ...] | None, kwargs: dict[str, bool], committed: bool
-) -> None:
+def test_build_gets_its_commit_once_verified(project, files, kwargs, committed):
     dirty = Built(by="ann", at="2026-11-22T00:00:00Z", commit="a" * 40 + "+uncommitted", uncommitted=files)
     entry = attested_lock(project, dirty, **kwargs).models["minilm"]["cpu"]
     assert entry.built is not None
@@ -345,14 +338,14 @@ def test_build_gets_its_commit_once_verified(
     assert entry.built.commit == ("c" * 40 if committed else dirty.commit)
 
 
-def test_a_build_from_uncommitted_files_attests_nothing(project: Project) -> None:
+def test_a_build_from_uncommitted_files_attests_nothing(project):
     with_lock(project, Built(by="ann", at="2026-11-22T00:00:00Z", commit="a+", uncommitted=("models/x",)))
     hashes = load_workspace(project, "dev").hashes
     dirty = LATER.model_copy(update={"commit": f"{'c' * 40}+uncommitted"})
     assert not attest_builds(project.lock_file("dev"), dirty, hashes=hashes)
 
 
-def test_build_depends_on_the_builder_of_the_account(repository: Repository) -> None:
+def test_build_depends_on_the_builder_of_the_account(repository):
     file = repository.root / "containers" / "builder" / "Dockerfile"
     change(file)
     workspace = load_workspace(Project(repository.root), "dev")

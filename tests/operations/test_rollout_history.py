@@ -24,7 +24,7 @@ def _events(*rows: tuple[str, str]) -> list[dict[str, Any]]:
     ]
 
 
-def test_an_update_begins_once_and_ends_with_its_outcome() -> None:
+def test_an_update_begins_once_and_ends_with_its_outcome():
     events = _events(
         (STACK, "CREATE_IN_PROGRESS"),
         (ENDPOINT, "CREATE_IN_PROGRESS"),
@@ -44,7 +44,7 @@ def test_an_update_begins_once_and_ends_with_its_outcome() -> None:
     )
 
 
-def test_the_way_back_after_a_failure_is_no_rollout_of_its_own() -> None:
+def test_the_way_back_after_a_failure_is_no_rollout_of_its_own():
     events = _events(
         (STACK, "UPDATE_IN_PROGRESS"),
         (ENDPOINT, "UPDATE_IN_PROGRESS"),
@@ -70,7 +70,7 @@ def test_the_way_back_after_a_failure_is_no_rollout_of_its_own() -> None:
         ),
     ],
 )
-def test_the_planned_shift_ends_with_all_traffic(routing: dict[str, Any], shares: list[int]) -> None:
+def test_the_planned_shift_ends_with_all_traffic(routing, shares):
     policy = {"TrafficRoutingConfiguration": routing, "TerminationWaitInSeconds": 60}
     _, points = planned_shift({"BlueGreenUpdatePolicy": policy})
     assert [share for _, share in points] == shares
@@ -79,7 +79,7 @@ def test_the_planned_shift_ends_with_all_traffic(routing: dict[str, Any], shares
     assert times[-1] == times[-2] + 60
 
 
-def test_a_rolling_update_shifts_batch_by_batch() -> None:
+def test_a_rolling_update_shifts_batch_by_batch():
     rolling = {"MaximumBatchSize": {"Value": 50}, "WaitIntervalInSeconds": 120}
     assert planned_shift({"RollingUpdatePolicy": rolling}) == (
         "rolling",
@@ -88,7 +88,7 @@ def test_a_rolling_update_shifts_batch_by_batch() -> None:
 
 
 @pytest.mark.parametrize("seconds", [2000.0, 900.0, 12.0])
-def test_the_shift_of_a_completed_rollout_is_within_it_and_ends_with_it(seconds: float) -> None:
+def test_the_shift_of_a_completed_rollout_is_within_it_and_ends_with_it(seconds):
     """The local cloud can run faster than AWS, but not slower than planned."""
     planned = ((0.0, 50.0), (300.0, 50.0), (300.0, 100.0), (900.0, 100.0))
     shift = PastRollout("search", START, seconds, "completed", planned, "linear").planned_shift

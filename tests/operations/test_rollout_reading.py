@@ -116,7 +116,7 @@ def _read(aws: Aws, age: timedelta, cache: RolloutCache | None = None) -> PastRo
     ("age", "period_s"),
     [(0, 60), (14, 60), (20, 300), (62, 300), (64, 3600), (80, 3600)],
 )
-def test_requests_are_read_with_the_period_that_is_kept(age: int, period_s: int) -> None:
+def test_requests_are_read_with_the_period_that_is_kept(age, period_s):
     """A longer period gives averages per minute."""
     rollout = _read(Aws(), timedelta(days=age))
     assert rollout.period_s == period_s
@@ -141,9 +141,7 @@ def _minute(minutes: float) -> datetime:
         ([(60, "OK to ALARM")], "ALARM", []),
     ],
 )
-def test_an_alarm_that_already_rang_is_shown(
-    changes: list[tuple[int, str]], present: str, periods: list[tuple[float, float]] | None
-) -> None:
+def test_an_alarm_that_already_rang_is_shown(changes, present, periods):
     aws = Aws()
     aws.changes = [(_minute(at), change) for at, change in changes]
     aws.alarms = [_alarm(present, _minute(changes[-1][0]) if changes else _minute(-600))]
@@ -162,9 +160,7 @@ def test_an_alarm_that_already_rang_is_shown(
         ([_alarm("OK", START - timedelta(days=1))], 40, False, False),
     ],
 )
-def test_an_alarm_without_a_history_is_unknown(
-    alarms: list[dict[str, Any]], age: int, unknown: bool, fires: bool
-) -> None:
+def test_an_alarm_without_a_history_is_unknown(alarms, age, unknown, fires):
     aws = Aws()
     aws.alarms = alarms
     rollout = _read(aws, timedelta(days=age))
@@ -172,7 +168,7 @@ def test_an_alarm_without_a_history_is_unknown(
     assert bool(rollout.firing_alarms) is fires
 
 
-def test_a_rollout_is_read_again_until_its_metrics_are_complete() -> None:
+def test_a_rollout_is_read_again_until_its_metrics_are_complete():
     aws, cache = Aws(), RolloutCache()
     _read(aws, timedelta(minutes=1), cache)
     aws.calls.clear()

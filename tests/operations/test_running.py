@@ -16,7 +16,7 @@ def state(**changes: str) -> EndpointState:
 
 
 @pytest.mark.parametrize("status", ["InService", "SystemUpdating"])
-def test_an_endpoint_that_runs_its_deployment_has_no_failures(status: str) -> None:
+def test_an_endpoint_that_runs_its_deployment_has_no_failures(status):
     """SageMaker may start maintenance of its instances at any time."""
     assert state(status=status).failure is None
 
@@ -33,7 +33,7 @@ def test_an_endpoint_that_runs_its_deployment_has_no_failures(status: str) -> No
         ({"status": "RollingBack"}, "search is RollingBack"),
     ],
 )
-def test_a_silent_rollback_is_reported(changes: dict[str, str], failure: str) -> None:
+def test_a_silent_rollback_is_reported(changes, failure):
     assert state(**changes).failure == failure
 
 
@@ -85,7 +85,7 @@ class StrictComponent:
         ("New", "Failed", "c is Failed"),
     ],
 )
-def test_a_component_that_was_rolled_back_is_reported(model: str, status: str, failure: str | None) -> None:
+def test_a_component_that_was_rolled_back_is_reported(model, status, failure):
     cloud: Any = StrictComponent(model, status)
     if failure is None:
         require_running(cloud, ["stack"])

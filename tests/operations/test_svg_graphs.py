@@ -37,7 +37,7 @@ def _random_graph(seed: int) -> tuple[list[GraphNode], list[GraphEdge]]:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_boxes_do_not_overlap_and_arrows_go_to_the_right(seed: int) -> None:
+def test_boxes_do_not_overlap_and_arrows_go_to_the_right(seed):
     nodes, edges = _random_graph(seed)
     drawing = draw_graph("graph", nodes, edges, LIGHT)
     boxes = _boxes(drawing)
@@ -53,7 +53,7 @@ def test_boxes_do_not_overlap_and_arrows_go_to_the_right(seed: int) -> None:
     assert all(box[2] <= float(size[1]) and box[3] <= float(size[2]) for box in listed)
 
 
-def test_long_edges_pass_between_boxes() -> None:
+def test_long_edges_pass_between_boxes():
     """An edge over two layers passes the middle one beside its box."""
     nodes = [GraphNode(one, f"model-{one}") for one in "abc"]
     edges = [GraphEdge("a", "b", ("x",)), GraphEdge("b", "c", ("y",)), GraphEdge("a", "c", ("z",))]

@@ -66,7 +66,7 @@ def node_22(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("major", [22, 24])
-def test_cdk_runs_without_warnings(major: int, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+def test_cdk_runs_without_warnings(major, request, tmp_path):
     folder = request.getfixturevalue(f"node_{major}")
     variables = {key: value for key, value in os.environ.items() if key != SILENCED}
     variables["PATH"] = f"{folder}{os.pathsep}/usr/bin{os.pathsep}/bin"
@@ -84,7 +84,7 @@ def test_cdk_runs_without_warnings(major: int, request: pytest.FixtureRequest, t
     assert "Node" not in synthesis.stdout + synthesis.stderr
 
 
-def test_the_installed_node_brings_npm(node_24: Path, tmp_path: Path) -> None:
+def test_the_installed_node_brings_npm(node_24, tmp_path):
     variables = {"PATH": f"{node_24}:/usr/bin:/bin", "HOME": str(tmp_path)}
     for program in ("npm", "npx"):
         done = subprocess.run(
@@ -93,7 +93,7 @@ def test_the_installed_node_brings_npm(node_24: Path, tmp_path: Path) -> None:
         assert done.stdout[0].isdecimal()
 
 
-def test_a_supported_node_is_used(tmp_path: Path) -> None:
+def test_a_supported_node_is_used(tmp_path):
     done = set_up(tmp_path / "project", write_machine(tmp_path / "machine", "v22.20.0", fits=True))
     assert (done.returncode, done.stdout) == (0, "")
     assert not (tmp_path / "project" / ".venv" / "bin" / "node").exists()

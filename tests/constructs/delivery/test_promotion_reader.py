@@ -22,7 +22,7 @@ def resources(project: Project) -> dict[str, dict[str, Any]]:
     return {item["Type"]: item["Properties"] for item in template["Resources"].values()}
 
 
-def test_only_promoting_accounts_can_assume_the_reader(resources: dict[str, dict[str, Any]]) -> None:
+def test_only_promoting_accounts_can_assume_the_reader(resources):
     role = resources["AWS::IAM::Role"]
     assert role["RoleName"] == "tritonstack-delivery-dev-promotion-reader"
     (statement,) = role["AssumeRolePolicyDocument"]["Statement"]
@@ -31,7 +31,7 @@ def test_only_promoting_accounts_can_assume_the_reader(resources: dict[str, dict
     assert ["3" * 12 in arn for arn in trusted] == [False, True]
 
 
-def test_promotion_reader_has_only_read_permissions(resources: dict[str, dict[str, Any]]) -> None:
+def test_promotion_reader_has_only_read_permissions(resources):
     statements = resources["AWS::IAM::Policy"]["PolicyDocument"]["Statement"]
     actions = {action for statement in statements for action in _listed(statement["Action"])}
     assert actions == {

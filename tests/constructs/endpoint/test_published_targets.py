@@ -15,7 +15,7 @@ def models(count: int) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("count", [1, 2, 30, 300, 1000])
-def test_each_parameter_is_within_the_limit_and_no_name_is_lost(count: int) -> None:
+def test_each_parameter_is_within_the_limit_and_no_name_is_lost(count):
     pages = target_pages(models(count))
     assert max(map(len, pages)) <= PAGE_BYTES
     merged: dict[str, str] = {}
@@ -27,12 +27,12 @@ def test_each_parameter_is_within_the_limit_and_no_name_is_lost(count: int) -> N
     assert len(pages) <= 4 * count * 150 / PAGE_BYTES + 1
 
 
-def test_another_model_changes_one_parameter() -> None:
+def test_another_model_changes_one_parameter():
     before, after = target_pages(models(300)), target_pages(models(301))
     assert sum(old != new for old, new in zip(before, after, strict=True)) == 1
 
 
-def test_later_parameters_are_written_first() -> None:
+def test_later_parameters_are_written_first():
     stack = cdk.Stack(cdk.App(), "s")
     PublishedTargets(stack, "Targets", path="/a-b/targets/c", targets=models(60))
     found = Template.from_stack(stack).find_resources("AWS::SSM::Parameter")

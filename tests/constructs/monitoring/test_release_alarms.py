@@ -98,7 +98,7 @@ WAITED = (100, 200, 5.0)
         "all new ones hang: latency",
     ],
 )
-def test_a_bad_release_rolls_back(single, kind: str, replies: list[Reply]):
+def test_a_bad_release_rolls_back(single, kind, replies):
     assert bad(single, kind, *replies)
 
 
@@ -126,7 +126,7 @@ def test_a_bad_release_rolls_back(single, kind: str, replies: list[Reply]):
         "no traffic",
     ],
 )
-def test_an_overload_rolls_back_nothing(single, kind: str, replies: list[Reply]):
+def test_an_overload_rolls_back_nothing(single, kind, replies):
     assert not bad(single, kind, *replies)
 
 

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -69,7 +68,7 @@ GOING_ON = [
 
 
 @pytest.mark.parametrize(("job", "before"), GOING_ON)
-def test_no_job_runs_after_a_cancelled_one(job: dict[str, Any], before: str):
+def test_no_job_runs_after_a_cancelled_one(job, before):
     """Except the one that reports the status of a dispatched run; this is a push."""
     outputs = {"affected": '["dev", "prod"]', "stages": "{}", "previews": "{}", "environments": "[]"}
     scope = Scope(

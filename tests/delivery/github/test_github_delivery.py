@@ -179,7 +179,7 @@ def deploy_delivery_stacks(site: Site, environment: str) -> dict[str, Any]:
     return template
 
 
-def test_the_roles_exist_in_both_accounts(delivered: GithubDelivery) -> None:
+def test_the_roles_exist_in_both_accounts(delivered):
     for environment in ENVIRONMENTS:
         iam = delivered.cloud(environment).client("iam")
         there = {
@@ -193,7 +193,7 @@ def test_the_roles_exist_in_both_accounts(delivered: GithubDelivery) -> None:
     assert "tritonstack-delivery-dev-promotion-reader" in roles(delivered.runner.delivery_stacks["dev"])
 
 
-def test_a_change_of_a_model_is_built_and_its_lock_proposed(delivered: GithubDelivery) -> None:
+def test_a_change_of_a_model_is_built_and_its_lock_proposed(delivered):
     event = delivered.push("A model")
     assert delivered.run("build.yml", event) == {"delivery": "success", "build": "success"}, delivered.told()
     (pull,) = delivered.proposals()
@@ -201,7 +201,7 @@ def test_a_change_of_a_model_is_built_and_its_lock_proposed(delivered: GithubDel
     assert delivered.runner.taken == [("build", "tritonstack-delivery-dev-deploy")]
 
 
-def test_merge_deploys_to_dev_and_verifies_there(delivered: GithubDelivery) -> None:
+def test_merge_deploys_to_dev_and_verifies_there(delivered):
     event = delivered.merge("build/dev")
     results = delivered.run("deploy.yml", event)
     assert results == {"delivery": "success", "dev": "success", "prod": "skipped"}, delivered.told()
@@ -212,7 +212,7 @@ def test_merge_deploys_to_dev_and_verifies_there(delivered: GithubDelivery) -> N
     assert foundation.name == "tritonstack-prod-foundation"
 
 
-def test_promotion_is_proposed_with_the_output_of_the_dry_run(delivered: GithubDelivery) -> None:
+def test_promotion_is_proposed_with_the_output_of_the_dry_run(delivered):
     event = Event("workflow_dispatch", MAIN, {}, {"source": "dev", "target": "prod"})
     assert delivered.run("promote.yml", event) == {"delivery": "success", "promote": "success"}, (
         delivered.told()
@@ -223,7 +223,7 @@ def test_promotion_is_proposed_with_the_output_of_the_dry_run(delivered: GithubD
     assert recorded_calls(delivered.runner.folder)[-1][-1] == "promote/prod"
 
 
-def test_proposal_gets_the_required_check(delivered: GithubDelivery) -> None:
+def test_proposal_gets_the_required_check(delivered):
     event = Event("workflow_dispatch", "refs/heads/promote/prod", {})
     results = delivered.run("pull-request.yml", event)
     assert results["checks"] == results["status"] == "success", delivered.told()
@@ -231,7 +231,7 @@ def test_proposal_gets_the_required_check(delivered: GithubDelivery) -> None:
     assert (status["sha"], status["context"]) == (delivered.runner.commit_of(event.ref), "checks")
 
 
-def test_merge_of_the_promotion_deploys_to_prod_and_verifies(delivered: GithubDelivery) -> None:
+def test_merge_of_the_promotion_deploys_to_prod_and_verifies(delivered):
     event = delivered.merge("promote/prod")
     results = delivered.run("deploy.yml", event)
     assert results == {"delivery": "success", "dev": "success", "prod": "success"}, delivered.told()
@@ -240,7 +240,7 @@ def test_merge_of_the_promotion_deploys_to_prod_and_verifies(delivered: GithubDe
     assert digests(delivered, "dev") == digests(delivered, "prod") != set()
 
 
-def test_pull_request_is_compared_and_gets_its_own_environment(delivered: GithubDelivery) -> None:
+def test_pull_request_is_compared_and_gets_its_own_environment(delivered):
     event = pull_request(delivered, "opened")
     done = {
         **dict.fromkeys(("checks", "delivery", "diff"), "success"),
@@ -271,7 +271,7 @@ def test_pull_request_is_compared_and_gets_its_own_environment(delivered: Github
     assert any(item["Key"].endswith(".json") for item in listed["Contents"])
 
 
-def test_closed_pull_request_destroys_its_environment(delivered: GithubDelivery) -> None:
+def test_closed_pull_request_destroys_its_environment(delivered):
     event = pull_request(delivered, "closed")
     assert delivered.run("preview.yml", event) == {
         "delivery": "success",
@@ -282,9 +282,7 @@ def test_closed_pull_request_destroys_its_environment(delivered: GithubDelivery)
 
 
 @pytest.mark.parametrize("whose", [{"fork": "somebody/tritonstack"}, {"actor": "dependabot[bot]"}])
-def test_forks_without_credentials_get_checks_and_a_note(
-    delivered: GithubDelivery, whose: dict[str, str]
-) -> None:
+def test_forks_without_credentials_get_checks_and_a_note(delivered, whose):
     event = pull_request(delivered, "opened", **whose)
     before = len(delivered.runner.taken)
     assert delivered.run("pull-request.yml", event) == {
@@ -299,7 +297,7 @@ def test_forks_without_credentials_get_checks_and_a_note(
     assert len(delivered.runner.taken) == before
 
 
-def test_nightly_run_audits_leftovers(delivered: GithubDelivery) -> None:
+def test_nightly_run_audits_leftovers(delivered):
     event = Event("schedule", MAIN, {"schedule": "41 3 * * *"})
     assert delivered.run("clean-up.yml", event) == dict.fromkeys(("delivery", "reap", "audit"), "success"), (
         delivered.told()
@@ -308,7 +306,7 @@ def test_nightly_run_audits_leftovers(delivered: GithubDelivery) -> None:
     assert delivered.run("clean-up.yml", hourly)["audit"] == "skipped"
 
 
-def test_a_rollback_without_a_target_fails_and_proposes_nothing(delivered: GithubDelivery) -> None:
+def test_a_rollback_without_a_target_fails_and_proposes_nothing(delivered):
     before = len(recorded_calls(delivered.runner.folder))
     event = Event("workflow_dispatch", MAIN, {}, {"environment": "prod", "endpoint": "minilm"})
     assert delivered.run("rollback.yml", event) == {"delivery": "success", "rollback": "failure"}
@@ -316,7 +314,7 @@ def test_a_rollback_without_a_target_fails_and_proposes_nothing(delivered: Githu
     assert [call for call in recorded_calls(delivered.runner.folder)[before:] if call[0] == "gh"] == []
 
 
-def test_rollback_is_deployed_immediately_and_its_lock_proposed(delivered: GithubDelivery) -> None:
+def test_rollback_is_deployed_immediately_and_its_lock_proposed(delivered):
     """A second version of the model is delivered to dev, and rolled back."""
     first = digests(delivered, "dev")
     model = delivered.site.project.model_file("minilm-embedding")
@@ -338,11 +336,11 @@ def test_rollback_is_deployed_immediately_and_its_lock_proposed(delivered: Githu
     assert digests(delivered, "dev") == first
 
 
-def test_every_command_of_every_workflow_was_run(delivered: GithubDelivery) -> None:
+def test_every_command_of_every_workflow_was_run(delivered):
     assert set(DELIVERY_COMMANDS) <= {ran.command for ran in delivered.runner.ran}
 
 
-def test_job_role_allows_each_call_to_aws(delivered: GithubDelivery) -> None:
+def test_job_role_allows_each_call_to_aws(delivered):
     assert len(delivered.runner.called) > 100
     operations = {operation for _, _, operation in delivered.runner.called}
     assert {"InvokeEndpoint", "InvokeEndpointWithResponseStream"} <= operations

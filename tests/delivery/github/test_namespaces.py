@@ -50,14 +50,14 @@ def run_checks(runner: Runner) -> str:
 
 
 @pytest.mark.usefixtures("check")
-def test_the_checks_allow_namespaces_before_anything_needs_them(runner: Runner) -> None:
+def test_the_checks_allow_namespaces_before_anything_needs_them(runner):
     assert run_checks(runner) == "success"
     ran = commands(runner)
     assert ran[ran.index(ALLOW) + 1] == PROBE
     assert [ran.count(ALLOW), ran.count(PROBE)] == [1, 1]
 
 
-def test_a_runner_that_still_refuses_them_fails_once_and_early(runner: Runner, check: Path) -> None:
+def test_a_runner_that_still_refuses_them_fails_once_and_early(runner, check):
     action: dict[str, Any] = yaml.safe_load(check.read_text())
     action["runs"]["steps"] = [step for step in action["runs"]["steps"] if step["run"] != ALLOW]
     check.write_text(yaml.safe_dump(action))
@@ -81,6 +81,6 @@ TRITON_STEPS = [
 
 
 @pytest.mark.parametrize(("steps", "index"), TRITON_STEPS)
-def test_a_job_allows_them_before_it_starts_triton(steps: list[dict[str, Any]], index: int) -> None:
+def test_a_job_allows_them_before_it_starts_triton(steps, index):
     before = steps[:index]
     assert any(step.get("run") == ALLOW or step.get("uses") == CHECK for step in before)

@@ -64,7 +64,7 @@ def check(repository: Path) -> Release:
     return run
 
 
-def test_one_version_everywhere_passes(repository: Path, check: Release) -> None:
+def test_one_version_everywhere_passes(repository, check):
     found = check("v0.2.0", "--notes", "notes.md", "--as-outputs")
     assert (found.returncode, found.stderr) == (0, "")
     name, _, text = found.stdout.strip().partition("=")
@@ -75,7 +75,7 @@ def test_one_version_everywhere_passes(repository: Path, check: Release) -> None
     assert (repository / "notes.md").read_text() == "### Added\n\n- A thing.\n"
 
 
-def test_another_tag_fails_for_each_file(repository: Path, check: Release) -> None:
+def test_another_tag_fails_for_each_file(repository, check):
     found = check("v0.3.0", "--notes", "notes.md")
     assert found.returncode == 1
     for line in (
@@ -89,7 +89,7 @@ def test_another_tag_fails_for_each_file(repository: Path, check: Release) -> No
 
 
 @pytest.mark.parametrize("tag", ["0.2.0", "v0.2", "v0.2.0-rc1", "v0.2.0.dev1", "v", "main"])
-def test_tag_that_is_not_a_version_fails(check: Release, tag: str) -> None:
+def test_tag_that_is_not_a_version_fails(check, tag):
     found = check(tag)
     assert (found.returncode, found.stderr.splitlines()) == (
         1,
@@ -97,14 +97,14 @@ def test_tag_that_is_not_a_version_fails(check: Release, tag: str) -> None:
     )
 
 
-def test_the_version_inside_a_wheel_counts(repository: Path, check: Release) -> None:
+def test_the_version_inside_a_wheel_counts(repository, check):
     wheel(repository / "dist", "tritonstack", "0.1.9", file_version="0.2.0")
     found = check()
     assert found.returncode == 1
     assert "Version: 0.1.9, but the tag is v0.2.0" in found.stderr
 
 
-def test_a_missing_an_unexpected_and_a_duplicate_wheel_fail(repository: Path, check: Release) -> None:
+def test_a_missing_an_unexpected_and_a_duplicate_wheel_fail(repository, check):
     (repository / "dist" / "tritonstack_local-0.2.0-py3-none-any.whl").unlink()
     wheel(repository / "dist", "other", "0.2.0")
     wheel(repository / "dist", "tritonstack", "0.2.0", file_version="0.2.0.post1")
@@ -118,7 +118,7 @@ def test_a_missing_an_unexpected_and_a_duplicate_wheel_fail(repository: Path, ch
 @pytest.mark.parametrize(
     "heading", ["## [0.2.0]\n\n- A thing.", "## [0.2.0] - 2026-12-01\n", "## [Unreleased]\n"]
 )
-def test_a_changelog_without_the_version_fails(repository: Path, check: Release, heading: str) -> None:
+def test_a_changelog_without_the_version_fails(repository, check, heading):
     (repository / "CHANGELOG.md").write_text(
         f"# Changelog\n\n{heading}\n## [0.1.0] - 2026-11-22\n\n- The rest.\n"
     )
@@ -127,7 +127,7 @@ def test_a_changelog_without_the_version_fails(repository: Path, check: Release,
     assert "no section `## [0.2.0] - <date>` with text" in found.stderr
 
 
-def test_a_wheel_that_was_replaced_before_the_approval_fails(repository: Path, check: Release) -> None:
+def test_a_wheel_that_was_replaced_before_the_approval_fails(repository, check):
     hashes = check("v0.2.0", "--as-outputs").stdout.strip().partition("=")[2]
     assert check("v0.2.0", "--hashes", hashes).returncode == 0
     with zipfile.ZipFile(repository / "dist" / "tritonstack-0.2.0-py3-none-any.whl", "a") as archive:
@@ -142,7 +142,7 @@ def run_without_a_tag(folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 
-def test_this_commit_has_a_version_of_its_own() -> None:
+def test_this_commit_has_a_version_of_its_own():
     found = run_without_a_tag(ROOT)
     assert (found.returncode, found.stderr) == (0, "")
 
@@ -169,9 +169,7 @@ NEWER = CHANGELOG.replace("## [Unreleased]\n", "## [Unreleased]\n\n- Newer.\n")
         ("0.2.0", CHANGELOG.replace("[0.1.0]", "[0.2.0]"), False),  # two entries
     ],
 )
-def test_a_released_version_names_one_state_of_the_code(
-    repository: Path, version: str, changelog: str, accepted: bool
-) -> None:
+def test_a_released_version_names_one_state_of_the_code(repository, version, changelog, accepted):
     set_version(repository, version)
     (repository / "CHANGELOG.md").write_text(changelog)
     found = run_without_a_tag(repository)
@@ -181,9 +179,7 @@ def test_a_released_version_names_one_state_of_the_code(
 
 
 @pytest.mark.parametrize("tag", [(), ("v0.2.0",)], ids=["development", "release"])
-def test_a_pin_of_another_version_of_this_repository_fails(
-    repository: Path, check: Release, tag: tuple[str, ...]
-) -> None:
+def test_a_pin_of_another_version_of_this_repository_fails(repository, check, tag):
     file = repository / "packages/local_cloud/pyproject.toml"
     file.write_text(file.read_text() + 'dependencies = [\n    "tritonstack==0.1.0",\n    "boto3==1.0",\n]\n')
     found = check(*tag) if tag else run_without_a_tag(repository)
@@ -192,7 +188,7 @@ def test_a_pin_of_another_version_of_this_repository_fails(
     assert "boto3" not in found.stderr
 
 
-def test_publishing_needs_an_approval_and_installs_no_package_but_uv() -> None:
+def test_publishing_needs_an_approval_and_installs_no_package_but_uv():
     """The job that can get a PyPI token runs only what it needs."""
     jobs = read_workflow(WORKFLOWS / "release.yml")["jobs"]
     environments = {name: job.get("environment") for name, job in jobs.items()}
@@ -212,14 +208,14 @@ def test_publishing_needs_an_approval_and_installs_no_package_but_uv() -> None:
     assert targets == ["setup-release", "setup-release"]
 
 
-def test_only_commits_of_the_protected_branch_are_released() -> None:
+def test_only_commits_of_the_protected_branch_are_released():
     content = read_workflow(WORKFLOWS / "release.yml")
     assert content["on"] == {"push": {"tags": ["v*"]}}
     commands = [step["run"] for step in content["jobs"]["wheels"]["steps"] if "run" in step]
     assert commands[0] == 'git merge-base --is-ancestor "$GITHUB_SHA" origin/main'
 
 
-def test_the_release_packages_are_the_lines_of_the_lock(tmp_path: Path) -> None:
+def test_the_release_packages_are_the_lines_of_the_lock(tmp_path):
     """`make setup-release` installs uv and the build backend with the hashes of requirements-dev.txt."""
     makefile = (ROOT / "Makefile").read_text()
     (script,) = re.findall(
@@ -234,7 +230,7 @@ def test_the_release_packages_are_the_lines_of_the_lock(tmp_path: Path) -> None:
     assert set(packages) <= set(lock)
 
 
-def test_every_lock_is_audited() -> None:
+def test_every_lock_is_audited():
     """requirements-dev.txt contains requirements.txt and requirements-local.txt."""
     content = read_workflow(WORKFLOWS / "audit.yml")
     assert {"pull_request", "schedule"} <= content["on"].keys()

@@ -30,13 +30,13 @@ def nothing_is_left(folders: BuildFolders) -> bool:
     return all(path.suffix == ".lock" for path in files)
 
 
-def test_a_target_without_its_recipe_is_rejected_first(tmp_path: Path, folders: BuildFolders) -> None:
+def test_a_target_without_its_recipe_is_rejected_first(tmp_path, folders):
     model = write_model(tmp_path, source="file://nowhere", extra="precision: int8\n")
     with pytest.raises(UsageError, match="built for cpu, not for sm86"):
         build_model(model=model, folders=folders, targets=["sm86-24.09"])
 
 
-def test_a_missing_source_leaves_nothing(tmp_path: Path, folders: BuildFolders) -> None:
+def test_a_missing_source_leaves_nothing(tmp_path, folders):
     told: list[Progress] = []
     with pytest.raises(SourceError, match="folder not found"):
         build_model(
@@ -49,7 +49,7 @@ def test_a_missing_source_leaves_nothing(tmp_path: Path, folders: BuildFolders) 
     assert nothing_is_left(folders)
 
 
-def test_a_missing_server_is_reported_before_the_build(tmp_path: Path, tiny_folder: Path) -> None:
+def test_a_missing_server_is_reported_before_the_build(tmp_path, tiny_folder):
     folders = BuildFolders(tmp_path / "artifacts", tmp_path / "cache", tmp_path / "no-server")
     told: list[Progress] = []
     with pytest.raises(TritonNotFoundError, match="no Triton server") as caught:
@@ -64,7 +64,7 @@ def test_a_missing_server_is_reported_before_the_build(tmp_path: Path, tiny_fold
 
 
 @pytest.mark.e2e
-def test_a_build_from_end_to_end(tmp_path: Path, tiny_folder: Path, folders: BuildFolders) -> None:
+def test_a_build_from_end_to_end(tmp_path, tiny_folder, folders):
     model = write_model(tmp_path / "model", source=f"file://{tiny_folder}")
     told: list[Progress] = []
     first = build_model(model=model, folders=folders, on_progress=told.append)
@@ -85,7 +85,7 @@ def test_a_build_from_end_to_end(tmp_path: Path, tiny_folder: Path, folders: Bui
 
 @pytest.mark.e2e
 @pytest.mark.usefixtures("plain_recipe")
-def test_a_damaged_artifact_is_built_again_with_the_same_bytes(tmp_path: Path, folders: BuildFolders) -> None:
+def test_a_damaged_artifact_is_built_again_with_the_same_bytes(tmp_path, folders):
     model = write_plain_model(tmp_path / "model")
     first = build_model(model=model, folders=folders)
     with (first.artifact_dir / ARCHIVE_NAME).open("r+b") as stream:
@@ -137,9 +137,7 @@ def _a_bad_text_spares_the_others(artifact: Path, work: Path, folders: BuildFold
 
 
 @pytest.mark.e2e
-def test_a_model_that_takes_tokens_is_one_triton_model(
-    tmp_path: Path, tiny_folder: Path, folders: BuildFolders
-) -> None:
+def test_a_model_that_takes_tokens_is_one_triton_model(tmp_path, tiny_folder, folders):
     """The build serves it in both hosting modes; it is bound to no Python, whatever was requested."""
     model = write_model(tmp_path / "model", source=f"file://{tiny_folder}", takes="tokens")
     built = build_model(model=model, folders=folders, targets=["cpu-py312", "cpu"]).manifest
@@ -159,7 +157,7 @@ def test_a_model_that_takes_tokens_is_one_triton_model(
 
 
 @pytest.mark.e2e
-def test_an_accepted_error_that_is_missed(tmp_path: Path, tiny_folder: Path, folders: BuildFolders) -> None:
+def test_an_accepted_error_that_is_missed(tmp_path, tiny_folder, folders):
     model = write_model(
         tmp_path, source=f"file://{tiny_folder}", extra="accept: {cosine: 1, absolute: 1.0e-12}\n"
     )
@@ -180,27 +178,21 @@ def test_an_accepted_error_that_is_missed(tmp_path: Path, tiny_folder: Path, fol
     ],
 )
 def test_an_archive_that_fails_serving_is_not_stored(
-    tmp_path: Path,
-    folders: BuildFolders,
-    monkeypatch: pytest.MonkeyPatch,
-    right: str,
-    wrong: str,
-    error: type[Exception],
-    message: str,
-) -> None:
+    tmp_path, folders, monkeypatch, right, wrong, error, message
+):
     monkeypatch.setattr(plain_model, "CODE", CODE.replace(right, wrong))
     with pytest.raises(error, match=message):
         build_model(model=write_plain_model(tmp_path / "model"), folders=folders)
     assert nothing_is_left(folders)
 
 
-def test_only_cases_of_one_shape_share_a_request() -> None:
+def test_only_cases_of_one_shape_share_a_request():
     short, long = np.array([[1]]), np.array([[1, 2]])
     cases = [Case(name, {"x": array}, {}) for name, array in (("a", short), ("b", long), ("c", short))]
     assert [[case.name for case in group] for group in same_shapes(cases)] == [["a", "c"], ["b"]]
 
 
-def test_cases_are_joined_row_by_row() -> None:
+def test_cases_are_joined_row_by_row():
     cases = [Case(str(n), {"x": np.array([[n]])}, {"y": np.array([[-n]])}) for n in (1, 2)]
     joined = join_cases(cases)
     assert (joined.inputs["x"].tolist(), joined.expected["y"].tolist()) == ([[1], [2]], [[-1], [-2]])

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from model_build.build import BuildFolders, build_model
+from model_build.build import build_model
 from model_build.errors import ParityError
 from model_build.repository.config import read_config
 from model_build.store.archive import unpack
@@ -54,7 +54,7 @@ class TritonPythonModel:
 
 
 @pytest.mark.parametrize("text", [COMPLETE, INCOMPLETE])
-def test_graph_with_a_custom_configuration(text: str, tmp_path: Path, folders: BuildFolders) -> None:
+def test_graph_with_a_custom_configuration(text, tmp_path, folders):
     save_onnx(tmp_path / "model/weights/model.onnx")
     (tmp_path / "model/config.pbtxt").write_text(text)
     asked = [{"inputs": {"x": [1.0, 2.0, 3.5]}}, {"random": {"rows": 5}}]
@@ -79,7 +79,7 @@ def test_graph_with_a_custom_configuration(text: str, tmp_path: Path, folders: B
         'output { name: "y" data_type: TYPE_FP32 dims: -1 }\n',
     ],
 )
-def test_python_model_with_a_custom_configuration(text: str, tmp_path: Path, folders: BuildFolders) -> None:
+def test_python_model_with_a_custom_configuration(text, tmp_path, folders):
     folder = tmp_path / "model"
     folder.mkdir()
     (folder / "config.pbtxt").write_text(text)
@@ -112,7 +112,7 @@ def counter(folder: Path, sequences: dict[str, Any], *totals: float, **more: Any
     [{"strategy": "oldest", "max_candidates": 2}, {"strategy": "direct"}],
     ids=lambda given: given["strategy"],
 )
-def test_a_model_that_keeps_a_state(sequences: dict[str, Any], tmp_path: Path, folders: BuildFolders) -> None:
+def test_a_model_that_keeps_a_state(sequences, tmp_path, folders):
     model = counter(tmp_path / "model", sequences, 1.0, 21.0, 321.0, batching={"max_batch": 1})
     built = build_model(model=model, folders=folders)
     assert [tensor.name for tensor in built.manifest.inputs] == ["x"]
@@ -121,7 +121,7 @@ def test_a_model_that_keeps_a_state(sequences: dict[str, Any], tmp_path: Path, f
     assert [report.batch for report in built.manifest.latency] == [1]
 
 
-def test_lost_sequence_state_is_detected(tmp_path: Path, folders: BuildFolders) -> None:
+def test_lost_sequence_state_is_detected(tmp_path, folders):
     model = counter(tmp_path / "model", {"strategy": "oldest"}, 1.0, 20.0, 300.0)
     with pytest.raises(ParityError, match="alone: test input 3"):
         build_model(model=model, folders=folders)

@@ -43,7 +43,7 @@ def outputs_of(manifest: Manifest) -> list[tuple[str, str, tuple[int, ...]]]:
 
 
 @pytest.mark.soak
-def test_text_classification(tmp_path: Path, folders: BuildFolders) -> None:
+def test_text_classification(tmp_path, folders):
     save_text_model(tmp_path / "weights", "DistilBertForSequenceClassification", labels=LABELS)
     manifest = built(model_of(tmp_path, recipe="kind: text-classification, max_length: 24"), folders)
     assert outputs_of(manifest) == [("scores", "FP32", (3,))]
@@ -56,9 +56,7 @@ def test_text_classification(tmp_path: Path, folders: BuildFolders) -> None:
     ("options", "parts"),
     [("", {"tiny", "model"}), (", one_model: false", {"tiny", "tokenizer", "model"})],
 )
-def test_text_pair_classification(
-    tmp_path: Path, folders: BuildFolders, options: str, parts: set[str]
-) -> None:
+def test_text_pair_classification(tmp_path, folders, options, parts):
     save_text_model(tmp_path / "weights", "BertForSequenceClassification", labels=LABELS)
     pairs = tuple(f'{{text: "{first}", text_pair: "{second}"}}' for first, second in QUESTIONS)
     recipe = f"kind: text-pair-classification, max_length: 24{options}"
@@ -70,7 +68,7 @@ def test_text_pair_classification(
 
 @pytest.mark.soak
 @pytest.mark.parametrize("architecture", ["BertForQuestionAnswering", "RobertaForQuestionAnswering"])
-def test_question_answering(tmp_path: Path, folders: BuildFolders, architecture: str) -> None:
+def test_question_answering(tmp_path, folders, architecture):
     save_text_model(tmp_path / "weights", architecture)
     model = model_of(tmp_path, recipe="kind: question-answering, max_length: 40", tests=PAIRS)
     manifest = built(model, folders)
@@ -86,7 +84,7 @@ def test_question_answering(tmp_path: Path, folders: BuildFolders, architecture:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("form", ["image", "pixels"])
-def test_image_classification(tmp_path: Path, folders: BuildFolders, form: str) -> None:
+def test_image_classification(tmp_path, folders, form):
     from model_build.exporters.image_preparation import (
         encoded,  # which takes seconds, also where no test runs
     )
@@ -103,7 +101,7 @@ def test_image_classification(tmp_path: Path, folders: BuildFolders, form: str) 
 
 
 @pytest.mark.soak
-def test_torchscript_of_texts_is_reproducible(tmp_path: Path, folders: BuildFolders) -> None:
+def test_torchscript_of_texts_is_reproducible(tmp_path, folders):
     """It is traced from the module that is exported; callers see the same names, and the bytes are
     reproducible.
     """
@@ -117,7 +115,7 @@ def test_torchscript_of_texts_is_reproducible(tmp_path: Path, folders: BuildFold
 
 
 @pytest.mark.soak
-def test_labels_and_tensors_of_model_yaml(tmp_path: Path, folders: BuildFolders) -> None:
+def test_labels_and_tensors_of_model_yaml(tmp_path, folders):
     save_text_model(tmp_path / "weights", "BertForSequenceClassification", labels=LABELS)
     recipe = "kind: text-classification, max_length: 24, input: tokens"
     named = model_of(tmp_path, recipe=recipe, extra="tensors: {scores: {labels: [a, b, c]}}\n")
@@ -128,21 +126,21 @@ def test_labels_and_tensors_of_model_yaml(tmp_path: Path, folders: BuildFolders)
 
 
 @pytest.mark.parametrize("name", ["tokenizer", "model", "answer"])
-def test_names_of_ensemble_steps_are_reserved(tmp_path: Path, name: str) -> None:
+def test_names_of_ensemble_steps_are_reserved(tmp_path, name):
     file = write_model_file(tmp_path, recipe="kind: question-answering", source=tmp_path, tests=PAIRS)
     file.write_text(file.read_text().replace("name: tiny", f"name: {name}"))
     with pytest.raises(InvalidFilesError, match=r"model.yaml:1: name: .*reserved for a part"):
         recipe_for(load_document(file, ModelSpec))
 
 
-def test_a_model_without_batches_is_rejected(tmp_path: Path) -> None:
+def test_a_model_without_batches_is_rejected(tmp_path):
     file = write_model_file(tmp_path, recipe="kind: text-classification", source=tmp_path, tests=TEXTS)
     file.write_text(file.read_text().replace("max_batch: 4", "max_batch: 0"))
     with pytest.raises(InvalidFilesError, match=r"batching\.max_batch: .*support batches"):
         recipe_for(load_document(file, ModelSpec))
 
 
-def test_a_missing_test_image(tmp_path: Path) -> None:
+def test_a_missing_test_image(tmp_path):
     tests = ("image: missing.png",)
     model = model_of(tmp_path, recipe="kind: image-classification", tests=tests)
     with pytest.raises(InvalidFilesError, match=r"test_inputs.*file not found.*missing\.png"):

@@ -47,14 +47,14 @@ def events(text: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def test_an_unknown_model_is_exit_2_and_one_event(project: Project) -> None:
+def test_an_unknown_model_is_exit_2_and_one_event(project):
     result = run_job(project, "--model", "nothing", "--json-progress")
     (event,) = events(result.stdout)
     assert (result.returncode, event["event"], event["exit_code"]) == (2, "failed", 2)
     assert event["message"] == "unknown model 'nothing'"
 
 
-def test_a_build_that_cannot_start_reports_it(project: Project) -> None:
+def test_a_build_that_cannot_start_reports_it(project):
     result = run_job(project, "--model", "tiny", "--targets", "sm86-25.04")
     assert result.returncode == 2
     assert "this machine has no GPU" in result.stdout
@@ -73,9 +73,7 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 @pytest.mark.soak
-def test_the_buildspecs_own_command_builds_publishes_and_reports(
-    project: Project, endpoint: str, tmp_path: Path
-) -> None:
+def test_the_buildspecs_own_command_builds_publishes_and_reports(project, endpoint, tmp_path):
     """Except for the path of its interpreter and the user, which only a container has."""
     from tritonstack.constructs.builds.model_builds import MODEL_BUILDSPEC
 

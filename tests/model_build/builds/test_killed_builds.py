@@ -35,7 +35,7 @@ def folders(tmp_path: Path, folders: BuildFolders) -> BuildFolders:
     return dataclasses.replace(folders, cache=tmp_path / "empty-cache")
 
 
-def test_build_succeeds_after_kills_at_every_step(tmp_path: Path, folders: BuildFolders) -> None:
+def test_build_succeeds_after_kills_at_every_step(tmp_path, folders):
     """One folder for all, so that every build meets the leftovers of all killed ones."""
     write_wheel(tmp_path / "index", "plain", "1.0")
     store = ArtifactStore(artifacts_dir=folders.artifacts, model="plain")

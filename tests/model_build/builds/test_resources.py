@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from model_build import resources
-from model_build.build import BuildFolders, build_model
+from model_build.build import build_model
 from model_build.environments import packing as environments
 from model_build.errors import ArchiveError, ResourceError
 from model_build.resources import (
@@ -26,13 +26,13 @@ def full(file: Path) -> OSError:
     return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(file))
 
 
-def test_too_little_space_is_reported_with_numbers(tmp_path: Path) -> None:
+def test_too_little_space_is_reported_with_numbers(tmp_path):
     require_space(tmp_path / "not/there/yet", 1, purpose="packing")
     with pytest.raises(ResourceError, match=r"packing needs 1000000\.0 GB in .*; free: .*B"):
         require_space(tmp_path, 10**15, purpose="packing")
 
 
-def test_too_little_memory_is_reported_with_numbers() -> None:
+def test_too_little_memory_is_reported_with_numbers():
     assert 0 < available_memory() < 1 << 50
     with pytest.raises(
         ResourceError, match=r"exporting 'm' needs about 1000000\.0 GB of memory; available: .*B"
@@ -40,7 +40,7 @@ def test_too_little_memory_is_reported_with_numbers() -> None:
         require_memory(10**15, purpose="exporting 'm'")
 
 
-def test_a_containers_limit_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_containers_limit_counts(tmp_path, monkeypatch):
     (tmp_path / "memory.max").write_text("5000\n")
     (tmp_path / "memory.current").write_text("2000\n")
     monkeypatch.setattr(resources, "CGROUP", tmp_path)
@@ -62,14 +62,14 @@ def test_a_containers_limit_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         ),
     ],
 )
-def test_a_resource_shortage_is_explained(tmp_path: Path, error: Exception, message: str) -> None:
+def test_a_resource_shortage_is_explained(tmp_path, error, message):
     with pytest.raises(ResourceError, match=message), shortages_explained(tmp_path):
         raise error
     with pytest.raises(ResourceError, match=message), shortages_explained(tmp_path):
         raise ArchiveError("cannot be unpacked") from error
 
 
-def test_full_disk_hidden_by_a_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_hidden_by_a_tool(tmp_path, monkeypatch):
     with pytest.raises(RuntimeError), shortages_explained(tmp_path):
         raise RuntimeError("the writer failed")
     monkeypatch.setattr(resources, "free_space", lambda _: 4096)
@@ -79,8 +79,8 @@ def test_full_disk_hidden_by_a_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_model_larger_than_memory_is_rejected_before_it_is_loaded(
-    tmp_path: Path, tiny_folder: Path, folders: BuildFolders, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, tiny_folder, folders, monkeypatch
+):
     weights = sum(file.stat().st_size for file in tiny_folder.iterdir())
     monkeypatch.setattr(resources, "available_memory", lambda: 2 * weights)
     told: list[str] = []
@@ -95,9 +95,7 @@ def test_a_model_larger_than_memory_is_rejected_before_it_is_loaded(
 
 
 @pytest.mark.usefixtures("plain_recipe")
-def test_too_little_space_for_the_archive_is_reported_before_packing(
-    tmp_path: Path, folders: BuildFolders, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_little_space_for_the_archive_is_reported_before_packing(tmp_path, folders, monkeypatch):
     monkeypatch.setattr(resources, "free_space", lambda _: 3_000_000)
     with pytest.raises(ResourceError, match=r"packing and serving 'plain' needs 4\.0 MB in .*free: 3\.0 MB"):
         build_model(model=write_plain_model(tmp_path / "model"), folders=folders)
@@ -122,9 +120,7 @@ def failing(function: Callable[..., object]) -> Callable[..., object]:
         "model_build.checking.serving_check.unpack_own",
     ],
 )
-def test_full_disk_leaves_nothing(
-    tmp_path: Path, folders: BuildFolders, monkeypatch: pytest.MonkeyPatch, place: str
-) -> None:
+def test_full_disk_leaves_nothing(tmp_path, folders, monkeypatch, place):
     monkeypatch.setattr(place, failing(environments.build_environment))
     with pytest.raises(ResourceError, match="the disk is full"):
         build_model(model=write_plain_model(tmp_path / "model"), folders=folders)

@@ -195,9 +195,7 @@ def outcomes(results: list[SmokeResult]) -> set[str]:
         (steps, "given", 3),
     ],
 )
-def test_smoke_examples_of_a_build_are_answered(
-    tmp_path: Path, tiny_folder: Path, folders: BuildFolders, make: Make, origin: str, count: int
-) -> None:
+def test_smoke_examples_of_a_build_are_answered(tmp_path, tiny_folder, folders, make, origin, count):
     with built(make, tmp_path, tiny_folder, folders) as one:
         assert [example.origin for example in one.examples.requests] == [origin] * count
         assert all(example.name.startswith("test input") for example in one.examples.requests)
@@ -239,9 +237,7 @@ def the_python_model_goes_wrong(one: Built, folder: Path) -> None:
 
 
 @pytest.mark.soak
-def test_an_artifact_of_an_earlier_version_is_built_again_with_the_same_digest(
-    tmp_path: Path, folders: BuildFolders
-) -> None:
+def test_an_artifact_of_an_earlier_version_is_built_again_with_the_same_digest(tmp_path, folders):
     model = python(tmp_path / "model", tmp_path)
     first = build_model(model=model, folders=folders)
     assert build_model(model=model, folders=folders).reused
@@ -254,7 +250,7 @@ def test_an_artifact_of_an_earlier_version_is_built_again_with_the_same_digest(
     assert build_model(model=model, folders=folders).reused
 
 
-def test_smoke_requests_need_no_framework() -> None:
+def test_smoke_requests_need_no_framework():
     """A machine that runs verify has only the core dependencies, without any of the build's."""
     script = (
         "import sys, tritonstack.operations.smoke.asking\n"

@@ -149,7 +149,7 @@ def build(model: Document[ModelSpec], folders: BuildFolders) -> BuiltArtifact:
         ),
     ],
 )
-def test_a_supplied_model_end_to_end(make: Any, tmp_path: Path, folders: BuildFolders) -> None:
+def test_a_supplied_model_end_to_end(make, tmp_path, folders):
     model = make(tmp_path / "model")
     built = build(model, folders)
     assert not built.reused
@@ -171,7 +171,7 @@ def test_a_supplied_model_end_to_end(make: Any, tmp_path: Path, folders: BuildFo
 
 
 @pytest.mark.soak
-def test_a_wrong_python_model_is_not_stored(tmp_path: Path, folders: BuildFolders) -> None:
+def test_a_wrong_python_model_is_not_stored(tmp_path, folders):
     model = python(tmp_path / "model")
     (tmp_path / "model/right.py").write_text("def right(request):\n    return {'y': request['x'] * 2}\n")
     with pytest.raises(ParityError, match="the served artifact differs"):
@@ -193,7 +193,7 @@ def copied(model: Document[ModelSpec], work: Path) -> tuple[ModelCopy, FetchedSo
 
 
 @pytest.mark.parametrize("source", ["file://weights", "file://.", "file://../model/weights"])
-def test_a_build_hashes_and_reads_copies(source: str, tmp_path: Path) -> None:
+def test_a_build_hashes_and_reads_copies(source, tmp_path):
     """A file that changes afterwards is neither packed nor hashed."""
     model = with_helpers(tmp_path / "model", source)
     models = {model.record.name: model}
@@ -213,9 +213,7 @@ def test_a_build_hashes_and_reads_copies(source: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["helpers.py", "kit/f.txt", "model.py", "weights/lexicon/base.py"])
-def test_a_file_that_becomes_a_link_before_it_is_copied(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_becomes_a_link_before_it_is_copied(name, tmp_path, monkeypatch):
     model = with_helpers(tmp_path / "model")
 
     def swap_after(listing: Callable[..., Any]) -> Callable[..., Any]:
@@ -233,7 +231,7 @@ def test_a_file_that_becomes_a_link_before_it_is_copied(
         copied(model, tmp_path / "work")
 
 
-def test_vllm_is_rejected_before_its_weights_are_fetched(tmp_path: Path, folders: BuildFolders) -> None:
+def test_vllm_is_rejected_before_its_weights_are_fetched(tmp_path, folders):
     told: list[Progress] = []
     model = vllm_model(tmp_path)
     with pytest.raises(UsageError, match=r"no vllm backend|no GPU"):

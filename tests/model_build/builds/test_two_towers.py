@@ -45,7 +45,7 @@ def answers_of(
 
 
 @pytest.mark.soak
-def test_vectors_of_texts_and_images_are_those_of_clip(tmp_path: Path, folders: BuildFolders) -> None:
+def test_vectors_of_texts_and_images_are_those_of_clip(tmp_path, folders):
     import PIL.Image
     import torch
     import transformers
@@ -71,7 +71,7 @@ def test_vectors_of_texts_and_images_are_those_of_clip(tmp_path: Path, folders: 
     np.testing.assert_allclose(text_vectors @ image_vectors.T, similarity, atol=5e-5)
 
 
-def test_another_image_model_is_rejected(tmp_path: Path, folders: BuildFolders) -> None:
+def test_another_image_model_is_rejected(tmp_path, folders):
     folder_of(tmp_path)
     save_image_model(tmp_path / "weights")
     with pytest.raises(ModelBuildError, match=r"image-embedding needs a CLIP model; .* a vit model"):
@@ -86,9 +86,7 @@ def test_another_image_model_is_rejected(tmp_path: Path, folders: BuildFolders) 
         ("kind: text-embedding, max_length: 64", "the model cannot take texts of 64 tokens"),
     ],
 )
-def test_options_that_clip_lacks_are_rejected(
-    tmp_path: Path, folders: BuildFolders, recipe: str, message: str
-) -> None:
+def test_options_that_clip_lacks_are_rejected(tmp_path, folders, recipe, message):
     save_clip_model(tmp_path / "weights")
     with pytest.raises((InvalidFilesError, ModelBuildError), match=message):
         answers_of(tmp_path, folders, recipe, TEXTS[:1])

@@ -1,6 +1,5 @@
 """Which cases of a build become the artifact's examples, and with which tolerance."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from tritonstack.base.yaml import load_document
 from tritonstack.records.example_tensors import array_of
 from tritonstack.records.examples import Examples
 from tritonstack.spec.models.model import ModelSpec
-from tritonstack.spec.models.tolerance import ModelTolerance, PrecisionOption, Tolerance
+from tritonstack.spec.models.tolerance import ModelTolerance, Tolerance
 
 DIGEST = "ab" * 32
 
@@ -34,7 +33,7 @@ def names(examples: Examples) -> list[str]:
     return [example.name for example in examples.requests]
 
 
-def test_three_smallest_requests_are_chosen() -> None:
+def test_three_smallest_requests_are_chosen():
     cases = [case(f"{size}", size) for size in (9, 8, 7, 6)]
     examples = chosen(*cases, case("made up", 1, typical=False))
     assert names(examples) == ["6", "7", "8"]
@@ -43,11 +42,11 @@ def test_three_smallest_requests_are_chosen() -> None:
     assert (examples.model, examples.digest, examples.none_because) == ("m", DIGEST, "")
 
 
-def test_generated_inputs_are_kept_if_there_are_no_others() -> None:
+def test_generated_inputs_are_kept_if_there_are_no_others():
     assert names(chosen(case("made up", 1, typical=False))) == ["made up"]
 
 
-def test_examples_are_limited_by_size() -> None:
+def test_examples_are_limited_by_size():
     # In base64 and noise, which does not compress: about 170 kB each.
     large = [case(f"{number}", 16_000 + number) for number in range(3)]
     examples = chosen(*large)
@@ -55,19 +54,19 @@ def test_examples_are_limited_by_size() -> None:
     assert len(examples.to_json()) < MOST_BYTES
 
 
-def test_a_single_example_may_be_larger() -> None:
+def test_a_single_example_may_be_larger():
     examples = chosen(case("picture", 150_000), case("larger", 150_001))
     assert names(examples) == ["picture"]
     assert len(examples.to_json()) > MOST_BYTES
 
 
-def test_oversized_example_is_omitted_with_a_reason() -> None:
+def test_oversized_example_is_omitted_with_a_reason():
     examples = chosen(case("volume", 1_000_000))
     assert names(examples) == []
     assert "the smallest test input and its answer take 10 MB" in examples.none_because
 
 
-def test_sequence_keeps_its_order_and_start_flag() -> None:
+def test_sequence_keeps_its_order_and_start_flag():
     steps = [case(f"{number}", 20 - number) for number in range(MOST_IN_SEQUENCE + 2)]
     examples = chosen(*steps, keeps_state=True)
     assert names(examples) == [f"{number}" for number in range(MOST_IN_SEQUENCE)]
@@ -106,9 +105,7 @@ def test_sequence_keeps_its_order_and_start_flag() -> None:
         ),
     ],
 )
-def test_tolerance_equals_the_one_of_the_build(
-    accept: ModelTolerance, precision: PrecisionOption, output: str, held: Tolerance
-) -> None:
+def test_tolerance_equals_the_one_of_the_build(accept, precision, output, held):
     answers: dict[str, Any] = {
         "scores": np.zeros((1, 3), dtype=np.float32),
         "value": np.zeros((1, 1), dtype=np.float32),
@@ -126,12 +123,12 @@ def test_tolerance_equals_the_one_of_the_build(
     assert found[output] == held
 
 
-def test_examples_of_generating_models_are_texts_only() -> None:
+def test_examples_of_generating_models_are_texts_only():
     examples = examples_of_texts(["a", "b", "c", "d"], model="m", digest=DIGEST)
     assert (examples.texts, examples.requests) == (("a", "b", "c"), ())
 
 
-def test_the_origin_of_right_answers_is_recorded(tmp_path: Path) -> None:
+def test_the_origin_of_right_answers_is_recorded(tmp_path):
     file = tmp_path / "model.yaml"
     file.write_text(
         "name: m\ndescription: D.\nsource: file://w\nrecipe: {kind: onnx}\n"

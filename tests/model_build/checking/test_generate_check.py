@@ -63,7 +63,7 @@ def serve(server: TritonInstallation, folder: Path, *, mode: str = "", damage: s
     return check.run()
 
 
-def test_every_text_gets_the_same_answer(server: TritonInstallation, tmp_path: Path) -> None:
+def test_every_text_gets_the_same_answer(server, tmp_path):
     served = serve(server, tmp_path)
     assert served.generation == GenerationReport(cases=2, times=2, tokens=16)
     assert served.parity is None
@@ -82,31 +82,25 @@ def test_every_text_gets_the_same_answer(server: TritonInstallation, tmp_path: P
         ("fails", 'returned status 400 without text: {"error": "ValueError: CUDA out of memory"}'),
     ],
 )
-def test_a_model_that_does_not_answer_fails_the_check(
-    server: TritonInstallation, tmp_path: Path, mode: str, told: str
-) -> None:
+def test_a_model_that_does_not_answer_fails_the_check(server, tmp_path, mode, told):
     with pytest.raises(ServingError) as caught:
         serve(server, tmp_path, mode=mode)
     assert told in str(caught.value)
 
 
-def test_an_archive_without_its_weights_does_not_start(server: TritonInstallation, tmp_path: Path) -> None:
+def test_an_archive_without_its_weights_does_not_start(server, tmp_path):
     with pytest.raises(TritonFailedError, match="no weights in /opt/ml/model/tiny/1"):
         serve(server, tmp_path, damage="tiny/1/model.safetensors")
 
 
-def test_missing_namespaces_are_explained(
-    server: TritonInstallation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_namespaces_are_explained(server, tmp_path, monkeypatch):
     monkeypatch.setenv(EXPOSE, "1")
     monkeypatch.setattr("tritonstack.runtime.server.why_no_namespaces", lambda: "as the test wants it")
     with pytest.raises(ServingError, match="the engine's arguments name /opt/ml/model"):
         serve(server, tmp_path)
 
 
-def test_a_build_records_what_was_verified(
-    server: TritonInstallation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_build_records_what_was_verified(server, tmp_path, monkeypatch):
     monkeypatch.setattr(building, "find_installation", lambda **_: server)
     monkeypatch.setattr(machine, "has_gpu", lambda: True)
     built = build_model(
@@ -122,9 +116,7 @@ def test_a_build_records_what_was_verified(
     assert (built.artifact_dir / "model.tar.gz").is_file()
 
 
-def test_unresponsive_build_leaves_nothing(
-    server: TritonInstallation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unresponsive_build_leaves_nothing(server, tmp_path, monkeypatch):
     monkeypatch.setattr(building, "find_installation", lambda **_: server)
     monkeypatch.setattr(machine, "has_gpu", lambda: True)
     model = vllm_model(tmp_path / "models/tiny")

@@ -55,14 +55,14 @@ def time_layouts(
         TritonTimeoutError("too late"),
     ],
 )
-def test_a_layout_may_fail_at_any_request(error: Any, after: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_layout_may_fail_at_any_request(error, after, monkeypatch):
     times = time_layouts(error, after, monkeypatch)
     bad = times["bad"]
     assert (bad.milliseconds, bad.violation) == (None, error.message)
     assert times["good"] == code.LayoutTime(31.25)
 
 
-def test_a_silent_process_is_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_process_is_measured_again(monkeypatch):
     """An overloaded machine must not decide the layout."""
     silent = SilentModelError("no heartbeat", remedy="-")
     times = time_layouts(silent, 40, monkeypatch, times=1)
@@ -72,11 +72,11 @@ def test_a_silent_process_is_measured_again(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize(
     ("seconds", "callers"), [(0.005, 32), (0.0625, 32), (0.25, 8), (1.0, 2), (4.0, 1), (0.0, 32)]
 )
-def test_slow_models_have_fewer_callers(seconds: float, callers: int) -> None:
+def test_slow_models_have_fewer_callers(seconds, callers):
     """32 requests of 4 seconds would exceed the time limit of the last one."""
     assert code._callers(seconds) == callers
 
 
-def test_all_layouts_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_layouts_are_measured(monkeypatch):
     times = time_layouts(None, 0, monkeypatch)
     assert times == dict.fromkeys(("bad", "good"), code.LayoutTime(31.25))

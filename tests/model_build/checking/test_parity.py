@@ -1,7 +1,6 @@
 """When answers are close enough, and how a miss is reported."""
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,12 +10,12 @@ from model_build.errors import ParityError
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.yaml import load_document
 from tritonstack.spec.models.model import ModelSpec
-from tritonstack.spec.models.tolerance import ModelTolerance, Precision
+from tritonstack.spec.models.tolerance import ModelTolerance
 
 RIGHT = np.array([[1.0, 0.0], [0.6, 0.8]], dtype=np.float32)
 
 
-def test_equal_answers() -> None:
+def test_equal_answers():
     report = judge("graph", [compare("a", "y", actual=RIGHT, expected=RIGHT)], ModelTolerance())
     assert (report.stage, report.cases, report.min_cosine, report.max_absolute_error) == (
         "graph",
@@ -27,7 +26,7 @@ def test_equal_answers() -> None:
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_the_report_names_the_loosest_bounds_of_each_output(order: int) -> None:
+def test_the_report_names_the_loosest_bounds_of_each_output(order):
     """In int8, rows of one number have other bounds than rows of several."""
     numbers = RIGHT[:, :1] + 1
     comparisons = [
@@ -38,7 +37,7 @@ def test_the_report_names_the_loosest_bounds_of_each_output(order: int) -> None:
     assert {name: str(bounds) for name, bounds in report.accepted.items()} == {"y": "relative <= 0.3"}
 
 
-def test_the_report_names_the_input_with_the_lowest_cosine() -> None:
+def test_the_report_names_the_input_with_the_lowest_cosine():
     """Among equal cosines, the largest error decides."""
     turned = RIGHT[:, ::-1]
     cases = {"right": RIGHT, "scaled": RIGHT * 3, "turned": turned, "turned and scaled": turned * 2}
@@ -47,7 +46,7 @@ def test_the_report_names_the_input_with_the_lowest_cosine() -> None:
     assert report_of("graph", comparisons[:2]).worst_case == "scaled"
 
 
-def test_the_worst_row_counts() -> None:
+def test_the_worst_row_counts():
     actual = RIGHT.copy()
     actual[1] = [0.8, 0.6]
     comparison = compare("a", "y", actual=actual, expected=RIGHT)
@@ -55,7 +54,7 @@ def test_the_worst_row_counts() -> None:
     assert comparison.absolute == pytest.approx(0.2)
 
 
-def test_either_bound_can_miss() -> None:
+def test_either_bound_can_miss():
     scaled = compare("a", "y", actual=RIGHT * 2, expected=RIGHT)
     assert scaled.cosine == pytest.approx(1.0)
     assert not scaled.is_within(ModelTolerance(cosine=0.9, absolute=0.5))
@@ -63,7 +62,7 @@ def test_either_bound_can_miss() -> None:
     assert not turned.is_within(ModelTolerance(cosine=0.9, absolute=10.0))
 
 
-def test_a_vector_of_zeros_equals_only_itself() -> None:
+def test_a_vector_of_zeros_equals_only_itself():
     zeros = np.zeros_like(RIGHT)
     assert compare("a", "y", actual=zeros, expected=zeros).cosine == 1.0
     assert not compare("a", "y", actual=zeros, expected=RIGHT).is_within(
@@ -71,7 +70,7 @@ def test_a_vector_of_zeros_equals_only_itself() -> None:
     )
 
 
-def test_nan_never_passes() -> None:
+def test_nan_never_passes():
     actual = RIGHT.copy()
     actual[0, 0] = np.nan
     with pytest.raises(ParityError, match="nan"):
@@ -82,12 +81,12 @@ def test_nan_never_passes() -> None:
         )
 
 
-def test_a_different_shape_is_reported() -> None:
+def test_a_different_shape_is_reported():
     with pytest.raises(ParityError, match=r"case 1: y has shape \[1, 2\], expected \[2, 2\]"):
         compare("case 1", "y", actual=RIGHT[:1], expected=RIGHT)
 
 
-def test_mismatches_are_marked_per_output() -> None:
+def test_mismatches_are_marked_per_output():
     texts, others = (np.array([[text]], dtype=object) for text in ("calm", "cross"))
     broken = RIGHT.copy()
     broken[1, 1] = np.nan
@@ -109,7 +108,7 @@ def test_mismatches_are_marked_per_output() -> None:
     assert table[-2:] == ["accepted label >= 0.9999 <= 0.0001 any", "accepted scores any <= 0.1 >= 1.0"]
 
 
-def test_only_matching_infinities_are_equal() -> None:
+def test_only_matching_infinities_are_equal():
     masked = np.array([[-np.inf, 3.0, 4.0]])
     near = compare("a", "y", actual=masked + np.array([[0, 1e-6, 0]]), expected=masked)
     assert near.is_within(ModelTolerance(cosine=0.9999, absolute=1e-4, relative=1e-5))
@@ -134,9 +133,7 @@ def test_only_matching_infinities_are_equal() -> None:
         ("int8", [[1.0, 2.0]], [[1.05, 2.0]], True),
     ],
 )
-def test_numbers_and_labels_are_compared_by_type(
-    precision: Precision, actual: list[object], expected: list[object], right: bool
-) -> None:
+def test_numbers_and_labels_are_compared_by_type(precision, actual, expected, right):
     comparisons = [compare("a", "y", actual=np.array(actual), expected=np.array(expected))]
     if right:
         judge("graph", comparisons, ModelTolerance(), precision=precision)
@@ -146,7 +143,7 @@ def test_numbers_and_labels_are_compared_by_type(
     judge("graph", comparisons, ModelTolerance(absolute=10), precision=precision)
 
 
-def test_an_output_without_a_tolerance_is_an_error(tmp_path: Path) -> None:
+def test_an_output_without_a_tolerance_is_an_error(tmp_path):
     file = tmp_path / "model.yaml"
     file.write_text(
         "name: m\ndescription: D.\nsource: file://w\nrecipe: {kind: onnx}\n"

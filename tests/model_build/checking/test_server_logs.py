@@ -54,9 +54,7 @@ test_inputs: [{inputs: {x: [1.0]}, outputs: {y: [1.0]}}]
         (SEVERAL, "expected a single response, got 2"),
     ],
 )
-def test_the_whole_log_is_in_the_log_of_the_build(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, message: str
-) -> None:
+def test_the_whole_log_is_in_the_log_of_the_build(tmp_path, monkeypatch, body, message):
     server = find_project(Path(__file__)).server_dir
     monkeypatch.setenv("TRITONSTACK_HOME", str(tmp_path / "state"))
     (tmp_path / "state").mkdir()
@@ -91,5 +89,5 @@ def test_the_whole_log_is_in_the_log_of_the_build(
         (b"", ""),
     ],
 )
-def test_errors_are_text(body: bytes, text: str) -> None:
+def test_errors_are_text(body, text):
     assert error_text(body) == text

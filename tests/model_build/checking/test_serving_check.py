@@ -109,7 +109,7 @@ def serve(
 
 
 @pytest.mark.e2e
-def test_no_batch_dimension_with_text_and_integer_inputs(tmp_path: Path) -> None:
+def test_no_batch_dimension_with_text_and_integer_inputs(tmp_path):
     served = serve(write_repository(tmp_path / "repository"), tmp_path)
     # Two outputs of each case alone, twice at once, and in multi-model hosting.
     assert served.parity.cases == 2 * (2 + 4 + 2)
@@ -119,7 +119,7 @@ def test_no_batch_dimension_with_text_and_integer_inputs(tmp_path: Path) -> None
 
 
 @pytest.mark.e2e
-def test_cases_of_several_rows_and_a_response_cache(tmp_path: Path) -> None:
+def test_cases_of_several_rows_and_a_response_cache(tmp_path):
     repository = write_repository(
         tmp_path / "repository", max_batch=4, extra="response_cache { enable: true }\ndynamic_batching {}"
     )
@@ -131,14 +131,14 @@ def test_cases_of_several_rows_and_a_response_cache(tmp_path: Path) -> None:
 
 
 @pytest.mark.e2e
-def test_a_wrong_text_or_number_is_found(tmp_path: Path) -> None:
+def test_a_wrong_text_or_number_is_found(tmp_path):
     repository = write_repository(tmp_path / "repository", added=2)
     with pytest.raises(ParityError, match="alone: two words"):
         serve(repository, tmp_path)
 
 
 @pytest.mark.e2e
-def test_a_missing_output_is_named(tmp_path: Path) -> None:
+def test_a_missing_output_is_named(tmp_path):
     expected = {**CASES[0].expected, "whisper": words(b"a", b"b")}
     with pytest.raises(ServingError, match="returned more, shout; missing: whisper"):
         serve(
@@ -148,16 +148,14 @@ def test_a_missing_output_is_named(tmp_path: Path) -> None:
         )
 
 
-def test_a_model_without_test_requests_fails_the_check(tmp_path: Path) -> None:
+def test_a_model_without_test_requests_fails_the_check(tmp_path):
     with pytest.raises(ServingError, match="'shouter' has no test inputs"):
         serve(write_repository(tmp_path / "repository"), tmp_path, cases=[])
 
 
 @pytest.mark.e2e
 @pytest.mark.parametrize("lasting", [False, True])
-def test_unresponsive_model_is_served_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lasting: bool
-) -> None:
+def test_unresponsive_model_is_served_again(tmp_path, monkeypatch, lasting):
     """Triton's message about a silent process disappears with a new server if the machine was only busy."""
     body = b"""{"error":"in ensemble 'moods', Stub process 'shouter_0_0' is not healthy."}"""
     asked: list[TritonServer] = []
@@ -182,7 +180,7 @@ def test_unresponsive_model_is_served_again(
 
 
 @pytest.mark.e2e
-def test_shared_memory_grows_with_the_largest_request(tmp_path: Path) -> None:
+def test_shared_memory_grows_with_the_largest_request(tmp_path):
     """The size that the server's regions really have, as the check measures it."""
     long = Case(
         "long",
@@ -202,7 +200,7 @@ def test_shared_memory_grows_with_the_largest_request(tmp_path: Path) -> None:
         ("sequence_batching { }", RepositoryProperties(keeps_answers=False, keeps_state=True)),
     ],
 )
-def test_the_configurations(tmp_path: Path, extra: str, facts: RepositoryProperties) -> None:
+def test_the_configurations(tmp_path, extra, facts):
     repository = write_repository(tmp_path, extra=extra)
     (repository / "other").mkdir()
     (repository / "other/config.pbtxt").write_text('name: "other" backend: "python"')
@@ -229,7 +227,7 @@ def test_the_configurations(tmp_path: Path, extra: str, facts: RepositoryPropert
         ),
     ],
 )
-def test_the_instances_on_the_cpu(tmp_path: Path, extra: str, gpu: bool, found: CpuInstances) -> None:
+def test_the_instances_on_the_cpu(tmp_path, extra, gpu, found):
     for name, config in {
         "graph": f'backend: "onnxruntime" {extra}',
         "steps": 'backend: "python" instance_group { count: 2 kind: KIND_GPU }',
@@ -241,7 +239,7 @@ def test_the_instances_on_the_cpu(tmp_path: Path, extra: str, gpu: bool, found: 
     assert read_instances(tmp_path, gpu=gpu) == found
 
 
-def test_the_threads_that_tree_models_ask_for(tmp_path: Path) -> None:
+def test_the_threads_that_tree_models_ask_for(tmp_path):
     for name, threads in {"one": "3", "two": "7"}.items():
         (tmp_path / name).mkdir()
         parameter = f'parameters {{ key: "cpu_nthread" value: {{ string_value: "{threads}" }} }}'
@@ -249,7 +247,7 @@ def test_the_threads_that_tree_models_ask_for(tmp_path: Path) -> None:
     assert read_instances(tmp_path, gpu=False).least_threads == 7
 
 
-def test_rows_are_counted_not_cases() -> None:
+def test_rows_are_counted_not_cases():
     cases = [with_batch(CASES[0], 3) for _ in range(3)]
     assert [len(joined.inputs["count"]) for joined in batches(cases, 7)] == [6, 3]
     assert [len(joined.inputs["count"]) for joined in batches(cases, 2)] == [3, 3, 3]
@@ -259,9 +257,7 @@ def test_rows_are_counted_not_cases() -> None:
 
 @pytest.mark.e2e
 @pytest.mark.parametrize("at_once", [True, False])
-def test_small_artifacts_are_loaded_in_both_hosting_modes_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: bool
-) -> None:
+def test_small_artifacts_are_loaded_in_both_hosting_modes_at_once(tmp_path, monkeypatch, at_once):
     """Small ones with enough memory; others one after the other, so that they need memory only once."""
     paths: list[str] = []
     really = TritonServer.request
@@ -281,9 +277,7 @@ def test_small_artifacts_are_loaded_in_both_hosting_modes_at_once(
 
 
 @pytest.mark.e2e
-def test_a_failure_in_one_mode_ends_the_other_while_it_loads(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failure_in_one_mode_ends_the_other_while_it_loads(tmp_path, monkeypatch):
     really = TritonServer.wait_ready
 
     def wait_ready(server: TritonServer, *, timeout_s: float) -> None:

@@ -49,7 +49,7 @@ FOLDED = {
 
 @pytest.mark.parametrize("max_batch", [0, 4])
 @pytest.mark.parametrize("body", FOLDED.values(), ids=FOLDED)
-def test_a_traced_module_that_folded_a_size_is_rejected(tmp_path: Path, body: str, max_batch: int) -> None:
+def test_a_traced_module_that_folded_a_size_is_rejected(tmp_path, body, max_batch):
     told = error_of(lambda: traced(tmp_path, body, batching={"max_batch": max_batch}), tmp_path)
     assert "model.yaml:" in told
     assert "tensors.x.shape: the traced module is wrong at sizes not in the test inputs" in told
@@ -59,19 +59,19 @@ def test_a_traced_module_that_folded_a_size_is_rejected(tmp_path: Path, body: st
     assert "widen" not in told
 
 
-def test_a_folded_size_that_fails_elsewhere_is_rejected(tmp_path: Path) -> None:
+def test_a_folded_size_that_fails_elsewhere_is_rejected(tmp_path):
     told = error_of(lambda: traced(tmp_path, "return x.reshape([int(n) for n in x.shape]) * 2"), tmp_path)
     assert "it fails (" in told
     assert "size 5 is a constant in the graph" in told
 
 
-def test_a_module_wrong_at_every_size_is_not_reported_as_size_dependent(tmp_path: Path) -> None:
+def test_a_module_wrong_at_every_size_is_not_reported_as_size_dependent(tmp_path):
     told = error_of(lambda: traced(tmp_path, "return x + torch.rand_like(x)"), tmp_path)
     assert "the exported graph differs from the framework" in told
 
 
 @pytest.mark.parametrize("body", FOLDED.values(), ids=FOLDED)
-def test_a_single_value_requires_a_second_size(tmp_path: Path, body: str) -> None:
+def test_a_single_value_requires_a_second_size(tmp_path, body):
     """Copies of one value do not show which of them the model reads."""
     one = {"inputs": {"x": [0.5]}}
     told = error_of(lambda: traced(tmp_path / "a", body, test_inputs=[one]), tmp_path / "a")
@@ -82,7 +82,7 @@ def test_a_single_value_requires_a_second_size(tmp_path: Path, body: str) -> Non
 
 
 @pytest.mark.parametrize("dimension", [0, 1])
-def test_each_dimension_is_tested_separately(tmp_path: Path, dimension: int) -> None:
+def test_each_dimension_is_tested_separately(tmp_path, dimension):
     """If both dimensions have size 3, dividing by one equals dividing by the other."""
     rows = [{"inputs": {"x": [[1.0, 2.0, 3.0]] * 3}}]
     varies = {"x": {"datatype": "FP32", "shape": [-1, -1]}}
@@ -91,14 +91,14 @@ def test_each_dimension_is_tested_separately(tmp_path: Path, dimension: int) -> 
     assert f"dimension {dimension} of x" in told
 
 
-def test_a_module_that_is_right_at_every_size_has_variable_outputs(tmp_path: Path) -> None:
+def test_a_module_that_is_right_at_every_size_has_variable_outputs(tmp_path):
     written = write_repository(traced(tmp_path, "return x.cumsum(-1) / x.shape[-1] ** 0"), tmp_path / "work")
     assert tensors(written) == [("x", "FP32", (-1,)), ("OUTPUT__0", "FP32", (-1,))]
     assert written.unverified == ()
     assert [case.origin for case in written.cases] == ["framework"]
 
 
-def test_coupled_sizes_are_changed_together(tmp_path: Path) -> None:
+def test_coupled_sizes_are_changed_together(tmp_path):
     varies = VARIES | {"mask": {"datatype": "FP32", "shape": [-1]}}
     rows = [{"inputs": {"x": [1.0, 2.0, 3.0], "mask": [1.0, 1.0, 0.0]}}]
     body = "return (x * mask).sum(-1, keepdim=True) / {}"
@@ -109,7 +109,7 @@ def test_coupled_sizes_are_changed_together(tmp_path: Path) -> None:
     assert "of dimension 0 of x and dimension 0 of mask" in told
 
 
-def test_a_second_size_is_required_if_none_can_be_derived(tmp_path: Path) -> None:
+def test_a_second_size_is_required_if_none_can_be_derived(tmp_path):
     varies = VARIES | {"pairs": {"datatype": "FP32", "shape": [-1]}}
     body = "return x.sum(-1) + pairs.reshape(-1, 2)[: x.shape[-1]].sum() + (x + pairs[::2]).sum()"
     facts: dict[str, Any] = {"more": ", pairs", "tensors": varies}
@@ -125,7 +125,7 @@ def test_a_second_size_is_required_if_none_can_be_derived(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("body", ["return x * 2 if x.shape[0] < 3 else x * 3", "return x - x.amax(0)"])
-def test_a_module_that_depends_on_the_batch_is_rejected(tmp_path: Path, body: str) -> None:
+def test_a_module_that_depends_on_the_batch_is_rejected(tmp_path, body):
     """One test input alone does not show it."""
     told = error_of(lambda: traced(tmp_path, body, tensors={}, batching={"max_batch": 4}), tmp_path)
     assert "batching.max_batch: the traced module: a batch of" in told
@@ -160,7 +160,7 @@ def given(folder: Path, *rows: dict[str, Any], folded: str = "divide", **more: A
     )
 
 
-def test_a_supplied_graph_with_one_working_size_is_rejected(tmp_path: Path) -> None:
+def test_a_supplied_graph_with_one_working_size_is_rejected(tmp_path):
     with pytest.raises(InvalidFilesError) as caught:
         given(tmp_path, *FIVE, folded="add")
     told = str(caught.value)
@@ -172,7 +172,7 @@ def test_a_supplied_graph_with_one_working_size_is_rejected(tmp_path: Path) -> N
     assert tensors(fixed)[0] == ("x", "FP32", (5,))
 
 
-def test_a_supplied_graph_with_undeclared_output_shapes_is_rejected(tmp_path: Path) -> None:
+def test_a_supplied_graph_with_undeclared_output_shapes_is_rejected(tmp_path):
     with pytest.raises(InvalidFilesError) as caught:
         given(tmp_path, *FIVE, folded="reshape")
     told = str(caught.value)
@@ -196,9 +196,7 @@ def row(size: int, *, right: bool) -> dict[str, Any]:
         ([row(5, right=True), row(9, right=True)], ()),
     ],
 )
-def test_evidence_that_verifies_a_supplied_graph(
-    tmp_path: Path, rows: list[dict[str, Any]], unverified: tuple[str, ...]
-) -> None:
+def test_evidence_that_verifies_a_supplied_graph(tmp_path, rows, unverified):
     written = given(tmp_path, *rows)
     assert written.unverified == unverified
     assert [case.origin for case in written.cases] == [
@@ -206,7 +204,7 @@ def test_evidence_that_verifies_a_supplied_graph(
     ]
 
 
-def test_a_graph_whose_rows_depend_on_each_other_has_no_batch_dimension(tmp_path: Path) -> None:
+def test_a_graph_whose_rows_depend_on_each_other_has_no_batch_dimension(tmp_path):
     from onnx import TensorProto, helper, save
 
     nodes = [

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from model_build.build import BuildFolders, build_model
+from model_build.build import build_model
 from model_build.checking.stream_check import StreamCheck
 from model_build.data.cases import Case
-from model_build.errors import ModelBuildError, ParityError, ServingError
+from model_build.errors import ParityError, ServingError
 from model_build.store.archive import pack
 from tests.model_build.supplied_models import write_supplied
 from tests.model_build.written_repositories import contents, error_of, tensors, write_repository
@@ -107,7 +107,7 @@ def check(folder: Path, *cases: Case, within_s: float = 20.0) -> None:
 
 
 @pytest.mark.e2e
-def test_a_decoupled_model_end_to_end(tmp_path: Path, folders: BuildFolders) -> None:
+def test_a_decoupled_model_end_to_end(tmp_path, folders):
     built = build_model(model=counting(tmp_path / "model"), folders=folders)
     (parity,) = built.manifest.parity
     assert (parity.stage, parity.cases, parity.max_absolute_error) == ("served", 18, 0.0)
@@ -132,14 +132,14 @@ def test_a_decoupled_model_end_to_end(tmp_path: Path, folders: BuildFolders) -> 
         (case(2.0, right=2), ParityError, "one, response 2"),
     ],
 )
-def test_responses_that_fail(tmp_path: Path, wrong: Case, kind: type[ModelBuildError], words: str) -> None:
+def test_responses_that_fail(tmp_path, wrong, kind, words):
     with pytest.raises(kind) as caught:
         check(tmp_path, wrong, within_s=3.0)
     assert words in str(caught.value)
     assert caught.value.code == ("TS319" if kind is ServingError else "TS312")
 
 
-def test_a_reference_yields_the_responses(tmp_path: Path) -> None:
+def test_a_reference_yields_the_responses(tmp_path):
     asked = [{"inputs": {"x": [2.0, 5.0]}}, {"inputs": {"x": [1.0, 5.0]}}]
     model = counting(tmp_path, recipe={"reference": "right.py:right"}, test_inputs=asked)
     written = write_repository(model, tmp_path / "work")
@@ -159,14 +159,14 @@ def test_a_reference_yields_the_responses(tmp_path: Path) -> None:
         ("def right(request):\n    yield {'y': request['x']}\n    1 / 0\n", "right.py:3: ZeroDivisionError"),
     ],
 )
-def test_references_that_fail(tmp_path: Path, code: str, message: str) -> None:
+def test_references_that_fail(tmp_path, code, message):
     asked = [{"inputs": {"x": [2.0, 5.0]}}]
     model = counting(tmp_path, recipe={"reference": "right.py:right"}, test_inputs=asked)
     (tmp_path / "right.py").write_text(code)
     assert message in error_of(lambda: model, tmp_path)
 
 
-def test_test_inputs_without_responses(tmp_path: Path) -> None:
+def test_test_inputs_without_responses(tmp_path):
     np.savez(tmp_path / "rows.npz", **{"x": np.ones((2, 3), np.float32), "outputs/y": np.ones((2, 3))})
     model = counting(tmp_path, recipe={"reference": "right.py:right"}, test_inputs=[{"file": "rows.npz"}])
     assert "a row of an .npz file holds one" in error_of(lambda: model, tmp_path)
@@ -176,7 +176,7 @@ def test_test_inputs_without_responses(tmp_path: Path) -> None:
     )
 
 
-def test_shapes_that_flat_lists_cannot_describe(tmp_path: Path) -> None:
+def test_shapes_that_flat_lists_cannot_describe(tmp_path):
     asked = [
         {"inputs": {"x": rows}, "responses": [{"y": rows}]}
         for rows in ([[1.0, 2.0]], [[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]])
@@ -189,7 +189,7 @@ def test_shapes_that_flat_lists_cannot_describe(tmp_path: Path) -> None:
     assert "x has the shape [1, 2, 3] and the dims [-1, -1, -1]" in violation.message
 
 
-def test_inputs_that_json_cannot_hold() -> None:
+def test_inputs_that_json_cannot_hold():
     assert flat_inputs({"x": np.array([[1, 2], [3, 4]]), "t": np.array([b"a", "ä"], np.object_)}) == {
         "x": [1, 2, 3, 4],
         "t": ["a", "ä"],
@@ -210,9 +210,7 @@ def test_inputs_that_json_cannot_hold() -> None:
         ("false", {}, "not decoupled here, and model.yaml, which endpoints follow, has `decoupled: true`"),
     ],
 )
-def test_a_config_that_says_otherwise(
-    tmp_path: Path, config: str, recipe: dict[str, Any], words: str
-) -> None:
+def test_a_config_that_says_otherwise(tmp_path, config, recipe, words):
     (tmp_path / "config.pbtxt").write_text(f"model_transaction_policy {{ decoupled: {config} }}\n")
     answer = {"outputs": {"y": [2.0, 0.5]}} if recipe else {"responses": TEST_INPUTS[0]["responses"]}
     model = counting(
@@ -239,7 +237,7 @@ def test_a_config_that_says_otherwise(
         ({"test_inputs": [{"file": "x.npz", "responses": [{"y": [1.0]}]}]}, "`responses` requires `inputs`"),
     ],
 )
-def test_options_that_exclude_each_other(tmp_path: Path, more: dict[str, Any], words: str) -> None:
+def test_options_that_exclude_each_other(tmp_path, more, words):
     with pytest.raises(InvalidFilesError) as caught:
         counting(tmp_path, **more)
     assert words in str(caught.value)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from model_build.build import BuildFolders, build_model
+from model_build.build import build_model
 from model_build.engines import machine
 from model_build.progress import Progress
 from tests.model_build.engines.stand_in_machine import simulated_machine, simulated_server
@@ -32,9 +32,7 @@ def engine_model(
     return load_document(file, ModelSpec)
 
 
-def test_missing_tensorrt_is_reported_before_anything_is_fetched(
-    tmp_path: Path, folders: BuildFolders, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_tensorrt_is_reported_before_anything_is_fetched(tmp_path, folders, monkeypatch):
     simulated_machine(tmp_path / "machine", monkeypatch, release="24.09", capability="8.6")
     monkeypatch.setattr(machine, "TRTEXEC", tmp_path / "nothing")
     told: list[Progress] = []
@@ -44,16 +42,14 @@ def test_missing_tensorrt_is_reported_before_anything_is_fetched(
     assert told == []
 
 
-def test_a_missing_gpu_is_reported_too(tmp_path: Path, folders: BuildFolders) -> None:
+def test_a_missing_gpu_is_reported_too(tmp_path, folders):
     model = engine_model(tmp_path / "model", tmp_path / "no-source")
     with pytest.raises(UsageError, match="this machine has no GPU"):
         build_model(model=model, folders=folders, targets=[TARGET])
 
 
 @pytest.mark.soak
-def test_an_engine_is_built_served_and_stored(
-    tmp_path: Path, tiny_folder: Path, folders: BuildFolders, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_engine_is_built_served_and_stored(tmp_path, tiny_folder, folders, monkeypatch):
     here = simulated_machine(tmp_path / "machine", monkeypatch, release="24.09", capability="8.6")
     home = simulated_server(tmp_path / "server", folders.server, monkeypatch, capability="8.6")
     folders = replace(folders, server=home)
@@ -86,14 +82,8 @@ def test_an_engine_is_built_served_and_stored(
     [("24.09", "INT64", "tensorrt: {version_compatible: true}\n"), ("24.03", "INT32", "precision: fp16\n")],
 )
 def test_texts_are_served_by_engines_of_any_version(
-    release: str,
-    wide: str,
-    extra: str,
-    tmp_path: Path,
-    tiny_folder: Path,
-    folders: BuildFolders,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    release, wide, extra, tmp_path, tiny_folder, folders, monkeypatch
+):
     """The tokenizer returns the integer type that the engine takes, and the server trusts it if necessary."""
     simulated_machine(tmp_path / "machine", monkeypatch, release=release, capability="8.6")
     home = simulated_server(tmp_path / "server", folders.server, monkeypatch, capability="8.6")

@@ -112,9 +112,7 @@ def order(version: tuple[int, ...], **more: Any) -> EngineOrder:
         ("bf16", "exact", 1),
     ],
 )
-def test_every_release_accepts_the_allowed_flags(
-    release: str, precision: str, portability: str, profiles: int
-) -> None:
+def test_every_release_accepts_the_allowed_flags(release, precision, portability, profiles):
     version = RELEASES[release].tensorrt_version
 
     options = TensorRT.model_validate(
@@ -153,7 +151,7 @@ def test_every_release_accepts_the_allowed_flags(
         ((11, 0, 0), ["--fp16"]),
     ],
 )
-def test_the_stub_rejects_the_same_options_as_trtexec(version: tuple[int, ...], words: list[str]) -> None:
+def test_the_stub_rejects_the_same_options_as_trtexec(version, words):
     good = ["--onnx=graph", "--saveEngine=plan", "--skipInference"]
     pairs = [word.removeprefix("--").partition("=")[::2] for word in (*good, *words)]
     stand_in_trtexec.check(pairs[: len(good)], version)  # type: ignore[arg-type] # as above
@@ -161,7 +159,7 @@ def test_the_stub_rejects_the_same_options_as_trtexec(version: tuple[int, ...], 
         stand_in_trtexec.check(pairs, version)  # type: ignore[arg-type] # as above
 
 
-def test_the_command_line_of_one_profile() -> None:
+def test_the_command_line_of_one_profile():
     options = TensorRT(workspace_mib=1024)
     command = order((8, 6, 1), options=options, precision="fp32").command(
         Path("/t/trtexec"), plan=Path("/p/model.plan"), timing_cache=Path("/c/timing")
@@ -181,7 +179,7 @@ def test_the_command_line_of_one_profile() -> None:
     ]
 
 
-def test_several_profiles_are_numbered_and_need_tensorrt_10() -> None:
+def test_several_profiles_are_numbered_and_need_tensorrt_10():
     flags = order((10, 4, 0), profiles=[SHAPES, LONG]).flags()
     assert flags[2:] == (
         "--profile=0",
@@ -197,7 +195,7 @@ def test_several_profiles_are_numbered_and_need_tensorrt_10() -> None:
         order((8, 6, 1), profiles=[SHAPES, LONG]).flags()
 
 
-def test_names_that_trtexec_would_misread() -> None:
+def test_names_that_trtexec_would_misread():
     odd = ProfileShapes({"a:0": [1]}, {"a:0": [1]}, {"a:0": [2]})
     assert "--minShapes='a:0':1" in order((10, 4, 0), profiles=[odd]).flags()
     with pytest.raises(EngineError, match="the input name 'a,b'"):
@@ -214,11 +212,11 @@ def test_names_that_trtexec_would_misread() -> None:
         ("[I] Selected Device: NVIDIA A10G", None),
     ],
 )
-def test_the_version_is_read_from_trtexec(line: str, version: tuple[int, ...] | None) -> None:
+def test_the_version_is_read_from_trtexec(line, version):
     assert version_of_banner(line) == version
 
 
-def test_profiles_follow_from_the_model() -> None:
+def test_profiles_follow_from_the_model():
     spec = text_spec()
     ids = lookup_inputs()
     (shapes,) = profile_shapes(spec, ids)
@@ -237,15 +235,13 @@ def test_profiles_follow_from_the_model() -> None:
         (Profile(shapes={"ids": Shapes(min=(1,), opt=(1,), max=(1,))}), "1 sizes of ids do not match"),
     ],
 )
-def test_invalid_profiles_are_rejected(profile: Profile, message: str) -> None:
+def test_invalid_profiles_are_rejected(profile, message):
     spec = text_spec()
     with pytest.raises(EngineError, match=message):
         profile_shapes(with_profiles(spec, profile), lookup_inputs())
 
 
-def test_an_engine_from_graph_to_folder(
-    tmp_path: Path, machine_here: Machine, settle: Callable[..., ServableGraph]
-) -> None:
+def test_an_engine_from_graph_to_folder(tmp_path, machine_here, settle):
     told: list[Progress] = []
     servable = settle(lookup(tmp_path / "graph"), extra=VARYING, told=told)
     assert (servable.backend, servable.tensorrt, servable.precision) == ("tensorrt", "10.4.0.26", "fp32")
@@ -259,9 +255,7 @@ def test_an_engine_from_graph_to_folder(
     assert lines[0].startswith("&&&& RUNNING TensorRT.trtexec [TensorRT v100400] [b26] #")
 
 
-def test_repeated_order_reuses_the_engine(
-    tmp_path: Path, machine_here: Machine, settle: Callable[..., ServableGraph]
-) -> None:
+def test_repeated_order_reuses_the_engine(tmp_path, machine_here, settle):
     first = settle(lookup(tmp_path / "a" / "graph"), extra=VARYING)
     second = settle(lookup(tmp_path / "b" / "graph"), extra=VARYING)
     assert (first.folder / "model.plan").read_bytes() == (second.folder / "model.plan").read_bytes()
@@ -271,9 +265,7 @@ def test_repeated_order_reuses_the_engine(
     assert sum(any(word.startswith("--onnx=") for word in words) for words in machine_here.commands()) == 2
 
 
-def test_integers_of_64_bits_become_32_before_tensorrt_10(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settle: Callable[..., ServableGraph]
-) -> None:
+def test_integers_of_64_bits_become_32_before_tensorrt_10(tmp_path, monkeypatch, settle):
     simulated_machine(tmp_path / "machine", monkeypatch, release="24.03", capability="8.6")
     servable = settle(lookup(tmp_path / "graph"), target="sm86-24.03", extra=VARYING)
     assert [tensor.datatype for tensor in (*servable.inputs, *servable.outputs)] == ["INT32", "FP32", "INT32"]
@@ -282,9 +274,7 @@ def test_integers_of_64_bits_become_32_before_tensorrt_10(
     assert [value.name for value in (*model.graph.input, *model.graph.output)] == ["ids", "states", "same"]
 
 
-def test_operators_misread_by_tensorrt_8_are_rewritten(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settle: Callable[..., ServableGraph]
-) -> None:
+def test_operators_misread_by_tensorrt_8_are_rewritten(tmp_path, monkeypatch, settle):
     here = simulated_machine(tmp_path / "machine", monkeypatch, release="24.03", capability="8.6")
     graph = normalized(tmp_path / "graph")
     settle(graph, target="sm86-24.03")
@@ -297,9 +287,7 @@ def test_operators_misread_by_tensorrt_8_are_rewritten(
     assert onnx.load(graph.file).opset_import[0].version == 18
 
 
-def test_operators_unsupported_by_tensorrt_8_are_rejected(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settle: Callable[..., ServableGraph]
-) -> None:
+def test_operators_unsupported_by_tensorrt_8_are_rejected(tmp_path, monkeypatch, settle):
     simulated_machine(tmp_path / "machine", monkeypatch, release="24.03", capability="8.6")
     with pytest.raises(EngineError, match=r"opsets up to 17; the graph has opset 18 and cannot") as caught:
         settle(normalized(tmp_path / "graph", kind="Mish"), target="sm86-24.03")
@@ -307,9 +295,7 @@ def test_operators_unsupported_by_tensorrt_8_are_rejected(
     assert "triton_release 24.05" in caught.value.remedy
 
 
-def test_types_unsupported_by_engines_are_rejected(
-    tmp_path: Path, machine_here: Machine, settle: Callable[..., ServableGraph]
-) -> None:
+def test_types_unsupported_by_engines_are_rejected(tmp_path, machine_here, settle):
     graph = perceptron(tmp_path / "graph")
     (x,) = graph.inputs
     wide = replace(graph, inputs=(x.model_copy(update={"datatype": "FP64"}),))
@@ -319,9 +305,7 @@ def test_types_unsupported_by_engines_are_rejected(
         settle(wide)
 
 
-def test_int8_is_explicit_in_the_graph(
-    tmp_path: Path, machine_here: Machine, settle: Callable[..., ServableGraph]
-) -> None:
+def test_int8_is_explicit_in_the_graph(tmp_path, machine_here, settle):
     settle(perceptron(tmp_path / "graph"), extra="precision: int8\n")
     command = machine_here.commands()[0]
     assert {"--int8", "--fp16"} <= set(command)
@@ -332,26 +316,20 @@ def test_int8_is_explicit_in_the_graph(
     assert all(not onnx.numpy_helper.to_array(zero).any() for zero in zeros)
 
 
-def test_a_tensorrt_version_other_than_the_releases_is_rejected(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settle: Callable[..., ServableGraph]
-) -> None:
+def test_a_tensorrt_version_other_than_the_releases_is_rejected(tmp_path, monkeypatch, settle):
     simulated_machine(tmp_path / "machine", monkeypatch, release="25.04", capability="8.6")
     with pytest.raises(EngineError, match=r"is TensorRT 10\.9\.0; Triton 24\.09 has 10\.4\.0"):
         settle(lookup(tmp_path / "graph"), extra=VARYING)
 
 
-def test_a_gpu_other_than_the_targets_is_rejected(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settle: Callable[..., ServableGraph]
-) -> None:
+def test_a_gpu_other_than_the_targets_is_rejected(tmp_path, monkeypatch, settle):
     simulated_machine(tmp_path / "machine", monkeypatch, release="24.09", capability="8.9")
     with pytest.raises(EngineError, match=r"compute capability 8\.9; the engine needs 8\.6"):
         settle(lookup(tmp_path / "graph"), extra=VARYING)
 
 
 @pytest.mark.parametrize("release", ["24.03", "24.09"])
-def test_error_is_shown_instead_of_help(
-    release: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_error_is_shown_instead_of_help(release, tmp_path, monkeypatch):
     here = simulated_machine(tmp_path / "machine", monkeypatch, release=release, capability="8.6")
     wrong = order((10, 4, 0), graph=lookup(tmp_path / "graph").file, precision="fp32", profiles=[])
     make = replace(builder(here, tmp_path), release=RELEASES[release])
@@ -360,9 +338,7 @@ def test_error_is_shown_instead_of_help(
     assert "--option" not in caught.value.message
 
 
-def test_unsupported_options_of_a_release_are_reported_with_their_line(
-    tmp_path: Path, machine_here: Machine, settle: Callable[..., ServableGraph]
-) -> None:
+def test_unsupported_options_of_a_release_are_reported_with_their_line(tmp_path, machine_here, settle):
     with pytest.raises(InvalidFilesError) as caught:
         settle(lookup(tmp_path / "graph"), extra="tensorrt: {portability: same-capability}\n")
     (violation,) = caught.value.violations
@@ -370,7 +346,7 @@ def test_unsupported_options_of_a_release_are_reported_with_their_line(
     assert "Triton 24.09 has TensorRT 10.4.0" in violation.message
 
 
-def test_damaged_timing_cache_is_ignored(tmp_path: Path, machine_here: Machine) -> None:
+def test_damaged_timing_cache_is_ignored(tmp_path, machine_here):
     graph = lookup(tmp_path / "graph")
     said: list[str] = []
     make = builder(machine_here, tmp_path, said)
@@ -389,7 +365,7 @@ def test_damaged_timing_cache_is_ignored(tmp_path: Path, machine_here: Machine) 
     assert cache.read_text() != "damaged"
 
 
-def test_the_timing_cache_is_kept_for_another_gpu(tmp_path: Path, machine_here: Machine) -> None:
+def test_the_timing_cache_is_kept_for_another_gpu(tmp_path, machine_here):
     graph = lookup(tmp_path / "graph")
     make = builder(machine_here, tmp_path)
     make.build(order((10, 4, 0), graph=graph.file), tmp_path / "first")
@@ -402,9 +378,7 @@ def test_the_timing_cache_is_kept_for_another_gpu(tmp_path: Path, machine_here: 
     assert len(machine_here.commands()) == 3
 
 
-def test_engines_of_several_gpus_become_one_artifact(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settle: Callable[..., ServableGraph]
-) -> None:
+def test_engines_of_several_gpus_become_one_artifact(tmp_path, monkeypatch, settle):
     both = VARYING.replace("{profiles", '{capabilities: ["8.6", "8.9"], profiles')
     with simulated_aws():
         boto3.client("s3", region_name="us-east-1").create_bucket(Bucket="caches")
@@ -421,7 +395,7 @@ def test_engines_of_several_gpus_become_one_artifact(
     assert sorted(file.name for file in servable.folder.iterdir()) == sorted(servable.engines.values())
 
 
-def test_unavailable_shared_files_are_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unavailable_shared_files_are_ignored(tmp_path, monkeypatch):
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     said: list[str] = []
     with simulated_aws():

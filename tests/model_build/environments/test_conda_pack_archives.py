@@ -44,7 +44,7 @@ def write_archive(
     return file
 
 
-def test_an_archive_is_used_unchanged_with_its_links(tmp_path: Path) -> None:
+def test_an_archive_is_used_unchanged_with_its_links(tmp_path):
     given = write_archive(tmp_path / "given.tar.gz")
     (tmp_path / "part").mkdir()
     report = accept_environment(given, file=tmp_path / "part/env.tar.gz")
@@ -57,14 +57,14 @@ def test_an_archive_is_used_unchanged_with_its_links(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("missing", ["bin/activate", "bin/conda-unpack"])
-def test_archives_not_made_by_conda_pack_are_rejected(tmp_path: Path, missing: str) -> None:
+def test_archives_not_made_by_conda_pack_are_rejected(tmp_path, missing):
     given = write_archive(tmp_path / "given.tar.gz", without=missing)
     with pytest.raises(EnvironmentBuildError, match=f"missing: {missing}\n.*conda-pack --name"):
         accept_environment(given, file=tmp_path / "env.tar.gz")
     assert not (tmp_path / "env.tar.gz").exists()
 
 
-def test_a_python_of_no_image_is_rejected(tmp_path: Path) -> None:
+def test_a_python_of_no_image_is_rejected(tmp_path):
     given = write_archive(
         tmp_path / "given.tar.gz",
         files={name.replace("3.10", "3.9"): content for name, content in FILES.items()},
@@ -83,26 +83,26 @@ def test_a_python_of_no_image_is_rejected(tmp_path: Path) -> None:
     ],
     ids=["absolute", "symbolic", "hard"],
 )
-def test_link_to_outside_is_rejected(tmp_path: Path, links: dict[str, str], kind: bytes) -> None:
+def test_link_to_outside_is_rejected(tmp_path, links, kind):
     given = write_archive(tmp_path / "given.tar.gz", links=links, kind=kind)
     with pytest.raises(EnvironmentBuildError, match=r"points to .*outside the archive"):
         accept_environment(given, file=tmp_path / "env.tar.gz")
 
 
 @pytest.mark.parametrize("name", ["../evil", "/etc/evil", "lib/../../evil"])
-def test_a_path_outside_the_archive_is_rejected(tmp_path: Path, name: str) -> None:
+def test_a_path_outside_the_archive_is_rejected(tmp_path, name):
     given = write_archive(tmp_path / "given.tar.gz", files={**FILES, name: b""})
     with pytest.raises(EnvironmentBuildError, match="is outside the archive"):
         accept_environment(given, file=tmp_path / "env.tar.gz")
 
 
-def test_device_file_is_rejected(tmp_path: Path) -> None:
+def test_device_file_is_rejected(tmp_path):
     given = write_archive(tmp_path / "given.tar.gz", links={"dev/zero": ""}, kind=tarfile.CHRTYPE)
     with pytest.raises(EnvironmentBuildError, match="is not a file, folder, or link"):
         accept_environment(given, file=tmp_path / "env.tar.gz")
 
 
-def test_oversized_input_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_oversized_input_is_rejected(tmp_path, monkeypatch):
     given = write_archive(tmp_path / "given.tar.gz")
     monkeypatch.setattr("model_build.environments.given.LIMIT_MEMBERS", 3)
     with pytest.raises(EnvironmentBuildError, match="3 files"):
@@ -110,7 +110,7 @@ def test_oversized_input_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("keep", [0, 100])
-def test_a_truncated_archive_is_rejected(tmp_path: Path, keep: int) -> None:
+def test_a_truncated_archive_is_rejected(tmp_path, keep):
     given = write_archive(tmp_path / "given.tar.gz")
     given.write_bytes(given.read_bytes()[:keep])
     with pytest.raises(EnvironmentBuildError, match="cannot be read"):

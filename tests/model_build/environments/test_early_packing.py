@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -69,9 +68,7 @@ def commands_of(cache: Path) -> list[str]:
     return [command for command in commands if str(cache) in command]
 
 
-def test_the_build_reuses_what_was_packed_early(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_build_reuses_what_was_packed_early(tmp_path, cache, monkeypatch):
     with EarlyPacking(cache) as early:
         early.start(PLAIN)
         wait_until(lambda: bool(list(cache.glob("environments/*/report.json"))))
@@ -81,7 +78,7 @@ def test_the_build_reuses_what_was_packed_early(
     assert built.sha256 == sha256_of(packed)
 
 
-def test_packages_that_cannot_be_packed_are_reported_by_the_build_alone(cache: Path) -> None:
+def test_packages_that_cannot_be_packed_are_reported_by_the_build_alone(cache):
     with EarlyPacking(cache) as early:
         early.start(Packages(("missing==1.0",), dependencies=True))
         assert early._process is not None
@@ -89,7 +86,7 @@ def test_packages_that_cannot_be_packed_are_reported_by_the_build_alone(cache: P
     assert not list(cache.glob("environments/*"))
 
 
-def test_the_end_of_the_block_ends_the_process_and_pip(endless: Path) -> None:
+def test_the_end_of_the_block_ends_the_process_and_pip(endless):
     with EarlyPacking(endless) as early:
         early.start(PLAIN)
         wait_until(lambda: any("download" in command for command in commands_of(endless)))
@@ -98,7 +95,7 @@ def test_the_end_of_the_block_ends_the_process_and_pip(endless: Path) -> None:
     assert not commands_of(endless)
 
 
-def test_a_killed_build_ends_the_process_and_pip(endless: Path) -> None:
+def test_a_killed_build_ends_the_process_and_pip(endless):
     killed = subprocess.Popen([sys.executable, "-c", ORPHAN, str(endless.parent)])
     wait_until(lambda: any("download" in command for command in commands_of(endless)))
     killed.kill()
@@ -115,7 +112,7 @@ def test_a_killed_build_ends_the_process_and_pip(endless: Path) -> None:
         ({"input": "tokens"}, None),
     ],
 )
-def test_likely_packages_follow_the_recipe(options: dict[str, Any], expected: list[str] | None) -> None:
+def test_likely_packages_follow_the_recipe(options, expected):
     recipe = TextEmbeddingRecipe(kind="text-embedding", **options)
     packages = likely_packages(recipe, parse_target("cpu"))
     names = None if packages is None else [line.partition("==")[0] for line in packages.requirements]

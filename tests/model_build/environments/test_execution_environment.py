@@ -143,19 +143,19 @@ def other_python(version: str) -> Path:
     pytest.skip(f"no Python {version} on this machine")
 
 
-def test_environment_runs_on_any_python(packed: Packed) -> None:
+def test_environment_runs_on_any_python(packed):
     assert packed.report.pythons == ()
     assert packed.report.packages == (installed_requirement("tokenizers"),)
 
 
-def test_an_environment_contains_only_required_packages(packed: Packed) -> None:
+def test_an_environment_contains_only_required_packages(packed):
     with tarfile.open(packed.file) as tar:
         names = [member.name for member in tar if member.isfile()]
     assert {"bin/activate", "adapt_environment.py", "packages/tokenizers/tokenizers.abi3.so"} <= set(names)
     assert not [name for name in names if "numpy" in name or name.endswith(".pyi") or "__pycache__" in name]
 
 
-def test_output_is_byte_for_byte_reproducible(packed: Packed, tmp_path: Path) -> None:
+def test_output_is_byte_for_byte_reproducible(packed, tmp_path):
     file = tmp_path / "env.tar.gz"
     build_environment(
         [installed_requirement("tokenizers")], file=file, cache_dir=tmp_path / "cache", dependencies=False
@@ -163,7 +163,7 @@ def test_output_is_byte_for_byte_reproducible(packed: Packed, tmp_path: Path) ->
     assert sha256_of(file) == sha256_of(packed.file) == packed.report.sha256
 
 
-def test_activated_by_this_python(packed: Packed, tmp_path: Path) -> None:
+def test_activated_by_this_python(packed, tmp_path):
     environment = unpacked(packed, tmp_path / "env")
     done = activate(environment, Path(sys.executable).parent)
     assert done.returncode == 0, done.stderr
@@ -174,7 +174,7 @@ def test_activated_by_this_python(packed: Packed, tmp_path: Path) -> None:
     assert version == installed_requirement("tokenizers").partition("==")[2]
 
 
-def test_activation_is_repeatable_and_concurrent(packed: Packed, tmp_path: Path) -> None:
+def test_activation_is_repeatable_and_concurrent(packed, tmp_path):
     environment = unpacked(packed, tmp_path / "env")
     with ThreadPoolExecutor(6) as pool:
         done = list(pool.map(lambda _: activate(environment, Path(sys.executable).parent), range(12)))
@@ -187,7 +187,7 @@ def test_activation_is_repeatable_and_concurrent(packed: Packed, tmp_path: Path)
     ]
 
 
-def test_a_python_without_numpy_is_reported(packed: Packed, tmp_path: Path) -> None:
+def test_a_python_without_numpy_is_reported(packed, tmp_path):
     environment = unpacked(packed, tmp_path / "env")
     bare = tmp_path / "bare"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(bare)], check=True)
@@ -196,7 +196,7 @@ def test_a_python_without_numpy_is_reported(packed: Packed, tmp_path: Path) -> N
     assert "has no NumPy" in done.stderr
 
 
-def test_environment_is_entered_by_releases_without_activation(packed: Packed, tmp_path: Path) -> None:
+def test_environment_is_entered_by_releases_without_activation(packed, tmp_path):
     """25.08 and later do not run bin/activate."""
     require_image_python()
     environment = unpacked(packed, tmp_path / "env")
@@ -221,7 +221,7 @@ def test_environment_is_entered_by_releases_without_activation(packed: Packed, t
     "version",
     [pytest.param(python, marks=pytest.mark.soak) for python in ("3.10", "3.12", "3.13")],
 )
-def test_activated_by_the_python_of_other_images(packed: Packed, tmp_path: Path, version: str) -> None:
+def test_activated_by_the_python_of_other_images(packed, tmp_path, version):
     image = tmp_path / "image"
     subprocess.run([other_python(version), "-m", "venv", "--without-pip", str(image)], check=True)
     pip = [
@@ -243,7 +243,7 @@ def test_activated_by_the_python_of_other_images(packed: Packed, tmp_path: Path,
     assert tokenizers_file.startswith(str(environment))
 
 
-def test_an_environment_is_cached_and_rebuilt_if_damaged(packed: Packed, tmp_path: Path) -> None:
+def test_an_environment_is_cached_and_rebuilt_if_damaged(packed, tmp_path):
     (kept,) = (packed.cache / "environments").glob("*/env.tar.gz")
     kept.write_bytes(kept.read_bytes()[:-1])
     again = build_environment(
@@ -256,7 +256,7 @@ def test_an_environment_is_cached_and_rebuilt_if_damaged(packed: Packed, tmp_pat
     assert sha256_of(kept) == packed.report.sha256
 
 
-def test_killed_environment_build_is_repeated(tmp_path: Path, plain_cache: Path) -> None:
+def test_killed_environment_build_is_repeated(tmp_path, plain_cache):
     """Its partial result is beside the folder of complete ones."""
     first = build_environment(["plain==1.0"], file=tmp_path / "a.tar.gz", cache_dir=plain_cache)
     (kept,) = (plain_cache / "environments").glob("*/env.tar.gz")
@@ -275,12 +275,12 @@ def test_killed_environment_build_is_repeated(tmp_path: Path, plain_cache: Path)
         ("a-1-cp312-cp312-manylinux_2_17_x86_64.manylinux2014_x86_64.whl", "py312"),
     ],
 )
-def test_wheels_bound_to_a_python_version(wheel: str, bound: str | None) -> None:
+def test_wheels_bound_to_a_python_version(wheel, bound):
     assert bound_python(wheel) == bound
 
 
 @pytest.mark.e2e
-def test_compiled_packages_have_one_folder_per_python(tmp_path: Path) -> None:
+def test_compiled_packages_have_one_folder_per_python(tmp_path):
     (tmp_path / "part").mkdir()
     report = build_environment(
         [installed_requirement("MarkupSafe")],
@@ -301,7 +301,7 @@ def test_compiled_packages_have_one_folder_per_python(tmp_path: Path) -> None:
     assert f"/packages-py{require_image_python().replace('.', '')}/" in done.stdout
 
 
-def test_an_unsupported_python_is_reported(tmp_path: Path, plain_cache: Path) -> None:
+def test_an_unsupported_python_is_reported(tmp_path, plain_cache):
     report = build_environment(
         ["plain==1.0"], file=tmp_path / "env.tar.gz", cache_dir=plain_cache, pythons=["3.10", "3.12"]
     )
@@ -317,7 +317,7 @@ def test_an_unsupported_python_is_reported(tmp_path: Path, plain_cache: Path) ->
     )
 
 
-def test_an_environment_for_one_python_binds_the_artifact(tmp_path: Path, plain_cache: Path) -> None:
+def test_an_environment_for_one_python_binds_the_artifact(tmp_path, plain_cache):
     report = build_environment(
         ["plain==1.0"], file=tmp_path / "env.tar.gz", cache_dir=plain_cache, pythons=["3.12"]
     )
@@ -337,12 +337,12 @@ def test_an_environment_for_one_python_binds_the_artifact(tmp_path: Path, plain_
         ("./six", "is not a requirement"),
     ],
 )
-def test_inexact_versions_are_rejected(line: str, message: str) -> None:
+def test_inexact_versions_are_rejected(line, message):
     with pytest.raises(EnvironmentBuildError, match=message):
         read_requirements(f"# packages\n{line}\n")
 
 
-def test_a_requirements_file_as_pip_compile_writes_it() -> None:
+def test_a_requirements_file_as_pip_compile_writes_it():
     text = """\
 # made by a tool
 six==1.16.0 \\
@@ -357,7 +357,7 @@ idna==3.7 ; python_version >= '3.9'  # note
     )
 
 
-def test_dependencies_match_the_python_of_the_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dependencies_match_the_python_of_the_image(tmp_path, monkeypatch):
     """pip evaluates `python_version` for its own Python, so packages that only 3.10 needs are requested
     again.
     """
@@ -386,7 +386,7 @@ def test_dependencies_match_the_python_of_the_image(tmp_path: Path, monkeypatch:
     assert [wheel_name(wheel) for wheel in wheels] == ["numpy==2.1.0", "plain==1.0"]
 
 
-def test_hashes_are_checked_and_must_be_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hashes_are_checked_and_must_be_complete(tmp_path, monkeypatch):
     index = tmp_path / "index"
     wheel = write_wheel(index, "plain", "1.0", requires=["old ; python_version < '3.11'"])
     write_wheel(index, "old", "2.0")
@@ -406,9 +406,7 @@ def test_hashes_are_checked_and_must_be_complete(tmp_path: Path, monkeypatch: py
         fetch(sha256_of(wheel), "3.10")
 
 
-def test_data_of_a_wheel_is_placed_next_to_its_package(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_data_of_a_wheel_is_placed_next_to_its_package(tmp_path, monkeypatch):
     index = tmp_path / "index"
     files = {
         "plain-1.0.data/purelib/plain/inside.py": "",
@@ -452,8 +450,8 @@ def test_data_of_a_wheel_is_placed_next_to_its_package(
     ],
 )
 def test_a_failure_of_pip_is_one_sentence_and_the_path_of_its_log(
-    requirements: list[str], reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    requirements, reason, tmp_path, monkeypatch
+):
     index = tmp_path / "index"
     index.mkdir()
     for number in range(190, 200):

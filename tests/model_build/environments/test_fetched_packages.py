@@ -12,7 +12,7 @@ from model_build.errors import EnvironmentBuildError
 from tritonstack.base.paths import find_project
 
 
-def test_the_versions_are_those_of_pyproject() -> None:
+def test_the_versions_are_those_of_pyproject():
     groups = tomllib.loads((find_project(Path(__file__)).root / "pyproject.toml").read_text())
     pinned = dict(line.split("==") for line in groups["dependency-groups"]["timm"])
     assert fetched_versions() == pinned, "run `make lock`"
@@ -35,7 +35,7 @@ def given_wheels(folder: Path, monkeypatch: pytest.MonkeyPatch, content: bytes |
     return calls
 
 
-def test_packages_are_unpacked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packages_are_unpacked_once(tmp_path, monkeypatch):
     calls = given_wheels(tmp_path, monkeypatch)
     file = tmp_path / "requirements.txt"
     file.write_text("thing==1.0 \\\n    --hash=sha256:" + "0" * 64 + "\n")
@@ -47,7 +47,7 @@ def test_packages_are_unpacked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert (folder / "kept").is_file()
 
 
-def test_a_corrupt_wheel_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_corrupt_wheel_leaves_no_folder(tmp_path, monkeypatch):
     given_wheels(tmp_path, monkeypatch, b"no archive")
     file = tmp_path / "requirements.txt"
     file.write_text("thing==1.0\n")
@@ -57,7 +57,7 @@ def test_a_corrupt_wheel_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.Mo
     assert not [path for path in (tmp_path / "cache" / "packages").iterdir() if path.name[0] != "."]
 
 
-def test_without_a_package_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_package_index(tmp_path, monkeypatch):
     for name in ("PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")

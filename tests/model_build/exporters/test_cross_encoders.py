@@ -95,9 +95,7 @@ def plain(numbers: np.ndarray) -> np.ndarray:
         ),
     ],
 )
-def test_scores_are_those_of_the_source(
-    saved: Saved, labels: dict[int, str], files: Mapping[str, Any], activation: Callable[..., np.ndarray]
-) -> None:
+def test_scores_are_those_of_the_source(saved, labels, files, activation):
     folder = saved(labels, files)
     framework = framework_of(folder)
     assert framework.max_length == 50
@@ -108,7 +106,7 @@ def test_scores_are_those_of_the_source(
 
 
 @pytest.mark.parametrize("architecture", ["Bert", "Roberta"])
-def test_served_tokenizer_truncates_the_longer_text(saved: Saved, architecture: str) -> None:
+def test_served_tokenizer_truncates_the_longer_text(saved, architecture):
     from tokenizers import Tokenizer
 
     framework = framework_of(saved(ONE, {}, architecture=architecture))
@@ -164,8 +162,6 @@ def test_served_tokenizer_truncates_the_longer_text(saved: Saved, architecture: 
         ),
     ],
 )
-def test_settings_that_cannot_be_applied(
-    saved: Saved, files: Mapping[str, Any], error: type[Exception], message: str
-) -> None:
+def test_settings_that_cannot_be_applied(saved, files, error, message):
     with pytest.raises(error, match=message):
         framework_of(saved(ONE, files))

@@ -46,7 +46,7 @@ def served(monkeypatch: pytest.MonkeyPatch, folder: Path, preparation: Mapping[s
     return load_served("image_pixels", folder, monkeypatch)
 
 
-def test_graph_answers_as_the_framework(image_model: Path, tmp_path: Path) -> None:
+def test_graph_answers_as_the_framework(image_model, tmp_path):
     framework = framework_of(image_model)
     graph = framework.export(tmp_path / "1")
     assert [(tensor.name, tensor.shape) for tensor in graph.inputs] == [("pixel_values", (3, 32, 32))]
@@ -72,9 +72,7 @@ PROCESSORS = [
 
 
 @pytest.mark.parametrize(("name", "options"), PROCESSORS)
-def test_the_served_step_prepares_images_as_transformers_does(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, options: dict[str, Any]
-) -> None:
+def test_the_served_step_prepares_images_as_transformers_does(monkeypatch, tmp_path, name, options):
     processor = getattr(transformers, name)(**options)
     model = served(monkeypatch, tmp_path, preparation_of(processor))
     for size in ((40, 64, 3), (90, 33, 3), (20, 21, 3), (50, 50)):
@@ -87,9 +85,7 @@ def test_the_served_step_prepares_images_as_transformers_does(
         np.testing.assert_allclose(response.outputs["pixel_values"], expected, atol=1e-6)
 
 
-def test_bad_image_does_not_fail_other_requests(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, image_model: Path
-) -> None:
+def test_bad_image_does_not_fail_other_requests(monkeypatch, tmp_path, image_model):
     framework = framework_of(image_model)
     assert framework.preparation is not None
     model = served(monkeypatch, tmp_path, framework.preparation)
@@ -104,7 +100,7 @@ def test_bad_image_does_not_fail_other_requests(
         assert "BMP, GIF, JPEG" in response.error
 
 
-def test_image_that_exceeds_memory_after_scaling(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_image_that_exceeds_memory_after_scaling(monkeypatch, tmp_path):
     plain: dict[str, Any] = {"resample": 2, "scale": None, "mean": None, "deviation": None}
     model = served(monkeypatch, tmp_path, {"geometry": [{"shorter": 256}, {"crop": [224, 224]}], **plain})
     good, long = noise(300, 300, 3), noise(1, 50_000, 3)
@@ -114,9 +110,7 @@ def test_image_that_exceeds_memory_after_scaling(monkeypatch: pytest.MonkeyPatch
     assert responses[2].error == "IMAGE is none of BMP, GIF, JPEG, PNG, TIFF, WEBP"
 
 
-def test_images_are_rotated_by_their_exif_orientation(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, image_model: Path
-) -> None:
+def test_images_are_rotated_by_their_exif_orientation(monkeypatch, tmp_path, image_model):
     framework = framework_of(image_model)
     assert framework.preparation is not None
     image = PIL.Image.open(io.BytesIO(noise(40, 50, 3)))
@@ -130,7 +124,7 @@ def test_images_are_rotated_by_their_exif_orientation(
     assert np.abs(expected - framework.pixels([noise(40, 50, 3)])["pixel_values"]).max() > 0.5
 
 
-def test_a_processor_that_does_more_is_rejected_for_images_only(tmp_path: Path) -> None:
+def test_a_processor_that_does_more_is_rejected_for_images_only(tmp_path):
     folder = save_image_model(tmp_path / "model")
     processor = transformers.MobileViTImageProcessorPil(
         size={"shortest_edge": 36}, crop_size={"height": 32, "width": 32}
@@ -142,7 +136,7 @@ def test_a_processor_that_does_more_is_rejected_for_images_only(tmp_path: Path) 
     assert framework_of(folder, input="pixels").example["pixel_values"].shape[1:] == (3, 32, 32)
 
 
-def test_sizes_that_depend_on_the_image_are_rejected(tmp_path: Path) -> None:
+def test_sizes_that_depend_on_the_image_are_rejected(tmp_path):
     folder = save_image_model(tmp_path / "model", size=32)
     transformers.CLIPImageProcessorPil(do_center_crop=False, size={"shortest_edge": 32}).save_pretrained(
         folder
@@ -151,7 +145,7 @@ def test_sizes_that_depend_on_the_image_are_rejected(tmp_path: Path) -> None:
         framework_of(folder)
 
 
-def test_unsupported_image_sizes_are_rejected(tmp_path: Path) -> None:
+def test_unsupported_image_sizes_are_rejected(tmp_path):
     folder = save_image_model(tmp_path / "model")
     transformers.ViTImageProcessorPil(size={"height": 48, "width": 48}).save_pretrained(folder)
     with pytest.raises(ExportError, match=r"pixels of shape \[3, 48, 48\]"):

@@ -3,7 +3,6 @@
 import subprocess
 import sys
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 
@@ -23,7 +22,7 @@ print(transformers.utils.is_scipy_available())
 
 
 @pytest.mark.soak
-def test_a_text_model_is_loaded_without_scipy(tiny_folder: Path) -> None:
+def test_a_text_model_is_loaded_without_scipy(tiny_folder):
     assert find_spec("scipy") is not None
     loaded = subprocess.run(
         [sys.executable, "-c", LOAD, str(tiny_folder)], capture_output=True, text=True, check=True
@@ -31,7 +30,7 @@ def test_a_text_model_is_loaded_without_scipy(tiny_folder: Path) -> None:
     assert loaded.stdout.split() == ["True", "False", "True"]
 
 
-def test_frameworks_are_imported_only_to_build() -> None:
+def test_frameworks_are_imported_only_to_build():
     """A build that reuses an artifact needs none."""
     names = ("onnx", "onnxruntime", "torch", "transformers")
     script = f"import sys, model_build.job; print([name for name in {names} if name in sys.modules])"

@@ -129,9 +129,7 @@ SOURCES: dict[str, tuple[Callable[[Path], object], Callable[[Path], Answers]]] =
 
 
 @pytest.mark.parametrize(("save", "answers"), SOURCES.values(), ids=SOURCES)
-def test_each_missing_tensor_is_an_error(
-    tmp_path: Path, save: Callable[[Path], object], answers: Callable[[Path], Answers]
-) -> None:
+def test_each_missing_tensor_is_an_error(tmp_path, save, answers):
     source = tmp_path / "source"
     save(source)
     right, weights = answers(source), load_file(source / "model.safetensors")
@@ -182,7 +180,7 @@ def save_layers(folder: Path, *names: str) -> None:
 LAYERS = ("0.weight", "0.bias", "1.weight", "1.bias")
 
 
-def test_a_module_whose_function_loads_too_little(tmp_path: Path) -> None:
+def test_a_module_whose_function_loads_too_little(tmp_path):
     save_layers(tmp_path, *LAYERS)
     made = make_module(linear, tmp_path)
     assert torch.equal(made.state_dict()["1.bias"], torch.load(tmp_path / "weights.pt")["1.bias"])
@@ -193,7 +191,7 @@ def test_a_module_whose_function_loads_too_little(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.int64, torch.bool, torch.complex64])
-def test_tensors_of_any_type_are_compared(tmp_path: Path, dtype: torch.dtype) -> None:
+def test_tensors_of_any_type_are_compared(tmp_path, dtype):
     def made(_: Path) -> torch.nn.Module:
         module = torch.nn.Module()
         module.register_buffer("scalar", (torch.rand(()) * 1000).to(dtype))

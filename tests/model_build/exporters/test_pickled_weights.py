@@ -47,7 +47,7 @@ def as_pickle(source: FetchedSource, folder: Path, *, parts: int = 1) -> Fetched
 
 
 @pytest.mark.parametrize("parts", [1, 3])
-def test_a_trusted_pickle_is_the_same_model(tiny_source: FetchedSource, tmp_path: Path, parts: int) -> None:
+def test_a_trusted_pickle_is_the_same_model(tiny_source, tmp_path, parts):
     source = as_pickle(tiny_source, tmp_path / "model", parts=parts)
     found = TextFramework(source=source, recipe=RECIPE, trust=TRUSTED)
     safe = TextFramework(source=tiny_source, recipe=RECIPE)
@@ -55,7 +55,7 @@ def test_a_trusted_pickle_is_the_same_model(tiny_source: FetchedSource, tmp_path
     np.testing.assert_array_equal(found.answer(tokens)["embedding"], safe.answer(tokens)["embedding"])
 
 
-def test_no_untrusted_pickle_is_read(tiny_source: FetchedSource, tmp_path: Path) -> None:
+def test_no_untrusted_pickle_is_read(tiny_source, tmp_path):
     source = as_pickle(tiny_source, tmp_path / "model")
     with pytest.raises(ExportError, match=r"no file named model\.safetensors"):
         TextFramework(source=source, recipe=RECIPE)
@@ -71,7 +71,7 @@ class _Runs:
         return os.mkdir, (str(self.file),)
 
 
-def test_a_trusted_pickle_still_runs_no_code(tiny_source: FetchedSource, tmp_path: Path) -> None:
+def test_a_trusted_pickle_still_runs_no_code(tiny_source, tmp_path):
     import torch
 
     source = as_pickle(tiny_source, tmp_path / "model")
@@ -89,7 +89,7 @@ def test_a_trusted_pickle_still_runs_no_code(tiny_source: FetchedSource, tmp_pat
     assert not (tmp_path / "proof").exists()
 
 
-def test_safetensors_take_precedence_over_a_pickle(tiny_source: FetchedSource, tmp_path: Path) -> None:
+def test_safetensors_take_precedence_over_a_pickle(tiny_source, tmp_path):
     source = as_pickle(tiny_source, tmp_path / "model")
     shutil.copyfile(tiny_source.folder / "model.safetensors", source.folder / "model.safetensors")
     (source.folder / "pytorch_model.bin").write_bytes(b"never read")
@@ -106,7 +106,7 @@ def write_model(folder: Path, *, trusted: bool) -> Path:
     return file
 
 
-def test_the_reason_in_model_yaml_decides(tiny_source: FetchedSource, tmp_path: Path) -> None:
+def test_the_reason_in_model_yaml_decides(tiny_source, tmp_path):
     as_pickle(tiny_source, tmp_path / "weights")
     untrusted = load_document(write_model(tmp_path, trusted=False), ModelSpec)
     with pytest.raises(SourceError, match=r"pytorch_model\.bin, a pickle"):

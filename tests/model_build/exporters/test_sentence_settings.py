@@ -122,9 +122,7 @@ def expected(loaded: TextFramework, modes: Sequence[str]) -> np.ndarray:
 
 @pytest.mark.parametrize("form", [old, new])
 @pytest.mark.parametrize("modes", [*((mode,) for mode in MODES), ("cls", "mean"), ("mean", "lasttoken")])
-def test_pooling_is_read_from_the_source(
-    tiny_folder: Path, tmp_path: Path, modes: tuple[str, ...], form: Any
-) -> None:
+def test_pooling_is_read_from_the_source(tiny_folder, tmp_path, modes, form):
     loaded = framework(sentence_model(tiny_folder, tmp_path / "m", **{"1_Pooling__config": form(*modes)}))
     answer = loaded.answer(loaded.tokenize(TEXTS))["embedding"]
     np.testing.assert_allclose(answer, expected(loaded, modes), atol=1e-5)
@@ -132,9 +130,7 @@ def test_pooling_is_read_from_the_source(
 
 @pytest.mark.soak  # exports a model
 @pytest.mark.parametrize("format_name", ["onnx", "torchscript"])
-def test_dense_layers_and_all_poolings_are_exported(
-    tiny_folder: Path, tmp_path: Path, format_name: str
-) -> None:
+def test_dense_layers_and_all_poolings_are_exported(tiny_folder, tmp_path, format_name):
     kinds = ("Transformer", "Pooling", "Dense", "Normalize", "Dense", "Dropout", "Normalize")
     config = {"1_Pooling__config": new(*MODES)}
     folder = sentence_model(tiny_folder, tmp_path / "m", kinds, **config)
@@ -168,15 +164,13 @@ def write(folder: Path, recipe: str, source: Path) -> Any:
 
 
 @pytest.mark.parametrize(("modules", "normalized"), [(("Normalize",), True), ((), False)])
-def test_normalization_is_read_from_the_source(
-    tiny_folder: Path, tmp_path: Path, modules: tuple[str, ...], normalized: bool
-) -> None:
+def test_normalization_is_read_from_the_source(tiny_folder, tmp_path, modules, normalized):
     loaded = framework(sentence_model(tiny_folder, tmp_path / "m", ("Transformer", "Pooling", *modules)))
     lengths = np.linalg.norm(loaded.answer(loaded.tokenize(TEXTS))["embedding"], axis=1)
     assert np.allclose(lengths, 1.0, atol=1e-5) == normalized
 
 
-def test_a_plain_transformers_source_has_the_documented_defaults(tiny_folder: Path) -> None:
+def test_a_plain_transformers_source_has_the_documented_defaults(tiny_folder):
     loaded = framework(tiny_folder, max_length=24)
     answer = loaded.answer(loaded.tokenize(TEXTS))["embedding"]
     mean = expected(loaded, ("mean",))
@@ -197,9 +191,7 @@ LENGTHS: dict[str, tuple[dict[str, Any], int]] = {
 
 
 @pytest.mark.parametrize(("files", "length"), LENGTHS.values(), ids=LENGTHS)
-def test_the_maximum_length_is_read_from_the_source(
-    tiny_folder: Path, tmp_path: Path, files: dict[str, Any], length: int
-) -> None:
+def test_the_maximum_length_is_read_from_the_source(tiny_folder, tmp_path, files, length):
     folder = sentence_model(tiny_folder, tmp_path / "m")
     for name, content in files.items():
         file = folder / f"{name}.json"
@@ -210,7 +202,7 @@ def test_the_maximum_length_is_read_from_the_source(
     assert loaded.tokenize(["a " * 100])["input_ids"].shape == (1, length)
 
 
-def test_texts_are_lowercased_if_the_source_is_configured_so(tiny_folder: Path, tmp_path: Path) -> None:
+def test_texts_are_lowercased_if_the_source_is_configured_so(tiny_folder, tmp_path):
     files = {"sentence_bert_config": {"max_seq_length": 16, "do_lower_case": True}}
     folder = sentence_model(tiny_folder, tmp_path / "m", **files)
     tokenizer = json.loads((folder / "tokenizer.json").read_text())
@@ -222,7 +214,7 @@ def test_texts_are_lowercased_if_the_source_is_configured_so(tiny_folder: Path, 
     assert "Lowercase" in loaded.served_tokenizer()
 
 
-def test_the_old_layout_has_the_transformer_in_a_folder(tiny_folder: Path, tmp_path: Path) -> None:
+def test_the_old_layout_has_the_transformer_in_a_folder(tiny_folder, tmp_path):
     kinds = ("Transformer", "Pooling", "Dense")
     folder = sentence_model(tiny_folder, tmp_path / "m", kinds, transformer="0_BERT")
     add_dense(folder / "2_Dense", (HIDDEN, 8))
@@ -256,9 +248,7 @@ CONTRADICTIONS = {
 
 
 @pytest.mark.parametrize(("field", "stated", "told"), [(k, *v) for k, v in CONTRADICTIONS.items()])
-def test_a_recipe_that_contradicts_the_source_needs_a_reason(
-    tiny_folder: Path, tmp_path: Path, field: str, stated: str, told: str
-) -> None:
+def test_a_recipe_that_contradicts_the_source_needs_a_reason(tiny_folder, tmp_path, field, stated, told):
     folder = sentence_model(
         tiny_folder,
         tmp_path / "m",
@@ -280,9 +270,7 @@ def test_a_recipe_that_contradicts_the_source_needs_a_reason(
     ("modules", "recipe"),
     [((), {}), (("Normalize",), {}), ((), {"normalize": True, "overrides": {"normalize": REASON}})],
 )
-def test_vectors_are_cut_where_sentence_transformers_cuts_them(
-    tiny_folder: Path, tmp_path: Path, modules: tuple[str, ...], recipe: dict[str, Any]
-) -> None:
+def test_vectors_are_cut_where_sentence_transformers_cuts_them(tiny_folder, tmp_path, modules, recipe):
     config = {"truncate_dim": 5}
     folder = sentence_model(
         tiny_folder,
@@ -304,13 +292,13 @@ def test_vectors_are_cut_where_sentence_transformers_cuts_them(
 
 
 @pytest.mark.parametrize("wrong", [0, -1, True, "16", 1.5])
-def test_an_invalid_dimension_is_rejected(tiny_folder: Path, tmp_path: Path, wrong: Any) -> None:
+def test_an_invalid_dimension_is_rejected(tiny_folder, tmp_path, wrong):
     folder = sentence_model(tiny_folder, tmp_path / "m", config_sentence_transformers={"truncate_dim": wrong})
     with pytest.raises(ExportError, match="truncate_dim"):
         framework(folder)
 
 
-def test_a_prompt_of_the_source_is_not_dropped_silently(tiny_folder: Path, tmp_path: Path) -> None:
+def test_a_prompt_of_the_source_is_not_dropped_silently(tiny_folder, tmp_path):
     config = {"prompts": {"query": "query: ", "document": ""}, "default_prompt_name": "query"}
     folder = sentence_model(tiny_folder, tmp_path / "m", config_sentence_transformers=config)
     with pytest.raises(ExportError, match=r"sets the prompt 'query: '") as caught:
@@ -367,9 +355,7 @@ REJECTED: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("changes", "told"), REJECTED.values(), ids=REJECTED)
-def test_settings_that_cannot_be_applied_are_rejected(
-    tiny_folder: Path, tmp_path: Path, changes: dict[str, Any], told: str
-) -> None:
+def test_settings_that_cannot_be_applied_are_rejected(tiny_folder, tmp_path, changes, told):
     facts = dict(changes)
     modules = facts.pop("modules", ("Transformer", "Pooling"))
     path = facts.pop("transformer_path", None)
@@ -402,9 +388,7 @@ DENSE: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("changes", "told"), DENSE.values(), ids=DENSE)
-def test_dense_layers_that_cannot_be_applied_are_rejected(
-    tiny_folder: Path, tmp_path: Path, changes: dict[str, Any], told: str
-) -> None:
+def test_dense_layers_that_cannot_be_applied_are_rejected(tiny_folder, tmp_path, changes, told):
     facts = dict(changes)
     folder = sentence_model(tiny_folder, tmp_path / "m", ("Transformer", "Pooling", "Dense"))
     add_dense(folder / "2_Dense", facts.pop("sizes", (HIDDEN, 8)), **facts)
@@ -413,7 +397,7 @@ def test_dense_layers_that_cannot_be_applied_are_rejected(
     assert told in str(caught.value)
 
 
-def test_pickled_weights_of_a_dense_layer_are_read_if_trusted(tiny_folder: Path, tmp_path: Path) -> None:
+def test_pickled_weights_of_a_dense_layer_are_read_if_trusted(tiny_folder, tmp_path):
     folder = sentence_model(tiny_folder, tmp_path / "m", ("Transformer", "Pooling", "Dense"))
     weights = add_dense(folder / "2_Dense", (HIDDEN, 8))
     (folder / "2_Dense/model.safetensors").unlink()
@@ -427,6 +411,6 @@ def test_pickled_weights_of_a_dense_layer_are_read_if_trusted(tiny_folder: Path,
 
 
 @pytest.mark.parametrize("pooling", ["median", "[cls, median]", "[]"])
-def test_an_unknown_pooling_in_a_recipe(tmp_path: Path, pooling: str) -> None:
+def test_an_unknown_pooling_in_a_recipe(tmp_path, pooling):
     with pytest.raises(InvalidFilesError, match=r"model.yaml:4: recipe"):
         recipe_for(write(tmp_path, f"{{kind: text-embedding, pooling: {pooling}}}", tmp_path))

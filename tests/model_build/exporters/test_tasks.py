@@ -69,9 +69,7 @@ def assert_graph_answers(
         ("RobertaForSequenceClassification", 60, 59),  # its first position follows the padding token's id, 0
     ],
 )
-def test_the_default_length_fits_the_models_positions(
-    saved: Saved, architecture: str, positions: int, expected: int
-) -> None:
+def test_the_default_length_fits_the_models_positions(saved, architecture, positions, expected):
     folder = saved(architecture, labels=LABELS, max_position_embeddings=positions)
     assert framework_of(folder, kind="text-classification", max_length=None).max_length == expected
 
@@ -84,7 +82,7 @@ def test_the_default_length_fits_the_models_positions(
         pytest.param("DistilBertForSequenceClassification", marks=pytest.mark.soak),
     ],
 )
-def test_text_classification(saved: Saved, tmp_path: Path, architecture: str) -> None:
+def test_text_classification(saved, tmp_path, architecture):
     framework = framework_of(saved(architecture, labels=LABELS), kind="text-classification")
     graph = framework.export(tmp_path / "1")
     assert [tensor.name for tensor in graph.inputs] == ["input_ids", "attention_mask"]
@@ -107,9 +105,7 @@ def test_text_classification(saved: Saved, tmp_path: Path, architecture: str) ->
         (None, None, "softmax"),
     ],
 )
-def test_activation_comes_from_the_recipe_or_the_model(
-    saved: Saved, said: str | None, wanted: str | None, expected: str
-) -> None:
+def test_activation_comes_from_the_recipe_or_the_model(saved, said, wanted, expected):
     model = saved("BertForSequenceClassification", labels=LABELS, problem_type=said)
     framework = framework_of(model, kind="text-classification", activation=wanted)
     tokens = framework.tokenize(TEXTS[:1])
@@ -122,7 +118,7 @@ def test_activation_comes_from_the_recipe_or_the_model(
     np.testing.assert_allclose(framework.answer(tokens)["scores"][0], odds[expected], atol=1e-6)
 
 
-def test_one_label_is_a_binary_classifier(saved: Saved) -> None:
+def test_one_label_is_a_binary_classifier(saved):
     model = saved("BertForSequenceClassification", labels={0: "good"})
     scores = framework_of(model, kind="text-classification").answer
     tokens = framework_of(model, kind="text-classification").tokenize(TEXTS[:1])
@@ -132,7 +128,7 @@ def test_one_label_is_a_binary_classifier(saved: Saved) -> None:
 
 
 @pytest.mark.soak  # as with every export here: the first of a process takes ten seconds
-def test_token_classification(saved: Saved, tmp_path: Path) -> None:
+def test_token_classification(saved, tmp_path):
     framework = framework_of(
         saved("BertForTokenClassification", labels=TOKEN_LABELS), kind="token-classification"
     )
@@ -165,7 +161,7 @@ def test_token_classification(saved: Saved, tmp_path: Path) -> None:
         pytest.param("RobertaForQuestionAnswering", ["input_ids", "attention_mask"], marks=pytest.mark.soak),
     ],
 )
-def test_question_answering(saved: Saved, tmp_path: Path, architecture: str, inputs: list[str]) -> None:
+def test_question_answering(saved, tmp_path, architecture, inputs):
     """Token types are an input if the tokenizer uses them to separate question and context."""
     framework = framework_of(saved(architecture), kind="question-answering")
     graph = framework.export(tmp_path / "1")
@@ -190,7 +186,7 @@ def test_question_answering(saved: Saved, tmp_path: Path, architecture: str, inp
     "architecture",
     [pytest.param(name, marks=pytest.mark.soak) for name in ("MPNetModel", "T5EncoderModel")],
 )
-def test_feature_extraction(saved: Saved, tmp_path: Path, architecture: str) -> None:
+def test_feature_extraction(saved, tmp_path, architecture):
     """T5's attention is exported unfused, because the fused form cannot be decomposed."""
     framework = framework_of(saved(architecture), kind="feature-extraction")
     graph = framework.export(tmp_path / "1")
@@ -200,19 +196,19 @@ def test_feature_extraction(saved: Saved, tmp_path: Path, architecture: str) -> 
     assert not framework.answer(tokens)["last_hidden_state"][tokens["attention_mask"] == 0].any()
 
 
-def test_an_encoder_is_found_in_a_model_with_a_decoder(saved: Saved) -> None:
+def test_an_encoder_is_found_in_a_model_with_a_decoder(saved):
     model = saved("BartModel", d_model=32, encoder_layers=1, decoder_layers=1, decoder_start_token_id=3)
     framework = framework_of(model, kind="feature-extraction")
     assert type(framework.head.encoder).__name__ == "BartEncoder"
 
 
-def test_model_without_the_head_of_its_task(saved: Saved) -> None:
+def test_model_without_the_head_of_its_task(saved):
     with pytest.raises(ExportError, match=r"missing for: classifier\.bias, classifier\.weight") as caught:
         framework_of(saved("BertModel"), kind="text-classification")
     assert "trained for text classification" in str(caught.value)
 
 
-def test_architecture_without_the_task(saved: Saved) -> None:
+def test_architecture_without_the_task(saved):
     with pytest.raises(ExportError, match="has no bart model for token classification"):
         framework_of(
             saved("BartModel", d_model=32, encoder_layers=1, decoder_layers=1, decoder_start_token_id=3),
@@ -228,7 +224,7 @@ def changed(folder: Path, copy: Path, file: str, text: str) -> Path:
     return copy
 
 
-def test_remote_code_without_trust(saved: Saved, tmp_path: Path) -> None:
+def test_remote_code_without_trust(saved, tmp_path):
     config = '{"model_type": "own", "auto_map": {"AutoConfig": "own.OwnConfig"}}'
     model = changed(saved("BertModel"), tmp_path / "m", "config.json", config)
     (model / "own.py").write_text("raise SystemExit('this ran')")
@@ -237,7 +233,7 @@ def test_remote_code_without_trust(saved: Saved, tmp_path: Path) -> None:
     assert "trust: {remote_code:" in str(caught.value)
 
 
-def test_truncated_weights(saved: Saved, tmp_path: Path) -> None:
+def test_truncated_weights(saved, tmp_path):
     model = changed(saved("BertModel"), tmp_path / "m", "note.txt", "")
     weights = model / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1000])
@@ -245,7 +241,7 @@ def test_truncated_weights(saved: Saved, tmp_path: Path) -> None:
         framework_of(model, kind="feature-extraction")
 
 
-def test_a_tokenizer_without_fast_form(saved: Saved, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tokenizer_without_fast_form(saved, monkeypatch):
     import transformers
 
     slow = type("Slow", (), {"is_fast": False, "pad_token_id": 0})
@@ -254,7 +250,7 @@ def test_a_tokenizer_without_fast_form(saved: Saved, monkeypatch: pytest.MonkeyP
         framework_of(saved("BertModel"), kind="feature-extraction")
 
 
-def test_mismatched_labels_are_rejected(saved: Saved, tmp_path: Path) -> None:
+def test_mismatched_labels_are_rejected(saved, tmp_path):
     source = saved("BertForSequenceClassification", labels=LABELS)
     text = (source / "config.json").read_text().replace('"2": "cross"', '"7": "cross"')
     model = changed(source, tmp_path / "m", "config.json", text)

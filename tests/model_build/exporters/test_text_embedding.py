@@ -44,7 +44,7 @@ def run(graph: ExportedGraph, input_ids: np.ndarray, attention_mask: np.ndarray)
     return result
 
 
-def test_graph_has_the_promised_shape(tiny_graph: ExportedGraph) -> None:
+def test_graph_has_the_promised_shape(tiny_graph):
     assert [(t.name, t.datatype, t.shape) for t in tiny_graph.inputs] == [
         ("input_ids", "INT64", (-1,)),
         ("attention_mask", "INT64", (-1,)),
@@ -54,13 +54,13 @@ def test_graph_has_the_promised_shape(tiny_graph: ExportedGraph) -> None:
     assert (model.ir_version, [(o.domain, o.version) for o in model.opset_import]) == (8, [("", 18)])
 
 
-def test_the_graph_contains_no_local_paths(tiny_graph: ExportedGraph) -> None:
+def test_the_graph_contains_no_local_paths(tiny_graph):
     content = tiny_graph.file.read_bytes()
     for text in (b"/model_build/", b"site-packages", b".py", b"torch", str(tiny_graph.file.parent).encode()):
         assert text not in content
 
 
-def test_mean_pooling_ignores_padding(tiny_graph: ExportedGraph) -> None:
+def test_mean_pooling_ignores_padding(tiny_graph):
     ids = np.array([[2, 9, 3]], dtype=np.int64)
     padded = np.array([[2, 9, 3, 5, 5, 5]], dtype=np.int64)
     alone = run(tiny_graph, ids, np.ones_like(ids))
@@ -70,9 +70,7 @@ def test_mean_pooling_ignores_padding(tiny_graph: ExportedGraph) -> None:
 
 
 @pytest.mark.soak  # another process loads the framework again
-def test_output_is_the_same_in_another_process_and_folder(
-    tiny_source: FetchedSource, tiny_graph: ExportedGraph, tmp_path: Path
-) -> None:
+def test_output_is_the_same_in_another_process_and_folder(tiny_source, tiny_graph, tmp_path):
     source = copied(tiny_source, tmp_path / "elsewhere")
     script = (
         "import sys; from pathlib import Path\n"
@@ -89,9 +87,7 @@ def test_output_is_the_same_in_another_process_and_folder(
     assert sha256_of(tmp_path / "other" / "model.onnx") == sha256_of(tiny_graph.file)
 
 
-def test_large_weights_are_stored_as_external_data(
-    tiny_graph: ExportedGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_large_weights_are_stored_as_external_data(tiny_graph, tmp_path, monkeypatch):
     monkeypatch.setattr("model_build.graphs.onnx_file.INLINE_LIMIT", 1000)
     saved = save_graph(onnx_ir.load(tiny_graph.file), tmp_path / "1")
     assert {file.name for file in (tmp_path / "1").iterdir()} == {"model.onnx", "model.onnx.data"}
@@ -101,9 +97,7 @@ def test_large_weights_are_stored_as_external_data(
     np.testing.assert_array_equal(run(moved, ids, ids * 0 + 1), run(tiny_graph, ids, ids * 0 + 1))
 
 
-def test_served_tokenizer_has_explicit_padding_and_truncation(
-    tiny_source: FetchedSource, tiny_recipe: TextEmbeddingRecipe
-) -> None:
+def test_served_tokenizer_has_explicit_padding_and_truncation(tiny_source, tiny_recipe):
     framework = TextFramework(source=tiny_source, recipe=tiny_recipe)
     tokenizer = Tokenizer.from_str(framework.served_tokenizer())
     encodings = tokenizer.encode_batch_fast([TEXTS[0], "a " * 100, ""])
@@ -113,12 +107,12 @@ def test_served_tokenizer_has_explicit_padding_and_truncation(
     assert [encoding.attention_mask for encoding in encodings] == tokens["attention_mask"].tolist()
 
 
-def test_texts_longer_than_the_model_positions(tiny_source: FetchedSource) -> None:
+def test_texts_longer_than_the_model_positions(tiny_source):
     with pytest.raises(ExportError, match=f"texts of {POSITIONS + 1} tokens.*has {POSITIONS} positions"):
         TextFramework(source=tiny_source, recipe=recipe(max_length=POSITIONS + 1))
 
 
-def test_weights_that_do_not_cover_the_model(tiny_source: FetchedSource, tmp_path: Path) -> None:
+def test_weights_that_do_not_cover_the_model(tiny_source, tmp_path):
     source = copied(tiny_source, tmp_path / "model")
     weights = load_file(source.folder / "model.safetensors")
     del weights["encoder.layer.1.output.dense.weight"]
@@ -127,7 +121,7 @@ def test_weights_that_do_not_cover_the_model(tiny_source: FetchedSource, tmp_pat
         TextFramework(source=source, recipe=recipe())
 
 
-def test_weights_that_are_not_numbers(tiny_source: FetchedSource, tmp_path: Path) -> None:
+def test_weights_that_are_not_numbers(tiny_source, tmp_path):
     source = copied(tiny_source, tmp_path / "model")
     weights = load_file(source.folder / "model.safetensors")
     broken = np.full_like(weights["encoder.layer.1.output.dense.weight"], np.nan)
@@ -140,7 +134,7 @@ def test_weights_that_are_not_numbers(tiny_source: FetchedSource, tmp_path: Path
         TextFramework(source=source, recipe=recipe())
 
 
-def test_a_tokenizer_of_another_model(tiny_source: FetchedSource, tmp_path: Path) -> None:
+def test_a_tokenizer_of_another_model(tiny_source, tmp_path):
     source = copied(tiny_source, tmp_path / "model")
     file = source.folder / "tokenizer.json"
     tokenizer = json.loads(file.read_text())
@@ -158,19 +152,19 @@ def test_a_tokenizer_of_another_model(tiny_source: FetchedSource, tmp_path: Path
         ("tokenizer.json", "transformers cannot load the"),
     ],
 )
-def test_damaged_files(tiny_source: FetchedSource, tmp_path: Path, damaged: str, words: str) -> None:
+def test_damaged_files(tiny_source, tmp_path, damaged, words):
     source = copied(tiny_source, tmp_path / "model")
     (source.folder / damaged).write_text("damaged")
     with pytest.raises(ExportError, match=words):
         TextFramework(source=source, recipe=recipe())
 
 
-def test_shapes_stay_within_the_bounds() -> None:
+def test_shapes_stay_within_the_bounds():
     assert {(1, 1), (1, 2), (2, 256), (32, 13)} <= set(shapes_to_compare(32, 256))
     assert set(shapes_to_compare(1, 2)) == {(1, 1), (1, 2)}
 
 
 @pytest.mark.parametrize("name", ["tokenizer", "model"])
-def test_names_of_ensemble_steps_are_reserved(tmp_path: Path, name: str) -> None:
+def test_names_of_ensemble_steps_are_reserved(tmp_path, name):
     with pytest.raises(InvalidFilesError, match=r"model.yaml:1: name: .*reserved for a part"):
         recipe_for(write_model(tmp_path, name=name, source="file://x"))

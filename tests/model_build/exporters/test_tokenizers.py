@@ -60,7 +60,7 @@ def save_pieces(folder: Path, family: str) -> Path:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_pieces_become_a_fast_tokenizer(tmp_path: Path, family: str) -> None:
+def test_pieces_become_a_fast_tokenizer(tmp_path, family):
     original = sentencepiece.SentencePieceProcessor(model_file=str(save_pieces(tmp_path, family)))
     tokenizer = load_tokenizer(tmp_path, trust=UNTRUSTED)
     assert tokenizer.is_fast
@@ -77,9 +77,7 @@ def test_pieces_become_a_fast_tokenizer(tmp_path: Path, family: str) -> None:
             ]
 
 
-def test_a_conversion_that_splits_differently_is_rejected(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_conversion_that_splits_differently_is_rejected(tmp_path, monkeypatch):
     save_pieces(tmp_path, "xlm-roberta")
     encode = sentencepiece.SentencePieceProcessor.encode
     monkeypatch.setattr(
@@ -106,7 +104,7 @@ def without_padding(folder: Path, **config: Any) -> Path:
 
 
 @pytest.mark.parametrize(("config", "padding"), [({}, "[SEP]"), ({"pad_token_id": 1}, "[UNK]")])
-def test_padding_without_a_padding_token(tmp_path: Path, config: dict[str, Any], padding: str) -> None:
+def test_padding_without_a_padding_token(tmp_path, config, padding):
     """Each text gets the answer that it gets alone, without padding."""
     folder = without_padding(tmp_path, **config)
     recipe = TextClassificationRecipe(kind="text-classification", max_length=24)
@@ -117,7 +115,7 @@ def test_padding_without_a_padding_token(tmp_path: Path, config: dict[str, Any],
     np.testing.assert_allclose(together, alone, atol=1e-5)
 
 
-def test_a_tokenizer_of_special_tokens_alone_is_rejected(tmp_path: Path) -> None:
+def test_a_tokenizer_of_special_tokens_alone_is_rejected(tmp_path):
     """As transformers 5 makes it from `BertTokenizerFast(vocab_file=...)`: each word would be unknown."""
     transformers.BertTokenizerFast().save_pretrained(tmp_path)
     with pytest.raises(ExportError, match="no vocabulary, only special tokens") as error:

@@ -46,12 +46,12 @@ class Layers(torch.nn.Module):
         ("tensor", ("OUTPUT__0",)),
     ],
 )
-def test_outputs_are_named(form: str, names: tuple[str, ...]) -> None:
+def test_outputs_are_named(form, names):
     traced = trace_module(Layers(form), {"mask": MASK, "x": X})
     assert (traced.inputs, traced.outputs) == (("x", "mask"), names)
 
 
-def test_saved_modules_answer_the_same_for_other_shapes(tmp_path: Path) -> None:
+def test_saved_modules_answer_the_same_for_other_shapes(tmp_path):
     module = Layers()
     traced = trace_module(module, {"x": X, "mask": MASK}, outputs=["y"])
     loaded = load_torchscript(save_torchscript(traced, tmp_path), outputs=["y"])
@@ -63,7 +63,7 @@ def test_saved_modules_answer_the_same_for_other_shapes(tmp_path: Path) -> None:
     np.testing.assert_array_equal(loaded.answer({"x": x, "mask": mask})["y"], expected)
 
 
-def test_module_bytes_do_not_depend_on_earlier_traces(tmp_path: Path) -> None:
+def test_module_bytes_do_not_depend_on_earlier_traces(tmp_path):
     digests = set()
     for number in range(2):
         traced = trace_module(Layers(), {"x": X, "mask": MASK})
@@ -72,37 +72,37 @@ def test_module_bytes_do_not_depend_on_earlier_traces(tmp_path: Path) -> None:
     assert len(digests) == 1
 
 
-def test_a_saved_module_contains_no_local_paths(tmp_path: Path) -> None:
+def test_a_saved_module_contains_no_local_paths(tmp_path):
     file = save_torchscript(trace_module(Layers(), {"x": X, "mask": MASK}), tmp_path)
     here = str(Path(__file__).parent).encode()
     with zipfile.ZipFile(file) as archive:
         assert not any(here in archive.read(name) for name in archive.namelist())
 
 
-def test_tensors_start_at_mappable_offsets(tmp_path: Path) -> None:
+def test_tensors_start_at_mappable_offsets(tmp_path):
     file = save_torchscript(trace_module(Layers(), {"x": X, "mask": MASK}), tmp_path)
     content = file.read_bytes()
     for layer in (Layers().first, Layers().second):
         assert content.index(layer.weight.detach().numpy().tobytes()) % 64 == 0
 
 
-def test_input_not_accepted_by_forward() -> None:
+def test_input_not_accepted_by_forward():
     with pytest.raises(ExportError, match="has no input 'masks'; inputs: x, mask") as caught:
         trace_module(Layers(), {"x": X, "masks": MASK})
     assert "did you mean 'mask'?" in str(caught.value)
 
 
-def test_a_missing_output() -> None:
+def test_a_missing_output():
     with pytest.raises(ExportError, match="has no output 'z'; outputs: y, x"):
         trace_module(Layers(), {"x": X, "mask": MASK}, outputs=["z"])
 
 
-def test_an_output_that_is_not_a_tensor() -> None:
+def test_an_output_that_is_not_a_tensor():
     with pytest.raises(ExportError, match="output 'y' is a int, not a tensor"):
         trace_module(Layers("odd"), {"x": X, "mask": MASK})
 
 
-def test_names_that_the_backend_reads_as_positions() -> None:
+def test_names_that_the_backend_reads_as_positions():
     class Numbered(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
             return {"a__1": x, "b__0": x}

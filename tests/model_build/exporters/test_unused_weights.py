@@ -54,9 +54,7 @@ HALVES: dict[str, tuple[str, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("architecture", "changes", "lost"), HALVES.values(), ids=HALVES)
-def test_incomplete_model_is_rejected(
-    tmp_path: Path, architecture: str, changes: dict[str, Any], lost: str
-) -> None:
+def test_incomplete_model_is_rejected(tmp_path, architecture, changes, lost):
     folder = change_config(save_text_model(tmp_path, architecture), **changes)
     with pytest.raises(FieldError) as caught:
         load(folder)
@@ -66,7 +64,7 @@ def test_incomplete_model_is_rejected(
     assert load(folder, **{lost: REASON}).unused_weights[-1 if "bert." not in lost else 0] == f"{lost} (16)"
 
 
-def test_incomplete_classifier_is_rejected(tmp_path: Path) -> None:
+def test_incomplete_classifier_is_rejected(tmp_path):
     folder = save_text_model(tmp_path, "BertForSequenceClassification", labels=LABELS)
     change_config(folder, num_hidden_layers=1)
     recipe = TextClassificationRecipe(kind="text-classification", max_length=24)
@@ -86,12 +84,12 @@ def test_incomplete_classifier_is_rejected(tmp_path: Path) -> None:
         ("ModernBertForMaskedLM", "decoder.bias"),
     ],
 )
-def test_heads_of_other_tasks_are_listed(tmp_path: Path, architecture: str, dropped: str) -> None:
+def test_heads_of_other_tasks_are_listed(tmp_path, architecture, dropped):
     loaded = load(save_text_model(tmp_path, architecture))
     assert any(group.startswith(dropped) for group in loaded.unused_weights)
 
 
-def test_poolers_and_old_buffers_are_listed(tmp_path: Path) -> None:
+def test_poolers_and_old_buffers_are_listed(tmp_path):
     folder = save_text_model(tmp_path, "BertForTokenClassification", labels=LABELS)
     add_tensors(folder, "bert.embeddings.position_ids", "bert.pooler.dense.weight", "bert.pooler.dense.bias")
     loaded = load(folder, TokenClassificationRecipe(kind="token-classification", max_length=24))
@@ -100,7 +98,7 @@ def test_poolers_and_old_buffers_are_listed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["adapter.weight", "encoder.layer.0.lora_A.weight", "visual.proj"])
-def test_unused_tensors_without_a_known_task_are_rejected(tmp_path: Path, name: str) -> None:
+def test_unused_tensors_without_a_known_task_are_rejected(tmp_path, name):
     folder = add_tensors(save_text_model(tmp_path, "BertModel"), name)
     with pytest.raises(FieldError) as caught:
         load(folder)
@@ -108,7 +106,7 @@ def test_unused_tensors_without_a_known_task_are_rejected(tmp_path: Path, name: 
     assert load(folder, **{name: REASON}).unused_weights == (f"{name} (1)",)
 
 
-def test_a_head_of_the_model_itself_is_not_an_unused_head(tmp_path: Path) -> None:
+def test_a_head_of_the_model_itself_is_not_an_unused_head(tmp_path):
     folder = save_text_model(tmp_path, "BertForSequenceClassification", labels=LABELS)
     add_tensors(folder, "classifier.out_proj.weight")
     recipe = TextClassificationRecipe(kind="text-classification", max_length=24)
@@ -116,14 +114,14 @@ def test_a_head_of_the_model_itself_is_not_an_unused_head(tmp_path: Path) -> Non
         load(folder, recipe)
 
 
-def test_parts_of_a_decoder_are_not_its_vocabulary_projection() -> None:
+def test_parts_of_a_decoder_are_not_its_vocabulary_projection():
     assert check_unused(Module(), ["decoder.bias", "final_logits_bias", "embed_out.weight"], allowed={})
     for name in ("decoder.layers.0.fc1.weight", "encoder.decoder.weight", "decoder.embed_tokens.weight"):
         with pytest.raises(FieldError):
             check_unused(Module(), [name], allowed={})
 
 
-def test_a_pattern_that_matches_nothing_is_rejected() -> None:
+def test_a_pattern_that_matches_nothing_is_rejected():
     with pytest.raises(FieldError, match=r"'decoder\.\*' matches no unused tensor; unused: none") as caught:
         check_unused(object(), [], allowed={"decoder.*": REASON})
     assert caught.value.field == ("allow_unused_weights", "decoder.*")
@@ -141,7 +139,7 @@ def write(folder: Path, source: Path, extra: str = "", recipe: str = "feature-ex
     return load_document(file, ModelSpec)
 
 
-def test_a_build_error_names_the_line_and_the_allowed_patterns(tmp_path: Path) -> None:
+def test_a_build_error_names_the_line_and_the_allowed_patterns(tmp_path):
     folder = change_config(save_text_model(tmp_path / "weights", "BertModel"), num_hidden_layers=1)
     with pytest.raises(InvalidFilesError) as caught:
         write_repository(write(tmp_path, folder), tmp_path / "work")
@@ -160,13 +158,13 @@ def test_a_build_error_names_the_line_and_the_allowed_patterns(tmp_path: Path) -
         ("allow_unused_weights: ['x.*']\n", "allow_unused_weights"),
     ],
 )
-def test_allowed_unused_weights_need_a_reason(tmp_path: Path, extra: str, told: str) -> None:
+def test_allowed_unused_weights_need_a_reason(tmp_path, extra, told):
     with pytest.raises(InvalidFilesError) as caught:
         write(tmp_path, tmp_path, extra)
     assert told in str(caught.value)
 
 
-def test_recipes_that_load_no_tensors_by_name_leave_none_unused(tmp_path: Path) -> None:
+def test_recipes_that_load_no_tensors_by_name_leave_none_unused(tmp_path):
     (tmp_path / "model.yaml").write_text(
         "name: m\ndescription: D.\nsource: file://w\nrecipe: {kind: onnx}\n"
         f"allow_unused_weights: {{'x.*': {REASON}}}\ntest_inputs: [{{random: {{}}}}]\n"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from model_build.build import BuildFolders, build_model
+from model_build.build import build_model
 from model_build.layouts import texts
 from model_build.repository.config import read_config
 from model_build.store.archive import unpack
@@ -36,9 +36,7 @@ def write_classifier(folder: Path, source: Path, precision: str) -> Path:
     return file
 
 
-def test_auto_serves_one_precision_and_records_all(
-    tmp_path: Path, classifier: Path, folders: BuildFolders
-) -> None:
+def test_auto_serves_one_precision_and_records_all(tmp_path, classifier, folders):
     file = write_classifier(tmp_path, classifier, "auto")
     result = build_model(model=load_document(file, ModelSpec), folders=folders)
     manifest = read_manifest(result.artifact_dir)
@@ -58,9 +56,7 @@ def test_auto_serves_one_precision_and_records_all(
     assert one.size_bytes > two.size_bytes, "it contains ONNX Runtime"
 
 
-def test_a_recorded_choice_reproduces_the_artifact_and_others_are_not_reused(
-    tmp_path: Path, classifier: Path, folders: BuildFolders
-) -> None:
+def test_a_recorded_choice_reproduces_the_artifact_and_others_are_not_reused(tmp_path, classifier, folders):
     file = write_classifier(tmp_path, classifier, "auto")
     with file.open("a") as stream:
         stream.write("accept: {cosine: 0.9, absolute: 0.5}\n")
@@ -75,9 +71,7 @@ def test_a_recorded_choice_reproduces_the_artifact_and_others_are_not_reused(
     assert (again.reused, again.manifest.digest) == (True, first.digest)
 
 
-def test_a_recorded_layout_reproduces_the_artifact(
-    tmp_path: Path, classifier: Path, folders: BuildFolders, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_recorded_layout_reproduces_the_artifact(tmp_path, classifier, folders, monkeypatch):
     """The real server also gets concurrent texts of several lengths, which the tokenizer pads in groups."""
     monkeypatch.setattr(texts, "GROUPS_FROM_BYTES", 0)
     model = load_document(write_classifier(tmp_path, classifier, "auto"), ModelSpec)
@@ -98,9 +92,7 @@ def test_a_recorded_layout_reproduces_the_artifact(
 
 
 @pytest.mark.parametrize("kind", ["texts", "a graph"])
-def test_bf16_is_served_in_openvino(
-    kind: str, tmp_path: Path, classifier: Path, folders: BuildFolders
-) -> None:
+def test_bf16_is_served_in_openvino(kind, tmp_path, classifier, folders):
     if kind == "texts":
         file = write_classifier(tmp_path, classifier, "bf16")
         model, part = load_document(file, ModelSpec), "model"

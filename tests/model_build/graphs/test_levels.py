@@ -73,7 +73,7 @@ def operators(graph: ExportedGraph | ServableGraph) -> set[str]:
     return {node.op_type for node in onnx.load(file).graph.node}
 
 
-def test_fp32_is_the_exported_file_byte_for_byte(tmp_path: Path) -> None:
+def test_fp32_is_the_exported_file_byte_for_byte(tmp_path):
     graph = perceptron(tmp_path / "graph")
     before = graph.file.read_bytes()
     servable = settle(graph, answered(graph))
@@ -84,7 +84,7 @@ def test_fp32_is_the_exported_file_byte_for_byte(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("convert", [to_dynamic_int8, to_fp16])
-def test_the_same_graph_gives_the_same_bytes(convert: levels.Converter, tmp_path: Path) -> None:
+def test_the_same_graph_gives_the_same_bytes(convert, tmp_path):
     for place in ("a", "elsewhere"):
         graph = perceptron(tmp_path / place / "graph")
         convert(graph, tmp_path / place / "made", answered(graph))
@@ -94,7 +94,7 @@ def test_the_same_graph_gives_the_same_bytes(convert: levels.Converter, tmp_path
     assert str(tmp_path).encode() not in (files[0] / "model.onnx").read_bytes()
 
 
-def test_int8_graph_is_shared_and_reproducible(tmp_path: Path) -> None:
+def test_int8_graph_is_shared_and_reproducible(tmp_path):
     graph = perceptron(tmp_path / "graph")
     servable = settle(graph, answered(graph), precision="int8")
     assert servable.precision == "int8"
@@ -107,7 +107,7 @@ def test_int8_graph_is_shared_and_reproducible(tmp_path: Path) -> None:
     assert servable.inputs == graph.inputs
 
 
-def test_integers_have_a_scale_for_each_channel_and_seven_bits(tmp_path: Path) -> None:
+def test_integers_have_a_scale_for_each_channel_and_seven_bits(tmp_path):
     graph = perceptron(tmp_path / "graph")
     made = to_dynamic_int8(graph, tmp_path / "made", answered(graph))
     weights = {
@@ -120,7 +120,7 @@ def test_integers_have_a_scale_for_each_channel_and_seven_bits(tmp_path: Path) -
     assert np.abs(quantised.astype(int)).max() <= 64
 
 
-def test_every_release_reads_the_opset(tmp_path: Path) -> None:
+def test_every_release_reads_the_opset(tmp_path):
     graph = perceptron(tmp_path / "graph")
     made = to_dynamic_int8(graph, tmp_path / "made", answered(graph))
     model = onnx.load(made.file)
@@ -129,7 +129,7 @@ def test_every_release_reads_the_opset(tmp_path: Path) -> None:
     assert make_readable(made, CPU) is made
 
 
-def test_a_graph_newer_than_a_release_is_rejected(tmp_path: Path) -> None:
+def test_a_graph_newer_than_a_release_is_rejected(tmp_path):
     newer = normalized(tmp_path / "graph", kind="Gelu", opset=20)
     assert make_readable(newer, parse_target("sm86-25.04")) is newer
     with pytest.raises(ExportError, match=r"Gelu of opset 20; Triton 23\.12 \(ONNX Run.* 1\.16\.3\)") as told:
@@ -137,7 +137,7 @@ def test_a_graph_newer_than_a_release_is_rejected(tmp_path: Path) -> None:
     assert told.value.remedy == "save the graph with opset 19 or lower"
 
 
-def test_a_newer_opset_with_old_operators_is_lowered(tmp_path: Path) -> None:
+def test_a_newer_opset_with_old_operators_is_lowered(tmp_path):
     graph = perceptron(tmp_path / "graph", opset=20)
     assert make_readable(graph, GPU) is graph
     servable = settle(graph, answered(graph))
@@ -146,7 +146,7 @@ def test_a_newer_opset_with_old_operators_is_lowered(tmp_path: Path) -> None:
     assert servable.parity.max_absolute_error == 0
 
 
-def test_newer_file_format_is_rewritten_if_lossless(tmp_path: Path) -> None:
+def test_newer_file_format_is_rewritten_if_lossless(tmp_path):
     graph = perceptron(tmp_path / "graph")
     model = onnx.load(graph.file)
     model.ir_version = 11
@@ -160,7 +160,7 @@ def test_newer_file_format_is_rewritten_if_lossless(tmp_path: Path) -> None:
         make_readable(graph, CPU)
 
 
-def test_convolutions_are_calibrated(tmp_path: Path) -> None:
+def test_convolutions_are_calibrated(tmp_path):
     graph = convolutions(tmp_path / "graph")
     cases = answered(graph)
     servable = settle(graph, cases, precision="int8")
@@ -170,7 +170,7 @@ def test_convolutions_are_calibrated(tmp_path: Path) -> None:
     assert other.file.read_bytes() == (servable.folder / "model.onnx").read_bytes()
 
 
-def test_a_graph_without_quantizable_nodes_is_reported(tmp_path: Path) -> None:
+def test_a_graph_without_quantizable_nodes_is_reported(tmp_path):
     from tests.model_build.tiny_graphs import lookup
 
     graph = lookup(tmp_path / "graph")
@@ -180,14 +180,14 @@ def test_a_graph_without_quantizable_nodes_is_reported(tmp_path: Path) -> None:
         settle(graph, answered(graph), precision="int8")
 
 
-def test_a_miss_fails_with_the_table(tmp_path: Path) -> None:
+def test_a_miss_fails_with_the_table(tmp_path):
     graph = perceptron(tmp_path / "graph")
     with pytest.raises(ParityError, match=r"accepted +y +>= 0\.9999999") as caught:
         settle(graph, answered(graph), precision="int8", accept={"cosine": 0.9999999})
     assert "case" in caught.value.message.splitlines()[1]
 
 
-def test_auto_keeps_one_and_reports_all(tmp_path: Path) -> None:
+def test_auto_keeps_one_and_reports_all(tmp_path):
     graph = perceptron(tmp_path / "graph")
     servable = settle(graph, answered(graph), precision="auto")
     names = [candidate.name for candidate in servable.candidates]
@@ -199,7 +199,7 @@ def test_auto_keeps_one_and_reports_all(tmp_path: Path) -> None:
     assert all(candidate.reason for candidate in servable.candidates)
 
 
-def test_bf16_is_the_exported_graph_in_openvino(tmp_path: Path) -> None:
+def test_bf16_is_the_exported_graph_in_openvino(tmp_path):
     graph = perceptron(tmp_path / "graph")
     before = graph.file.read_bytes()
     servable = settle(graph, answered(graph), precision="bf16")
@@ -210,7 +210,7 @@ def test_bf16_is_the_exported_graph_in_openvino(tmp_path: Path) -> None:
     assert [candidate.kept for candidate in servable.candidates] == [True]
 
 
-def test_bf16_beyond_the_tolerance_is_an_error(tmp_path: Path) -> None:
+def test_bf16_beyond_the_tolerance_is_an_error(tmp_path):
     graph = perceptron(tmp_path / "graph")
     cases = [
         replace(case, expected={name: array + 5 for name, array in case.expected.items()})
@@ -220,7 +220,7 @@ def test_bf16_beyond_the_tolerance_is_an_error(tmp_path: Path) -> None:
         settle(graph, cases, precision="bf16")
 
 
-def test_bf16_graph_that_openvino_cannot_load_is_an_error(tmp_path: Path) -> None:
+def test_bf16_graph_that_openvino_cannot_load_is_an_error(tmp_path):
     graph = perceptron(tmp_path / "graph")
     cases = answered(graph)
     model = onnx.load(graph.file)
@@ -233,7 +233,7 @@ def test_bf16_graph_that_openvino_cannot_load_is_an_error(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("target", ["sm86-24.09", "cpu"])
-def test_bf16_where_openvino_cannot_serve_it(target: str, tmp_path: Path) -> None:
+def test_bf16_where_openvino_cannot_serve_it(target, tmp_path):
     graph = perceptron(tmp_path / "graph")
     labels = {} if target != "cpu" else {"tensors": {"y": {"labels": [f"label {n}" for n in range(16)]}}}
     with pytest.raises(
@@ -251,9 +251,7 @@ def test_bf16_where_openvino_cannot_serve_it(target: str, tmp_path: Path) -> Non
         ({"tensors": {"y": {"labels": [f"label {n}" for n in range(16)]}}}, "y has labels"),
     ],
 )
-def test_auto_does_not_try_bf16_with_settings_that_openvino_lacks(
-    settings: dict[str, Any], reason: str, tmp_path: Path
-) -> None:
+def test_auto_does_not_try_bf16_with_settings_that_openvino_lacks(settings, reason, tmp_path):
     graph = perceptron(tmp_path / "graph")
     servable = settle(graph, answered(graph), precision="auto", **settings)
     (bf16,) = (candidate for candidate in servable.candidates if candidate.name == "bf16")
@@ -262,7 +260,7 @@ def test_auto_does_not_try_bf16_with_settings_that_openvino_lacks(
     assert not bf16.latency_ms
 
 
-def test_auto_serves_bf16_if_it_is_the_fastest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_serves_bf16_if_it_is_the_fastest(tmp_path, monkeypatch):
     times = {"fp32": 10.0, "bf16": 5.0, "int8": 20.0}
 
     def timed(sessions: dict[str, Any], *_: Any, **__: Any) -> dict[str, dict[str, float]]:
@@ -278,7 +276,7 @@ def test_auto_serves_bf16_if_it_is_the_fastest(tmp_path: Path, monkeypatch: pyte
     assert (kept.name, kept.latency_ms) == ("bf16", {"1x16": 5.0})
 
 
-def test_openvino_is_timed_row_by_row_because_triton_does_not_combine_its_requests(tmp_path: Path) -> None:
+def test_openvino_is_timed_row_by_row_because_triton_does_not_combine_its_requests(tmp_path):
     graph = perceptron(tmp_path / "graph")
     session = levels.BF16.session(graph, threads=1)
     runs: list[int] = []
@@ -292,7 +290,7 @@ def test_openvino_is_timed_row_by_row_because_triton_does_not_combine_its_reques
     assert runs[3:] == [3]
 
 
-def test_auto_tries_nothing_after_its_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_tries_nothing_after_its_budget(tmp_path, monkeypatch):
     monkeypatch.setattr(precision, "AUTO_BUDGET_S", 0.0)
     monkeypatch.setattr(precision, "computes_bf16", lambda: True)  # else bf16 is not tried
     graph = perceptron(tmp_path / "graph")
@@ -305,7 +303,7 @@ def test_auto_tries_nothing_after_its_budget(tmp_path: Path, monkeypatch: pytest
     assert all("not tried" not in candidate.reason for candidate in again.candidates)
 
 
-def test_auto_keeps_fp32_if_no_other_precision_is_accurate(tmp_path: Path) -> None:
+def test_auto_keeps_fp32_if_no_other_precision_is_accurate(tmp_path):
     graph = perceptron(tmp_path / "graph")
     servable = settle(graph, answered(graph), precision="auto", accept={"cosine": 0.9999999})
     assert servable.precision == "fp32"
@@ -315,7 +313,7 @@ def test_auto_keeps_fp32_if_no_other_precision_is_accurate(tmp_path: Path) -> No
     assert servable.folder == graph.file.parent
 
 
-def test_failed_converter_is_reported_as_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_converter_is_reported_as_a_reason(tmp_path, monkeypatch):
     def broken(*_: object) -> ExportedGraph:
         raise KeyError("a shape")
 
@@ -329,9 +327,7 @@ def test_failed_converter_is_reported_as_a_reason(tmp_path: Path, monkeypatch: p
     assert not broken_one.kept
 
 
-def test_answers_that_are_not_numbers_can_be_recorded_as_a_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_answers_that_are_not_numbers_can_be_recorded_as_a_reason(tmp_path, monkeypatch):
     def broken(graph: ExportedGraph, folder: Path, cases: object) -> ExportedGraph:
         return perceptron(folder, scale=float("nan"))
 
@@ -343,7 +339,7 @@ def test_answers_that_are_not_numbers_can_be_recorded_as_a_reason(
     assert CandidateReport.model_validate_json(one.model_dump_json()) == one
 
 
-def test_fastest_correct_candidate_over_all_shapes_is_chosen(tmp_path: Path) -> None:
+def test_fastest_correct_candidate_over_all_shapes_is_chosen(tmp_path):
     graph = perceptron(tmp_path / "graph")
     parity = report_of("graph", compare_graph(GraphSession(graph.file), answered(graph)))
     fused = replace(INT8, name="fused")
@@ -358,7 +354,7 @@ def test_fastest_correct_candidate_over_all_shapes_is_chosen(tmp_path: Path) -> 
     assert choose([base, noise]) is base
 
 
-def test_fp16_keeps_the_types_of_inputs_and_outputs(tmp_path: Path) -> None:
+def test_fp16_keeps_the_types_of_inputs_and_outputs(tmp_path):
     graph = perceptron(tmp_path / "graph")
     servable = settle(graph, answered(graph), "sm86-24.09", precision="fp16")
     model = onnx.load(servable.folder / "model.onnx")
@@ -369,7 +365,7 @@ def test_fp16_keeps_the_types_of_inputs_and_outputs(tmp_path: Path) -> None:
     assert (servable.inputs, servable.outputs) == (graph.inputs, graph.outputs)
 
 
-def test_values_that_overflow_fp16_stay_in_fp32(tmp_path: Path) -> None:
+def test_values_that_overflow_fp16_stay_in_fp32(tmp_path):
     graph = perceptron(tmp_path / "graph", scale=30_000.0)
     cases = answered(graph)
     assert {"first", "bias", "second"} <= set(steps_out_of_range(graph.file, cases))
@@ -394,9 +390,7 @@ def as_it_is_in(graph: ExportedGraph, folder: Path) -> ExportedGraph:
         ({"outputs": {"y": {"cosine": 0.9}}}, "relative 4."),
     ],
 )
-def test_auto_rejects_errors_above_the_tolerance(
-    accept: dict[str, Any], rejected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_auto_rejects_errors_above_the_tolerance(accept, rejected, tmp_path, monkeypatch):
     """All answers of the graph are 4.5 % too small; its cosine is 1."""
 
     def shrunk(graph: ExportedGraph, folder: Path, cases: object) -> ExportedGraph:
@@ -420,7 +414,7 @@ def test_auto_rejects_errors_above_the_tolerance(
 
 
 @pytest.mark.parametrize("convert", [to_dynamic_int8, to_int8_for_tensorrt])
-def test_transposed_weights(convert: levels.Converter, tmp_path: Path) -> None:
+def test_transposed_weights(convert, tmp_path):
     """As PyTorch's layers store them, and exporters note their shapes."""
     graph = transposed(tmp_path / "graph")
     cases = answered(graph)
@@ -444,9 +438,7 @@ def encoder_cases(graph: ExportedGraph, shapes: list[tuple[int, int]]) -> list[C
 
 
 @pytest.mark.parametrize("convert", CONVERTERS)
-def test_encoder_accepts_any_batch_and_length_at_every_level(
-    convert: levels.Converter, tiny_graph: ExportedGraph, tmp_path: Path
-) -> None:
+def test_encoder_accepts_any_batch_and_length_at_every_level(convert, tiny_graph, tmp_path):
     made = convert(tiny_graph, tmp_path / "made", encoder_cases(tiny_graph, [(2, 9)]))
     others = encoder_cases(tiny_graph, [(1, 1), (4, 24), (3, 5)])
     report = report_of("graph", compare_graph(GraphSession(made.file), others))
@@ -455,9 +447,7 @@ def test_encoder_accepts_any_batch_and_length_at_every_level(
 
 
 @pytest.mark.parametrize("convert", CONVERTERS)
-def test_weights_too_large_for_protobuf_are_stored_as_external_data(
-    convert: levels.Converter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_weights_too_large_for_protobuf_are_stored_as_external_data(convert, tmp_path, monkeypatch):
     small = perceptron(tmp_path / "small")
     graph = replace(small, file=tmp_path / "graph" / "model.onnx")
     graph.file.parent.mkdir()
@@ -474,7 +464,7 @@ def test_weights_too_large_for_protobuf_are_stored_as_external_data(
 
 
 @pytest.mark.parametrize("convert", CONVERTERS)
-def test_steps_need_no_names(convert: levels.Converter, tmp_path: Path) -> None:
+def test_steps_need_no_names(convert, tmp_path):
     graph = perceptron(tmp_path / "graph")
     model = onnx.load(graph.file)
     for node in model.graph.node:

@@ -3,7 +3,6 @@
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import onnx
 from onnx import TensorProto, helper
@@ -21,7 +20,7 @@ os.kill(os.getpid(), signal.SIGINT)
 """
 
 
-def test_ctrl_c_is_an_interrupt_after_two_sessions(tmp_path: Path) -> None:
+def test_ctrl_c_is_an_interrupt_after_two_sessions(tmp_path):
     """OpenVINO replaces the thread's signal stack; of two sessions, the last one restores a freed stack."""
     value = helper.make_tensor_value_info
     graph = helper.make_graph(

@@ -45,7 +45,7 @@ def exact_sums(session: Any) -> bool:
         return False
 
 
-def test_graphs_are_judged_with_exact_sums_and_timed_as_served(tmp_path: Path) -> None:
+def test_graphs_are_judged_with_exact_sums_and_timed_as_served(tmp_path):
     graph = perceptron(tmp_path / "graph")
     sessions = {
         "engine's graph": GraphSession(graph.file)._session,
@@ -58,9 +58,7 @@ def test_graphs_are_judged_with_exact_sums_and_timed_as_served(tmp_path: Path) -
 
 @pytest.mark.parametrize("convert", FULL_RANGE)
 @pytest.mark.parametrize("graph", GRAPHS)
-def test_exact_sessions_have_no_signed_weights_left(
-    convert: Converter, graph: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_exact_sessions_have_no_signed_weights_left(convert, graph, tmp_path, monkeypatch):
     """Only unsigned weights are summed in 32 bits without VNNI: ONNX Runtime must have replaced all."""
     made = full_range(convert, graph(tmp_path / "graph"), monkeypatch)
     options = GraphSession(made.file)._session.get_session_options()
@@ -75,9 +73,7 @@ def test_exact_sessions_have_no_signed_weights_left(
 
 
 @pytest.mark.parametrize("graph", GRAPHS)
-def test_graphs_that_overflow_are_recognized(
-    graph: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_graphs_that_overflow_are_recognized(graph, tmp_path, monkeypatch):
     exported = graph(tmp_path / "graph")
     own = [to_dynamic_int8, to_calibrated_int8]
     made = [convert(exported, tmp_path / f"own{n}", answered(exported)) for n, convert in enumerate(own)]
@@ -89,7 +85,7 @@ def test_graphs_that_overflow_are_recognized(
     assert [can_overflow(one.file) for one in wide] == [True] * 3
 
 
-def test_a_table_of_8_bits_does_not_overflow(tmp_path: Path) -> None:
+def test_a_table_of_8_bits_does_not_overflow(tmp_path):
     table = numpy_helper.from_array(np.full((4, 3), 127, np.int8), "table")
     scale = numpy_helper.from_array(np.array(0.1, np.float32), "scale")
     nodes = [
@@ -104,9 +100,7 @@ def test_a_table_of_8_bits_does_not_overflow(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("target", ["cpu", "sm86-24.09"])
-def test_a_given_graph_that_needs_vnni_is_unverified(
-    target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_given_graph_that_needs_vnni_is_unverified(target, tmp_path, monkeypatch):
     graph = perceptron(tmp_path / "graph")
     made = full_range(to_calibrated_int8, graph, monkeypatch)
     made.file.parent.rename(tmp_path / "weights")
@@ -162,7 +156,7 @@ def bf16_verdicts(folder: Path) -> list[bool]:
     return verdicts
 
 
-def test_bf16_gets_the_same_verdict_with_and_without_its_instructions(tmp_path: Path) -> None:
+def test_bf16_gets_the_same_verdict_with_and_without_its_instructions(tmp_path):
     """The variables limit the instructions that OpenVINO and its oneDNN use."""
     done = subprocess.run(
         [sys.executable, "-c", CHILD, str(tmp_path / "avx2")],
@@ -175,7 +169,7 @@ def test_bf16_gets_the_same_verdict_with_and_without_its_instructions(tmp_path: 
     assert bf16_verdicts(tmp_path / "here") == [True, False]
 
 
-def test_rounded_products_have_the_error_of_bf16(tmp_path: Path) -> None:
+def test_rounded_products_have_the_error_of_bf16(tmp_path):
     for graph in (perceptron(tmp_path / "a"), convolutions(tmp_path / "b")):
         report = report_of("graph", compare_graph(rounded_session(graph.file), answered(graph)))
         assert 1e-3 < report.max_relative_error < 1e-2

@@ -1,7 +1,5 @@
 """`precision: auto` makes the same choice again on a busy machine."""
 
-from pathlib import Path
-
 import pytest
 
 from model_build.graphs import precision
@@ -14,9 +12,7 @@ LOOSE = {"cosine": 0.9, "absolute": 10.0}
 
 
 @pytest.mark.parametrize("choice", ["fp32", "bf16", "int8"])
-def test_a_recorded_choice_is_reused_without_timing(
-    choice: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_recorded_choice_is_reused_without_timing(choice, tmp_path, monkeypatch):
     def untimed(*_: object, **__: object) -> None:
         raise AssertionError("the record makes timing unnecessary")
 
@@ -30,7 +26,7 @@ def test_a_recorded_choice_is_reused_without_timing(
 
 
 @pytest.mark.parametrize("choice", ["int8", "a graph of another version"])
-def test_record_for_other_hardware_is_replaced_by_a_new_choice(choice: str, tmp_path: Path) -> None:
+def test_record_for_other_hardware_is_replaced_by_a_new_choice(choice, tmp_path):
     graph = perceptron(tmp_path / "graph")
     servable = settle(graph, answered(graph), precision="auto", accept={"cosine": 0.9999999}, recorded=choice)
     assert [one.name for one in servable.candidates] == ["fp32", "bf16", "int8"]
@@ -48,9 +44,7 @@ def test_record_for_other_hardware_is_replaced_by_a_new_choice(choice: str, tmp_
         ((10.0, 9.0, 5.0), "int8"),
     ],
 )
-def test_nearly_equal_candidates_are_ordered_by_a_fixed_rule(
-    milliseconds: tuple[float, float, float], chosen: str
-) -> None:
+def test_nearly_equal_candidates_are_ordered_by_a_fixed_rule(milliseconds, chosen):
     levels = (FP32, BF16, INT8)
     timed = [
         Candidate(level, latency_ms={"1x16": time}) for level, time in zip(levels, milliseconds, strict=True)

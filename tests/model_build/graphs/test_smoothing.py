@@ -4,7 +4,6 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import pytest
 
 from model_build.checking.parity import report_of
 from model_build.data.cases import Case
@@ -29,7 +28,7 @@ def worst_cosine(graph: ExportedGraph, cases: list[Case]) -> float:
     return report_of("graph", compare_graph(GraphSession(graph.file), scores)).min_cosine
 
 
-def test_float_answers_stay_the_same(tmp_path: Path) -> None:
+def test_float_answers_stay_the_same(tmp_path):
     graph = with_outliers(tmp_path / "graph")
     cases = answered(graph)
     file = smoothed(graph, tmp_path / "made", cases)
@@ -40,7 +39,7 @@ def test_float_answers_stay_the_same(tmp_path: Path) -> None:
             np.testing.assert_allclose(answer[name], expected, rtol=1e-4, atol=1e-4)
 
 
-def test_int8_answers_are_more_accurate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_int8_answers_are_more_accurate(tmp_path, monkeypatch):
     graph = with_outliers(tmp_path / "graph")
     cases = answered(graph, batches=(1, 16))
     with_smoothing = worst_cosine(to_dynamic_int8(graph, tmp_path / "smoothed", cases), cases)
@@ -49,13 +48,13 @@ def test_int8_answers_are_more_accurate(tmp_path: Path, monkeypatch: pytest.Monk
     assert 1 - with_smoothing < (1 - without) / 2
 
 
-def test_products_of_other_values_stay_unchanged(tmp_path: Path) -> None:
+def test_products_of_other_values_stay_unchanged(tmp_path):
     graph = perceptron(tmp_path / "graph")
     file = smoothed(graph, tmp_path / "made", answered(graph))
     assert onnx.load(file) == onnx.load(graph.file)
 
 
-def test_weights_that_other_nodes_read_stay_unchanged(tmp_path: Path) -> None:
+def test_weights_that_other_nodes_read_stay_unchanged(tmp_path):
     graph = with_outliers(tmp_path / "graph")
     model = onnx.load(graph.file)
     model.graph.node.append(onnx.helper.make_node("Identity", ["w1"], ["copy"], name="copy"))

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 
 import pytest
 
@@ -36,7 +35,7 @@ HOSTILE: Mapping[str, tuple[Mapping[bytes, bytes], str]] = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_folder_is_rejected_whole(name: str, tmp_path: Path) -> None:
+def test_a_hostile_folder_is_rejected_whole(name, tmp_path):
     files, message = HOSTILE[name]
     (tmp_path / "given").mkdir()
     for file, content in files.items():

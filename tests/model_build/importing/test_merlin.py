@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from model_build.build import BuildFolders, build_model
+from model_build.build import build_model
 from model_build.repository.config import read_config
 from tests.model_build.importing.merlin_exports import (
     BRANCHES,
@@ -83,9 +83,7 @@ def scheduling(project: Project) -> list[tuple[str, dict[str, str], dict[str, st
 
 @pytest.mark.e2e
 @pytest.mark.parametrize("name", EXPORTS)
-def test_an_export_answers_as_its_steps_do(
-    name: str, project: Project, tmp_path: Path, folders: BuildFolders
-) -> None:
+def test_an_export_answers_as_its_steps_do(name, project, tmp_path, folders):
     """The build serves the ensemble in both hosting modes, and compares with the composed steps."""
     export, inputs = EXPORTS[name]
     file = save_answers(tmp_path / "requests.npz", export, inputs)
@@ -97,7 +95,7 @@ def test_an_export_answers_as_its_steps_do(
     assert {spec.name for spec in built.manifest.outputs} == answers(export, inputs).keys()
 
 
-def test_steps_stay_as_they_are_and_the_executor_is_replaced(project: Project, tmp_path: Path) -> None:
+def test_steps_stay_as_they_are_and_the_executor_is_replaced(project, tmp_path):
     result = convert(project, RAGGED_TORCH, tmp_path)
     source = project.models_dir / "shop/source"
     assert sorted(entry.name for entry in source.iterdir()) == [
@@ -133,7 +131,7 @@ def test_steps_stay_as_they_are_and_the_executor_is_replaced(project: Project, t
     assert len(first.inputs["item__values"]) == 5
 
 
-def test_recurring_names_are_renamed_between_the_steps(project: Project, tmp_path: Path) -> None:
+def test_recurring_names_are_renamed_between_the_steps(project, tmp_path):
     convert(project, TWO_WORKFLOWS, tmp_path)
     assert [(taken["item"], made.get("item")) for _, taken, made in scheduling(project)] == [
         ("item", "item_0"),
@@ -142,7 +140,7 @@ def test_recurring_names_are_renamed_between_the_steps(project: Project, tmp_pat
     ]
 
 
-def test_unused_outputs_are_left_out_and_branches_join(project: Project, tmp_path: Path) -> None:
+def test_unused_outputs_are_left_out_and_branches_join(project, tmp_path):
     convert(project, BRANCHES, tmp_path)
     steps = {name: (taken, made) for name, taken, made in scheduling(project)}
     assert steps["0_transformworkflowtriton"][1] == {"item": "item_0", "price": "price_0"}
@@ -150,7 +148,7 @@ def test_unused_outputs_are_left_out_and_branches_join(project: Project, tmp_pat
     assert steps["3_transformworkflowtriton"][0] == {"code": "code", "cost": "cost"}
 
 
-def test_a_tensorflow_step_needs_a_release_with_the_backend(project: Project, tmp_path: Path) -> None:
+def test_a_tensorflow_step_needs_a_release_with_the_backend(project, tmp_path):
     with pytest.raises(UsageError, match=r"Triton 26.05 has no TensorFlow backend; 25.02 has the last"):
         convert(project, TENSORFLOW_STEP, tmp_path, release="26.05")
     assert not (project.models_dir / "shop").exists()
@@ -163,7 +161,7 @@ def test_a_tensorflow_step_needs_a_release_with_the_backend(project: Project, tm
     )
 
 
-def test_an_ensemble_beside_the_executor_is_kept(project: Project, tmp_path: Path) -> None:
+def test_an_ensemble_beside_the_executor_is_kept(project, tmp_path):
     """Merlin up to 0.9 wrote one, and people write one by hand."""
     convert(project, RAGGED_TORCH, tmp_path)
     root = tmp_path / "export"
@@ -178,7 +176,7 @@ def test_an_ensemble_beside_the_executor_is_kept(project: Project, tmp_path: Pat
     )
 
 
-def test_libraries_that_the_image_lacks_are_named(project: Project, tmp_path: Path) -> None:
+def test_libraries_that_the_image_lacks_are_named(project, tmp_path):
     root = RAGGED_TORCH.write(tmp_path / "export")
     file = root / "0_transformworkflowtriton/1/model.py"
     file.write_text(f"import nvtabular\nfrom merlin.core import dispatch\n{file.read_text()}")
@@ -259,7 +257,7 @@ REJECTED: Mapping[str, tuple[Export, str]] = {
 
 
 @pytest.mark.parametrize("name", REJECTED)
-def test_what_only_the_executor_can_do_is_rejected(name: str, project: Project, tmp_path: Path) -> None:
+def test_what_only_the_executor_can_do_is_rejected(name, project, tmp_path):
     export, message = REJECTED[name]
     with pytest.raises(UsageError, match=message) as caught:
         convert(project, export, tmp_path)
@@ -289,7 +287,7 @@ DAMAGES: Mapping[str, tuple[Callable[[Path], Any], str]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_export_is_rejected(damage: str, project: Project, tmp_path: Path) -> None:
+def test_a_damaged_export_is_rejected(damage, project, tmp_path):
     change, message = DAMAGES[damage]
     root = RAGGED_TORCH.write(tmp_path / "export")
     change(root)
@@ -298,7 +296,7 @@ def test_a_damaged_export_is_rejected(damage: str, project: Project, tmp_path: P
     assert sorted(entry.name for entry in project.models_dir.iterdir()) == ["minilm"]
 
 
-def test_pickles_need_a_reason(project: Project, tmp_path: Path) -> None:
+def test_pickles_need_a_reason(project, tmp_path):
     with pytest.raises(UsageError, match=r"workflow/workflow.pkl") as caught:
         convert(project, RAGGED_TORCH, tmp_path, trust_pickle=None)
     assert caught.value.code == "TS217"

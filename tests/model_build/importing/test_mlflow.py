@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import yaml
 
-from model_build.build import BuildFolders, build_model
+from model_build.build import build_model
 from tests.model_build.supplied_models import BINARY, ROWS, save_lightgbm, save_onnx, save_xgboost
 from tests.projects import write_project
 from tritonstack.base.errors import UsageError
@@ -91,7 +91,7 @@ def linear(root: Path) -> Path:
 
 @pytest.mark.e2e
 @pytest.mark.parametrize("make", [onnx, xgboost, lightgbm, forest, pipeline])
-def test_a_flavor_builds(make: Any, project: Project, tmp_path: Path, folders: BuildFolders) -> None:
+def test_a_flavor_builds(make, project, tmp_path, folders):
     options = ImportOptions("taken", trust_pickle=TRUST if make in (forest, pipeline) else None)
     result = import_model(Session(project), make(tmp_path / "run"), options)
     expected = "sklearn" if make in (forest, pipeline) else make.__name__
@@ -107,7 +107,7 @@ def test_a_flavor_builds(make: Any, project: Project, tmp_path: Path, folders: B
     ("task", "kind"),
     [("text-classification", "text-classification"), ("feature-extraction", "feature-extraction")],
 )
-def test_a_pipeline_of_transformers(task: str, kind: str, project: Project, tmp_path: Path) -> None:
+def test_a_pipeline_of_transformers(task, kind, project, tmp_path):
     root = mlmodel(tmp_path / "run", {"transformers": {"task": task, "model_binary": "model"}})
     for name in ("model/config.json", "model/model.safetensors", "components/tokenizer/tokenizer.json"):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
@@ -143,7 +143,7 @@ REJECTED: Mapping[str, tuple[Mapping[str, Any], str, str]] = {
 
 
 @pytest.mark.parametrize("name", REJECTED)
-def test_a_flavor_without_a_recipe_is_rejected(name: str, project: Project, tmp_path: Path) -> None:
+def test_a_flavor_without_a_recipe_is_rejected(name, project, tmp_path):
     flavors, message, remedy = REJECTED[name]
     (tmp_path / "secret.onnx").write_text("")
     with pytest.raises(UsageError) as caught:
@@ -156,9 +156,7 @@ def test_a_flavor_without_a_recipe_is_rejected(name: str, project: Project, tmp_
 @pytest.mark.parametrize(
     ("make", "kind"), [(forest, "trees"), (pipeline, "scikit-learn"), (linear, "scikit-learn")]
 )
-def test_pickles_are_read_without_running_them(
-    make: Any, kind: str, project: Project, tmp_path: Path
-) -> None:
+def test_pickles_are_read_without_running_them(make, kind, project, tmp_path):
     root = make(tmp_path / "run")
     with pytest.raises(UsageError, match="is a pickle, which can run code") as caught:
         import_model(Session(project), root, ImportOptions())
@@ -197,7 +195,7 @@ def with_example(root: Path, info: Mapping[str, Any], files: Mapping[str, Any]) 
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_the_saved_example_becomes_test_inputs(name: str, project: Project, tmp_path: Path) -> None:
+def test_the_saved_example_becomes_test_inputs(name, project, tmp_path):
     make, info, files, shape = EXAMPLES[name]
     result = import_model(
         Session(project), with_example(make(tmp_path / "run"), info, files), ImportOptions()
@@ -212,7 +210,7 @@ def test_the_saved_example_becomes_test_inputs(name: str, project: Project, tmp_
     assert np.isnan(array).any() == (shape == [2, 5])
 
 
-def test_columns_with_texts_become_tensors(project: Project, tmp_path: Path) -> None:
+def test_columns_with_texts_become_tensors(project, tmp_path):
     table = {"columns": ["age", "city", "income"], "data": [[31, "Oslo", 2100], [58, "Rome", None]]}
     root = with_example(linear(tmp_path / "run"), FRAME, {"input_example.json": table})
     import_model(Session(project), root, ImportOptions(trust_pickle=TRUST))
@@ -232,9 +230,7 @@ def test_columns_with_texts_become_tensors(project: Project, tmp_path: Path) -> 
         ("question-answering", {"question": "Who?", "context": "She."}, ["Who?"]),
     ],
 )
-def test_texts_of_a_pipeline(
-    task: str, content: Any, expected: list[str], project: Project, tmp_path: Path
-) -> None:
+def test_texts_of_a_pipeline(task, content, expected, project, tmp_path):
     root = mlmodel(tmp_path / "run", {"transformers": {"task": task, "model_binary": "model"}})
     for name in ("model/config.json", "components/tokenizer/tokenizer.json"):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
@@ -261,9 +257,7 @@ UNUSABLE: Mapping[str, tuple[Any, Any, str]] = {
 
 
 @pytest.mark.parametrize("name", UNUSABLE)
-def test_an_unusable_example_is_named_and_random_inputs_remain(
-    name: str, project: Project, tmp_path: Path
-) -> None:
+def test_an_unusable_example_is_named_and_random_inputs_remain(name, project, tmp_path):
     make, content, reason = UNUSABLE[name]
     root = with_example(make(tmp_path / "run"), {}, {"input_example.json": content})
     result = import_model(Session(project), root, ImportOptions())
@@ -274,7 +268,7 @@ def test_an_unusable_example_is_named_and_random_inputs_remain(
     assert not (project.models_dir / "run/inputs.npz").exists()
 
 
-def test_an_example_outside_of_the_model_is_rejected(project: Project, tmp_path: Path) -> None:
+def test_an_example_outside_of_the_model_is_rejected(project, tmp_path):
     (tmp_path / "secret.json").write_text("[[1]]")
     root = with_example(xgboost(tmp_path / "run"), {"artifact_path": "../secret.json"}, {})
     with pytest.raises(UsageError, match=r"\.\./secret\.json"):
@@ -286,7 +280,7 @@ def test_an_example_outside_of_the_model_is_rejected(project: Project, tmp_path:
 
 
 @pytest.mark.parametrize("text", ["flavors: [1]", "a: [", "x", "\x00"])
-def test_a_damaged_file_is_rejected(text: str, project: Project, tmp_path: Path) -> None:
+def test_a_damaged_file_is_rejected(text, project, tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run/MLmodel").write_text(text)
     with pytest.raises(UsageError, match="MLmodel") as caught:

@@ -110,9 +110,7 @@ def packed(root: Path, file: Path, prefix: str = ".") -> Path:
 
 
 @pytest.mark.e2e
-def test_an_ensemble_with_branches_is_packed_and_compared(
-    project: Project, tmp_path: Path, folders: BuildFolders
-) -> None:
+def test_an_ensemble_with_branches_is_packed_and_compared(project, tmp_path, folders):
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
     np.savez(tmp_path / "rows.npz", **{"x": x, "outputs/z": x - 1})
     result = take(project, branches(tmp_path / "repository"), inputs=tmp_path / "rows.npz", environment="dev")
@@ -132,9 +130,7 @@ def test_an_ensemble_with_branches_is_packed_and_compared(
 
 
 @pytest.mark.e2e
-def test_imported_models_are_steps_of_an_ensemble(
-    project: Project, tmp_path: Path, folders: BuildFolders
-) -> None:
+def test_imported_models_are_steps_of_an_ensemble(project, tmp_path, folders):
     take(project, branches(tmp_path / "branches"))
     take(project, single(tmp_path / "single"))
     (project.models_dir / "outer").mkdir()
@@ -153,9 +149,7 @@ def test_imported_models_are_steps_of_an_ensemble(
 
 
 @pytest.mark.e2e
-def test_wrong_and_changing_answers_fail_the_build(
-    project: Project, tmp_path: Path, folders: BuildFolders
-) -> None:
+def test_wrong_and_changing_answers_fail_the_build(project, tmp_path, folders):
     x = np.ones((1, 3), np.float32)
     np.savez(tmp_path / "rows.npz", **{"x": x, "outputs/y": x * 3})
     take(project, single(tmp_path / "wrong"), name="wrong", inputs=tmp_path / "rows.npz")
@@ -175,9 +169,7 @@ def test_wrong_and_changing_answers_fail_the_build(
     "config",
     [None, "max_batch_size: 4\n", 'input [ { name: "x" data_type: TYPE_FP32 dims: [ -1, 3 ] } ]'],
 )
-def test_tensors_that_triton_would_derive_are_written(
-    config: str | None, project: Project, tmp_path: Path, folders: BuildFolders
-) -> None:
+def test_tensors_that_triton_would_derive_are_written(config, project, tmp_path, folders):
     root = tmp_path / "repository"
     save_onnx(root / "scores/1/model.onnx")
     if config is not None:
@@ -196,7 +188,7 @@ def test_tensors_that_triton_would_derive_are_written(
 @pytest.mark.parametrize(
     "form", ["model folder", "version folder", "archive of a folder", "archive with a folder"]
 )
-def test_other_forms_of_one_model(form: str, project: Project, tmp_path: Path) -> None:
+def test_other_forms_of_one_model(form, project, tmp_path):
     root = single(tmp_path / "repository")
     (root / "Double_It/.DS_Store").write_text("")
     folder = root / "Double_It"
@@ -217,7 +209,7 @@ def test_other_forms_of_one_model(form: str, project: Project, tmp_path: Path) -
     validate_project(ProjectFiles(project))
 
 
-def test_a_model_of_several_can_be_chosen(project: Project, tmp_path: Path) -> None:
+def test_a_model_of_several_can_be_chosen(project, tmp_path):
     root = single(single(tmp_path / "repository"), name="other")
     with pytest.raises(
         UsageError, match="several models that serve by themselves: Double_It, other"
@@ -231,7 +223,7 @@ def test_a_model_of_several_can_be_chosen(project: Project, tmp_path: Path) -> N
     assert result.changes == ("left out Double_It: other does not use them as steps",)
 
 
-def test_texts_and_variable_sizes_get_test_inputs(project: Project, tmp_path: Path) -> None:
+def test_texts_and_variable_sizes_get_test_inputs(project, tmp_path):
     root = single(tmp_path / "repository", name="mixed")
     text = (root / "mixed/config.pbtxt").read_text()
     added = 'input [ { name: "TEXT" data_type: TYPE_STRING dims: [ -1 ] } ]\n'
@@ -291,7 +283,7 @@ BAD: Mapping[str, tuple[Callable[[Path], Any], str]] = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_cannot_be_imported_leaves_nothing_behind(name: str, project: Project, tmp_path: Path) -> None:
+def test_what_cannot_be_imported_leaves_nothing_behind(name, project, tmp_path):
     damage, message = BAD[name]
     root = tmp_path / "repository"
     root.mkdir()
@@ -302,7 +294,7 @@ def test_what_cannot_be_imported_leaves_nothing_behind(name: str, project: Proje
     assert nothing_left(project)
 
 
-def test_other_bad_requests_leave_nothing_behind(project: Project, tmp_path: Path) -> None:
+def test_other_bad_requests_leave_nothing_behind(project, tmp_path):
     root = single(tmp_path / "repository")
     (tmp_path / "broken.tar.gz").write_bytes(b"text")
     x = np.ones((1, 3), np.float32)
@@ -331,7 +323,7 @@ def test_other_bad_requests_leave_nothing_behind(project: Project, tmp_path: Pat
     assert project.environment_file("dev").read_text() == before
 
 
-def test_an_import_that_is_killed_adds_no_model(project: Project, tmp_path: Path) -> None:
+def test_an_import_that_is_killed_adds_no_model(project, tmp_path):
     root = single(tmp_path / "repository")
     (root / "Double_It/1/weights.bin").write_bytes(os.urandom(1 << 20))
     program = (
@@ -364,9 +356,7 @@ def test_an_import_that_is_killed_adds_no_model(project: Project, tmp_path: Path
         ("test_inputs:", "batching: {max_batch: 3}\ntest_inputs:", "takes this from the repository"),
     ],
 )
-def test_a_changed_model_yaml_is_rejected(
-    old: str, new: str, message: str, project: Project, tmp_path: Path, folders: BuildFolders
-) -> None:
+def test_a_changed_model_yaml_is_rejected(old, new, message, project, tmp_path, folders):
     take(project, single(tmp_path / "repository"))
     file = project.model_file("double-it")
     file.write_text(file.read_text().replace(old, new))

@@ -33,7 +33,7 @@ def model_with(folder: Path, **files: bytes) -> Document[ModelSpec]:
     )
 
 
-def test_images_that_the_served_step_reads(tmp_path: Path) -> None:
+def test_images_that_the_served_step_reads(tmp_path):
     model = model_with(tmp_path, a=picture(), b=picture("JPEG"), c=picture("WEBP"))
     require_images(model)
     assert read_images(model)[0] == picture()
@@ -49,7 +49,7 @@ def test_images_that_the_served_step_reads(tmp_path: Path) -> None:
     ],
     ids=["text", "empty", "ppm", "cut"],
 )
-def test_an_unreadable_image_is_named(tmp_path: Path, content: bytes, reason: str) -> None:
+def test_an_unreadable_image_is_named(tmp_path, content, reason):
     model = model_with(tmp_path, good=picture(), bad=content)
     with pytest.raises(InvalidFilesError) as caught:
         require_images(model)
@@ -61,7 +61,7 @@ def test_an_unreadable_image_is_named(tmp_path: Path, content: bytes, reason: st
     assert "test_inputs.0" not in message
 
 
-def test_a_missing_image_is_named(tmp_path: Path) -> None:
+def test_a_missing_image_is_named(tmp_path):
     model = model_with(tmp_path, gone=picture())
     (tmp_path / "gone").unlink()
     with pytest.raises(InvalidFilesError, match=r"file not found next to model\.yaml: gone"):

@@ -35,7 +35,7 @@ def violation(document: Document[ModelSpec], *specs: TensorSpec) -> str:
     return str(caught.value)
 
 
-def test_inline_values_take_the_models_types(tmp_path: Path) -> None:
+def test_inline_values_take_the_models_types(tmp_path):
     text = "test_inputs:\n- inputs: {x: [1, 2.5], ids: [3, 4, 5], names: [a, bc]}\n"
     (row,) = read_rows(model(tmp_path, text), [X, IDS, NAMES])
     assert row.name == "test input 1"
@@ -45,7 +45,7 @@ def test_inline_values_take_the_models_types(tmp_path: Path) -> None:
     assert row.case({}, batches=False).inputs["x"].tolist() == [1.0, 2.5]
 
 
-def test_without_model_metadata_values_have_their_natural_types(tmp_path: Path) -> None:
+def test_without_model_metadata_values_have_their_natural_types(tmp_path):
     text = "test_inputs:\n- inputs: {a: [1, 2], b: [1, 2.5], c: [true], d: [[text]], e: [1]}\n"
     rows = read_rows(model(tmp_path, text + "tensors: {e: {datatype: FP16}}\n"))
     types = {name: array.dtype for name, array in rows[0].inputs.items()}
@@ -64,14 +64,14 @@ def test_without_model_metadata_values_have_their_natural_types(tmp_path: Path) 
         ("[[1.0, 2.0]]", "write it without the batch dimension"),
     ],
 )
-def test_values_out_of_range_are_rejected(tmp_path: Path, value: str, message: str) -> None:
+def test_values_out_of_range_are_rejected(tmp_path, value, message):
     told = violation(model(tmp_path, f"test_inputs:\n- inputs:\n    x: {value}\n"), X)
     assert message in told
     assert "model.yaml:8: test_inputs.0.inputs.x: " in told
 
 
 @pytest.mark.parametrize("datatype", ["FP16", "FP32", "FP64"])
-def test_nan_is_a_value_of_float_inputs(tmp_path: Path, datatype: str) -> None:
+def test_nan_is_a_value_of_float_inputs(tmp_path, datatype):
     spec = X.model_copy(update={"datatype": datatype})
     (row,) = read_rows(model(tmp_path, "test_inputs:\n- inputs: {x: [1.0, .nan]}\n"), [spec])
     np.testing.assert_array_equal(row.inputs["x"], np.array([1.0, np.nan], row.inputs["x"].dtype))
@@ -89,14 +89,14 @@ def test_nan_is_a_value_of_float_inputs(tmp_path: Path, datatype: str) -> None:
         ("random: {below: .nan}", "random.below", "expected an integer, got NaN"),
     ],
 )
-def test_nan_is_valid_only_for_floats(tmp_path: Path, text: str, field: str, message: str) -> None:
+def test_nan_is_valid_only_for_floats(tmp_path, text, field, message):
     with pytest.raises(InvalidFilesError) as caught:
         read_rows(model(tmp_path, f"test_inputs:\n- {text}\n"), [X, IDS, NAMES][: 1 + text.count(",")])
     assert f"test_inputs.0.{field}: {message}" in str(caught.value)
     assert "help: " in str(caught.value)
 
 
-def test_nan_infinity_and_zero_are_different_models(tmp_path: Path) -> None:
+def test_nan_infinity_and_zero_are_different_models(tmp_path):
     hashes = set()
     for value in (".nan", ".inf", "-.inf", "0.0", "null"):
         (tmp_path / "m").mkdir(exist_ok=True)
@@ -106,7 +106,7 @@ def test_nan_infinity_and_zero_are_different_models(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("value", "fits"), [(-1, False), (0, True), (255, True), (256, False), (1.0, False)])
-def test_integers_must_fit_their_type(tmp_path: Path, value: float, fits: bool) -> None:
+def test_integers_must_fit_their_type(tmp_path, value, fits):
     document = model(tmp_path, f"test_inputs:\n- inputs: {{x: [{value}]}}\n")
     spec = TensorSpec(name="x", datatype="UINT8", shape=(1,))
     if fits:
@@ -115,14 +115,14 @@ def test_integers_must_fit_their_type(tmp_path: Path, value: float, fits: bool) 
         assert "is not a whole number in the range of UINT8" in violation(document, spec)
 
 
-def test_unknown_and_missing_names(tmp_path: Path) -> None:
+def test_unknown_and_missing_names(tmp_path):
     told = violation(model(tmp_path, "test_inputs:\n- inputs:\n    idz: [1]\n"), X, IDS)
     assert "model.yaml:8: test_inputs.0.inputs.idz: unknown tensor; the model has x, ids" in told
     assert "did you mean 'ids'?" in told
     assert "the model also takes x, ids" in told
 
 
-def test_values_of_several_kinds_and_unknown_types(tmp_path: Path) -> None:
+def test_values_of_several_kinds_and_unknown_types(tmp_path):
     assert "its values have mixed types" in violation(
         model(tmp_path, "test_inputs:\n- inputs: {x: [1, a]}\n")
     )
@@ -131,7 +131,7 @@ def test_values_of_several_kinds_and_unknown_types(tmp_path: Path) -> None:
     assert "BF16 values cannot be written inline" in told
 
 
-def test_rows_of_a_file(tmp_path: Path) -> None:
+def test_rows_of_a_file(tmp_path):
     np.savez(tmp_path / "rows.npz", x=np.ones((3, 2), np.float32), names=np.array([["a"], ["b"], ["c"]]))
     document = model(tmp_path, "test_inputs:\n- file: rows.npz\n")
     rows = read_rows(document, [X, NAMES])
@@ -140,7 +140,7 @@ def test_rows_of_a_file(tmp_path: Path) -> None:
     assert rows[2].inputs["names"].dtype == np.object_
 
 
-def test_right_answers_of_a_file(tmp_path: Path) -> None:
+def test_right_answers_of_a_file(tmp_path):
     np.savez(
         tmp_path / "rows.npz",
         **{"x": np.ones((1, 2), np.float32), "outputs/y": np.zeros((1, 1, 2), np.float32)},
@@ -161,7 +161,7 @@ def test_right_answers_of_a_file(tmp_path: Path) -> None:
         ({"x": np.ones((1, 2), np.complex64)}, "x is complex64"),
     ],
 )
-def test_files_with_wrong_arrays_are_rejected(tmp_path: Path, arrays: dict[str, Any], message: str) -> None:
+def test_files_with_wrong_arrays_are_rejected(tmp_path, arrays, message):
     np.savez(tmp_path / "rows.npz", allow_pickle=True, **arrays)
     told = violation(model(tmp_path, "test_inputs:\n- file: rows.npz\n"), X)
     for part in message.split("; "):
@@ -170,14 +170,14 @@ def test_files_with_wrong_arrays_are_rejected(tmp_path: Path, arrays: dict[str, 
 
 
 @pytest.mark.parametrize("content", [b"", b"text", b"PK\x05\x06" + bytes(18)])
-def test_a_file_that_is_not_an_archive(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_not_an_archive(tmp_path, content):
     (tmp_path / "rows.npz").write_bytes(content)
     document = model(tmp_path, "test_inputs:\n- file: rows.npz\n")
     with pytest.raises(InvalidFilesError):
         read_rows(document, [X])
 
 
-def test_random_numbers_are_reproducible(tmp_path: Path) -> None:
+def test_random_numbers_are_reproducible(tmp_path):
     first, second = "{rows: 3, sizes: {ids: [7]}, below: 9}", "{rows: 1, sizes: {ids: [2]}}"
     document = model(tmp_path, f"test_inputs:\n- random: {first}\n- random: {second}\n")
     rows = read_rows(document, [X, IDS])
@@ -200,14 +200,12 @@ def test_random_numbers_are_reproducible(tmp_path: Path) -> None:
         ("{}", [], "this model does not declare its inputs, so random ones cannot be generated"),
     ],
 )
-def test_invalid_random_number_requests(
-    tmp_path: Path, asked: str, specs: list[TensorSpec], message: str
-) -> None:
+def test_invalid_random_number_requests(tmp_path, asked, specs, message):
     told = violation(model(tmp_path, f"test_inputs:\n- random: {asked}\n"), *specs)
     assert [part for part in message.split("; ") if part not in told] == []
 
 
-def test_rows_give_tensors_their_common_shape(tmp_path: Path) -> None:
+def test_rows_give_tensors_their_common_shape(tmp_path):
     text = "test_inputs:\n- inputs: {x: [[1.0], [2.0]], n: 1}\n- inputs: {x: [[1.0]], n: 2}\n"
     document = model(tmp_path, text)
     assert tensors_of_rows(document, read_rows(document)) == (
@@ -226,7 +224,7 @@ def test_rows_give_tensors_their_common_shape(tmp_path: Path) -> None:
         ("{x: [1.0]}", "{x: {shape: [2]}}", "[2] does not match test input 1: [1]"),
     ],
 )
-def test_rows_that_contradict_each_other(tmp_path: Path, second: str, tensors: str, message: str) -> None:
+def test_rows_that_contradict_each_other(tmp_path, second, tensors, message):
     text = f"test_inputs:\n- inputs: {{x: [1.5]}}\n- inputs: {second}\ntensors: {tensors}\n"
     document = model(tmp_path, text)
     rows = read_rows(document)
@@ -235,12 +233,12 @@ def test_rows_that_contradict_each_other(tmp_path: Path, second: str, tensors: s
     assert message in str(caught.value)
 
 
-def test_intentionally_dynamic_sizes(tmp_path: Path) -> None:
+def test_intentionally_dynamic_sizes(tmp_path):
     document = model(tmp_path, "test_inputs:\n- inputs: {x: [1.5]}\ntensors: {x: {shape: [-1]}}\n")
     assert tensors_of_rows(document, read_rows(document))[0].shape == (-1,)
 
 
-def test_model_yaml_narrows_dynamic_sizes_of_the_graph(tmp_path: Path) -> None:
+def test_model_yaml_narrows_dynamic_sizes_of_the_graph(tmp_path):
     text = "tensors:\n  ids: {shape: [8]}\n  y: {labels: [low, high]}\n"
     document = model(tmp_path, text, test_inputs=[{"random": {}}])
     inputs, outputs = narrow_tensors(document, [IDS], [Y])
@@ -266,7 +264,7 @@ def test_model_yaml_narrows_dynamic_sizes_of_the_graph(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_model_yaml_that_contradicts_the_graph(tmp_path: Path, text: str, field: str, message: str) -> None:
+def test_model_yaml_that_contradicts_the_graph(tmp_path, text, field, message):
     document = model(tmp_path, text + "\n", test_inputs=[{"random": {}}])
     with pytest.raises(InvalidFilesError) as caught:
         narrow_tensors(document, [IDS], [Y])
@@ -274,7 +272,7 @@ def test_model_yaml_that_contradicts_the_graph(tmp_path: Path, text: str, field:
     assert f": {field}: " in str(caught.value)
 
 
-def test_an_archive_that_expands_without_bounds_is_not_unpacked(tmp_path: Path) -> None:
+def test_an_archive_that_expands_without_bounds_is_not_unpacked(tmp_path):
     header = {"descr": "<f4", "fortran_order": False, "shape": (2**28 + 1, 1)}
     with (
         zipfile.ZipFile(tmp_path / "rows.npz", "w", zipfile.ZIP_DEFLATED) as archive,
@@ -291,7 +289,7 @@ def test_an_archive_that_expands_without_bounds_is_not_unpacked(tmp_path: Path) 
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000
 
 
-def test_array_larger_than_memory_is_rejected(tmp_path: Path) -> None:
+def test_array_larger_than_memory_is_rejected(tmp_path):
     with zipfile.ZipFile(tmp_path / "rows.npz", "w") as archive, archive.open("x.npy", "w") as stream:
         np.lib.format.write_array_header_1_0(
             stream, {"descr": "<f4", "fortran_order": False, "shape": (2**50, 2)}
@@ -313,7 +311,7 @@ SOUND = b"RIFF\x80\x00\xff\x00"
         "\n    - !!binary |\n      UklGRoAA\n      /wA=",
     ],
 )
-def test_bytes_are_files_or_base64(value: str, tmp_path: Path) -> None:
+def test_bytes_are_files_or_base64(value, tmp_path):
     (tmp_path / "clip.wav").write_bytes(SOUND)
     document = model(tmp_path, f"test_inputs:\n- inputs:\n    names: {value}\n")
     (row,) = read_rows(document, [NAMES])
@@ -325,7 +323,7 @@ def test_bytes_are_files_or_base64(value: str, tmp_path: Path) -> None:
         assert model_hash("tiny", {"tiny": document}) != before
 
 
-def test_npz_of_bytes_and_of_objects(tmp_path: Path) -> None:
+def test_npz_of_bytes_and_of_objects(tmp_path):
     document = model(tmp_path, "test_inputs:\n- file: rows.npz\n")
     np.savez(tmp_path / "rows.npz", names=np.array([[b"RIFF\x80"], [b"a"]], dtype="S"))
     assert [row.inputs["names"].tolist() for row in read_rows(document, [NAMES])] == [[b"RIFF\x80"], [b"a"]]
@@ -346,19 +344,19 @@ def test_npz_of_bytes_and_of_objects(tmp_path: Path) -> None:
         "{}",
     ],
 )
-def test_bytes_that_are_no_file_of_the_model_or_no_base64(value: str, tmp_path: Path) -> None:
+def test_bytes_that_are_no_file_of_the_model_or_no_base64(value, tmp_path):
     with pytest.raises(InvalidFilesError) as caught:
         model(tmp_path, f"test_inputs:\n- inputs:\n    names: [{value}]\n")
     (one,) = caught.value.violations
     assert (one.line, one.field) == (7, "test_inputs.0")
 
 
-def test_bytes_for_numbers_are_an_error(tmp_path: Path) -> None:
+def test_bytes_for_numbers_are_an_error(tmp_path):
     document = model(tmp_path, "test_inputs:\n- inputs: {x: [!!binary AAEC, !!binary AAEC]}\n")
     assert "a value of 3 bytes is not a number" in violation(document, X)
 
 
-def test_a_reference_gets_bytes_as_they_are(tmp_path: Path) -> None:
+def test_a_reference_gets_bytes_as_they_are(tmp_path):
     (tmp_path / "ref.py").write_text(
         "def answer(request):\n"
         "    return {'size': [[len(request['names'][0, 0])]], 'same': request['names']}\n"

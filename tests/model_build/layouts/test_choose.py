@@ -50,9 +50,7 @@ class Served:
         (DEAR, BROKEN, "one"),
     ],
 )
-def test_another_layout_must_be_clearly_cheaper(
-    one: LayoutTime, two: LayoutTime, kept: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_layout_must_be_clearly_cheaper(one, two, kept, monkeypatch):
     served = Served({"one": one, "two": two}, monkeypatch)
     layout, candidates = served.choose()
     assert layout.name == kept
@@ -66,7 +64,7 @@ def test_another_layout_must_be_clearly_cheaper(
         assert time.violation in candidate.reason
 
 
-def test_the_manifest_has_the_error_of_a_layout_without_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_manifest_has_the_error_of_a_layout_without_the_log(monkeypatch):
     failed = LayoutTime(
         violation="the served artifact returned 500: out of memory\nI1123 loading\nE1123 ended"
     )
@@ -74,7 +72,7 @@ def test_the_manifest_has_the_error_of_a_layout_without_the_log(monkeypatch: pyt
     assert candidates[0].reason == "the served artifact returned 500: out of memory"
 
 
-def test_a_build_fails_if_no_layout_can_be_served(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_build_fails_if_no_layout_can_be_served(monkeypatch):
     with pytest.raises(ServingError, match="one: the server ended; two: the server ended"):
         Served({"one": BROKEN, "two": BROKEN}, monkeypatch).choose()
 
@@ -82,22 +80,20 @@ def test_a_build_fails_if_no_layout_can_be_served(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("recorded", "kept"), [("int8", "one"), ("int8; two", "two"), ("int8, calibrated; two", "two")]
 )
-def test_a_recorded_layout_is_not_measured_again(
-    recorded: str, kept: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_recorded_layout_is_not_measured_again(recorded, kept, monkeypatch):
     served = Served({"one": CHEAP, "two": DEAR}, monkeypatch)
     layout, (candidate,) = served.choose(recorded)
     assert (layout.name, candidate.name, candidate.kept) == (kept, kept, True)
     assert not served.lines
 
 
-def test_the_image_measures_what_the_local_server_did_not_record(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_image_measures_what_the_local_server_did_not_record(monkeypatch):
     """The local server's Python backends say little about the image's own ones."""
     served = Served({"one": DEAR, "two": CHEAP}, monkeypatch, kind="container")
     assert served.choose("int8")[0].name == "two"
     assert served.choose("int8; one")[0].name == "one"
 
 
-def test_an_unknown_recorded_layout_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_recorded_layout_is_measured(monkeypatch):
     layout, candidates = Served({"one": CHEAP, "two": DEAR}, monkeypatch).choose("int8; three")
     assert (layout.name, len(candidates)) == ("one", 2)

@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 
-from model_build.build import BuildFolders, build_model
+from model_build.build import build_model
 from model_build.recipes import recipe_for
 from model_build.repository.config import read_config
 from tests.model_build.supplied_models import write_supplied
@@ -113,7 +113,7 @@ def images(folder: Path, shape: tuple[Any, ...] = ("batch", 3, 16, 16)) -> Docum
         (NAMES, TensorProto.INT64),
     ],
 )
-def test_texts_in_front_of_a_graph(tmp_path: Path, names: tuple[str, ...], datatype: int) -> None:
+def test_texts_in_front_of_a_graph(tmp_path, names, datatype):
     import transformers
 
     written = write_repository(texts(tmp_path, graph={"names": names, "datatype": datatype}), tmp_path / "w")
@@ -141,7 +141,7 @@ def test_texts_in_front_of_a_graph(tmp_path: Path, names: tuple[str, ...], datat
     assert written.unverified
 
 
-def test_right_answers_beside_texts_verify_a_graph(tmp_path: Path) -> None:
+def test_right_answers_beside_texts_verify_a_graph(tmp_path):
     model = texts(tmp_path)
     first = write_repository(model, tmp_path / "first")
     inputs = [
@@ -157,7 +157,7 @@ def test_right_answers_beside_texts_verify_a_graph(tmp_path: Path) -> None:
     assert "differs from the framework" in error_of(lambda: wrong, tmp_path)
 
 
-def test_images_in_front_of_a_graph(tmp_path: Path) -> None:
+def test_images_in_front_of_a_graph(tmp_path):
     import transformers
 
     written = write_repository(images(tmp_path, ("batch", 3, "height", "width")), tmp_path / "w")
@@ -174,7 +174,7 @@ def test_images_in_front_of_a_graph(tmp_path: Path) -> None:
 
 @pytest.mark.e2e
 @pytest.mark.parametrize("make", [texts, pytest.param(images, marks=pytest.mark.soak)])
-def test_a_given_graph_end_to_end(tmp_path: Path, folders: BuildFolders, make: Any) -> None:
+def test_a_given_graph_end_to_end(tmp_path, folders, make):
     manifest = build_model(model=make(tmp_path / "model"), folders=folders).manifest
     assert manifest.parity[-1].stage == "served"
     assert manifest.parity[-1].max_absolute_error < 1e-5
@@ -182,7 +182,7 @@ def test_a_given_graph_end_to_end(tmp_path: Path, folders: BuildFolders, make: A
 
 
 @pytest.mark.soak
-def test_texts_in_front_of_torchscript(tmp_path: Path, folders: BuildFolders) -> None:
+def test_texts_in_front_of_torchscript(tmp_path, folders):
     import torch
 
     class Sums(torch.nn.Module):
@@ -211,18 +211,18 @@ def test_texts_in_front_of_torchscript(tmp_path: Path, folders: BuildFolders) ->
         ({"length": 8}, "the graph's input_ids is INT64 [8]; expected INT64 or INT32 [-1]"),
     ],
 )
-def test_graphs_that_take_no_tokens(tmp_path: Path, graph: dict[str, Any], message: str) -> None:
+def test_graphs_that_take_no_tokens(tmp_path, graph, message):
     assert message in error_of(lambda: texts(tmp_path, graph=graph), tmp_path)
 
 
-def test_graphs_that_take_other_pixels(tmp_path: Path) -> None:
+def test_graphs_that_take_other_pixels(tmp_path):
     found = error_of(lambda: images(tmp_path, ("batch", 3, 20, 20)), tmp_path)
     assert (
         "the graph takes picture FP32 [3, 20, 20]; the image processor returns one FP32 [3, 16, 16]" in found
     )
 
 
-def test_a_source_without_a_tokenizer(tmp_path: Path) -> None:
+def test_a_source_without_a_tokenizer(tmp_path):
     model = texts(tmp_path)
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (tmp_path / "weights" / name).unlink()
@@ -232,12 +232,12 @@ def test_a_source_without_a_tokenizer(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "field"), [({"batching": {"max_batch": 0}}, "batching"), ({"name": "tokenizer"}, "name")]
 )
-def test_conflicts_in_the_file(tmp_path: Path, changes: dict[str, Any], field: str) -> None:
+def test_conflicts_in_the_file(tmp_path, changes, field):
     with pytest.raises(InvalidFilesError, match=field):
         recipe_for(texts(tmp_path, **changes))
 
 
-def test_a_graph_without_batches_must_be_exported_again(tmp_path: Path) -> None:
+def test_a_graph_without_batches_must_be_exported_again(tmp_path):
     """`max_batch: 0` is no remedy: what is in front of the graph needs batches."""
     with pytest.raises(InvalidFilesError, match="no variable first dimension") as caught:
         write_repository(images(tmp_path, (1, 3, 16, 16)), tmp_path / "work")

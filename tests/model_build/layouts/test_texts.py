@@ -87,7 +87,7 @@ def texts(
     return Texts(tmp_path, tiny_graph, TextFramework(source=tiny_source, recipe=tiny_recipe), folders)
 
 
-def test_on_a_cpu_one_model_has_the_code_the_tokenizer_and_the_graph(texts: Texts) -> None:
+def test_on_a_cpu_one_model_has_the_code_the_tokenizer_and_the_graph(texts):
     names, repository = texts.write("triton: {warm_up: true}\n")
     assert names == ONE
     files = {file.name for file in (repository / "model" / "1").iterdir()}
@@ -100,7 +100,7 @@ def test_on_a_cpu_one_model_has_the_code_the_tokenizer_and_the_graph(texts: Text
     assert [step.model_name for step in steps] == ["model"]
 
 
-def test_small_batches_of_another_size_are_a_parameter(texts: Texts) -> None:
+def test_small_batches_of_another_size_are_a_parameter(texts):
     names, repository = texts.write(asked=", batch_tokens: 256")
     assert names == ONE
     files = {file.name for file in (repository / "model" / "1").iterdir()}
@@ -113,7 +113,7 @@ def test_small_batches_of_another_size_are_a_parameter(texts: Texts) -> None:
     ("changes", "reason"),
     [({"hardware": "sm86"}, "onnxruntime backend on sm86"), ({"two": True}, "`one_model: false` makes two")],
 )
-def test_small_batches_need_one_model(texts: Texts, changes: dict[str, Any], reason: str) -> None:
+def test_small_batches_need_one_model(texts, changes, reason):
     two = ", one_model: false" if changes.pop("two", False) else ""
     with pytest.raises(InvalidFilesError, match=reason) as caught:
         texts.write(asked=f", batch_tokens: 256{two}", **changes)
@@ -132,7 +132,7 @@ def test_small_batches_need_one_model(texts: Texts, changes: dict[str, Any], rea
         ("triton: {optimization: {graph_level: 1}}\n", {}),
     ],
 )
-def test_other_texts_have_a_tokenizer_and_a_graph(texts: Texts, extra: str, changes: dict[str, Any]) -> None:
+def test_other_texts_have_a_tokenizer_and_a_graph(texts, extra, changes):
     assert texts.write(extra, **changes)[0] == TWO
 
 
@@ -148,8 +148,8 @@ def test_other_texts_have_a_tokenizer_and_a_graph(texts: Texts, extra: str, chan
     ],
 )
 def test_tokenizers_pad_in_groups_if_the_graph_is_large_and_triton_may_reorder(
-    texts: Texts, changes: dict[str, Any], from_bytes: int, padding: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    texts, changes, from_bytes, padding, monkeypatch
+):
     monkeypatch.setattr(code, "GROUPS_FROM_BYTES", from_bytes)
     _, repository = texts.write(**changes)
     config = read_config(repository / "tokenizer" / "config.pbtxt")
@@ -164,13 +164,13 @@ def test_tokenizers_pad_in_groups_if_the_graph_is_large_and_triton_may_reorder(
         ({"outputs": PER_TOKEN}, "its outputs have one row per token"),
     ],
 )
-def test_one_model_that_is_impossible_is_rejected(texts: Texts, changes: dict[str, Any], reason: str) -> None:
+def test_one_model_that_is_impossible_is_rejected(texts, changes, reason):
     with pytest.raises(InvalidFilesError, match=f"cannot run in one model: {reason}") as caught:
         texts.write(asked=", one_model: true", **changes)
     (violation,) = caught.value.violations
     assert (violation.field, violation.line) == ("recipe.one_model", 4)
 
 
-def test_instances_on_a_gpu_are_rejected_on_a_cpu(texts: Texts) -> None:
+def test_instances_on_a_gpu_are_rejected_on_a_cpu(texts):
     with pytest.raises(InvalidFilesError, match="the model is built for a CPU and cannot use a GPU"):
         texts.write("triton: {instances: [{device: gpu}]}\n")

@@ -1,7 +1,5 @@
 """Repositories that this project builds have no finding."""
 
-from pathlib import Path
-
 from model_build.data.graphs import ServableGraph
 from model_build.environments.packing import build_environment
 from model_build.repository.parts import (
@@ -28,7 +26,7 @@ output { name: "vector" data_type: TYPE_FP32 dims: 8 }
 """
 
 
-def test_an_artifact_with_an_ensemble_has_no_finding(tmp_path: Path) -> None:
+def test_an_artifact_with_an_ensemble_has_no_finding(tmp_path):
     folder = tmp_path / "repository"
     code = tmp_path / "code.py"
     code.write_text(PROGRAM)

@@ -1,7 +1,6 @@
 """Findings about one config.pbtxt."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -211,22 +210,22 @@ CASES = {
 
 @pytest.mark.parametrize("form", ["folder", "archive"])
 @pytest.mark.parametrize(("files", "line"), CASES.values(), ids=CASES)
-def test_finding(tmp_path: Path, files: Files, line: str, form: str) -> None:
+def test_finding(tmp_path, files, line, form):
     assert_found(tmp_path, files, line, form)
 
 
-def test_a_vector_of_the_batch_size_is_no_batch(tmp_path: Path) -> None:
+def test_a_vector_of_the_batch_size_is_no_batch(tmp_path):
     path = write(tmp_path / "given", onnx("dims: [ 4 ]", "dims: [ 8 ]"))
     assert lines(path) == []
 
 
-def test_a_queue_needs_no_batch(tmp_path: Path) -> None:
+def test_a_queue_needs_no_batch(tmp_path):
     queue = "dynamic_batching { default_queue_policy { max_queue_size: 9 } }\n"
     path = write(tmp_path / "given", config(queue, ONNX.replace("max_batch_size: 8\n", "")))
     assert lines(path) == []
 
 
-def test_the_instance_type_decides_about_gpus(tmp_path: Path) -> None:
+def test_the_instance_type_decides_about_gpus(tmp_path):
     path = write(tmp_path / "given", onnx("count: 2 kind: KIND_CPU", "kind: KIND_GPU gpus: [ 1 ]"))
     assert lines(path, replace(OPTIONS, gpus=0)) == [
         "error scores/config.pbtxt:6: instance_group: KIND_GPU, but the instance type has no GPU [TS209]"

@@ -1,7 +1,5 @@
 """Findings about ensembles."""
 
-from pathlib import Path
-
 import pytest
 
 from tests.model_build.linting.given_repositories import (
@@ -118,5 +116,5 @@ CASES = {
 
 @pytest.mark.parametrize("form", ["folder", "archive"])
 @pytest.mark.parametrize(("files", "line"), CASES.values(), ids=CASES)
-def test_finding(tmp_path: Path, files: Files, line: str, form: str) -> None:
+def test_finding(tmp_path, files, line, form):
     assert_found(tmp_path, files, line, form)

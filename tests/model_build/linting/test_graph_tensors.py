@@ -1,7 +1,5 @@
 """Tensors in config.pbtxt that are not those of the model's file."""
 
-from pathlib import Path
-
 import pytest
 
 from tests.model_build.linting.given_repositories import ONNX, graph, lines, write
@@ -47,7 +45,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_configuration_that_differs_from_the_graph(name: str, tmp_path: Path) -> None:
+def test_a_configuration_that_differs_from_the_graph(name, tmp_path):
     config, old, new, line = CASES[name]
     folder = write(
         tmp_path / "given", {"scores/config.pbtxt": config + GROUP, "scores/1/model.onnx": "graph"}
@@ -58,7 +56,7 @@ def test_a_configuration_that_differs_from_the_graph(name: str, tmp_path: Path) 
     assert found[0].startswith(f"error scores/config.pbtxt:{line}"), lines(folder)
 
 
-def test_every_input_of_the_graph_is_declared(tmp_path: Path) -> None:
+def test_every_input_of_the_graph_is_declared(tmp_path):
     more = ONNX + 'input [ { name: "mask" data_type: TYPE_FP32 dims: [ 4 ] } ]\n'
     folder = write(tmp_path / "given", {"scores/config.pbtxt": ONNX})
     (folder / "scores/1").mkdir()
@@ -68,7 +66,7 @@ def test_every_input_of_the_graph_is_declared(tmp_path: Path) -> None:
     ]
 
 
-def test_what_a_graph_allows(tmp_path: Path) -> None:
+def test_what_a_graph_allows(tmp_path):
     """A reshape counts, a variable size may be fixed, and outputs may be left out."""
     own = ONNX.replace("dims: [ 4 ]", "dims: [ 2, 2 ] reshape { shape: [ 4 ] }")
     files = {"scores/config.pbtxt": own, "scores/1/model.onnx": "graph"}
@@ -79,14 +77,14 @@ def test_what_a_graph_allows(tmp_path: Path) -> None:
     assert lines(folder) == []
 
 
-def test_a_file_that_is_no_graph(tmp_path: Path) -> None:
+def test_a_file_that_is_no_graph(tmp_path):
     folder = write(tmp_path / "given", {"scores/config.pbtxt": ONNX, "scores/1/model.onnx": "text"})
     (found,) = lines(folder)
     assert found.startswith("error scores/1/model.onnx: model.onnx is not an ONNX graph")
     assert found.endswith("[TS306]")
 
 
-def test_the_number_of_features_of_trees(tmp_path: Path) -> None:
+def test_the_number_of_features_of_trees(tmp_path):
     folder = write(tmp_path / "given", {"trees/config.pbtxt": FOREST.format(features=FEATURES)})
     save_xgboost(folder / "trees/1/xgboost.json")
     assert lines(folder) == []

@@ -58,32 +58,28 @@ def entry(name: str, *, kind: bytes = tarfile.REGTYPE, target: str = "", size: i
         (entry("scores/1/model.onnx"), "duplicate entry scores/1/model.onnx"),
     ],
 )  # fmt: skip
-def test_entries_that_are_not_allowed(
-    tmp_path: Path, private: Path, member: tarfile.TarInfo, message: str
-) -> None:
+def test_entries_that_are_not_allowed(tmp_path, private, member, message):
     file = archive(tmp_path, member)
     assert lines(file) == [f"error {file}: {message} [TS410]"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model.tar.gz", "private"]
     assert list(private.iterdir()) == []
 
 
-def test_an_archive_made_to_fill_disks(
-    tmp_path: Path, private: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_archive_made_to_fill_disks(tmp_path, private, monkeypatch):
     monkeypatch.setattr(opening, "SMALL_BYTES", 1 << 16)
     file = archive(tmp_path, entry("scores/1/zeros", size=50_000_000))
     assert lines(file) == [f"error {file}: exceeds its unpacked size limit [TS410]"]
     assert list(private.iterdir()) == []
 
 
-def test_a_full_disk_is_no_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_no_finding(tmp_path, monkeypatch):
     monkeypatch.setattr(opening, "free_space", lambda folder: 1000)
     with pytest.raises(ResourceError, match="unpacks to more than") as caught:
         findings(archive(tmp_path, entry("scores/1/weights", size=1 << 20)))
     assert "TMPDIR" in (caught.value.remedy or "")
 
 
-def test_a_header_that_would_fill_memory(tmp_path: Path) -> None:
+def test_a_header_that_would_fill_memory(tmp_path):
     header = tarfile.TarInfo("x")
     header.type, header.size = tarfile.XHDTYPE, 500_000_000
     file = tmp_path / "model.tar.gz"
@@ -94,7 +90,7 @@ def test_a_header_that_would_fill_memory(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("nested", [False, True], ids=["archive", "environment"])
-def test_headers_without_end(tmp_path: Path, nested: bool) -> None:
+def test_headers_without_end(tmp_path, nested):
     header = tarfile.TarInfo("x")
     header.type = tarfile.GNUTYPE_LONGNAME
     file = tmp_path / "model.tar.gz"
@@ -108,7 +104,7 @@ def test_headers_without_end(tmp_path: Path, nested: bool) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04 a zip", b"\x1f\x8b broken"])
-def test_other_files(tmp_path: Path, content: bytes) -> None:
+def test_other_files(tmp_path, content):
     file = tmp_path / "model.tar.gz"
     file.write_bytes(content)
     (line,) = lines(file)
@@ -117,7 +113,7 @@ def test_other_files(tmp_path: Path, content: bytes) -> None:
     assert "copy or fetch it again" in (finding.remedy or "")
 
 
-def test_a_configuration_of_any_size_is_not_read(tmp_path: Path) -> None:
+def test_a_configuration_of_any_size_is_not_read(tmp_path):
     folder = tmp_path / "given/scores/1"
     folder.mkdir(parents=True)
     (folder / "model.onnx").touch()
@@ -128,6 +124,6 @@ def test_a_configuration_of_any_size_is_not_read(tmp_path: Path) -> None:
     ]
 
 
-def test_no_file_is_a_wrong_argument(tmp_path: Path) -> None:
+def test_no_file_is_a_wrong_argument(tmp_path):
     with pytest.raises(UsageError, match="file not found"):
         findings(tmp_path / "none.tar.gz")

@@ -1,7 +1,6 @@
 """Findings about the layout of a repository, and repositories without findings."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -11,7 +10,6 @@ from tests.model_build.linting.given_repositories import (
     OPTIONS,
     SINGLE,
     TRIO,
-    Files,
     assert_found,
     findings,
     lines,
@@ -97,18 +95,18 @@ CASES = {
 
 @pytest.mark.parametrize("form", ["folder", "archive"])
 @pytest.mark.parametrize(("files", "line"), CASES.values(), ids=CASES)
-def test_finding(tmp_path: Path, files: Files, line: str, form: str) -> None:
+def test_finding(tmp_path, files, line, form):
     assert_found(tmp_path, files, line, form)
 
 
 @pytest.mark.parametrize("files", [SINGLE, CUT, TRIO], ids=["model", "Python model", "ensemble"])
-def test_sound_repositories_have_no_finding(tmp_path: Path, files: Files) -> None:
+def test_sound_repositories_have_no_finding(tmp_path, files):
     path = write(tmp_path / "given", files)
     assert lines(path) == []
     assert lines(packed(path, tmp_path / "model.tar.gz")) == []
 
 
-def test_a_leading_folder_is_found_and_its_models_are_checked(tmp_path: Path) -> None:
+def test_a_leading_folder_is_found_and_its_models_are_checked(tmp_path):
     path = write(tmp_path / "given", {f"repository/{name}": text for name, text in SINGLE.items()})
     (path / "repository/scores/1/model.onnx").unlink()
     assert lines(packed(path, tmp_path / "model.tar.gz")) == [
@@ -118,7 +116,7 @@ def test_a_leading_folder_is_found_and_its_models_are_checked(tmp_path: Path) ->
     ]
 
 
-def test_an_unsafe_name_in_a_folder(tmp_path: Path) -> None:
+def test_an_unsafe_name_in_a_folder(tmp_path):
     path = write(tmp_path / "given", {**SINGLE, "scores/1/$(id)": ""})
     assert lines(path) == [
         "error scores/1/$(id): 'scores/1/$(id)': unsafe name; allowed are letters, digits, '.', '_', '-', "
@@ -126,18 +124,18 @@ def test_an_unsafe_name_in_a_folder(tmp_path: Path) -> None:
     ]
 
 
-def test_an_ensemble_is_loaded_beside_other_folders(tmp_path: Path) -> None:
+def test_an_ensemble_is_loaded_beside_other_folders(tmp_path):
     path = write(tmp_path / "given", {**TRIO, "__MACOSX/x": "", "notes/todo.txt": ""})
     assert [one.severity for one in findings(path)] == ["warning", "warning"]
 
 
-def test_a_part_of_an_ensemble_without_configuration(tmp_path: Path) -> None:
+def test_a_part_of_an_ensemble_without_configuration(tmp_path):
     files = {name: text for name, text in TRIO.items() if name != "scores/config.pbtxt"}
     path = write(tmp_path / "given", {**files, "scores/1/model.onnx": ""})
     assert [one.partition(": ")[0] for one in lines(path)] == ["warning scores"]
 
 
-def test_a_link_and_an_empty_version_folder(tmp_path: Path) -> None:
+def test_a_link_and_an_empty_version_folder(tmp_path):
     path = write(tmp_path / "given", TRIO)
     (path / "scores/1/link").symlink_to("/etc/hostname")
     (path / "whole/1/README.txt").unlink()
@@ -148,7 +146,7 @@ def test_a_link_and_an_empty_version_folder(tmp_path: Path) -> None:
     ]
 
 
-def test_the_default_model_decides_among_several(tmp_path: Path) -> None:
+def test_the_default_model_decides_among_several(tmp_path):
     path = write(tmp_path / "given", {**SINGLE, **CUT})
     found = findings(path, replace(OPTIONS, default_model="cut"))
     assert [one.severity for one in found] == ["warning"]

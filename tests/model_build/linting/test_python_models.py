@@ -69,7 +69,7 @@ CASES = {
 
 @pytest.mark.parametrize("form", ["folder", "archive"])
 @pytest.mark.parametrize(("files", "line"), CASES.values(), ids=CASES)
-def test_finding(tmp_path: Path, files: Files, line: str, form: str) -> None:
+def test_finding(tmp_path, files, line, form):
     assert_found(tmp_path, files, line, form)
 
 
@@ -89,14 +89,14 @@ def module(folder: Path, members: dict[str, str]) -> Path:
     return path
 
 
-def test_a_file_of_weights_is_no_torchscript(tmp_path: Path) -> None:
+def test_a_file_of_weights_is_no_torchscript(tmp_path):
     assert lines(module(tmp_path, {"net/data.pkl": ""})) == [
         "error net/1/model.pt: model.pt is a pickle of weights or of a module (torch.save), not TorchScript "
         "[TS306]"
     ]
 
 
-def test_torchscript_that_accesses_files(tmp_path: Path) -> None:
+def test_torchscript_that_accesses_files(tmp_path):
     code = {"net/constants.pkl": "", "net/code/net.py": "torch.save(x, 'y')"}
     assert lines(module(tmp_path, code)) == [
         "warning net/1/model.pt: the program in model.pt uses torch.save, which access files or other "
@@ -105,7 +105,7 @@ def test_torchscript_that_accesses_files(tmp_path: Path) -> None:
     assert lines(module(tmp_path, {"net/constants.pkl": "", "net/code/net.py": "x + 1"})) == []
 
 
-def test_links_to_the_python_of_the_image_are_usual(tmp_path: Path) -> None:
+def test_links_to_the_python_of_the_image_are_usual(tmp_path):
     path = write(tmp_path / "given", python(parameter("$$TRITON_MODEL_DIRECTORY/env.tar.gz")))
     with tarfile.open(path / "cut/env.tar.gz", "w:gz") as tar:
         link = tarfile.TarInfo("bin/python3")
@@ -136,16 +136,14 @@ def environment(file: Path, *names: str) -> None:
         (("../x",), ["env.tar.gz '../x' is outside the archive"]),
     ],
 )
-def test_the_execution_environment_fits_the_release(
-    tmp_path: Path, names: tuple[str, ...], expected: list[str]
-) -> None:
+def test_the_execution_environment_fits_the_release(tmp_path, names, expected):
     path = write(tmp_path / "given", python(parameter("$$TRITON_MODEL_DIRECTORY/env.tar.gz")))
     environment(path / "cut/env.tar.gz", *names)
     assert [one.message for one in findings(path)] == expected
     assert {one.code for one in findings(path)} <= {"TS309"}
 
 
-def test_an_older_release_has_another_python(tmp_path: Path) -> None:
+def test_an_older_release_has_another_python(tmp_path):
     path = write(tmp_path / "given", python(parameter("$$TRITON_MODEL_DIRECTORY/env.tar.gz")))
     environment(path / "cut/env.tar.gz", "bin/activate", "bin/python3.10")
     assert lines(path, LintOptions("24.09")) == []

@@ -1,7 +1,6 @@
 """A real Triton server rejects what `doctor` calls rejected, and loads what has no error."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -44,7 +43,7 @@ def in_python(files: Files) -> Files:
 
 
 @pytest.mark.parametrize(("name", "files"), {**SOUND, **CASES}.items(), ids={**SOUND, **CASES})
-def test_triton_agrees(tmp_path: Path, many: MultiModel, name: str, files: Files) -> None:
+def test_triton_agrees(tmp_path, many, name, files):
     given = in_python(files)
     errors = [one for one in findings(write(tmp_path, given)) if one.severity == "error"]
     needs_gpu = name == "GPU"  # a warning as long as the instance type is unknown

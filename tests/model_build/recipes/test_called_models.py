@@ -159,7 +159,7 @@ def delete(server: TritonServer, name: str) -> None:
     assert reply.status == 200, server.log_tail()
 
 
-def test_two_artifacts_on_one_host(tmp_path: Path, folders: BuildFolders) -> None:
+def test_two_artifacts_on_one_host(tmp_path, folders):
     """The check of each build covers both hosting modes; a rollout hosts two builds of one model."""
     built = {
         "first": build(judge_and_members(tmp_path / "1"), folders),
@@ -197,7 +197,7 @@ def _only_failed_calls_fail(server: TritonServer, path: str, headers: Mapping[st
     assert all(status == 400 and "a number is negative" in text for status, text in answers[1::2])
 
 
-def test_a_call_that_only_serving_finds(tmp_path: Path, folders: BuildFolders) -> None:
+def test_a_call_that_only_serving_finds(tmp_path, folders):
     models = judge_and_members(tmp_path, names="'one', 't' + 'hree'")
     with pytest.raises(ServingError, match=r"the code calls the model 'three', .*declared: one, two-steps"):
         build(models, folders)

@@ -64,13 +64,13 @@ def names(tensors: tuple[TensorSpec, ...]) -> list[str]:
     return [spec.name for spec in tensors]
 
 
-def test_tensors_are_connected_by_name(tmp_path: Path) -> None:
+def test_tensors_are_connected_by_name(tmp_path):
     pipeline = wired(tmp_path, "{model: encode}; {model: classify}; {model: rank}")
     assert (names(pipeline.inputs), names(pipeline.outputs)) == (["TEXT", "limit"], ["debug", "order"])
     assert pipeline.max_batch == 4
 
 
-def test_branches_join(tmp_path: Path) -> None:
+def test_branches_join(tmp_path):
     """One input goes to two steps, and another step joins what they make."""
     pipeline = wired(
         tmp_path,
@@ -81,7 +81,7 @@ def test_branches_join(tmp_path: Path) -> None:
     assert (names(pipeline.inputs), names(pipeline.outputs)) == (["in"], ["y"])
 
 
-def test_steps_that_wait_for_each_other(tmp_path: Path) -> None:
+def test_steps_that_wait_for_each_other(tmp_path):
     wiring = wire(
         tmp_path,
         "{model: same, inputs: {x: c}, outputs: {x: a}}; {model: same, inputs: {x: a}, outputs: {x: b}}; "
@@ -94,7 +94,7 @@ def test_steps_that_wait_for_each_other(tmp_path: Path) -> None:
     assert "help: give step 1 another tensor than 'c'" in found
 
 
-def test_chosen_outputs_are_added(tmp_path: Path) -> None:
+def test_chosen_outputs_are_added(tmp_path):
     pipeline = wired(
         tmp_path, "{model: encode}; {model: classify}", outputs="  outputs: [scores, embedding]\n"
     )
@@ -102,7 +102,7 @@ def test_chosen_outputs_are_added(tmp_path: Path) -> None:
     assert pipeline.steps[1].outputs == {"scores": "scores"}, "nobody takes `debug`"
 
 
-def test_one_model_twice_by_mapping(tmp_path: Path) -> None:
+def test_one_model_twice_by_mapping(tmp_path):
     pipeline = wired(
         tmp_path,
         "{model: encode, inputs: {TEXT: QUERY}, outputs: {embedding: query}}; "
@@ -115,7 +115,7 @@ def test_one_model_twice_by_mapping(tmp_path: Path) -> None:
     assert pipeline.max_batch == 2
 
 
-def test_input_of_two_steps_has_the_limits_of_both(tmp_path: Path) -> None:
+def test_input_of_two_steps_has_the_limits_of_both(tmp_path):
     pipeline = wired(tmp_path, "{model: wide}; {model: encode}")
     assert pipeline.inputs[0].shape == (1,)
 
@@ -151,7 +151,7 @@ def test_input_of_two_steps_has_the_limits_of_both(tmp_path: Path) -> None:
         ("{model: encode}; {model: same}", 8, "outputs 'x', which already exists (input of step 2)"),
     ],
 )
-def test_mismatched_tensors_are_rejected(tmp_path: Path, steps: str, line: int, complaint: str) -> None:
+def test_mismatched_tensors_are_rejected(tmp_path, steps, line, complaint):
     wiring = wire(tmp_path, steps)
     assert wiring.run() is None
     texts = [str(violation) for violation in wiring.violations]
@@ -171,7 +171,7 @@ def test_mismatched_tensors_are_rejected(tmp_path: Path, steps: str, line: int, 
         ("", "  outputs: [embedding]\n", "recipe.steps.1: the outputs of 'classify' are unused"),
     ],
 )
-def test_invalid_pipelines_are_rejected(tmp_path: Path, extra: str, outputs: str, complaint: str) -> None:
+def test_invalid_pipelines_are_rejected(tmp_path, extra, outputs, complaint):
     wiring = wire(tmp_path, "{model: encode}; {model: classify}", extra, outputs)
     assert wiring.run() is None
     assert any(complaint in str(violation) for violation in wiring.violations), wiring.violations

@@ -26,7 +26,7 @@ def python_model(folder: Path, body: str = "y = x * 2", **more: Any) -> Document
     return write_supplied(folder, recipe, **{"source": None, "test_inputs": answered, **more})
 
 
-def test_a_python_model_with_written_answers(tmp_path: Path) -> None:
+def test_a_python_model_with_written_answers(tmp_path):
     written = write_repository(python_model(tmp_path), tmp_path / "work")
     assert tensors(written) == [("x", "FP32", (2,)), ("y", "FP32", (2,))]
     assert contents(written.folder).keys() == {"tiny/config.pbtxt", "tiny/1/model.py", "tiny/env.tar.gz"}
@@ -38,7 +38,7 @@ def test_a_python_model_with_written_answers(tmp_path: Path) -> None:
     assert not [name for name in names if name.startswith("packages")]
 
 
-def test_a_python_model_with_a_reference_and_weights(tmp_path: Path) -> None:
+def test_a_python_model_with_a_reference_and_weights(tmp_path):
     (tmp_path / "weights/inner").mkdir(parents=True)
     (tmp_path / "weights/inner/table.csv").write_text("1,2\n")
     (tmp_path / "weights/own.py").write_text("BASE = 1")
@@ -58,7 +58,7 @@ def test_a_python_model_with_a_reference_and_weights(tmp_path: Path) -> None:
     np.testing.assert_array_equal(written.cases[1].expected["y"], np.array([[1.0]], np.float32))
 
 
-def test_a_python_model_whose_config_declares_its_tensors(tmp_path: Path) -> None:
+def test_a_python_model_whose_config_declares_its_tensors(tmp_path):
     (tmp_path / "config.pbtxt").write_text(
         'input { name: "x" data_type: TYPE_FP64 dims: [-1] }\n'
         'output { name: "y" data_type: TYPE_FP64 dims: [-1] }\n'
@@ -79,14 +79,14 @@ def test_a_python_model_whose_config_declares_its_tensors(tmp_path: Path) -> Non
         ("class TritonPythonModel\n", "model.py:1: not valid Python"),
     ],
 )
-def test_code_without_a_model_class(tmp_path: Path, code: str, message: str) -> None:
+def test_code_without_a_model_class(tmp_path, code, message):
     model = python_model(tmp_path)
     (tmp_path / "model.py").write_text(code)
     with pytest.raises(InvalidFilesError, match=message):
         recipe_for(model)
 
 
-def test_right_answers_are_required(tmp_path: Path) -> None:
+def test_right_answers_are_required(tmp_path):
     model = python_model(tmp_path, test_inputs=[{"inputs": {"x": [1.0]}}])
     with pytest.raises(InvalidFilesError, match=r"test_inputs\.0: no expected answers"):
         recipe_for(model)
@@ -100,7 +100,7 @@ def right(request, source):
 """
 
 
-def test_a_reference_reads_the_fetched_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reference_reads_the_fetched_source(tmp_path, monkeypatch):
     """As in a build job: the source is in a bucket, not beside model.yaml."""
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "testing")
@@ -120,7 +120,7 @@ def test_a_reference_reads_the_fetched_source(tmp_path: Path, monkeypatch: pytes
     assert contents(written.folder)["tiny/1/inner/factor.txt"] == b"3.0"
 
 
-def test_a_reference_with_an_optional_source(tmp_path: Path) -> None:
+def test_a_reference_with_an_optional_source(tmp_path):
     (tmp_path / "right.py").write_text(
         "def right(request, source=None):\n    assert source is None\n    return {'y': request['x'] * 2}\n"
     )
@@ -142,14 +142,14 @@ def test_a_reference_with_an_optional_source(tmp_path: Path) -> None:
         ("def right(request):\n    return {'y': request['x'][0]}\n", "the reference returns y of"),
     ],
 )
-def test_references_that_fail(tmp_path: Path, code: str, message: str) -> None:
+def test_references_that_fail(tmp_path, code, message):
     (tmp_path / "right.py").write_text(code)
     asked = [{"inputs": {"x": [1.0, 2.0]}}]
     model = python_model(tmp_path, recipe={"reference": "right.py:right"}, test_inputs=asked)
     assert message in error_of(lambda: model, tmp_path)
 
 
-def test_requirements_without_exact_versions(tmp_path: Path) -> None:
+def test_requirements_without_exact_versions(tmp_path):
     (tmp_path / "requirements.txt").write_text("six>=1.0\n")
     model = python_model(tmp_path, recipe={"requirements": "requirements.txt"})
     with pytest.raises(InvalidFilesError, match=r"requirements\.txt: 'six>=1\.0' has no exact version"):

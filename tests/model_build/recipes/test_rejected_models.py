@@ -101,7 +101,7 @@ CASES: dict[str, tuple[Callable[[Path], object], dict[str, Any], str, str]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_rejected_models(case: str, tmp_path: Path) -> None:
+def test_rejected_models(case, tmp_path):
     make, facts, message, remedy = CASES[case]
     make(tmp_path / "weights")
     tests = facts.get("test_inputs", [{"file": "rows.npz"}])

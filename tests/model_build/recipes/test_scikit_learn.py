@@ -1,7 +1,6 @@
 """scikit-learn models as ONNX graphs: their answers, labels, columns, and what cannot be converted."""
 
 import pickle
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -104,9 +103,7 @@ def mixed(numbers: Any = ("age", "income", "kids"), texts: Any = ("city",)) -> A
         ),
     ],
 )
-def test_answers_are_those_of_scikit_learn(
-    tmp_path: Path, make: Callable[[], Any], outputs: list[tuple[str, str, tuple[int, ...]]]
-) -> None:
+def test_answers_are_those_of_scikit_learn(tmp_path, make, outputs):
     model = saved(tmp_path, make(), RANDOM)
     written = write_repository(model, tmp_path / "work")
     assert tensors(written) == [X, *outputs]
@@ -126,7 +123,7 @@ def test_answers_are_those_of_scikit_learn(
         ([0, 2, 3], [1]),
     ],
 )
-def test_columns_of_numbers_and_texts(tmp_path: Path, numbers: Any, texts: Any) -> None:
+def test_columns_of_numbers_and_texts(tmp_path, numbers, texts):
     """The reference is the model itself on a data frame."""
     pipeline = mixed(numbers, texts)
     rows = {name: np.array(values)[:, None] for name, values in COLUMNS.items()}
@@ -176,7 +173,7 @@ def note_of(frame: Any) -> str:
         (make_column_selector(dtype_include="number"), note_of),
     ],
 )
-def test_a_vectorizer_reads_one_text_column(tmp_path: Path, numbers: Any, note: Any) -> None:
+def test_a_vectorizer_reads_one_text_column(tmp_path, numbers, note):
     """However the columns are chosen, answers are those of the user's call with a data frame."""
     frame = pandas.DataFrame(
         {
@@ -200,7 +197,7 @@ def test_a_vectorizer_reads_one_text_column(tmp_path: Path, numbers: Any, note: 
     assert written.parity[0].max_absolute_error < 1e-6
 
 
-def test_double_precision(tmp_path: Path) -> None:
+def test_double_precision(tmp_path):
     pipeline = make_pipeline(StandardScaler(), Ridge()).fit(ROWS, VALUES)
     model = saved(tmp_path, pipeline, RANDOM, tensors={"X": {"datatype": "FP64"}})
     written = write_repository(model, tmp_path / "work")
@@ -236,9 +233,7 @@ def test_double_precision(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_models_that_cannot_be_served(
-    tmp_path: Path, make: Callable[[], Any], test_inputs: Any, message: str
-) -> None:
+def test_models_that_cannot_be_served(tmp_path, make, test_inputs, message):
     assert message in error_of(lambda: saved(tmp_path, make(), test_inputs), tmp_path)
 
 
@@ -246,7 +241,7 @@ def test_models_that_cannot_be_served(
     ("whole", "remedy"),
     [(False, "use `recipe: {kind: trees"), (True, "serve it alone with a recipe of kind `trees`")],
 )
-def test_rounded_thresholds_fail_with_a_remedy(tmp_path: Path, whole: bool, remedy: str) -> None:
+def test_rounded_thresholds_fail_with_a_remedy(tmp_path, whole, remedy):
     random = np.random.default_rng(0).random((400, FEATURES))
     trees = HistGradientBoostingClassifier(max_iter=20, random_state=0)
     estimator = make_pipeline(StandardScaler(), trees) if whole else trees
@@ -258,7 +253,7 @@ def test_rounded_thresholds_fail_with_a_remedy(tmp_path: Path, whole: bool, reme
     assert remedy in message
 
 
-def test_pickles_need_trust_and_batches(tmp_path: Path) -> None:
+def test_pickles_need_trust_and_batches(tmp_path):
     recipe = {"kind": "scikit-learn", "file": "m.joblib"}
     model = write_supplied(tmp_path, recipe, test_inputs=RANDOM, batching={"max_batch": 0})
     with pytest.raises(InvalidFilesError) as caught:
@@ -266,7 +261,7 @@ def test_pickles_need_trust_and_batches(tmp_path: Path) -> None:
     assert [violation.code for violation in caught.value.violations] == ["TS217", "TS111"]
 
 
-def test_other_pickles(tmp_path: Path) -> None:
+def test_other_pickles(tmp_path):
     model = saved(tmp_path, Ridge(), RANDOM)
     (tmp_path / "weights/m.joblib").write_bytes(pickle.dumps({"a": 1}))
     message = error_of(lambda: model, tmp_path)

@@ -1,10 +1,7 @@
 """Ensembles with branches, served by a real Triton in both hosting modes."""
 
-from pathlib import Path
-
 import pytest
 
-from model_build.build import BuildFolders
 from model_build.environments.packing import build_environment
 from model_build.recipes.ensemble import Ensemble
 from model_build.repository.config import read_config
@@ -44,7 +41,7 @@ def tensors(**datatypes: str) -> tuple[TensorSpec, ...]:
     )
 
 
-def test_branches_join_and_one_output_is_optional(tmp_path: Path, folders: BuildFolders) -> None:
+def test_branches_join_and_one_output_is_optional(tmp_path, folders):
     """Two models get the callers' input, a third joins what they make; one output is only for other uses."""
     environment = tmp_path / "env.tar.gz"
     build_environment([], file=environment, cache_dir=folders.cache)

@@ -69,7 +69,7 @@ def serve(written: WrittenRepository, work: Path, folders: BuildFolders) -> Serv
     ).run()
 
 
-def test_a_text_model_and_a_classifier(tmp_path: Path, tiny_folder: Path, folders: BuildFolders) -> None:
+def test_a_text_model_and_a_classifier(tmp_path, tiny_folder, folders):
     text_model = write_model(tmp_path / "tiny", source=f"file://{tiny_folder}")
     weights = np.random.default_rng(3).standard_normal((32, 3)).tolist()
     artifacts = {
@@ -107,7 +107,7 @@ def test_a_text_model_and_a_classifier(tmp_path: Path, tiny_folder: Path, folder
     assert served.parity.max_absolute_error < 1e-5
 
 
-def test_six_models_and_packages_that_are_shared(tmp_path: Path, folders: BuildFolders) -> None:
+def test_six_models_and_packages_that_are_shared(tmp_path, folders):
     """More folders than multi-model hosting recommends, the same packages in all, one model used twice."""
     environment = tmp_path / "packages" / "env.tar.gz"
     environment.parent.mkdir()
@@ -144,7 +144,7 @@ def test_six_models_and_packages_that_are_shared(tmp_path: Path, folders: BuildF
     assert serve(written, tmp_path, folders).parity.max_absolute_error == 0
 
 
-def test_a_complete_build(tmp_path: Path, tiny_folder: Path, folders: BuildFolders) -> None:
+def test_a_complete_build(tmp_path, tiny_folder, folders):
     """Two encoders of the same texts: built with the ensemble, packed once each, reused with it."""
     members = {
         name: write_model(tmp_path / name, name=name, source=f"file://{tiny_folder}")

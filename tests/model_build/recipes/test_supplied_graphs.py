@@ -22,7 +22,7 @@ TRUST = {"pickle": "made by this very test"}
 
 
 @pytest.mark.parametrize("external", [False, True])
-def test_tensors_are_read_from_the_onnx_graph(tmp_path: Path, external: bool) -> None:
+def test_tensors_are_read_from_the_onnx_graph(tmp_path, external):
     file = save_onnx(tmp_path / "weights/net.onnx", external=external)
     written = write_repository(
         write_supplied(
@@ -37,7 +37,7 @@ def test_tensors_are_read_from_the_onnx_graph(tmp_path: Path, external: bool) ->
     assert set(files) == {"model.onnx", *(["net.onnx.data"] if external else [])}
 
 
-def test_an_onnx_graph_without_a_batch_dimension(tmp_path: Path) -> None:
+def test_an_onnx_graph_without_a_batch_dimension(tmp_path):
     save_onnx(tmp_path / "weights/model.onnx", batch=1)
     told = error_of(lambda: write_supplied(tmp_path, {"kind": "onnx"}, test_inputs=X), tmp_path)
     assert "batching.max_batch: these tensors have no variable first dimension: x [1, 3]" in told
@@ -74,7 +74,7 @@ def save_nodes(file: Path, nodes: list[Any], takes: tuple[int, Any], gives: list
 @pytest.mark.parametrize(
     ("said", "told"), [("batch", "in a batch of 2 rows"), ("k", "; expected one row per requested row")]
 )
-def test_a_graph_without_its_declared_batch_dimension(tmp_path: Path, said: str, told: str) -> None:
+def test_a_graph_without_its_declared_batch_dimension(tmp_path, said, told):
     from onnx import TensorProto, helper
 
     product = helper.make_node("MatMul", ["x", "w"], ["p"])
@@ -91,7 +91,7 @@ def test_a_graph_without_its_declared_batch_dimension(tmp_path: Path, said: str,
     assert "set `batching: {max_batch: 0}`" in found
 
 
-def test_a_test_input_that_the_graph_cannot_answer(tmp_path: Path) -> None:
+def test_a_test_input_that_the_graph_cannot_answer(tmp_path):
     from onnx import TensorProto, helper
 
     nodes = [helper.make_node("Gather", ["w", "x"], ["y"])]
@@ -102,13 +102,13 @@ def test_a_test_input_that_the_graph_cannot_answer(tmp_path: Path) -> None:
     assert "idx=7 must be within" in found
 
 
-def test_graph_with_operators_unsupported_by_triton(tmp_path: Path) -> None:
+def test_graph_with_operators_unsupported_by_triton(tmp_path):
     save_onnx(tmp_path / "weights/model.onnx", domain="my.own")
     told = error_of(lambda: write_supplied(tmp_path, {"kind": "onnx"}, test_inputs=X), tmp_path)
     assert "uses operators that Triton's ONNX Runtime lacks: my.own:Relu" in told
 
 
-def test_graph_that_is_damaged_or_has_no_external_data(tmp_path: Path) -> None:
+def test_graph_that_is_damaged_or_has_no_external_data(tmp_path):
     file = save_onnx(tmp_path / "weights/model.onnx", external=True)
     (tmp_path / "weights/model.onnx.data").unlink()
     model = write_supplied(tmp_path, {"kind": "onnx"}, test_inputs=X)
@@ -117,7 +117,7 @@ def test_graph_that_is_damaged_or_has_no_external_data(tmp_path: Path) -> None:
     assert "model.onnx is not an ONNX graph" in error_of(lambda: model, tmp_path / "b")
 
 
-def test_a_graph_with_external_data_outside_its_folder(tmp_path: Path) -> None:
+def test_a_graph_with_external_data_outside_its_folder(tmp_path):
     import onnx
 
     file = save_onnx(tmp_path / "weights/model.onnx", external=True)
@@ -128,7 +128,7 @@ def test_a_graph_with_external_data_outside_its_folder(tmp_path: Path) -> None:
     assert "'../secret' is not a safe file name" in told
 
 
-def test_saved_module_is_served_unchanged(tmp_path: Path) -> None:
+def test_saved_module_is_served_unchanged(tmp_path):
     file = save_scripted(tmp_path / "weights/net.pt")
     model = write_supplied(tmp_path, {"kind": "torchscript", "file": "net.pt"}, test_inputs=SCALED)
     written = write_repository(model, tmp_path / "work")
@@ -142,7 +142,7 @@ def test_saved_module_is_served_unchanged(tmp_path: Path) -> None:
     assert read_config(written.folder / "tiny" / "config.pbtxt").backend == "pytorch"
 
 
-def test_function_that_creates_a_module(tmp_path: Path) -> None:
+def test_function_that_creates_a_module(tmp_path):
     write_entry(tmp_path)
     recipe = {"kind": "torchscript", "entry": "scorer.py:make"}
     model = write_supplied(tmp_path, recipe, test_inputs=MASKED)
@@ -156,7 +156,7 @@ def test_function_that_creates_a_module(tmp_path: Path) -> None:
     assert contents(written[0].folder) == contents(written[1].folder)
 
 
-def test_a_module_described_in_model_yaml_gets_random_inputs(tmp_path: Path) -> None:
+def test_a_module_described_in_model_yaml_gets_random_inputs(tmp_path):
     write_entry(tmp_path)
     said = {"x": {"datatype": "FP32", "shape": [3]}, "mask": {"datatype": "FP32", "shape": [1]}}
     model = write_supplied(
@@ -168,7 +168,7 @@ def test_a_module_described_in_model_yaml_gets_random_inputs(tmp_path: Path) -> 
     assert len(write_repository(model, tmp_path / "work").cases) == 3
 
 
-def test_input_not_accepted_by_forward(tmp_path: Path) -> None:
+def test_input_not_accepted_by_forward(tmp_path):
     save_scripted(tmp_path / "weights/net.pt")
     wrong = [{"inputs": {"x": [1.0, 2.0, 3.5], "scales": [2.0]}}]
     told = error_of(
@@ -179,7 +179,7 @@ def test_input_not_accepted_by_forward(tmp_path: Path) -> None:
     assert "did you mean 'scale'?" in told
 
 
-def test_an_entry_that_fails_is_reported_with_its_line(tmp_path: Path) -> None:
+def test_an_entry_that_fails_is_reported_with_its_line(tmp_path):
     write_entry(tmp_path)
     file = tmp_path / "scorer.py"
     recipe = {"kind": "torchscript", "entry": "scorer.py:make"}
@@ -194,7 +194,7 @@ def test_an_entry_that_fails_is_reported_with_its_line(tmp_path: Path) -> None:
     assert "returned a int, not a torch.nn.Module" in told
 
 
-def test_trusted_pickle_is_not_torchscript(tmp_path: Path) -> None:
+def test_trusted_pickle_is_not_torchscript(tmp_path):
     import torch
 
     (tmp_path / "weights").mkdir()
@@ -208,7 +208,7 @@ def test_trusted_pickle_is_not_torchscript(tmp_path: Path) -> None:
     assert "not TorchScript" in told
 
 
-def test_a_module_that_writes_files_is_rejected(tmp_path: Path) -> None:
+def test_a_module_that_writes_files_is_rejected(tmp_path):
     file = save_scripted(tmp_path / "weights/net.pt")
     with zipfile.ZipFile(file) as archive:
         entries = {name: archive.read(name) for name in archive.namelist()}
@@ -221,7 +221,7 @@ def test_a_module_that_writes_files_is_rejected(tmp_path: Path) -> None:
     assert "uses torch.save, which access files or other machines" in told
 
 
-def test_a_module_that_mixes_rows_has_no_batch_dimension(tmp_path: Path) -> None:
+def test_a_module_that_mixes_rows_has_no_batch_dimension(tmp_path):
     (tmp_path / "weights").mkdir()
     write_entry(tmp_path)
     file = tmp_path / "scorer.py"

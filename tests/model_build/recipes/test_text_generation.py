@@ -49,7 +49,7 @@ def framework(folder: Path, *, max_length: int | None = None, **model: Any) -> C
 
 @pytest.mark.e2e
 @pytest.mark.parametrize("kind", ["llama", pytest.param("qwen2", marks=pytest.mark.soak)])
-def test_the_graph_chooses_the_tokens_of_transformers(tmp_path: Path, kind: str) -> None:
+def test_the_graph_chooses_the_tokens_of_transformers(tmp_path, kind):
     found = framework(tmp_path, kind=kind)
     graph = found.export(tmp_path / "graph")
     completions = [_completion(found, text) for text in (*TEXTS, "hello " * 20)]
@@ -63,7 +63,7 @@ def test_the_graph_chooses_the_tokens_of_transformers(tmp_path: Path, kind: str)
         _compare(found, graph, [wrong])
 
 
-def test_models_with_other_attention_are_rejected(tmp_path: Path) -> None:
+def test_models_with_other_attention_are_rejected(tmp_path):
     with pytest.raises(ExportError, match="mistral has layers that see only some of the tokens"):
         framework(tmp_path, kind="mistral", sliding_window=16)
 
@@ -71,7 +71,7 @@ def test_models_with_other_attention_are_rejected(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "value"), [("begin_suppress_tokens", [1]), ("bad_words_ids", [[1, 2]]), ("num_beams", 4)]
 )
-def test_settings_that_change_completions_are_rejected(tmp_path: Path, name: str, value: Any) -> None:
+def test_settings_that_change_completions_are_rejected(tmp_path, name, value):
     write_language_model(tmp_path / "weights")
     file = tmp_path / "weights/generation_config.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), name: value}))
@@ -81,7 +81,7 @@ def test_settings_that_change_completions_are_rejected(tmp_path: Path, name: str
         CausalFramework(source=source, recipe=recipe, trust=UNTRUSTED, allow_unused={})
 
 
-def test_lengths_are_those_of_the_model(tmp_path: Path) -> None:
+def test_lengths_are_those_of_the_model(tmp_path):
     with pytest.raises(ExportError, match="max_length is 65, but the model has 64 positions"):
         framework(tmp_path / "a", max_length=POSITIONS + 1)
     found = framework(tmp_path / "b")
@@ -92,7 +92,7 @@ def test_lengths_are_those_of_the_model(tmp_path: Path) -> None:
         longest(None, positions=32)
 
 
-def test_an_unbuildable_model_leaves_nothing(tmp_path: Path, folders: BuildFolders) -> None:
+def test_an_unbuildable_model_leaves_nothing(tmp_path, folders):
     model = language_model(tmp_path, recipe={"max_length": POSITIONS + 1})
     with pytest.raises(ModelBuildError, match="the model has 64 positions"):
         build_model(model=model, folders=folders)
@@ -141,7 +141,7 @@ def completion(server: TritonServer, text: str, **parameters: Any) -> str:
 
 
 @pytest.mark.e2e
-def test_the_build_compares_completions(built: tuple[Path, Manifest]) -> None:
+def test_the_build_compares_completions(built):
     repository, manifest = built
     assert manifest.generation is not None
     assert manifest.generation.compared == len(TEXTS)
@@ -151,7 +151,7 @@ def test_the_build_compares_completions(built: tuple[Path, Manifest]) -> None:
 
 
 @pytest.mark.e2e
-def test_pieces_are_the_whole_completion(server: TritonServer) -> None:
+def test_pieces_are_the_whole_completion(server):
     whole = responses(ask(server, "hello", max_tokens=20))
     streamed = responses(ask(server, "hello", max_tokens=20, stream=True))
     assert len(whole) == 1 < len(streamed)
@@ -163,7 +163,7 @@ def test_pieces_are_the_whole_completion(server: TritonServer) -> None:
 
 
 @pytest.mark.e2e
-def test_parameters_have_their_effect(server: TritonServer) -> None:
+def test_parameters_have_their_effect(server):
     greedy = completion(server, "hello", max_tokens=12)
     assert completion(server, "hello", max_tokens=12, temperature=1.5, top_k=1) == greedy
     drawn = [completion(server, "hello", max_tokens=12, temperature=1.5, seed=3) for _ in range(2)]
@@ -188,16 +188,14 @@ def test_parameters_have_their_effect(server: TritonServer) -> None:
         (["a", "b"], {}, {}, "can not convert input"),
     ],
 )
-def test_invalid_requests_are_rejected(
-    server: TritonServer, text: Any, inputs: dict[str, Any], parameters: dict[str, Any], words: str
-) -> None:
+def test_invalid_requests_are_rejected(server, text, inputs, parameters, words):
     reply = ask(server, text, inputs, **parameters)
     assert reply.status == 400
     assert words in reply.body.decode()
 
 
 @pytest.mark.e2e
-def test_concurrent_requests_do_not_disturb_each_other(server: TritonServer) -> None:
+def test_concurrent_requests_do_not_disturb_each_other(server):
     texts = [f"hello {number}" for number in range(6)]
     alone = [completion(server, text, max_tokens=30) for text in texts]
     with ThreadPoolExecutor(12) as pool:
@@ -208,7 +206,7 @@ def test_concurrent_requests_do_not_disturb_each_other(server: TritonServer) -> 
 
 
 @pytest.mark.e2e
-def test_a_caller_that_leaves_ends_the_completion(server: TritonServer) -> None:
+def test_a_caller_that_leaves_ends_the_completion(server):
     async def leave() -> bytes:
         body = {"text_input": "hello", "parameters": {"stream": True, "max_tokens": 40}}
         stream = await server.stream("POST", "/invocations", body=json.dumps(body).encode())

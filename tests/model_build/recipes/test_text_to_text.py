@@ -52,7 +52,7 @@ def framework(folder: Path, recipe: dict[str, Any] | None = None) -> EncoderDeco
 
 @pytest.mark.soak
 @pytest.mark.parametrize("kind", ["t5", "marian"])
-def test_the_graphs_choose_the_tokens_of_transformers(tmp_path: Path, kind: str) -> None:
+def test_the_graphs_choose_the_tokens_of_transformers(tmp_path, kind):
     # Without the settings, the tiny Marian repeats one token.
     write_encoder_decoder(tmp_path / "weights", kind=kind, **(SETTINGS if kind == "marian" else {}))
     found = framework(tmp_path)
@@ -63,7 +63,7 @@ def test_the_graphs_choose_the_tokens_of_transformers(tmp_path: Path, kind: str)
 
 
 @pytest.mark.e2e
-def test_outputs_are_served_whole_and_streamed(tmp_path: Path) -> None:
+def test_outputs_are_served_whole_and_streamed(tmp_path):
     write_encoder_decoder(tmp_path / "weights", kind="bart", **SETTINGS)
     model = write_supplied(tmp_path, RECIPE, test_inputs=TEXTS, batching={})
     project = find_project(Path(__file__))
@@ -110,9 +110,7 @@ def test_outputs_are_served_whole_and_streamed(tmp_path: Path) -> None:
         ({"kind": "text-generation"}, {}, "bart is an encoder-decoder model, which does not continue"),
     ],
 )
-def test_what_cannot_be_served_is_rejected(
-    tmp_path: Path, folders: BuildFolders, recipe: dict[str, Any], settings: dict[str, Any], message: str
-) -> None:
+def test_what_cannot_be_served_is_rejected(tmp_path, folders, recipe, settings, message):
     write_encoder_decoder(tmp_path / "weights", kind="bart", **settings)
     model = write_supplied(tmp_path, recipe, test_inputs=TEXTS, batching={})
     with pytest.raises(ModelBuildError, match=message):
@@ -120,7 +118,7 @@ def test_what_cannot_be_served_is_rejected(
     assert not list(folders.artifacts.rglob("model.tar.gz"))
 
 
-def test_models_without_an_encoder_are_rejected(tmp_path: Path) -> None:
+def test_models_without_an_encoder_are_rejected(tmp_path):
     write_language_model(tmp_path / "weights")
     with pytest.raises(ExportError, match="gpt2 is not supported; supported architectures: bart") as caught:
         framework(tmp_path)

@@ -62,9 +62,7 @@ MORE_TREES: list[tuple[str, Save, dict[str, Any], str, list[int]]] = [
     ("name", "save", "more", "form", "dims"),
     [*TREES, *(pytest.param(*one, marks=pytest.mark.e2e) for one in MORE_TREES)],
 )
-def test_trees_of_every_library(
-    tmp_path: Path, name: str, save: Save, more: dict[str, Any], form: str, dims: list[int]
-) -> None:
+def test_trees_of_every_library(tmp_path, name, save, more, form, dims):
     save(tmp_path / "weights" / name)
     save_rows(tmp_path / "rows.npz", 30)
     recipe = {"kind": "trees", "file": name, **more}
@@ -81,7 +79,7 @@ def test_trees_of_every_library(
 
 
 @pytest.mark.parametrize(("name", "save"), [("a.ubj", save_xgboost), ("l.txt", save_lightgbm)])
-def test_bytes_are_reproducible(tmp_path: Path, name: str, save: Save) -> None:
+def test_bytes_are_reproducible(tmp_path, name, save):
     save(tmp_path / "weights" / name)
     save_rows(tmp_path / "rows.npz")
     model = write_supplied(tmp_path, {"kind": "trees", "file": name}, test_inputs=ROWS)
@@ -89,7 +87,7 @@ def test_bytes_are_reproducible(tmp_path: Path, name: str, save: Save) -> None:
     assert contents(one.folder) == contents(two.folder)
 
 
-def test_classes_of_scikit_learn_are_labels(tmp_path: Path) -> None:
+def test_classes_of_scikit_learn_are_labels(tmp_path):
     save_sklearn(tmp_path / "weights/f.pkl")
     save_rows(tmp_path / "rows.npz")
     model = write_supplied(tmp_path, {"kind": "trees", "file": "f.pkl"}, test_inputs=ROWS, trust=TRUST)
@@ -105,7 +103,7 @@ def test_classes_of_scikit_learn_are_labels(tmp_path: Path) -> None:
         ("l.txt", save_lightgbm, [3, 6]),
     ],
 )
-def test_shap_values_are_an_output_of_fil(tmp_path: Path, name: str, save: Save, dims: list[int]) -> None:
+def test_shap_values_are_an_output_of_fil(tmp_path, name, save, dims):
     save(tmp_path / "weights" / name)
     save_rows(tmp_path / "rows.npz")
     recipe = {"kind": "trees", "file": name, "shap": True}
@@ -124,7 +122,7 @@ def test_shap_values_are_an_output_of_fil(tmp_path: Path, name: str, save: Save,
     )
 
 
-def test_base_scores_of_classes_move_into_trees(tmp_path: Path) -> None:
+def test_base_scores_of_classes_move_into_trees(tmp_path):
     import treelite
 
     save_xgboost(tmp_path / "weights/a.json", "multi:softprob")
@@ -148,9 +146,7 @@ def test_base_scores_of_classes_move_into_trees(tmp_path: Path) -> None:
     ],
     ids=["order", "depth", "counts"],
 )
-def test_trees_that_fil_cannot_explain_are_rejected(
-    tmp_path: Path, settings: dict[str, Any], message: str
-) -> None:
+def test_trees_that_fil_cannot_explain_are_rejected(tmp_path, settings, message):
     save_trained(tmp_path / "weights/a.json", **settings)
     np.savez(tmp_path / "rows.npz", input__0=np.ones((2, 1), np.float32))
     recipe = {"kind": "trees", "file": "a.json", "shap": True}
@@ -175,7 +171,7 @@ def save_trained(file: Path, *, counts: bool = True, **settings: Any) -> None:
     file.write_text(json.dumps(saved))
 
 
-def test_unexplained_files_and_settings_are_rejected_before_the_build(tmp_path: Path) -> None:
+def test_unexplained_files_and_settings_are_rejected_before_the_build(tmp_path):
     save_rows(tmp_path / "rows.npz")
     recipe = {"kind": "trees", "file": "f.pkl", "shap": True}
     with pytest.raises(
@@ -188,7 +184,7 @@ def test_unexplained_files_and_settings_are_rejected_before_the_build(tmp_path: 
         recipe_for(write_supplied(tmp_path, recipe, test_inputs=ROWS, triton=slow))
 
 
-def test_a_treelite_checkpoint(tmp_path: Path) -> None:
+def test_a_treelite_checkpoint(tmp_path):
     import treelite
 
     save_xgboost(tmp_path / "weights/a.json")
@@ -202,7 +198,7 @@ def test_a_treelite_checkpoint(tmp_path: Path) -> None:
     assert "written by treelite 5." in error_of(lambda: model, tmp_path)
 
 
-def test_checkpoints_need_a_release_that_reads_them(tmp_path: Path) -> None:
+def test_checkpoints_need_a_release_that_reads_them(tmp_path):
     save_xgboost(tmp_path / "weights/a.json")
     save_rows(tmp_path / "rows.npz")
     model = write_supplied(tmp_path, {"kind": "trees", "file": "a.json"}, test_inputs=ROWS)
@@ -241,9 +237,7 @@ def test_checkpoints_need_a_release_that_reads_them(tmp_path: Path) -> None:
         ("l.txt", lightgbm("multiclassova"), {}, "set `answer: class`"),
     ],
 )
-def test_unsupported_options_of_trees_are_rejected(
-    tmp_path: Path, name: str, save: Save, recipe: dict[str, Any], message: str
-) -> None:
+def test_unsupported_options_of_trees_are_rejected(tmp_path, name, save, recipe, message):
     save(tmp_path / "weights" / name)
     save_rows(tmp_path / "rows.npz")
     whole = {"kind": "trees", "file": name, **recipe}
@@ -260,7 +254,7 @@ def test_unsupported_options_of_trees_are_rejected(
         ("c.pkl", b"\x80\x04", "cannot be unpickled"),
     ],
 )
-def test_files_that_are_not_trees(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+def test_files_that_are_not_trees(tmp_path, name, content, message):
     (tmp_path / "weights").mkdir()
     (tmp_path / "weights" / name).write_bytes(content)
     save_rows(tmp_path / "rows.npz")
@@ -269,7 +263,7 @@ def test_files_that_are_not_trees(tmp_path: Path, name: str, content: bytes, mes
         write_repository(model, tmp_path / "work")
 
 
-def test_pickled_trees_are_loaded_only_if_trusted(tmp_path: Path) -> None:
+def test_pickled_trees_are_loaded_only_if_trusted(tmp_path):
     save_sklearn(tmp_path / "weights/f.joblib")
     save_sklearn(tmp_path / "weights/f.bin")
     save_rows(tmp_path / "rows.npz")
@@ -280,7 +274,7 @@ def test_pickled_trees_are_loaded_only_if_trusted(tmp_path: Path) -> None:
         write_repository(disguised, tmp_path / "work")
 
 
-def test_forests_unsupported_by_fil(tmp_path: Path) -> None:
+def test_forests_unsupported_by_fil(tmp_path):
     save_sklearn(tmp_path / "weights/f.pkl", "AdaBoostClassifier")
     save_rows(tmp_path / "rows.npz")
     model = write_supplied(tmp_path, {"kind": "trees", "file": "f.pkl"}, test_inputs=ROWS, trust=TRUST)

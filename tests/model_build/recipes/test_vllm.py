@@ -28,7 +28,7 @@ def vllm_model(folder: Path, engine: dict[str, Any] | None = None, **more: Any) 
     return write_supplied(folder, recipe, test_inputs=["Hello"], batching={}, **more)
 
 
-def test_a_vllm_model(tmp_path: Path) -> None:
+def test_a_vllm_model(tmp_path):
     written = write_repository(
         vllm_model(tmp_path, {"max_model_len": 512, "enforce_eager": True}), tmp_path / "work", "sm86-25.04"
     )
@@ -58,13 +58,13 @@ def test_a_vllm_model(tmp_path: Path) -> None:
         ({"enable_lora": True}, "adapters are not supported: they need another file next to the weights"),
     ],
 )
-def test_arguments_not_passed_to_the_engine(tmp_path: Path, engine: dict[str, Any], message: str) -> None:
+def test_arguments_not_passed_to_the_engine(tmp_path, engine, message):
     with pytest.raises(InvalidFilesError) as caught:
         recipe_for(vllm_model(tmp_path, engine))
     assert message in str(caught.value)
 
 
-def test_releases_whose_front_end_rejects_streamed_responses() -> None:
+def test_releases_whose_front_end_rejects_streamed_responses():
     require_generate([parse_target("sm86-25.04"), parse_target("sm86-24.09")])
     with pytest.raises(UsageError, match=r"Triton 24\.09 rejects decoupled models"):
         require_generate([parse_target("sm86-24.09")])

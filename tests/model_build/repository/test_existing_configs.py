@@ -73,11 +73,11 @@ def write_config(tmp_path: Path, text: str, *, graph: dict[str, Any] | None = No
 
 
 @pytest.mark.parametrize("text", WHOLE.values(), ids=WHOLE.keys())
-def test_a_complete_configuration_is_unchanged(tmp_path: Path, text: str) -> None:
+def test_a_complete_configuration_is_unchanged(tmp_path, text):
     assert write_config(tmp_path, text) == text
 
 
-def test_missing_prices_are_listed_below(tmp_path: Path) -> None:
+def test_missing_prices_are_listed_below(tmp_path):
     text = '# ours\ninput { name: "mask" data_type: TYPE_INT64 dims: -1 }  # which count\n'
     written = write_config(tmp_path, text, batching="{max_batch: 8, queue_delay_us: 70}")
     assert written.startswith(text + "\n# Added by the build")
@@ -89,13 +89,13 @@ def test_missing_prices_are_listed_below(tmp_path: Path) -> None:
     assert not config.instance_group, "the model sets no instances, and Triton has a default"
 
 
-def test_an_empty_file_is_completed(tmp_path: Path) -> None:
+def test_an_empty_file_is_completed(tmp_path):
     config = parse_config(write_config(tmp_path, ""))
     assert (config.name, len(config.input), config.max_batch_size) == ("scorer", 2, 32)
     assert config.WhichOneof("scheduling_choice") is None
 
 
-def test_parameters_are_added_to_existing_ones(tmp_path: Path) -> None:
+def test_parameters_are_added_to_existing_ones(tmp_path):
     text = WHOLE["parameters"]
     config = parse_config(
         write_config(
@@ -109,7 +109,7 @@ def test_parameters_are_added_to_existing_ones(tmp_path: Path) -> None:
     assert values == {"intra_op_thread_count": "1", "x": "ab", "more": "1", "g": "2"}
 
 
-def test_several_gpus_are_added(tmp_path: Path) -> None:
+def test_several_gpus_are_added(tmp_path):
     config = parse_config(write_config(tmp_path, HEAD + TENSORS, graph={"engines": {"8.6": "a.plan"}}))
     assert dict(config.cc_model_filenames) == {"8.6": "a.plan"}
 
@@ -124,12 +124,12 @@ def test_several_gpus_are_added(tmp_path: Path) -> None:
         ('name: "a"\nname: "b"\n', "config.pbtxt:2", 'column 7: .*multiple "name" fields'),
     ],
 )
-def test_invalid_configurations(tmp_path: Path, text: str, place: str, message: str) -> None:
+def test_invalid_configurations(tmp_path, text, place, message):
     with pytest.raises(InvalidFilesError, match=rf"{place}: {message}"):
         write_config(tmp_path, text)
 
 
-def test_bytes_that_are_not_text(tmp_path: Path) -> None:
+def test_bytes_that_are_not_text(tmp_path):
     (tmp_path / "config.pbtxt").write_bytes(b'name: "\xff"')
     from model_build.repository.existing import read_existing
 
@@ -209,19 +209,17 @@ def test_bytes_that_are_not_text(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_contradictions_name_both_places(
-    tmp_path: Path, text: str, blocks: dict[str, str], place: int, message: str
-) -> None:
+def test_contradictions_name_both_places(tmp_path, text, blocks, place, message):
     with pytest.raises(InvalidFilesError, match=rf"config.pbtxt:{place}: [\s\S]*{message}"):
         write_config(tmp_path, text, **blocks)
 
 
-def test_cache_used_by_both(tmp_path: Path) -> None:
+def test_cache_used_by_both(tmp_path):
     text = HEAD + TENSORS + "response_cache { enable: true }\n"
     assert write_config(tmp_path, text, triton="config: config.pbtxt, response_cache: true") == text
 
 
-def test_parameters_that_differ(tmp_path: Path) -> None:
+def test_parameters_that_differ(tmp_path):
     with pytest.raises(InvalidFilesError, match="sets intra_op_thread_count to '2'"):
         write_config(
             tmp_path,
@@ -230,7 +228,7 @@ def test_parameters_that_differ(tmp_path: Path) -> None:
         )
 
 
-def test_lines_of_fields() -> None:
+def test_lines_of_fields():
     text = (
         '# a "comment" { with: brackets }\n'
         "input [ {\n name: 'a' dims: [ 1,\n 2 ] },\n { name: \"b\" } ]\n"

@@ -41,7 +41,7 @@ def inner(tmp_path: Path) -> MemberFolder:
     return MemberFolder("words", "words", folder)
 
 
-def test_nested_ensemble_steps_are_flattened(inner: MemberFolder) -> None:
+def test_nested_ensemble_steps_are_flattened(inner):
     flat = list(flat_steps(inner, 1, {"TEXT": "query"}, {"vector": "point"}))
     assert flat == [
         SchedulingStep("words-cut", {"TEXT": "query"}, {"ids": "step2-ids"}),
@@ -51,13 +51,13 @@ def test_nested_ensemble_steps_are_flattened(inner: MemberFolder) -> None:
     assert [step.model for step in needed_steps(flat, ["point"])] == ["words-cut", "words-run"]
 
 
-def test_only_needed_steps_are_kept(inner: MemberFolder) -> None:
+def test_only_needed_steps_are_kept(inner):
     flat = list(flat_steps(inner, 0, {"TEXT": "TEXT"}, {"vector": "vector", "norm": "norm"}))
     assert len(needed_steps(flat, ["vector", "norm"])) == 3
     assert [step.model for step in needed_steps(flat, ["norm"])] == ["words-cut", "words-length"]
 
 
-def test_parts_get_unique_names(inner: MemberFolder, tmp_path: Path) -> None:
+def test_parts_get_unique_names(inner, tmp_path):
     config = inner.folder / "cut/config.pbtxt"
     config.write_text("# written by hand\n" + config.read_text())
     copy_parts(inner, tmp_path / "whole", {"words-cut", "words-run"})
@@ -67,7 +67,7 @@ def test_parts_get_unique_names(inner: MemberFolder, tmp_path: Path) -> None:
     assert read_config(copied).input[0].name == "TEXT"
 
 
-def test_names_in_unusual_places_are_renamed_too(inner: MemberFolder, tmp_path: Path) -> None:
+def test_names_in_unusual_places_are_renamed_too(inner, tmp_path):
     config = inner.folder / "cut/config.pbtxt"
     text = config.read_text().replace('name: "cut"\n', "")
     config.write_text(text + "name\n:\n  'cut'\n")
@@ -76,7 +76,7 @@ def test_names_in_unusual_places_are_renamed_too(inner: MemberFolder, tmp_path: 
     assert (renamed.name, renamed.max_batch_size) == ("words-cut", 4)
 
 
-def test_identical_packages_are_stored_once(inner: MemberFolder) -> None:
+def test_identical_packages_are_stored_once(inner):
     for name, content in (("cut", b"one"), ("length", b"other"), ("run", b"one")):
         environment_file(inner.folder, name).write_bytes(content)
     assert share_environments(inner.folder) == {"cut": "cut", "length": "length", "run": "cut"}

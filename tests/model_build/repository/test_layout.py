@@ -3,7 +3,6 @@
 import os
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -52,11 +51,11 @@ def repository(tmp_path: Path) -> Path:
     return folder
 
 
-def test_written_repository_fits_both_modes(repository: Path) -> None:
+def test_written_repository_fits_both_modes(repository):
     assert check_layout(repository) == "whole"
 
 
-def test_configurations_contain_the_requested_options(repository: Path) -> None:
+def test_configurations_contain_the_requested_options(repository):
     ensemble = (repository / "whole" / "config.pbtxt").read_text()
     assert re.search(r'platform:\s*"ensemble"', ensemble)
     assert [
@@ -230,35 +229,35 @@ def append(file: Path, text: str) -> None:
         (broken_config, "run/config.pbtxt:1:1 : .*no_such_field"),
     ],
 )
-def test_invalid_repositories(repository: Path, damage: Callable[[Path], None], message: str) -> None:
+def test_invalid_repositories(repository, damage, message):
     damage(repository)
     with pytest.raises(LayoutError, match=message):
         check_layout(repository)
 
 
-def test_a_single_plain_model_is_accepted(repository: Path) -> None:
+def test_a_single_plain_model_is_accepted(repository):
     no_ensemble(repository)
     (repository / "cut").rename(repository.parent / "away")
     assert check_layout(repository) == "run"
 
 
-def test_answers_in_parts_are_for_generate(repository: Path) -> None:
+def test_answers_in_parts_are_for_generate(repository):
     decoupled(repository)
     assert check_layout(repository, decoupled=True) == "whole"
 
 
-def test_the_name_is_optional(repository: Path) -> None:
+def test_the_name_is_optional(repository):
     edit(repository / "run/config.pbtxt", 'name: "run"\n', "")
     assert check_layout(repository) == "whole"
 
 
-def test_an_engine_for_each_gpu_needs_no_usual_file(repository: Path) -> None:
+def test_an_engine_for_each_gpu_needs_no_usual_file(repository):
     no_graph(repository)
     append(repository / "run/config.pbtxt", 'cc_model_filenames { key: "8.6" value: "graph.onnx" }')
     assert check_layout(repository) == "whole"
 
 
-def test_many_parts_are_not_an_error(repository: Path) -> None:
+def test_many_parts_are_not_an_error(repository):
     """Multi-model hosting warns from the sixth folder on, and serves them all the same."""
     steps = [SchedulingStep("cut", {"TEXT": "TEXT"}, {"ids": "ids"})]
     for number in range(7):

@@ -179,19 +179,19 @@ def numbers(*values: int, words: str = "ab") -> dict[str, Any]:
     return {"values": np.array([values], np.int64), "words": np.array([[words]], np.object_)}
 
 
-def test_a_model_is_warmed_up_before_the_first_request(host: Host) -> None:
+def test_a_model_is_warmed_up_before_the_first_request(host):
     """One call with one request, one with four, each with the first test input; then this one."""
     host.load("warm")
     seen = host.ask("warm", numbers(1))["seen"].ravel().tolist()
     assert seen == [1, 24, 6, 4, 96, 24, 1, 1, 2]
 
 
-def test_zeros_warm_up_a_model_without_test_inputs(host: Host) -> None:
+def test_zeros_warm_up_a_model_without_test_inputs(host):
     host.load("zeros")
     assert host.ask("zeros", numbers(1))["seen"].ravel().tolist() == [1, 0, 0, 4, 0, 0, 1, 1, 2]
 
 
-def test_an_answer_is_cached(host: Host) -> None:
+def test_an_answer_is_cached(host):
     host.load("cached")
     first = host.ask("cached", numbers(5))["seen"].ravel().tolist()
     assert host.ask("cached", numbers(5))["seen"].ravel().tolist() == first == [1, 5, 2]
@@ -199,14 +199,14 @@ def test_an_answer_is_cached(host: Host) -> None:
 
 
 @pytest.mark.parametrize("name", ["queued", "unbatched", "several"])
-def test_configurations_that_load_and_answer(host: Host, name: str) -> None:
+def test_configurations_that_load_and_answer(host, name):
     host.load(name)
     request = {key: array[0] for key, array in numbers(4).items()} if name == "unbatched" else numbers(4)
     parameters = {"priority": 1} if name == "queued" else {}
     assert host.ask(name, request, **parameters)["seen"].ravel().tolist() == [1, 4, 2]
 
 
-def test_requests_of_different_sizes_share_a_call(host: Host) -> None:
+def test_requests_of_different_sizes_share_a_call(host):
     from concurrent.futures import ThreadPoolExecutor
 
     host.load("ragged")
@@ -218,7 +218,7 @@ def test_requests_of_different_sizes_share_a_call(host: Host) -> None:
 
 
 @pytest.mark.parametrize("name", ["direct", "oldest"])
-def test_sequences_have_separate_state(host: Host, name: str) -> None:
+def test_sequences_have_separate_state(host, name):
     host.load(name)
     totals = []
     for which, value, start in ((1, 10, True), (2, 100, True), (1, 1, False), (2, 1, False)):
@@ -228,7 +228,7 @@ def test_sequences_have_separate_state(host: Host, name: str) -> None:
     assert totals == [10, 100, 11, 101]
 
 
-def test_labels_are_used_by_the_classification_extension(host: Host) -> None:
+def test_labels_are_used_by_the_classification_extension(host):
     host.load("labelled")
     answer = host.ask("labelled", numbers(1), outputs=[TopClasses("scores", 2)])
     (row,) = parse_classes(answer["scores"])

@@ -33,7 +33,7 @@ def same(message: Any, text: str) -> None:
     assert message == text_format.Parse(text, type(message)())
 
 
-def test_openvino_has_no_batch_dimension(tmp_path: Path) -> None:
+def test_openvino_has_no_batch_dimension(tmp_path):
     graph = {"backend": "openvino", "precision": "bf16", "parameters": {"HINT_BF16": "YES"}}
     config = graph_config(tmp_path, graph=graph, batching="{max_batch: 8}", triton="{warm_up: true}")
     assert (config.backend, config.default_model_filename, config.max_batch_size) == (
@@ -51,7 +51,7 @@ def test_openvino_has_no_batch_dimension(tmp_path: Path) -> None:
     assert {tuple(inputs.dims) for inputs in sample.inputs.values()} == {(1, 1)}
 
 
-def test_one_value_per_row_keeps_its_shape_without_a_batch_dimension() -> None:
+def test_one_value_per_row_keeps_its_shape_without_a_batch_dimension():
     number = TensorSpec(name="best", datatype="INT64", shape=())
     config = model_config(name="m", inputs=[IDS], outputs=[number], max_batch=8)
     remove_batching(config)
@@ -75,20 +75,20 @@ def test_one_value_per_row_keeps_its_shape_without_a_batch_dimension() -> None:
         ("{queue: {max_waiting: 7}}", "{default_queue_policy {max_queue_size: 7}}"),
     ],
 )
-def test_the_dynamic_batcher(tmp_path: Path, batching: str, expected: str) -> None:
+def test_the_dynamic_batcher(tmp_path, batching, expected):
     config = graph_config(tmp_path, batching=batching)
     assert config.WhichOneof("scheduling_choice") == "dynamic_batching"
     same(config.dynamic_batching, expected[1:-1])
 
 
 @pytest.mark.parametrize("batching", ["{}", "{queue: {}}"])
-def test_a_queue_has_no_limits_by_default(tmp_path: Path, batching: str) -> None:
+def test_a_queue_has_no_limits_by_default(tmp_path, batching):
     """A limit disables prefetching, and idle instances then wait for the next request."""
     config = graph_config(tmp_path, batching=batching)
     assert not config.dynamic_batching.HasField("default_queue_policy")
 
 
-def test_a_helper_step_has_no_limits(tmp_path: Path) -> None:
+def test_a_helper_step_has_no_limits(tmp_path):
     code = tmp_path / "model.py"
     code.write_text("")
     add_python_model(
@@ -98,7 +98,7 @@ def test_a_helper_step_has_no_limits(tmp_path: Path) -> None:
     assert not config.dynamic_batching.HasField("default_queue_policy")
 
 
-def test_batching_can_be_disabled(tmp_path: Path) -> None:
+def test_batching_can_be_disabled(tmp_path):
     config = graph_config(tmp_path, batching="{dynamic: false}")
     assert (config.WhichOneof("scheduling_choice"), config.max_batch_size) == (None, 32)
 
@@ -111,14 +111,12 @@ def test_batching_can_be_disabled(tmp_path: Path) -> None:
         ("{max_batch: 0, queue: {max_waiting: 7}}", "dynamic_batching"),
     ],
 )
-def test_a_queue_is_possible_without_a_batch_dimension(
-    tmp_path: Path, batching: str, scheduler: str | None
-) -> None:
+def test_a_queue_is_possible_without_a_batch_dimension(tmp_path, batching, scheduler):
     config = graph_config(tmp_path, batching=batching, graph={"batches": False})
     assert (config.WhichOneof("scheduling_choice"), config.max_batch_size) == (scheduler, 0)
 
 
-def test_ragged_inputs_of_a_model_in_python(tmp_path: Path) -> None:
+def test_ragged_inputs_of_a_model_in_python(tmp_path):
     config = python_config(tmp_path, batching="{ragged: [mask]}")
     assert [(tensor.name, tensor.allow_ragged_batch) for tensor in config.input] == [
         ("ids", False),
@@ -140,14 +138,14 @@ def test_ragged_inputs_of_a_model_in_python(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_instance_groups_per_target(tmp_path: Path, target: str, instances: str, expected: list[str]) -> None:
+def test_instance_groups_per_target(tmp_path, target, instances, expected):
     config = graph_config(tmp_path, target=target, triton=f"{{{instances}}}")
     assert len(config.instance_group) == len(expected)
     for group, text in zip(config.instance_group, expected, strict=True):
         same(group, text)
 
 
-def test_profiles_of_an_engine(tmp_path: Path) -> None:
+def test_profiles_of_an_engine(tmp_path):
     config = graph_config(
         tmp_path,
         recipe=TENSORRT,
@@ -169,7 +167,7 @@ def test_profiles_of_an_engine(tmp_path: Path) -> None:
         ("BOOL", "bool_false_true: [false, true]"),
     ],
 )
-def test_sequence_controls_have_the_types_of_the_model(tmp_path: Path, datatype: str, expected: str) -> None:
+def test_sequence_controls_have_the_types_of_the_model(tmp_path, datatype, expected):
     start = TensorSpec(name="first", datatype=datatype, shape=(1,))
     number = TensorSpec(name="which", datatype="UINT64", shape=(1,))
     config = python_config(
@@ -187,7 +185,7 @@ def test_sequence_controls_have_the_types_of_the_model(tmp_path: Path, datatype:
     assert [tensor.name for tensor in config.input] == ["ids"], "Triton fills in the others"
 
 
-def test_sequences_that_share_batches(tmp_path: Path) -> None:
+def test_sequences_that_share_batches(tmp_path):
     config = python_config(
         tmp_path,
         triton="{sequences: {strategy: oldest, max_candidates: 9}}",
@@ -215,11 +213,11 @@ def test_sequences_that_share_batches(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_single_options(tmp_path: Path, triton: str, field: str, expected: str) -> None:
+def test_single_options(tmp_path, triton, field, expected):
     same(getattr(graph_config(tmp_path, triton=triton), field), expected)
 
 
-def test_parameters_of_people_and_of_the_graph(tmp_path: Path) -> None:
+def test_parameters_of_people_and_of_the_graph(tmp_path):
     config = graph_config(
         tmp_path, triton='{parameters: {intra_op_thread_count: "2"}}', graph={"parameters": {"a": "b"}}
     )
@@ -227,13 +225,13 @@ def test_parameters_of_people_and_of_the_graph(tmp_path: Path) -> None:
     assert values == {"intra_op_thread_count": "2", "a": "b"}
 
 
-def test_labels_are_stored_with_the_configuration(tmp_path: Path) -> None:
+def test_labels_are_stored_with_the_configuration(tmp_path):
     config = graph_config(tmp_path)
     folder = tmp_path / "repository/scorer"
     assert (folder / config.output[0].label_filename).read_text() == "no\nyes\n"
 
 
-def test_a_graph_with_another_file_name(tmp_path: Path) -> None:
+def test_a_graph_with_another_file_name(tmp_path):
     model = a_model(tmp_path / "model")
     graph = a_graph(tmp_path / "graph")
     (graph.folder / "model.onnx").rename(graph.folder / "net.onnx")
@@ -249,7 +247,7 @@ def test_a_graph_with_another_file_name(tmp_path: Path) -> None:
     assert 'default_model_filename: "net.onnx"' in text
 
 
-def test_one_value_a_row_has_one_dimension_for_triton(tmp_path: Path) -> None:
+def test_one_value_a_row_has_one_dimension_for_triton(tmp_path):
     scalar = TensorSpec(name="score", datatype="FP32", shape=())
     config = graph_config(tmp_path, graph={"outputs": (scalar,)})
     assert (list(config.output[0].dims), list(config.output[0].reshape.shape)) == ([1], [])
@@ -272,7 +270,7 @@ def warmed(tmp_path: Path, example: Mapping[str, Any] | None, batching: str = "{
     return read_config(tmp_path / "repository/scorer/config.pbtxt")
 
 
-def test_warm_up_with_the_first_test_input(tmp_path: Path) -> None:
+def test_warm_up_with_the_first_test_input(tmp_path):
     example = {
         "ids": np.array([[5, 6, 7], [1, 1, 1]], np.int64),
         "text": np.array([["né"], ["x"]], np.object_),
@@ -291,14 +289,14 @@ def test_warm_up_with_the_first_test_input(tmp_path: Path) -> None:
     assert meta["text"].data_type == model_config_schema().DataType.Value("TYPE_STRING")
 
 
-def test_warm_up_without_one_sends_zeros(tmp_path: Path) -> None:
+def test_warm_up_without_one_sends_zeros(tmp_path):
     config = warmed(tmp_path, None, batching="{max_batch: 0}")
     (sample,) = config.model_warmup
     assert (list(sample.inputs["ids"].dims), sample.inputs["ids"].zero_data) == ([1], True)
     assert not (tmp_path / "repository/scorer/warmup").exists()
 
 
-def test_language_model_streams_its_answer(tmp_path: Path) -> None:
+def test_language_model_streams_its_answer(tmp_path):
     version = add_vllm_model(tmp_path, name="chat", engine={"model": "weights", "dtype": "float16"})
     assert (version / "model.json").read_text() == '{\n  "dtype": "float16",\n  "model": "weights"\n}\n'
     text = (tmp_path / "chat/config.pbtxt").read_text()
@@ -311,7 +309,7 @@ def test_language_model_streams_its_answer(tmp_path: Path) -> None:
     assert config.output[0].data_type == model_config_schema().DataType.Value("TYPE_STRING")
 
 
-def test_ensemble_can_use_the_response_cache(tmp_path: Path) -> None:
+def test_ensemble_can_use_the_response_cache(tmp_path):
     add_ensemble(
         tmp_path, name="all", inputs=(IDS,), outputs=(SCORES,), steps=(), max_batch=1, response_cache=True
     )
@@ -341,14 +339,12 @@ def test_ensemble_can_use_the_response_cache(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_errors_that_need_the_graph(
-    tmp_path: Path, blocks: dict[str, str], graph: dict[str, Any], target: str, complaint: str
-) -> None:
+def test_errors_that_need_the_graph(tmp_path, blocks, graph, target, complaint):
     with pytest.raises(InvalidFilesError, match=complaint):
         graph_config(tmp_path, target=target, graph=graph, **blocks)
     assert not (tmp_path / "repository").exists()
 
 
-def test_an_unknown_ragged_input_is_rejected(tmp_path: Path) -> None:
+def test_an_unknown_ragged_input_is_rejected(tmp_path):
     with pytest.raises(InvalidFilesError, match=r"batching.ragged.0: .*'maks'\n.*did you mean 'mask'"):
         python_config(tmp_path, inputs=(IDS, MASK), batching="{ragged: [maks]}")

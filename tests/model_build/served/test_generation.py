@@ -1,7 +1,6 @@
 """How tokens are chosen, and when their text is certain."""
 
 import re
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,11 +21,11 @@ from tests.model_build.tiny_language_models import END, tokenizer
 OPTIONS = Options(max_length=64, max_tokens=8, end_tokens=(0,), begin_token=0, repetition_penalty=1.5)
 
 
-def test_defaults_are_greedy_with_the_models_penalty() -> None:
+def test_defaults_are_greedy_with_the_models_penalty():
     assert read_sampling({}, OPTIONS) == Sampling(max_tokens=8, repetition_penalty=1.5)
 
 
-def test_parameters_as_triton_passes_them() -> None:
+def test_parameters_as_triton_passes_them():
     given = {
         "max_tokens": 3,
         "temperature": 1,
@@ -65,16 +64,14 @@ def test_parameters_as_triton_passes_them() -> None:
         ({"repetition_penalty": 0}, "repetition_penalty: expected a number"),
     ],
 )
-def test_invalid_parameters(given: dict[str, Any], words: str) -> None:
+def test_invalid_parameters(given, words):
     with pytest.raises(RequestError, match=re.escape(words)):
         read_sampling(given, OPTIONS)
 
 
 @pytest.mark.parametrize("penalty", [1.0, 1.7])
 @pytest.mark.parametrize(("top_k", "top_p"), [(0, 1.0), (5, 1.0), (0, 0.4), (12, 0.7), (1, 0.01)])
-def test_tokens_are_drawn_from_the_distribution_of_transformers(
-    penalty: float, top_k: int, top_p: float
-) -> None:
+def test_tokens_are_drawn_from_the_distribution_of_transformers(penalty, top_k, top_p):
     logits = np.random.default_rng(7).normal(0, 2, 40).astype(np.float32)
     seen = [int(logits.argmax()), 3, 3]
     scores = torch.tensor(logits)[None]
@@ -93,7 +90,7 @@ def test_tokens_are_drawn_from_the_distribution_of_transformers(
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])
-def test_tokens_are_excluded_as_in_transformers(size: int) -> None:
+def test_tokens_are_excluded_as_in_transformers(size):
     logits = np.random.default_rng(3).normal(0, 2, 12).astype(np.float32)
     options = Options(99, 8, (0,), None, 1.0, banned_tokens=(2, 5), unrepeated=size, min_length=8)
     rules = [
@@ -110,7 +107,7 @@ def test_tokens_are_excluded_as_in_transformers(size: int) -> None:
         np.testing.assert_array_equal(found, scores[0].numpy())
 
 
-def test_first_and_last_tokens_are_forced() -> None:
+def test_first_and_last_tokens_are_forced():
     options = Options(99, 8, (0,), None, 1.0, start_token=1, first_tokens=(3,), last_tokens=(0,))
     logits = np.arange(9, dtype=np.float32)
     assert restrict(logits, [1], options, is_last=False).argmax() == 3
@@ -128,7 +125,7 @@ def text_of(tokens: list[int], *stops: str) -> tuple[list[str], bool]:
     return [*pieces, text.rest()], False
 
 
-def test_pieces_are_the_whole_text() -> None:
+def test_pieces_are_the_whole_text():
     text = " wörld, 東京 🚀 this is fine"
     pieces, stopped = text_of(tokenizer().encode(text).ids)
     assert "".join(pieces) == text
@@ -136,12 +133,12 @@ def test_pieces_are_the_whole_text() -> None:
     assert not any("\ufffd" in piece for piece in pieces)
 
 
-def test_incomplete_characters_are_given_at_the_end() -> None:
+def test_incomplete_characters_are_given_at_the_end():
     tokens = tokenizer().encode(" 東").ids[:-1]
     assert "".join(text_of(tokens)[0]) == " \ufffd"
 
 
-def test_stops_end_the_text_before_them_even_across_tokens() -> None:
+def test_stops_end_the_text_before_them_even_across_tokens():
     tokens = tokenizer().encode(" hello world, this is").ids
     pieces, stopped = text_of(tokens, "d, t", "never")
     assert ("".join(pieces), stopped) == (" hello worl", True)
@@ -149,5 +146,5 @@ def test_stops_end_the_text_before_them_even_across_tokens() -> None:
     assert ("".join(pieces), stopped) == (" hello world, this is", False)
 
 
-def test_special_tokens_have_no_text() -> None:
+def test_special_tokens_have_no_text():
     assert "".join(text_of([tokenizer().token_to_id(END)])[0]) == ""

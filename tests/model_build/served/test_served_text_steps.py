@@ -83,9 +83,7 @@ def assert_same(outputs: dict[str, np.ndarray], expected: dict[str, np.ndarray])
         assert outputs[name].dtype == np.int64
 
 
-def test_each_request_of_texts_is_padded_separately(
-    tagger: TextFramework, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_request_of_texts_is_padded_separately(tagger, tmp_path, monkeypatch):
     """The rows are tokens, so they must not depend on concurrent requests."""
     model = tokenizer(tagger, tmp_path, monkeypatch, ("TEXT",))
     long = " ".join(TEXTS * 3)
@@ -95,9 +93,7 @@ def test_each_request_of_texts_is_padded_separately(
     assert alone.outputs["input_ids"].shape[1] < together.outputs["input_ids"].shape[1] == 24
 
 
-def test_pairs_are_padded_together_and_only_the_context_is_cut(
-    reader: TextFramework, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pairs_are_padded_together_and_only_the_context_is_cut(reader, tmp_path, monkeypatch):
     model = tokenizer(reader, tmp_path, monkeypatch, ("QUESTION", "CONTEXT"))
     long = (QUESTIONS[0][0], QUESTIONS[0][1] * 4)
     short, cut = model.execute([questions(QUESTIONS[1]), questions(long, ("Who?", ""))])
@@ -109,9 +105,7 @@ def test_pairs_are_padded_together_and_only_the_context_is_cut(
     assert cut.outputs["token_type_ids"][0, question:].all()
 
 
-def test_question_that_is_too_long_does_not_fail_other_requests(
-    reader: TextFramework, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_question_that_is_too_long_does_not_fail_other_requests(reader, tmp_path, monkeypatch):
     model = tokenizer(reader, tmp_path, monkeypatch, ("QUESTION", "CONTEXT"))
     endless = ("who " * 40, "A man.")
     broken = tensors(QUESTION=[b"\xff"], CONTEXT=[b"x"])
@@ -135,9 +129,7 @@ def answerer(folder: Path, monkeypatch: pytest.MonkeyPatch, longest: int) -> Any
 
 
 @pytest.mark.parametrize("longest", [1, 3, 40])
-def test_best_span_equals_a_step_by_step_search(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, longest: int
-) -> None:
+def test_best_span_equals_a_step_by_step_search(tmp_path, monkeypatch, longest):
     model = answerer(tmp_path, monkeypatch, longest)
     random = np.random.default_rng(longest)
     context = "".join(chr(0x4E00 + place) for place in range(60))
@@ -161,9 +153,7 @@ def test_best_span_equals_a_step_by_step_search(
     assert [found[name].dtype.name for name in ("score", "start", "end")] == ["float32", "int64", "int64"]
 
 
-def test_an_invalid_context_fails_only_its_own_request(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_invalid_context_fails_only_its_own_request(tmp_path, monkeypatch):
     numbers = np.zeros((1, 4), np.float32)
     offsets = np.array([[[0, 0], [0, 1], [1, 3], [0, 0]]])
     good = tensors(start_logits=numbers, end_logits=numbers, offsets=offsets, CONTEXT=["naïf".encode()])
@@ -173,9 +163,7 @@ def test_an_invalid_context_fails_only_its_own_request(
     assert second.outputs["answer"][0, 0] == b"n"
 
 
-def test_tokens_have_the_datatypes_of_the_graph(
-    tagger: TextFramework, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tokens_have_the_datatypes_of_the_graph(tagger, tmp_path, monkeypatch):
     (tmp_path / "1").mkdir()
     (tmp_path / "1" / "tokenizer.json").write_text(tagger.served_tokenizer())
     model = load_served(
@@ -192,9 +180,7 @@ def test_tokens_have_the_datatypes_of_the_graph(
     np.testing.assert_array_equal(response.outputs["input_ids"], expected)
 
 
-def test_requests_with_hidden_tokens_are_padded_together(
-    tagger: TextFramework, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_requests_with_hidden_tokens_are_padded_together(tagger, tmp_path, monkeypatch):
     """So that the next model can answer them as one batch."""
     (tmp_path / "1").mkdir()
     (tmp_path / "1" / "tokenizer.json").write_text(tagger.served_tokenizer())

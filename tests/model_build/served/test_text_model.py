@@ -52,7 +52,7 @@ def expected(framework: TextFramework, text: str) -> np.ndarray:
     return framework.answer(framework.tokenize([text]))["embedding"]
 
 
-def test_each_text_gets_its_own_answer(model: Any, framework: TextFramework) -> None:
+def test_each_text_gets_its_own_answer(model, framework):
     texts = texts_of_many_lengths(50)
     answers = model.execute([request(*texts[:1]), request(*texts[1:7]), request(*texts[7:])])
     assert [answer.outputs["embedding"].shape[0] for answer in answers] == [1, 6, 43]
@@ -62,7 +62,7 @@ def test_each_text_gets_its_own_answer(model: Any, framework: TextFramework) -> 
     )
 
 
-def test_small_batches_have_similar_lengths(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_batches_have_similar_lengths(model, monkeypatch):
     shapes: list[tuple[int, int]] = []
     run = model.session.run
 
@@ -79,14 +79,12 @@ def test_small_batches_have_similar_lengths(model: Any, monkeypatch: pytest.Monk
     assert all(rows * length <= model.most_tokens or rows == 1 for rows, length in shapes)
 
 
-def test_long_texts_run_alone(model: Any) -> None:
+def test_long_texts_run_alone(model):
     code = sys.modules[type(model).__module__]
     assert list(code.small_batches([300, 5, 400, 6], 128)) == [[1, 3], [0], [2]]
 
 
-def test_threads_of_the_endpoint_are_used(
-    tiny_graph: ExportedGraph, framework: TextFramework, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_threads_of_the_endpoint_are_used(tiny_graph, framework, tmp_path, monkeypatch):
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(8)))
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     model = load(tiny_graph, framework, tmp_path, monkeypatch)
@@ -98,25 +96,21 @@ def test_threads_of_the_endpoint_are_used(
     ("cores", "instances", "allowed", "threads"),
     [(2, 2, "2", 1), (2, 2, "", 1), (16, 2, "8", 8), (16, 2, "4", 4), (1, 4, "4", 1)],
 )
-def test_instances_share_the_cores_of_a_small_machine(
-    model: Any, monkeypatch: pytest.MonkeyPatch, cores: int, instances: int, allowed: str, threads: int
-) -> None:
+def test_instances_share_the_cores_of_a_small_machine(model, monkeypatch, cores, instances, allowed, threads):
     """A laptop may have fewer cores than the instance type for which the endpoint sets the threads."""
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(cores)))
     monkeypatch.setenv("OMP_NUM_THREADS", allowed)
     assert sys.modules[type(model).__module__].threads_per_instance(instances) == threads
 
 
-def test_bad_request_does_not_fail_other_requests(model: Any, framework: TextFramework) -> None:
+def test_bad_request_does_not_fail_other_requests(model, framework):
     before, bad, after = model.execute([request("a man"), request("fine", b"\xff\xfe"), request("food")])
     assert (before.error, after.error) == (None, None)
     assert "not UTF-8" in bad.error
     np.testing.assert_allclose(after.outputs["embedding"], expected(framework, "food"), rtol=1e-3, atol=1e-5)
 
 
-def test_tokenizer_errors_concern_one_request(
-    model: Any, framework: TextFramework, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tokenizer_errors_concern_one_request(model, framework, monkeypatch):
     encode = model.tokenizer.encode_batch_fast
 
     def failing(texts: list[str]) -> Any:

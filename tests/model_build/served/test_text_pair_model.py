@@ -55,13 +55,13 @@ def request(*pairs: tuple[bytes, bytes]) -> dict[str, Any]:
     }
 
 
-def test_each_pair_gets_its_own_answer(model: Any) -> None:
+def test_each_pair_gets_its_own_answer(model):
     first, second = model.execute([request((b"a b", b"c")), request((b"d", b"a a a"), (b"a", b""))])
     np.testing.assert_array_equal(first.outputs["scores"], [[2 + 3 + 1 + 4, 1]])
     np.testing.assert_array_equal(second.outputs["scores"], [[5 + 1 + 6, 3], [2 + 1, 0]])
 
 
-def test_bad_text_does_not_fail_other_requests(model: Any) -> None:
+def test_bad_text_does_not_fail_other_requests(model):
     before, bad, after = model.execute(
         [request((b"a", b"b")), request((b"a", b"\xff")), request((b"b", b"a"))]
     )
@@ -69,9 +69,7 @@ def test_bad_text_does_not_fail_other_requests(model: Any) -> None:
     np.testing.assert_array_equal(before.outputs["scores"], after.outputs["scores"])
 
 
-def test_pairs_with_small_batches_of_another_size(
-    model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pairs_with_small_batches_of_another_size(model, tmp_path, monkeypatch):
     del model  # it wrote the files
     monkeypatch.setattr(
         Path, "exists", lambda path: True

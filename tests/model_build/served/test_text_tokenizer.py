@@ -57,7 +57,7 @@ def request(*texts: str | bytes) -> dict[str, Any]:
     return {"TEXT": SimpleNamespace(as_numpy=lambda: np.array(raw, dtype=np.object_))}
 
 
-def test_requests_are_tokenized_together_and_answered_separately(model: Any) -> None:
+def test_requests_are_tokenized_together_and_answered_separately(model):
     short, long = model.execute([request("a man"), request("eating food", "the girl is carrying a baby")])
     assert short.outputs["input_ids"].shape[0] == 1
     assert long.outputs["input_ids"].shape[0] == 2
@@ -70,7 +70,7 @@ def test_requests_are_tokenized_together_and_answered_separately(model: Any) -> 
     assert not short.outputs["input_ids"][0, used:].any()
 
 
-def test_bad_request_does_not_fail_other_requests(model: Any) -> None:
+def test_bad_request_does_not_fail_other_requests(model):
     before, bad, after = model.execute([request("a man"), request("fine", b"\xff\xfe"), request("food")])
     assert (before.error, after.error) == (None, None)
     assert "not UTF-8" in bad.error
@@ -79,7 +79,7 @@ def test_bad_request_does_not_fail_other_requests(model: Any) -> None:
     assert after.outputs["input_ids"][:, :length].tolist() == alone.outputs["input_ids"].tolist()
 
 
-def test_groups_have_similar_lengths_and_are_sent_in_order(grouping: Any) -> None:
+def test_groups_have_similar_lengths_and_are_sent_in_order(grouping):
     """The next model batches consecutive requests of one shape."""
     random, received = np.random.default_rng(1), []
     texts = [" ".join(["food"] * int(count)) for count in random.integers(1, 22, size=32)]
@@ -98,7 +98,7 @@ def test_groups_have_similar_lengths_and_are_sent_in_order(grouping: Any) -> Non
     assert sum(length for _, length in shapes) < 1.25 * used
 
 
-def test_each_request_in_groups_gets_its_own_answer_or_error(grouping: Any) -> None:
+def test_each_request_in_groups_gets_its_own_answer_or_error(grouping):
     received: list[tuple[Any, Any]] = []
     asked = [Asked(texts, received) for texts in (("a man", "eating food"), (b"\xff",), ("the girl",))]
     grouping.execute(asked)
@@ -108,9 +108,7 @@ def test_each_request_in_groups_gets_its_own_answer_or_error(grouping: Any) -> N
     assert answers[("the girl",)].error is None
 
 
-def test_a_response_that_cannot_be_built_is_an_error_of_its_request(
-    grouping: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_response_that_cannot_be_built_is_an_error_of_its_request(grouping, monkeypatch):
     """An exception after the first response would crash the Triton server."""
     code, received = sys.modules[type(grouping).__module__], []
     make = code.pb_utils.Tensor
@@ -130,9 +128,7 @@ def test_a_response_that_cannot_be_built_is_an_error_of_its_request(
     assert len(received) == 3
 
 
-def test_a_response_that_cannot_be_sent_does_not_affect_the_others(
-    grouping: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_response_that_cannot_be_sent_does_not_affect_the_others(grouping, capsys, monkeypatch):
     received: list[tuple[Any, Any]] = []
     asked = [Asked((text,), received) for text in ("a", "a man", "the girl is carrying")]
 
@@ -145,25 +141,25 @@ def test_a_response_that_cannot_be_sent_does_not_affect_the_others(
     assert "a response could not be sent: no shared memory" in capsys.readouterr().out
 
 
-def test_older_backends_pad_all_requests_together(grouping: Any) -> None:
+def test_older_backends_pad_all_requests_together(grouping):
     """Before Triton 24.06, only decoupled models have response senders."""
     answers = grouping.execute([request("a man"), request("the girl is carrying a baby")])
     assert len({answer.outputs["input_ids"].shape for answer in answers}) == 1
 
 
-def test_a_single_request_needs_no_sender(grouping: Any) -> None:
+def test_a_single_request_needs_no_sender(grouping):
     received: list[tuple[Any, Any]] = []
     (answer,) = grouping.execute([Asked(("a man",), received)])
     assert (answer.error, received) == (None, [])
 
 
-def test_long_requests_are_groups_of_their_own(grouping: Any) -> None:
+def test_long_requests_are_groups_of_their_own(grouping):
     code = sys.modules[type(grouping).__module__]
     assert list(code.groups([300, 5, 400, 6], [1, 1, 1, 2], 128)) == [[1, 3], [0], [2]]
     assert list(code.groups([5, 5], [20, 20], 128)) == [[0], [1]]
 
 
-def test_tokenizer_errors_concern_one_request(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tokenizer_errors_concern_one_request(model, monkeypatch):
     encode = model.tokenizer.encode_batch_fast
 
     def failing(texts: list[str]) -> Any:

@@ -106,9 +106,7 @@ def start(servers: list[Server], folder: Path, *known: str) -> Server:
 @pytest.mark.parametrize(
     ("number", "cause"), [(signal.SIGKILL, "signal 9"), (signal.SIGSEGV, "signal 11")], ids=["kill", "crash"]
 )
-def test_a_dead_stub_ends_the_server(
-    servers: list[Server], tmp_path: Path, capsys: pytest.CaptureFixture[str], number: int, cause: str
-) -> None:
+def test_a_dead_stub_ends_the_server(servers, tmp_path, capsys, number, cause):
     server = start(servers, tmp_path, "/ping")
     watcher = server.watch()
     os.kill(server.stub, number)
@@ -118,9 +116,7 @@ def test_a_dead_stub_ends_the_server(
     assert f"the Python process of {MODEL} was killed by {cause}." in capsys.readouterr().err
 
 
-def test_a_server_that_does_not_exit_is_killed(
-    servers: list[Server], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_does_not_exit_is_killed(servers, tmp_path, monkeypatch):
     monkeypatch.setattr(watch_stubs, "GRACE_S", 0.1)
     monkeypatch.setattr(signal, "SIGTERM", signal.SIGCONT)  # a signal that changes nothing
     server = start(servers, tmp_path, "/ping")
@@ -135,9 +131,7 @@ def test_a_server_that_does_not_exit_is_killed(
     [("/models/abc", True), ("silent", True), ("/models/other", False)],
     ids=["loaded", "stuck in an unload", "never loaded"],
 )
-def test_many_models(
-    servers: list[Server], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: str, ends: bool
-) -> None:
+def test_many_models(servers, tmp_path, monkeypatch, known, ends):
     monkeypatch.setenv("SAGEMAKER_MULTI_MODEL", "true")
     server = start(servers, tmp_path, known)
     watcher = server.watch()
@@ -152,9 +146,7 @@ def test_many_models(
 
 
 @pytest.mark.parametrize("known", [(), ("/ping",)], ids=["still starting", "reaped"])
-def test_other_exit_reasons_are_not_an_error(
-    servers: list[Server], tmp_path: Path, known: tuple[str, ...]
-) -> None:
+def test_other_exit_reasons_are_not_an_error(servers, tmp_path, known):
     server = start(servers, tmp_path, *known)
     watcher = server.watch()
     os.kill(server.stub, signal.SIGKILL)
@@ -169,7 +161,7 @@ def test_other_exit_reasons_are_not_an_error(
     assert not watcher.is_alive()
 
 
-def test_one_watcher_per_server_and_none_for_other_processes(servers: list[Server], tmp_path: Path) -> None:
+def test_one_watcher_per_server_and_none_for_other_processes(servers, tmp_path):
     server = start(servers, tmp_path)
     watcher = server.watch()
     watch_stubs.main(server.process.pid)

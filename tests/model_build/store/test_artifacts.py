@@ -88,7 +88,7 @@ def forget_examples(artifact: Path) -> Path:
     return artifact
 
 
-def test_local_artifact_has_the_bucket_layout(artifact: Path, tmp_path: Path) -> None:
+def test_local_artifact_has_the_bucket_layout(artifact, tmp_path):
     manifest = verify_artifact(artifact)
     assert artifact == tmp_path / "artifacts" / "models" / "tiny" / manifest.digest
     assert {file.name for file in artifact.iterdir()} == {ARCHIVE_NAME, EXAMPLES_NAME, MANIFEST_NAME}
@@ -139,14 +139,14 @@ def change_digest(artifact: Path) -> None:
         (change_examples, r"checksum mismatch for .*examples\.json: got \w+, manifest expects"),
     ],
 )
-def test_damage_is_detected_and_reported(artifact: Path, damage: Any, message: str) -> None:
+def test_damage_is_detected_and_reported(artifact, damage, message):
     damage(artifact)
     with pytest.raises(CorruptArtifactError, match=message) as caught:
         verify_artifact(artifact)
     assert "tritonstack build" in str(caught.value)
 
 
-def test_leftovers_of_a_killed_build_are_deleted(artifact: Path, tmp_path: Path) -> None:
+def test_leftovers_of_a_killed_build_are_deleted(artifact, tmp_path):
     store = ArtifactStore(artifacts_dir=tmp_path / "artifacts", model="tiny")
     (artifact.parent / ("a" * 64)).mkdir()
     (artifact.parent / ("a" * 64) / ARCHIVE_NAME).write_bytes(b"half")
@@ -158,7 +158,7 @@ def test_leftovers_of_a_killed_build_are_deleted(artifact: Path, tmp_path: Path)
     assert list(artifact.parent.iterdir()) == [artifact]
 
 
-def test_one_build_of_a_model_at_a_time(tmp_path: Path) -> None:
+def test_one_build_of_a_model_at_a_time(tmp_path):
     script = (
         "import sys; from pathlib import Path\n"
         "from model_build.store.artifacts import ArtifactStore\n"
@@ -206,7 +206,7 @@ def published_manifest(s3: Any, artifact: Path) -> Manifest:
     return manifest
 
 
-def test_published_once(artifact: Path, s3: Any) -> None:
+def test_published_once(artifact, s3):
     s3.create_bucket(Bucket=BUCKET)
     s3.put_bucket_versioning(Bucket=BUCKET, VersioningConfiguration={"Status": "Enabled"})
     first = publish(artifact_dir=artifact, bucket=BUCKET, s3_client=s3)
@@ -222,7 +222,7 @@ def test_published_once(artifact: Path, s3: Any) -> None:
     assert body == (artifact / ARCHIVE_NAME).read_bytes()
 
 
-def test_published_under_a_key(artifact: Path, s3: Any) -> None:
+def test_published_under_a_key(artifact, s3):
     s3.create_bucket(Bucket=BUCKET)
     done = publish(artifact_dir=artifact, bucket=BUCKET, s3_client=s3, kms_key_id="alias/mine")
     for name in (ARCHIVE_NAME, EXAMPLES_NAME, MANIFEST_NAME):
@@ -230,13 +230,13 @@ def test_published_under_a_key(artifact: Path, s3: Any) -> None:
         assert head["ServerSideEncryption"] == "aws:kms"
 
 
-def test_interrupted_upload_is_repeated(artifact: Path, s3: Any) -> None:
+def test_interrupted_upload_is_repeated(artifact, s3):
     s3.create_bucket(Bucket=BUCKET)
     s3.put_object(Bucket=BUCKET, Key=f"models/tiny/{artifact.name}/{ARCHIVE_NAME}", Body=b"half")
     assert publish(artifact_dir=artifact, bucket=BUCKET, s3_client=s3).uploaded
 
 
-def test_other_bytes_of_the_same_size_and_digest_note_are_reported(artifact: Path, s3: Any) -> None:
+def test_other_bytes_of_the_same_size_and_digest_note_are_reported(artifact, s3):
     """Only S3's own checksum tells."""
     s3.create_bucket(Bucket=BUCKET)
     body = bytearray((artifact / ARCHIVE_NAME).read_bytes())
@@ -249,7 +249,7 @@ def test_other_bytes_of_the_same_size_and_digest_note_are_reported(artifact: Pat
 
 
 @pytest.mark.parametrize("body", [b"other", None])
-def test_manifest_with_a_wrong_archive_is_reported(artifact: Path, s3: Any, body: bytes | None) -> None:
+def test_manifest_with_a_wrong_archive_is_reported(artifact, s3, body):
     s3.create_bucket(Bucket=BUCKET)
     key = f"models/tiny/{artifact.name}/{ARCHIVE_NAME}"
     publish(artifact_dir=artifact, bucket=BUCKET, s3_client=s3)
@@ -260,7 +260,7 @@ def test_manifest_with_a_wrong_archive_is_reported(artifact: Path, s3: Any, body
         publish(artifact_dir=artifact, bucket=BUCKET, s3_client=s3)
 
 
-def test_a_corrupt_artifact_is_not_published(artifact: Path, s3: Any) -> None:
+def test_a_corrupt_artifact_is_not_published(artifact, s3):
     s3.create_bucket(Bucket=BUCKET)
     flip(artifact)
     with pytest.raises(CorruptArtifactError):
@@ -268,7 +268,7 @@ def test_a_corrupt_artifact_is_not_published(artifact: Path, s3: Any) -> None:
     assert "Contents" not in s3.list_objects_v2(Bucket=BUCKET)
 
 
-def test_denied_access(artifact: Path) -> None:
+def test_denied_access(artifact):
     client = boto3.client("s3", region_name="us-east-1", aws_access_key_id="a", aws_secret_access_key="b")
     with Stubber(client) as stubber:
         stubber.add_client_error("get_object", "AccessDenied", http_status_code=403)
@@ -276,7 +276,7 @@ def test_denied_access(artifact: Path) -> None:
             publish(artifact_dir=artifact, bucket=BUCKET, s3_client=client)
 
 
-def test_a_concurrent_publisher_wins(artifact: Path, s3: Any) -> None:
+def test_a_concurrent_publisher_wins(artifact, s3):
     s3.create_bucket(Bucket=BUCKET)
     original = s3.upload_file
 
@@ -292,7 +292,7 @@ def test_a_concurrent_publisher_wins(artifact: Path, s3: Any) -> None:
     assert publish(artifact_dir=artifact, bucket=BUCKET, s3_client=s3).uploaded
 
 
-def test_an_archive_in_parts(artifact: Path, s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_archive_in_parts(artifact, s3, monkeypatch):
     """S3's checksum of a multipart object is not the hash of its bytes, and must not be mistaken for it."""
     s3.create_bucket(Bucket=BUCKET)
     original = s3.upload_file
@@ -306,7 +306,7 @@ def test_an_archive_in_parts(artifact: Path, s3: Any, monkeypatch: pytest.Monkey
     assert head["ETag"].endswith('-1"')
 
 
-def test_artifacts_of_an_earlier_version_gain_only_examples(artifact: Path, tmp_path: Path, s3: Any) -> None:
+def test_artifacts_of_an_earlier_version_gain_only_examples(artifact, tmp_path, s3):
     s3.create_bucket(Bucket=BUCKET)
     early = forget_examples(artifact)
     assert publish(artifact_dir=early, bucket=BUCKET, s3_client=s3).uploaded
@@ -327,7 +327,7 @@ def test_artifacts_of_an_earlier_version_gain_only_examples(artifact: Path, tmp_
     assert published_manifest(s3, artifact) == gained
 
 
-def test_the_first_published_examples_are_kept(artifact: Path, tmp_path: Path, s3: Any) -> None:
+def test_the_first_published_examples_are_kept(artifact, tmp_path, s3):
     """Two builds make the same archive with different examples; one manifest names one of them."""
     s3.create_bucket(Bucket=BUCKET)
     publish(artifact_dir=artifact, bucket=BUCKET, s3_client=s3)
@@ -339,9 +339,7 @@ def test_the_first_published_examples_are_kept(artifact: Path, tmp_path: Path, s
     assert in_bucket(s3, artifact, EXAMPLES_NAME) == (artifact / EXAMPLES_NAME).read_bytes()
 
 
-def test_examples_of_a_killed_publisher_belong_to_the_artifact(
-    artifact: Path, tmp_path: Path, s3: Any
-) -> None:
+def test_examples_of_a_killed_publisher_belong_to_the_artifact(artifact, tmp_path, s3):
     s3.create_bucket(Bucket=BUCKET)
     left = (keep(tmp_path / "other", "Hallo") / EXAMPLES_NAME).read_bytes()
     put(s3, artifact, EXAMPLES_NAME, left)
@@ -353,7 +351,7 @@ def test_examples_of_a_killed_publisher_belong_to_the_artifact(
 @pytest.mark.parametrize(
     "left", [b"half", b'{"model": "tiny", "digest": "' + b"0" * 64 + b'", "texts": [""]}']
 )
-def test_unusable_examples_are_replaced(artifact: Path, s3: Any, left: bytes) -> None:
+def test_unusable_examples_are_replaced(artifact, s3, left):
     s3.create_bucket(Bucket=BUCKET)
     put(s3, artifact, EXAMPLES_NAME, left)
     publish(artifact_dir=artifact, bucket=BUCKET, s3_client=s3)
@@ -362,7 +360,7 @@ def test_unusable_examples_are_replaced(artifact: Path, s3: Any, left: bytes) ->
 
 
 @pytest.mark.parametrize("body", [b"other", None])
-def test_manifest_with_other_examples_is_reported(artifact: Path, s3: Any, body: bytes | None) -> None:
+def test_manifest_with_other_examples_is_reported(artifact, s3, body):
     s3.create_bucket(Bucket=BUCKET)
     publish(artifact_dir=artifact, bucket=BUCKET, s3_client=s3)
     s3.delete_object(Bucket=BUCKET, Key=f"models/tiny/{artifact.name}/{EXAMPLES_NAME}")
@@ -374,9 +372,7 @@ def test_manifest_with_other_examples_is_reported(artifact: Path, s3: Any, body:
 
 
 @pytest.mark.parametrize("name", [EXAMPLES_NAME, MANIFEST_NAME])
-def test_concurrent_writers_of_examples_agree(
-    artifact: Path, tmp_path: Path, s3: Any, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_concurrent_writers_of_examples_agree(artifact, tmp_path, s3, monkeypatch, name):
     """The other writer comes between each read and the following write."""
     s3.create_bucket(Bucket=BUCKET)
     publish(artifact_dir=forget_examples(artifact), bucket=BUCKET, s3_client=s3)
@@ -396,9 +392,7 @@ def test_concurrent_writers_of_examples_agree(
 
 
 @pytest.mark.parametrize("name", [MANIFEST_NAME, EXAMPLES_NAME])
-def test_the_first_of_two_publishers_wins(
-    artifact: Path, tmp_path: Path, s3: Any, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_the_first_of_two_publishers_wins(artifact, tmp_path, s3, monkeypatch, name):
     """The other one publishes everything right after this one has read that an object is missing."""
     s3.create_bucket(Bucket=BUCKET)
     other = keep(tmp_path / "other", "Hallo")
@@ -411,9 +405,7 @@ def test_the_first_of_two_publishers_wins(
     assert done.manifest == published_manifest(s3, artifact) == read_manifest(other)
 
 
-def test_writer_reports_repeated_conflicts(
-    artifact: Path, tmp_path: Path, s3: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_writer_reports_repeated_conflicts(artifact, tmp_path, s3, monkeypatch):
     s3.create_bucket(Bucket=BUCKET)
     publish(artifact_dir=forget_examples(artifact), bucket=BUCKET, s3_client=s3)
     changed = ClientError({"Error": {"Code": "ConditionalRequestConflict"}}, "PutObject")

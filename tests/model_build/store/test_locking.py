@@ -1,13 +1,12 @@
 """Builds of one model wait for each other and say so; builds of different models run in parallel."""
 
 import threading
-from pathlib import Path
 
 from model_build.store.artifacts import ArtifactStore
 from model_build.store.locking import only_one
 
 
-def test_a_second_build_of_the_same_model_waits_with_a_message(tmp_path: Path) -> None:
+def test_a_second_build_of_the_same_model_waits_with_a_message(tmp_path):
     store = ArtifactStore(artifacts_dir=tmp_path, model="m")
     waiting, order = threading.Event(), []
 
@@ -26,7 +25,7 @@ def test_a_second_build_of_the_same_model_waits_with_a_message(tmp_path: Path) -
     assert order == ["first", "second"]
 
 
-def test_builds_of_different_models_do_not_wait(tmp_path: Path) -> None:
+def test_builds_of_different_models_do_not_wait(tmp_path):
     told: list[str] = []
     with (
         ArtifactStore(artifacts_dir=tmp_path, model="a").exclusive() as one,
@@ -36,7 +35,7 @@ def test_builds_of_different_models_do_not_wait(tmp_path: Path) -> None:
     assert told == []
 
 
-def test_a_lock_ends_with_its_holder(tmp_path: Path) -> None:
+def test_a_lock_ends_with_its_holder(tmp_path):
     told: list[str] = []
     for _ in range(2):
         with only_one(tmp_path / "folder/lock", on_wait=lambda: told.append("waits")):

@@ -48,7 +48,7 @@ TEMPLATE = json.dumps({"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}})
 ROLE = "arn:aws:iam::123456789012:role/x"
 
 
-def test_every_creatable_resource_type_is_listed() -> None:
+def test_every_creatable_resource_type_is_listed():
     """The snapshots contain one stack of each kind with all its options."""
     made = {
         resource["Type"]
@@ -311,12 +311,12 @@ def listing_of(kind: str) -> Listing:
     return listing
 
 
-def test_one_orphan_per_type_is_created() -> None:
+def test_one_orphan_per_type_is_created():
     assert PLANTED.keys() | PLAYED.keys() == LISTED_TYPES
 
 
 @pytest.mark.parametrize("kind", PLANTED)
-def test_leftovers_are_found_by_name_per_type(cloud: Cloud, kind: str) -> None:
+def test_leftovers_are_found_by_name_per_type(cloud, kind):
     listing = listing_of(kind)
     PLANTED[kind](cloud)
     found = list(listing.find(cloud, SCOPE))
@@ -327,9 +327,7 @@ def test_leftovers_are_found_by_name_per_type(cloud: Cloud, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", PLAYED)
-def test_leftovers_of_types_without_emulation_are_found_by_name(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_leftovers_of_types_without_emulation_are_found_by_name(kind, monkeypatch):
     monkeypatch.setattr(Cloud, "client", lambda *_: SimulatedPages(PLAYED[kind]))
     cloud = Cloud("1", "us-east-1", {})
     assert [item.type for item in listing_of(kind).find(cloud, SCOPE)] == [kind]
@@ -363,11 +361,11 @@ def test_leftovers_of_types_without_emulation_are_found_by_name(
         ("arn:aws:sqs:r:1:q", "sqs:resource", "arn:aws:sqs:r:1:q"),
     ],
 )
-def test_arns_are_formed_as_in_cloudformation(arn: str, kind: str, name: str) -> None:
+def test_arns_are_formed_as_in_cloudformation(arn, kind, name):
     assert type_and_id(arn) == (kind, name)
 
 
-def test_resources_with_other_names_are_found_by_tags(cloud: Cloud) -> None:
+def test_resources_with_other_names_are_found_by_tags(cloud):
     tags = {"project": "tritonstack", "environment": "dev"}
     cloud.client("logs").create_log_group(logGroupName="somewhere-else", tags=tags)
     cloud.client("logs").create_log_group(logGroupName="others", tags={**tags, "environment": "two"})
@@ -394,7 +392,7 @@ GONE = [
 ]
 
 
-def test_deleted_resources_that_are_still_tagged_are_omitted(cloud: Cloud) -> None:
+def test_deleted_resources_that_are_still_tagged_are_omitted(cloud):
     lists: Lists = {}
     told = [Found(*type_and_id(arn)) for arn in (*GONE, "arn:aws:lambda:us-east-1:1:function:nobody-asks")]
     assert [item.type for item in told if still_there(cloud, item, lists)] == ["lambda:function"]
@@ -420,7 +418,7 @@ def test_deleted_resources_that_are_still_tagged_are_omitted(cloud: Cloud) -> No
         "AWS::CloudFormation::Stack",
     ],
 )
-def test_existing_resources_are_not_reported_as_deleted(cloud: Cloud, kind: str) -> None:
+def test_existing_resources_are_not_reported_as_deleted(cloud, kind):
     PLANTED[kind](cloud)
     listed = listing_of(kind).find(cloud, SCOPE)
     found = [item for item in listed if isinstance(item, Found) and item.type == kind]
@@ -444,7 +442,7 @@ def bucket(name: str, **tags: str) -> Found:
     return Found("AWS::S3::Bucket", name, tags)
 
 
-def test_the_owner_of_a_resource() -> None:
+def test_the_owner_of_a_resource():
     standing = owned(a_bucket=MINE)
     assert decided(bucket("a-bucket"), standing) == [MINE]
     assert decided(bucket("b-bucket"), standing) == [None]
@@ -455,7 +453,7 @@ def test_the_owner_of_a_resource() -> None:
     assert decided(Found("AWS::CloudFormation::Stack", MINE), standing) == [MINE]
 
 
-def test_a_resource_removed_from_its_stack_is_orphaned_despite_its_tag() -> None:
+def test_a_resource_removed_from_its_stack_is_orphaned_despite_its_tag():
     standing = owned(a_bucket=MINE)
     assert decided(bucket("a-bucket", **{STACK_TAG: MINE}), standing) == [MINE]
     assert decided(bucket("b-bucket", **{STACK_TAG: MINE}), standing) == [None]
@@ -464,7 +462,7 @@ def test_a_resource_removed_from_its_stack_is_orphaned_despite_its_tag() -> None
     assert decided(bucket("b-bucket", **{STACK_TAG: MINE}), busy) == [MINE]
 
 
-def test_resources_of_an_environment_with_a_similar_name_are_excluded() -> None:
+def test_resources_of_an_environment_with_a_similar_name_are_excluded():
     """Their names start alike: tritonstack-dev and tritonstack-dev-two."""
     both = owned(mine=MINE, theirs=OTHERS)
     assert decided(bucket("theirs"), both) == []
@@ -475,15 +473,13 @@ def test_resources_of_an_environment_with_a_similar_name_are_excluded() -> None:
     assert decided(bucket("x", project="tritonstack", environment="dev"), both) == [None]
 
 
-def test_a_resource_in_several_listings_counts_once() -> None:
+def test_a_resource_in_several_listings_counts_once():
     first, again = bucket("b"), Found("AWS::S3::Bucket", "b", {"environment": "dev"}, pending=True)
     (one,) = merge([first, again])
     assert (one.tags, one.pending) == ({"environment": "dev"}, True)
 
 
-def test_a_stacks_own_resources_are_distinguished_from_foreign_ones(
-    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stacks_own_resources_are_distinguished_from_foreign_ones(cloud, monkeypatch):
     monkeypatch.setattr(reports, "LISTINGS", [one for one in LISTINGS if one.types[0] not in PLAYED])
     properties = {"BucketName": f"{BASE}-logs"}
     body = {"Resources": {"Bucket": {"Type": "AWS::S3::Bucket", "Properties": properties}}}
@@ -501,9 +497,7 @@ def test_a_stacks_own_resources_are_distinguished_from_foreign_ones(
     assert [item.id for item in found.pending_deletion] == [key]
 
 
-def test_a_service_that_fails_is_named_and_the_others_are_reported(
-    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_service_that_fails_is_named_and_the_others_are_reported(cloud, monkeypatch):
     def reject(*_: Any) -> Iterator[Found]:
         yield Found("AWS::SNS::Topic", "before")
         raise ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "ListTopics")
@@ -518,7 +512,7 @@ def test_a_service_that_fails_is_named_and_the_others_are_reported(
     assert [item.id for item in found.resources] == ["mine", "before"]
 
 
-def test_names_match_whole_words() -> None:
+def test_names_match_whole_words():
     for name, meant in (
         (BASE, True),
         (f"{BASE}-x", True),

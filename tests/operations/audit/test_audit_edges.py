@@ -41,7 +41,7 @@ def guard_key(cloud: Cloud, monkeypatch: pytest.MonkeyPatch, guarded: str, error
     monkeypatch.setattr(reports, "LISTINGS", [one for one in LISTINGS if one.types == ("AWS::KMS::Key",)])
 
 
-def test_an_unreadable_key_does_not_hide_others(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_key_does_not_hide_others(cloud, monkeypatch):
     foreign = cloud.client("kms").create_key(Description="somebody's")["KeyMetadata"]["KeyId"]
     mine = [
         cloud.client("kms").create_key(Description=f"Encrypts all of {BASE}")["KeyMetadata"]["KeyId"]
@@ -54,7 +54,7 @@ def test_an_unreadable_key_does_not_hide_others(cloud: Cloud, monkeypatch: pytes
     assert document(found)["not_described"] == [{"type": "AWS::KMS::Key", "id": foreign}]
 
 
-def test_alarms_of_target_tracking_belong_to_their_policy(cloud: Cloud) -> None:
+def test_alarms_of_target_tracking_belong_to_their_policy(cloud):
     policy = (
         f"arn:aws:autoscaling:us-east-1:1:scalingPolicy:a:resource/sagemaker/endpoint/{BASE}-x/variant/main"
     )
@@ -74,7 +74,7 @@ def test_alarms_of_target_tracking_belong_to_their_policy(cloud: Cloud) -> None:
     assert parents == {"high": ("AWS::ApplicationAutoScaling::ScalingPolicy", policy), "low": None}
 
 
-def test_a_tagged_scalable_target_is_the_listed_one(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tagged_scalable_target_is_the_listed_one(cloud, monkeypatch):
     """Its ARN holds a number only. The tagging API reports deregistered targets for a while."""
     scaled(cloud)
     registered = scalable_targets(cloud)
@@ -90,16 +90,14 @@ def test_a_tagged_scalable_target_is_the_listed_one(cloud: Cloud, monkeypatch: p
     assert by_name == {("AWS::ApplicationAutoScaling::ScalableTarget", registered[arn])}
 
 
-def test_missing_permission_to_read_keys_is_an_error(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_permission_to_read_keys_is_an_error(cloud, monkeypatch):
     key = cloud.client("kms").create_key()["KeyMetadata"]["KeyId"]
     guard_key(cloud, monkeypatch, key, kept_out("no identity-based"))
     found = audit(cloud, SCOPE)
     assert ([item.service for item in found.not_listed], found.not_described) == (["kms"], ())
 
 
-def test_the_tagging_service_is_trusted_if_the_service_itself_rejects(
-    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_tagging_service_is_trusted_if_the_service_itself_rejects(cloud, monkeypatch):
     def tell(*_: Any) -> Iterator[Found]:
         yield Found("AWS::SNS::Topic", "by-tag", SCOPE.tags)
 
@@ -115,9 +113,7 @@ def test_the_tagging_service_is_trusted_if_the_service_itself_rejects(
 
 
 @pytest.mark.parametrize(("region", "counts"), [("us-east-1", True), ("eu-west-1", False), (None, True)])
-def test_role_of_the_same_environment_in_another_region_is_separate(
-    cloud: Cloud, region: str | None, *, counts: bool
-) -> None:
+def test_role_of_the_same_environment_in_another_region_is_separate(cloud, region, *, counts):
     stack = f"arn:aws:cloudformation:{region}:123456789012:stack/{MINE}/1"
     tags = [{"Key": "aws:cloudformation:stack-id", "Value": stack}] if region else []
     iam = cloud.client("iam")
@@ -148,7 +144,7 @@ def model_arn(name: str) -> str:
     return f"arn:aws:sagemaker:us-east-1:123456789012:model/{name.lower()}"
 
 
-def test_a_model_is_found_regardless_of_case(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_is_found_regardless_of_case(monkeypatch):
     models = Models("EncoderModel-AbC", "RankerModel-DeF")
     monkeypatch.setattr(Cloud, "client", lambda *_: models)
     names = ("EncoderModel-AbC", "RankerModel-DeF", "Gone-GhI")

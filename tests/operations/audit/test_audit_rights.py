@@ -3,7 +3,6 @@
 from typing import Any
 
 import boto3
-import pytest
 
 from tritonstack.constructs.delivery.preview_grants import find_everything
 from tritonstack.operations.audit.found import AuditScope
@@ -75,7 +74,7 @@ class Recorder:
         return lambda **_: self.answer(operation)
 
 
-def test_the_clean_up_role_allows_every_call_of_an_audit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_clean_up_role_allows_every_call_of_an_audit(monkeypatch):
     asked: set[tuple[str, str]] = set()
     monkeypatch.setattr(Cloud, "client", lambda _, service: Recorder(service, asked))
     audit(Cloud("1", "us-east-1", {}), AuditScope(BASE, {"project": "tritonstack"}))

@@ -48,7 +48,7 @@ def subscriptions(report: Report) -> list[Item]:
     return [item for item in report.items if item.type == "AWS::SNS::Subscription"]
 
 
-def test_subscriptions_are_reported_with_the_stack_of_their_topic(subscribed: Cloud) -> None:
+def test_subscriptions_are_reported_with_the_stack_of_their_topic(subscribed):
     found = audit(subscribed, SCOPE)
     assert [(item.stack, item.pending) for item in subscriptions(found)] == [(MINE, False)] * 2
     first, second = (item.id for item in subscriptions(found))
@@ -59,9 +59,7 @@ def test_subscriptions_are_reported_with_the_stack_of_their_topic(subscribed: Cl
 @pytest.mark.parametrize(
     ("arn", "orphans"), [("Deleted", 0), ("arn:aws:sns:us-east-1:123456789012:tritonstack-dev-alarms:1", 1)]
 )
-def test_deleted_subscriptions_are_pending_and_confirmed_ones_are_orphaned(
-    subscribed: Cloud, arn: str, orphans: int
-) -> None:
+def test_deleted_subscriptions_are_pending_and_confirmed_ones_are_orphaned(subscribed, arn, orphans):
     (page,) = subscribed.client("sns").get_paginator("list_subscriptions").paginate()
     page["Subscriptions"][:] = [{**page["Subscriptions"][0], "SubscriptionArn": arn}]
     subscribed.client("cloudformation").delete_stack(StackName=MINE)

@@ -78,7 +78,7 @@ def begin(service: JobService, order: JobOrder = ORDER) -> tuple[str, bool]:
     return state.id, attached
 
 
-def test_a_job_name_changes_with_every_input_of_the_build() -> None:
+def test_a_job_name_changes_with_every_input_of_the_build():
     others = [
         replace(ORDER, model="n").name(GROUND),
         replace(ORDER, targets=("cpu",)).name(GROUND),
@@ -92,7 +92,7 @@ def test_a_job_name_changes_with_every_input_of_the_build() -> None:
     assert ORDER.name(GROUND) == ORDER.name(replace(GROUND, images={**GROUND.images, "gpu": "other"}))
 
 
-def test_a_build_gets_its_instructions(codebuild: StrictCodeBuild, service: CodeBuildJobs) -> None:
+def test_a_build_gets_its_instructions(codebuild, service):
     begin(service)
     (started,) = codebuild.started
     variables = {item["name"]: item["value"] for item in started["environmentVariablesOverride"]}
@@ -100,9 +100,7 @@ def test_a_build_gets_its_instructions(codebuild: StrictCodeBuild, service: Code
     assert started["sourceLocationOverride"] == GROUND.source
 
 
-def test_a_token_is_passed_only_where_needed_by_its_secret_name(
-    codebuild: StrictCodeBuild, service: CodeBuildJobs
-) -> None:
+def test_a_token_is_passed_only_where_needed_by_its_secret_name(codebuild, service):
     begin(service)
     begin(service, replace(ORDER, model="gated", needs_token=True))
     kinds = [
@@ -113,9 +111,7 @@ def test_a_token_is_passed_only_where_needed_by_its_secret_name(
     assert kinds[1]["HF_TOKEN"] == ("SECRETS_MANAGER", "hugging-face")
 
 
-def test_a_model_with_custom_code_is_built_with_its_own_role(
-    codebuild: StrictCodeBuild, service: CodeBuildJobs
-) -> None:
+def test_a_model_with_custom_code_is_built_with_its_own_role(codebuild, service):
     role = "arn:aws:iam::111111111111:role/own"
     sagemaker = StrictProcessing()
     begin(service)
@@ -125,22 +121,20 @@ def test_a_model_with_custom_code_is_built_with_its_own_role(
     assert sagemaker.started[0]["RoleArn"] == role
 
 
-def test_the_role_is_found_by_the_models_name(cloud: Cloud) -> None:
+def test_the_role_is_found_by_the_models_name(cloud):
     with pytest.raises(BuildStackError, match="has no role for 'own', which runs custom code"):
         own_role(cloud, "t-dev", "own")
     cloud.client("ssm").put_parameter(Name="/t-dev/build-roles/own", Value="arn", Type="String")
     assert own_role(cloud, "t-dev", "own") == "arn"
 
 
-def test_a_repeated_request_attaches_to_the_running_job(
-    codebuild: StrictCodeBuild, service: CodeBuildJobs
-) -> None:
+def test_a_repeated_request_attaches_to_the_running_job(codebuild, service):
     first = begin(service)
     assert (first[1], begin(service)) == (False, (first[0], True))
     assert len(codebuild.started) == 1
 
 
-def test_a_build_that_failed_is_tried_again(codebuild: StrictCodeBuild, service: CodeBuildJobs) -> None:
+def test_a_build_that_failed_is_tried_again(codebuild, service):
     """Also at once, while CodeBuild still remembers the first one's token."""
     first, _ = begin(service)
     codebuild.end(first, "FAILED")
@@ -148,21 +142,21 @@ def test_a_build_that_failed_is_tried_again(codebuild: StrictCodeBuild, service:
     assert (second != first, attached) == (True, False)
 
 
-def test_concurrent_requests_share_one_build(codebuild: StrictCodeBuild, service: CodeBuildJobs) -> None:
+def test_concurrent_requests_share_one_build(codebuild, service):
     job = ORDER.name(GROUND)
     assert service.attempts(job) == []
     assert service.start(ORDER, job, 1).id == service.start(ORDER, job, 1).id
     assert len(codebuild.started) == 1
 
 
-def test_a_quota_of_zero_is_named() -> None:
+def test_a_quota_of_zero_is_named():
     service = CodeBuildJobs(account(codebuild=StrictCodeBuild(PROJECT, quota=0)), GROUND, PROJECT)
     with pytest.raises(BuildJobError, match="Cannot have more than 0 builds") as caught:
         begin(service)
     assert "tritonstack quotas" in str(caught.value.remedy)
 
 
-def test_project_at_its_build_limit_has_no_free_slot() -> None:
+def test_project_at_its_build_limit_has_no_free_slot():
     codebuild = StrictCodeBuild(PROJECT, limit=1)
     service = CodeBuildJobs(account(codebuild=codebuild), GROUND, PROJECT)
     first, _ = begin(service)
@@ -174,7 +168,7 @@ def test_project_at_its_build_limit_has_no_free_slot() -> None:
     assert begin(service, other)[1] is False
 
 
-def test_quota_used_by_other_projects_leaves_no_free_slot() -> None:
+def test_quota_used_by_other_projects_leaves_no_free_slot():
     """The account's quota covers the builds of every project; this one runs none."""
     codebuild = StrictCodeBuild(PROJECT, "another", quota=1)
     codebuild.start_build(projectName="another", environmentVariablesOverride=[], idempotencyToken="other")
@@ -199,24 +193,20 @@ def test_quota_used_by_other_projects_leaves_no_free_slot() -> None:
         ("FAILED", [{"phaseType": "BUILD", "phaseStatus": "FAILED"}], "it failed"),
     ],
 )
-def test_reason_of_a_failed_build(
-    codebuild: StrictCodeBuild, service: CodeBuildJobs, status: str, phases: list[Any], reason: str
-) -> None:
+def test_reason_of_a_failed_build(codebuild, service, status, phases, reason):
     first, _ = begin(service)
     codebuild.end(first, status, *phases)
     state = service.poll(first)
     assert (state.status, state.reason) == ("failed", reason)
 
 
-def test_process_stops_on_request(codebuild: StrictCodeBuild, service: CodeBuildJobs) -> None:
+def test_process_stops_on_request(codebuild, service):
     first, _ = begin(service)
     service.stop(first)
     assert (codebuild.stopped, service.poll(first).status) == ([first], "stopped")
 
 
-def test_following_gives_each_line_once_and_ends_with_the_build(
-    codebuild: StrictCodeBuild, service: CodeBuildJobs
-) -> None:
+def test_following_gives_each_line_once_and_ends_with_the_build(codebuild, service):
     logs, first = StrictLogs(), begin(service)[0]
     stream = f"{PROJECT}/1"
     heard: list[str] = []
@@ -241,9 +231,7 @@ def test_following_gives_each_line_once_and_ends_with_the_build(
     assert phases[:2] == ["waiting for a machine", "building"]
 
 
-def test_ctrl_c_detaches_from_a_build_without_stopping_it(
-    codebuild: StrictCodeBuild, service: CodeBuildJobs
-) -> None:
+def test_ctrl_c_detaches_from_a_build_without_stopping_it(codebuild, service):
     first, enough = begin(service)[0], threading.Event()
     state = follow(
         service,
@@ -265,7 +253,7 @@ def test_ctrl_c_detaches_from_a_build_without_stopping_it(
         ("[Container] Running command", None),
     ],
 )
-def test_events_among_other_lines(line: str, event: dict[str, Any] | None) -> None:
+def test_events_among_other_lines(line, event):
     assert parse_event(line) == event
 
 
@@ -302,7 +290,7 @@ def leave(cloud: Cloud, *, under: str = "cd" * 32, **changes: Any) -> None:
     s3.put_object(Bucket="artifacts", Key=f"models/m/{under}/manifest.json", Body=json.dumps(found))
 
 
-def test_the_result_is_found_by_the_job_record(cloud: Cloud) -> None:
+def test_the_result_is_found_by_the_job_record(cloud):
     job = ORDER.name(GROUND)
     assert find_result(cloud, GROUND, ORDER, job) is None
     cloud.client("s3").create_bucket(Bucket="artifacts")
@@ -315,7 +303,7 @@ def test_the_result_is_found_by_the_job_record(cloud: Cloud) -> None:
     assert find_result(cloud, GROUND, ORDER, job) is None
 
 
-def test_artifacts_without_examples_are_rebuilt(cloud: Cloud) -> None:
+def test_artifacts_without_examples_are_rebuilt(cloud):
     cloud.client("s3").create_bucket(Bucket="artifacts")
     leave(cloud, examples_sha256=None)
     assert find_result(cloud, GROUND, ORDER, ORDER.name(GROUND)) is None
@@ -331,7 +319,7 @@ def test_artifacts_without_examples_are_rebuilt(cloud: Cloud) -> None:
         {"digest": "ee" * 32},
     ],
 )
-def test_a_record_of_something_else_is_rejected(cloud: Cloud, changes: dict[str, Any]) -> None:
+def test_a_record_of_something_else_is_rejected(cloud, changes):
     cloud.client("s3").create_bucket(Bucket="artifacts")
     leave(cloud, **changes)
     with pytest.raises(BuildJobError, match="does not match the request"):
@@ -339,9 +327,7 @@ def test_a_record_of_something_else_is_rejected(cloud: Cloud, changes: dict[str,
 
 
 @pytest.mark.parametrize("kind", ["image.manifest", "image.index"])
-def test_image_not_accepted_by_sagemaker_is_rejected(
-    cloud: Cloud, kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_image_not_accepted_by_sagemaker_is_rejected(cloud, kind, monkeypatch):
     """moto omits the manifest's media type, which ECR returns."""
     media_type = f"application/vnd.oci.{kind}.v1+json"
     image = {"imageDigest": "sha256:0a", "imageManifestMediaType": media_type}
@@ -350,7 +336,7 @@ def test_image_not_accepted_by_sagemaker_is_rejected(
         image_digest(cloud, GROUND.images["gpu"])
 
 
-def test_only_missing_images_are_built(cloud: Cloud, codebuild: StrictCodeBuild) -> None:
+def test_only_missing_images_are_built(cloud, codebuild):
     assert missing_images(cloud, GROUND) == list(GROUND.images.values())
     ecr = cloud.client("ecr")
     ecr.create_repository(repositoryName="t-dev/builder")

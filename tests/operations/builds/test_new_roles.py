@@ -65,7 +65,7 @@ def begin(service: JobService) -> str:
 
 
 @pytest.mark.parametrize("build_machine", ["codebuild", "processing"])
-def test_assume_role_is_retried_until_the_role_is_ready(build_machine: str) -> None:
+def test_assume_role_is_retried_until_the_role_is_ready(build_machine):
     played, service, clock = new_roles(build_machine, times=3)
     began = clock.passed
     assert begin(service) == "running"
@@ -73,7 +73,7 @@ def test_assume_role_is_retried_until_the_role_is_ready(build_machine: str) -> N
 
 
 @pytest.mark.parametrize("build_machine", ["codebuild", "processing"])
-def test_a_role_that_cannot_be_assumed_is_reported_with_the_service_message(build_machine: str) -> None:
+def test_a_role_that_cannot_be_assumed_is_reported_with_the_service_message(build_machine):
     _, service, clock = new_roles(build_machine, times=float("inf"))
     began = clock.passed
     with pytest.raises(BuildJobError, match=r"AssumeRole on|Could not assume role"):
@@ -90,7 +90,7 @@ def test_a_role_that_cannot_be_assumed_is_reported_with_the_service_message(buil
         ("AccessDeniedException", "User: me is not authorized to perform: sts:AssumeRole"),
     ],
 )
-def test_other_errors_are_not_retried(build_machine: str, code: str, message: str) -> None:
+def test_other_errors_are_not_retried(build_machine, code, message):
     played, service, _ = new_roles(build_machine, times=1, rejection=("Start", code, message))
     with pytest.raises(BuildJobError, match=message):
         begin(service)

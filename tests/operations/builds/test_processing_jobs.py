@@ -10,7 +10,7 @@ from tritonstack.operations.builds.jobs import JobState, LogTail
 from tritonstack.operations.builds.processing import SCRIPT, ProcessingJobs
 
 
-def test_processing_job_request_is_valid_for_sagemaker() -> None:
+def test_processing_job_request_is_valid_for_sagemaker():
     sagemaker = StrictProcessing()
     service = ProcessingJobs(account(sagemaker=sagemaker), GROUND)
     name, attached = begin(service, replace(ON_L4, needs_token=True))
@@ -27,7 +27,7 @@ def test_processing_job_request_is_valid_for_sagemaker() -> None:
     assert "HF_TOKEN" not in json.dumps(started)
 
 
-def test_processing_jobs_attach_and_retry_like_builds() -> None:
+def test_processing_jobs_attach_and_retry_like_builds():
     sagemaker = StrictProcessing()
     service = ProcessingJobs(account(sagemaker=sagemaker), GROUND)
     first, _ = begin(service, ON_L4)
@@ -38,7 +38,7 @@ def test_processing_jobs_attach_and_retry_like_builds() -> None:
     assert begin(service, ON_L4) == (first.removesuffix("1") + "2", False)
 
 
-def test_next_processing_job_number_follows_the_last_job_on_any_page() -> None:
+def test_next_processing_job_number_follows_the_last_job_on_any_page():
     """The first one was deleted, and there are more than one page lists."""
     sagemaker = StrictProcessing()
     base = f"t-dev-build-{ON_L4.name(GROUND)}"
@@ -49,7 +49,7 @@ def test_next_processing_job_number_follows_the_last_job_on_any_page() -> None:
     assert sagemaker.jobs[f"{base}-6"]["ProcessingJobStatus"] == "InProgress"
 
 
-def test_running_job_is_found_on_a_later_page() -> None:
+def test_running_job_is_found_on_a_later_page():
     sagemaker = StrictProcessing()
     base = f"t-dev-build-{ON_L4.name(GROUND)}"
     sagemaker.put(f"{base}-1", "InProgress")
@@ -59,7 +59,7 @@ def test_running_job_is_found_on_a_later_page() -> None:
     assert begin(service, ON_L4) == (f"{base}-1", True)
 
 
-def test_the_log_of_a_deleted_job_with_the_same_name_is_ignored() -> None:
+def test_the_log_of_a_deleted_job_with_the_same_name_is_ignored():
     sagemaker, logs = StrictProcessing(), StrictLogs()
     service = ProcessingJobs(account(sagemaker=sagemaker), GROUND)
     name, _ = begin(service, ON_L4)
@@ -68,7 +68,7 @@ def test_the_log_of_a_deleted_job_with_the_same_name_is_ignored() -> None:
     assert LogTail(logs).new_lines(service.poll(name)) == ["new"]
 
 
-def test_a_processing_jobs_log_is_found_by_its_name() -> None:
+def test_a_processing_jobs_log_is_found_by_its_name():
     sagemaker, logs = StrictProcessing(), StrictLogs()
     service = ProcessingJobs(account(sagemaker=sagemaker), GROUND)
     name, _ = begin(service, ON_L4)
@@ -88,7 +88,7 @@ class Gap(StrictLogs):
         return super().get_log_events(**parameters)
 
 
-def test_an_empty_page_is_not_the_end_of_a_log() -> None:
+def test_an_empty_page_is_not_the_end_of_a_log():
     logs, state = Gap(), JobState("id", "running", "", log_group="g", log_stream="s")
     logs.streams["s"] = ["a", "b", "c"]
     assert LogTail(logs).new_lines(state) == ["a", "b", "c"]

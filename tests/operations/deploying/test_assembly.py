@@ -12,7 +12,7 @@ from tritonstack.operations.deploying.assembly import Assembly
 FOUNDATION = "tritonstack-dev-foundation"
 
 
-def test_an_assembly_lists_its_stacks(synthesized: Synthesized) -> None:
+def test_an_assembly_lists_its_stacks(synthesized):
     assembly = synthesized()
     assert {FOUNDATION, STACK} <= {*assembly.stacks}
     assert not any(name.endswith(".assets") for name in assembly.stacks)
@@ -26,13 +26,13 @@ def changed(synthesized: Synthesized, tmp_path: Path) -> Assembly:
     return synthesized().with_templates({STACK: {"Resources": {}}}, tmp_path / "changed")
 
 
-def test_copy_contains_the_other_template(synthesized: Synthesized, changed: Assembly) -> None:
+def test_copy_contains_the_other_template(synthesized, changed):
     assert Assembly(changed.folder).template(STACK) == {"Resources": {}}
     assert changed.template(FOUNDATION) == synthesized().template(FOUNDATION)
     assert synthesized().template(STACK) != {"Resources": {}}
 
 
-def test_the_cdk_uploads_and_deploys_the_other_template(synthesized: Synthesized, changed: Assembly) -> None:
+def test_the_cdk_uploads_and_deploys_the_other_template(synthesized, changed):
     """It takes the URL from the manifest, the object from the list of assets; both have the new hash."""
     text = (changed.folder / f"{STACK}.template.json").read_text()
     digest = hashlib.sha256(text.encode()).hexdigest()
@@ -49,7 +49,7 @@ def test_the_cdk_uploads_and_deploys_the_other_template(synthesized: Synthesized
     assert manifests[0] == manifests[1]
 
 
-def test_a_copy_without_roles_names_no_role_of_the_account(synthesized: Synthesized, tmp_path: Path) -> None:
+def test_a_copy_without_roles_names_no_role_of_the_account(synthesized, tmp_path):
     """Otherwise the CDK would use a role that reads everything, even for a pull request's diff."""
     looked_at = synthesized().without_roles(tmp_path / "looked-at")
     manifest = json.loads((looked_at.folder / "manifest.json").read_text())

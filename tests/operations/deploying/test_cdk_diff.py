@@ -25,7 +25,7 @@ Resources
 SEARCH = "tritonstack-dev-endpoint-search"
 
 
-def test_replaced_deleted_and_orphaned_resources_are_reported() -> None:
+def test_replaced_deleted_and_orphaned_resources_are_reported():
     changes = resource_changes(LINES, {}, {})
     assert [(change.logical_id, change.action) for change in changes[SEARCH]] == [
         ("Model2AD80A05", "replaced"),
@@ -53,7 +53,7 @@ def dashboard(name: Any) -> dict[str, Any]:
         ("one", None, False),
     ],
 )
-def test_replacement_with_a_fixed_name_is_rejected(before: Any, after: Any, *, rejected: bool) -> None:
+def test_replacement_with_a_fixed_name_is_rejected(before, after, *, rejected):
     stack = "tritonstack-dev-monitoring"
     (change,) = resource_changes(LINES, {stack: dashboard(before)}, {stack: dashboard(after)})[stack]
     assert change.rejected is rejected
@@ -71,5 +71,5 @@ def test_replacement_with_a_fixed_name_is_rejected(before: Any, after: Any, *, r
         ("orphaned", "orphans AWS::KMS::Key Key1: it is kept without a stack"),
     ],
 )
-def test_resource_changes_as_text(action: Any, words: str) -> None:
+def test_resource_changes_as_text(action, words):
     assert PlannedChange("stack", "Key1", "AWS::KMS::Key", action).summary == words

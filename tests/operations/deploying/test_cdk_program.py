@@ -54,20 +54,20 @@ def error(root: Path) -> str:
         (f"echo {PINNED}; exit 1", "unknown"),
     ],
 )
-def test_program_of_another_version_is_rejected(root: Path, commands: str, version: str) -> None:
+def test_program_of_another_version_is_rejected(root, commands, version):
     program = script(root.parent / "path/cdk", commands)
     expected = f"the CDK CLI is version {version} ({program}); expected version {PINNED}"
     assert error(root) == expected
 
 
 @pytest.mark.parametrize("where", ["shop", "shop/.tritonstack/cdk"])
-def test_the_version_of_a_package_comes_from_its_package_file(root: Path, where: str) -> None:
+def test_the_version_of_a_package_comes_from_its_package_file(root, where):
     program = npm_package(root.parent / where, "2.0.0")
     assert "version 2.0.0" in error(root)
     assert str(program) in error(root)
 
 
-def test_the_pinned_version_wins_over_the_nearest_one(root: Path) -> None:
+def test_the_pinned_version_wins_over_the_nearest_one(root):
     """So `tritonstack setup` is a remedy for an old package of the project's own."""
     npm_package(root, "2.0.0")
     script(root.parent / "path/cdk", "echo 3.0.0")

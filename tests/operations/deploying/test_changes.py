@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.operations.conftest import STACK, Synthesized
+from tests.operations.conftest import STACK
 from tests.operations.deploying.test_updates import config, copied, of_type
 from tests.operations.test_operations import stand_in_cdk
 from tritonstack.operations.aws import Cloud
@@ -44,7 +43,7 @@ def hold(cloud: Cloud, monkeypatch: pytest.MonkeyPatch, templates: dict[str, Tem
     )
 
 
-def test_templates_of_deployed_stacks(cloud: Cloud) -> None:
+def test_templates_of_deployed_stacks(cloud):
     client = cloud.client("cloudformation")
     template = {"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}}
     client.create_stack(StackName=STACK, TemplateBody=json.dumps(template))
@@ -71,13 +70,11 @@ def test_templates_of_deployed_stacks(cloud: Cloud) -> None:
         ("DELETE_IN_PROGRESS", False),
     ],
 )
-def test_deployed_state(status: str, stands: bool) -> None:
+def test_deployed_state(status, stands):
     assert StackState("x", status).was_created is stands
 
 
-def test_each_stack_is_compared_with_its_own_template(
-    cloud: Cloud, synthesized: Synthesized, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_stack_is_compared_with_its_own_template(cloud, synthesized, monkeypatch):
     deployed = synthesized()
     hold(cloud, monkeypatch, {name: deployed.template(name) for name in deployed.stacks})
     changes = plan_stack_changes(cloud, BASE, synthesized(instance_type="ml.m7i.xlarge"))
@@ -88,9 +85,7 @@ def test_each_stack_is_compared_with_its_own_template(
     changes.require_possible()
 
 
-def test_changes_that_sagemaker_rejects_are_rejected_with_the_remedy(
-    cloud: Cloud, synthesized: Synthesized, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_changes_that_sagemaker_rejects_are_rejected_with_the_remedy(cloud, synthesized, monkeypatch):
     queued = copied(synthesized().template(STACK))
     config(queued)["AsyncInferenceConfig"] = {}
     hold(cloud, monkeypatch, {STACK: queued})
@@ -101,9 +96,7 @@ def test_changes_that_sagemaker_rejects_are_rejected_with_the_remedy(
     assert "another endpoint" in str(caught.value.remedy)
 
 
-def test_the_first_phase_deploys_the_current_stack_without_scaling(
-    cloud: Cloud, synthesized: Synthesized, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_first_phase_deploys_the_current_stack_without_scaling(cloud, synthesized, monkeypatch, tmp_path):
     deployed = synthesized().template(STACK)
     hold(cloud, monkeypatch, {STACK: deployed})
     changes = plan_stack_changes(cloud, BASE, synthesized(instance_type="ml.m7i.xlarge"))
@@ -117,9 +110,7 @@ def test_the_first_phase_deploys_the_current_stack_without_scaling(
     assert config(first) == config(deployed)
 
 
-def test_endpoints_that_the_second_phase_did_not_reach(
-    cloud: Cloud, synthesized: Synthesized, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_endpoints_that_the_second_phase_did_not_reach(cloud, synthesized, monkeypatch):
     new = synthesized(instance_type="ml.m7i.xlarge")
     standing = {STACK: synthesized().template(STACK)}
     hold(cloud, monkeypatch, standing)

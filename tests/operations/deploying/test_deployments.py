@@ -57,7 +57,7 @@ def deployed(at: int = 0, **changes: Any) -> Event:
         ([deployed(endpoints=("three",)), deployed()], True),
     ],
 )
-def test_only_the_latest_verdict_on_the_same_endpoints_counts(earlier: list[Event], *, told: bool) -> None:
+def test_only_the_latest_verdict_on_the_same_endpoints_counts(earlier, *, told):
     assert is_already_recorded(deployed(59), earlier) is told
 
 
@@ -69,7 +69,7 @@ def held(cloud: Cloud, project: Project) -> Any:
     return workspace
 
 
-def test_a_deploy_that_changes_nothing_writes_nothing(cloud: Cloud, project: Project) -> None:
+def test_a_deploy_that_changes_nothing_writes_nothing(cloud, project):
     workspace = held(cloud, project)
     bucket = workspace.spec.artifact_bucket
     written = record_deployment(cloud, workspace, ["search"])
@@ -79,7 +79,7 @@ def test_a_deploy_that_changes_nothing_writes_nothing(cloud: Cloud, project: Pro
     assert [artifact.model for artifact in written.artifacts] == ["minilm"]
 
 
-def test_deploys_and_verdicts_record_the_endpoints_images(cloud: Cloud, project: Project) -> None:
+def test_deploys_and_verdicts_record_the_endpoints_images(cloud, project):
     add_image(project.root, "serving")
     edit(project.environment_file("dev"), "    model: minilm\n", "    model: minilm\n    image: serving\n")
     workspace = held(cloud, project)
@@ -93,9 +93,7 @@ def test_deploys_and_verdicts_record_the_endpoints_images(cloud: Cloud, project:
     assert new_event("verified", workspace, endpoints=["search"]).images == (IMAGE,)
 
 
-def test_only_the_requested_number_of_events_is_fetched(
-    cloud: Cloud, project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_the_requested_number_of_events_is_fetched(cloud, project, monkeypatch):
     bucket = held(cloud, project).spec.artifact_bucket
     for at in range(8):
         record_event(cloud, bucket, deployed(at, kind="verified" if at % 2 else "deployed"))
@@ -121,7 +119,7 @@ def test_only_the_requested_number_of_events_is_fetched(
     assert len(minutes()) == 9
 
 
-def test_an_invalid_event_is_named_and_nothing_is_skipped(cloud: Cloud, project: Project) -> None:
+def test_an_invalid_event_is_named_and_nothing_is_skipped(cloud, project):
     bucket = held(cloud, project).spec.artifact_bucket
     for at in range(4):
         record_event(cloud, bucket, deployed(at))
@@ -141,9 +139,7 @@ OF_ANOTHER_VERSION = [
 
 
 @pytest.mark.parametrize("load_test", OF_ANOTHER_VERSION)
-def test_a_load_test_of_another_version_is_ignored_with_a_note(
-    cloud: Cloud, project: Project, load_test: dict[str, Any]
-) -> None:
+def test_a_load_test_of_another_version_is_ignored_with_a_note(cloud, project, load_test):
     bucket = held(cloud, project).spec.artifact_bucket
     record_event(cloud, bucket, deployed(2))
     event = deployed(1, kind="load-tested", note="20 per second")
@@ -154,9 +150,7 @@ def test_a_load_test_of_another_version_is_ignored_with_a_note(
 
 
 @pytest.mark.parametrize("change", [{"kind": "drained"}, {"reason": "a field of a later version"}])
-def test_an_event_of_another_version_is_an_error_also_with_a_load_test(
-    cloud: Cloud, project: Project, change: dict[str, str]
-) -> None:
+def test_an_event_of_another_version_is_an_error_also_with_a_load_test(cloud, project, change):
     bucket = held(cloud, project).spec.artifact_bucket
     for load_test in ({}, {"load_test": {"instances": 2}}):
         body = {**json.loads(deployed().to_json()), **change, **load_test}

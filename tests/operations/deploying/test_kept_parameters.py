@@ -119,19 +119,19 @@ def ask(tmp_path: Path) -> Ask:
     return Ask(tmp_path, Stubber(PLAYED.client("sagemaker")))
 
 
-def test_the_first_update_of_a_stack_with_a_number_keeps_them_too(ask: Ask, template: Template) -> None:
+def test_the_first_update_of_a_stack_with_a_number_keeps_them_too(ask, template):
     old = copied(template)
     part(old, COMPONENT)["RuntimeConfig"] = {"CopyCount": 1}
     assert ask(old, template, 5) == {"copies": 5, "batch": 2}
 
 
-def test_another_rollout_is_an_update_of_the_component(ask: Ask, template: Template) -> None:
+def test_another_rollout_is_an_update_of_the_component(ask, template):
     new = copied(template)
     part(new, COMPONENT)["DeploymentConfig"]["RollingUpdatePolicy"]["WaitIntervalInSeconds"] = 1
     assert ask(template, new, 4) == {"copies": 4, "batch": 2}
 
 
-def test_another_minimum_is_an_update_of_the_copies(ask: Ask, template: Template) -> None:
+def test_another_minimum_is_an_update_of_the_copies(ask, template):
     new = copied(template)
     name = part(new, COMPONENT)["RuntimeConfig"]["CopyCount"]["Ref"]
     new["Parameters"][name]["Default"] = 3
@@ -139,7 +139,7 @@ def test_another_minimum_is_an_update_of_the_copies(ask: Ask, template: Template
     assert ask(template, new, 2, spec) == {"copies": 3, "batch": 1}
 
 
-def test_an_untouched_component_is_not_asked_for(ask: Ask, template: Template) -> None:
+def test_an_untouched_component_is_not_asked_for(ask, template):
     new = copied(template)
     part_of_alarm = next(iter(of_type(new, "AWS::CloudWatch::Alarm").values()))["Properties"]
     part_of_alarm["Threshold"] = 7
@@ -148,7 +148,7 @@ def test_an_untouched_component_is_not_asked_for(ask: Ask, template: Template) -
     assert ask(None, template, None) == {}
 
 
-def test_a_component_that_does_not_exist_starts_with_the_defaults(ask: Ask, template: Template) -> None:
+def test_a_component_that_does_not_exist_starts_with_the_defaults(ask, template):
     ask._stub.add_client_error(
         "describe_inference_component", "ValidationException", f"Could not find inference component {NAME}"
     )
@@ -159,9 +159,7 @@ def test_a_component_that_does_not_exist_starts_with_the_defaults(ask: Ask, temp
     ("running", "kept"),
     [(0, 1), (1, 1), (2, 2), (8, 8), (9, 9), (12, 10)],
 )
-def test_copies_stay_within_the_limits_of_the_endpoint_and_its_schedules(
-    ask: Ask, template: Template, running: int, kept: int
-) -> None:
+def test_copies_stay_within_the_limits_of_the_endpoint_and_its_schedules(ask, template, running, kept):
     """A schedule in force allows more copies than the endpoint's own limits."""
     spec = environment(scaling={"schedules": {"day": {"at": "08:00", "min": 2, "max": 10}}})
     passed = ask(template, another_artifact(template), running, spec)
@@ -170,9 +168,7 @@ def test_copies_stay_within_the_limits_of_the_endpoint_and_its_schedules(
 
 @pytest.mark.parametrize("percent", [5, 20, 33, 50])
 @pytest.mark.parametrize("running", range(1, 9))
-def test_a_batch_is_at_least_one_copy_and_at_most_half(
-    ask: Ask, template: Template, running: int, percent: int
-) -> None:
+def test_a_batch_is_at_least_one_copy_and_at_most_half(ask, template, running, percent):
     spec = environment(rollout={"strategy": "rolling", "batch_percent": percent})
     passed = ask(template, another_artifact(template), running, spec)
     assert 1 <= passed["batch"] <= max(1, running // 2)
@@ -203,16 +199,14 @@ SUNDAY, EARLY = datetime(2026, 11, 29, 11, tzinfo=UTC), datetime(2026, 11, 25, 6
 @pytest.mark.parametrize(
     ("now", "limits"), [(NOON, (4, 10)), (NIGHT, (2, 5)), (SUNDAY, (2, 5)), (EARLY, (2, 5))]
 )
-def test_a_change_of_scaling_keeps_the_limits_of_the_schedule_in_force(
-    tmp_path: Path, now: datetime, limits: tuple[int, int]
-) -> None:
+def test_a_change_of_scaling_keeps_the_limits_of_the_schedule_in_force(tmp_path, now, limits):
     new = scheduled(max_instances=9)
     target = part(new, TARGET)
     passed = values(limit_parameters(change(tmp_path, scheduled(), new), now), new)
     assert (passed[target["MinCapacity"]["Ref"]], passed[target["MaxCapacity"]["Ref"]]) == limits
 
 
-def test_limits_are_passed_for_targets_that_cloudformation_writes_only(tmp_path: Path) -> None:
+def test_limits_are_passed_for_targets_that_cloudformation_writes_only(tmp_path):
     new = scheduled()
     numbers = copied(new)
     part(numbers, TARGET).update(MinCapacity=1, MaxCapacity=8)  # as earlier versions wrote them

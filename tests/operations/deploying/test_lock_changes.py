@@ -70,9 +70,7 @@ def deployed(digest: str, *, commit: str | None = None) -> dict[str, Event]:
         ),
     ],
 )
-def test_a_change_is_described(
-    before: str | None, figures: Figures | None, facts: dict[str, Any], words: str
-) -> None:
+def test_a_change_is_described(before, figures, facts, words):
     replaced = artifact(OLD, figures=figures) if figures else None
     change = ArtifactChange("minilm", "cpu", before, replaced, artifact(NEW, **facts))
     assert change.summary == words
@@ -92,22 +90,20 @@ def test_a_change_is_described(
         ({"y": "cosine >= 0.9999"}, None, []),
     ],
 )
-def test_changed_bounds_are_listed_by_output(
-    old: dict[str, str] | None, new: dict[str, str] | None, lines: list[str]
-) -> None:
+def test_changed_bounds_are_listed_by_output(old, new, lines):
     change = ArtifactChange("minilm", "cpu", OLD, artifact(OLD, accepted=old), artifact(NEW, accepted=new))
     assert change.changed_bounds == lines
     assert change.summary.count("accepted bounds changed: ") == len(lines)
 
 
-def test_only_undeployed_changes_are_reported(project: Project) -> None:
+def test_only_undeployed_changes_are_reported(project):
     workspace = locked(project, NEW)
     assert artifact_changes(workspace, None, {("minilm", "cpu"): NEW}) == []
     (change,) = artifact_changes(workspace, None, {("minilm", "cpu"): OLD})
     assert (change.before, change.after.digest, change.figures_before) == (OLD, NEW, None)
 
 
-def test_figures_are_compared_with_the_deployed_artifact_only(project: Project) -> None:
+def test_figures_are_compared_with_the_deployed_artifact_only(project):
     workspace, figures = locked(project, NEW), Figures(p99_ms=5.0)
     before = Lock(models={"minilm": {"cpu": artifact(OLD, figures=figures)}})
     (known,) = artifact_changes(workspace, before, {("minilm", "cpu"): OLD})
@@ -115,7 +111,7 @@ def test_figures_are_compared_with_the_deployed_artifact_only(project: Project) 
     assert (known.figures_before, other.figures_before) == (figures, None)
 
 
-def test_deployed_templates_take_precedence_over_records(project: Project) -> None:
+def test_deployed_templates_take_precedence_over_records(project):
     workspace = locked(project, NEW)
     template = {"Resources": {"Model": {"Url": f"s3://bucket/models/minilm/{OLD}/model.tar.gz"}}}
     key = ("minilm", "cpu")
@@ -124,7 +120,7 @@ def test_deployed_templates_take_precedence_over_records(project: Project) -> No
     assert deployed_digests(workspace, deployed("e" * 64), {"search": template}) == {key: OLD}
 
 
-def test_the_lock_of_the_deployed_commit_is_read_from_git(project: Project) -> None:
+def test_the_lock_of_the_deployed_commit_is_read_from_git(project):
     workspace = locked(project, OLD)
     assert deployed_lock(workspace, {}) is None
     assert deployed_lock(workspace, deployed(OLD, commit="0" * 40)) is None
@@ -146,7 +142,7 @@ def test_the_lock_of_the_deployed_commit_is_read_from_git(project: Project) -> N
     assert found.models["minilm"]["cpu"].digest == OLD
 
 
-def test_custom_images(project: Project) -> None:
+def test_custom_images(project):
     add_image(project.root, "serving")
     edit(
         project.environment_file("dev"), "instance_type: ml.c7i", "image: serving\n    instance_type: ml.c7i"

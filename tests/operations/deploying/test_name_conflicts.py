@@ -31,7 +31,7 @@ def template(kind: str, name: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", NAMES)
-def test_existing_names_conflict(cloud: Cloud, kind: str) -> None:
+def test_existing_names_conflict(cloud, kind):
     name = NAMES[kind][1]
     wished = list(names_to_create("t-dev-foundation", None, template(kind, name)))
     assert wished == [TakenName("t-dev-foundation", "Thing", kind, name)]
@@ -42,7 +42,7 @@ def test_existing_names_conflict(cloud: Cloud, kind: str) -> None:
     assert taken_names(cloud, wished) == wished
 
 
-def test_names_created_by_the_same_stack_do_not_conflict(cloud: Cloud) -> None:
+def test_names_created_by_the_same_stack_do_not_conflict(cloud):
     wanted = template("AWS::S3::Bucket", "kept")
     wished = list(names_to_create("t-dev-foundation", None, wanted))
     cloud.client("cloudformation").create_stack(StackName="t-dev-foundation", TemplateBody=json.dumps(wanted))
@@ -54,12 +54,12 @@ def test_names_created_by_the_same_stack_do_not_conflict(cloud: Cloud) -> None:
 @pytest.mark.parametrize(
     ("before", "count"), [("kept", 0), ("other", 1), (None, 1)], ids=["held", "renamed", "new"]
 )
-def test_existing_resources_of_a_stack_are_not_created_again(before: str | None, count: int) -> None:
+def test_existing_resources_of_a_stack_are_not_created_again(before, count):
     deployed = template("AWS::S3::Bucket", before) if before else {"Resources": {}}
     assert len(list(names_to_create("s", deployed, template("AWS::S3::Bucket", "kept")))) == count
 
 
-def test_generated_names_never_conflict() -> None:
+def test_generated_names_never_conflict():
     assert list(names_to_create("s", None, template("AWS::S3::Bucket", {"Fn::Sub": "x"}))) == []
     assert list(names_to_create("s", None, {"Resources": {"Thing": {"Type": "AWS::S3::Bucket"}}})) == []
 
@@ -68,7 +68,7 @@ def test_generated_names_never_conflict() -> None:
     ("kind", "asked"),
     [("AWS::S3::Bucket", True), ("AWS::CloudWatch::Alarm", False), ("AWS::SageMaker::Model", False)],
 )
-def test_the_cdk_diff_runs_only_for_possible_replacements(kind: str, *, asked: bool) -> None:
+def test_the_cdk_diff_runs_only_for_possible_replacements(kind, *, asked):
     def side(value: str) -> dict[str, Any]:
         return {"Resources": {"Thing": {"Type": kind, "Properties": {"Some": value}}}}
 

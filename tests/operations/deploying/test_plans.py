@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.operations.conftest import STACK, Synthesized
+from tests.operations.conftest import STACK
 from tests.operations.deploying.test_updates import copied, of_type
 from tritonstack.operations.deploying.assembly import Template
 from tritonstack.operations.deploying.endpoint_template import (
@@ -27,16 +27,16 @@ def plan(old: Template | None, new: Template) -> StackPlan:
     return plan_stack(STACK, deployed=old, new=new)
 
 
-def test_missing_stacks_are_created(template: Template) -> None:
+def test_missing_stacks_are_created(template):
     made = plan(None, template)
     assert (made.action, made.summary) == ("create", f"{STACK}: is created with the endpoint {FULL}")
 
 
-def test_repeated_request_changes_nothing(template: Template) -> None:
+def test_repeated_request_changes_nothing(template):
     assert plan(template, copied(template)).summary == f"{STACK}: nothing changes"
 
 
-def test_an_alarm_change_is_not_a_rollout(template: Template) -> None:
+def test_an_alarm_change_is_not_a_rollout(template):
     changed = copied(template)
     properties(changed, "AWS::CloudWatch::Alarm")["Threshold"] = 1
     made = plan(template, changed)
@@ -46,7 +46,7 @@ def test_an_alarm_change_is_not_a_rollout(template: Template) -> None:
     )
 
 
-def test_a_tag_or_another_rollout_is_not_a_rollout(template: Template) -> None:
+def test_a_tag_or_another_rollout_is_not_a_rollout(template):
     changed = copied(template)
     for kind in (CONFIG, MODEL):
         properties(changed, kind)["Tags"] = []
@@ -65,9 +65,7 @@ def test_a_tag_or_another_rollout_is_not_a_rollout(template: Template) -> None:
         (CONFIG, ("DataCaptureConfig",), {"EnableCapture": True}, "DataCaptureConfig"),
     ],
 )
-def test_reasons_for_a_rollout(
-    template: Template, kind: str, path: tuple[Any, ...], value: object, reason: str
-) -> None:
+def test_reasons_for_a_rollout(template, kind, path, value, reason):
     changed = copied(template)
     place = properties(changed, kind)
     for step in path[:-1]:
@@ -80,14 +78,14 @@ def test_reasons_for_a_rollout(
     assert made.rollout.startswith("all at once, old instances kept 360 s; automatic rollback on: ")
 
 
-def test_added_variants_are_named(template: Template) -> None:
+def test_added_variants_are_named(template):
     changed = copied(template)
     variants = properties(changed, CONFIG)["ProductionVariants"]
     variants.append({**variants[0], "VariantName": "challenger"})
     assert plan(template, changed).reasons == ("variant 'challenger' is added",)
 
 
-def test_an_instance_type_change_needs_two_phases(synthesized: Synthesized) -> None:
+def test_an_instance_type_change_needs_two_phases(synthesized):
     made = plan(synthesized().template(STACK), synthesized(instance_type="ml.m7i.xlarge").template(STACK))
     assert made.action == "two-phase"
     reason = "main: instance type ml.c7i.xlarge → ml.m7i.xlarge"
@@ -95,7 +93,7 @@ def test_an_instance_type_change_needs_two_phases(synthesized: Synthesized) -> N
     assert made.details[1].startswith("two phases, because the instance type of variant 'main' changes from")
 
 
-def test_impossible_combinations_are_rejected(synthesized: Synthesized) -> None:
+def test_impossible_combinations_are_rejected(synthesized):
     changed = copied(synthesized(instance_type="ml.m7i.xlarge").template(STACK))
     properties(changed, CONFIG)["AsyncInferenceConfig"] = {}
     made = plan(synthesized().template(STACK), changed)
@@ -104,7 +102,7 @@ def test_impossible_combinations_are_rejected(synthesized: Synthesized) -> None:
     assert "instance type" not in made.summary
 
 
-def test_a_model_change_of_a_component_rolls_it_out(template: Template) -> None:
+def test_a_model_change_of_a_component_rolls_it_out(template):
     """With components, the endpoint's own configuration names no model."""
     [model] = of_type(template, MODEL)
     old = copied(template)
@@ -165,7 +163,7 @@ def percent(value: int) -> dict[str, Any]:
         ({}, "all at once, old instances kept 0 s"),
     ],
 )
-def test_every_rollout_is_described(template: Template, policy: dict[str, Any], words: str) -> None:
+def test_every_rollout_is_described(template, policy, words):
     changed = copied(template)
     properties(changed, ENDPOINT)["DeploymentConfig"] = {
         **policy,

@@ -52,7 +52,7 @@ def network(*zones: str) -> dict[str, Any]:
     return {"create": {"availability_zone_ids": list(zones)}}
 
 
-def test_an_account_that_has_everything_passes(tmp_path: Path) -> None:
+def test_an_account_that_has_everything_passes(tmp_path):
     found = checked(tmp_path, "instance_type: ml.g5.xlarge", network={"create": {}})
     assert {check.kind for check in found.checks} == {"image", "quota", "zones"}
     assert (found.complete, found.failed) == (True, ())
@@ -67,9 +67,7 @@ def test_an_account_that_has_everything_passes(tmp_path: Path) -> None:
         ("challenger: {instance_type: ml.g5.xlarge, share: 0.5}", ["25.04-py3-cpu", "25.04-py3"]),
     ],
 )
-def test_every_image_of_an_endpoint_must_exist(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, endpoint: str, tags: list[str]
-) -> None:
+def test_every_image_of_an_endpoint_must_exist(tmp_path, monkeypatch, endpoint, tags):
     monkeypatch.setattr(ecr, "RELEASES", {})
     failed = checked(tmp_path, endpoint).failed
     registry = f"763104351884.dkr.ecr.{REGION}.amazonaws.com/sagemaker-tritonserver"
@@ -79,9 +77,7 @@ def test_every_image_of_an_endpoint_must_exist(
 
 
 @pytest.mark.parametrize(("pushed", "status"), [(True, "ok"), (False, "failed"), (None, "failed")])
-def test_a_custom_image_must_be_in_the_accounts_registry(
-    tmp_path: Path, pushed: bool | None, status: str
-) -> None:
+def test_a_custom_image_must_be_in_the_accounts_registry(tmp_path, pushed, status):
     """Without its repository, it cannot be there either."""
     digest = f"sha256:{DIGEST}"
     client = boto3.client("ecr", REGION)
@@ -116,9 +112,7 @@ def test_a_custom_image_must_be_in_the_accounts_registry(
     ("value", "instances"),
     [(0, "failed"), (1, "failed"), (2, "warning"), (5, "warning"), (6, "ok"), (7, "ok")],
 )
-def test_quotas_below_the_start_fail_and_below_the_peak_warn(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: int, instances: str
-) -> None:
+def test_quotas_below_the_start_fail_and_below_the_peak_warn(tmp_path, monkeypatch, value, instances):
     """Two instances at first, three at most, doubled during an update."""
     monkeypatch.setattr(service_quotas, "VALUE", float(value))
     found = checked(tmp_path, "scaling: {min_instances: 2, max_instances: 3}")
@@ -142,9 +136,7 @@ def test_quotas_below_the_start_fail_and_below_the_peak_warn(
     ("stack", "status"),
     [("foundation", "failed"), ("endpoint-e-f", "failed"), ("endpoint-e", "warning")],
 )
-def test_a_quota_fails_only_for_endpoints_without_a_stack(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stack: str, status: str
-) -> None:
+def test_a_quota_fails_only_for_endpoints_without_a_stack(tmp_path, monkeypatch, stack, status):
     """A deployed endpoint has its instances."""
     monkeypatch.setattr(service_quotas, "VALUE", 0.0)
     template = json.dumps({"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}})
@@ -155,9 +147,7 @@ def test_a_quota_fails_only_for_endpoints_without_a_stack(
     assert [quotas[name] for name in names] == [status, status]
 
 
-def test_a_quota_that_aws_does_not_list_is_not_checked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_quota_that_aws_does_not_list_is_not_checked(tmp_path, monkeypatch):
     monkeypatch.setattr(ServiceQuotasBackend, "list_aws_default_service_quotas", lambda *_: [])
     found = checked(tmp_path)
     assert set(statuses(found, "quota").values()) == {"unchecked"}
@@ -173,9 +163,7 @@ def test_a_quota_that_aws_does_not_list_is_not_checked(
         ({"create": {"availability_zones": 3}}, "ok"),
     ],
 )
-def test_zones_of_a_new_network_must_have_the_instance_types(
-    tmp_path: Path, zones: dict[str, Any], status: str
-) -> None:
+def test_zones_of_a_new_network_must_have_the_instance_types(tmp_path, zones, status):
     found = checked(tmp_path, "instance_type: ml.p4d.24xlarge", **BY_HAND, network=zones)
     assert statuses(found, "zones") == {"ml.p4d.24xlarge": status}
     (check,) = [check for check in found.checks if check.kind == "zones"]
@@ -183,12 +171,12 @@ def test_zones_of_a_new_network_must_have_the_instance_types(
     assert ("availability_zone_ids" in check.help) is (status != "ok")
 
 
-def test_zone_ids_must_be_those_of_the_account(tmp_path: Path) -> None:
+def test_zone_ids_must_be_those_of_the_account(tmp_path):
     found = checked(tmp_path, network=network("use1-az1", "use1-az9"))
     assert statuses(found, "zones") == {"availability_zone_ids": "failed"}
 
 
-def test_subnets_must_exist_and_their_zones_have_the_instance_types(tmp_path: Path) -> None:
+def test_subnets_must_exist_and_their_zones_have_the_instance_types(tmp_path):
     ec2 = boto3.client("ec2", REGION)
     vpc = ec2.create_vpc(CidrBlock="10.9.0.0/16")["Vpc"]["VpcId"]
     subnets = [
@@ -215,9 +203,7 @@ DENIED = ClientError({"Error": {"Code": "AccessDeniedException", "Message": "no"
         (EndpointConnectionError(endpoint_url="https://x"), "Could not connect"),
     ],
 )
-def test_what_aws_does_not_answer_is_not_checked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, found: str
-) -> None:
+def test_what_aws_does_not_answer_is_not_checked(tmp_path, monkeypatch, error, found):
     """Roles of earlier versions lack these permissions, and must still deploy."""
 
     def rejects(*_: object, **__: object) -> None:
@@ -232,9 +218,7 @@ def test_what_aws_does_not_answer_is_not_checked(
 
 
 @pytest.mark.parametrize("lacking", ["image", "quota"])
-def test_nothing_is_created_if_the_account_lacks_something(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lacking: str
-) -> None:
+def test_nothing_is_created_if_the_account_lacks_something(tmp_path, monkeypatch, lacking):
     if lacking == "image":
         monkeypatch.setattr(ecr, "RELEASES", {})
     else:

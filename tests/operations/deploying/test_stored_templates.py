@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.operations.conftest import STACK, Synthesized
+from tests.operations.conftest import STACK
 from tests.operations.deploying.test_changes import BASE, hold
-from tritonstack.operations.aws import Cloud
 from tritonstack.operations.deploying.changes import plan_stack_changes
 from tritonstack.operations.deploying.stored_templates import as_stored, as_written
 
@@ -28,13 +27,11 @@ from tritonstack.operations.deploying.stored_templates import as_stored, as_writ
         (None, {"a": "ü"}, None),
     ],
 )
-def test_invalid_characters_are_replaced(stored: Any, wanted: Any, written: Any) -> None:
+def test_invalid_characters_are_replaced(stored, wanted, written):
     assert as_written(stored, wanted) == written
 
 
-def test_an_owner_with_an_umlaut_is_not_a_change(
-    cloud: Cloud, synthesized: Synthesized, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
-) -> None:
+def test_an_owner_with_an_umlaut_is_not_a_change(cloud, synthesized, monkeypatch, tmp_path):
     """The first of two phases does not write question marks into the deployed stack either."""
     templates = {name: synthesized().template(name) for name in synthesized().stacks}
     for resource in templates[STACK]["Resources"].values():

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.operations.conftest import STACK, Synthesized
+from tests.operations.conftest import STACK
 from tritonstack.base.errors import TritonstackError
 from tritonstack.operations.deploying.assembly import Template
 from tritonstack.operations.deploying.endpoint_template import (
@@ -62,7 +62,7 @@ def dangling(template: Template) -> set[str]:
     return (referred | waited) - known
 
 
-def test_an_instance_type_change_of_a_scaling_variant(synthesized: Synthesized) -> None:
+def test_an_instance_type_change_of_a_scaling_variant(synthesized):
     new = synthesized(instance_type="ml.c7i.2xlarge").template(STACK)
     [hazard] = hazards(synthesized().template(STACK), new)
     assert (hazard.variant, hazard.rejected) == ("main", False)
@@ -72,7 +72,7 @@ def test_an_instance_type_change_of_a_scaling_variant(synthesized: Synthesized) 
     )
 
 
-def test_hazards_depend_on_the_deployed_registration(synthesized: Synthesized) -> None:
+def test_hazards_depend_on_the_deployed_registration(synthesized):
     scaled, fixed = synthesized().template(STACK), synthesized(least=4).template(STACK)
     other = synthesized(instance_type="ml.c7i.2xlarge").template(STACK)
     other_fixed = synthesized(instance_type="ml.c7i.2xlarge", least=4).template(STACK)
@@ -81,21 +81,21 @@ def test_hazards_depend_on_the_deployed_registration(synthesized: Synthesized) -
     assert not hazards(scaled, fixed)
 
 
-def test_another_model_or_weight_is_not_a_hazard(template: Template) -> None:
+def test_another_model_or_weight_is_not_a_hazard(template):
     changed = copied(template)
     next(iter(of_type(changed, MODEL).values()))["Properties"]["PrimaryContainer"]["ModelDataUrl"] += "x"
     config(changed)["ProductionVariants"][0]["InitialVariantWeight"] = 0.5
     assert hazards(template, changed) == []
 
 
-def test_scaled_variant_that_is_removed(template: Template) -> None:
+def test_scaled_variant_that_is_removed(template):
     both = with_challenger(template)
     [hazard] = hazards(both, template)
     assert hazard.variant == "challenger"
     assert hazards(template, both) == []
 
 
-def test_the_invocation_mode_of_an_endpoint_cannot_change(template: Template) -> None:
+def test_the_invocation_mode_of_an_endpoint_cannot_change(template):
     queued = copied(template)
     config(queued)["AsyncInferenceConfig"] = {"OutputConfig": {"S3OutputPath": "s3://x/"}}
     for old, new, words in (
@@ -112,7 +112,7 @@ def test_the_invocation_mode_of_an_endpoint_cannot_change(template: Template) ->
         assert "another endpoint" in str(hazard.remedy)
 
 
-def test_inference_components_cannot_be_added_or_removed(template: Template) -> None:
+def test_inference_components_cannot_be_added_or_removed(template):
     components = copied(template)
     for variant in config(components)["ProductionVariants"]:
         del variant["ModelName"]
@@ -122,7 +122,7 @@ def test_inference_components_cannot_be_added_or_removed(template: Template) -> 
         assert "inference components" in hazard.what
 
 
-def test_instances_of_inference_components_keep_their_type(template: Template) -> None:
+def test_instances_of_inference_components_keep_their_type(template):
     old = copied(template)
     for variant in config(old)["ProductionVariants"]:
         del variant["ModelName"]
@@ -136,7 +136,7 @@ def test_instances_of_inference_components_keep_their_type(template: Template) -
     ]
 
 
-def test_only_scaling_is_removed(template: Template) -> None:
+def test_only_scaling_is_removed(template):
     bare = unregistered(template, {"main"})
     gone = {*template["Resources"]} - {*bare["Resources"]}
     assert {template["Resources"][name]["Type"] for name in gone} == {TARGET, POLICY}
@@ -149,7 +149,7 @@ def test_only_scaling_is_removed(template: Template) -> None:
     }
 
 
-def test_resources_that_depend_on_scaling_are_removed_with_it(template: Template) -> None:
+def test_resources_that_depend_on_scaling_are_removed_with_it(template):
     """A step alarm on a policy, a composite alarm on that, an output, and their dependencies."""
     changed = copied(template)
     [policy], [target] = of_type(template, POLICY), of_type(template, TARGET)
@@ -166,13 +166,13 @@ def test_resources_that_depend_on_scaling_are_removed_with_it(template: Template
     assert dangling(bare) == set()
 
 
-def test_only_the_given_variants_lose_their_scaling(template: Template) -> None:
+def test_only_the_given_variants_lose_their_scaling(template):
     bare = unregistered(with_challenger(template), {"challenger"})
     assert {*EndpointTemplate(bare).targets.values()} == {"main"}
     assert of_type(bare, POLICY) == of_type(template, POLICY)
 
 
-def test_a_registration_with_dependents_is_kept(template: Template) -> None:
+def test_a_registration_with_dependents_is_kept(template):
     changed = copied(template)
     [target] = of_type(template, TARGET)
     changed["Resources"]["Other"] = {"Type": "AWS::SSM::Parameter", "Properties": {"Value": {"Ref": target}}}
@@ -180,7 +180,7 @@ def test_a_registration_with_dependents_is_kept(template: Template) -> None:
         unregistered(changed, {"main"})
 
 
-def test_registrations_are_found_for_every_form_of_name(template: Template) -> None:
+def test_registrations_are_found_for_every_form_of_name(template):
     changed = copied(template)
     for item in of_type(changed, TARGET).values():
         item["Properties"]["ResourceId"] = {

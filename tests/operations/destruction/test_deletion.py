@@ -136,18 +136,14 @@ def play(
     "status",
     ["CREATE_COMPLETE", "ROLLBACK_COMPLETE", "UPDATE_ROLLBACK_FAILED", "DELETE_FAILED", "REVIEW_IN_PROGRESS"],
 )
-def test_idle_stack_is_deleted_immediately(
-    monkeypatch: pytest.MonkeyPatch, clock: FastClock, told: list[str], status: str
-) -> None:
+def test_idle_stack_is_deleted_immediately(monkeypatch, clock, told, status):
     stack = SimulatedStack([status])
     assert delete(monkeypatch, clock, told, one=stack).stacks == {}
     assert stack.asked == 1
     assert told == [f"one: deleting ({status})", "one: DELETE_IN_PROGRESS", "one: DELETE_COMPLETE"]
 
 
-def test_running_operations_are_awaited(
-    monkeypatch: pytest.MonkeyPatch, clock: FastClock, told: list[str]
-) -> None:
+def test_running_operations_are_awaited(monkeypatch, clock, told):
     """Neither an update nor another run's deletion is started again."""
     updating = SimulatedStack(
         ["UPDATE_IN_PROGRESS", "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS", "UPDATE_COMPLETE"]
@@ -157,7 +153,7 @@ def test_running_operations_are_awaited(
     assert (updating.asked, going.asked) == (1, 0)
 
 
-def test_a_deploy_waits_for_a_concurrent_change(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deploy_waits_for_a_concurrent_change(monkeypatch):
     updating = SimulatedStack(
         ["UPDATE_IN_PROGRESS", "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS", "UPDATE_COMPLETE"]
     )
@@ -175,9 +171,7 @@ def test_a_deploy_waits_for_a_concurrent_change(monkeypatch: pytest.MonkeyPatch)
     ]
 
 
-def test_transient_failures_are_retried_until_they_pass(
-    monkeypatch: pytest.MonkeyPatch, clock: FastClock, told: list[str]
-) -> None:
+def test_transient_failures_are_retried_until_they_pass(monkeypatch, clock, told):
     stack = SimulatedStack(["CREATE_COMPLETE"], endings=[ENI] * 12 + [None])
     began = clock.passed
     delete(monkeypatch, clock, told, network=stack)
@@ -187,9 +181,7 @@ def test_transient_failures_are_retried_until_they_pass(
     assert f"network: Guard: {ENI}; retrying in 60 s" in told
 
 
-def test_permanent_reason_ends_the_wait_with_the_reason(
-    monkeypatch: pytest.MonkeyPatch, clock: FastClock, told: list[str]
-) -> None:
+def test_permanent_reason_ends_the_wait_with_the_reason(monkeypatch, clock, told):
     stubborn, other = (
         SimulatedStack(["CREATE_COMPLETE"], endings=[DENIED]),
         SimulatedStack(["CREATE_COMPLETE"]),
@@ -201,9 +193,7 @@ def test_permanent_reason_ends_the_wait_with_the_reason(
     assert (stubborn.asked, other.asked) == (3, 1)
 
 
-def test_an_update_that_starts_before_the_deletion_is_awaited(
-    monkeypatch: pytest.MonkeyPatch, clock: FastClock, told: list[str]
-) -> None:
+def test_an_update_that_starts_before_the_deletion_is_awaited(monkeypatch, clock, told):
     stack = SimulatedStack(["CREATE_COMPLETE"])
     ask = SimulatedCloudFormation.delete_stack
 
@@ -234,15 +224,11 @@ def test_an_update_that_starts_before_the_deletion_is_awaited(
         ("no reason given", 3, 20, None),
     ],
 )
-def test_wait_time_depends_on_the_reason(
-    reason: str, tries: int, failing_s: float, pause: float | None
-) -> None:
+def test_wait_time_depends_on_the_reason(reason, tries, failing_s, pause):
     assert next_try(reason, tries=tries, failing_s=failing_s) == pause
 
 
-def test_buckets_are_emptied_before_each_try(
-    monkeypatch: pytest.MonkeyPatch, clock: FastClock, told: list[str]
-) -> None:
+def test_buckets_are_emptied_before_each_try(monkeypatch, clock, told):
     """A late log delivery fills one again."""
     filled: Iterator[int] = iter([3, 1])
     played = SimulatedCloudFormation(
@@ -267,9 +253,7 @@ CLASH = client_error(
 
 
 @pytest.mark.parametrize("failure", [PASSING, LATE, CLASH])
-def test_bucket_that_cannot_be_emptied_does_not_block_other_stacks(
-    monkeypatch: pytest.MonkeyPatch, clock: FastClock, told: list[str], failure: Exception
-) -> None:
+def test_bucket_that_cannot_be_emptied_does_not_block_other_stacks(monkeypatch, clock, told, failure):
     one, other = SimulatedStack(["CREATE_COMPLETE"]), SimulatedStack(["CREATE_COMPLETE"])
     answers: Iterator[Exception | int] = iter([*[failure] * 5, 2])
 
@@ -291,9 +275,7 @@ def test_bucket_that_cannot_be_emptied_does_not_block_other_stacks(
     assert sum("retrying" in line for line in told) == 5
 
 
-def test_an_undeletable_bucket_is_reported_after_the_others_are_deleted(
-    monkeypatch: pytest.MonkeyPatch, clock: FastClock, told: list[str]
-) -> None:
+def test_an_undeletable_bucket_is_reported_after_the_others_are_deleted(monkeypatch, clock, told):
     """S3's error counts, not the names of the objects."""
     one, other = (
         SimulatedStack(["CREATE_COMPLETE"]),
@@ -316,9 +298,7 @@ def test_an_undeletable_bucket_is_reported_after_the_others_are_deleted(
     assert sum(line.startswith("one: cannot delete 1 objects") for line in told) == 2
 
 
-def test_resources_newly_retained_by_an_update_are_not_emptied(
-    monkeypatch: pytest.MonkeyPatch, clock: FastClock, told: list[str]
-) -> None:
+def test_resources_newly_retained_by_an_update_are_not_emptied(monkeypatch, clock, told):
     """`removal: retain` came with the update that the deletion had to await."""
     played = SimulatedCloudFormation(one=SimulatedStack(["UPDATE_IN_PROGRESS", "UPDATE_COMPLETE"]))
     kept = Retained("AWS::S3::Bucket", "logs")
@@ -329,9 +309,7 @@ def test_resources_newly_retained_by_an_update_are_not_emptied(
     assert "logs: 3 objects deleted" not in told
 
 
-def test_newly_protected_stacks_are_neither_emptied_nor_deleted(
-    monkeypatch: pytest.MonkeyPatch, clock: FastClock, told: list[str]
-) -> None:
+def test_newly_protected_stacks_are_neither_emptied_nor_deleted(monkeypatch, clock, told):
     stack = SimulatedStack(["UPDATE_COMPLETE"], protected=True)
     played = SimulatedCloudFormation(one=stack)
     play(monkeypatch, played, contents=lambda: Contents(("logs",)), emptied=lambda: 3)

@@ -46,7 +46,7 @@ def destroyed(cloud: Cloud, base: str = BASE) -> Destroyed:
     return destroy_environment(cloud, base, on_update=lambda _: None)
 
 
-def test_dependent_stacks_are_deleted_first(cloud: Cloud) -> None:
+def test_dependent_stacks_are_deleted_first(cloud):
     stand(cloud, *SHARED[1:], "build", "endpoint-search", "endpoint-rank")
     stand_with(cloud, "foundation", Log=bucket("a-log"), Artifacts=bucket("an-artifact-bucket"))
     fill(cloud, "a-log", "an-artifact-bucket")
@@ -60,7 +60,7 @@ def test_dependent_stacks_are_deleted_first(cloud: Cloud) -> None:
     assert buckets(cloud) == []
 
 
-def test_retained_stacks_are_kept_and_reported(cloud: Cloud) -> None:
+def test_retained_stacks_are_kept_and_reported(cloud):
     stand_with(
         cloud,
         "foundation",
@@ -74,13 +74,13 @@ def test_retained_stacks_are_kept_and_reported(cloud: Cloud) -> None:
 
 
 @pytest.mark.parametrize("left", [["network"], ["endpoint-search", "foundation"], ["foundation"], []])
-def test_leftovers_of_an_earlier_run_are_deleted(cloud: Cloud, left: list[str]) -> None:
+def test_leftovers_of_an_earlier_run_are_deleted(cloud, left):
     stand(cloud, *left)
     assert destroyed(cloud).stacks == tuple(f"{BASE}-{name}" for name in left)
     assert environment_stacks(cloud, BASE) == []
 
 
-def test_environments_with_similar_names_stay_separate(cloud: Cloud) -> None:
+def test_environments_with_similar_names_stay_separate(cloud):
     """One has the name of another's stacks: t-dev and t-dev-network, t-dev-monitoring."""
     stand(cloud, *SHARED, "endpoint-search")
     for other in ("network", "monitoring", "foundation"):
@@ -91,7 +91,7 @@ def test_environments_with_similar_names_stay_separate(cloud: Cloud) -> None:
     assert len(environment_stacks(cloud, f"{BASE}-network")) == 4
 
 
-def test_stacks_of_another_team_with_such_names_are_kept(cloud: Cloud) -> None:
+def test_stacks_of_another_team_with_such_names_are_kept(cloud):
     """Deployed without the description, or in review with the tags of another environment."""
     stand(cloud, "foundation")
     cloudformation = cloud.client("cloudformation")
@@ -115,7 +115,7 @@ def test_stacks_of_another_team_with_such_names_are_kept(cloud: Cloud) -> None:
 GROUP = "/aws/sagemaker/Endpoints/tritonstack-dev"
 
 
-def test_log_groups_created_by_services_are_deleted(cloud: Cloud) -> None:
+def test_log_groups_created_by_services_are_deleted(cloud):
     logs = cloud.client("logs")
     mine = (f"{GROUP}-search", "/aws/sagemaker/InferenceComponents/tritonstack-dev-search-component")
     for name in (*mine, f"{GROUP}elopment-search"):
@@ -126,13 +126,13 @@ def test_log_groups_created_by_services_are_deleted(cloud: Cloud) -> None:
     assert left == [f"{GROUP}-kept", f"{GROUP}elopment-search"]
 
 
-def test_log_groups_of_another_deployed_environment_are_kept(cloud: Cloud) -> None:
+def test_log_groups_of_another_deployed_environment_are_kept(cloud):
     stand(cloud, "two-foundation")
     cloud.client("logs").create_log_group(logGroupName=f"{GROUP}-two-search")
     assert destroyed(cloud).log_groups == ()
 
 
-def test_layers_contain_every_stack_once() -> None:
+def test_layers_contain_every_stack_once():
     names = [f"{BASE}-{name}" for name in (*SHARED, "build", "endpoint-network", "endpoint-foundation")]
     assert [name for layer in layers(BASE, names) for name in layer][-2:] == [
         f"{BASE}-network",

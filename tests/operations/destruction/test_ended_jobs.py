@@ -60,7 +60,7 @@ def of_jobs(report: Report) -> dict[str, str | None]:
     }
 
 
-def test_only_ended_jobs_are_deleted_and_before_any_stack(cloud: Cloud, jobs: StrictProcessing) -> None:
+def test_only_ended_jobs_are_deleted_and_before_any_stack(cloud, jobs):
     told: list[str] = []
     destroyed = destroy_environment(cloud, BASE, on_update=told.append)
     assert destroyed.jobs == tuple(sorted(ENDED))
@@ -69,16 +69,14 @@ def test_only_ended_jobs_are_deleted_and_before_any_stack(cloud: Cloud, jobs: St
     assert last < told.index(f"{BUILD}: DELETE_COMPLETE")
 
 
-def test_preview_lists_ended_jobs_and_keeps_them(cloud: Cloud, jobs: StrictProcessing) -> None:
+def test_preview_lists_ended_jobs_and_keeps_them(cloud, jobs):
     jobs.put(f"{BUILD}-0123456789abcdef-13", "InProgress")
     foreseen = preview_destruction(cloud, BASE)
     assert foreseen.jobs == tuple(sorted(ENDED))
     assert ENDED.keys() <= jobs.jobs.keys()
 
 
-def test_concurrent_destroys_do_not_conflict(
-    cloud: Cloud, jobs: StrictProcessing, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_concurrent_destroys_do_not_conflict(cloud, jobs, monkeypatch):
     first, *others = sorted(ENDED)
     real = jobs.delete_processing_job
 
@@ -91,9 +89,7 @@ def test_concurrent_destroys_do_not_conflict(
     assert delete_ended_jobs(cloud, BASE, on_update=lambda _: None) == others
 
 
-def test_denied_job_deletion_keeps_the_stacks(
-    cloud: Cloud, jobs: StrictProcessing, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_denied_job_deletion_keeps_the_stacks(cloud, jobs, monkeypatch):
     def reject(**_: Any) -> None:
         raise client_error("DeleteProcessingJob", "AccessDeniedException", "not yours")
 
@@ -104,16 +100,14 @@ def test_denied_job_deletion_keeps_the_stacks(
     assert [stack["StackName"] for stack in stacks] == [BUILD]
 
 
-def test_ended_jobs_belong_to_an_existing_build_stack(cloud: Cloud, jobs: StrictProcessing) -> None:
+def test_ended_jobs_belong_to_an_existing_build_stack(cloud, jobs):
     del jobs.jobs[BY_HAND]
     found = audit(cloud, SCOPE)
     assert of_jobs(found) == dict.fromkeys(ENDED, BUILD)
     assert found.orphans == []
 
 
-def test_nothing_is_left_after_destruction_despite_stale_tag_listings(
-    cloud: Cloud, jobs: StrictProcessing
-) -> None:
+def test_nothing_is_left_after_destruction_despite_stale_tag_listings(cloud, jobs):
     del jobs.jobs[BY_HAND]
     destroy_environment(cloud, BASE, on_update=lambda _: None)
     found = audit(cloud, SCOPE)

@@ -60,9 +60,7 @@ def permitted(project: Project, *stacks: StackState) -> bool:
 
 
 @pytest.mark.parametrize("lines", [(), ("removal: retain",), ("removal: destroy", "protected: true")])
-def test_protection_in_the_file_does_not_depend_on_the_deployed_state(
-    committed: Project, lines: tuple[str, ...]
-) -> None:
+def test_protection_in_the_file_does_not_depend_on_the_deployed_state(committed, lines):
     says(committed, *lines)
     message, remedy = error_of(committed, FREE)
     assert "environment 'dev' is protected by" in message
@@ -70,7 +68,7 @@ def test_protection_in_the_file_does_not_depend_on_the_deployed_state(
     assert "tritonstack deploy dev" in remedy
 
 
-def test_editing_the_file_does_not_lift_deployed_protection(committed: Project) -> None:
+def test_editing_the_file_does_not_lift_deployed_protection(committed):
     says(committed, "protected: false")
     commit(committed)
     message, remedy = error_of(committed, LOCKED)
@@ -79,7 +77,7 @@ def test_editing_the_file_does_not_lift_deployed_protection(committed: Project) 
     assert "run `tritonstack deploy dev` and retry" in remedy
 
 
-def test_lifting_protection_must_be_committed(committed: Project) -> None:
+def test_lifting_protection_must_be_committed(committed):
     says(committed, "protected: false")
     message, remedy = error_of(committed, FREE)
     assert "is not committed" in message
@@ -88,18 +86,18 @@ def test_lifting_protection_must_be_committed(committed: Project) -> None:
     assert permitted(committed, FREE)
 
 
-def test_without_a_file_the_deployed_stacks_decide(committed: Project) -> None:
+def test_without_a_file_the_deployed_stacks_decide(committed):
     message, remedy = error_of(committed, LOCKED, described=False)
     assert "the deployed stacks of environment" in message
     assert "restore" in remedy
 
 
-def test_without_git_file_and_stacks_decide(project: Project) -> None:
+def test_without_git_file_and_stacks_decide(project):
     says(project, "protected: false")
     assert permitted(project, FREE)
 
 
-def test_unprotected_environments_are_destroyed(committed: Project) -> None:
+def test_unprotected_environments_are_destroyed(committed):
     says(committed, "removal: destroy")
     assert permitted(committed, FREE)
 
@@ -110,7 +108,7 @@ def named(project: Project, *, keeps_data: bool = False, described: bool = True)
     return needs_its_name(spec, file=file, keeps_data=keeps_data, checkout=Checkout(project.root))
 
 
-def test_environments_that_retain_data_require_their_name(project: Project) -> None:
+def test_environments_that_retain_data_require_their_name(project):
     says(project, "protected: false")
     assert named(project)
     says(project, "removal: destroy")
@@ -118,7 +116,7 @@ def test_environments_that_retain_data_require_their_name(project: Project) -> N
     assert named(project, keeps_data=True)
 
 
-def test_an_environment_that_was_ever_protected_needs_its_name(committed: Project) -> None:
+def test_an_environment_that_was_ever_protected_needs_its_name(committed):
     """It was protected by default; then `destroy`, twice: git remembers."""
     says(committed, "removal: destroy")
     commit(committed)
@@ -130,7 +128,7 @@ def test_an_environment_that_was_ever_protected_needs_its_name(committed: Projec
     assert named(committed, described=False)
 
 
-def test_unprotected_environments_do_not_require_their_name(project: Project) -> None:
+def test_unprotected_environments_do_not_require_their_name(project):
     says(project, "removal: destroy")
     git(project, "init", "-q")
     commit(project)

@@ -26,7 +26,7 @@ def verdicts(*stacks: StackState) -> dict[str, str]:
     return {item.base: item.verdict for item in judge(stacks, NOW)}
 
 
-def test_expired_environments_are_listed_with_their_owner() -> None:
+def test_expired_environments_are_listed_with_their_owner():
     (found,) = judge([stack("t-pr-1-foundation"), stack("t-pr-1-endpoint-search")], NOW)
     assert (found.base, found.owner, found.expires, found.verdict) == ("t-pr-1", "ann", PAST, "expired")
     assert found.stacks == ("t-pr-1-foundation", "t-pr-1-endpoint-search")
@@ -52,13 +52,11 @@ def test_expired_environments_are_listed_with_their_owner() -> None:
         ),
     ],
 )
-def test_environments_without_expiry_or_with_protection_are_kept(
-    stacks: list[StackState], expected: dict[str, str]
-) -> None:
+def test_environments_without_expiry_or_with_protection_are_kept(stacks, expected):
     assert verdicts(*stacks) == expected
 
 
-def test_every_stack_names_its_project() -> None:
+def test_every_stack_names_its_project():
     """A clean-up recognizes a stack of this project only by its description."""
     for module in (build, endpoint, foundation, monitoring, network):
         assert module.__file__ is not None
@@ -67,9 +65,7 @@ def test_every_stack_names_its_project() -> None:
 
 
 @pytest.mark.parametrize(("expires", "taken"), [(PAST, True), (FUTURE, False)])
-def test_expiry_is_checked_again_before_destruction(
-    monkeypatch: pytest.MonkeyPatch, expires: str, taken: bool
-) -> None:
+def test_expiry_is_checked_again_before_destruction(monkeypatch, expires, taken):
     destroyed: list[str] = []
     monkeypatch.setattr(reaping, "list_stacks", lambda *_, **__: [stack("t-a-foundation", expires)])
     monkeypatch.setattr(reaping, "orphaned", lambda *_: [])
@@ -78,9 +74,7 @@ def test_expiry_is_checked_again_before_destruction(
     assert destroyed == (["t-a"] if taken else [])
 
 
-def test_an_environment_extended_during_a_clean_up_keeps_its_foundation(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_environment_extended_during_a_clean_up_keeps_its_foundation(monkeypatch):
     """A deploy starts with the foundation, which a clean-up deletes last."""
     expiry, deleted = [PAST], list[str]()
     names = ("t-a-endpoint-x", "t-a-network", "t-a-foundation")

@@ -35,7 +35,7 @@ def deployment(account: Account) -> Deployment:  # noqa: F811
     return Deployment(account)
 
 
-def test_an_endpoint_stays_updatable_after_a_silent_rollback(deployment: Deployment) -> None:
+def test_an_endpoint_stays_updatable_after_a_silent_rollback(deployment):
     """The sequence that deletes what serves if nothing is retained."""
     deployment.create("1")
     deployment.deploy("2")
@@ -50,7 +50,7 @@ def test_an_endpoint_stays_updatable_after_a_silent_rollback(deployment: Deploym
     assert deployment.versions() == ["2", BAD, "3"]
 
 
-def test_a_removed_variant_that_serves_is_kept(deployment: Deployment) -> None:
+def test_a_removed_variant_that_serves_is_kept(deployment):
     """Its model leaves the template in the update that SageMaker rolls back."""
     deployment.create("1", challenger="2")
     served = deployment.active
@@ -68,7 +68,7 @@ def test_a_removed_variant_that_serves_is_kept(deployment: Deployment) -> None:
     assert deployment.audited() == []
 
 
-def test_what_serves_is_kept_if_the_rollback_of_the_stack_is_rolled_back(deployment: Deployment) -> None:
+def test_what_serves_is_kept_if_the_rollback_of_the_stack_is_rolled_back(deployment):
     """The stack returns to an artifact that no longer starts, so SageMaker returns to the new one."""
     deployment.create("1")
     bucket, _, prefix = deployment.models.removeprefix("s3://").partition("/")
@@ -84,7 +84,7 @@ def test_what_serves_is_kept_if_the_rollback_of_the_stack_is_rolled_back(deploym
     assert deployment.version_of(deployment.active) == "3"
 
 
-def test_a_first_deployment_that_failed_can_be_repeated(deployment: Deployment) -> None:
+def test_a_first_deployment_that_failed_can_be_repeated(deployment):
     """What the failed one created is retained; CloudFormation names it, so no name collides."""
     deployment.create(BAD, status="ROLLBACK_COMPLETE")
     assert deployment.stack.delete() == "DELETE_COMPLETE"
@@ -95,14 +95,14 @@ def test_a_first_deployment_that_failed_can_be_repeated(deployment: Deployment) 
     assert deployment.audited() == []
 
 
-def test_the_last_replaced_configurations_are_kept(deployment: Deployment) -> None:
+def test_the_last_replaced_configurations_are_kept(deployment):
     deployment.create("1")
     deleted = [len(deployment.deploy(version)) for version in ("2", "3", "4", "5")]
     assert (KEPT, deleted) == (2, [0, 0, 2, 2])  # a configuration and its model
     assert deployment.versions() == ["3", "4", "5"]
 
 
-def test_the_configuration_that_ran_before_failed_attempts_is_kept(deployment: Deployment) -> None:
+def test_the_configuration_that_ran_before_failed_attempts_is_kept(deployment):
     deployment.create("1")
     deployment.deploy("2")
     ran = deployment.active
@@ -113,7 +113,7 @@ def test_the_configuration_that_ran_before_failed_attempts_is_kept(deployment: D
     assert deployment.versions() == ["2", BAD, WORSE, "3"]
 
 
-def test_what_is_newer_than_the_running_configuration_is_kept(deployment: Deployment) -> None:
+def test_what_is_newer_than_the_running_configuration_is_kept(deployment):
     """Another deployment has created them, and its update has not begun yet."""
     for version in ("1", "2", "3"):
         (deployment.update if version != "1" else deployment.create)(version)
@@ -132,7 +132,7 @@ def test_what_is_newer_than_the_running_configuration_is_kept(deployment: Deploy
     assert deployment.versions() == ["1", "2", "3", "6"]
 
 
-def test_nothing_is_deleted_if_what_runs_is_unknown(deployment: Deployment) -> None:
+def test_nothing_is_deleted_if_what_runs_is_unknown(deployment):
     deployment.create("1")
     for version in ("2", "3", "4"):
         deployment.update(version)
@@ -142,9 +142,7 @@ def test_nothing_is_deleted_if_what_runs_is_unknown(deployment: Deployment) -> N
     assert delete_replaced(deployment.cloud, BASE, [STACK], [live], on_update=lambda _: None) == []
 
 
-def test_nothing_is_deleted_unless_the_states_of_endpoint_and_components_are_known(
-    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_deleted_unless_the_states_of_endpoint_and_components_are_known(deployment, monkeypatch):
     deployment.create("1")
     for version in ("2", "3", "4"):
         deployment.update(version)
@@ -163,7 +161,7 @@ def test_nothing_is_deleted_unless_the_states_of_endpoint_and_components_are_kno
 
 
 @pytest.mark.parametrize("status", ["InService", "Updating", "Creating", "Failed", "Deleting"])
-def test_a_component_that_is_not_in_service_makes_unknown_what_runs(status: str) -> None:
+def test_a_component_that_is_not_in_service_makes_unknown_what_runs(status):
     class StrictComponents:
         def get_paginator(self, operation: str) -> OnePage:
             assert operation == "list_inference_components"
@@ -177,7 +175,7 @@ def test_a_component_that_is_not_in_service_makes_unknown_what_runs(status: str)
     assert (models, changing is None) == ({"M"}, status == "InService")
 
 
-def test_what_an_endpoint_was_switched_to_meanwhile_is_kept(deployment: Deployment) -> None:
+def test_what_an_endpoint_was_switched_to_meanwhile_is_kept(deployment):
     deployment.create("1")
     first = deployment.active
     for version in ("2", "3", "4"):
@@ -189,7 +187,7 @@ def test_what_an_endpoint_was_switched_to_meanwhile_is_kept(deployment: Deployme
     assert deployment.version_of(deployment.active) == "1"
 
 
-def test_what_an_endpoint_of_another_name_uses_outlives_the_environment(deployment: Deployment) -> None:
+def test_what_an_endpoint_of_another_name_uses_outlives_the_environment(deployment):
     deployment.create("1")
     first = deployment.active
     deployment.update("2")
@@ -201,9 +199,7 @@ def test_what_an_endpoint_of_another_name_uses_outlives_the_environment(deployme
 
 
 @pytest.mark.parametrize("name", ["another", f"{BASE}-by-hand"])
-def test_only_endpoints_of_the_environment_must_be_in_a_known_state(
-    deployment: Deployment, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_only_endpoints_of_the_environment_must_be_in_a_known_state(deployment, monkeypatch, name):
     deployment.create("1")
     deployment.update("2")
     deployment.sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=deployment.active)
@@ -222,7 +218,7 @@ def test_only_endpoints_of_the_environment_must_be_in_a_known_state(
     assert deployment.versions() == ["1", "2"]
 
 
-def test_live_endpoints_name_their_models_data(deployment: Deployment) -> None:
+def test_live_endpoints_name_their_models_data(deployment):
     deployment.create("1")
     deployment.update(BAD)
     (live,) = live_endpoints(deployment.cloud, BASE)
@@ -235,7 +231,7 @@ def test_live_endpoints_name_their_models_data(deployment: Deployment) -> None:
     assert live.images == {IMAGE}
 
 
-def test_audit_counts_retained_resources_to_their_stack_while_it_exists(deployment: Deployment) -> None:
+def test_audit_counts_retained_resources_to_their_stack_while_it_exists(deployment):
     deployment.create("1")
     deployment.update("2")
     retained = [item for item in deployment.audited() if item.type.startswith("AWS::SageMaker::")]
@@ -245,9 +241,9 @@ def test_audit_counts_retained_resources_to_their_stack_while_it_exists(deployme
 
 @pytest.mark.parametrize("command", ["destroy", "reap"])
 def test_what_outlived_its_stack_is_found_by_tag_and_deleted(
-    account: Account,  # noqa: F811
-    command: str,
-) -> None:
+    account,  # noqa: F811
+    command,
+):
     """As after `cdk destroy`."""
     deployment = Deployment(account, expires=PAST, owner="ann").outlived()
     orphans = {item.type for item in deployment.audited() if item.stack is None}
@@ -265,9 +261,9 @@ def test_what_outlived_its_stack_is_found_by_tag_and_deleted(
 
 @pytest.mark.parametrize("cause", ["project", "environment", "extended", "another stack"])
 def test_what_must_not_be_deleted_outlives_its_stack(
-    account: Account,  # noqa: F811
-    cause: str,
-) -> None:
+    account,  # noqa: F811
+    cause,
+):
     """Another team's environment had the name, it was extended, or a stack without an expiry remains."""
     marks = {cause: "theirs"} if cause in ("project", "environment") else {}
     expires = FUTURE if cause == "extended" else PAST
@@ -285,9 +281,7 @@ def test_what_must_not_be_deleted_outlives_its_stack(
 
 
 @pytest.mark.parametrize("index", ["current", "late"])
-def test_destroying_deletes_stack_and_retained_resources(
-    deployment: Deployment, monkeypatch: pytest.MonkeyPatch, index: str
-) -> None:
+def test_destroying_deletes_stack_and_retained_resources(deployment, monkeypatch, index):
     """Also just after a deployment, when the index of tags does not list what it made."""
     deployment.create("1")
     if index == "current":

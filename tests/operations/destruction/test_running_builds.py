@@ -119,7 +119,7 @@ def stacks(cloud: Cloud) -> list[str]:
     return [stack["StackName"] for stack in cloud.client("cloudformation").describe_stacks()["Stacks"]]
 
 
-def test_builds_end_before_anything_is_deleted(cloud: Cloud, play: Played) -> None:
+def test_builds_end_before_anything_is_deleted(cloud, play):
     codebuild, processing = Slow(PROJECT, IMAGES), Jobs()
     ended = build(codebuild, PROJECT, MODEL="old")
     codebuild.end(ended, "SUCCEEDED")
@@ -138,7 +138,7 @@ def test_builds_end_before_anything_is_deleted(cloud: Cloud, play: Played) -> No
     assert processing.jobs[ANOTHERS]["ProcessingJobStatus"] == "InProgress"
 
 
-def test_builds_to_stop_are_listed_without_stopping_them(cloud: Cloud, play: Played) -> None:
+def test_builds_to_stop_are_listed_without_stopping_them(cloud, play):
     codebuild, processing = StrictCodeBuild(PROJECT, IMAGES), StrictProcessing()
     model = build(codebuild, PROJECT, MODEL="minilm")
     run_job(processing, JOB, "Stopping")
@@ -152,7 +152,7 @@ def test_builds_to_stop_are_listed_without_stopping_them(cloud: Cloud, play: Pla
     assert codebuild.stopped == []
 
 
-def test_the_next_run_resumes_after_a_kill(cloud: Cloud, play: Played) -> None:
+def test_the_next_run_resumes_after_a_kill(cloud, play):
     codebuild, processing = Slow(PROJECT, IMAGES), Jobs()
     build(codebuild, PROJECT, MODEL="minilm")
     run_job(processing, JOB, "Stopping")
@@ -174,7 +174,7 @@ def test_the_next_run_resumes_after_a_kill(cloud: Cloud, play: Played) -> None:
     assert stacks(cloud) == []
 
 
-def test_a_build_that_does_not_end_keeps_everything(cloud: Cloud, play: Played) -> None:
+def test_a_build_that_does_not_end_keeps_everything(cloud, play):
     codebuild = Slow(PROJECT, IMAGES, looks=float("inf"))
     model = build(codebuild, PROJECT, MODEL="minilm")
     play(codebuild, StrictProcessing())
@@ -184,9 +184,7 @@ def test_a_build_that_does_not_end_keeps_everything(cloud: Cloud, play: Played) 
     assert stacks(cloud) == [f"{BASE}-build"]
 
 
-def test_denied_job_stop_ends_the_command(
-    cloud: Cloud, play: Played, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_denied_job_stop_ends_the_command(cloud, play, monkeypatch):
     processing = StrictProcessing()
     run_job(processing, JOB)
     play(StrictCodeBuild(), processing)

@@ -1,7 +1,5 @@
 """When requests are due, and traces that cannot be read."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -15,7 +13,7 @@ from tritonstack.operations.loads.arrivals import (
 )
 
 
-def test_random_arrivals_have_the_rate_and_the_variation_of_a_poisson_process() -> None:
+def test_random_arrivals_have_the_rate_and_the_variation_of_a_poisson_process():
     trace = poisson(50, 400, seed=3)
     per_second = np.bincount(trace.offsets.astype(int), minlength=400)
     assert per_second.mean() == pytest.approx(50, rel=0.03)
@@ -23,16 +21,16 @@ def test_random_arrivals_have_the_rate_and_the_variation_of_a_poisson_process() 
     assert (np.diff(trace.offsets) >= 0).all()
 
 
-def test_the_same_seed_gives_the_same_arrivals() -> None:
+def test_the_same_seed_gives_the_same_arrivals():
     assert (poisson(10, 20, seed=1).offsets == poisson(10, 20, seed=1).offsets).all()
     assert len(poisson(10, 20, seed=1).offsets) != len(poisson(10, 20, seed=2).offsets)
 
 
-def test_even_arrivals() -> None:
+def test_even_arrivals():
     assert constant(4, 1).offsets.tolist() == [0.0, 0.25, 0.5, 0.75]
 
 
-def test_a_trace_of_rates(tmp_path: Path) -> None:
+def test_a_trace_of_rates(tmp_path):
     file = tmp_path / "day.csv"
     file.write_text("seconds,rate\n10,100\n5,0\n10,400\n")
     trace = read_trace(file, seed=1)
@@ -42,7 +40,7 @@ def test_a_trace_of_rates(tmp_path: Path) -> None:
     assert counts[[0, 2]].tolist() == pytest.approx([1000, 4000], rel=0.1)
 
 
-def test_a_trace_of_arrivals(tmp_path: Path) -> None:
+def test_a_trace_of_arrivals(tmp_path):
     file = tmp_path / "day.csv"
     file.write_text("at\n0\n0.5\n0.5\n2\n")
     trace = read_trace(file, seed=1)
@@ -68,7 +66,7 @@ def test_a_trace_of_arrivals(tmp_path: Path) -> None:
         (None, ":1: No such file"),
     ],
 )
-def test_an_unreadable_trace(tmp_path: Path, content: str | bytes | None, message: str) -> None:
+def test_an_unreadable_trace(tmp_path, content, message):
     file = tmp_path / "day.csv"
     if content is not None:
         file.write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -79,7 +77,7 @@ def test_an_unreadable_trace(tmp_path: Path, content: str | bytes | None, messag
 
 
 @pytest.mark.parametrize("content", ["seconds,rate\n1e12,0.000001\n", "at\n0\n1e12\n"])
-def test_a_load_that_is_too_long_to_be_counted_is_unreadable(tmp_path: Path, content: str) -> None:
+def test_a_load_that_is_too_long_to_be_counted_is_unreadable(tmp_path, content):
     file = tmp_path / "day.csv"
     file.write_text(content)
     with pytest.raises(UnreadableLoadError, match="more than a year"):

@@ -44,7 +44,7 @@ def read(s3: Any, *, seconds: int = 3600) -> CapturedLoad:
     return read_capture(s3, bucket="data", prefix=PREFIX, begin=BEGIN, end=end, seed=1)
 
 
-def test_the_arrival_pattern_and_the_bodies_are_those_of_the_capture(s3: Any) -> None:
+def test_the_arrival_pattern_and_the_bodies_are_those_of_the_capture(s3):
     counts = [3, 0, 50, 7, 0, 0, 20]
     records = [
         record(10 + second, f"body {second}".encode(), encoding="BASE64")
@@ -62,14 +62,14 @@ def test_the_arrival_pattern_and_the_bodies_are_those_of_the_capture(s3: Any) ->
     assert seconds == sorted(second for second, count in enumerate(counts) for _ in range(count))
 
 
-def test_only_the_period_is_read(s3: Any) -> None:
+def test_only_the_period_is_read(s3):
     put(s3, record(-1), record(0), record(59), record(60))
     put(s3, record(30), hour="2026/11/24/10")  # written in the next hour
     put(s3, "not read", hour="2026/11/23/09")
     assert len(read(s3, seconds=60).requests) == 3
 
 
-def test_records_without_the_request_are_skipped(s3: Any) -> None:
+def test_records_without_the_request_are_skipped(s3):
     answer = record(1)
     answer["captureData"] = {"endpointOutput": {}}
     put(s3, answer, record(2))
@@ -79,7 +79,7 @@ def test_records_without_the_request_are_skipped(s3: Any) -> None:
 @pytest.mark.parametrize(
     "line", ["{", "[]", '{"captureData": 3}', json.dumps({**record(1), "eventMetadata": {}})]
 )
-def test_another_file_is_rejected_with_its_line(s3: Any, line: str) -> None:
+def test_another_file_is_rejected_with_its_line(s3, line):
     put(s3, record(1), f"{line}\n")
     with pytest.raises(UnreadableLoadError, match=r"s3://data/.*00-00\.jsonl:2: not a record of SageMaker"):
         read(s3)

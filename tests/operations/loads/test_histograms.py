@@ -15,7 +15,7 @@ PERCENTS = (1.0, 50.0, 90.0, 99.0, 99.5, 100.0)
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1e-1, 10.0])
-def test_percentiles_are_exact_to_half_a_percent(scale: float) -> None:
+def test_percentiles_are_exact_to_half_a_percent(scale):
     values = np.random.default_rng(1).lognormal(0, 1, 5000) * scale
     counts = count_latencies(values)
     expected = np.percentile(values, PERCENTS, method="inverted_cdf")
@@ -23,7 +23,7 @@ def test_percentiles_are_exact_to_half_a_percent(scale: float) -> None:
     assert mean_s(counts) == pytest.approx(values.mean(), rel=0.0051)
 
 
-def test_histograms_can_be_added_and_written() -> None:
+def test_histograms_can_be_added_and_written():
     first, second = count_latencies([0.001, 0.002]), count_latencies([0.002, 5000.0])
     both = from_pairs(to_pairs(first + second))
     assert both.sum() == 4
@@ -31,6 +31,6 @@ def test_histograms_can_be_added_and_written() -> None:
 
 
 @pytest.mark.parametrize("pairs", [[(-1, 1)], [(10**6, 1)], [(3, -2)]])
-def test_wrong_buckets_are_rejected(pairs: list[tuple[int, int]]) -> None:
+def test_wrong_buckets_are_rejected(pairs):
     with pytest.raises(ValueError, match="no bucket"):
         from_pairs(pairs)

@@ -25,7 +25,7 @@ def reading(counts: Sequence[int]) -> tuple[Callable[[], InstanceCounts], thread
     ("counts", "expected"),
     [([2], (2, 2)), ([2, 5], (2, 5)), ([2, 5, 1, 3], (1, 5)), ([0, 0, 4], (0, 4))],
 )
-def test_the_extremes_of_a_load_are_kept(counts: list[int], expected: tuple[int, int]) -> None:
+def test_the_extremes_of_a_load_are_kept(counts, expected):
     read, done = reading(counts)
     watch = InstanceWatch(read, period_s=0.001)
     assert done.wait(30)
@@ -33,7 +33,7 @@ def test_the_extremes_of_a_load_are_kept(counts: list[int], expected: tuple[int,
     assert (watch.counts.lowest, watch.counts.highest) == expected
 
 
-def test_an_unknown_number_is_a_failure() -> None:
+def test_an_unknown_number_is_a_failure():
     answers = [InstanceCounts(1, 1)]
 
     def read() -> InstanceCounts:
@@ -58,5 +58,5 @@ def test_an_unknown_number_is_a_failure() -> None:
         ({"CurrentInstanceCount": 0, "DesiredInstanceCount": 1}, (0, 1)),
     ],
 )
-def test_scaling_under_way_has_two_numbers(variant: dict[str, int], expected: tuple[int, int]) -> None:
+def test_scaling_under_way_has_two_numbers(variant, expected):
     assert counts_of(variant) == InstanceCounts(*expected)

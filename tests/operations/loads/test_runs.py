@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,7 +32,7 @@ def run_of(latency: Any, *, rate: float = 100, seed: int = 1, errors: Any = lamb
     return summarize(sent, load="open loop", seconds=SECONDS, is_trace=False)
 
 
-def test_a_slow_start_is_left_out() -> None:
+def test_a_slow_start_is_left_out():
     run = run_of(lambda due: 0.2 if due < 3 else 0.01)
     assert 3 <= run.warm_up * run.slice_s <= 4
     assert run.steady
@@ -41,13 +40,13 @@ def test_a_slow_start_is_left_out() -> None:
     assert run.answered_per_s == pytest.approx(100, rel=0.1)
 
 
-def test_a_rising_latency_is_not_steady() -> None:
+def test_a_rising_latency_is_not_steady():
     assert not run_of(lambda due: 0.01 * (1 + due)).steady
     assert run_of(lambda _: 0.01).steady
     assert find_steady([1.0, 1.0]) == (0, False)
 
 
-def test_answers_after_the_end_count_for_latency_but_not_for_throughput() -> None:
+def test_answers_after_the_end_count_for_latency_but_not_for_throughput():
     """An overloaded server answers late; leaving those requests out would hide the longest waits."""
     run = run_of(lambda due: 1 + due)
     assert run.latencies.sum() > 900
@@ -55,14 +54,14 @@ def test_answers_after_the_end_count_for_latency_but_not_for_throughput() -> Non
     assert run.percentiles_ms()[99.0] > 15_000
 
 
-def test_errors_are_counted_by_class_and_not_as_answers() -> None:
+def test_errors_are_counted_by_class_and_not_as_answers():
     run = run_of(lambda _: 0.01, errors=lambda due: "ModelError 503" if due % 1 < 0.25 else "")
     assert set(run.errors) == {"ModelError 503"}
     assert run.failed_share == pytest.approx(0.25, abs=0.03)
     assert run.answered_per_s == pytest.approx(75, rel=0.05)
 
 
-def test_rare_percentiles_need_enough_answers() -> None:
+def test_rare_percentiles_need_enough_answers():
     assert set(run_of(lambda _: 0.01).percentiles_ms()) == {50.0, 90.0, 99.0}
     assert set(run_of(lambda _: 0.01, rate=2).percentiles_ms()) == {50.0}
 
@@ -70,7 +69,7 @@ def test_rare_percentiles_need_enough_answers() -> None:
 @pytest.mark.parametrize(
     ("factor", "verdict"), [(1.0, "no difference shown"), (1.2, "worse"), (0.8, "better")]
 )
-def test_verdicts(factor: float, verdict: str) -> None:
+def test_verdicts(factor, verdict):
     before, after = run_of(lambda _: 0.01), run_of(lambda _: 0.01 * factor, seed=2)
     found = compare_runs(before, after)
     assert found.verdict == verdict
@@ -79,7 +78,7 @@ def test_verdicts(factor: float, verdict: str) -> None:
     assert median.ratio == pytest.approx(factor, rel=0.03)
 
 
-def test_equal_runs_rarely_differ() -> None:
+def test_equal_runs_rarely_differ():
     """Of runs that differ by chance alone, at most few may get a verdict."""
     runs = [run_of(lambda _: 0.01, seed=seed) for seed in range(12)]
     verdicts = [compare_runs(runs[0], other).verdict for other in runs[1:]]
@@ -90,7 +89,7 @@ def saved(*runs: LoadRun) -> SavedRuns:
     return SavedRuns("dev", "tritonstack-dev-search", "minilm", "ab", "ml.c7i.xlarge", "2026-11-24", runs)
 
 
-def test_a_saved_run_is_the_same_run(tmp_path: Path) -> None:
+def test_a_saved_run_is_the_same_run(tmp_path):
     before = saved(run_of(lambda _: 0.01, errors=lambda due: "timeout" if due > 19 else ""))
     (tmp_path / "a.json").write_text(before.text())
     after = load_runs(tmp_path / "a.json")
@@ -106,9 +105,7 @@ def test_a_saved_run_is_the_same_run(tmp_path: Path) -> None:
         (None, "", "a machine that the file does not name"),
     ],
 )
-def test_a_saved_run_names_what_answered(
-    tmp_path: Path, real_instances: bool | None, machine: str, measured_on: str
-) -> None:
+def test_a_saved_run_names_what_answered(tmp_path, real_instances, machine, measured_on):
     content = replace(saved(run_of(lambda _: 0.01)), real_instances=real_instances, machine=machine).to_json()
     if real_instances is None:
         del content["real_instances"], content["machine"]
@@ -129,7 +126,7 @@ def test_a_saved_run_names_what_answered(
         lambda text: text.replace('"warm_up": 0', '"warm_up": 99'),
     ],
 )
-def test_a_damaged_file_is_rejected(tmp_path: Path, change: Any) -> None:
+def test_a_damaged_file_is_rejected(tmp_path, change):
     file = tmp_path / "a.json"
     file.write_text(saved(run_of(lambda _: 0.01)).text())
     whole = file.read_text().replace(f'"warm_up": {load_runs(file).runs[0].warm_up}', '"warm_up": 0')

@@ -33,7 +33,7 @@ def latencies(sent: Sent) -> np.ndarray:
     return np.array(sent.ended) - np.array(sent.due)
 
 
-def test_an_open_loop_counts_the_waits_that_a_closed_loop_hides() -> None:
+def test_an_open_loop_counts_the_waits_that_a_closed_loop_hides():
     """Of 1.5 s with a stall of 0.6 s, 40 % of the users who come at any time meet the stall."""
     opened = run_loop(open_loop(Stalling().send, constant(100, 1.5).offsets))
     assert 0.3 < (latencies(opened) > 0.05).mean() < 0.5
@@ -41,14 +41,14 @@ def test_an_open_loop_counts_the_waits_that_a_closed_loop_hides() -> None:
     assert (latencies(closed) > 0.25).sum() == 1
 
 
-def test_requests_beyond_the_most_that_may_be_open_wait_and_their_wait_counts() -> None:
+def test_requests_beyond_the_most_that_may_be_open_wait_and_their_wait_counts():
     server = Stalling()
     sent = run_loop(open_loop(server.send, poisson(8_000, 1.0, seed=1).offsets))
     assert server.most <= MAX_OPEN
     assert max(np.array(sent.sent) - np.array(sent.due)) > 0.05
 
 
-def test_every_request_is_sent_once_and_when_it_is_due() -> None:
+def test_every_request_is_sent_once_and_when_it_is_due():
     numbers = []
 
     async def send(number: int) -> str:
@@ -62,7 +62,7 @@ def test_every_request_is_sent_once_and_when_it_is_due() -> None:
     assert (np.array(sent.sent) >= trace.offsets).all()
 
 
-def test_users_wait_for_their_answers_and_pause_after_errors() -> None:
+def test_users_wait_for_their_answers_and_pause_after_errors():
     server = Stalling()
     sent = run_loop(closed_loop(server.send, users=7, seconds=1.4))
     assert server.most <= 7

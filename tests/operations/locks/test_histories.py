@@ -44,7 +44,7 @@ def lines(told: list[HistoryEntry]) -> list[str]:
     ]
 
 
-def test_a_build_recorded_in_several_locks_counts_once() -> None:
+def test_a_build_recorded_in_several_locks_counts_once():
     dev = history_from_locks("dev", "m", [version(entry("11", built=BUILT))] * 2)
     prod = history_from_locks("prod", "m", [version(entry("11", built=BUILT, promoted=PROMOTED))])
     events = history_from_events("m", [event("built", "11", BUILT.at)])
@@ -54,7 +54,7 @@ def test_a_build_recorded_in_several_locks_counts_once() -> None:
     ]
 
 
-def test_an_artifact_promoted_twice_was_built_in_the_first_source() -> None:
+def test_an_artifact_promoted_twice_was_built_in_the_first_source():
     on = PROMOTED.model_copy(update={"source": "stage", "at": "2026-11-22T08:00:00Z"})
     prod = history_from_locks("prod", "m", [version(entry("11", built=BUILT, promoted=on))])
     stage = history_from_locks("stage", "m", [version(entry("11", built=BUILT, promoted=PROMOTED))])
@@ -62,7 +62,7 @@ def test_an_artifact_promoted_twice_was_built_in_the_first_source() -> None:
     assert lines([*prod, *stage, *dev])[0] == "11 built dev ann"
 
 
-def test_events_and_locks_are_merged_in_order_of_time() -> None:
+def test_events_and_locks_are_merged_in_order_of_time():
     events = [
         event("refuted", "22", "2026-11-22T12:00:00Z", note="answers wrongly"),
         event("deployed", "22", "2026-11-22T11:00:00Z"),
@@ -86,7 +86,7 @@ def test_events_and_locks_are_merged_in_order_of_time() -> None:
     ]
 
 
-def test_entries_without_provenance_have_dates() -> None:
+def test_entries_without_provenance_have_dates():
     told = history_from_locks("dev", "m", [version(entry("11"), 24), version(entry("11"), 21)])
     (artifact,) = history_of(told)
     assert [(item.kind, item.at, item.note) for item in artifact.entries] == [

@@ -83,25 +83,25 @@ def uri(number: str) -> str:
     return f"111111111111.dkr.ecr.eu-west-1.amazonaws.com/{REPOSITORY}@{digest(number)}"
 
 
-def test_images_of_older_locks_only_are_deleted(images: Images) -> None:
+def test_images_of_older_locks_only_are_deleted(images):
     images.ecr.put_image(repositoryName=REPOSITORY, imageManifest=content("55"), imageTag="t55")
     assert sorted(images.delete()) == sorted(("serving", digest(number)) for number in ("11", "22"))
     assert images.held() == {digest(number) for number in ("33", "44", "55")}  # no lock has named 55
     assert images.delete() == []
 
 
-def test_an_image_that_a_live_endpoint_runs_is_kept(images: Images) -> None:
+def test_an_image_that_a_live_endpoint_runs_is_kept(images):
     """As after a rollback that no lock knows of."""
     assert images.delete(running(uri("11"))) == [("serving", digest("22"))]
 
 
-def test_an_image_of_a_retained_model_is_kept(images: Images, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_image_of_a_retained_model_is_kept(images, monkeypatch):
     """moto has no tags of models; tests/operations/test_retained.py reads them from the local cloud."""
     monkeypatch.setattr(image_retention, "tagged_models", lambda *_: ({uri("22")}, set[str]()))
     assert images.delete() == [("serving", digest("11"))]
 
 
-def test_an_image_that_another_environment_or_the_next_lock_names_is_kept(images: Images) -> None:
+def test_an_image_that_another_environment_or_the_next_lock_names_is_kept(images):
     text = images.project.environment_file("dev").read_text()
     images.project.environment_file("prod").write_text(text.replace("name: dev", "name: prod"))
     lock_image(images.project, "prod", "11")
@@ -109,12 +109,12 @@ def test_an_image_that_another_environment_or_the_next_lock_names_is_kept(images
     assert images.delete() == [("serving", digest("33"))]
 
 
-def test_a_young_image_is_kept(images: Images) -> None:
+def test_a_young_image_is_kept(images):
     assert images.delete(now=datetime.now(UTC) + timedelta(days=29)) == []
 
 
 @pytest.mark.parametrize("unknown", ["history", "endpoint", "repository"])
-def test_nothing_is_deleted_if_something_is_unknown(images: Images, unknown: str) -> None:
+def test_nothing_is_deleted_if_something_is_unknown(images, unknown):
     live = [running(missing="config")] if unknown == "endpoint" else []
     if unknown == "history":
         (images.project.root / ".git").rename(images.project.root / "gone")

@@ -40,19 +40,19 @@ def words(version: LockVersion) -> str:
     return f"{digests} {version.commit.subject if version.commit else 'here'}"
 
 
-def test_the_latest_version_comes_first(repository: Repository) -> None:
+def test_the_latest_version_comes_first(repository):
     history = lock_history(Project(repository.root), "dev")
     assert held(history.versions) == ["33 33", "22 22", "11 11"]
     assert history.gap is None
 
 
-def test_uncommitted_changes_come_first(repository: Repository) -> None:
+def test_uncommitted_changes_come_first(repository):
     build(repository.root, "44")
     history = lock_history(Project(repository.root), "dev")
     assert held(history.versions) == ["44 here", "33 33", "22 22", "11 11"]
 
 
-def test_a_lock_removed_for_some_commits_counts_as_empty(repository: Repository) -> None:
+def test_a_lock_removed_for_some_commits_counts_as_empty(repository):
     Project(repository.root).lock_file("dev").unlink()
     repository.commit("gone")
     build(repository.root, "44")
@@ -60,9 +60,7 @@ def test_a_lock_removed_for_some_commits_counts_as_empty(repository: Repository)
     assert held(lock_history(Project(repository.root), "dev").versions)[:3] == ["44 44", " gone", "33 33"]
 
 
-def test_versions_with_other_line_endings_and_earlier_ones_are_read(
-    repository: Repository,
-) -> None:
+def test_versions_with_other_line_endings_and_earlier_ones_are_read(repository):
     file = Project(repository.root).lock_file("dev")
     file.write_bytes(file.read_bytes().replace(b"\n", b"\r\n"))
     repository.commit("as another editor saves it")
@@ -70,7 +68,7 @@ def test_versions_with_other_line_endings_and_earlier_ones_are_read(
     assert held(history.versions) == ["33 as another editor saves it", "33 33", "22 22", "11 11"]
 
 
-def test_a_version_that_cannot_be_read_is_reported(repository: Repository) -> None:
+def test_a_version_that_cannot_be_read_is_reported(repository):
     file = Project(repository.root).lock_file("dev")
     edit(file, "spec_hash:", "spec_hush:")
     repository.commit("broken")
@@ -83,9 +81,7 @@ def test_a_version_that_cannot_be_read_is_reported(repository: Repository) -> No
     assert "this version cannot read" in str(history.known_digests().gap)
 
 
-def test_a_merged_branchs_lock_counts_as_named_but_not_as_a_version(
-    repository: Repository,
-) -> None:
+def test_a_merged_branchs_lock_counts_as_named_but_not_as_a_version(repository):
     repository.git("checkout", "-b", "feature")
     for number in ("55", "66"):
         build(repository.root, number)
@@ -97,7 +93,7 @@ def test_a_merged_branchs_lock_counts_as_named_but_not_as_a_version(
     assert {digest[:2] for digest in history.known_digests().digests} == {"11", "22", "33", "55", "66"}
 
 
-def test_shallow_clone_has_incomplete_history(repository: Repository, tmp_path: Path) -> None:
+def test_shallow_clone_has_incomplete_history(repository, tmp_path):
     clone = tmp_path / "clone"
     subprocess.run(
         ["git", "clone", "--depth=1", f"file://{repository.root}", str(clone)],
@@ -109,7 +105,7 @@ def test_shallow_clone_has_incomplete_history(repository: Repository, tmp_path: 
     assert "shallow clone" in str(history.gap)
 
 
-def test_only_the_current_lock_is_known_without_git(tmp_path: Path) -> None:
+def test_only_the_current_lock_is_known_without_git(tmp_path):
     write_project(tmp_path)
     build(tmp_path, "11")
     history = lock_history(Project(tmp_path), "dev")
@@ -118,7 +114,7 @@ def test_only_the_current_lock_is_known_without_git(tmp_path: Path) -> None:
     assert history.known_digests().digests == {"11" * 32}
 
 
-def test_a_project_in_a_folder_of_a_repository(tmp_path: Path) -> None:
+def test_a_project_in_a_folder_of_a_repository(tmp_path):
     inside = tmp_path / "below"
     inside.mkdir()
     write_project(inside)

@@ -40,23 +40,23 @@ def superseded(keep: int, *locks: Lock | None, current: Any = (), gap: str | Non
     return {digest[:2] for _, digest in found.superseded}
 
 
-def test_artifacts_of_older_locks_only_are_superseded() -> None:
+def test_artifacts_of_older_locks_only_are_superseded():
     history = [lock("44"), lock("33"), lock("22"), lock("11")]
     assert superseded(2, *history) == {"22", "11"}
     assert superseded(4, *history) == set()
     assert superseded(10, *history) == set()
 
 
-def test_artifacts_that_return_to_a_lock_are_kept() -> None:
+def test_artifacts_that_return_to_a_lock_are_kept():
     assert superseded(2, lock("11"), lock("33"), lock("22"), lock("11")) == {"22"}
 
 
-def test_artifacts_of_any_current_lock_are_kept() -> None:
+def test_artifacts_of_any_current_lock_are_kept():
     history = [lock("44"), lock("33"), lock("22"), lock("11")]
     assert superseded(2, *history, current=[lock("44"), lock("11")]) == {"22"}
 
 
-def test_a_history_with_a_gap_supersedes_nothing() -> None:
+def test_a_history_with_a_gap_supersedes_nothing():
     history = [lock("44"), lock("33"), lock("22"), lock("11")]
     assert superseded(2, *history, gap="this is a shallow clone") == set()
 
@@ -114,7 +114,7 @@ def dev(tmp_path: Path, cloud: Cloud) -> Dev:
     return Dev(tmp_path / "project", cloud)
 
 
-def test_only_superseded_artifacts_are_marked(dev: Dev) -> None:
+def test_only_superseded_artifacts_are_marked(dev):
     others = {
         "models/minilm/builds/0a1b.json",
         "models/minilm/caches/x",
@@ -139,7 +139,7 @@ def running(*urls: str, missing: str | None = None) -> RunningEndpoint:
     return RunningEndpoint("tritonstack-dev-search", none, none, frozenset(urls), missing=missing)
 
 
-def test_artifacts_that_an_endpoint_runs_are_kept_and_lose_the_mark(dev: Dev) -> None:
+def test_artifacts_that_an_endpoint_runs_are_kept_and_lose_the_mark(dev):
     """As after a rollback that no lock knows of."""
     for number in ("11", "22", "33", "44"):
         dev.lock(number)
@@ -152,7 +152,7 @@ def test_artifacts_that_an_endpoint_runs_are_kept_and_lose_the_mark(dev: Dev) ->
     assert dev.bucket.key("11") not in dev.bucket.marked()
 
 
-def test_artifacts_of_retained_models_are_kept(dev: Dev, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_artifacts_of_retained_models_are_kept(dev, monkeypatch):
     """moto has no tags of models; test_retained.py reads them from the local cloud."""
     for number in ("11", "22", "33", "44"):
         dev.lock(number)
@@ -161,7 +161,7 @@ def test_artifacts_of_retained_models_are_kept(dev: Dev, monkeypatch: pytest.Mon
     assert dev.mark().marked == (("minilm", "22" * 32),)
 
 
-def test_nothing_is_marked_if_what_an_endpoint_runs_is_unknown(dev: Dev) -> None:
+def test_nothing_is_marked_if_what_an_endpoint_runs_is_unknown(dev):
     for number in ("11", "22", "33"):
         dev.lock(number)
     result = dev.mark(running(missing="config"))
@@ -169,7 +169,7 @@ def test_nothing_is_marked_if_what_an_endpoint_runs_is_unknown(dev: Dev) -> None
     assert result.gap is not None
 
 
-def test_artifacts_that_return_lose_the_mark_and_keep_other_tags(dev: Dev) -> None:
+def test_artifacts_that_return_lose_the_mark_and_keep_other_tags(dev):
     for number in ("11", "22", "33"):
         dev.lock(number)
     mine = {"TagSet": [{"Key": "mine", "Value": "x"}]}
@@ -185,7 +185,7 @@ def test_artifacts_that_return_lose_the_mark_and_keep_other_tags(dev: Dev) -> No
     assert left == mine["TagSet"]
 
 
-def test_next_run_finishes_after_a_kill_between_two_tags(dev: Dev) -> None:
+def test_next_run_finishes_after_a_kill_between_two_tags(dev):
     for number in ("11", "22", "33"):
         dev.lock(number)
     tag = {"TagSet": [{"Key": "superseded", "Value": "true"}]}
@@ -194,7 +194,7 @@ def test_next_run_finishes_after_a_kill_between_two_tags(dev: Dev) -> None:
     assert len(dev.bucket.marked()) == 3
 
 
-def test_artifacts_of_another_environment_are_kept(dev: Dev) -> None:
+def test_artifacts_of_another_environment_are_kept(dev):
     for number in ("11", "22", "33"):
         dev.lock(number)
     text = dev.project.environment_file("dev").read_text()
@@ -204,7 +204,7 @@ def test_artifacts_of_another_environment_are_kept(dev: Dev) -> None:
 
 
 @pytest.mark.parametrize("damage", ["git", "lock", "other lock"])
-def test_unknown_history_marks_nothing_and_is_reported(dev: Dev, damage: str) -> None:
+def test_unknown_history_marks_nothing_and_is_reported(dev, damage):
     for number in ("11", "22", "33"):
         dev.lock(number)
     if damage == "git":
@@ -228,7 +228,7 @@ def test_unknown_history_marks_nothing_and_is_reported(dev: Dev, damage: str) ->
     assert dev.bucket.marked() == set()
 
 
-def test_a_deleted_artifact_is_restored_without_its_mark(dev: Dev) -> None:
+def test_a_deleted_artifact_is_restored_without_its_mark(dev):
     for number in ("11", "22", "33"):
         dev.lock(number)
     dev.mark()
@@ -244,7 +244,7 @@ def test_a_deleted_artifact_is_restored_without_its_mark(dev: Dev) -> None:
 
 
 @pytest.mark.parametrize("again", ["brought back", "built"])
-def test_objects_of_a_new_manifest_also_lose_their_expiry_tag(dev: Dev, again: str) -> None:
+def test_objects_of_a_new_manifest_also_lose_their_expiry_tag(dev, again):
     """The rule deletes one object after the other; the archive was next."""
     for number in ("11", "22", "33"):
         dev.lock(number)
@@ -266,9 +266,7 @@ def versions_and_marks(bucket: Bucket) -> set[str]:
 
 
 @pytest.mark.parametrize("part_bytes", [5 * MIB, 256 * MIB])
-def test_restored_artifacts_equal_the_published_ones(
-    dev: Dev, monkeypatch: pytest.MonkeyPatch, part_bytes: int
-) -> None:
+def test_restored_artifacts_equal_the_published_ones(dev, monkeypatch, part_bytes):
     """Single-part or multipart; no version is deleted, because the deploy role cannot do that."""
     monkeypatch.setattr("tritonstack.operations.artifacts.PART_BYTES", part_bytes)
     place = {"Bucket": dev.bucket.name, "Key": dev.bucket.key("11", "model.tar.gz")}
@@ -292,9 +290,7 @@ def test_restored_artifacts_equal_the_published_ones(
     assert dev.bucket.s3.get_object_tagging(**place)["TagSet"] == [{"Key": "team", "Value": "a b"}]
 
 
-def test_a_killed_restore_resumes_and_restores_the_manifest_last(
-    dev: Dev, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_killed_restore_resumes_and_restores_the_manifest_last(dev, monkeypatch):
     dev.bucket.put("11")
     names = ("model.tar.gz", "examples.json", "manifest.json")
     for name in names:
@@ -316,5 +312,5 @@ def test_a_killed_restore_resumes_and_restores_the_manifest_last(
     assert dev.bucket.held() == {dev.bucket.key("11", name) for name in names}
 
 
-def test_permanently_deleted_artifacts_cannot_be_restored(dev: Dev) -> None:
+def test_permanently_deleted_artifacts_cannot_be_restored(dev):
     assert not restore_artifact(dev.cloud, bucket=dev.bucket.name, model="minilm", digest="11" * 32)

@@ -10,7 +10,6 @@ from tests.manifests import manifest
 from tests.projects import MODEL, edit, write_project
 from tests.records.test_locks import BUILT
 from tritonstack.base.revisions import short_commit
-from tritonstack.operations.aws import Cloud
 from tritonstack.operations.events import read_events
 from tritonstack.operations.locks.restoring import record_rollback
 from tritonstack.operations.locks.rollback import (
@@ -76,7 +75,7 @@ def steps(plan: RollbackPlan) -> list[str]:
     ]
 
 
-def test_the_latest_other_digest_is_restored(story: RollbackProject) -> None:
+def test_the_latest_other_digest_is_restored(story):
     story.lock("11")
     commit = story.lock("22")
     story.lock("33")
@@ -89,7 +88,7 @@ def test_the_latest_other_digest_is_restored(story: RollbackProject) -> None:
     )
 
 
-def test_versions_that_changed_only_another_model_are_skipped(story: RollbackProject) -> None:
+def test_versions_that_changed_only_another_model_are_skipped(story):
     story.also_serve("other")
     story.lock("11")
     story.lock("22")
@@ -98,14 +97,14 @@ def test_versions_that_changed_only_another_model_are_skipped(story: RollbackPro
 
 
 @pytest.mark.parametrize("to", ["1111", "11" * 32])
-def test_digest_can_be_abbreviated(story: RollbackProject, to: str) -> None:
+def test_digest_can_be_abbreviated(story, to):
     for number in ("11", "22", "33"):
         story.lock(number)
     assert steps(story.plan(to)) == ["minilm cpu 33 -> 11"]
 
 
 @pytest.mark.parametrize("shorten", [7, 40])
-def test_commit_can_be_given(story: RollbackProject, shorten: int) -> None:
+def test_commit_can_be_given(story, shorten):
     commit = story.lock("11")
     story.lock("22")
     story.lock("33")
@@ -113,7 +112,7 @@ def test_commit_can_be_given(story: RollbackProject, shorten: int) -> None:
     assert steps(story.plan("HEAD~1")) == ["minilm cpu 33 -> 22"]
 
 
-def test_ambiguous_prefix_is_rejected(story: RollbackProject) -> None:
+def test_ambiguous_prefix_is_rejected(story):
     story.lock("11")
     story.lock("12")
     story.lock("33")
@@ -121,26 +120,26 @@ def test_ambiguous_prefix_is_rejected(story: RollbackProject) -> None:
         story.plan("1")
 
 
-def test_a_digest_that_was_never_served_is_rejected(story: RollbackProject) -> None:
+def test_a_digest_that_was_never_served_is_rejected(story):
     story.lock("11")
     with pytest.raises(RollbackError, match="'9999' is neither a commit nor an artifact digest"):
         story.plan("9999")
 
 
-def test_served_artifact_is_not_a_rollback_target(story: RollbackProject) -> None:
+def test_served_artifact_is_not_a_rollback_target(story):
     story.lock("11")
     story.lock("22")
     with pytest.raises(RollbackError, match="already serves the artifacts of 2222"):
         story.plan("2222")
 
 
-def test_the_first_served_version_has_no_rollback_target(story: RollbackProject) -> None:
+def test_the_first_served_version_has_no_rollback_target(story):
     story.lock("11")
     with pytest.raises(RollbackError, match="no earlier artifacts of endpoint 'search' in git"):
         story.plan()
 
 
-def test_unreadable_version_is_not_skipped(story: RollbackProject) -> None:
+def test_unreadable_version_is_not_skipped(story):
     story.lock("11")
     edit(story.project.lock_file("dev"), "spec_hash:", "spec_hush:")
     story.repository.commit("broken")
@@ -152,7 +151,7 @@ def test_unreadable_version_is_not_skipped(story: RollbackProject) -> None:
     assert steps(story.plan("1111")) == ["minilm cpu 22 -> 11"]
 
 
-def test_a_recorded_rollback_is_resumed_and_not_undone(story: RollbackProject) -> None:
+def test_a_recorded_rollback_is_resumed_and_not_undone(story):
     for number in ("11", "22", "33"):
         story.lock(number)
     story.write(story.plan())
@@ -165,7 +164,7 @@ def test_a_recorded_rollback_is_resumed_and_not_undone(story: RollbackProject) -
         assert (again.written.at, again.written.instead_of) == (WHO.at, "33" * 32)
 
 
-def test_a_further_rollback_skips_rolled_back_artifacts(story: RollbackProject) -> None:
+def test_a_further_rollback_skips_rolled_back_artifacts(story):
     first = story.lock("11")
     story.lock("22")
     story.lock("33")
@@ -176,7 +175,7 @@ def test_a_further_rollback_skips_rolled_back_artifacts(story: RollbackProject) 
     assert (steps(further), further.written) == (["minilm cpu 22 -> 11"], None)
 
 
-def test_a_rolled_back_and_rebuilt_artifact_can_be_restored(story: RollbackProject) -> None:
+def test_a_rolled_back_and_rebuilt_artifact_can_be_restored(story):
     for number in ("11", "22"):
         story.lock(number)
     story.write(story.plan())
@@ -186,7 +185,7 @@ def test_a_rolled_back_and_rebuilt_artifact_can_be_restored(story: RollbackProje
     assert steps(story.plan()) == ["minilm cpu 33 -> 22"]
 
 
-def test_a_rolled_back_entry_is_kept_after_a_model_change(story: RollbackProject) -> None:
+def test_a_rolled_back_entry_is_kept_after_a_model_change(story):
     story.lock("11")
     story.lock("22")
     workspace, plan = load_workspace(story.project, "dev"), story.plan()
@@ -199,7 +198,7 @@ def test_a_rolled_back_entry_is_kept_after_a_model_change(story: RollbackProject
     assert written.built == BUILT
 
 
-def test_endpoints_that_serve_the_same_model_are_rolled_back_too(story: RollbackProject) -> None:
+def test_endpoints_that_serve_the_same_model_are_rolled_back_too(story):
     with story.project.environment_file("dev").open("a") as stream:
         stream.write("  again: {kind: ensemble, model: minilm, instance_type: ml.m7i.large}\n")
         stream.write("  fast: {kind: ensemble, model: minilm, instance_type: ml.g5.xlarge}\n")
@@ -210,7 +209,7 @@ def test_endpoints_that_serve_the_same_model_are_rolled_back_too(story: Rollback
     assert (plan.concerned, plan.others) == (("search", "again"), ("again",))
 
 
-def test_only_changed_models_of_a_multi_model_endpoint_are_rolled_back(story: RollbackProject) -> None:
+def test_only_changed_models_of_a_multi_model_endpoint_are_rolled_back(story):
     story.also_serve("other")
     edit(
         story.project.environment_file("dev"),
@@ -230,7 +229,7 @@ def test_only_changed_models_of_a_multi_model_endpoint_are_rolled_back(story: Ro
     )
 
 
-def test_artifacts_for_another_target_are_restored_too(story: RollbackProject) -> None:
+def test_artifacts_for_another_target_are_restored_too(story):
     """The instance would prefer one for its own Python, which is removed."""
     story.lock("11")
     story.lock("22", target="cpu-py312")
@@ -242,7 +241,7 @@ def test_artifacts_for_another_target_are_restored_too(story: RollbackProject) -
     assert (steps(again), again.written is not None) == (["minilm cpu 22 -> 11"], True)
 
 
-def test_only_completed_rollbacks_are_recorded(story: RollbackProject, cloud: Cloud) -> None:
+def test_only_completed_rollbacks_are_recorded(story, cloud):
     story.also_serve("other")
     edit(
         story.project.environment_file("dev"),

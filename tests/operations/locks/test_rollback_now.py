@@ -88,9 +88,7 @@ def planned(incident: Incident, deployment: Deployment) -> list[Switch]:
     return plan_switches(deployment.cloud, after, plan)
 
 
-def test_the_retained_configuration_serves_with_the_running_instances(
-    incident: Incident, deployment: Deployment
-) -> None:
+def test_the_retained_configuration_serves_with_the_running_instances(incident, deployment):
     capacity = {"VariantName": "main", "DesiredInstanceCount": 2}
     deployment.sagemaker.update_endpoint_weights_and_capacities(
         EndpointName=ENDPOINT, DesiredWeightsAndCapacities=[capacity]
@@ -109,7 +107,7 @@ def test_the_retained_configuration_serves_with_the_running_instances(
     assert deployment.active != change.target
 
 
-def test_no_alarm_stops_it(incident: Incident, deployment: Deployment) -> None:
+def test_no_alarm_stops_it(incident, deployment):
     """The alarm that made somebody roll back is still firing."""
     (change,) = planned(incident, deployment)
     switch(deployment.cloud, change, on_change=lambda _: None)
@@ -121,9 +119,7 @@ def test_no_alarm_stops_it(incident: Incident, deployment: Deployment) -> None:
     assert (routing["Type"], policy["TerminationWaitInSeconds"]) == ("ALL_AT_ONCE", 0)
 
 
-def test_a_configuration_that_was_rolled_back_before_is_skipped(
-    incident: Incident, deployment: Deployment
-) -> None:
+def test_a_configuration_that_was_rolled_back_before_is_skipped(incident, deployment):
     """The newest retained configuration serves something else."""
     deployment.update(BAD)
     (change,) = planned(incident, deployment)
@@ -131,7 +127,7 @@ def test_a_configuration_that_was_rolled_back_before_is_skipped(
 
 
 @pytest.mark.parametrize("cause", ["deleted", "another type", "no endpoint", "no active configuration"])
-def test_what_needs_a_deployment_is_rejected(incident: Incident, deployment: Deployment, cause: str) -> None:
+def test_what_needs_a_deployment_is_rejected(incident, deployment, cause):
     sagemaker = deployment.sagemaker
     (change,) = planned(incident, deployment)
     if cause == "deleted":
@@ -147,9 +143,7 @@ def test_what_needs_a_deployment_is_rejected(incident: Incident, deployment: Dep
     assert caught.value.code == "TS421"
 
 
-def test_an_endpoint_that_does_not_serve_is_not_switched(
-    incident: Incident, deployment: Deployment, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_endpoint_that_does_not_serve_is_not_switched(incident, deployment, monkeypatch):
     """SageMaker may name the new configuration and yet fail."""
     (change,) = planned(incident, deployment)
     switch(deployment.cloud, change, on_change=lambda _: None)
@@ -163,9 +157,7 @@ def test_an_endpoint_that_does_not_serve_is_not_switched(
     assert "no capacity" in caught.value.message
 
 
-def test_maintenance_is_waited_for(
-    incident: Incident, deployment: Deployment, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_maintenance_is_waited_for(incident, deployment, monkeypatch):
     (change,) = planned(incident, deployment)
     sagemaker, statuses, seen = deployment.cloud.client("sagemaker"), ["SystemUpdating"], list[str]()
     describe, update = sagemaker.describe_endpoint, sagemaker.update_endpoint
@@ -185,7 +177,7 @@ def test_maintenance_is_waited_for(
     assert deployment.version_of(deployment.active) == OLD
 
 
-def test_a_rolling_rollout_needs_no_second_fleet(incident: Incident, deployment: Deployment) -> None:
+def test_a_rolling_rollout_needs_no_second_fleet(incident, deployment):
     capacity = {"VariantName": "main", "DesiredInstanceCount": 2}
     deployment.sagemaker.update_endpoint_weights_and_capacities(
         EndpointName=ENDPOINT, DesiredWeightsAndCapacities=[capacity]
@@ -226,9 +218,7 @@ def changed_for(names: tuple[str, ...], describe: Any, changed: dict[str, object
     return describe(**named) | (changed if set(named.values()) & set(names) else {})
 
 
-def test_only_artifacts_are_rolled_back(
-    incident: Incident, deployment: Deployment, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_artifacts_are_rolled_back(incident, deployment, monkeypatch):
     """Other settings are those of the environment file; the local cloud has few of them."""
     (change,) = planned(incident, deployment)
     sagemaker = deployment.cloud.client("sagemaker")
@@ -253,7 +243,7 @@ def test_only_artifacts_are_rolled_back(
         (False, True, False),
     ],
 )
-def test_settings_are_compared_by_what_they_mean(now: object, then: object, same: bool) -> None:
+def test_settings_are_compared_by_what_they_mean(now, then, same):
     assert (rollback_now._unordered(now) == rollback_now._unordered(then)) is same
 
 
@@ -298,9 +288,7 @@ class StrictComponents:
 
 
 @pytest.mark.parametrize(("copies", "batch"), [(1, 1), (3, 1), (4, 2), (0, 1)])
-def test_a_component_gets_the_retained_model_and_keeps_its_copies(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, copies: int, batch: int
-) -> None:
+def test_a_component_gets_the_retained_model_and_keeps_its_copies(tmp_path, monkeypatch, copies, batch):
     incident = incident_in(tmp_path / "project")
     edit(
         incident.project.environment_file("dev"),

@@ -24,7 +24,7 @@ def build(codebuild: StrictCodeBuild, project: str, model: str) -> str:
     return str(started["build"]["id"])
 
 
-def test_the_latest_build_of_all_projects_is_found() -> None:
+def test_the_latest_build_of_all_projects_is_found():
     codebuild = StrictCodeBuild(CPU, SM86)
     build(codebuild, CPU, "m")
     latest = build(codebuild, SM86, "m")
@@ -40,12 +40,12 @@ def test_the_latest_build_of_all_projects_is_found() -> None:
     assert latest_build(cloud, "t-dev", "absent", projects=[CPU], processing=False) is None
 
 
-def test_projects_that_do_not_exist_have_no_builds() -> None:
+def test_projects_that_do_not_exist_have_no_builds():
     cloud = account(codebuild=StrictCodeBuild(CPU))
     assert latest_build(cloud, "t-dev", "m", projects=[CPU, SM86], processing=False) is None
 
 
-def test_processing_jobs_are_found_by_their_model() -> None:
+def test_processing_jobs_are_found_by_their_model():
     sagemaker, codebuild = StrictProcessing(), StrictCodeBuild(CPU)
     service = ProcessingJobs(account(sagemaker=sagemaker), GROUND)
     first = service.start(ON_L4, "0" * 16, 1).id
@@ -67,7 +67,7 @@ def test_processing_jobs_are_found_by_their_model() -> None:
     assert latest.state.id == first
 
 
-def test_a_missing_permission_names_its_action(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_permission_names_its_action(monkeypatch):
     codebuild = StrictCodeBuild(CPU)
 
     def denied(**_: object) -> None:

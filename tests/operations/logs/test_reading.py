@@ -50,7 +50,7 @@ def events() -> StrictEvents:
     return StrictEvents(SEARCH, RANKER)
 
 
-def test_all_pages_of_all_groups_are_read_in_order_of_time(events: StrictEvents) -> None:
+def test_all_pages_of_all_groups_are_read_in_order_of_time(events):
     for number in range(9):
         events.put((SEARCH, RANKER)[number % 2], f"main/i-{number % 3}", BEGIN + number, str(number))
     events.put(SEARCH, "main/i-0", BEGIN - 1, "before the requested time")
@@ -59,7 +59,7 @@ def test_all_pages_of_all_groups_are_read_in_order_of_time(events: StrictEvents)
     assert log.poll() == []
 
 
-def test_lines_are_selected_by_variant_instance_and_text(events: StrictEvents) -> None:
+def test_lines_are_selected_by_variant_instance_and_text(events):
     events.put(SEARCH, "main/i-0a1", BEGIN, 'failed to load "bert"')
     events.put(SEARCH, "main/i-0b2", BEGIN + 1, "loaded")
     events.put(SEARCH, "challenger/i-0b3", BEGIN + 2, "loaded")
@@ -70,11 +70,11 @@ def test_lines_are_selected_by_variant_instance_and_text(events: StrictEvents) -
     assert cursor(events, instance="0a1").new_lines() == []
 
 
-def test_quotes_and_backslashes_are_escaped_in_patterns() -> None:
+def test_quotes_and_backslashes_are_escaped_in_patterns():
     assert exact_pattern(r'C:\models "a"') == r'"C:\\models \"a\""'
 
 
-def test_follow_loses_and_repeats_no_line_that_arrives_late(events: StrictEvents) -> None:
+def test_follow_loses_and_repeats_no_line_that_arrives_late(events):
     """Two streams deliver their lines in random batches, out of order, up to the tolerated delay."""
     chance = random.Random(7)  # noqa: S311 - no secret
     times = [BEGIN + 500 * number for number in range(200)]
@@ -89,7 +89,7 @@ def test_follow_loses_and_repeats_no_line_that_arrives_late(events: StrictEvents
     assert sorted(shown) == [str(at) for at in times]
 
 
-def test_follow_orders_lines_of_streams_that_deliver_at_different_polls(events: StrictEvents) -> None:
+def test_follow_orders_lines_of_streams_that_deliver_at_different_polls(events):
     log = MergedLog([cursor(events)])
     log.poll()
     events.put(SEARCH, "main/i-1", BEGIN + 20, "second")
@@ -100,7 +100,7 @@ def test_follow_orders_lines_of_streams_that_deliver_at_different_polls(events: 
     assert messages(shown) == ["first", "second"]
 
 
-def test_a_log_group_may_appear_and_vanish(events: StrictEvents) -> None:
+def test_a_log_group_may_appear_and_vanish(events):
     del events.groups[SEARCH]
     one = cursor(events)
     assert (one.new_lines(), one.group_exists) == ([], False)
@@ -110,14 +110,14 @@ def test_a_log_group_may_appear_and_vanish(events: StrictEvents) -> None:
     assert (one.new_lines(), one.group_exists) == ([], False)
 
 
-def test_a_missing_permission_names_its_action(events: StrictEvents) -> None:
+def test_a_missing_permission_names_its_action(events):
     events.denied = "User: arn:aws:iam::1:user/ann is not authorized to perform: logs:FilterLogEvents"
     with pytest.raises(MissingPermissionError, match="lack the permission logs:FilterLogEvents") as raised:
         cursor(events).new_lines()
     assert "add logs:FilterLogEvents to the IAM policy" in str(raised.value)
 
 
-def test_following_ends_with_the_build_after_its_last_line(events: StrictEvents) -> None:
+def test_following_ends_with_the_build_after_its_last_line(events):
     shown: list[str] = []
     late = {1: "in time", 2: "at the end", 3: "after the end"}
     polls = itertools.count(1)

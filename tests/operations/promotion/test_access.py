@@ -36,7 +36,7 @@ def dev(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
         yield load_workspace(project, "dev").spec
 
 
-def test_the_source_is_read_by_its_role_for_readers(dev: EnvironmentSpec) -> None:
+def test_the_source_is_read_by_its_role_for_readers(dev):
     cloud = readable_cloud(dev, profile=None, at_hand=HERE)
     assert isinstance(cloud, BorrowedCloud)
     assert cloud.role_arn == f"arn:aws:iam::{DEV_ACCOUNT}:role/tritonstack-delivery-dev-promotion-reader"
@@ -45,7 +45,7 @@ def test_the_source_is_read_by_its_role_for_readers(dev: EnvironmentSpec) -> Non
     assert "assumed-role/tritonstack-delivery-dev-promotion-reader/" in identity["Arn"]
 
 
-def test_credentials_of_the_source_account_are_used_directly(project: Project, dev: EnvironmentSpec) -> None:
+def test_credentials_of_the_source_account_are_used_directly(project, dev):
     edit(project.environment_file("dev"), DEV_ACCOUNT, PROD_ACCOUNT)
     spec = load_workspace(project, "dev").spec
     assert dev.account == DEV_ACCOUNT
@@ -54,9 +54,7 @@ def test_credentials_of_the_source_account_are_used_directly(project: Project, d
     assert cloud.account == PROD_ACCOUNT
 
 
-def test_an_untrusting_role_is_reported_with_account_and_caller(
-    dev: EnvironmentSpec, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_untrusting_role_is_reported_with_account_and_caller(dev, monkeypatch):
     real = botocore.client.BaseClient._make_api_call
 
     def reject(self: Any, name: str, parameters: Any) -> Any:
@@ -74,14 +72,12 @@ def test_an_untrusting_role_is_reported_with_account_and_caller(
     assert "--from-profile" in said
 
 
-def test_a_profile_of_another_account_is_rejected(dev: EnvironmentSpec) -> None:
+def test_a_profile_of_another_account_is_rejected(dev):
     with pytest.raises(CloudAccessError, match="credentials of profile 'team' belong to account"):
         readable_cloud(dev, profile="team", at_hand=HERE)
 
 
-def test_a_profile_takes_precedence_over_environment_keys(
-    dev: EnvironmentSpec, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_profile_takes_precedence_over_environment_keys(dev, monkeypatch):
     assert dev.account == DEV_ACCOUNT
     cloud = Cloud(PROD_ACCOUNT, "eu-west-1", {"AWS_PROFILE": "team"})
     monkeypatch.setenv("AWS_SESSION_TOKEN", "old")

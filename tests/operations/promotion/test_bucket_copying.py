@@ -38,14 +38,14 @@ def keys(accounts: TwoAccounts) -> list[str]:
     return [item["Key"].rpartition("/")[2] for item in found.get("Contents", ())]
 
 
-def test_a_copied_artifact_is_published_in_the_target(accounts: TwoAccounts) -> None:
+def test_a_copied_artifact_is_published_in_the_target(accounts):
     artifact = source(accounts)
     copy_in_account(artifact, cloud=accounts.dev, bucket=TARGET)
     assert is_published(accounts.dev, bucket=TARGET, model="minilm", artifact=artifact.entry)
     assert keys(accounts) == ["manifest.json", "model.tar.gz"]
 
 
-def test_tag_of_the_source_is_kept_in_the_source(accounts: TwoAccounts) -> None:
+def test_tag_of_the_source_is_kept_in_the_source(accounts):
     """The source's recent locks no longer name it, but the target has just requested it."""
     artifact = source(accounts)
     s3, mark = accounts.dev.client("s3"), {"TagSet": [{"Key": "superseded", "Value": "true"}]}
@@ -56,14 +56,14 @@ def test_tag_of_the_source_is_kept_in_the_source(accounts: TwoAccounts) -> None:
         assert s3.get_object_tagging(Bucket=TARGET, Key=f"{artifact.prefix}/{name}")["TagSet"] == []
 
 
-def test_existing_artifacts_are_not_copied_again(accounts: TwoAccounts) -> None:
+def test_existing_artifacts_are_not_copied_again(accounts):
     artifact = source(accounts)
     copy_in_account(artifact, cloud=accounts.dev, bucket=TARGET)
     accounts.dev.client("s3").delete_object(Bucket=artifact.bucket, Key=f"{artifact.prefix}/manifest.json")
     copy_in_account(artifact, cloud=accounts.dev, bucket=TARGET)
 
 
-def test_a_copy_that_was_stopped_before_its_manifest_is_resumed(accounts: TwoAccounts) -> None:
+def test_a_copy_that_was_stopped_before_its_manifest_is_resumed(accounts):
     artifact = source(accounts)
     accounts.dev.client("s3").put_object(Bucket=TARGET, Key=f"{artifact.prefix}/model.tar.gz", Body=b"half")
     copy_in_account(artifact, cloud=accounts.dev, bucket=TARGET)
@@ -71,9 +71,7 @@ def test_a_copy_that_was_stopped_before_its_manifest_is_resumed(accounts: TwoAcc
 
 
 @pytest.mark.parametrize("body", [None, b"another"])
-def test_an_archive_other_than_the_locked_one_is_not_copied(
-    accounts: TwoAccounts, body: bytes | None
-) -> None:
+def test_an_archive_other_than_the_locked_one_is_not_copied(accounts, body):
     artifact = source(accounts)
     s3, place = (
         accounts.dev.client("s3"),
@@ -88,9 +86,7 @@ def test_an_archive_other_than_the_locked_one_is_not_copied(
     assert keys(accounts) == []
 
 
-def test_an_archive_that_is_replaced_after_the_check_is_not_copied(
-    accounts: TwoAccounts, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_archive_that_is_replaced_after_the_check_is_not_copied(accounts, monkeypatch):
     """S3 copies what was checked, or nothing: nobody checks the copy."""
     artifact = source(accounts)
     s3, place = (
@@ -109,9 +105,7 @@ def test_an_archive_that_is_replaced_after_the_check_is_not_copied(
     assert keys(accounts) == []
 
 
-def test_what_was_checked_beside_an_archive_is_what_the_target_gets(
-    accounts: TwoAccounts, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_checked_beside_an_archive_is_what_the_target_gets(accounts, monkeypatch):
     examples = b'{"examples": "of this artifact"}'
     sha256 = hashlib.sha256(examples).hexdigest()
     manifest = accounts.build("minilm", b"archive", examples_sha256=sha256)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -13,7 +12,6 @@ from botocore.exceptions import ReadTimeoutError
 from tests.operations.changing_s3 import change_after
 from tests.operations.two_accounts import make_manifest, two_accounts
 from tritonstack.base.errors import TritonstackError
-from tritonstack.base.paths import Project
 from tritonstack.operations.artifacts import DamagedArtifactError
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.promotion.fetching import SourceArtifact, fetch_artifact
@@ -32,7 +30,7 @@ class Silent:
         raise ReadTimeoutError(endpoint_url="https://s3.eu-west-1.amazonaws.com")
 
 
-def test_a_source_that_never_answers_is_reported(tmp_path: Path) -> None:
+def test_a_source_that_never_answers_is_reported(tmp_path):
     manifest = make_manifest("minilm", b"content", spec_hash="ab" * 32)
     source = SourceArtifact(cast("Cloud", Silent()), "bucket", "minilm", "cpu", entry_of(manifest))
     pauses: list[float] = []
@@ -71,7 +69,7 @@ class Piece:
         yield self.content
 
 
-def test_progress_renews_the_patience_with_a_source(tmp_path: Path) -> None:
+def test_progress_renews_the_patience_with_a_source(tmp_path):
     content = b"content of an archive"
     manifest = make_manifest("minilm", content, spec_hash="ab" * 32)
     cloud = cast("Cloud", Breaking(content, silent={1, 2, 3, 8, 9, 10, 11}))
@@ -85,8 +83,8 @@ def test_progress_renews_the_patience_with_a_source(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fetched", [0, 4])
 def test_an_archive_that_is_replaced_after_the_check_is_not_downloaded(
-    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fetched: int
-) -> None:
+    project, tmp_path, monkeypatch, fetched
+):
     """Before the first byte, also of a resumed download: the final checksum comes after gigabytes."""
     with two_accounts(project) as accounts:
         manifest = accounts.build("minilm", b"content")

@@ -109,7 +109,7 @@ def failed(
         ),
     ],
 )
-def test_deployment_time_of_an_artifact(events: list[Event], since: str | None) -> None:
+def test_deployment_time_of_an_artifact(events, since):
     expected = f"2026-11-{since}:00Z" if since else None
     assert artifact_state(CANDIDATE, events).since == expected
 
@@ -123,7 +123,7 @@ def runs(kind: EventKind, at: str, digest: str | None = OURS, **changes: Any) ->
     return event(kind, at, **{"images": tuple(image), **changes})
 
 
-def test_image_is_soaked_and_verified_like_an_artifact() -> None:
+def test_image_is_soaked_and_verified_like_an_artifact():
     spec = PromotionSpec(source="dev", soaked_hours=48, min_cosine=0.9, max_latency_p99_ms=1.0)
     undeployed = [("soaked_hours", "not deployed"), ("verified", "not deployed")]
     assert failed(spec, event("deployed", "10T08:00"), candidate=IMAGE) == undeployed
@@ -145,11 +145,11 @@ def test_image_is_soaked_and_verified_like_an_artifact() -> None:
 SOAKED = PromotionSpec(source="dev", soaked_hours=48, verified=False)
 
 
-def test_sufficient_soak_time_passes_the_gate() -> None:
+def test_sufficient_soak_time_passes_the_gate():
     assert failed(SOAKED, event("deployed", "16T12:00")) == []
 
 
-def test_insufficient_soak_time_fails_the_gate() -> None:
+def test_insufficient_soak_time_fails_the_gate():
     (result, _) = evaluated(SOAKED, event("deployed", "17T09:00"))
     assert (result.gate, result.measured, result.passed) == ("soaked_hours", "27.0 h", False)
     assert "2026-11-19T09:00Z" in result.remedy
@@ -212,7 +212,7 @@ NEVER = "not verified"
         ),
     ],
 )
-def test_the_last_verdict_after_the_last_deploy_counts(events: list[Event], measured: str | None) -> None:
+def test_the_last_verdict_after_the_last_deploy_counts(events, measured):
     expected = [("verified", measured)] if measured else []
     assert failed(VERIFIED, event("deployed", "10T08:00"), *events) == expected
 
@@ -271,13 +271,13 @@ BOTH = ("search", "other")
         ),
     ],
 )
-def test_each_endpoint_that_runs_the_artifact_is_verified(events: list[Event], measured: str | None) -> None:
+def test_each_endpoint_that_runs_the_artifact_is_verified(events, measured):
     deployed = event("deployed", "10T08:00", endpoints=(*BOTH, "unrelated"))
     expected = [("verified", measured)] if measured else []
     assert failed(VERIFIED, deployed, *events) == expected
 
 
-def test_endpoints_that_the_file_no_longer_names_are_not_passed_over() -> None:
+def test_endpoints_that_the_file_no_longer_names_are_not_passed_over():
     renamed = replace(CANDIDATE, endpoints=frozenset({"search-v2"}))
     events = [
         event("deployed", "10T08:00", endpoints=BOTH),
@@ -306,11 +306,11 @@ MEASURED = PromotionSpec(source="dev", verified=False, min_cosine=0.9995, max_la
         pytest.param(without(Figures(p99_ms=3), compared=False), [], id="nothing to compare with"),
     ],
 )
-def test_the_gate_on_measured_figures(candidate: PromotionCandidate, expected: list[tuple[str, str]]) -> None:
+def test_the_gate_on_measured_figures(candidate, expected):
     assert failed(MEASURED, candidate=candidate) == expected
 
 
-def test_passed_gates_are_listed_with_their_values() -> None:
+def test_passed_gates_are_listed_with_their_values():
     spec = MEASURED.model_copy(update={"soaked_hours": 24, "verified": True, "min_cosine": 0.99})
     built = Built(by="ann", at="2026-11-10T07:00:00Z", commit="c" * 40)
     results = evaluated(
@@ -335,7 +335,7 @@ ITSELF = "compared with itself only: no test input has expected outputs for y"
 UNVERIFIED = PromotionCandidate("minilm", "cpu", OURS, Figures(min_cosine=1.0), unverified=(ITSELF,))
 
 
-def test_an_unverified_artifact_needs_a_reason() -> None:
+def test_an_unverified_artifact_needs_a_reason():
     spec = PromotionSpec(source="dev", verified=False, min_cosine=0.99)
     assert failed(spec, candidate=UNVERIFIED) == [("allow_unverified", f"unverified: {ITSELF}")]
     allowed = spec.model_copy(update={"allow_unverified": {"minilm": "compared by hand, see SEARCH-12"}})
@@ -366,7 +366,7 @@ NIGHT = ChangeWindow(days=("SUN",), start="01:30", end="03:00", timezone="Europe
         pytest.param("2026-10-24T12:00", NIGHT, "2026-10-25T00:30", id="a beginning that comes twice"),
     ],
 )
-def test_next_opening_of_a_change_window(now: str, window: ChangeWindow, opening: str) -> None:
+def test_next_opening_of_a_change_window(now, window, opening):
     moment = datetime.fromisoformat(f"{now}Z")
     assert not window.is_open(moment)
     found = next_opening([window], moment)
@@ -374,7 +374,7 @@ def test_next_opening_of_a_change_window(now: str, window: ChangeWindow, opening
     assert window.is_open(found)
 
 
-def test_a_closed_window_names_the_next_of_several() -> None:
+def test_a_closed_window_names_the_next_of_several():
     windows = (DUBLIN.model_copy(update={"days": ("FRI",)}), DUBLIN.model_copy(update={"days": ("THU",)}))
     spec = PromotionSpec(source="dev", verified=False, windows=windows)
     (*_, result) = evaluated(spec)
@@ -383,7 +383,7 @@ def test_a_closed_window_names_the_next_of_several() -> None:
     assert failed(spec.model_copy(update={"windows": (*windows, DUBLIN)})) == []
 
 
-def test_only_failed_gates_are_recorded_as_overridden() -> None:
+def test_only_failed_gates_are_recorded_as_overridden():
     overrides = parse_overrides(["verified=the endpoint  is down", "soaked_hours=the same"])
     gates = evaluate_gates(VERIFIED, [CANDIDATE], [event("deployed", "10T08:00")], NOON, asked=("search",))
     assert override_note(override(gates, overrides)) == "gate verified overridden: the endpoint is down"
@@ -391,7 +391,7 @@ def test_only_failed_gates_are_recorded_as_overridden() -> None:
 
 
 @pytest.mark.parametrize("given", ["verified", "verified=", "verified= ", "speed=now", ""])
-def test_an_override_names_a_gate_and_a_reason(given: str) -> None:
+def test_an_override_names_a_gate_and_a_reason(given):
     with pytest.raises(UsageError):
         parse_overrides([given])
 
@@ -400,7 +400,7 @@ COMMIT = "c" * 40
 LOOSE = {"commit": f"{COMMIT}+uncommitted", "uncommitted": ("environments/dev.yaml",)}
 
 
-def test_verdict_on_uncommitted_files_does_not_pass_the_gate_of_a_protected_environment() -> None:
+def test_verdict_on_uncommitted_files_does_not_pass_the_gate_of_a_protected_environment():
     deployed, loose = event("deployed", "16T12:00"), event("verified", "16T13:00", **LOOSE)
     assert failed(VERIFIED, deployed, loose) == []
     (result, _) = evaluated(VERIFIED, deployed, loose, protected=True)
@@ -413,12 +413,12 @@ def test_verdict_on_uncommitted_files_does_not_pass_the_gate_of_a_protected_envi
 
 
 @pytest.mark.parametrize("commit", [None, f"{COMMIT}+", f"{COMMIT}+uncommitted"])
-def test_a_verdict_without_a_full_commit_does_not_count(commit: str | None) -> None:
+def test_a_verdict_without_a_full_commit_does_not_count(commit):
     verdict = event("verified", "16T13:00", commit=commit)
     assert len(failed(VERIFIED, event("deployed", "16T12:00"), verdict, protected=True)) == 1
 
 
-def test_verdict_on_uncommitted_files_can_refute_but_not_clear() -> None:
+def test_verdict_on_uncommitted_files_can_refute_but_not_clear():
     events = [event("deployed", "16T12:00"), event("verified", "16T13:00", commit=COMMIT)]
     events.append(event("refuted", "16T14:00", **LOOSE))
     assert len(failed(VERIFIED, *events, protected=True)) == 1
@@ -439,7 +439,7 @@ def test_verdict_on_uncommitted_files_can_refute_but_not_clear() -> None:
         ),
     ],
 )
-def test_a_build_from_uncommitted_files_is_not_accepted(built: Built | None, measured: str | None) -> None:
+def test_a_build_from_uncommitted_files_is_not_accepted(built, measured):
     events = event("deployed", "16T12:00"), event("verified", "16T13:00", commit=COMMIT)
     candidate = replace(CANDIDATE, built=built)
     assert failed(VERIFIED, *events, candidate=candidate) == []

@@ -49,7 +49,7 @@ def copy(
     return sum(sent) if done else None
 
 
-def test_an_image_keeps_its_digest(dev: StrictEcr, prod: StrictEcr) -> None:
+def test_an_image_keeps_its_digest(dev, prod):
     digest = dev.push(*LAYERS)
     expected = image_bytes(registry(dev), registry(prod), digest)
     assert copy(dev, prod, digest) == expected == sum(map(len, dev.layers.values()))
@@ -59,14 +59,14 @@ def test_an_image_keeps_its_digest(dev: StrictEcr, prod: StrictEcr) -> None:
     assert copy(dev, prod, digest) is None
 
 
-def test_existing_layers_are_not_uploaded(dev: StrictEcr, prod: StrictEcr) -> None:
+def test_existing_layers_are_not_uploaded(dev, prod):
     digest = dev.push(*LAYERS)
     prod.layers[digest_of(LAYERS[1])] = LAYERS[1]
     sent = copy(dev, prod, digest)
     assert sent == sum(map(len, dev.layers.values())) - len(LAYERS[1])
 
 
-def test_an_image_index_is_copied_with_its_images(dev: StrictEcr, prod: StrictEcr) -> None:
+def test_an_image_index_is_copied_with_its_images(dev, prod):
     members = [dev.push(LAYERS[0]), dev.push(LAYERS[1])]
     digest = dev.push_index(*members)
     copy(dev, prod, digest)
@@ -74,7 +74,7 @@ def test_an_image_index_is_copied_with_its_images(dev: StrictEcr, prod: StrictEc
     assert set(prod.manifests) == {*members, digest}
 
 
-def test_foreign_layers_are_not_copied(dev: StrictEcr, prod: StrictEcr) -> None:
+def test_foreign_layers_are_not_copied(dev, prod):
     dev.push(*LAYERS)
     config = {"digest": digest_of(LAYERS[0]), "size": len(LAYERS[0])}
     foreign = {"digest": digest_of(b"foreign"), "size": 7, "urls": ["https://example.com/foreign"]}
@@ -89,14 +89,14 @@ def test_foreign_layers_are_not_copied(dev: StrictEcr, prod: StrictEcr) -> None:
     assert copy(dev, prod, digest) == len(LAYERS[0])
 
 
-def test_a_second_tag_of_the_same_image(dev: StrictEcr, prod: StrictEcr) -> None:
+def test_a_second_tag_of_the_same_image(dev, prod):
     digest = dev.push(*LAYERS)
     copy(dev, prod, digest)
     assert copy(dev, prod, digest, tag="v2") == 0
     assert prod.tags == {"v1": digest, "v2": digest}
 
 
-def test_a_tag_of_another_image_is_not_moved(dev: StrictEcr, prod: StrictEcr) -> None:
+def test_a_tag_of_another_image_is_not_moved(dev, prod):
     other = prod.push(b"pushed by hand")
     prod.tags["v1"] = other
     with pytest.raises(ImageCopyError, match="v1 already exists with another image"):
@@ -112,7 +112,7 @@ def test_a_tag_of_another_image_is_not_moved(dev: StrictEcr, prod: StrictEcr) ->
         (LAYERS[1] + b"!", "got 32 bytes, manifest expects 31"),
     ],
 )
-def test_damaged_layer_is_rejected(dev: StrictEcr, prod: StrictEcr, instead: bytes, why: str) -> None:
+def test_damaged_layer_is_rejected(dev, prod, instead, why):
     digest = dev.push(*LAYERS)
     dev.layers[digest_of(LAYERS[1])] = instead
     with pytest.raises(LayerReadError, match=f"damaged layer .* {why}"):
@@ -122,7 +122,7 @@ def test_damaged_layer_is_rejected(dev: StrictEcr, prod: StrictEcr, instead: byt
 
 
 @pytest.mark.parametrize("reset", [False, True])
-def test_an_interrupted_download_resumes_at_its_offset(dev: StrictEcr, prod: StrictEcr, reset: bool) -> None:
+def test_an_interrupted_download_resumes_at_its_offset(dev, prod, reset):
     """Half of a part has arrived by then, and each time there is a new link."""
     digest, slept = dev.push(LAYERS[1]), list[float]()
     dev.breaks = [Break(), Break(after=10, reset=reset), Break(after=0, reset=reset), Break(after=8)]
@@ -133,7 +133,7 @@ def test_an_interrupted_download_resumes_at_its_offset(dev: StrictEcr, prod: Str
     assert slept[0] == slept[2] < slept[1]
 
 
-def test_transfer_that_restarts_skips_the_received_bytes(dev: StrictEcr, prod: StrictEcr) -> None:
+def test_transfer_that_restarts_skips_the_received_bytes(dev, prod):
     digest = dev.push(LAYERS[1])
     whole = Break(ignores_range=True)
     dev.breaks = [Break(), Break(after=10), Break(after=5, ignores_range=True), whole]
@@ -142,9 +142,7 @@ def test_transfer_that_restarts_skips_the_received_bytes(dev: StrictEcr, prod: S
     assert dev.ranges[1:] == [None, "bytes=10-", "bytes=10-"]
 
 
-def test_server_unreachable_for_a_while(
-    dev: StrictEcr, prod: StrictEcr, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_server_unreachable_for_a_while(dev, prod, monkeypatch):
     digest, urlopen, times = dev.push(*LAYERS), urllib.request.urlopen, 0
 
     def open_late(request: urllib.request.Request, timeout: float) -> Any:
@@ -159,7 +157,7 @@ def test_server_unreachable_for_a_while(
     assert prod.tags == {"v1": digest}
 
 
-def test_rejected_links_are_reported_as_links(dev: StrictEcr, prod: StrictEcr) -> None:
+def test_rejected_links_are_reported_as_links(dev, prod):
     digest = dev.push(*LAYERS)
     dev.url += "/elsewhere"
     with pytest.raises(LayerReadError, match="HTTP Error 403: Request has expired"):
@@ -167,9 +165,7 @@ def test_rejected_links_are_reported_as_links(dev: StrictEcr, prod: StrictEcr) -
 
 
 @pytest.mark.parametrize("operation", ["upload_layer_part", "complete_layer_upload", "put_image"])
-def test_a_retried_call_that_had_succeeded_is_accepted(
-    dev: StrictEcr, prod: StrictEcr, operation: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_retried_call_that_had_succeeded_is_accepted(dev, prod, operation, monkeypatch):
     """The AWS SDK retries it, and ECR rejects the second one."""
     digest, real = dev.push(*LAYERS), getattr(prod, operation)
 
@@ -190,9 +186,7 @@ def test_a_retried_call_that_had_succeeded_is_accepted(
         ("complete_layer_upload", "UploadNotFoundException"),
     ],
 )
-def test_other_upload_errors_are_reported(
-    dev: StrictEcr, prod: StrictEcr, operation: str, code: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_upload_errors_are_reported(dev, prod, operation, code, monkeypatch):
     def reject(**_: Any) -> None:
         raise client_error(operation, code, "not consecutive", lastValidByteReceived=3)
 
@@ -202,7 +196,7 @@ def test_other_upload_errors_are_reported(
         copy(dev, prod, digest)
 
 
-def test_a_manifest_with_a_wrong_digest_is_rejected(dev: StrictEcr, prod: StrictEcr) -> None:
+def test_a_manifest_with_a_wrong_digest_is_rejected(dev, prod):
     digest = dev.push(*LAYERS)
     media_type, text = dev.manifests[digest]
     dev.manifests[digest] = (media_type, text + " ")
@@ -211,15 +205,13 @@ def test_a_manifest_with_a_wrong_digest_is_rejected(dev: StrictEcr, prod: Strict
     assert prod.layers == {}
 
 
-def test_a_missing_image(dev: StrictEcr, prod: StrictEcr) -> None:
+def test_a_missing_image(dev, prod):
     with pytest.raises(ImageCopyError, match="Requested image not found"):
         copy(dev, prod, digest_of("nothing"))
 
 
 @pytest.mark.parametrize("operation", ["upload_layer_part", "complete_layer_upload", "put_image"])
-def test_interrupted_copy_is_resumed(
-    dev: StrictEcr, prod: StrictEcr, operation: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_interrupted_copy_is_resumed(dev, prod, operation, monkeypatch):
     digest = dev.push(*LAYERS)
     real, times = getattr(prod, operation), 0
 

@@ -109,7 +109,7 @@ def failed(*events: Event, protected: bool = True, candidate: PromotionCandidate
         ),
     ],
 )
-def test_load_test_shows_the_objective(events: list[Event]) -> None:
+def test_load_test_shows_the_objective(events):
     assert failed(*events) == []
 
 
@@ -243,22 +243,22 @@ def test_load_test_shows_the_objective(events: list[Event]) -> None:
         ),
     ],
 )
-def test_load_test_that_does_not_count(events: list[Event], reason: str) -> None:
+def test_load_test_that_does_not_count(events, reason):
     assert failed(*events) == [f"{MISSED}{reason}; run `tritonstack bench`"]
 
 
-def test_uncommitted_files_count_unless_the_target_is_protected() -> None:
+def test_uncommitted_files_count_unless_the_target_is_protected():
     assert failed(recorded(commit=None), protected=False) == []
 
 
 @pytest.mark.parametrize("real_instances", [True, False])
-def test_any_load_test_counts_for_an_endpoint_on_the_local_cloud(*, real_instances: bool) -> None:
+def test_any_load_test_counts_for_an_endpoint_on_the_local_cloud(*, real_instances):
     local = PerformanceRequirement("search", "ml.c7i.xlarge", False, OBJECTIVE, "run `tritonstack bench`")
     candidate = PromotionCandidate("minilm", "cpu", OURS, performance=(local,))
     assert failed(recorded(real_instances=real_instances), candidate=candidate) == []
 
 
-def test_load_tests_are_no_verdicts_and_survive_their_json() -> None:
+def test_load_tests_are_no_verdicts_and_survive_their_json():
     event = recorded(level(p99=None))
     assert Event.model_validate_json(event.to_json()) == event
     assert "p99_ms" not in event.to_json()

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from tests.operations.two_accounts import add_model, add_prod, make_manifest
@@ -73,7 +70,7 @@ def error_of(project: Project, *models: str) -> str:
     return str(caught.value)
 
 
-def test_artifacts_of_the_source_are_promoted(files: Project) -> None:
+def test_artifacts_of_the_source_are_promoted(files):
     entry = build(files)
     (item,) = decided(files).entries
     assert (item.name, item.key, item.entry, item.seen) == ("minilm", "cpu", entry, None)
@@ -84,7 +81,7 @@ def test_artifacts_of_the_source_are_promoted(files: Project) -> None:
     [{"promoted": PROMOTED}, {"built": Built(by="bob", at=MOMENT)}],
     ids=["promoted", "built for the target"],
 )
-def test_the_same_digest_need_not_change(files: Project, own: dict[str, Any]) -> None:
+def test_the_same_digest_need_not_change(files, own):
     entry = build(files)
     write_lock(files.lock_file("prod"), Lock(models={"minilm": {"cpu": entry.model_copy(update=own)}}))
     decision = decided(files)
@@ -92,7 +89,7 @@ def test_the_same_digest_need_not_change(files: Project, own: dict[str, Any]) ->
     assert [item.entry.digest for item in decision.same] == [entry.digest]
 
 
-def test_a_preferred_target_entry_yields_to_one_promoted_for_another_target(files: Project) -> None:
+def test_a_preferred_target_entry_yields_to_one_promoted_for_another_target(files):
     build(files, parity=(bounded(0.9),))
     old = build(files, "prod", digest="99" * 32, target="cpu-py312", parity=(bounded(0.9999),))
     decision = decided(files)
@@ -106,7 +103,7 @@ def test_a_preferred_target_entry_yields_to_one_promoted_for_another_target(file
     assert set(after.models["minilm"]) == {"cpu"}
 
 
-def test_artifacts_rolled_back_in_the_target_are_skipped_unless_named(files: Project) -> None:
+def test_artifacts_rolled_back_in_the_target_are_skipped_unless_named(files):
     bad = build(files)
     back = RolledBack(instead_of=bad.digest, as_of=bad.spec_hash, by="bob", at=MOMENT)
     good = bad.model_copy(update={"digest": "ee" * 32, "rolled_back": back})
@@ -117,7 +114,7 @@ def test_artifacts_rolled_back_in_the_target_are_skipped_unless_named(files: Pro
     assert [item.entry.digest for item in decided(files, "minilm").entries] == [bad.digest]
 
 
-def test_manually_written_digest_has_not_passed_the_gates(files: Project) -> None:
+def test_manually_written_digest_has_not_passed_the_gates(files):
     entry = build(files)
     write_lock(files.lock_file("prod"), Lock(models={"minilm": {"cpu": entry}}))
     decision = decided(files)
@@ -125,7 +122,7 @@ def test_manually_written_digest_has_not_passed_the_gates(files: Project) -> Non
     assert decision.same == []
 
 
-def test_a_source_without_the_model_is_rejected(files: Project) -> None:
+def test_a_source_without_the_model_is_rejected(files):
     assert error_of(files) == (
         "minilm: prod runs it on ml.c7i.xlarge (no GPU) under Triton 25.04, which requires cpu or cpu-py312; "
         "dev.lock.yaml has none\n"
@@ -147,7 +144,7 @@ def test_a_source_without_the_model_is_rejected(files: Project) -> None:
         ("ml.g5.xlarge", "cpu", False),
     ],
 )
-def test_artifacts_per_machine(files: Project, instance: str, target: str, fits: bool) -> None:
+def test_artifacts_per_machine(files, instance, target, fits):
     build(files, target=target)
     edit(files.environment_file("prod"), "ml.c7i.xlarge", instance)
     decision = decided(files)
@@ -155,7 +152,7 @@ def test_artifacts_per_machine(files: Project, instance: str, target: str, fits:
     assert bool(decision.obstacles) != fits
 
 
-def test_a_missing_capability_is_named(files: Project) -> None:
+def test_a_missing_capability_is_named(files):
     build(files, target="sm86-24.09")
     edit(files.environment_file("prod"), "ml.c7i.xlarge", "ml.g5.xlarge")
     said = error_of(files)
@@ -164,14 +161,14 @@ def test_a_missing_capability_is_named(files: Project) -> None:
     assert "`tritonstack build prod minilm`" in said
 
 
-def test_every_obstacle_is_reported_together(files: Project) -> None:
+def test_every_obstacle_is_reported_together(files):
     add_model(files, "ranker", "dev", "prod")
     said = error_of(files)
     assert "minilm: prod runs it" in said
     assert "ranker: prod runs it" in said
 
 
-def test_artifacts_built_by_the_target_are_kept_unless_named(files: Project) -> None:
+def test_artifacts_built_by_the_target_are_kept_unless_named(files):
     add_model(files, "ranker", "dev", "prod")
     build(files)
     build(files, "prod", "ranker")
@@ -181,26 +178,26 @@ def test_artifacts_built_by_the_target_are_kept_unless_named(files: Project) -> 
     assert "ranker: prod runs it" in error_of(files, "ranker")
 
 
-def test_an_artifact_that_is_older_than_its_files_is_promoted(files: Project) -> None:
+def test_an_artifact_that_is_older_than_its_files_is_promoted(files):
     entry = build(files)
     edit(files.model_file("minilm"), "A man is eating food.", "A woman is reading.")
     (item,) = decided(files).entries
     assert item.entry == entry
 
 
-def test_engines_that_the_target_cannot_load_are_rejected_before_its_deploy_would(files: Project) -> None:
+def test_engines_that_the_target_cannot_load_are_rejected_before_its_deploy_would(files):
     build(files, target="sm86-25.04", tensorrt="10.3.0")
     edit(files.environment_file("prod"), "ml.c7i.xlarge", "ml.g5.xlarge")
     assert "were built with TensorRT 10.3.0, but Triton 25.04 has" in error_of(files)
 
 
-def test_a_model_that_the_target_does_not_serve(files: Project) -> None:
+def test_a_model_that_the_target_does_not_serve(files):
     with pytest.raises(UsageError) as caught:
         decided(files, "minilmm")
     assert str(caught.value) == "'prod' does not serve model 'minilmm'\n  help: did you mean 'minilm'?"
 
 
-def test_a_rollback_in_the_source_is_not_recorded_in_the_target(files: Project) -> None:
+def test_a_rollback_in_the_source_is_not_recorded_in_the_target(files):
     entry = build(files)
     back = RolledBack(instead_of="cd" * 32, as_of=entry.spec_hash, by="bob", at=MOMENT)
     gone_back = entry.model_copy(update={"rolled_back": back})
@@ -213,7 +210,7 @@ def test_a_rollback_in_the_source_is_not_recorded_in_the_target(files: Project) 
     assert as_promoted(item, PROMOTED).built == entry.built
 
 
-def test_only_the_configured_source_is_accepted(files: Project) -> None:
+def test_only_the_configured_source_is_accepted(files):
     dev, prod = load_workspace(files, "dev"), load_workspace(files, "prod")
     assert require_source(dev, prod).source == "dev"
     with pytest.raises(UsageError, match="has no promotion source for 'dev'"):
@@ -255,24 +252,24 @@ def images(files: Project) -> Images:
     return Images(files)
 
 
-def test_an_image_is_promoted_with_its_models(images: Images) -> None:
+def test_an_image_is_promoted_with_its_models(images):
     images.lock("dev", images.tag("dev"))
     assert images.tags() == [images.tag("prod")]
 
 
-def test_an_image_has_the_tag_of_the_target_region(images: Images) -> None:
+def test_an_image_has_the_tag_of_the_target_region(images):
     images.lock("dev", images.tag("dev"))
     edit(images.project.environment_file("prod"), "eu-west-1", "us-east-1")
     assert images.tag("prod") != images.tag("dev")
     assert images.tags() == [images.tag("prod")]
 
 
-def test_an_image_that_is_older_than_its_folder_keeps_its_tag(images: Images) -> None:
+def test_an_image_that_is_older_than_its_folder_keeps_its_tag(images):
     images.lock("dev", "older")
     assert images.tags() == ["older"]
 
 
-def test_the_same_image_need_not_change(images: Images) -> None:
+def test_the_same_image_need_not_change(images):
     images.lock("dev", images.tag("dev"))
     images.lock("prod", images.tag("prod"), promoted=PROMOTED)
     assert images.tags() == []
@@ -280,14 +277,14 @@ def test_the_same_image_need_not_change(images: Images) -> None:
     assert images.tags() == [images.tag("prod")]  # written by hand: it has passed no gate
 
 
-def test_an_image_on_another_release_must_be_built(images: Images) -> None:
+def test_an_image_on_another_release_must_be_built(images):
     images.lock("dev", images.tag("dev"))
     edit(images.project.environment_file("prod"), '"25.04"', '"24.09"')
     said = error_of(images.project)
     assert "image serving for cpu: prod requires one based on Triton 24.09; dev.lock.yaml has one" in said
 
 
-def test_the_image_of_other_models_is_not_promoted(images: Images, tmp_path: Path) -> None:
+def test_the_image_of_other_models_is_not_promoted(images, tmp_path):
     assert tmp_path == images.project.root
     add_model(images.project, "ranker", "dev", "prod")
     build(images.project, model="ranker")

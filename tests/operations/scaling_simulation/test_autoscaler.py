@@ -42,30 +42,30 @@ def rate(per_minute: float) -> dict[str, Any]:
     return {"requests": per_minute / PER_MINUTE}
 
 
-def test_three_minutes_above_the_target_scale_out_to_the_proportional_count() -> None:
+def test_three_minutes_above_the_target_scale_out_to_the_proportional_count():
     scaling = plan(max_instances=10, invocations_per_instance=600)
     # 2,100 requests per minute on one instance: ceil(1 x 2100 / 600) = 4.
     assert timeline(scaling, lambda _: rate(2100), 30)[0] == (180.0, 4)
     assert timeline(scaling, lambda _: rate(600), 60) == []  # at the target is not above it
 
 
-def test_two_minutes_above_are_not_enough() -> None:
+def test_two_minutes_above_are_not_enough():
     scaling = plan(max_instances=10, invocations_per_instance=600)
     assert timeline(scaling, lambda number: rate(2100 if number % 18 < 12 else 600), 108) == []
 
 
-def test_metrics_that_are_published_later_act_later() -> None:
+def test_metrics_that_are_published_later_act_later():
     scaling = plan(max_instances=10, invocations_per_instance=600)
     assert timeline(scaling, lambda _: rate(2100), 40, delay_periods=1.0)[0] == (240.0, 4)
 
 
-def test_concurrency_acts_after_thirty_seconds() -> None:
+def test_concurrency_acts_after_thirty_seconds():
     scaling = plan(max_instances=10, concurrent_requests_per_model=4)
     load = {"requests": 10, "concurrency": 10.0}
     assert timeline(scaling, lambda _: load, 6)[0] == (30.0, 3)
 
 
-def test_fifteen_minutes_below_nine_tenths_scale_in() -> None:
+def test_fifteen_minutes_below_nine_tenths_scale_in():
     scaling = plan(max_instances=10, invocations_per_instance=600)
     # 8 instances with 1,100 per minute: 137.5 each; ceil(8 x 137.5 / 600) = 2.
     found = timeline(scaling, lambda _: rate(1100), 100, current=8)
@@ -75,7 +75,7 @@ def test_fifteen_minutes_below_nine_tenths_scale_in() -> None:
     assert timeline(scaling, lambda _: rate(2 * 600 * 0.89), 120, current=2) == []
 
 
-def test_a_cooldown_counts_what_was_added() -> None:
+def test_a_cooldown_counts_what_was_added():
     scaling = plan(max_instances=10, invocations_per_instance=600, scale_out_cooldown_s=300)
     # To 2 at 180 s, in service at 190 s. Then 900 per minute and instance: counted from one instance, that
     # asks for ceil(1 x 900 / 600) = 2, which is no more than there are. The cooldown ends at 490 s.
@@ -86,7 +86,7 @@ def test_a_cooldown_counts_what_was_added() -> None:
     assert found == [(180.0, 2), (240.0, 3)]
 
 
-def test_an_updating_endpoint_accepts_no_change() -> None:
+def test_an_updating_endpoint_accepts_no_change():
     scaling = plan(max_instances=10, invocations_per_instance=600, scale_out_cooldown_s=0)
     found = timeline(
         scaling, lambda number: rate(1200 + 10 * number), 80, updating_s=300.0, is_immediate=False
@@ -95,7 +95,7 @@ def test_an_updating_endpoint_accepts_no_change() -> None:
     assert found[1][0] >= 480
 
 
-def test_all_target_tracking_policies_must_agree_to_scale_in_and_one_scales_out() -> None:
+def test_all_target_tracking_policies_must_agree_to_scale_in_and_one_scales_out():
     scaling = plan(max_instances=10, invocations_per_instance=600, concurrent_requests_per_model=4)
     busy = {"requests": 10, "concurrency": 3.9}
     assert timeline(scaling, lambda _: busy, 200, current=5) == []
@@ -107,7 +107,7 @@ def test_all_target_tracking_policies_must_agree_to_scale_in_and_one_scales_out(
     assert timeline(scaling, lambda _: idle, 95, current=5) == [(900.0, 2)]
 
 
-def test_steps_add_by_range_and_remove_after_five_minutes() -> None:
+def test_steps_add_by_range_and_remove_after_five_minutes():
     steps = {
         "metric": "cpu_utilization_percent",
         "scale_out": [{"above": 60, "add": 1}, {"above": 90, "add": 4}],
@@ -123,7 +123,7 @@ def test_steps_add_by_range_and_remove_after_five_minutes() -> None:
     assert found == [(60.0, 2), (120.0, 5)]
 
 
-def test_a_backlog_without_instances_wakes_an_asynchronous_endpoint() -> None:
+def test_a_backlog_without_instances_wakes_an_asynchronous_endpoint():
     scaling = plan(asynchronous=True, min_instances=0, max_instances=5, backlog_per_instance=5)
     found = timeline(scaling, lambda _: {"backlog": 12.0, "instances": 0}, 30, current=0, limits=(0, 5))
     assert found[0] == (120.0, 1)
@@ -132,7 +132,7 @@ def test_a_backlog_without_instances_wakes_an_asynchronous_endpoint() -> None:
     assert timeline(scaling, lambda _: {"backlog": 0.0}, 95, limits=(0, 5)) == [(900.0, 0)]
 
 
-def test_the_datapoints_of_a_step_alarm_are_averaged() -> None:
+def test_the_datapoints_of_a_step_alarm_are_averaged():
     steps = {
         "metric": "cpu_utilization_percent",
         "scale_out": [{"above": 90, "add": 1}],
@@ -147,7 +147,7 @@ def test_the_datapoints_of_a_step_alarm_are_averaged() -> None:
     assert low.breach() == pytest.approx(4 * (10 * 4 + 19) / 5 - 80)
 
 
-def test_a_scale_in_cooldown_begins_when_the_scale_in_has_completed() -> None:
+def test_a_scale_in_cooldown_begins_when_the_scale_in_has_completed():
     scaler = Autoscaler(plan(max_instances=10, invocations_per_instance=600), units={}, delay_periods=0.0)
     found, current = [], 8
     for number in range(240):
@@ -163,7 +163,7 @@ def test_a_scale_in_cooldown_begins_when_the_scale_in_has_completed() -> None:
     assert not [at for at in found if 1100 <= at < 1400]
 
 
-def test_a_failed_launch_has_no_cooldown_and_is_tried_again() -> None:
+def test_a_failed_launch_has_no_cooldown_and_is_tried_again():
     scaling = plan(max_instances=10, invocations_per_instance=600, scale_out_cooldown_s=3600)
     scaler = Autoscaler(scaling, units={}, delay_periods=0.0)
 
@@ -179,7 +179,7 @@ def test_a_failed_launch_has_no_cooldown_and_is_tried_again() -> None:
     assert [decided(number) for number in range(18, 24)][-1] == 4
 
 
-def test_no_policy_scales_in_while_another_one_asks_for_more_than_the_maximum() -> None:
+def test_no_policy_scales_in_while_another_one_asks_for_more_than_the_maximum():
     steps = {
         "metric": "cpu_utilization_percent",
         "scale_out": [{"above": 90, "add": 1}],

@@ -11,7 +11,7 @@ from tritonstack.reference.hardware import INSTANCE_TYPES
 from tritonstack.spec.endpoints.scaling import Scaling
 
 
-def test_minutes_are_read_with_requests_and_instances() -> None:
+def test_minutes_are_read_with_requests_and_instances():
     main = MonitoredVariant("main", INSTANCE_TYPES["ml.c7i.xlarge"], Scaling())
     monitored = Monitored("e", (main,))
     dimensions = [{"Name": "EndpointName", "Value": "e"}, {"Name": "VariantName", "Value": "main"}]

@@ -64,7 +64,7 @@ NEAR = st.sampled_from([0, 10, 49, 50, 51, 99, 100, 101, 149, 150, 151, 399, 400
 
 @settings(max_examples=120, deadline=None)
 @given(st.integers(3, 40), st.lists(NEAR, min_size=5, max_size=5))
-def test_both_take_the_same_step_for_the_same_datapoints(capacity: int, minutes: list[int]) -> None:
+def test_both_take_the_same_step_for_the_same_datapoints(capacity, minutes):
     scaling = plan(max_instances=1000, steps=STEPS)
     scaler = Autoscaler(scaling, units={}, delay_periods=0.0)
     for number, value in enumerate(minutes):
@@ -113,7 +113,7 @@ def new_scaler() -> Autoscaler:
 
 @settings(max_examples=60, deadline=None)
 @given(COUNTS, st.lists(HIGH, min_size=3, max_size=3))
-def test_both_scale_out_to_the_same_count(capacity: int, minutes: list[int]) -> None:
+def test_both_scale_out_to_the_same_count(capacity, minutes):
     situation = Situation(capacity=capacity, minimum=1, maximum=1000)
     decision = decide(situation, [wish(capacity, capacity, minutes[-1])])
     assert decision is not None
@@ -122,7 +122,7 @@ def test_both_scale_out_to_the_same_count(capacity: int, minutes: list[int]) -> 
 
 @settings(max_examples=60, deadline=None)
 @given(COUNTS, st.lists(LOW, min_size=15, max_size=15))
-def test_both_scale_in_to_the_same_count(capacity: int, minutes: list[int]) -> None:
+def test_both_scale_in_to_the_same_count(capacity, minutes):
     situation = Situation(capacity=capacity, minimum=1, maximum=1000)
     decision = decide(situation, [wish(capacity, capacity, max(minutes), scales_in=True)])
     assert decision is not None
@@ -131,7 +131,7 @@ def test_both_scale_in_to_the_same_count(capacity: int, minutes: list[int]) -> N
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(1, 10), HIGH, HIGH)
-def test_both_count_from_before_a_scale_out_in_its_cooldown(base: int, first: int, second: int) -> None:
+def test_both_count_from_before_a_scale_out_in_its_cooldown(base, first, second):
     scaler = new_scaler()
     capacity = simulated(scaler, [first] * 3, base)
     scaler.completed(180.0)

@@ -32,7 +32,7 @@ def search(
     return list(found.run()), found
 
 
-def test_the_cheapest_policy_without_lost_requests_is_found_for_a_spike() -> None:
+def test_the_cheapest_policy_without_lost_requests_is_found_for_a_spike():
     load = demand((1200, 10), (600, 60), (600, 10)).approximated()
     objective = ScalingObjective(p99_ms=400, lost_share=0)
     found, searched = search(load, objective)
@@ -47,19 +47,19 @@ def test_the_cheapest_policy_without_lost_requests_is_found_for_a_spike() -> Non
     assert best.run.instance_hours <= min(one.run.instance_hours for one in found) * 1.01
 
 
-def test_the_present_policy_remains_if_nothing_is_cheaper() -> None:
+def test_the_present_policy_remains_if_nothing_is_cheaper():
     load = demand((1800, 5)).approximated()
     found, _ = search(load, ScalingObjective(p99_ms=1000))
     assert found[0].settings == {}
 
 
-def test_an_impossible_objective_has_no_policy() -> None:
+def test_an_impossible_objective_has_no_policy():
     found, _ = search(demand((600, 10)).approximated(), ScalingObjective(p99_ms=50))
     assert found == []
 
 
 @pytest.mark.parametrize("offset_h", [-5, 5.5])
-def test_a_day_with_a_pattern_gets_a_schedule_in_utc(offset_h: float) -> None:
+def test_a_day_with_a_pattern_gets_a_schedule_in_utc(offset_h):
     """The busy hours are 08:00 to 18:00 in UTC, whatever the offset of the load's begin."""
     begin = MONDAY.astimezone(timezone(timedelta(hours=offset_h)))
     hours = np.full(24, 10.0)
@@ -92,6 +92,6 @@ SHARES = st.one_of(
         st.tuples(SHARES, LATENCIES).map(",".join),
     )
 )
-def test_every_form_of_an_objective_is_described_as_the_parser_reads_it(text: str) -> None:
+def test_every_form_of_an_objective_is_described_as_the_parser_reads_it(text):
     objective = parse_objective(text)
     assert parse_objective(objective.describe()) == objective

@@ -46,7 +46,7 @@ def erlang_c(servers: int, load: float) -> float:
 
 
 @pytest.mark.parametrize(("slots", "load"), [(1, 0.7), (4, 0.8)])
-def test_mean_waits_are_those_of_markov_queues(slots: int, load: float) -> None:
+def test_mean_waits_are_those_of_markov_queues(slots, load):
     ticks = 1000
     offsets = poisson(slots * load / SERVICE_S, ticks * TICK_S, seed=4).offsets
     setup = ServingSetup(curve(slots=slots, shape=EXPONENTIAL), timeout_s=600)
@@ -56,7 +56,7 @@ def test_mean_waits_are_those_of_markov_queues(slots: int, load: float) -> None:
     assert waiting_s(fluid) == pytest.approx(expected, rel=0.15)
 
 
-def test_mean_wait_is_that_of_constant_service_times() -> None:
+def test_mean_wait_is_that_of_constant_service_times():
     """M/D/1: half of the wait of M/M/1 (Pollaczek-Khinchine)."""
     ticks, load = 1000, 0.7
     offsets = poisson(load / SERVICE_S, ticks * TICK_S, seed=5).offsets
@@ -68,7 +68,7 @@ def test_mean_wait_is_that_of_constant_service_times() -> None:
 
 @pytest.mark.parametrize("shape", [CONSTANT, EXPONENTIAL], ids=["constant", "exponential"])
 @pytest.mark.parametrize("load", [0.5, 0.8, 0.9])
-def test_the_approximation_has_the_percentiles_of_single_requests(shape: Any, load: float) -> None:
+def test_the_approximation_has_the_percentiles_of_single_requests(shape, load):
     ticks, instances = 300, 4
     offsets = poisson(instances * 2 * load / SERVICE_S, ticks * TICK_S, seed=6).offsets
     setup = ServingSetup(curve(slots=2, shape=shape), timeout_s=60)
@@ -82,7 +82,7 @@ def test_the_approximation_has_the_percentiles_of_single_requests(shape: Any, lo
     assert peaks[1] == pytest.approx(peaks[0], rel=0.3)
 
 
-def test_a_full_queue_rejects_and_an_empty_fleet_loses_requests() -> None:
+def test_a_full_queue_rejects_and_an_empty_fleet_loses_requests():
     offsets = np.arange(1000) / 100  # 100 per second for 10 seconds, on 10 per second
     limited = both(offsets, 1, ServingSetup(curve(), timeout_s=60, queue_limit=20), 1)
     assert [found.lost.sum() for found, _ in limited] == pytest.approx([880, 880], abs=5)
@@ -90,14 +90,14 @@ def test_a_full_queue_rejects_and_an_empty_fleet_loses_requests() -> None:
     assert [(found.lost.sum(), loads[0].unserved) for found, loads in empty] == [(1000, 1000)] * 2
 
 
-def test_removed_instances_finish_what_they_have() -> None:
+def test_removed_instances_finish_what_they_have():
     setup = ServingSetup(curve(service_s=5.0), timeout_s=60)
     found, _ = served(RequestQueues(setup, np.zeros(6), seed=1), 3, lambda tick: 2 if tick < 1 else 1)
     assert found.counts.sum() == 6
     assert found.lost.sum() == 0
 
 
-def test_a_model_that_is_not_loaded_delays_its_request() -> None:
+def test_a_model_that_is_not_loaded_delays_its_request():
     """Two models of which one fits: in turns, each request loads its model again."""
     offsets = np.arange(0, 100, 10.0)
     for memory, slow in ((1.5, None), (2.5, 2)):

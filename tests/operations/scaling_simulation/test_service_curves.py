@@ -32,7 +32,7 @@ def saved(*runs: LoadRun) -> SavedRuns:
     )
 
 
-def test_a_load_test_tells_slots_and_rates() -> None:
+def test_a_load_test_tells_slots_and_rates():
     found = measured_curve(saved(*(level(users) for users in (1, 2, 4, 8))), source="a.json")
     assert found.slots == SLOTS
     np.testing.assert_allclose(found.rates, (20, 40), rtol=0.03)
@@ -41,14 +41,14 @@ def test_a_load_test_tells_slots_and_rates() -> None:
     assert found.service_s(np.array([10.0, 40.0])) == pytest.approx(SERVICE_S, rel=0.03)
 
 
-def test_what_a_load_test_leaves_open_is_noted() -> None:
+def test_what_a_load_test_leaves_open_is_noted():
     assert "still rising" in measured_curve(saved(level(1), level(2)), source="a").notes[0]
     assert "one level only" in measured_curve(saved(level(1)), source="a").notes[0]
     notes = measured_curve(saved(level(1), level(2), level(4), level(8, rising=0.2)), source="a").notes
     assert notes == ("closed loop, 8 users: left out, because it was not steady",)
 
 
-def test_a_manifest_tells_batches_and_instances() -> None:
+def test_a_manifest_tells_batches_and_instances():
     latency = (
         LatencyReport(batch=1, requests=50, p50_ms=10.0, p99_ms=15.0),
         LatencyReport(batch=8, requests=50, p50_ms=40.0, p99_ms=50.0),

@@ -22,7 +22,7 @@ SPIKE = ((1200.0, 10.0), (600.0, 60.0), (1800.0, 10.0))
 
 
 @pytest.mark.parametrize("is_followed", [True, False])
-def test_a_spike_loses_requests_under_one_policy_and_none_under_another(is_followed: bool) -> None:
+def test_a_spike_loses_requests_under_one_policy_and_none_under_another(is_followed):
     load = demand(*SPIKE)
     load = load if is_followed else load.approximated()
     slow = simulate_scaling(setup(plan(max_instances=4, invocations_per_instance=900)), load)
@@ -47,20 +47,20 @@ def test_a_spike_loses_requests_under_one_policy_and_none_under_another(is_follo
     assert 2700 <= changes_of(slow)[-1][0] <= 2820
 
 
-def test_without_provisioning_time_less_is_lost() -> None:
+def test_without_provisioning_time_less_is_lost():
     scaling = plan(max_instances=4, invocations_per_instance=900)
     slow = simulate_scaling(setup(scaling), demand(*SPIKE))
     fast = simulate_scaling(setup(scaling, fleet=FleetPlan(StartTimes(0, 0))), demand(*SPIKE))
     assert fast.lost < slow.lost / 2
 
 
-def test_the_same_seed_gives_the_same_result() -> None:
+def test_the_same_seed_gives_the_same_result():
     scaling = plan(max_instances=4, invocations_per_instance=900)
     first, second = (simulate_scaling(setup(scaling), demand(*SPIKE)) for _ in range(2))
     assert first == second
 
 
-def test_launches_fail_without_capacity_and_are_tried_again() -> None:
+def test_launches_fail_without_capacity_and_are_tried_again():
     scaling = plan(max_instances=4, invocations_per_instance=900)
     fleet = FleetPlan(STARTS, no_capacity=(TimeWindow(1400, 1600),))
     run = simulate_scaling(setup(scaling, fleet=fleet), demand(*SPIKE))
@@ -68,7 +68,7 @@ def test_launches_fail_without_capacity_and_are_tried_again() -> None:
     assert changes_of(run)[:2] == [(1440.0, 1, 4), (1740.0, 1, 4)]
 
 
-def test_only_launches_that_get_an_instance_are_billed() -> None:
+def test_only_launches_that_get_an_instance_are_billed():
     failing = FleetPlan(STARTS, no_capacity=(TimeWindow(0, 600),))
     billed = []
     for plan_of_launch in (FleetPlan(STARTS), failing):
@@ -83,7 +83,7 @@ def test_only_launches_that_get_an_instance_are_billed() -> None:
     assert fleet.instance_s == 300 + 20
 
 
-def test_a_change_of_limits_starts_no_cooldown_of_a_policy_that_acts_at_the_same_time() -> None:
+def test_a_change_of_limits_starts_no_cooldown_of_a_policy_that_acts_at_the_same_time():
     scaling = plan(
         max_instances=10,
         invocations_per_instance=600,
@@ -102,14 +102,14 @@ def test_a_change_of_limits_starts_no_cooldown_of_a_policy_that_acts_at_the_same
     assert changes_of(run)[1] == (540.0, 3, 10)
 
 
-def test_a_policy_acts_after_a_failed_launch_as_if_there_had_been_none() -> None:
+def test_a_policy_acts_after_a_failed_launch_as_if_there_had_been_none():
     scaling = plan(max_instances=10, invocations_per_instance=600, scale_out_cooldown_s=3600)
     fleet = FleetPlan(STARTS, no_capacity=(TimeWindow(200, 300),))
     run = simulate_scaling(setup(scaling, fleet=fleet), demand((1800, 35)).approximated())
     assert changes_of(run)[:2] == [(240.0, 1, 4), (540.0, 1, 4)]
 
 
-def test_a_rollout_doubles_the_cost_and_stops_scaling() -> None:
+def test_a_rollout_doubles_the_cost_and_stops_scaling():
     load = demand((3600, 10))
     fixed = plan(min_instances=2, max_instances=4)
     update = PlannedUpdate(at=600, shifting_s=360)
@@ -123,7 +123,7 @@ def test_a_rollout_doubles_the_cost_and_stops_scaling() -> None:
     assert spike.changes == ()  # until 2,390 s, when the spike is over
 
 
-def test_schedules_follow_their_time_zone() -> None:
+def test_schedules_follow_their_time_zone():
     scaling = plan(
         max_instances=2,
         schedules={
@@ -145,7 +145,7 @@ def test_schedules_follow_their_time_zone() -> None:
     assert run.changes[0].cause == "schedule day"
 
 
-def test_an_asynchronous_endpoint_sleeps_and_wakes() -> None:
+def test_an_asynchronous_endpoint_sleeps_and_wakes():
     scaling = plan(asynchronous=True, min_instances=0, max_instances=3, backlog_per_instance=5)
     serving = ServingSetup(curve(2.0, slots=4), timeout_s=6 * 3600, queued=True)
     load = demand((600, 0.0001), (600, 1.0), (3000, 0.0001))
@@ -161,9 +161,7 @@ def test_an_asynchronous_endpoint_sleeps_and_wakes() -> None:
 
 
 @pytest.mark.parametrize("is_followed", [True, False])
-def test_requests_that_still_wait_at_the_end_are_not_lost_until_their_time_has_passed(
-    is_followed: bool,
-) -> None:
+def test_requests_that_still_wait_at_the_end_are_not_lost_until_their_time_has_passed(is_followed):
     asleep = plan(asynchronous=True, min_instances=0, max_instances=3, backlog_per_instance=5)
     load = demand((3600, 0.0), (100, 1.0))
     load = load if is_followed else load.approximated()
@@ -177,7 +175,7 @@ def test_requests_that_still_wait_at_the_end_are_not_lost_until_their_time_has_p
         assert run.p99_ms is None
 
 
-def test_a_load_that_knows_its_instances_starts_with_them_within_the_limits() -> None:
+def test_a_load_that_knows_its_instances_starts_with_them_within_the_limits():
     load = replace(demand((600, 10)), instances=3)
     for scaling, begins in (
         (plan(max_instances=4), 3),
@@ -188,7 +186,7 @@ def test_a_load_that_knows_its_instances_starts_with_them_within_the_limits() ->
         assert simulate_scaling(setup(scaling), load).slices[0].in_service == begins
 
 
-def test_copies_share_instances() -> None:
+def test_copies_share_instances():
     plan_of_copies = FleetPlan(STARTS, per_instance=4)
     fleet = SimulatedFleet(plan_of_copies, in_service=1, desired=1)
     fleet.ask_for(0, 3)  # there is room: only loading

@@ -96,7 +96,7 @@ def told(results: list[SmokeResult]) -> list[tuple[str, str]]:
     return [(result.outcome, result.detail) for result in results]
 
 
-def test_endpoint_that_answers_as_in_its_build(cloud: Cloud, tmp_path: Path) -> None:
+def test_endpoint_that_answers_as_in_its_build(cloud, tmp_path):
     here = ground(cloud, tmp_path)
     here.stock("minilm", example(), example("test input 2"))
     endpoints = answering(RIGHT + 0.0005)
@@ -137,9 +137,7 @@ def test_endpoint_that_answers_as_in_its_build(cloud: Cloud, tmp_path: Path) -> 
         (RIGHT[:, :2], "scores: expected shape [1, 3], got [1, 2]"),
     ],
 )
-def test_differences_are_reported_with_the_tolerance(
-    cloud: Cloud, tmp_path: Path, scores: Any, detail: str
-) -> None:
+def test_differences_are_reported_with_the_tolerance(cloud, tmp_path, scores, detail):
     here = ground(cloud, tmp_path)
     here.stock("minilm", example())
     (result,) = here.smoke(answering(scores))
@@ -159,9 +157,7 @@ def test_differences_are_reported_with_the_tolerance(
         (client_error("InvokeEndpoint", "AccessDeniedException", "no"), "access was denied"),
     ],
 )
-def test_error_is_reported_immediately_with_the_message_of_the_endpoint(
-    cloud: Cloud, tmp_path: Path, error: Exception, words: str
-) -> None:
+def test_error_is_reported_immediately_with_the_message_of_the_endpoint(cloud, tmp_path, error, words):
     here = ground(cloud, tmp_path)
     here.stock("minilm", example())
     (result,) = here.smoke(failing(error))
@@ -170,7 +166,7 @@ def test_error_is_reported_immediately_with_the_message_of_the_endpoint(
     assert here.time.now == 0
 
 
-def test_malformed_answer_is_a_failure(cloud: Cloud, tmp_path: Path) -> None:
+def test_malformed_answer_is_a_failure(cloud, tmp_path):
     here = ground(cloud, tmp_path)
     here.stock("minilm", example())
     (result,) = here.smoke(SimulatedEndpoints(lambda fields, tensors: {"error": "who knows"}))
@@ -187,9 +183,7 @@ NO_COPY = client_error(
     ("endpoints", "error"),
     [(PLAIN, NOT_READY), (MANY, model_error("timed out", status=0)), (COMPONENTS, NO_COPY)],
 )
-def test_transient_failures_are_retried(
-    cloud: Cloud, tmp_path: Path, endpoints: str, error: Exception
-) -> None:
+def test_transient_failures_are_retried(cloud, tmp_path, endpoints, error):
     here = ground(cloud, tmp_path, endpoints)
     here.stock("minilm", example())
     here.stock("other", example())
@@ -197,7 +191,7 @@ def test_transient_failures_are_retried(
     assert here.time.now == 2
 
 
-def test_wait_has_a_timeout(cloud: Cloud, tmp_path: Path) -> None:
+def test_wait_has_a_timeout(cloud, tmp_path):
     here = ground(cloud, tmp_path)
     here.stock("minilm", example())
     (result,) = here.smoke(failing(*[NOT_READY] * 100), patience_s=10)
@@ -222,15 +216,13 @@ NIGHTS = ASYNCHRONOUS.replace("{}}", f"{{}}, scaling: {{schedules: {{{NIGHT}}}}}
         (MANY, False),
     ],
 )
-def test_endpoints_that_may_be_scaled_to_zero_get_more_time(
-    tmp_path: Path, endpoints: str, sleeps: bool
-) -> None:
+def test_endpoints_that_may_be_scaled_to_zero_get_more_time(tmp_path, endpoints, sleeps):
     assert may_sleep(workspace_of(tmp_path, endpoints), "search") is sleeps
     assert PATIENCE_WITH_SLEEPERS.seconds > USUAL_PATIENCE.seconds
 
 
 @pytest.mark.parametrize("endpoints", [PLAIN, MANY])
-def test_an_invalid_request_is_not_a_capacity_error(cloud: Cloud, tmp_path: Path, endpoints: str) -> None:
+def test_an_invalid_request_is_not_a_capacity_error(cloud, tmp_path, endpoints):
     here = ground(cloud, tmp_path, endpoints)
     here.stock("minilm", example())
     here.stock("other", example())
@@ -284,13 +276,11 @@ def addressed(workspace: Workspace) -> list[dict[str, Any]]:
         ),
     ],
 )
-def test_each_model_of_each_variant_is_addressed(
-    tmp_path: Path, endpoints: str, targets: list[dict[str, Any]]
-) -> None:
+def test_each_model_of_each_variant_is_addressed(tmp_path, endpoints, targets):
     assert addressed(workspace_of(tmp_path, endpoints)) == targets
 
 
-def test_wrong_model_of_a_multi_model_endpoint_is_reported(cloud: Cloud, tmp_path: Path) -> None:
+def test_wrong_model_of_a_multi_model_endpoint_is_reported(cloud, tmp_path):
     here = ground(cloud, tmp_path, MANY)
     here.stock("minilm", example())
     here.stock("other", example())
@@ -303,7 +293,7 @@ def test_wrong_model_of_a_multi_model_endpoint_is_reported(cloud: Cloud, tmp_pat
     ]
 
 
-def test_challenger_with_wrong_answers_is_reported(cloud: Cloud, tmp_path: Path) -> None:
+def test_challenger_with_wrong_answers_is_reported(cloud, tmp_path):
     here = ground(cloud, tmp_path, COMPARED)
     here.stock("minilm", example())
     here.stock("other", example())
@@ -316,7 +306,7 @@ def test_challenger_with_wrong_answers_is_reported(cloud: Cloud, tmp_path: Path)
     ]
 
 
-def test_a_shadow_cannot_be_invoked_which_is_not_an_error(cloud: Cloud, tmp_path: Path) -> None:
+def test_a_shadow_cannot_be_invoked_which_is_not_an_error(cloud, tmp_path):
     here = ground(cloud, tmp_path, SHADOWED)
     here.stock("minilm", example())
     main, shadow = here.smoke(answering(RIGHT))
@@ -358,9 +348,7 @@ def damage(here: Ground, what: str) -> None:
         ("unfit", "invalid example tensor x (FP32 [9])"),
     ],
 )
-def test_unverifiable_answers_are_failures_with_a_remedy(
-    cloud: Cloud, tmp_path: Path, what: str, words: str
-) -> None:
+def test_unverifiable_answers_are_failures_with_a_remedy(cloud, tmp_path, what, words):
     here = ground(cloud, tmp_path)
     damage(here, what)
     (result,) = here.smoke(answering(RIGHT))
@@ -368,7 +356,7 @@ def test_unverifiable_answers_are_failures_with_a_remedy(
     assert words in result.detail
 
 
-def test_model_missing_from_the_lock(cloud: Cloud, tmp_path: Path) -> None:
+def test_model_missing_from_the_lock(cloud, tmp_path):
     here = ground(cloud, tmp_path, MANY, locked=["minilm"])
     here.stock("minilm", example())
     built, unbuilt = here.smoke(answering(RIGHT))
@@ -388,7 +376,7 @@ def counting() -> Answer:
     return answer
 
 
-def test_sequence_is_sent_in_order_if_there_is_one_instance(cloud: Cloud, tmp_path: Path) -> None:
+def test_sequence_is_sent_in_order_if_there_is_one_instance(cloud, tmp_path):
     here = ground(cloud, tmp_path, ONE_MACHINE)
     here.stock("minilm", *sequence(3))
     endpoints = SimulatedEndpoints(counting())
@@ -405,9 +393,7 @@ def test_sequence_is_sent_in_order_if_there_is_one_instance(cloud: Cloud, tmp_pa
     assert again["sequence_id"] != sent[0]["sequence_id"]
 
 
-def test_only_the_first_request_of_a_sequence_is_sent_if_there_are_several_instances(
-    cloud: Cloud, tmp_path: Path
-) -> None:
+def test_only_the_first_request_of_a_sequence_is_sent_if_there_are_several_instances(cloud, tmp_path):
     here = ground(cloud, tmp_path)
     here.stock("minilm", *sequence(3))
     first, rest = here.smoke(SimulatedEndpoints(counting()))
@@ -424,9 +410,7 @@ def test_only_the_first_request_of_a_sequence_is_sent_if_there_are_several_insta
         ({"text_output": 7}, "failed"),
     ],
 )
-def test_generating_model_answers_with_texts(
-    cloud: Cloud, tmp_path: Path, answer: dict[str, Any], outcome: str
-) -> None:
+def test_generating_model_answers_with_texts(cloud, tmp_path, answer, outcome):
     here = ground(cloud, tmp_path)
     here.stock("minilm", texts=("Hello", "Schöne neue Welt"))
     endpoints = SimulatedEndpoints(lambda fields, tensors: answer)
@@ -450,9 +434,7 @@ def test_generating_model_answers_with_texts(
         ((b'"scores":[0.1,0.2,0.7]', b'"error":"no ink"'), "failed", "no ink"),
     ],
 )
-def test_each_response_of_a_decoupled_model_is_compared(
-    cloud: Cloud, tmp_path: Path, responses: tuple[bytes, ...], outcome: str, words: str
-) -> None:
+def test_each_response_of_a_decoupled_model_is_compared(cloud, tmp_path, responses, outcome, words):
     here = ground(cloud, tmp_path)
     expected = (example().outputs, example(right=RIGHT[:, ::-1]).outputs)
     here.stock("minilm", example().model_copy(update={"outputs": (), "responses": expected}))
@@ -493,9 +475,7 @@ class SimulatedQueue:
 
 
 @pytest.mark.parametrize("stored_as", [None, "binary/octet-stream"])
-def test_asynchronous_endpoint_answers_through_the_data_bucket(
-    cloud: Cloud, tmp_path: Path, stored_as: str | None
-) -> None:
+def test_asynchronous_endpoint_answers_through_the_data_bucket(cloud, tmp_path, stored_as):
     here = ground(cloud, tmp_path, ASYNCHRONOUS)
     here.stock("minilm", example())
     queue = SimulatedQueue(cloud.client("s3"), lambda fields, tensors: {"scores": RIGHT}, stored_as)
@@ -506,7 +486,7 @@ def test_asynchronous_endpoint_answers_through_the_data_bucket(
     assert [result.outcome for result in here.smoke(wrong)] == ["wrong"]
 
 
-def test_an_idle_queue_is_awaited_and_reported(cloud: Cloud, tmp_path: Path) -> None:
+def test_an_idle_queue_is_awaited_and_reported(cloud, tmp_path):
     here = ground(cloud, tmp_path, ASYNCHRONOUS)
     here.stock("minilm", example())
     (result,) = here.smoke(SimulatedQueue(cloud.client("s3"), lambda *_: {}, silent=True), patience_s=7)
@@ -514,7 +494,7 @@ def test_an_idle_queue_is_awaited_and_reported(cloud: Cloud, tmp_path: Path) -> 
     assert "no answer at s3://tritonstack-dev-data-" in result.detail
 
 
-def test_object_in_the_bucket_that_is_not_an_answer(cloud: Cloud, tmp_path: Path) -> None:
+def test_object_in_the_bucket_that_is_not_an_answer(cloud, tmp_path):
     here = ground(cloud, tmp_path, ASYNCHRONOUS)
     here.stock("minilm", example())
     s3 = cloud.client("s3")

@@ -9,7 +9,7 @@ from tritonstack.operations.tuning.objectives import Measured, Objective
 FAST, SLOW = Measured(200, 10, 40), Measured(100, 20, 30)
 
 
-def test_throughput_or_latency_is_to_be_better() -> None:
+def test_throughput_or_latency_is_to_be_better():
     assert Objective().gain(FAST) > Objective().gain(SLOW)
     assert Objective(rate=50).gain(SLOW) > Objective(rate=50).gain(FAST)
 
@@ -26,6 +26,6 @@ def test_throughput_or_latency_is_to_be_better() -> None:
         (Objective(), Measured(0, math.nan, math.nan, violation="killed"), False),
     ],
 )
-def test_limits(objective: Objective, found: Measured, meets: bool) -> None:
+def test_limits(objective, found, meets):
     assert objective.meets(found) is meets
     assert found.violation or (objective.slack(found) >= 0) is meets

@@ -44,7 +44,7 @@ def failures(surface: Surface, objective: Objective, most_runs: int, seeds: int 
 
 @pytest.mark.e2e
 @pytest.mark.parametrize("name", SURFACES)
-def test_the_highest_throughput_is_found_in_a_quarter_of_the_runs(name: str) -> None:
+def test_the_highest_throughput_is_found_in_a_quarter_of_the_runs(name):
     surface = SURFACES[name]
     most = min(default_runs(surface.space), surface.space.size // 4)
     assert len(failures(surface, Objective(), most)) <= FEW_FAIL
@@ -55,18 +55,18 @@ def test_the_highest_throughput_is_found_in_a_quarter_of_the_runs(name: str) -> 
     ("name", "few"),
     [("small grid", FEW_FAIL), ("three models", FEW_FAIL), ("rugged", FEW_FAIL), ("measured grid", 2)],
 )
-def test_a_limit_of_the_latency_is_kept(name: str, few: int) -> None:
+def test_a_limit_of_the_latency_is_kept(name, few):
     surface = SURFACES[name]
     most = min(default_runs(surface.space), surface.space.size // 4)
     assert len(failures(surface, limited(surface), most)) <= few
 
 
 @pytest.mark.e2e
-def test_two_separate_optima_below_a_limit_need_the_whole_quarter() -> None:
+def test_two_separate_optima_below_a_limit_need_the_whole_quarter():
     assert len(failures(TEXTS, limited(TEXTS), TEXTS.space.size // 4, seeds=4)) <= 1
 
 
-def test_without_noise_the_search_never_does_worse_than_the_start() -> None:
+def test_without_noise_the_search_never_does_worse_than_the_start():
     for surface in SURFACES.values():
         exact = replace(surface, noise=0.0)
         best, _ = tune(exact, Objective(), most_runs=8, seed=3)
@@ -74,7 +74,7 @@ def test_without_noise_the_search_never_does_worse_than_the_start() -> None:
         assert exact.at(best).answered_per_s >= start.answered_per_s * 0.99
 
 
-def test_a_tiny_grid_is_measured_whole() -> None:
+def test_a_tiny_grid_is_measured_whole():
     space = SearchSpace((Dimension("a", (1, 2, 4), 1), Dimension("b", (0, 1), 0)))
     search, runs = Search(space, Objective(), default_runs(space)), list[TunedRun]()
     while (following := search.next_run(runs)) is not None:
@@ -84,14 +84,14 @@ def test_a_tiny_grid_is_measured_whole() -> None:
     assert search.best(runs) == (2, 1)
 
 
-def test_equal_results_leave_the_files_as_they_are() -> None:
+def test_equal_results_leave_the_files_as_they_are():
     generator = random.Random(1)  # noqa: S311 - no secret
     equal = replace(SMALL, truth=lambda _: Measured(100 * math.exp(generator.gauss(0, 0.002)), 1, 1))
     best, _ = tune(equal, Objective(), most_runs=12, seed=1)
     assert best == equal.space.start
 
 
-def test_broken_combinations_are_left() -> None:
+def test_broken_combinations_are_left():
     space = SearchSpace((Dimension("a", (0, 1, 2, 3), 0), Dimension("b", (0, 1, 2, 3), 0)))
 
     def truth(values: dict[str, float]) -> Measured:
@@ -104,7 +104,7 @@ def test_broken_combinations_are_left() -> None:
     assert any(run.found.violation for run in runs) or len(runs) <= 10
 
 
-def test_large_spaces_are_sampled() -> None:
+def test_large_spaces_are_sampled():
     space = SearchSpace(tuple(Dimension(str(number), (0, 1, 2, 3), 0) for number in range(9)))
 
     def truth(values: dict[str, float]) -> Measured:

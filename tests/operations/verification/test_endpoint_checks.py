@@ -42,7 +42,7 @@ def failures(stack: str, live: LiveEndpoint) -> list[str]:
         "VpcConfig",
     ],
 )
-def test_a_member_that_no_service_adds_is_a_difference(member: str) -> None:
+def test_a_member_that_no_service_adds_is_a_difference(member):
     comparison = PropertyComparison()
     comparison.compare({"Name": "x"}, {"Name": "x", "Arn": "added", member: {"Own": "value"}}, "")
     assert [(difference.path, difference.found) for difference in comparison.differences] == [
@@ -51,7 +51,7 @@ def test_a_member_that_no_service_adds_is_a_difference(member: str) -> None:
 
 
 @pytest.mark.parametrize("stack", ENDPOINTS)
-def test_an_endpoint_that_runs_as_configured_passes(stack: str) -> None:
+def test_an_endpoint_that_runs_as_configured_passes(stack):
     wanted = expected(stack)
     checks = endpoint_checks(wanted, running(wanted))
     assert [failure for check in checks for failure in check.failures] == []
@@ -229,13 +229,13 @@ DEVIATIONS: list[tuple[str, str, Any, str]] = [
 
 
 @pytest.mark.parametrize(("stack", "path", "value", "words"), DEVIATIONS, ids=lambda item: str(item)[:60])
-def test_each_deviation_is_found_and_reported(stack: str, path: str, value: Any, words: str) -> None:
+def test_each_deviation_is_found_and_reported(stack, path, value, words):
     live = modified(running(expected(stack)), path, value)
     found = failures(stack, live)
     assert any(words in failure for failure in found), found
 
 
-def test_a_silent_rollback_is_reported_with_its_reason() -> None:
+def test_a_silent_rollback_is_reported_with_its_reason():
     live = running(expected(PLAIN))
     live = modified(live, "described/EndpointConfigName", "before")
     live = modified(live, "described/FailureReason", "alarm latency-p99 fired")
@@ -268,15 +268,13 @@ def check_of(stack: str, live: LiveEndpoint, aspect: str) -> Check:
         ),
     ],
 )
-def test_differences_that_no_template_requested_are_notes(
-    path: str, value: Any, aspect: str, note: str
-) -> None:
+def test_differences_that_no_template_requested_are_notes(path, value, aspect, note):
     check = check_of(PLAIN, modified(running(expected(PLAIN)), path, value), aspect)
     assert check.passed
     assert check.notes[0].startswith(note)
 
 
-def test_a_custom_image_must_have_its_digest() -> None:
+def test_a_custom_image_must_have_its_digest():
     own = f"111111111111.dkr.ecr.eu-west-1.amazonaws.com/t/serving@sha256:{'a' * 64}"
     wanted = expected(PLAIN)
     wanted.models["main"]["PrimaryContainer"]["Image"] = own  # type: ignore[index]
@@ -291,7 +289,7 @@ def failures_of(wanted: Any, live: LiveEndpoint) -> list[str]:
     return [check.aspect for check in endpoint_checks(wanted, live) if not check.passed]
 
 
-def test_only_limits_set_by_a_schedule_are_accepted() -> None:
+def test_only_limits_set_by_a_schedule_are_accepted():
     wanted = expected(PLAIN)
     action = {
         "ScheduledActionName": "night",
@@ -325,7 +323,7 @@ def test_only_limits_set_by_a_schedule_are_accepted() -> None:
         ("Jürgen", "J?rgen", False),
     ],
 )
-def test_numbers_compare_by_value_and_texts_by_spelling(asked: Any, found: Any, same: bool) -> None:
+def test_numbers_compare_by_value_and_texts_by_spelling(asked, found, same):
     comparison = PropertyComparison()
     comparison.compare({"Environment": {"X": asked}}, {"Environment": {"X": found}}, "")
     assert (not comparison.differences) is same

@@ -174,14 +174,14 @@ def create(standing: Deployed, stacks: list[str]) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_fresh_deployment_matches_its_template(deployed: Deployed, name: str) -> None:
+def test_a_fresh_deployment_matches_its_template(deployed, name):
     found = deployed.verdict(name)
     assert found.failures == []
     assert sum(check.compared for check in found.checks) > 100
     assert sum(check.skipped for check in found.checks) == 0
 
 
-def test_stacks_that_were_never_deployed_are_reported(deployed: Deployed) -> None:
+def test_stacks_that_were_never_deployed_are_reported(deployed):
     checks = check_shared_stacks(deployed.cloud, deployed.workspace, deployed.assembly)
     assert {check.aspect: check.failures for check in checks} == dict.fromkeys(
         ("tritonstack-dev-foundation", "tritonstack-dev-monitoring"),
@@ -350,7 +350,7 @@ def overwritten_artifact(deployed: Deployed) -> Iterator[None]:
         (overwritten_artifact, ["artifacts: minilm: the object at s3://"]),
     ],
 )
-def test_manual_changes_are_found(deployed: Deployed, change: Any, words: list[str]) -> None:
+def test_manual_changes_are_found(deployed, change, words):
     with change(deployed):
         found = deployed.verdict().failures
     for said in words:
@@ -358,7 +358,7 @@ def test_manual_changes_are_found(deployed: Deployed, change: Any, words: list[s
     assert deployed.verdict().failures == []
 
 
-def test_manually_changed_weights_are_found(deployed: Deployed) -> None:
+def test_manually_changed_weights_are_found(deployed):
     sagemaker, name = deployed.client("sagemaker"), deployed.workspace.spec.endpoint_name("compared")
 
     def weigh(weight: float) -> None:
@@ -377,7 +377,7 @@ def test_manually_changed_weights_are_found(deployed: Deployed) -> None:
     assert deployed.verdict("compared").failures == []
 
 
-def test_a_model_missing_from_its_prefix_is_found(deployed: Deployed) -> None:
+def test_a_model_missing_from_its_prefix_is_found(deployed):
     s3, shelf = (
         deployed.client("s3"),
         naming.multi_model_prefix(deployed.workspace.spec.endpoint_name("many")),
@@ -393,7 +393,7 @@ def test_a_model_missing_from_its_prefix_is_found(deployed: Deployed) -> None:
     assert deployed.verdict("many").failures == []
 
 
-def test_manually_changed_model_names_are_found(deployed: Deployed) -> None:
+def test_manually_changed_model_names_are_found(deployed):
     ssm, name = deployed.client("ssm"), "/tritonstack-dev/targets/many/0"
     value = ssm.get_parameter(Name=name)["Parameter"]["Value"]
     ssm.put_parameter(Name=name, Value="{}", Overwrite=True)
@@ -408,7 +408,7 @@ def test_manually_changed_model_names_are_found(deployed: Deployed) -> None:
     assert deployed.verdict("many").failures == []
 
 
-def test_the_state_of_an_endpoint(deployed: Deployed) -> None:
+def test_the_state_of_an_endpoint(deployed):
     found = deployed.status()
     assert (found.status, found.drift, found.firing_alarms) == ("InService", (), ())
     assert [(one.model, one.live, one.locked) for one in found.models] == [("minilm", "ab" * 32, "ab" * 32)]
@@ -417,7 +417,7 @@ def test_the_state_of_an_endpoint(deployed: Deployed) -> None:
     assert deployed.status("many").models[0].live == "ab" * 32
 
 
-def test_deployments_and_verdicts_are_recorded_per_endpoint(deployed: Deployed) -> None:
+def test_deployments_and_verdicts_are_recorded_per_endpoint(deployed):
     s3 = deployed.client("s3")
     written = [record_deployment(deployed.cloud, deployed.workspace, ["search", "many"])]
     written.append(new_event("refuted", deployed.workspace, endpoints=["search"], note="one fires"))
@@ -430,9 +430,7 @@ def test_deployments_and_verdicts_are_recorded_per_endpoint(deployed: Deployed) 
         s3.delete_object(Bucket=deployed.bucket, Key=event.key)
 
 
-def test_a_stuck_stack_is_reported_although_its_endpoint_serves(
-    deployed: Deployed, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stuck_stack_is_reported_although_its_endpoint_serves(deployed, monkeypatch):
     look = deployed_stack
 
     def stuck(cloud: Cloud, name: str) -> DeployedStack | None:

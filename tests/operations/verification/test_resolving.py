@@ -1,7 +1,5 @@
 """Resolve the references of a template; some stay unknown."""
 
-from typing import Any
-
 import pytest
 
 from tritonstack.operations.verification.resolving import UNKNOWN, Resolver, StackFacts
@@ -67,7 +65,7 @@ FACTS = StackFacts(
         ({"a": [{"Ref": "Key"}, 1], "b": {"Ref": "AWS::NoValue"}}, {"a": ["arn:key", 1]}),
     ],
 )
-def test_a_value_of_a_template(value: Any, resolved: Any) -> None:
+def test_a_value_of_a_template(value, resolved):
     assert Resolver(TEMPLATE, FACTS).value(value) == resolved
 
 
@@ -79,6 +77,6 @@ def test_a_value_of_a_template(value: Any, resolved: Any) -> None:
         ("us-gov-west-1", "aws-us-gov", "amazonaws.com"),
     ],
 )
-def test_parts_of_aws(region: str, partition: str, suffix: str) -> None:
+def test_parts_of_aws(region, partition, suffix):
     facts = StackFacts("stack", "111111111111", region)
     assert (facts.partition, facts.pseudo("AWS::URLSuffix")) == (partition, suffix)

@@ -79,9 +79,7 @@ def event(kind: Any = "deployed", **facts: Any) -> Event:
         ),
     ],
 )
-def test_the_deployed_revision_is_compared_with_the_checkout(
-    deployed: Event | None, changed: list[str] | None, models: list[ServedDigest], words: list[str]
-) -> None:
+def test_the_deployed_revision_is_compared_with_the_checkout(deployed, changed, models, words):
     assert undeployed(deployed, changed, models) == words
 
 
@@ -97,16 +95,14 @@ def test_the_deployed_revision_is_compared_with_the_checkout(
         ({"status": "Failed"}, Revision(COMMIT), ["tritonstack verify dev"]),
     ],
 )
-def test_the_next_command_helps_after_a_deploy_from_uncommitted_files(
-    endpoint: dict[str, Any], revision: Revision, commands: list[str]
-) -> None:
+def test_the_next_command_helps_after_a_deploy_from_uncommitted_files(endpoint, revision, commands):
     deployed = event(commit=f"{COMMIT}+uncommitted")
     waiting = dataclasses.replace(WELL, deployed=deployed, to_deploy=("deployed from …",))
     found = EnvironmentStatus("dev", endpoints=(dataclasses.replace(waiting, **endpoint),), revision=revision)
     assert _following(Statuses((found,)), "", Path()) == commands
 
 
-def test_files_that_differ_from_a_commit_are_listed(tmp_path: Any) -> None:
+def test_files_that_differ_from_a_commit_are_listed(tmp_path):
     repository = Repository(tmp_path)
     for name in ("one", "two", "docs"):
         (tmp_path / name).write_text("first")
@@ -149,7 +145,7 @@ def lines(*endpoints: EndpointStatus, columns: int = 400) -> list[str]:
     return rendered(found, columns=columns)
 
 
-def test_a_healthy_environment_is_shown_in_a_few_lines() -> None:
+def test_a_healthy_environment_is_shown_in_a_few_lines():
     assert [" ".join(line.split()) for line in lines(WELL)] == [
         "dev 111111111111 eu-west-1 deployed from cccccccc by Ada, 2026-11-22 08:30",
         "endpoint status models instances calls p99 errors verified",
@@ -171,7 +167,7 @@ AMISS = EndpointStatus(
 )
 
 
-def test_failures_are_listed_below_the_table_and_the_worst_come_first() -> None:
+def test_failures_are_listed_below_the_table_and_the_worst_come_first():
     said = lines(AMISS)
     assert any(line.startswith("✗") and "minilm aaaaaaaaaaaa ≠ lock" in line for line in said)
     assert any("… 6 of 6 present" in line for line in said)
@@ -197,11 +193,11 @@ def test_failures_are_listed_below_the_table_and_the_worst_come_first() -> None:
         (dataclasses.replace(WELL, status="not deployed"), "!"),
     ],
 )
-def test_the_first_column_says_how_an_endpoint_does(endpoint: EndpointStatus, mark: str) -> None:
+def test_the_first_column_says_how_an_endpoint_does(endpoint, mark):
     assert lines(endpoint)[2].startswith(f"{mark}  search")
 
 
-def test_the_summary_counts_what_needs_attention() -> None:
+def test_the_summary_counts_what_needs_attention():
     waiting = dataclasses.replace(WELL, name="other", to_deploy=("m is missing",))
     found = [
         EnvironmentStatus("dev", endpoints=(WELL, AMISS, waiting)),
@@ -213,7 +209,7 @@ def test_the_summary_counts_what_needs_attention() -> None:
     assert summary_line([]).plain == "0 environments, 0 endpoints: none"
 
 
-def test_an_unreachable_environment_is_shown_with_the_cause() -> None:
+def test_an_unreachable_environment_is_shown_with_the_cause():
     found = EnvironmentStatus("prod", "2" * 12, "eu-west-1", error="no access\n  help: log in")
     assert rendered(found) == [
         f"prod  {'2' * 12} eu-west-1  status unavailable",

@@ -81,15 +81,13 @@ def standing(status: str, template: Any = WANTED, reason: str = "") -> DeployedS
         (None, ["not deployed: the stack does not exist"], []),
     ],
 )
-def test_a_stack_must_exist_be_stable_and_match(
-    found: DeployedStack | None, failures: list[str], notes: list[str]
-) -> None:
+def test_a_stack_must_exist_be_stable_and_match(found, failures, notes):
     check = stack_check(NAME, found, WANTED)
     assert (list(check.failures), list(check.notes)) == (failures, notes)
 
 
 @pytest.mark.parametrize(("stored", "other"), [("J?rgen", False), ("Jurgen", True)])
-def test_question_marks_from_cloudformation_are_not_a_difference(stored: str, other: bool) -> None:
+def test_question_marks_from_cloudformation_are_not_a_difference(stored, other):
     def topic(name: str) -> dict[str, Any]:
         return {"Resources": {"Topic": {"Type": "AWS::SNS::Topic", "Properties": {"DisplayName": name}}}}
 
@@ -97,7 +95,7 @@ def test_question_marks_from_cloudformation_are_not_a_difference(stored: str, ot
     assert bool(check.failures) is other
 
 
-def test_a_stack_is_read_with_its_resolved_references(cloud: Cloud) -> None:
+def test_a_stack_is_read_with_its_resolved_references(cloud):
     body = '{"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}, "Parameters": {"A": {"Type": "String"}}}'
     cloud.client("cloudformation").create_stack(
         StackName=NAME,
@@ -137,7 +135,7 @@ THERE = "s3://b/models/minilm/x/model.tar.gz"
         ),
     ],
 )
-def test_archive_has_a_size_and_a_note(head: dict[str, Any] | None, failure: str | None) -> None:
+def test_archive_has_a_size_and_a_note(head, failure):
     assert place_failure(PLACE, head, bucket="b") == failure
 
 
@@ -156,7 +154,7 @@ def workspace(cloud: Cloud, project: Project) -> Workspace:
     return made
 
 
-def test_every_model_of_the_lock_is_under_the_model_prefix(cloud: Cloud, workspace: Workspace) -> None:
+def test_every_model_of_the_lock_is_under_the_model_prefix(cloud, workspace):
     assert artifact_check(cloud, workspace, "search").detail == "0 of 1 at the model prefix"
     (place,) = places(workspace, "search")
     assert place.key.startswith("endpoints/tritonstack-dev-search/minilm/")
@@ -183,7 +181,7 @@ def answer(**changes: Any) -> SmokeResult:
     return SmokeResult(**{**facts, **changes})
 
 
-def test_answers_are_counted_and_wrong_ones_reported() -> None:
+def test_answers_are_counted_and_wrong_ones_reported():
     shadow = answer(outcome="skipped", variant="shadow", example="", detail="impossible", milliseconds=None)
     check = smoke_check([answer(), answer(outcome="wrong", detail="off by 2", milliseconds=30.0), shadow])
     assert check.failures == ("main: minilm, first: wrong (30 ms): off by 2",)
@@ -191,7 +189,7 @@ def test_answers_are_counted_and_wrong_ones_reported() -> None:
     assert check.detail == "1 of 2 correct, slowest 30 ms"
 
 
-def test_unchecked_models_are_listed_with_the_verdict() -> None:
+def test_unchecked_models_are_listed_with_the_verdict():
     shadow = answer(outcome="skipped", variant="shadow", detail="impossible", milliseconds=None)
     cut_short = answer(outcome="skipped", example="step 2", detail="it keeps a state")
     found = verdict(with_smoke(GOOD, [answer(), cut_short, shadow]))
@@ -216,7 +214,7 @@ def kinds(workspace: Workspace, found: Verdict) -> list[tuple[str, str]]:
     return [(event.kind, event.note) for event in verdict_events(workspace, found)]
 
 
-def test_the_recorded_verdict(workspace: Workspace) -> None:
+def test_the_recorded_verdict(workspace):
     assert kinds(workspace, verdict(GOOD)) == [("verified", "")]
     assert kinds(workspace, verdict(BAD)) == [("refuted", "search: alarms: one fires")]
     # Its answers are unchecked, so a promotion must not rely on it.
@@ -224,14 +222,14 @@ def test_the_recorded_verdict(workspace: Workspace) -> None:
     assert kinds(workspace, verdict(BAD, tested=False)) == [("refuted", "search: alarms: one fires")]
 
 
-def test_an_error_in_a_shared_stack_refutes_all_endpoints(workspace: Workspace) -> None:
+def test_an_error_in_a_shared_stack_refutes_all_endpoints(workspace):
     broken = (Check("tritonstack-dev-foundation", ("not deployed yet",)),)
     assert kinds(workspace, verdict(GOOD, stacks=broken)) == [
         ("refuted", "tritonstack-dev-foundation: not deployed yet")
     ]
 
 
-def test_an_artifact_of_two_endpoints_is_refuted_if_either_fails(workspace: Workspace) -> None:
+def test_an_artifact_of_two_endpoints_is_refuted_if_either_fails(workspace):
     """A promotion uses the latest event of an artifact."""
     spec, other = workspace.spec, replace(GOOD, name="another")
     both = spec.model_copy(update={"endpoints": {**spec.endpoints, "another": spec.endpoints["search"]}})
@@ -241,15 +239,13 @@ def test_an_artifact_of_two_endpoints_is_refuted_if_either_fails(workspace: Work
     assert said[0].at < said[1].at
 
 
-def test_a_verdict_is_stored_in_the_environments_bucket(cloud: Cloud, workspace: Workspace) -> None:
+def test_a_verdict_is_stored_in_the_environments_bucket(cloud, workspace):
     (written,) = record_verdict(cloud, workspace, verdict(GOOD))
     assert read_events(cloud, workspace.spec.artifact_bucket) == [written]
     assert (written.kind, written.endpoints) == ("verified", ("search",))
 
 
-def test_a_verdict_that_cannot_be_written_is_reported_nevertheless(
-    cloud: Cloud, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_verdict_that_cannot_be_written_is_reported_nevertheless(cloud, workspace, monkeypatch):
     from botocore.exceptions import ClientError
 
     def fail(*_: object) -> None:

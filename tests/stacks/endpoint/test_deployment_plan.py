@@ -2,7 +2,6 @@
 
 import shutil
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -176,7 +175,7 @@ def test_shared_memory_counts_as_memory(project):
     assert "needs 9 GiB of memory" in violation.message
 
 
-def test_a_sealed_lock_of_version_0_1_0_deploys_the_same(tmp_path: Path) -> None:
+def test_a_sealed_lock_of_version_0_1_0_deploys_the_same(tmp_path):
     project = Project(tmp_path / "shop")
     shutil.copytree(RECORDS / "0.1.0", project.root)
     lock = project.lock_file("local")

@@ -54,7 +54,7 @@ def tags_of(properties: dict[str, Any]) -> dict[str, str]:
     return tags if isinstance(tags, dict) else {tag["Key"]: tag["Value"] for tag in tags}
 
 
-def test_every_taggable_resource_has_owner_purpose_and_expiry(instance: Assembly) -> None:
+def test_every_taggable_resource_has_owner_purpose_and_expiry(instance):
     tagged = [
         (name, tags_of(properties)) for name, kind, properties in resources(instance) if takes_tags(kind)
     ]
@@ -62,13 +62,13 @@ def test_every_taggable_resource_has_owner_purpose_and_expiry(instance: Assembly
     assert [name for name, tags in tagged if not LEASE.items() <= tags.items()] == []
 
 
-def test_every_stack_has_the_tags_too(instance: Assembly) -> None:
+def test_every_stack_has_the_tags_too(instance):
     assert instance.stacks
     for stack in instance.stacks:
         assert LEASE.items() <= instance.manifest(stack)["properties"]["tags"].items(), stack
 
 
-def test_untaggable_resources_belong_to_tagged_ones(instance: Assembly) -> None:
+def test_untaggable_resources_belong_to_tagged_ones(instance):
     """Parts of other resources, and types without tags."""
     assert {kind for _, kind, _ in resources(instance) if not takes_tags(kind)} == {
         "AWS::ApplicationAutoScaling::ScalingPolicy",
@@ -83,7 +83,7 @@ def test_untaggable_resources_belong_to_tagged_ones(instance: Assembly) -> None:
     }
 
 
-def test_a_changed_expiry_updates_tags_in_place(instance: Assembly) -> None:
+def test_a_changed_expiry_updates_tags_in_place(instance):
     """So an extension rolls out no endpoint: SageMaker's configurations and models accept new tags."""
     kinds = {kind for _, kind, _ in resources(instance) if takes_tags(kind)} - UNTOLD
     assert kinds >= {"AWS::SageMaker::EndpointConfig", "AWS::SageMaker::Model"}
@@ -92,7 +92,7 @@ def test_a_changed_expiry_updates_tags_in_place(instance: Assembly) -> None:
         assert "/properties/Tags" not in schema(kind).get("createOnlyProperties", []), kind
 
 
-def test_an_instance_records_its_parameters(instance: Assembly) -> None:
+def test_an_instance_records_its_parameters(instance):
     (parameter,) = [
         properties["Value"]
         for _, kind, properties in resources(instance)
@@ -101,7 +101,7 @@ def test_an_instance_records_its_parameters(instance: Assembly) -> None:
     assert Instance(**json.loads(parameter)) == instance.workspace.instance
 
 
-def test_stacks_are_not_protected(instance: Assembly) -> None:
+def test_stacks_are_not_protected(instance):
     assert instance.stacks
     for stack in instance.stacks:
         assert not instance.manifest(stack)["properties"].get("terminationProtection"), stack

@@ -54,7 +54,7 @@ def send(account: Account, framing: str, body: bytes, content: bytes = b"hello")
         (CHUNKED, b"0\r\nx-trailer: 1\r\n\r\n", b""),
     ],
 )
-def test_well_framed_bodies_are_accepted(account: Account, framing: str, body: bytes, content: bytes) -> None:
+def test_well_framed_bodies_are_accepted(account, framing, body, content):
     assert send(account, framing, body, content).startswith(b"HTTP/1.1 200 ")
     assert account.client("s3").get_object(Bucket=bucket_of(account), Key="k")["Body"].read() == content
 
@@ -85,9 +85,7 @@ def test_well_framed_bodies_are_accepted(account: Account, framing: str, body: b
     ],
     ids=range(20),
 )
-def test_ambiguous_lengths_and_malformed_chunks_are_rejected(
-    account: Account, framing: str, body: bytes
-) -> None:
+def test_ambiguous_lengths_and_malformed_chunks_are_rejected(account, framing, body):
     answer = send(account, framing, body)
     assert answer.startswith(b"HTTP/1.1 400 "), answer
     assert account.client("s3").list_objects_v2(Bucket=bucket_of(account)).get("KeyCount") == 0

@@ -76,7 +76,7 @@ def error_code(call: Callable[..., Any], **parameters: Any) -> str:
 
 
 @pytest.mark.parametrize("operation", CALLS)
-def test_each_form_of_a_key_is_accepted_or_not_found(kms: Any, operation: str) -> None:
+def test_each_form_of_a_key_is_accepted_or_not_found(kms, operation):
     key, call = new_key(kms, KINDS.get(operation, SYMMETRIC)), getattr(kms, operation)
     for form, spelled in FORMS.items():
         given = {"KeyId": spelled(key), **CALLS[operation]}
@@ -86,7 +86,7 @@ def test_each_form_of_a_key_is_accepted_or_not_found(kms: Any, operation: str) -
             assert call(**given).get("KeyId", key["Arn"]) in (key["Arn"], key["KeyId"])
 
 
-def test_an_unknown_key_is_not_found(kms: Any) -> None:
+def test_an_unknown_key_is_not_found(kms):
     arn = new_key(kms)["Arn"].rpartition("/")[0]
     key = {"KeyId": UNKNOWN, "Arn": f"{arn}/{UNKNOWN}", "Alias": "alias/unknown"}
     for operation, others in CALLS.items():
@@ -96,7 +96,7 @@ def test_an_unknown_key_is_not_found(kms: Any) -> None:
 
 
 @pytest.mark.parametrize("form", ["id", "arn"])
-def test_a_deletion_changes_the_key_and_returns_its_arn(kms: Any, form: str) -> None:
+def test_a_deletion_changes_the_key_and_returns_its_arn(kms, form):
     key = new_key(kms)
     given = {"KeyId": FORMS[form](key)}
     assert kms.schedule_key_deletion(**given)["KeyId"] == key["Arn"]
@@ -106,7 +106,7 @@ def test_a_deletion_changes_the_key_and_returns_its_arn(kms: Any, form: str) -> 
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_encryption_and_signatures_of_a_key_are_reversed_and_verified(kms: Any, form: str) -> None:
+def test_encryption_and_signatures_of_a_key_are_reversed_and_verified(kms, form):
     keys = {kind: FORMS[form](new_key(kms, kind)) for kind in SETTINGS}
     sealed = kms.encrypt(KeyId=keys[SYMMETRIC], Plaintext=b"x")["CiphertextBlob"]
     sealed = kms.re_encrypt(CiphertextBlob=sealed, DestinationKeyId=keys[SYMMETRIC])["CiphertextBlob"]
@@ -119,7 +119,7 @@ def test_encryption_and_signatures_of_a_key_are_reversed_and_verified(kms: Any, 
     assert answer["KeyId"].startswith("arn:aws:kms:")
 
 
-def test_every_operation_with_a_key_is_tested() -> None:
+def test_every_operation_with_a_key_is_tested():
     model = botocore.session.get_session().get_service_model("kms")
     named = {
         botocore.xform_name(name)

@@ -120,7 +120,7 @@ LOGS = f"arn:aws:logs:eu-west-1:{ACCOUNT}:log-group:g:*"
 EVERYTHING = [["bodies"], ["a", "a", "b", "gone"], 5, "v", ["r"], LOGS, ["stack"], ["m"], ["e"], "e"]
 
 
-def test_intact_state_starts_without_notices(folder: Path) -> None:
+def test_intact_state_starts_without_notices(folder):
     with started(folder) as (cloud, lost):
         assert lost == []
         assert answers(cloud) == EVERYTHING
@@ -142,14 +142,14 @@ def lose_each_row(folder: Path, tmp_path: Path, rows: list[tuple[str, str]]) -> 
         assert not (copy / "state.set-aside-1").exists()
 
 
-def test_a_lost_row_affects_its_own_service_only(folder: Path, tmp_path: Path) -> None:
+def test_a_lost_row_affects_its_own_service_only(folder, tmp_path):
     rows = rows_of(folder)
     assert len(rows) > 10
     lose_each_row(folder, tmp_path, rows[:: len(rows) // 3])
 
 
 @pytest.mark.parametrize("truncate", [False, True])
-def test_lost_bodies_are_reported_and_the_others_kept(folder: Path, *, truncate: bool) -> None:
+def test_lost_bodies_are_reported_and_the_others_kept(folder, *, truncate):
     for body in (folder / "state" / "objects").iterdir():
         if body.read_bytes() in {b"second", b"half"}:
             body.write_bytes(b"x") if truncate else body.unlink()
@@ -163,7 +163,7 @@ def test_lost_bodies_are_reported_and_the_others_kept(folder: Path, *, truncate:
         assert s3.list_multipart_uploads(Bucket="bodies").get("Uploads", []) == []
 
 
-def test_a_missing_database_is_reported(folder: Path) -> None:
+def test_a_missing_database_is_reported(folder):
     (folder / "state" / "cloud.db").unlink()
     with started(folder) as (cloud, lost):
         assert "cloud.db: the file is missing" in lost[0]
@@ -197,5 +197,5 @@ def lose_bytes(folder: Path, tmp_path: Path, seeds: range) -> int:
     return told
 
 
-def test_cloud_starts_with_any_damaged_bytes(folder: Path, tmp_path: Path) -> None:
+def test_cloud_starts_with_any_damaged_bytes(folder, tmp_path):
     assert lose_bytes(folder, tmp_path, range(4)) > 0

@@ -70,7 +70,7 @@ def client(cloud: CloudAddress) -> Any:
     )
 
 
-def test_memory_use_is_constant(cloud: CloudAddress, tmp_path: Path) -> None:
+def test_memory_use_is_constant(cloud, tmp_path):
     file, s3 = tmp_path / "model.tar.gz", client(cloud)
     block = os.urandom(1 << 20)
     with file.open("wb") as out:

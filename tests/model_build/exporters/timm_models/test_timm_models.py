@@ -81,7 +81,7 @@ def own_answer(folder: Path, file: bytes, **options: Any) -> np.ndarray:
     return answer
 
 
-def test_scores_are_those_of_timm(resnet: Path, tmp_path: Path) -> None:
+def test_scores_are_those_of_timm(resnet, tmp_path):
     framework = framework_of(resnet)
     pixels = framework.pixels([noise(90, 70, 3)])
     logits = own_answer(resnet, noise(90, 70, 3))
@@ -99,7 +99,7 @@ def test_scores_are_those_of_timm(resnet: Path, tmp_path: Path) -> None:
         np.testing.assert_allclose(scores, framework.answer(random)["scores"], atol=1e-5)
 
 
-def test_embeddings_are_those_of_timm_without_a_classifier(resnet: Path) -> None:
+def test_embeddings_are_those_of_timm_without_a_classifier(resnet):
     framework = framework_of(resnet, "image-embedding", normalize=False)
     expected = own_answer(resnet, noise(90, 70, 3), num_classes=0)
     np.testing.assert_allclose(
@@ -121,9 +121,7 @@ TRANSFORMS = [
 
 
 @pytest.mark.parametrize("changes", TRANSFORMS)
-def test_the_served_step_prepares_images_as_timm_does(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, changes: dict[str, Any]
-) -> None:
+def test_the_served_step_prepares_images_as_timm_does(monkeypatch, tmp_path, changes):
     settings = {**SETTINGS, **changes}
     transform = import_timm(shared_cache()).data.create_transform(**settings, is_training=False)
     model = served(monkeypatch, tmp_path, timm_preparation(settings))
@@ -145,13 +143,13 @@ def test_the_served_step_prepares_images_as_timm_does(
         ({"interpolation": "random"}, r"interpolation 'random'"),
     ],
 )
-def test_transforms_that_the_served_step_lacks(changes: dict[str, Any], message: str) -> None:
+def test_transforms_that_the_served_step_lacks(changes, message):
     with pytest.raises(ExportError, match=message) as caught:
         timm_preparation({**SETTINGS, **changes})
     assert "input: pixels" in (caught.value.remedy or "")
 
 
-def test_labels_of_imagenet(tmp_path: Path) -> None:
+def test_labels_of_imagenet(tmp_path):
     folder = save_timm_model(tmp_path / "source", classes=1000, tag="r160_in1k")
     named = framework_of(changed(folder, tmp_path / "named", label_names=None))
     assert named.head.labels["scores"][:2] == ("tench, Tinca tinca", "goldfish, Carassius auratus")
@@ -162,7 +160,7 @@ def test_labels_of_imagenet(tmp_path: Path) -> None:
     assert framework_of(others).head.labels == {}
 
 
-def test_wrong_sources(resnet: Path, tmp_path: Path) -> None:
+def test_wrong_sources(resnet, tmp_path):
     def rejected(name: str, message: str, **changes: Any) -> str:
         with pytest.raises(ExportError, match=message) as caught:
             framework_of(changed(resnet, tmp_path / name, **changes))
@@ -194,16 +192,14 @@ LOADING = {
 
 
 @pytest.mark.parametrize(("name", "value"), LOADING.items())
-def test_arguments_that_change_how_weights_are_loaded(
-    resnet: Path, tmp_path: Path, name: str, value: object
-) -> None:
+def test_arguments_that_change_how_weights_are_loaded(resnet, tmp_path, name, value):
     arguments = json.loads((resnet / "config.json").read_text())["model_args"]
     with pytest.raises(ExportError, match=f"model_args has {name}, which is not part of a model") as caught:
         framework_of(changed(resnet, tmp_path / "source", model_args={**arguments, name: value}))
     assert "save_for_hf" in (caught.value.remedy or "")
 
 
-def test_numbers_of_classes_that_contradict_each_other(resnet: Path, tmp_path: Path) -> None:
+def test_numbers_of_classes_that_contradict_each_other(resnet, tmp_path):
     config = json.loads((resnet / "config.json").read_text())
     settings, arguments = config["pretrained_cfg"], config["model_args"]
     without = {key: value for key, value in settings.items() if key != "num_classes"}
@@ -242,7 +238,7 @@ def test_numbers_of_classes_that_contradict_each_other(resnet: Path, tmp_path: P
     assert accepted.head.config.num_labels == 3
 
 
-def test_weights_in_config_json_are_not_read(resnet: Path, tmp_path: Path) -> None:
+def test_weights_in_config_json_are_not_read(resnet, tmp_path):
     settings = json.loads((resnet / "config.json").read_text())["pretrained_cfg"]
     other = {**settings, "state_dict": {"fc.bias": [0, 0, 0]}, "custom_load": True, "url": "https://e/x.bin"}
     pixels = framework_of(resnet).pixels([noise(40, 40, 3)])
@@ -250,7 +246,7 @@ def test_weights_in_config_json_are_not_read(resnet: Path, tmp_path: Path) -> No
     np.testing.assert_array_equal(found["scores"], framework_of(resnet).answer(pixels)["scores"])
 
 
-def test_tensors_that_timm_does_not_use(tmp_path: Path) -> None:
+def test_tensors_that_timm_does_not_use(tmp_path):
     folder = save_timm_model(tmp_path / "source", "dla46x_c")  # timm loads it without `strict`
     weights = load_file(folder / "model.safetensors")
     save_file({**weights, "other.weight": weights["fc.bias"]}, folder / "model.safetensors")
@@ -258,7 +254,7 @@ def test_tensors_that_timm_does_not_use(tmp_path: Path) -> None:
         framework_of(folder)
 
 
-def test_label_names(resnet: Path, tmp_path: Path) -> None:
+def test_label_names(resnet, tmp_path):
     numbered = changed(resnet, tmp_path / "a", label_names={"2": "c", "0": "a", "1": "b"})
     assert framework_of(numbered).head.labels == {"scores": ("a", "b", "c")}
 
@@ -273,7 +269,7 @@ def test_label_names(resnet: Path, tmp_path: Path) -> None:
     rejected("e", "expected label_names to be a list", [["cat"], ["dog"], ["bird"]])
 
 
-def test_wrong_files(resnet: Path, tmp_path: Path) -> None:
+def test_wrong_files(resnet, tmp_path):
     broken = changed(resnet, tmp_path / "json")
     (broken / "config.json").write_text("{")
     with pytest.raises(ExportError, match=r"config\.json cannot be read as JSON"):
@@ -286,7 +282,7 @@ def test_wrong_files(resnet: Path, tmp_path: Path) -> None:
         framework_of(tmp_path)
 
 
-def test_a_pickle_is_read_only_if_trusted(resnet: Path, tmp_path: Path) -> None:
+def test_a_pickle_is_read_only_if_trusted(resnet, tmp_path):
     import torch
 
     folder = changed(resnet, tmp_path / "pickle")
@@ -301,7 +297,7 @@ def test_a_pickle_is_read_only_if_trusted(resnet: Path, tmp_path: Path) -> None:
     )
 
 
-def test_a_model_without_classifier(tmp_path: Path) -> None:
+def test_a_model_without_classifier(tmp_path):
     folder = save_timm_model(tmp_path / "source", classes=0)
     with pytest.raises(ExportError, match=r"no classifier \(num_classes: 0\)") as caught:
         framework_of(folder)

@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import tarfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -92,7 +91,7 @@ def project(account: Account, *commands: str, **phases: Any) -> dict[str, Any]:
     return account.project(spec(*commands, **phases), environment=an_environment(image=IMAGE))
 
 
-def test_commands_run_in_the_projects_image(account: Account, engine: Any) -> None:
+def test_commands_run_in_the_projects_image(account, engine):
     project(
         account, "ls -d /home/*", "cat /etc/passwd; A=1; cd /tmp", "echo $A $PWD; echo $CODEBUILD_SRC_DIR"
     )
@@ -104,21 +103,21 @@ def test_commands_run_in_the_projects_image(account: Account, engine: Any) -> No
     assert containers(engine) == []
 
 
-def test_commands_run_as_the_buildspecs_user(account: Account) -> None:
+def test_commands_run_as_the_buildspecs_user(account):
     as_builder = {"run-as": "builder", "commands": ["id -u", "cd /home/builder; B=2"]}
     project(account, "id -u; echo $B $PWD", pre_build=as_builder)
     build = account.ended(account.start())
     assert account.said(build) == ["1234", "0", "2 /home/builder"]
 
 
-def test_exit_codes_and_access_to_the_cloud(account: Account) -> None:
+def test_exit_codes_and_access_to_the_cloud(account):
     project(account, "echo $AWS_ENDPOINT_URL", "exit 9")
     build = account.ended(account.start())
     assert account.said(build) == [account.cloud.url]
     assert why(build, "BUILD")[1].endswith("exit status 9")
 
 
-def test_stopping_removes_the_container(account: Account, engine: Any) -> None:
+def test_stopping_removes_the_container(account, engine):
     project(account, "sleep 1000 & echo up", "sleep 1000")
     build = account.start()
     account.wait_for_line(build, "up")
@@ -127,7 +126,7 @@ def test_stopping_removes_the_container(account: Account, engine: Any) -> None:
     assert containers(engine) == []
 
 
-def test_a_dead_container_fails_the_build_with_fault(account: Account, engine: Any) -> None:
+def test_a_dead_container_fails_the_build_with_fault(account, engine):
     project(account, "echo up", "sleep 1000")
     build = account.start()
     account.wait_for_line(build, "up")
@@ -137,7 +136,7 @@ def test_a_dead_container_fails_the_build_with_fault(account: Account, engine: A
     assert why(build, "BUILD")[0] == "INTERNAL_SERVICE_ERROR"
 
 
-def test_containers_of_an_earlier_cloud_are_removed(engine: Any, tmp_path: Path) -> None:
+def test_containers_of_an_earlier_cloud_are_removed(engine, tmp_path):
     for folder in (tmp_path, tmp_path / "other"):
         engine.containers.run(
             IMAGE, ["sleep", "1000"], detach=True, network_mode="none", labels={LABEL: str(folder)}
