@@ -23,6 +23,7 @@ from typing import Any, NoReturn, TextIO
 from pydantic import TypeAdapter, ValidationError
 
 from model_build.job import BuildOrder, Notify, run_order
+from tritonstack.base.error_kinds import CommandInterruptedError
 from tritonstack.base.errors import heading
 from tritonstack.base.files import short_digest
 from tritonstack.base.paths import Project, find_project
@@ -59,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         stopped = {
             "message": "stopped",
             "remedy": "rerun the build",
-            "code": "TS906",
+            "code": CommandInterruptedError.code,
             "exit_code": _INTERRUPTED,
         }
         notify({"event": "failed", "model": order.model, **stopped})

@@ -13,7 +13,6 @@ TritonstackError
     ├── ArchiveError                an archive cannot be read, or holds what it must not
     │   └── OversizedArchiveError   an archive exceeds its unpacked size limit
     ├── ResourceError               the disk is full, or the memory too small
-    ├── LibraryError                a library, or code of the model, raised an exception of its own
     ├── ServingError                the packed artifact does not serve
     ├── CorruptArtifactError        an artifact's bytes are not those of its manifest
     └── PublishError                an artifact cannot be put into the bucket
@@ -22,14 +21,26 @@ TritonstackError
 from __future__ import annotations
 
 from model_build.secrets import redact
-from tritonstack.base.errors import TritonstackError
+from tritonstack.base.error_kinds import (
+    CopyError,
+    DamagedArtifactError,
+    MissingSourceError,
+    ModelMismatchError,
+    PackagesError,
+    StorageError,
+    UntrustedPickleError,
+)
+from tritonstack.base.errors import TritonstackError, UsageError
 from tritonstack.base.yaml import FieldPath
 
 
 class ModelBuildError(TritonstackError):
-    """A model cannot be built. Quoted program output has secrets removed."""
+    """One or more builds failed. The message has a part per build, each with its own code, and the path of
+    the log.
+    """
 
     code = "TS322"
+    title = "Build failed"
 
     def __init__(self, message: str, *, remedy: str | None = None, code: str | None = None) -> None:
         super().__init__(redact(message), remedy=remedy and redact(remedy), code=code)
@@ -38,25 +49,28 @@ class ModelBuildError(TritonstackError):
 class SourceError(ModelBuildError):
     """The source cannot be fetched, or does not match model.yaml."""
 
-    code = "TS301"
+    code = MissingSourceError.code
 
 
 class UnsafeWeightsError(SourceError):
     """The weights are a pickle, which can run code when loaded."""
 
-    code = "TS217"
+    code = UntrustedPickleError.code
 
 
 class ExportError(ModelBuildError):
-    """The framework cannot load the model or export its graph."""
+    """The framework cannot load the model or export its graph. Check that the configuration, the tokenizer,
+    and the weights belong together; the message quotes the library.
+    """
 
     code = "TS305"
+    title = "Model cannot be exported"
 
 
 class FieldError(ExportError):
     """A field of model.yaml contradicts the source; the caller adds file and line."""
 
-    code = "TS304"
+    code = ModelMismatchError.code
 
     def __init__(self, field: FieldPath, message: str, *, remedy: str) -> None:
         super().__init__(message, remedy=remedy)
@@ -64,33 +78,44 @@ class FieldError(ExportError):
 
 
 class EngineError(ModelBuildError):
-    """TensorRT is missing, has the wrong version, or cannot build the engine."""
+    """TensorRT failed, or the graph or its profiles do not fit the TensorRT version. Change
+    `tensorrt.profiles`, choose another Triton release, or use `format: onnx`.
+    """
 
     code = "TS310"
+    title = "TensorRT cannot build the engine"
 
 
 class ParityError(ModelBuildError):
-    """The answers exceed the tolerance."""
+    """The model gives other answers than the original framework, beyond the tolerance, perhaps only at other
+    sizes or batches, where a size became a constant during export. Compute sizes with tensor operations, use
+    a higher precision, or widen `accept` if the difference is acceptable.
+    """
 
     code = "TS312"
+    title = "Answers differ from the framework"
 
 
 class EnvironmentBuildError(ModelBuildError):
     """The packages of a served model cannot be resolved or packed."""
 
-    code = "TS318"
+    code = PackagesError.code
 
 
 class LayoutError(ModelBuildError):
-    """A Triton repository breaks a rule of SageMaker's hosting modes."""
+    """The archive or folder of a Triton model does not have the layout <model>/config.pbtxt and
+    <model>/<version>/<files> at its top level, lacks a file, or has links, unsafe names, or files of other
+    tools. Add, move, or remove what the message names.
+    """
 
-    code = "TS319"
+    code = "TS326"
+    title = "Repository layout not accepted"
 
 
 class ArchiveError(ModelBuildError):
     """An archive cannot be read, or contains forbidden entries."""
 
-    code = "TS410"
+    code = DamagedArtifactError.code
 
 
 class OversizedArchiveError(ArchiveError):
@@ -100,19 +125,16 @@ class OversizedArchiveError(ArchiveError):
 class ResourceError(ModelBuildError):
     """Disk full or out of memory."""
 
-    code = "TS616"
-
-
-class LibraryError(ModelBuildError):
-    """A library or the model's own code raised an exception."""
-
-    code = "TS309"
+    code = StorageError.code
 
 
 class ServingError(ModelBuildError):
-    """The packed artifact does not serve."""
+    """Triton did not load the packed artifact, did not answer a test input, or did not end its responses.
+    Read the end of the server's log in the message.
+    """
 
     code = "TS319"
+    title = "Artifact cannot be served"
 
 
 class SilentModelError(ServingError):
@@ -122,10 +144,57 @@ class SilentModelError(ServingError):
 class CorruptArtifactError(ModelBuildError):
     """An artifact's checksum differs from its manifest."""
 
-    code = "TS410"
+    code = DamagedArtifactError.code
 
 
 class PublishError(ModelBuildError):
     """An artifact cannot be published to the bucket."""
 
-    code = "TS413"
+    code = CopyError.code
+
+
+class UnsupportedModelError(ExportError):
+    """The file is damaged or of another kind, or the model uses something that the recipe or Triton's backend
+    does not support, such as an operator, an architecture, or a tokenizer. Save or export it again as the
+    message says, or use another recipe.
+    """
+
+    code = "TS306"
+    title = "Model not supported by the recipe"
+
+
+class ModelInputError(UsageError):
+    """A test input lacks a tensor, has an unknown one, has another shape or type than the model takes, or has
+    no expected answer.
+    """
+
+    code = "TS314"
+    title = "Test input does not match the model"
+
+
+class ModelConfigError(UsageError):
+    """A `config.pbtxt` is not a valid Triton model configuration, has values that Triton rejects, or
+    contradicts the model's file, its folder, or `model.yaml`. Correct or remove the field.
+    """
+
+    code = "TS316"
+    title = "Invalid config.pbtxt"
+
+
+class SurprisingSettingError(UsageError):
+    """The model loads, but a setting or file has an effect that people rarely expect, such as idle instances
+    or code that runs from a pickle. Change it, or ignore the warning.
+    """
+
+    code = "TS332"
+    title = "Model setting with a surprising effect"
+
+
+class ModelImportError(UsageError):
+    """`tritonstack import` found no Triton model, Merlin export, or MLflow model, or several, or one with a
+    part that no recipe serves. Name the folder or archive of one model, choose one with `--model`, or save
+    the model as the help says.
+    """
+
+    code = "TS340"
+    title = "Model cannot be imported"

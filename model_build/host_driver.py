@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 
 from model_build.errors import ModelBuildError
+from tritonstack.base.error_kinds import MachineError
 from tritonstack.reference.drivers import least_driver
 from tritonstack.reference.releases import RELEASES
 
@@ -18,7 +19,7 @@ _RELEASE = "NVIDIA_TRITON_SERVER_VERSION"
 class DriverError(ModelBuildError):
     """The host's driver cannot run the image's CUDA."""
 
-    code = "TS311"
+    code = MachineError.code
 
 
 def require_driver(targets: Sequence[str], environment: Mapping[str, str] = os.environ) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from model_build.errors import LibraryError
+from model_build.errors import ModelBuildError
+from tritonstack.base.error_kinds import ModelCodeError
 from tritonstack.base.errors import TritonstackError
 
 SHOWN = 400
@@ -62,4 +63,8 @@ def as_build_error(error: BaseException) -> TritonstackError:
     if isinstance(error, TritonstackError):
         return error
     name, message = type(error).__name__, brief(error)
-    return LibraryError(f"{name}: {message}" if message else name, remedy=known_help(error) or _UNKNOWN)
+    return ModelBuildError(
+        f"{name}: {message}" if message else name,
+        remedy=known_help(error) or _UNKNOWN,
+        code=ModelCodeError.code,
+    )

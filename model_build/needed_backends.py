@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tritonstack.base.error_kinds import MissingProgramError
 from tritonstack.base.errors import UsageError
 from tritonstack.runtime import TritonInstallation
 from tritonstack.spec.models.model import ModelSpec
@@ -46,5 +47,5 @@ def require_backends(spec: ModelSpec, installation: TritonInstallation) -> None:
             raise UsageError(
                 f"{spec.name!r} cannot be checked here: {reason}",
                 remedy=REMEDY.get(backend, INSTALL),
-                code="TS601",
+                code=MissingProgramError.code,
             )

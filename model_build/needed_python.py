@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from tritonstack.base.error_kinds import PackagesError
 from tritonstack.base.errors import FileViolation, InvalidFilesError
 from tritonstack.base.yaml import Document
 from tritonstack.project.files.contents import numpy_violations
@@ -41,7 +42,7 @@ def _python_violations(
             f"the packages are for Python {' and '.join(recipe.pythons)}; the local server "
             f"runs Python {python}",
             remedy=f'add "{python}"; or {ELSEWHERE}',
-            code="TS318",
+            code=PackagesError.code,
         )
 
 

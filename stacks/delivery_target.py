@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tritonstack.base import naming
-from tritonstack.base.errors import UsageError
+from tritonstack.base.error_kinds import DeliveryError, UnknownNameError
 from tritonstack.base.paths import Project
 from tritonstack.project.loading import ProjectFiles, sample_instance
 from tritonstack.spec.environments.delivery import DeliverySpec, require_delivery
@@ -38,10 +38,9 @@ def delivery_target(project: Project, environment: str) -> DeliveryTarget:
     """Collect the inputs of one environment's delivery stack."""
     delivery = require_delivery(project).record
     if environment not in delivery.names:
-        raise UsageError(
+        raise UnknownNameError(
             f"environment {environment!r} is not in {project.delivery_file.name}",
             remedy=f"choose one of: {', '.join(delivery.names)}",
-            code="TS903",
         )
     files = ProjectFiles(project)
     specs = {name: files.workspace(name).spec for name in delivery.names}
@@ -53,17 +52,15 @@ def delivery_target(project: Project, environment: str) -> DeliveryTarget:
     preview = files.instance(sample_instance(previews.template)).spec if previews and beside else None
     if preview is not None and preview.permissions_boundary is None:
         edge = naming.preview_boundary_name(spec.delivery_base)
-        raise UsageError(
+        raise DeliveryError(
             "previews have no permissions boundary: a pull request could create a role with any permission",
             remedy=f"add `permissions_boundary: {edge}` to the preview template",
-            code="TS219",
         )
     sharing = [name for name, other in specs.items() if preview and preview.bootstrap == other.bootstrap]
     if sharing:
-        raise UsageError(
+        raise DeliveryError(
             f"previews would share the bootstrap bucket that deployments of {', '.join(sharing)} read from",
             remedy="set a separate `bootstrap_qualifier` in the preview template",
-            code="TS219",
         )
     return DeliveryTarget(
         spec=spec,

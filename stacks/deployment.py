@@ -8,6 +8,7 @@ from typing import cast
 
 from stacks import sizing
 from tritonstack.base import naming
+from tritonstack.base.error_kinds import InstanceTypeError
 from tritonstack.base.errors import FileViolation
 from tritonstack.base.yaml import FieldPath
 from tritonstack.constructs.model_data import ModelArchive, ModelPrefix, TritonImage
@@ -130,7 +131,7 @@ def _too_large(workspace: Workspace, name: str) -> Iterator[FileViolation]:
         for model in models:
             for message, remedy in _misfits(variant.instance, _artifact(workspace, model, variant)):
                 yield workspace.environment.violation(
-                    place, f"the artifact of {model!r} {message}", remedy=remedy, code="TS119"
+                    place, f"the artifact of {model!r} {message}", remedy=remedy, code=InstanceTypeError.code
                 )
 
 

@@ -19,7 +19,8 @@ from aws_cdk import pipelines
 from constructs import Construct
 
 from tritonstack.base import naming
-from tritonstack.base.errors import InvalidFilesError, UsageError
+from tritonstack.base.error_kinds import NotApplicableError
+from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.naming import DeliveryRole
 from tritonstack.base.paths import Project
 from tritonstack.constructs.delivery import pipeline_steps as steps
@@ -65,16 +66,14 @@ def line_of(project: Project, branch: str) -> PipelinePlan:
     document = require_delivery(project)
     delivery = document.record
     if delivery.pipeline is None:
-        raise UsageError(
+        raise NotApplicableError(
             f"{project.delivery_file.name} has no `pipeline` section",
             remedy="add `pipeline:` with the tools account, its region, and a source",
-            code="TS908",
         )
     if branch != delivery.branch:
-        raise UsageError(
+        raise NotApplicableError(
             f"{project.delivery_file.name} delivers branch {delivery.branch!r}, not {branch!r}",
             remedy=f"use -c pipeline={delivery.branch}",
-            code="TS908",
         )
     if violations := list(pipeline_violations(document)):
         raise InvalidFilesError(violations)

@@ -14,7 +14,7 @@ from stacks.delivery import DeliveryStack
 from stacks.delivery_target import delivery_target
 from stacks.environment import add_environment
 from stacks.pipeline import PipelineStack, line_of
-from tritonstack.base.errors import UsageError
+from tritonstack.base.error_kinds import CommandLineError
 from tritonstack.base.paths import Project, find_project
 from tritonstack.project.loading import (
     environment_names,
@@ -45,10 +45,9 @@ def _workspace_of(app: cdk.App, project: Project) -> Workspace:
     environment = app.node.try_get_context("env")
     if not environment:
         known = [*environment_names(project), *(f"{name} (template)" for name in template_names(project))]
-        raise UsageError(
+        raise CommandLineError(
             "no environment was named",
             remedy=f"add -c env=<name>; available: {', '.join(known) or 'none'}",
-            code="TS901",
         )
     if environment in template_names(project):
         return load_instance(project, _instance_of(app, find_template(project, environment)))
@@ -59,11 +58,10 @@ def _instance_of(app: cdk.App, template: Template) -> Instance:
     """What of the context makes an instance of a template: nothing of it is made up here."""
     context = {key: app.node.try_get_context(key) for key in (*RESERVED, *template.head.parameters)}
     if missing := [key for key in RESERVED if not context[key]]:
-        raise UsageError(
+        raise CommandLineError(
             f"an instance of {template.name} was asked for without {' and '.join(missing)}",
             remedy=f"`tritonstack deploy {template.name} --name <name>` says all of it, or add "
             + " ".join(f"-c {key}=…" for key in missing),
-            code="TS901",
         )
     parameters = {key: str(context[key]) for key in template.head.parameters if context[key] is not None}
     return Instance(

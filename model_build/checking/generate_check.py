@@ -111,7 +111,6 @@ class GenerateCheck:
                 f"the served completion of {text!r} is {answer[:SHOWN]!r}; expected {right[:SHOWN]!r}",
                 remedy="build the model again; if the difference remains, report it with the model's "
                 "config.json and tokenizer.json",
-                code="TS312",
             )
 
     def _streamed(self, server: TritonServer, text: str) -> Iterator[str]:

@@ -22,6 +22,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tritonstack.base.error_kinds import ModelCodeError
+
 Array = NDArray[Any]
 Arrays = Mapping[str, Array]
 WITHIN_S = 1800.0
@@ -64,7 +66,7 @@ def ask_reference(
             raise ExportError(
                 f"{entry} timed out after {WITHIN_S / 60:.0f} minutes",
                 remedy="make the function faster, or use fewer or smaller test inputs",
-                code="TS309",
+                code=ModelCodeError.code,
             ) from error
         if done.returncode != 0:
             lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
@@ -73,7 +75,7 @@ def ask_reference(
                 f"{entry} failed: {reason}",
                 remedy="the function takes named arrays and returns a dictionary of named arrays"
                 + (" per response, in a list" if several else ""),
-                code="TS309",
+                code=ModelCodeError.code,
             )
         answers = iter(_load(answered))
         counts = np.load(answered.with_suffix(".counts.npy"), allow_pickle=False)

@@ -141,7 +141,7 @@ def check_sizes(
                 f"{axis.title}, {difference}; size {built_in} is a constant in the graph",
                 remedy="compute sizes with tensor operations, or script the module (torch.jit.script) "
                 f"instead of tracing it; or declare the size fixed: {_fixed(axis)}",
-                code="TS312",
+                code=ParityError.code,
             )
     if wrong:
         raise InvalidFilesError(wrong.values())
@@ -166,7 +166,7 @@ def check_batches(
                         f"{subject}: {case.name} and its rows alone get different answers: {difference}",
                         remedy="set `batching: {max_batch: 0}`, or export the model with a variable batch "
                         "and independent rows",
-                        code="TS312",
+                        code=ParityError.code,
                     )
                 ]
             )
@@ -189,7 +189,7 @@ def check_outputs(
                             f"{list(shape)}; the graph declares {[*rows, *spec.shape]}",
                             remedy=f"export the graph with a variable size, or declare the size fixed: "
                             f"{_fixed(sized.axis)}",
-                            code="TS312",
+                            code=ParityError.code,
                         )
                     ]
                 )
@@ -324,7 +324,7 @@ def _not_resizable(model: Document[ModelSpec], axis: Axis, failures: Mapping[int
         axis.violation_path(model.record),
         f"{axis.title} varies, but every test input has size {size}{tried}; the graph may fix this size",
         remedy=f"add a test input with a second size, or declare the size fixed: {_fixed(axis)}",
-        code="TS312",
+        code=ParityError.code,
     )
 
 

@@ -122,7 +122,6 @@ class StreamCheck:
                 with_errors(f"{got}, and no final flag within {self.within_s:.0f} s", server),
                 remedy="send flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL with the last response, or "
                 "alone after it, for every request, also after an error",
-                code="TS319",
             ) from error
         require_success(reply, server, f"{case.name}: the served artifact returned")
         for number, response in enumerate(responses):
@@ -131,13 +130,11 @@ class StreamCheck:
                 raise ServingError(
                     with_errors(failed, server),
                     remedy=_CORRECT,
-                    code="TS319",
                 )
         if not responses:
             raise ServingError(
                 f"{case.name} got the final flag without any response",
                 remedy="send at least one response to every request, or an error",
-                code="TS319",
             )
         return responses
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from model_build.engines.shared_files import SharedFiles
 from model_build.engines.trtexec import EngineOrder, version_of_banner, version_of_plan
 from model_build.errors import EngineError
+from tritonstack.base.error_kinds import MachineError
 from tritonstack.reference.releases import TritonRelease
 
 TAIL_LINES = 25
@@ -79,7 +80,7 @@ class EngineBuilder:
             raise EngineError(
                 f"the engine was built by TensorRT {version or 'unknown'}, not {self.release.tensorrt}",
                 remedy=f"build in the image of Triton {self.release.name}",
-                code="TS311",
+                code=MachineError.code,
             )
         return version
 
@@ -102,7 +103,9 @@ class EngineBuilder:
             )
         if not version_seen:
             raise EngineError(
-                f"{self.trtexec} prints no version", remedy="build in Triton's own image", code="TS311"
+                f"{self.trtexec} prints no version",
+                remedy="build in Triton's own image",
+                code=MachineError.code,
             )
 
     def _lines(self, command: list[str], exit_status: list[str]) -> Iterator[str]:
@@ -127,7 +130,7 @@ class EngineBuilder:
                 f"{self.trtexec} is TensorRT {'.'.join(map(str, version))}; Triton {self.release.name} "
                 f"has {self.release.tensorrt}, which cannot run its engines",
                 remedy=f"build in the image of Triton {self.release.name}",
-                code="TS311",
+                code=MachineError.code,
             )
         return version is not None
 
@@ -138,7 +141,7 @@ class EngineBuilder:
                 f"the local GPU has compute capability {capability.strip()}; the engine needs "
                 f"{self.capability}",
                 remedy="build on an instance of the endpoint's family",
-                code="TS311",
+                code=MachineError.code,
             )
 
     def _cache_name(self) -> str:

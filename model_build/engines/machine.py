@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from tritonstack.base.errors import UsageError
+from tritonstack.base.error_kinds import MachineError
 from tritonstack.reference.targets import Target
 from tritonstack.spec.models.model import ModelSpec
 
@@ -29,10 +29,9 @@ def require_trtexec() -> Path:
     """Return the image's trtexec; only engines of the image's own TensorRT run there."""
     trtexec = find_trtexec()
     if trtexec is None:
-        raise UsageError(
+        raise MachineError(
             f"this machine has no TensorRT ({TRTEXEC}); engines must be built in the image that serves them",
             remedy="build in AWS: run `tritonstack build` without --local",
-            code="TS311",
         )
     return trtexec
 
@@ -42,16 +41,14 @@ def require_hardware(spec: ModelSpec, targets: Sequence[Target]) -> None:
     for target in targets:
         kind = "cpu" if target.hardware == "cpu" else "gpu"
         if kind not in spec.builds_for:
-            raise UsageError(
+            raise MachineError(
                 f"{spec.name!r} is built for {' and '.join(spec.builds_for)}, not for {target}",
                 remedy="choose another instance type for its endpoint, or another precision or format",
-                code="TS311",
             )
         if kind == "gpu" and not has_gpu():
-            raise UsageError(
+            raise MachineError(
                 f"this machine has no GPU, which {target} needs",
                 remedy="build in AWS: run `tritonstack build` without --local",
-                code="TS311",
             )
     if spec.format == "tensorrt":
         require_trtexec()

@@ -23,6 +23,7 @@ from model_build.engines.trtexec import EngineOrder
 from model_build.errors import EngineError
 from model_build.graphs.running import GraphSession, compare_graph
 from model_build.progress import BuildSteps
+from tritonstack.base.error_kinds import MachineError, UnavailableOptionError
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.reference.releases import RELEASES, TritonRelease
 from tritonstack.reference.targets import Target, hardware_of, release_of
@@ -153,7 +154,7 @@ def release_and_capability(target: Target) -> tuple[TritonRelease, str]:
         raise EngineError(
             f"TensorRT needs a GPU; {target} has none",
             remedy="choose an instance type with a GPU",
-            code="TS311",
+            code=MachineError.code,
         )
     digits = hardware_of(str(target)).removeprefix("sm")
     return RELEASES[name], f"{digits[:-1]}.{digits[-1]}"
@@ -180,6 +181,8 @@ def _check(context: BuildContext, options: TensorRT, release: TritonRelease, cap
 def _precision(spec: ModelSpec) -> Precision:
     if spec.precision == "auto":
         raise EngineError(
-            "precision auto is for CPU targets only", remedy="choose fp32, fp16, bf16, or int8", code="TS114"
+            "precision auto is for CPU targets only",
+            remedy="choose fp32, fp16, bf16, or int8",
+            code=UnavailableOptionError.code,
         )
     return spec.precision

@@ -14,7 +14,8 @@ from pathlib import Path
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
-from tritonstack.base.errors import UsageError, aws_error_code
+from tritonstack.base.error_kinds import CommandLineError
+from tritonstack.base.errors import aws_error_code
 
 ERRORS = (BotoCoreError, ClientError)
 
@@ -71,8 +72,8 @@ class SharedFiles:
         scheme, _, rest = (self.url or "").partition("://")
         bucket, _, prefix = rest.partition("/")
         if scheme != "s3" or not bucket:
-            raise UsageError(
-                f"{self.url!r} is not a valid cache URL", remedy="write s3://<bucket>/<prefix>", code="TS901"
+            raise CommandLineError(
+                f"{self.url!r} is not a valid cache URL", remedy="write s3://<bucket>/<prefix>"
             )
         return bucket, f"{prefix.rstrip('/')}/" if prefix else ""
 

@@ -24,6 +24,7 @@ from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from model_build.errors import EnvironmentBuildError
 from model_build.store.locking import only_one
+from tritonstack.base.error_kinds import PackagesError
 from tritonstack.base.extras import INDEX_REMEDY, pip_command, unreachable_index
 from tritonstack.project.files.requirement_files import REMEDY, requirement_lines
 
@@ -77,12 +78,12 @@ def parse_pinned(line: str) -> Pinned:
         requirement = Requirement(text)
     except InvalidRequirement:
         raise EnvironmentBuildError(
-            f"{line!r} is not a requirement with an exact version", remedy=REMEDY, code="TS318"
+            f"{line!r} is not a requirement with an exact version", remedy=REMEDY, code=PackagesError.code
         ) from None
     specifiers = list(requirement.specifier)
     exact = len(specifiers) == 1 and specifiers[0].operator in ("==", "===")
     if requirement.url or not exact or "*" in specifiers[0].version:
-        raise EnvironmentBuildError(f"{line!r} has no exact version", remedy=REMEDY, code="TS318")
+        raise EnvironmentBuildError(f"{line!r} has no exact version", remedy=REMEDY, code=PackagesError.code)
     return Pinned(requirement, tuple(hashes))
 
 

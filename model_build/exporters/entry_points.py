@@ -11,6 +11,7 @@ from types import CodeType
 from typing import Any, TypeVar
 
 from model_build.errors import ExportError
+from tritonstack.base.error_kinds import ModelCodeError
 from tritonstack.base.errors import TritonstackError
 from tritonstack.base.yaml import closest
 
@@ -29,7 +30,9 @@ def load_entry(folder: Path, entry: str) -> Callable[..., Any]:
     )
     if spec is None or (loader := spec.loader) is None:
         raise ExportError(
-            f"{name} cannot be imported", remedy="name a Python file, such as model.py", code="TS309"
+            f"{name} cannot be imported",
+            remedy="name a Python file, such as model.py",
+            code=ModelCodeError.code,
         )
     module = importlib.util.module_from_spec(spec)
     call_entry(lambda: loader.exec_module(module), file)
@@ -40,7 +43,7 @@ def load_entry(folder: Path, entry: str) -> Callable[..., Any]:
         raise ExportError(
             f"{name}: unknown function {function!r}",
             remedy=f"did you mean {nearest!r}?" if nearest else "add it, or correct its name",
-            code="TS309",
+            code=ModelCodeError.code,
         )
     function_found: Callable[..., Any] = found
     return function_found
@@ -67,7 +70,9 @@ def call_entry(action: Callable[[], Result], file: Path) -> Result:
         ]
         place = f"{file.name}:{lines[-1]}" if lines else file.name
         raise ExportError(
-            f"{place}: {type(error).__name__}: {error}", remedy=_code_help(error, place), code="TS309"
+            f"{place}: {type(error).__name__}: {error}",
+            remedy=_code_help(error, place),
+            code=ModelCodeError.code,
         ) from error
 
 

@@ -11,6 +11,7 @@ import torch
 
 from model_build.errors import ExportError
 from model_build.exporters.unused_weights import shown
+from tritonstack.base.error_kinds import ModelCodeError
 
 
 def make_module(function: Callable[[Path], Any], source: Path) -> torch.nn.Module:
@@ -26,7 +27,7 @@ def make_module(function: Callable[[Path], Any], source: Path) -> torch.nn.Modul
             f"the function returns a module with random weights: {shown(random)}",
             remedy="load all weights from the source, with `strict=True`; for weights that are random on "
             "purpose, call torch.manual_seed in the function",
-            code="TS309",
+            code=ModelCodeError.code,
         )
     return module
 

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from model_build.errors import ExportError
+from model_build.errors import UnsupportedModelError
 from tritonstack.base.yaml import closest
 
 Array = NDArray[Any]
@@ -79,10 +79,9 @@ class TracedModule:
             except RuntimeError as error:
                 # TorchScript errors begin with its own stack and end with the cause.
                 reason = str(error).strip().splitlines()[-1]
-                raise ExportError(
+                raise UnsupportedModelError(
                     f"the module fails on a test input: {reason}",
                     remedy="correct the test input's shapes and types, or the module's forward",
-                    code="TS306",
                 ) from error
 
 
@@ -94,10 +93,9 @@ def name_tensors(
         with torch.no_grad(), _quiet():
             return NamedModule(module, example, outputs)
     except _TRACE_ERRORS as error:
-        raise ExportError(
+        raise UnsupportedModelError(
             f"the module fails on the test inputs: {error}",
             remedy="write test inputs in the form that its forward takes, without the batch dimension",
-            code="TS306",
         ) from error
 
 
@@ -110,10 +108,9 @@ def trace_module(
         with torch.no_grad(), _quiet(), _fresh_class_names(), _signature(named.inputs):
             script = _JIT.trace(named, _tensors(example, named.inputs), check_trace=False)
     except _TRACE_ERRORS as error:
-        raise ExportError(
+        raise UnsupportedModelError(
             f"PyTorch cannot trace this module: {error}",
             remedy="control flow that depends on input values cannot be traced; use torch.jit.script",
-            code="TS306",
         ) from error
     return TracedModule(script, named.inputs, named.outputs)
 
@@ -139,10 +136,9 @@ def load_torchscript(file: Path, *, outputs: Sequence[str] = ()) -> TracedModule
             script = _JIT.load(str(file), map_location="cpu").eval()
     except (RuntimeError, ValueError) as error:
         first = str(error).strip().splitlines()[0]
-        raise ExportError(
+        raise UnsupportedModelError(
             f"PyTorch cannot load {file.name}: {first}",
             remedy="save the module with torch.jit.save, with a PyTorch version that is not newer",
-            code="TS306",
         ) from error
     return TracedModule(script, forward_arguments(script), tuple(outputs))
 
@@ -152,10 +148,9 @@ def forward_arguments(script: Any) -> tuple[str, ...]:
     arguments = script._c._get_method("forward").schema.arguments[1:]
     odd = [f"{argument.name}: {argument.type}" for argument in arguments if str(argument.type) != "Tensor"]
     if odd:
-        raise ExportError(
+        raise UnsupportedModelError(
             f"the module's forward takes {', '.join(odd)}; Triton passes tensors only",
             remedy="wrap it in a module that takes tensors, and save the wrapper",
-            code="TS306",
         )
     return tuple(argument.name for argument in arguments)
 
@@ -178,10 +173,9 @@ def _in_order_of_forward(module: torch.nn.Module, names: Sequence[str]) -> tuple
     for name in names:
         if not name.isidentifier() or name not in order:
             nearest = closest(name, order)
-            raise ExportError(
+            raise UnsupportedModelError(
                 f"forward has no input {name!r}; inputs: {', '.join(order) or 'nothing'}",
                 remedy=f"did you mean {nearest!r}?" if nearest else "use forward's input names",
-                code="TS306",
             )
     return tuple(sorted(names, key=order.index))
 
@@ -201,16 +195,14 @@ def _pick(found: Mapping[str, Any], names: Sequence[str]) -> tuple[torch.Tensor,
     for name in names:
         if name not in found:
             nearest = closest(name, found)
-            raise ExportError(
+            raise UnsupportedModelError(
                 f"the module has no output {name!r}; outputs: {', '.join(found)}",
                 remedy=f"did you mean {nearest!r}?" if nearest else None,
-                code="TS306",
             )
         if not isinstance(found[name], torch.Tensor):
-            raise ExportError(
+            raise UnsupportedModelError(
                 f"the module's output {name!r} is a {type(found[name]).__name__}, not a tensor",
                 remedy="return tensors, by name or as a tuple",
-                code="TS306",
             )
     return tuple(found[name] for name in names)
 
@@ -224,16 +216,14 @@ def _arrays(names: Sequence[str], result: Any) -> dict[str, Array]:
     names = names or _numbered(many)
     for name, tensor in zip(names, many, strict=False):
         if not isinstance(tensor, torch.Tensor):
-            raise ExportError(
+            raise UnsupportedModelError(
                 f"the module's output {name} is a {type(tensor).__name__}; Triton takes tensors only",
                 remedy="save a module that returns a tensor or a tuple of tensors; `entry` can wrap it",
-                code="TS306",
             )
     if len(many) != len(names):
-        raise ExportError(
+        raise UnsupportedModelError(
             f"expected {len(names)} output tensors, got {len(many)}",
             remedy="list as many outputs in model.yaml as the module returns",
-            code="TS306",
         )
     return {name: tensor.numpy() for name, tensor in zip(names, many, strict=True)}
 
@@ -247,10 +237,9 @@ def _check_numbers(names: Sequence[str]) -> None:
     """Reject misleading names: if all end in __<number>, the backend reads them as positions."""
     numbers = [name.partition("__")[2] for name in names]
     if all(map(str.isdecimal, numbers)) and [int(number) for number in numbers] != list(range(len(names))):
-        raise ExportError(
+        raise UnsupportedModelError(
             f"outputs {', '.join(names)}: Triton reads these numbers as positions",
             remedy="number the names in output order, or rename them",
-            code="TS306",
         )
 
 

@@ -12,7 +12,7 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from model_build.errors import ExportError, UnsafeWeightsError
+from model_build.errors import ExportError, UnsafeWeightsError, UnsupportedModelError
 from model_build.foreign_formats import EXPORTED, KERAS, foreign_format
 
 _REACHING = re.compile(
@@ -39,8 +39,8 @@ def check_torchscript(file: Path) -> None:
                 raise _not_torchscript(file)
             reaching = sorted(set(_reaching(archive, names)))
     except zipfile.BadZipFile as error:
-        raise ExportError(
-            f"{file.name} is corrupt: {error}", remedy="fetch or copy it again", code="TS306"
+        raise UnsupportedModelError(
+            f"{file.name} is corrupt: {error}", remedy="fetch or copy it again"
         ) from error
     if reaching:
         raise UnsafeWeightsError(
@@ -60,17 +60,14 @@ def _reaching(archive: zipfile.ZipFile, names: list[str]) -> Iterator[str]:
 def _not_torchscript(file: Path) -> ExportError:
     foreign = foreign_format(file)
     if foreign is not None and foreign.kind in (EXPORTED, KERAS):
-        return ExportError(
-            f"{file.name} is {foreign.kind}, not TorchScript", remedy=foreign.remedy, code="TS306"
-        )
+        return UnsupportedModelError(f"{file.name} is {foreign.kind}, not TorchScript", remedy=foreign.remedy)
     with file.open("rb") as stream:
         begin = stream.read(4)
     is_pickle = zipfile.is_zipfile(file) or begin[:1] == PICKLE_MAGIC
     found = (
         "a pickle of weights or of a module (torch.save)" if is_pickle else "a file not saved by torch.jit"
     )
-    return ExportError(
+    return UnsupportedModelError(
         f"{file.name} is {found}, not TorchScript; `trust` does not change that",
         remedy=_USE_ENTRY,
-        code="TS306",
     )

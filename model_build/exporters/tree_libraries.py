@@ -18,7 +18,7 @@ import numpy as np
 import treelite
 from numpy.typing import NDArray
 
-from model_build.errors import ExportError, UnsafeWeightsError
+from model_build.errors import UnsafeWeightsError, UnsupportedModelError
 from model_build.exporters.tables.pickles import load_pickle
 from model_build.library_errors import brief
 from tritonstack.base.errors import TritonstackError
@@ -101,10 +101,9 @@ def library_of(file: Path) -> Library:
         return "treelite"
     if begin.startswith(_PICKLES):
         return "scikit-learn"
-    raise ExportError(
+    raise UnsupportedModelError(
         f"{file.name} is not a known tree model",
         remedy="save XGBoost as .json or .ubj, LightGBM as .txt, scikit-learn with joblib or pickle",
-        code="TS306",
     )
 
 
@@ -129,16 +128,14 @@ def load_trees(file: Path, library: Library, *, trusted: bool) -> Trees:
     except TritonstackError:
         raise
     except Exception as error:
-        raise ExportError(
+        raise UnsupportedModelError(
             f"treelite cannot convert {file.name} from {library}: {type(error).__name__}: {brief(error)}",
             remedy=TAKES,
-            code="TS306",
         ) from error
     if int(trees._field("num_target")[0]) != 1:
-        raise ExportError(
+        raise UnsupportedModelError(
             f"{file.name} has several targets; FIL supports one",
             remedy="train one model per target, or use the recipe `python`",
-            code="TS306",
         )
     return trees
 
@@ -148,10 +145,9 @@ def _loading(file: Path, library: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        raise ExportError(
+        raise UnsupportedModelError(
             f"{library} cannot load {file.name}: {brief(error)}",
             remedy=f"save the model again with {library}'s own save_model",
-            code="TS306",
         ) from error
 
 
@@ -165,8 +161,8 @@ def _load_xgboost(file: Path) -> Trees:
         booster.load_model(str(file))
     learner = parse_json(booster.save_config())["learner"]
     if learner["gradient_booster"]["name"] == "gblinear":
-        raise ExportError(
-            f"{file.name} is a linear model (booster gblinear), not trees", remedy=TAKES, code="TS306"
+        raise UnsupportedModelError(
+            f"{file.name} is a linear model (booster gblinear), not trees", remedy=TAKES
         )
     model = treelite.frontend.load_xgboost_model(file, format_choice=choice)
     objective = learner["objective"]["name"]
@@ -214,7 +210,7 @@ def _load_lightgbm(file: Path) -> Trees:
 
 
 def _load_sklearn(file: Path) -> Trees:
-    estimator = load_pickle(file, code="TS306")
+    estimator = load_pickle(file, code=UnsupportedModelError.code)
     model = treelite.sklearn.import_model(estimator)
     classes = tuple(str(item) for item in getattr(estimator, "classes_", ()))
     return Trees("scikit-learn", model, _sklearn_scores(estimator, len(classes)), classes)
@@ -238,10 +234,9 @@ def _load_checkpoint(file: Path) -> Trees:
         header = stream.read(8)
     major, minor = (int.from_bytes(header[place : place + 4], "little") for place in (0, 4))
     if major != READABLE_CHECKPOINTS[0] and (major, minor) != READABLE_CHECKPOINTS[1]:
-        raise ExportError(
+        raise UnsupportedModelError(
             f"{file.name} was written by treelite {major}.{minor}; FIL reads 3.9 and 4",
             remedy="save it again with treelite 4",
-            code="TS306",
         )
     model = treelite.Model.deserialize(file)
 

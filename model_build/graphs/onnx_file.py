@@ -9,7 +9,7 @@ import onnx
 import onnx_ir as ir
 
 from model_build.data.graphs import ExportedGraph
-from model_build.errors import ExportError
+from model_build.errors import UnsupportedModelError
 from tritonstack.records.manifests import TensorSpec
 
 GRAPH_NAME = "model.onnx"
@@ -60,8 +60,8 @@ def _write(model: ir.Model, folder: Path) -> Path:
     try:
         onnx.checker.check_model(str(file))
     except onnx.checker.ValidationError as error:
-        raise ExportError(
-            f"the exporter wrote an invalid graph: {error}", remedy=_OTHER_EXPORT, code="TS306"
+        raise UnsupportedModelError(
+            f"the exporter wrote an invalid graph: {error}", remedy=_OTHER_EXPORT
         ) from error
     return file
 
@@ -112,23 +112,21 @@ def _weight_bytes(model: ir.Model) -> int:
 def _check_opset(model: ir.Model) -> None:
     opsets = dict(model.opset_imports)
     if opsets != {"": OPSET}:
-        raise ExportError(
+        raise UnsupportedModelError(
             f"the exporter wrote the operator sets {opsets}; expected opset {OPSET} only",
             remedy=_OTHER_EXPORT,
-            code="TS306",
         )
 
 
 def _tensor(value: ir.Value) -> TensorSpec:
     if value.name is None or value.dtype not in _DATATYPES or value.shape is None:
-        raise ExportError(
+        raise UnsupportedModelError(
             f"the graph's tensor {value} has no name, no shape, or an unsupported type",
             remedy=_OTHER_EXPORT,
-            code="TS306",
         )
     sizes = tuple(size if isinstance(size, int) else -1 for size in value.shape)
     if sizes[:1] != (-1,):
-        raise ExportError(
-            f"the batch dimension of {value.name} is fixed: {sizes}", remedy=_OTHER_EXPORT, code="TS306"
+        raise UnsupportedModelError(
+            f"the batch dimension of {value.name} is fixed: {sizes}", remedy=_OTHER_EXPORT
         )
     return TensorSpec(name=value.name, datatype=_DATATYPES[value.dtype], shape=sizes[1:])

@@ -7,7 +7,7 @@ from pathlib import Path
 import onnx
 from google.protobuf.message import DecodeError
 
-from model_build.errors import ExportError
+from model_build.errors import UnsupportedModelError
 from model_build.foreign_formats import foreign_format
 from tritonstack.records.manifests import TensorSpec
 
@@ -45,14 +45,13 @@ def _reject_maps(graph: onnx.GraphProto, file: Path) -> None:
             continue
         classes = max(len(attribute.ints) + len(attribute.strings) for attribute in node.attribute)
         name, new = node.output[0], f"{file.stem}-tensors.onnx"
-        raise ExportError(
+        raise UnsupportedModelError(
             f"the graph's {name} is a sequence of maps; Triton serves tensors only",
             remedy='return the tensor that its node ZipMap gets: `python -c "import onnx; '
             f"m = onnx.load('{file}'); g = m.graph; z = next(n for n in g.node if n.output[0] == '{name}'); "
             f"o = next(o for o in g.output if o.name == '{name}'); g.node.remove(z); "
             f"o.CopyFrom(onnx.helper.make_tensor_value_info(z.input[0], 1, ['batch', {classes}])); "
             f"onnx.save(m, '{file.with_name(new)}')\"`, and use {new}",
-            code="TS306",
         )
 
 
@@ -63,13 +62,12 @@ def load_graph(file: Path) -> onnx.ModelProto:
     except DecodeError as error:
         foreign = foreign_format(file) if file.suffix != ".onnx" else None
         if foreign is not None:
-            raise ExportError(
-                f"{file.name} is {foreign.kind}, not an ONNX graph", remedy=foreign.remedy, code="TS306"
+            raise UnsupportedModelError(
+                f"{file.name} is {foreign.kind}, not an ONNX graph", remedy=foreign.remedy
             ) from error
-        raise ExportError(
+        raise UnsupportedModelError(
             f"{file.name} is not an ONNX graph: {error}",
             remedy="set the .onnx file of an exporter",
-            code="TS306",
         ) from error
 
 
@@ -77,16 +75,14 @@ def shape_of(value: onnx.ValueInfoProto) -> tuple[int, ...]:
     """Return all dimensions of a tensor, -1 if variable; raise ExportError if it has no rank."""
     if not value.type.HasField("tensor_type"):
         kind = str(value.type.WhichOneof("value")).removesuffix("_type")
-        raise ExportError(
+        raise UnsupportedModelError(
             f"the graph's {value.name} is a {kind}; Triton serves tensors only",
             remedy="export the graph with a tensor instead",
-            code="TS306",
         )
     if not value.type.tensor_type.HasField("shape"):
-        raise ExportError(
+        raise UnsupportedModelError(
             f"the graph does not declare the rank of {value.name}",
             remedy="run onnx.shape_inference, or export the graph with shapes",
-            code="TS306",
         )
     return tuple(
         size.dim_value if size.HasField("dim_value") else -1 for size in value.type.tensor_type.shape.dim
@@ -98,9 +94,8 @@ def tensor_of(value: onnx.ValueInfoProto, begin: int) -> TensorSpec:
     datatype = _TYPES.get(value.type.tensor_type.elem_type)
     if datatype is None:
         name = onnx.TensorProto.DataType.Name(value.type.tensor_type.elem_type)
-        raise ExportError(
+        raise UnsupportedModelError(
             f"the graph's {value.name} has type {name}, which Triton does not support",
             remedy="add a Cast to a supported type, such as FLOAT or INT64, and export the graph again",
-            code="TS306",
         )
     return TensorSpec(name=value.name, datatype=datatype, shape=shape_of(value)[begin:])

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from model_build.errors import ExportError
+from model_build.errors import UnsupportedModelError
 from model_build.graphs.running import Array, Inputs
 
 ERRORS = (RuntimeError, TypeError, ValueError)
@@ -33,10 +33,9 @@ class OpenVinoSession:
             self._outputs = [output.get_any_name() for output in compiled.outputs]
             self._request = compiled.create_infer_request()
         except ERRORS as error:
-            raise ExportError(
+            raise UnsupportedModelError(
                 f"OpenVINO cannot load the graph: {_first_lines(error)}",
                 remedy="use another precision: ONNX Runtime runs all others",
-                code="TS306",
             ) from error
 
     def answer(self, inputs: Inputs, names: Sequence[str] = ()) -> Mapping[str, Array]:
@@ -44,10 +43,9 @@ class OpenVinoSession:
         try:
             results = self._request.infer(dict(inputs))
         except ERRORS as error:
-            raise ExportError(
+            raise UnsupportedModelError(
                 f"OpenVINO cannot run the graph: {_first_lines(error)}",
                 remedy="use another precision: ONNX Runtime runs all others",
-                code="TS306",
             ) from error
         return {name: results[name] for name in (names or self._outputs)}
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 import onnx
 
 from model_build.data.graphs import ExportedGraph
-from model_build.errors import ExportError
+from model_build.errors import UnsupportedModelError
 from tritonstack.reference.releases import RELEASES, TritonRelease
 from tritonstack.reference.targets import Target, release_of
 
@@ -35,11 +35,10 @@ def make_readable(graph: ExportedGraph, target: Target) -> ExportedGraph:
     if model.ir_version <= newest_format and not lowered:
         return graph
     if model.ir_version > newest_format and any(kind not in _OLD_TYPES for kind in _types(model.graph)):
-        raise ExportError(
+        raise UnsupportedModelError(
             f"the graph has types of file format {model.ir_version}; Triton {oldest.name} (ONNX Runtime "
             f"{oldest.onnxruntime}) reads formats up to {newest_format}",
             remedy="save the graph with other weight types",
-            code="TS306",
         )
     folder = graph.file.parent.with_name(f"{graph.file.parent.name}-readable")
     shutil.copytree(graph.file.parent, folder)
@@ -58,11 +57,10 @@ def _lower_opset(model: onnx.ModelProto, oldest: TritonRelease) -> bool:
         return False
     newer = sorted({kind for kind in _kinds(model) if _known_since(kind, opset) > newest})
     if newer:
-        raise ExportError(
+        raise UnsupportedModelError(
             f"the graph uses {', '.join(newer)} of opset {opset}; Triton {oldest.name} (ONNX Runtime "
             f"{oldest.onnxruntime}) reads opsets up to {newest}",
             remedy=f"save the graph with opset {newest} or lower",
-            code="TS306",
         )
     for entry in imports:
         entry.version = min(entry.version, newest)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from model_build.checking.parity import compare
 from model_build.data.cases import Case
-from model_build.errors import ExportError
+from model_build.errors import UnsupportedModelError
 from tritonstack.records.comparing import Comparison
 
 Array = NDArray[Any]
@@ -67,10 +67,9 @@ class GraphSession:
                 str(file), options, providers=["CPUExecutionProvider"]
             )
         except self._errors as error:
-            raise ExportError(
+            raise UnsupportedModelError(
                 f"ONNX Runtime cannot load the graph: {error}",
                 remedy="export the graph with operators and an opset that this ONNX Runtime supports",
-                code="TS306",
             ) from error
 
     def answer(self, inputs: Inputs, names: Sequence[str] = ()) -> Mapping[str, Array]:
@@ -79,10 +78,9 @@ class GraphSession:
         try:
             return dict(zip(outputs, self._session.run(outputs, dict(inputs)), strict=True))
         except self._errors as error:
-            raise ExportError(
+            raise UnsupportedModelError(
                 f"ONNX Runtime cannot run the graph: {error}",
                 remedy="correct the test inputs, or the operator that the message names",
-                code="TS306",
             ) from error
 
     def run(self, inputs: Inputs) -> None:

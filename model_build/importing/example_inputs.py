@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model_build.inputs.types import NUMPY_TYPES
-from tritonstack.base.errors import UsageError
+from tritonstack.base.error_kinds import CommandLineError
 from tritonstack.records.manifests import TensorSpec
 
 INPUTS_FILE = "inputs.npz"
@@ -35,7 +35,7 @@ _WORDS = ("a", "short", "text")
 def given_inputs(file: Path, folder: Path) -> list[Mapping[str, Any]]:
     """Copy the user's .npz file beside model.yaml."""
     if not file.is_file():
-        raise UsageError(f"{file}: file not found", remedy="name an .npz file", code="TS901")
+        raise CommandLineError(f"{file}: file not found", remedy="name an .npz file")
     shutil.copyfile(file, folder / INPUTS_FILE)
     return [{"file": INPUTS_FILE}]
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from model_build.environments.packing import PARAMETER
+from model_build.errors import ModelImportError
 from model_build.importing.pickles import names_in_pickle
 from model_build.importing.records import SOURCE_FOLDER, ImportedModel, ImportRequest
 from model_build.importing.repository import Models, check_copy, copy_models, finish
@@ -161,7 +162,7 @@ def _library_findings(models: Models, used: Sequence[str]) -> Iterator[Finding]:
             if needed:
                 yield in_file(
                     "warning",
-                    "TS340",
+                    ModelImportError.code,
                     model.shown / file.relative_to(model.folder),
                     f"imports {', '.join(needed)}, which SageMaker's Triton images lack",
                     f"pack them with conda-pack, and set the parameter {PARAMETER} in the step's "

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from model_build.errors import ModelBuildError
+from model_build.errors import ModelBuildError, ModelImportError
 from model_build.foreign_formats import TENSORFLOW, THEN, TO_ONNX
 from model_build.importing.example_inputs import example_inputs, given_inputs
 from model_build.importing.mlflow_inputs import (
@@ -25,6 +25,7 @@ from model_build.importing.mlflow_inputs import (
 from model_build.importing.pickles import names_in_pickle
 from model_build.importing.records import SOURCE_FOLDER, ImportedModel, ImportRequest
 from model_build.linting.findings import is_small
+from tritonstack.base.error_kinds import CommandLineError, UntrustedPickleError
 from tritonstack.base.errors import UsageError
 from tritonstack.base.source_files import copy_file, find_file, list_files
 from tritonstack.base.yaml import load_yaml
@@ -120,11 +121,10 @@ class MlflowImport:
     def _unsupported(self) -> UsageError:
         found = [name for name in self.flavors if name != "python_function"] or list(self.flavors)
         name = next((one for one in found if one in REMEDIES), found[0] if found else "")
-        return UsageError(
+        return ModelImportError(
             f"{self.shown / MLMODEL}: the flavor {', '.join(found) or 'none'} cannot be imported; "
             f"supported: {', '.join(sorted(_WRITERS))}",
             remedy=REMEDIES.get(name, OTHERWISE),
-            code="TS340",
         )
 
     def copy(self, flavor: str, key: str, folder: Path, target: str | None = None) -> Path:
@@ -147,15 +147,14 @@ class MlflowImport:
 
     def wrong(self, message: str) -> UsageError:
         """Return an error about the MLmodel file."""
-        return UsageError(f"{self.shown / MLMODEL}: {message}", remedy="save the model again", code="TS340")
+        return ModelImportError(f"{self.shown / MLMODEL}: {message}", remedy="save the model again")
 
     def require_trust(self, file: Path, request: ImportRequest) -> None:
         """Raise UsageError for a pickle without a reason to trust it."""
         if request.trust_pickle is None:
-            raise UsageError(
+            raise UntrustedPickleError(
                 f"{self.shown / file.name} is a pickle, which can run code when loaded",
                 remedy="if you trust its author, add --trust-pickle REASON; it is written to model.yaml",
-                code="TS217",
             )
 
 
@@ -177,7 +176,7 @@ def read_mlmodel(root: Path, shown: Path) -> MlflowImport:
             problem = f"line {line}: invalid YAML ({error.problem})"
         except (yaml.YAMLError, UnicodeDecodeError) as error:
             problem = str(error).splitlines()[0]
-    raise UsageError(f"{shown / MLMODEL}: {problem}", remedy="save the model again with mlflow", code="TS340")
+    raise ModelImportError(f"{shown / MLMODEL}: {problem}", remedy="save the model again with mlflow")
 
 
 def _is_trees(file: Path, shown: Path) -> bool:
@@ -264,11 +263,10 @@ def _transformers(model: MlflowImport, folder: Path, request: ImportRequest) -> 
     flavor = model.flavors["transformers"]
     task = str(flavor.get("task", ""))
     if task not in TASKS:
-        raise UsageError(
+        raise ModelImportError(
             f"{model.shown / MLMODEL}: the transformers task {task or 'none'!r} has no recipe; supported: "
             f"{', '.join(sorted(TASKS))}",
             remedy=OTHERWISE,
-            code="TS340",
         )
     model.copy("transformers", "model_binary", folder)
     tokenizer = model.root / "components" / "tokenizer"
@@ -277,7 +275,7 @@ def _transformers(model: MlflowImport, folder: Path, request: ImportRequest) -> 
     for name, file in list_files(model.root, "components/tokenizer").items():
         copy_file(file, folder / SOURCE_FOLDER / name.rpartition("/")[2])
     if request.inputs is not None:
-        raise UsageError("--inputs is for models that take tensors", remedy="omit it", code="TS901")
+        raise CommandLineError("--inputs is for models that take tensors", remedy="omit it")
     kind = TASKS[task]
     questions = kind == "question-answering"
     inputs = model.inputs(

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
+from model_build.errors import ModelImportError
 from model_build.foreign_formats import foreign_format
 from model_build.importing.merlin import MerlinImport, is_merlin
 from model_build.importing.mlflow import MLMODEL, read_mlmodel
@@ -16,7 +17,8 @@ from model_build.importing.repository import RepositoryImport, choose_entry, rea
 from model_build.linting.hosting import leading_folder
 from model_build.linting.opening import open_repository
 from model_build.repository.config import CONFIG_NAME
-from tritonstack.base.errors import InvalidFilesError, UsageError
+from tritonstack.base.error_kinds import UnknownNameError
+from tritonstack.base.errors import InvalidFilesError
 
 ADDRESS = re.compile(r"[a-z][a-z0-9]+:/")
 """The start of a URL, as a path shows it."""
@@ -37,14 +39,13 @@ class Importable(Protocol):
 def open_import(request: ImportRequest) -> Iterator[Importable]:
     """Open a folder or an archive; raise UsageError if it has nothing that can be imported."""
     if ADDRESS.match(str(request.path)) and not request.path.exists():
-        raise UsageError(
+        raise UnknownNameError(
             f"{request.path}: the import reads local files only",
             remedy="download it, for example with `aws s3 cp --recursive`, and name the folder or archive",
-            code="TS903",
         )
     if request.path.is_file() and (foreign := foreign_format(request.path)) is not None:
-        raise UsageError(
-            f"{request.path} is {foreign.kind}, which cannot be imported", remedy=foreign.remedy, code="TS340"
+        raise ModelImportError(
+            f"{request.path} is {foreign.kind}, which cannot be imported", remedy=foreign.remedy
         )
     with open_repository(request.path) as opened:
         if opened.findings:
@@ -76,14 +77,11 @@ def _recognize(root: Path, shown: Path, request: ImportRequest) -> Importable:
     if not models:
         if (foreign := foreign_format(root)) is not None:
             remedy = foreign.remedy.replace(str(root), str(shown))
-            raise UsageError(
-                f"{shown} is {foreign.kind}, which cannot be imported", remedy=remedy, code="TS340"
-            )
-        raise UsageError(
+            raise ModelImportError(f"{shown} is {foreign.kind}, which cannot be imported", remedy=remedy)
+        raise ModelImportError(
             f"{shown} has nothing to import: no <model>/{CONFIG_NAME}, no {CONFIG_NAME}, no {MLMODEL}",
             remedy="name a Triton repository, one of its model folders, a model.tar.gz, a Merlin "
             "export, or an MLflow model",
-            code="TS340",
         )
     if is_merlin(models) and request.entry is None:
         return MerlinImport(models, shown, _stem(request.path))

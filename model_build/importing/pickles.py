@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickletools
 from pathlib import Path
 
-from tritonstack.base.errors import UsageError
+from model_build.errors import ModelImportError
 
 LARGEST = 256 << 20
 
@@ -14,10 +14,9 @@ def names_in_pickle(file: Path, *, shown: Path) -> frozenset[str]:
     """Return all strings of a pickle, module and class names among them; nothing of it is run."""
     found: set[str] = set()
     if file.stat().st_size > LARGEST:
-        raise UsageError(
+        raise ModelImportError(
             f"{shown}: the pickle is larger than {LARGEST >> 20} MiB, and is not read",
             remedy="save the weights in another format",
-            code="TS340",
         )
     try:
         for operation, argument, _ in pickletools.genops(file.read_bytes()):
@@ -26,7 +25,5 @@ def names_in_pickle(file: Path, *, shown: Path) -> frozenset[str]:
             elif isinstance(argument, str):
                 found.add(argument)
     except Exception as error:
-        raise UsageError(
-            f"{shown}: not a pickle: {error}", remedy="export the model again", code="TS340"
-        ) from error
+        raise ModelImportError(f"{shown}: not a pickle: {error}", remedy="export the model again") from error
     return frozenset(found)

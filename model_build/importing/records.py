@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from model_build.linting.findings import Finding, LintOptions
-from tritonstack.base.errors import UsageError
+from tritonstack.base.error_kinds import CommandLineError
 from tritonstack.base.naming import NAME_PATTERN
 from tritonstack.records.manifests import TensorSpec
 
@@ -40,9 +40,7 @@ class ImportRequest:
         words = re.sub(r"[^a-z0-9]+", "-", found.lower()).lstrip("0123456789-")
         name = words[:_LONGEST_NAME].strip("-")
         if not NAME_PATTERN.fullmatch(name):
-            raise UsageError(
-                f"cannot derive a model name from {found!r}", remedy="add --name NAME", code="TS901"
-            )
+            raise CommandLineError(f"cannot derive a model name from {found!r}", remedy="add --name NAME")
         return name
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from google.protobuf import text_format
 
-from model_build.errors import ExportError
+from model_build.errors import ExportError, ModelImportError
 from model_build.importing.example_inputs import example_inputs, given_inputs
 from model_build.importing.records import SOURCE_FOLDER, ImportedModel, ImportRequest
 from model_build.linting.backends import completed
@@ -22,7 +22,8 @@ from model_build.repository.existing import parse_file
 from model_build.repository.flattening import rename_model
 from model_build.repository.layout import is_ensemble
 from model_build.repository.parts import ENSEMBLE_NOTE, VERSION
-from tritonstack.base.errors import InvalidFilesError, UsageError
+from tritonstack.base.error_kinds import UnknownNameError, UntrustedPickleError
+from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.source_files import copy_file, is_ignored, list_files
 from tritonstack.base.yaml import closest
 
@@ -80,20 +81,18 @@ def choose_entry(models: Models, shown: Path, asked: str | None) -> str:
         if asked in models:
             return asked
         suggestion = closest(asked, models)
-        raise UsageError(
+        raise UnknownNameError(
             f"{shown} has no model {asked!r}",
             remedy=f"did you mean '{suggestion}'?" if suggestion else f"models: {', '.join(models)}",
-            code="TS903",
         )
     ensembles = [name for name, model in models.items() if is_ensemble(model.config)]
     used = {step.model_name for name in ensembles for step in models[name].config.ensemble_scheduling.step}
     outer = [name for name in ensembles if name not in used]
     if len(models) == 1 or len(outer) == 1:
         return outer[0] if outer else next(iter(models))
-    raise UsageError(
+    raise ModelImportError(
         f"{shown} has several models that serve by themselves: {', '.join(outer or models)}",
         remedy="import one at a time with --model; a multi-model endpoint serves them together",
-        code="TS340",
     )
 
 
@@ -132,9 +131,7 @@ def _is_stray(name: str) -> bool:
 def rename_entry(repository: Path, entry: str, name: str) -> None:
     """Rename a model: endpoints load the model that has the artifact's name."""
     if (repository / name).exists():
-        raise UsageError(
-            f"the repository has another model {name!r}", remedy="choose another --name", code="TS340"
-        )
+        raise ModelImportError(f"the repository has another model {name!r}", remedy="choose another --name")
     (repository / entry).rename(repository / name)
     if (repository / name / CONFIG_NAME).exists():
         rename_model(repository / name)
@@ -199,11 +196,10 @@ def finish(
     require_trust(repository, request)
     config = read_model(repository / name, name, request.path).config
     if not (config.input and config.output):
-        raise UsageError(
+        raise ModelImportError(
             f"{request.path}: the {CONFIG_NAME} of {name} declares no "
             f"{'output' if config.input else 'input'}",
             remedy="declare all inputs and outputs of the model there, so that requests can be made",
-            code="TS340",
         )
     tensors = tensors_of_config(repository / name, config)
     inputs = (
@@ -228,8 +224,7 @@ def require_trust(source: Path, request: ImportRequest) -> None:
     pickles = sorted(file for file in source.rglob("*") if file.name.endswith(PICKLED))
     if pickles and request.trust_pickle is None:
         names = ", ".join(file.relative_to(source).as_posix() for file in pickles[:5])
-        raise UsageError(
+        raise UntrustedPickleError(
             f"{request.path} has pickles, which can run code when loaded: {names}",
             remedy="if you trust their author, add --trust-pickle REASON; it is written to model.yaml",
-            code="TS217",
         )

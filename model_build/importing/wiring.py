@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from model_build.errors import ModelImportError
 from model_build.linting.findings import ModelFolder
 from model_build.repository.config import CONFIG_NAME, datatype_name
 from model_build.repository.flattening import needed_steps
@@ -14,7 +15,7 @@ from model_build.repository.parts import SchedulingStep
 from tritonstack.base.errors import FileViolation, InvalidFilesError
 from tritonstack.records.manifests import TensorSpec
 
-CODE = "TS340"
+CODE = ModelImportError.code
 _RAGGED = ("__values", "__offsets", "__lengths", "__nnzs")
 SPLIT = (
     "the executor converts and computes; an ensemble connects tensors only. Export the operators as steps, "

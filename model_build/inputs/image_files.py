@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
 
+from model_build.errors import ModelInputError
 from model_build.library_errors import brief
+from tritonstack.base.error_kinds import MissingReferenceError
 from tritonstack.base.errors import FileViolation, InvalidFilesError
 from tritonstack.base.yaml import Document
 from tritonstack.spec.models.model import ModelSpec
@@ -22,7 +24,7 @@ def read_images(model: Document[ModelSpec]) -> list[bytes]:
             ("test_inputs", index, "image"),
             f"file not found next to model.yaml: {file.relative_to(model.file.parent)}",
             remedy="add it or correct its name",
-            code="TS201",
+            code=MissingReferenceError.code,
         )
         for index, file in enumerate(_files(model))
         if not file.is_file()
@@ -53,7 +55,7 @@ def _unreadable(model: Document[ModelSpec]) -> Iterator[FileViolation]:
                 ("test_inputs", index, "image"),
                 f"{model.record.test_inputs[index].image} cannot be read as an image: {reason}",
                 remedy="replace the file",
-                code="TS314",
+                code=ModelInputError.code,
             )
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from model_build.errors import ModelInputError
 from model_build.inputs.rows import Array, Row
 from model_build.inputs.types import common_shape, datatype_of, fits_shape
+from tritonstack.base.error_kinds import ModelMismatchError
 from tritonstack.base.errors import FileViolation, InvalidFilesError
 from tritonstack.base.yaml import Document, FieldPath, closest
 from tritonstack.records.manifests import TensorSpec
@@ -53,7 +55,10 @@ def tensors_of_rows(model: Document[ModelSpec], rows: Sequence[Row], *, outputs:
         if lacking is not None:
             violations.append(
                 model.violation(
-                    lacking.path, f"{name} is missing", remedy="add it to every row", code="TS314"
+                    lacking.path,
+                    f"{name} is missing",
+                    remedy="add it to every row",
+                    code=ModelInputError.code,
                 )
             )
             continue
@@ -68,7 +73,7 @@ def tensors_of_rows(model: Document[ModelSpec], rows: Sequence[Row], *, outputs:
                 row.path,
                 f"{name} is missing in {parts[0][0].name}",
                 remedy="add it to every row",
-                code="TS314",
+                code=ModelInputError.code,
             )
             for name in arrays
             if name not in parts[0][1]
@@ -88,11 +93,17 @@ def _tensor(
     datatype = datatype_of(first)
     if datatypes != {datatype} or datatype is None:
         return model.violation(
-            row.path, f"{name} has several types", remedy="use one type in all rows", code="TS314"
+            row.path,
+            f"{name} has several types",
+            remedy="use one type in all rows",
+            code=ModelInputError.code,
         )
     if shape is None:
         return model.violation(
-            row.path, f"{name} has different ranks", remedy="use one rank in all rows", code="TS314"
+            row.path,
+            f"{name} has different ranks",
+            remedy="use one rank in all rows",
+            code=ModelInputError.code,
         )
     if narrowing.shape is not None:
         for place, array in arrays:
@@ -101,7 +112,7 @@ def _tensor(
                     ("tensors", name, "shape"),
                     f"{list(narrowing.shape)} does not match {place.name}: {list(array.shape)}",
                     remedy="correct one of them; -1 means any size",
-                    code="TS304",
+                    code=ModelMismatchError.code,
                 )
         shape = narrowing.shape
     return TensorSpec(name=name, datatype=datatype, shape=shape)
@@ -119,18 +130,21 @@ def _contradictions(
             (*path, "datatype"),
             f"{spec.name} is {spec.datatype} in the model, got {narrowing.datatype}",
             remedy="remove or correct it",
-            code="TS304",
+            code=ModelMismatchError.code,
         )
     if narrowing.shape is not None and not _is_narrower(narrowing.shape, spec.shape):
         yield model.violation(
             (*path, "shape"),
             f"{list(narrowing.shape)} contradicts the model's {spec.name}: {list(spec.shape)}",
             remedy="replace only sizes that are -1 in the model, without the batch dimension",
-            code="TS304",
+            code=ModelMismatchError.code,
         )
     if narrowing.labels is not None and not is_output:
         yield model.violation(
-            (*path, "labels"), f"{spec.name} is an input", remedy="label outputs only", code="TS304"
+            (*path, "labels"),
+            f"{spec.name} is an input",
+            remedy="label outputs only",
+            code=ModelMismatchError.code,
         )
     sizes = (narrowing.shape or spec.shape)[-1:]
     if narrowing.labels is not None and is_output and sizes not in ((-1,), (len(narrowing.labels),)):
@@ -138,7 +152,7 @@ def _contradictions(
             (*path, "labels"),
             f"expected {sizes[0] if sizes else 0} labels for {spec.name}, got {len(narrowing.labels)}",
             remedy="list one label per value, in order",
-            code="TS304",
+            code=ModelMismatchError.code,
         )
 
 
@@ -170,5 +184,5 @@ def _unknown(
                 (*path, name),
                 f"unknown tensor {name!r}; the model has {', '.join(known)}",
                 remedy=f"did you mean {nearest!r}?" if nearest else "remove it or correct its name",
-                code="TS304",
+                code=ModelMismatchError.code,
             )

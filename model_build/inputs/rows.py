@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model_build.data.cases import Case
+from model_build.errors import ModelInputError
 from model_build.inputs.inline import UnfitValuesError, array_of, with_bytes
 from model_build.inputs.types import NUMPY_TYPES, datatype_of, fits_shape
 from tritonstack.base.errors import FileViolation, InvalidFilesError
@@ -307,7 +308,7 @@ class _Reader:
         return False
 
     def _violation(self, path: FieldPath, message: str, remedy: str | None) -> None:
-        self.violations.append(self._model.violation(path, message, remedy=remedy, code="TS314"))
+        self.violations.append(self._model.violation(path, message, remedy=remedy, code=ModelInputError.code))
 
 
 def _find(known: Sequence[TensorSpec] | None, name: str) -> TensorSpec | None:

@@ -17,6 +17,7 @@ from model_build.data.cases import Case
 from model_build.data.context import BuildContext
 from model_build.data.graphs import ServableGraph
 from model_build.repository.parts import ModelProperties, add_graph_model
+from tritonstack.base.error_kinds import InvalidValueError, UnusableNameError
 from tritonstack.base.errors import FileViolation
 from tritonstack.base.yaml import Document
 from tritonstack.records.manifests import EnvironmentReport, TensorSpec
@@ -91,14 +92,14 @@ class Layout(ABC, Generic[AnyFramework]):
                 ("name",),
                 f"{self._spec.name!r} is reserved for a part of this recipe's artifacts",
                 remedy="rename the model",
-                code="TS204",
+                code=UnusableNameError.code,
             )
         if self._spec.batching.max_batch == 0:
             yield self._model.violation(
                 ("batching", "max_batch"),
                 "transformers models support batches; 0 disables batching",
                 remedy="set 1 or more",
-                code="TS111",
+                code=InvalidValueError.code,
             )
 
     def _add_graph(

@@ -25,6 +25,7 @@ from model_build.layouts.layout import ENCODER, random_numbers, same_names
 from model_build.layouts.steps import IMAGE, MASK, PREPARER, TEXT, TOKENIZER, add_preparer, add_tokenizer
 from model_build.repository.parts import SchedulingStep, add_ensemble
 from model_build.sources.settings_files import read_settings_file
+from tritonstack.base.error_kinds import InvalidValueError, ModelMismatchError, UnusableNameError
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.yaml import Document
 from tritonstack.records.manifests import EnvironmentReport, TensorSpec
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 USUAL_LENGTH = 256
-CODE = "TS304"
+CODE = ModelMismatchError.code
 
 
 class Preparation(ABC):
@@ -60,7 +61,7 @@ class Preparation(ABC):
                     ("name",),
                     f"{self._spec.name!r} is reserved for a part of this recipe's artifacts",
                     remedy="rename the model",
-                    code="TS204",
+                    code=UnusableNameError.code,
                 )
             )
         if self._spec.batching.max_batch == 0:
@@ -69,7 +70,7 @@ class Preparation(ABC):
                     ("batching", "max_batch"),
                     f"a {self.part} in front of a graph needs a batch dimension",
                     remedy="set 1 or more, and export the graph with a variable batch dimension",
-                    code="TS111",
+                    code=InvalidValueError.code,
                 )
             )
         if violations:

@@ -30,6 +30,7 @@ from model_build.repository.parts import (
     add_python_model,
     environment_file,
 )
+from tritonstack.base.error_kinds import InvalidValueError
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.files import folder_bytes
 from tritonstack.base.source_files import copy_from
@@ -246,7 +247,7 @@ class TextsIn(TextLayout):
                     ("recipe", "one_model"),
                     f"the tokenizer and the graph cannot run in one model: {obstacle}",
                     remedy="remove `one_model`",
-                    code="TS111",
+                    code=InvalidValueError.code,
                 )
                 for obstacle in obstacles
             )
@@ -259,7 +260,7 @@ class TextsIn(TextLayout):
                         ("recipe", "batch_tokens"),
                         f"only a tokenizer and a graph in one model run small batches: {reason}",
                         remedy="remove `batch_tokens`",
-                        code="TS111",
+                        code=InvalidValueError.code,
                     )
                 ]
             )

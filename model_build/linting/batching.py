@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from model_build.errors import ModelConfigError, SurprisingSettingError
 from model_build.linting.backends import completed
 from model_build.linting.findings import Finding, ModelFolder
 from model_build.repository.config import model_config_schema
 from tritonstack.reference.container_variables import CACHE
 
-_REJECTED, _SURPRISE = "TS316", "TS332"
+_REJECTED, _SURPRISE = ModelConfigError.code, SurprisingSettingError.code
 _DYNAMIC = "dynamic_batching"
 
 

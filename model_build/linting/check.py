@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from model_build.errors import ModelConfigError
 from model_build.linting.batching import batching_rules
 from model_build.linting.configs import config_rules
 from model_build.linting.ensembles import ensemble_rules
@@ -116,7 +117,13 @@ def _read(folder: Path, shown: Path, findings: list[Finding]) -> ModelFolder | N
         return None
     if not is_small(file):
         findings.append(
-            in_file("error", "TS316", shown / CONFIG_NAME, "not a text file of at most 1 MiB", "replace it")
+            in_file(
+                "error",
+                ModelConfigError.code,
+                shown / CONFIG_NAME,
+                "not a text file of at most 1 MiB",
+                "replace it",
+            )
         )
         return None
     try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from model_build.errors import LayoutError, ModelConfigError, SurprisingSettingError
 from model_build.linting.backends import (
     COMPLETED,
     OTHER_PLATFORMS,
@@ -19,10 +20,11 @@ from model_build.linting.findings import Finding, LintOptions, ModelFolder
 from model_build.repository.config import model_config_schema
 from model_build.repository.contradictions import PLATFORMS
 from model_build.repository.layout import is_ensemble
+from tritonstack.base.error_kinds import EndpointMismatchError
 from tritonstack.base.yaml import closest
 from tritonstack.reference.container_variables import INFERENCE_TYPE
 
-_REJECTED, _MODE, _SURPRISE = "TS316", "TS209", "TS332"
+_REJECTED, _MODE, _SURPRISE = ModelConfigError.code, EndpointMismatchError.code, SurprisingSettingError.code
 
 
 def config_rules(model: ModelFolder, options: LintOptions) -> Iterator[Finding]:
@@ -187,11 +189,13 @@ def _referenced_files(model: ModelFolder) -> Iterator[Finding]:
     ]
     for name, place in wanted:
         if name and not (model.folder / name).is_file():
-            yield model.error("TS326", f"file not found: {name}", "add it, or remove the field", *place)
+            yield model.error(
+                LayoutError.code, f"file not found: {name}", "add it, or remove the field", *place
+            )
     for capability, name in sorted(config.cc_model_filenames.items()):
         if not any((version / name).is_file() for version in model.versions):
             yield model.error(
-                "TS326",
+                LayoutError.code,
                 f"file not found: {name}, for compute capability {capability}",
                 "add it to the version folder, or remove the entry",
                 "cc_model_filenames",

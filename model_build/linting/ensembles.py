@@ -13,9 +13,10 @@ from typing import Any
 from model_build.linting.findings import Finding, ModelFolder
 from model_build.repository.config import datatype_name
 from model_build.repository.layout import is_ensemble
+from tritonstack.base.error_kinds import CompositionError
 from tritonstack.base.yaml import closest
 
-_CODE = "TS214"
+_CODE = CompositionError.code
 _STEP = ("ensemble_scheduling", 0, "step")
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from model_build.errors import ExportError
+from model_build.errors import ExportError, ModelConfigError, UnsupportedModelError
 from model_build.linting.backends import completed
 from model_build.linting.findings import Finding, ModelFolder, in_file
 from model_build.repository.config import datatype_name
@@ -18,7 +18,7 @@ from tritonstack.base.files import read_json
 from tritonstack.base.yaml import closest
 from tritonstack.records.manifests import TensorSpec
 
-_CODE = "TS316"
+_CODE = ModelConfigError.code
 LARGEST_GRAPH = 2 << 30
 """protobuf reads no larger file: a larger graph has its weights in other files."""
 LARGEST_TREES = 64 << 20
@@ -47,7 +47,13 @@ def _graph(model: ModelFolder, file: Path) -> Iterator[Finding]:
         needed = [tensor.name for tensor in graph_tensors(file)[0]]
         inputs, outputs = graph_tensors(file, overridable=True)
     except ExportError as error:
-        yield in_file("error", "TS306", shown, error.message, error.remedy or "export the graph again")
+        yield in_file(
+            "error",
+            UnsupportedModelError.code,
+            shown,
+            error.message,
+            error.remedy or "export the graph again",
+        )
         return
     for kind, tensors in (("input", inputs), ("output", outputs)):
         declared = list(getattr(model.config, kind))
@@ -129,7 +135,13 @@ def _trees(model: ModelFolder, file: Path) -> Iterator[Finding]:
         saved = read_json(file)
         features = int(saved["learner"]["learner_model_param"]["num_feature"])
     except (OSError, ValueError, KeyError, TypeError):
-        yield in_file("error", "TS306", shown, "not an XGBoost model in JSON", "save it with save_model")
+        yield in_file(
+            "error",
+            UnsupportedModelError.code,
+            shown,
+            "not an XGBoost model in JSON",
+            "save it with save_model",
+        )
         return
     for index, one in enumerate(model.config.input):
         if len(one.dims) == 1 and one.dims[0] not in (-1, features):

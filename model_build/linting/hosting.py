@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
+from model_build.errors import LayoutError, ModelConfigError, SurprisingSettingError
 from model_build.foreign_formats import foreign_format
 from model_build.linting.backends import COMPLETED, completed
 from model_build.linting.findings import Finding, LintOptions, ModelFolder, Severity, in_file, is_small
@@ -22,9 +23,10 @@ from model_build.repository.layout import (
     no_config,
 )
 from model_build.repository.locating import line_of
+from tritonstack.base.error_kinds import CompositionError, EndpointMismatchError
 from tritonstack.reference.container_variables import DEFAULT_MODEL_NAME
 
-_LAYOUT, _MODE = "TS326", "TS209"
+_LAYOUT, _MODE = LayoutError.code, EndpointMismatchError.code
 RULES: Mapping[str, tuple[Severity, str, str]] = MappingProxyType(
     {
         "flat": ("error", _LAYOUT, "move everything into a folder with the model's name"),
@@ -36,8 +38,12 @@ RULES: Mapping[str, tuple[Severity, str, str]] = MappingProxyType(
         ),
         "special": ("error", _LAYOUT, "remove it"),
         "no_config": ("error", _LAYOUT, f"add a {CONFIG_NAME}, or remove the folder"),
-        "folder_name": ("error", "TS316", "rename the folder, or remove `name`"),
-        "backend_ensemble": ("error", "TS214", 'set `platform: "ensemble"` and remove `backend`'),
+        "folder_name": ("error", ModelConfigError.code, "rename the folder, or remove `name`"),
+        "backend_ensemble": (
+            "error",
+            CompositionError.code,
+            'set `platform: "ensemble"` and remove `backend`',
+        ),
         "version_like": ("error", _LAYOUT, "rename it to a plain number from 1, or move it out"),
         "no_version": ("error", _LAYOUT, "put the model's files into a folder named 1"),
         "empty_version": ("error", _LAYOUT, "add the model's files, or remove the folder"),
@@ -55,7 +61,7 @@ RULES: Mapping[str, tuple[Severity, str, str]] = MappingProxyType(
             "pack each ensemble with its parts into an archive of its own; make the steps of a nested "
             "ensemble steps of the outer one",
         ),
-        "missing_part": ("error", "TS214", "add its folder, or correct `model_name`"),
+        "missing_part": ("error", CompositionError.code, "add its folder, or correct `model_name`"),
         "not_part": (
             "warning",
             _MODE,
@@ -111,7 +117,7 @@ def model_findings(model: ModelFolder, shown: Path) -> Iterator[Finding]:
         if violation.rule == "no_version" and is_ensemble(whole) and model.versions:
             # Triton accepts it.
             yield model.warning(
-                "TS326",
+                LayoutError.code,
                 f"the version folder of {model.name} is empty, and some tools drop empty folders",
                 "put a file into it, such as a README.txt",
             )
@@ -120,7 +126,7 @@ def model_findings(model: ModelFolder, shown: Path) -> Iterator[Finding]:
     if len(model.versions) > 1 and not model.config.HasField("version_policy"):
         names = ", ".join(version.name for version in model.versions)
         yield model.warning(
-            "TS332",
+            SurprisingSettingError.code,
             f"versions {names}: Triton loads only the latest, {model.versions[-1].name}",
             "remove the others: SageMaker's callers cannot choose a version",
         )

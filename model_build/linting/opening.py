@@ -12,7 +12,7 @@ from model_build.errors import ArchiveError, OversizedArchiveError, ResourceErro
 from model_build.linting.findings import Finding, in_file
 from model_build.resources import free_space
 from model_build.store.archive import unpack
-from tritonstack.base.errors import UsageError
+from tritonstack.base.error_kinds import DamagedArtifactError, UnknownNameError
 
 LIMIT_BYTES = 100 << 30
 """More than any instance type loads in SageMaker's 60 minutes."""
@@ -50,9 +50,7 @@ def open_repository(path: Path) -> Iterator[OpenedRepository]:
         return
     if not path.is_file():
         found = "not a file or folder" if path.exists() else "file not found"
-        raise UsageError(
-            f"{path}: {found}", remedy="name a Triton repository or a model.tar.gz", code="TS903"
-        )
+        raise UnknownNameError(f"{path}: {found}", remedy="name a Triton repository or a model.tar.gz")
     with tempfile.TemporaryDirectory(prefix="tritonstack-") as name:
         yield _unpacked(path, Path(name))
 
@@ -99,4 +97,4 @@ def _is_unreadable(error: ArchiveError) -> bool:
 
 def _finding(archive: Path, error: ArchiveError, *, remedy: str = PACK) -> Finding:
     message = error.message.removeprefix(f"{archive}").removeprefix(":").strip()
-    return in_file("error", "TS410", archive, message, remedy)
+    return in_file("error", DamagedArtifactError.code, archive, message, remedy)

@@ -11,18 +11,25 @@ from pathlib import Path
 
 from model_build.environments.given import read_environment
 from model_build.environments.packing import PARAMETER
-from model_build.errors import EnvironmentBuildError, ExportError, UnsafeWeightsError
+from model_build.errors import (
+    EnvironmentBuildError,
+    ExportError,
+    SurprisingSettingError,
+    UnsafeWeightsError,
+    UnsupportedModelError,
+)
 from model_build.exporters.torchscript_safety import check_torchscript
 from model_build.linting.backends import completed
 from model_build.linting.findings import Finding, LintOptions, ModelFolder, in_file, is_small
 from model_build.repository.contradictions import PLATFORMS
+from tritonstack.base.error_kinds import ModelCodeError
 from tritonstack.project.files.model_calls import called_models
 from tritonstack.reference.container_variables import ADDITIONAL_ARGS
 from tritonstack.reference.releases import RELEASES
 
 TORCHSCRIPT = PLATFORMS["pytorch"]
 SAVE = "save it with torch.jit.trace(...).save(file) or torch.jit.script(...).save(file)"
-_CODE, _SURPRISE = "TS309", "TS332"
+_CODE, _SURPRISE = ModelCodeError.code, SurprisingSettingError.code
 MODEL_CLASS = "TritonPythonModel"
 _VARIABLE = "$$TRITON_MODEL_DIRECTORY"
 _PYTHON = re.compile(r"python(3\.\d+)")
@@ -58,10 +65,16 @@ def _torchscript(model: ModelFolder, file_name: str) -> Iterator[Finding]:
             check_torchscript(file)
         except UnsafeWeightsError as error:
             shown = model.shown / file.relative_to(model.folder)
-            yield in_file("warning", "TS332", shown, error.message, "use weights from a trusted source")
+            yield in_file(
+                "warning",
+                SurprisingSettingError.code,
+                shown,
+                error.message,
+                "use weights from a trusted source",
+            )
         except ExportError as error:
             shown = model.shown / file.relative_to(model.folder)
-            yield in_file("error", "TS306", shown, error.message.partition(";")[0], SAVE)
+            yield in_file("error", UnsupportedModelError.code, shown, error.message.partition(";")[0], SAVE)
 
 
 def _program(model: ModelFolder, file: Path, loaded: Collection[str]) -> Iterator[Finding]:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from model_build.errors import LayoutError, SurprisingSettingError
 from model_build.linting.findings import Finding, in_file
 from tritonstack.base.files import folder_bytes
 
@@ -48,7 +49,7 @@ def trace_findings(root: Path, shown: Path, *, chosen: bool) -> Iterator[Finding
             if folder == str(root) and name in folders and not chosen:
                 yield in_file(
                     "error",
-                    "TS326",
+                    LayoutError.code,
                     shown / name,
                     f"the folder {name} counts as a model folder: a single-model endpoint starts only with "
                     "SAGEMAKER_TRITON_DEFAULT_MODEL_NAME, and a multi-model endpoint may load this folder",
@@ -57,7 +58,7 @@ def trace_findings(root: Path, shown: Path, *, chosen: bool) -> Iterator[Finding
             else:
                 yield in_file(
                     "warning",
-                    "TS326",
+                    LayoutError.code,
                     shown / place / name,
                     "a trace of a tool, which no model needs",
                     f"pack without it: `tar --exclude {name} ...`"
@@ -72,7 +73,7 @@ def size_findings(root: Path, shown: Path) -> Iterator[Finding]:
     if size > LARGE_BYTES:
         yield in_file(
             "warning",
-            "TS332",
+            SurprisingSettingError.code,
             shown,
             f"{size >> 30} GiB: each instance downloads and unpacks them before it starts",
             "set ModelDataDownloadTimeoutInSeconds (up to 3600) and VolumeSizeInGB of the production "
@@ -86,7 +87,7 @@ def pickle_findings(root: Path, shown: Path) -> Iterator[Finding]:
         if file.suffix.lower() in _PICKLES and file.is_file():
             yield in_file(
                 "warning",
-                "TS332",
+                SurprisingSettingError.code,
                 shown / file.relative_to(root),
                 "a pickle: loading it can run any code, and needs the versions of Python and of the "
                 "libraries that wrote it",

@@ -17,6 +17,7 @@ from model_build.recipes.torchscript import TorchScript
 from model_build.recipes.trees import TreesForFil
 from model_build.recipes.triton import TritonRepository
 from model_build.repository.existing import read_existing
+from tritonstack.base.error_kinds import InvalidValueError
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.yaml import Document
 from tritonstack.spec.models.model import ModelSpec
@@ -62,6 +63,6 @@ def recipe_for(model: Document[ModelSpec]) -> Recipe:
         ("recipe", "kind"),
         f"the recipe {recipe.kind} is not supported",
         remedy="choose another kind",
-        code="TS111",
+        code=InvalidValueError.code,
     )
     raise InvalidFilesError([violation])

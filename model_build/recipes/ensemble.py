@@ -31,6 +31,7 @@ from model_build.repository.flattening import (
     share_environments,
 )
 from model_build.repository.parts import SchedulingStep, add_ensemble
+from tritonstack.base.error_kinds import CompositionError, UnusableNameError
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.yaml import Document
 from tritonstack.records.manifests import EnvironmentReport, Manifest, ParityReport, TensorSpec
@@ -133,7 +134,7 @@ class Ensemble:
                         f"the pipeline takes {', '.join(sorted(found))}; {kind} need "
                         f"{' and '.join(sorted(expected))}",
                         remedy="set `inputs: {...}` with every tensor, or map the step's inputs",
-                        code="TS214",
+                        code=CompositionError.code,
                     )
                 ]
             )
@@ -181,7 +182,7 @@ class Ensemble:
                             ("recipe", "steps"),
                             f"a part of {member.name!r} would be named {name!r}, like {names[name]}",
                             remedy="rename one of the models",
-                            code="TS204",
+                            code=UnusableNameError.code,
                         )
                     )
         if violations:

@@ -20,6 +20,7 @@ from model_build.layouts.prepared import Preparation
 from model_build.progress import BuildSteps
 from model_build.repository.existing import tensors_of_triton
 from model_build.repository.parts import ModelProperties, add_graph_model
+from tritonstack.base.error_kinds import UntrustedPickleError
 from tritonstack.base.errors import FileViolation
 from tritonstack.base.yaml import Document
 from tritonstack.records.manifests import EnvironmentReport, TensorSpec
@@ -35,7 +36,7 @@ def untrusted_pickle(model: Document[ModelSpec], file: str, *, otherwise: str) -
         ("recipe", "file"),
         f"{file} is a pickle, which can run code when loaded",
         remedy=f"set `trust: {{pickle: <reason>}}`, or {otherwise}",
-        code="TS217",
+        code=UntrustedPickleError.code,
     )
 
 

@@ -9,11 +9,12 @@ from typing import Any
 import onnx
 from onnx.external_data_helper import uses_external_data
 
-from model_build.errors import ExportError
+from model_build.errors import UnsupportedModelError
 from model_build.graphs.onnx_tensors import load_graph, shape_of, tensor_of
 from model_build.graphs.running import session_options
 from model_build.library_errors import brief
 from model_build.store.archive import is_safe_name
+from tritonstack.base.error_kinds import ModelMismatchError
 from tritonstack.base.errors import FileViolation, InvalidFilesError
 from tritonstack.base.source_files import copy_from
 from tritonstack.base.yaml import Document
@@ -34,17 +35,15 @@ def copy_graph(source: Path, name: str, folder: Path) -> Path:
     data = sorted(set(_external_files(graph)))
     for item in data:
         if not is_safe_name(item):
-            raise ExportError(
+            raise UnsupportedModelError(
                 f"{name}: {item!r} is not a safe file name for external weights",
                 remedy="save the graph again with all data in one file next to it",
-                code="TS306",
             )
         if not (original.parent / item).is_file():
-            raise ExportError(
+            raise UnsupportedModelError(
                 f"{name}: the external weights file {item} is missing",
                 remedy="put it next to the graph; fetched data files are <graph>.data, "
                 "<graph>_data, *.data, and *.weights",
-                code="TS306",
             )
     folder.mkdir(parents=True)
     copy_from(source, name, folder / GRAPH_NAME)
@@ -83,8 +82,8 @@ def start_session(file: Path) -> Any:
     try:
         return onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
     except Exception as error:
-        raise ExportError(
-            f"ONNX Runtime cannot load the graph: {brief(error)}", remedy=_load_help(error), code="TS306"
+        raise UnsupportedModelError(
+            f"ONNX Runtime cannot load the graph: {brief(error)}", remedy=_load_help(error)
         ) from error
 
 
@@ -98,10 +97,9 @@ def ask_session(
     try:
         return dict(zip(names, session.run(list(names), dict(inputs)), strict=True))
     except Exception as error:
-        raise ExportError(
+        raise UnsupportedModelError(
             f"the graph fails: {brief(error)}",
             remedy=remedy,
-            code="TS306",
         ) from error
 
 
@@ -138,18 +136,16 @@ def _check(file: Path, model: onnx.ModelProto, name: str) -> None:
         }
     )
     if foreign:
-        raise ExportError(
+        raise UnsupportedModelError(
             f"{name} uses operators that Triton's ONNX Runtime lacks: {', '.join(foreign[:5])}",
             remedy="export it with standard operators, or use a recipe of kind python",
-            code="TS306",
         )
     try:
         onnx.checker.check_model(str(file))
     except Exception as error:
-        raise ExportError(
+        raise UnsupportedModelError(
             f"{name} is not valid ONNX: {brief(error)}",
             remedy=f"export it again with onnx {onnx.__version__} or earlier",
-            code="TS306",
         ) from error
 
 
@@ -165,5 +161,5 @@ def _unbatched(
             ("batching", "max_batch"),
             f"these tensors have no variable first dimension: {', '.join(fixed)}",
             remedy=f"{without}export the graph with a variable batch dimension",
-            code="TS304",
+            code=ModelMismatchError.code,
         )

@@ -12,6 +12,7 @@ from model_build.repository.called_models import add_called_models, called_folde
 from model_build.repository.flattening import MemberFolder
 from model_build.store.archive import most_members, unpack
 from model_build.store.artifacts import read_manifest
+from tritonstack.base.error_kinds import ModelMismatchError
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.yaml import Document
 from tritonstack.records.manifests import ARCHIVE_NAME, EnvironmentReport, Manifest
@@ -59,7 +60,7 @@ def add_calls(
             ("test_inputs",),
             f"{tensor.name} has one value per row; a model with `recipe.calls` needs a dimension",
             remedy="write a list in the test inputs, and shape [1] in `tensors` if it is there",
-            code="TS304",
+            code=ModelMismatchError.code,
         )
         for tensor in (*alone.inputs, *alone.outputs)
         if not tensor.shape

@@ -23,7 +23,7 @@ from model_build.checking.sizes import (
 from model_build.data.cases import Case, join_cases
 from model_build.data.context import BuildContext, WrittenRepository
 from model_build.data.graphs import ExportedGraph, ServableGraph
-from model_build.errors import ExportError, ParityError
+from model_build.errors import ExportError, ParityError, UnsupportedModelError
 from model_build.inputs.narrowing import narrow_tensors
 from model_build.inputs.rows import Row, read_rows
 from model_build.layouts.prepared import preparation_for
@@ -167,10 +167,9 @@ def _check_rows(answers: Mapping[str, Array], count: int) -> None:
     """Check that an answer has one row per requested row, whatever the graph declares."""
     for name, array in answers.items():
         if array.shape[:1] != (count,):
-            raise ExportError(
+            raise UnsupportedModelError(
                 f"{name} has shape {list(array.shape)}; expected one row per requested row",
                 remedy=REMEDIES[True],
-                code="TS306",
             )
 
 

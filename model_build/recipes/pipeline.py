@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from tritonstack.base.error_kinds import CompositionError
 from tritonstack.base.errors import FileViolation
 from tritonstack.base.yaml import Document, FieldPath, closest
 from tritonstack.records.manifests import Manifest, TensorSpec
@@ -250,7 +251,9 @@ class Wiring:
         return WiredStep(step.model, sources, made)
 
     def _add_violation(self, place: FieldPath, message: str, remedy: str) -> None:
-        self.violations.append(self._document.violation(place, message, remedy=remedy, code="TS214"))
+        self.violations.append(
+            self._document.violation(place, message, remedy=remedy, code=CompositionError.code)
+        )
 
 
 def _mismatch(source: TensorSpec, target: TensorSpec) -> str | None:

@@ -17,7 +17,7 @@ from model_build.data.context import BuildContext, WrittenRepository
 from model_build.environments.given import accept_environment
 from model_build.environments.packing import build_environment, target_python
 from model_build.environments.wheels import read_requirements
-from model_build.errors import EnvironmentBuildError, SourceError
+from model_build.errors import EnvironmentBuildError, ModelInputError, SourceError
 from model_build.inputs.narrowing import narrow_tensors, tensors_of_rows
 from model_build.inputs.rows import Row, read_rows
 from model_build.progress import BuildSteps
@@ -30,6 +30,12 @@ from model_build.repository.parts import ModelProperties, add_python_model, envi
 from model_build.repository.scheduling import with_controls
 from model_build.sources import file_selection
 from model_build.store.archive import is_safe_name
+from tritonstack.base.error_kinds import (
+    MissingReferenceError,
+    ModelCodeError,
+    ModelMismatchError,
+    SourceFileError,
+)
 from tritonstack.base.errors import FileViolation, InvalidFilesError
 from tritonstack.base.source_files import SourceFile, copy_file, copy_from
 from tritonstack.base.yaml import Document
@@ -105,7 +111,7 @@ class PythonModel:
                 f"a decoupled model takes flat lists, whose shape Triton restores, but {reason}: only the "
                 "last variable size can differ from 1",
                 remedy="set fixed sizes: `tensors: {<input>: {shape: [...]}}`",
-                code="TS304",
+                code=ModelMismatchError.code,
             )
             for row, case in zip(rows, cases, strict=True)
             if self._model.record.streams
@@ -146,7 +152,7 @@ class PythonModel:
                     f"{file.name} cannot be packed beside model.py: "
                     f"{'unsafe name' if not is_safe_name(file.name) else 'duplicate name'}",
                     remedy="use letters, digits, '.', '_', '-' and '/' only, and each name once",
-                    code="TS302",
+                    code=SourceFileError.code,
                 )
             copy_file(file, version / file.name)
 
@@ -168,7 +174,7 @@ class PythonModel:
                 "",
                 f"the required package {module} has the same name and shadows it",
                 "rename it",
-                code="TS309",
+                code=ModelCodeError.code,
             )
             for module in sorted(module_names(self._helpers) & packages)
         ]
@@ -222,7 +228,7 @@ class PythonModel:
                 row.path,
                 "no expected answer",
                 remedy=f"{self._write_answers}, or return every output from `reference`",
-                code="TS314",
+                code=ModelInputError.code,
             )
             for row, case in zip(rows, cases, strict=True)
             if not (case.responses if streams else case.expected)
@@ -232,7 +238,7 @@ class PythonModel:
                 row.path,
                 "a decoupled model sends several responses, and a row of an .npz file holds one",
                 remedy="remove the arrays outputs/<name>, and compute the responses by `reference`",
-                code="TS314",
+                code=ModelInputError.code,
             )
             for row in rows
             if streams and row.outputs
@@ -263,14 +269,17 @@ class PythonModel:
                         row.path,
                         f"the reference returns {name} of shape {list(array.shape)} for one row",
                         remedy="return one row per input row, or set `batching: {max_batch: 0}`",
-                        code="TS314",
+                        code=ModelInputError.code,
                     )
 
     def _code_violations(self) -> Iterator[FileViolation]:
         file = self._folder / self._recipe.code
         if not file.is_file():
             yield self._model.violation(
-                ("recipe", "code"), f"file not found: {self._recipe.code}", remedy="add it", code="TS201"
+                ("recipe", "code"),
+                f"file not found: {self._recipe.code}",
+                remedy="add it",
+                code=MissingReferenceError.code,
             )
             return
         try:
@@ -278,7 +287,7 @@ class PythonModel:
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             line = error.lineno if isinstance(error, SyntaxError) else None
             yield FileViolation(
-                file, line, "", f"not valid Python: {error.args[0]}", "correct it", code="TS309"
+                file, line, "", f"not valid Python: {error.args[0]}", "correct it", code=ModelCodeError.code
             )
             return
         models = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == CLASS]
@@ -296,7 +305,7 @@ class PythonModel:
                 "",
                 f"missing class {CLASS} with a method {METHOD}",
                 "Triton requires these names",
-                code="TS309",
+                code=ModelCodeError.code,
             )
 
     def _answer_violations(self) -> Iterator[FileViolation]:
@@ -305,7 +314,10 @@ class PythonModel:
             file = self._folder / self._recipe.reference.partition(":")[0]
             if not file.is_file():
                 yield self._model.violation(
-                    ("recipe", "reference"), f"file not found: {file.name}", remedy="add it", code="TS201"
+                    ("recipe", "reference"),
+                    f"file not found: {file.name}",
+                    remedy="add it",
+                    code=MissingReferenceError.code,
                 )
             return
         for index, item in enumerate(self._model.record.test_inputs):
@@ -315,7 +327,7 @@ class PythonModel:
                     ("test_inputs", index),
                     "no expected answers",
                     remedy=f"{self._write_answers}, or `reference: <file>.py:<function>` in `recipe`",
-                    code="TS314",
+                    code=ModelInputError.code,
                 )
 
 

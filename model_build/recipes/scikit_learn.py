@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 from model_build.data.cases import Case
 from model_build.data.context import BuildContext, WrittenRepository
 from model_build.data.graphs import ExportedGraph
-from model_build.errors import ParityError
+from model_build.errors import ModelInputError, ParityError
 from model_build.inputs.narrowing import narrow_tensors, tensors_of_rows
 from model_build.inputs.rows import Row, read_rows
 from model_build.progress import BuildSteps
 from model_build.recipes.choose_backend import choose_backend
 from model_build.recipes.given import describe_cases, untrusted_pickle, write_graph
+from tritonstack.base.error_kinds import InvalidValueError
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.yaml import Document
 from tritonstack.records.manifests import TensorSpec
@@ -46,7 +47,7 @@ class ScikitLearn:
                     ("batching", "max_batch"),
                     "scikit-learn models always take batches of rows",
                     remedy="set the largest number of rows, such as 1024",
-                    code="TS111",
+                    code=InvalidValueError.code,
                 )
             )
         if violations:
@@ -91,7 +92,7 @@ class ScikitLearn:
                             ("test_inputs", 0, "inputs"),
                             f"got {', '.join(found)}; the model was fitted on {', '.join(loaded.columns)}",
                             remedy="write one tensor per column, or all features as the tensor X",
-                            code="TS314",
+                            code=ModelInputError.code,
                         )
                     ]
                 )
@@ -111,7 +112,10 @@ class ScikitLearn:
             if problem is not None:
                 violations.append(
                     self._model.violation(
-                        ("test_inputs", 0), problem, remedy="correct the test inputs", code="TS314"
+                        ("test_inputs", 0),
+                        problem,
+                        remedy="correct the test inputs",
+                        code=ModelInputError.code,
                     )
                 )
         if violations:

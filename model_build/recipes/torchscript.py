@@ -23,11 +23,13 @@ from model_build.checking.sizes import (
 from model_build.data.cases import Case, join_cases
 from model_build.data.context import BuildContext, WrittenRepository
 from model_build.data.graphs import ServableGraph
+from model_build.errors import ModelInputError
 from model_build.inputs.narrowing import narrow_tensors, tensors_of_rows
 from model_build.inputs.rows import Row, read_rows
 from model_build.layouts.prepared import preparation_for
 from model_build.progress import BuildSteps
 from model_build.recipes.given import GraphFront, describe_cases, describe_sizes, write_graph
+from tritonstack.base.error_kinds import ModelMismatchError
 from tritonstack.base.errors import FileViolation, InvalidFilesError
 from tritonstack.base.source_files import copy_from
 from tritonstack.base.yaml import Document, closest
@@ -215,7 +217,7 @@ class TorchScript:
                             ("batching", "max_batch"),
                             f"for one row, {name} has shape {list(array.shape)}; expected a batch of one",
                             remedy="set `batching: {max_batch: 0}`, or return one row per input row",
-                            code="TS304",
+                            code=ModelMismatchError.code,
                         )
                     ]
                 )
@@ -232,14 +234,17 @@ class TorchScript:
                         (*row.path, "inputs", name),
                         takes,
                         remedy=f"did you mean {nearest!r}?" if nearest else "correct the name",
-                        code="TS314",
+                        code=ModelInputError.code,
                     )
                 )
         missing = [name for name in arguments if name not in row.inputs]
         if missing:
             violations.append(
                 self._model.violation(
-                    row.path, f"missing {', '.join(missing)}; {takes}", remedy="add it", code="TS314"
+                    row.path,
+                    f"missing {', '.join(missing)}; {takes}",
+                    remedy="add it",
+                    code=ModelInputError.code,
                 )
             )
         return violations

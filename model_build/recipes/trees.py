@@ -15,11 +15,13 @@ from model_build.checking.parity import describe_parity
 from model_build.data.cases import Case
 from model_build.data.context import BuildContext, WrittenRepository
 from model_build.data.graphs import ServableGraph
+from model_build.errors import UnsupportedModelError
 from model_build.inputs.narrowing import narrow_tensors
 from model_build.inputs.rows import read_rows
 from model_build.progress import BuildSteps
 from model_build.recipes.given import describe_cases, untrusted_pickle, write_graph
-from tritonstack.base.errors import FileViolation, InvalidFilesError, UsageError
+from tritonstack.base.error_kinds import EndpointMismatchError, InvalidValueError, ModelMismatchError
+from tritonstack.base.errors import FileViolation, InvalidFilesError
 from tritonstack.base.yaml import Document
 from tritonstack.project.checks.releases import CHECKPOINTS_SINCE
 from tritonstack.records.manifests import TensorSpec
@@ -58,7 +60,7 @@ class TreesForFil:
                     ("batching", "max_batch"),
                     "the FIL backend always batches rows",
                     remedy="set the largest number of rows, such as 1024",
-                    code="TS111",
+                    code=InvalidValueError.code,
                 )
             )
         if recipe.shap and is_pickle:
@@ -69,7 +71,7 @@ class TreesForFil:
                     ("triton", "parameters", TRANSFERS),
                     "FIL returns no SHAP values for smaller requests to a GPU",
                     remedy="remove it, or `shap` in recipe",
-                    code="TS306",
+                    code=UnsupportedModelError.code,
                 )
             )
         if violations:
@@ -121,7 +123,7 @@ class TreesForFil:
                         ("recipe", "library"),
                         f"{file.name} is a {found} model; expected {self._recipe.library}",
                         remedy="remove or correct this key",
-                        code="TS306",
+                        code=UnsupportedModelError.code,
                     )
                 ]
             )
@@ -146,7 +148,7 @@ class TreesForFil:
         if violation is not None:
             path = ("recipe", "answer") if asked else ("recipe",)
             raise InvalidFilesError(
-                [self._model.violation(path, violation[0], remedy=violation[1], code="TS304")]
+                [self._model.violation(path, violation[0], remedy=violation[1], code=ModelMismatchError.code)]
             )
         return answer
 
@@ -164,7 +166,9 @@ class TreesForFil:
         share_base_scores(trees.model)
 
     def _unexplained(self, message: str, remedy: str) -> FileViolation:
-        return self._model.violation(("recipe", "shap"), message, remedy=remedy, code="TS306")
+        return self._model.violation(
+            ("recipe", "shap"), message, remedy=remedy, code=UnsupportedModelError.code
+        )
 
     def _tensors(self, trees: Trees, answer: str) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
         width = max(2, trees.class_count) if answer == "probabilities" else 1
@@ -236,10 +240,9 @@ def _parameters(form: str, answer: str) -> Mapping[str, str]:
 def _check_release(form: str, target: Target) -> None:
     release = release_of(str(target))
     if form == "treelite_checkpoint" and release is not None and release < CHECKPOINTS_SINCE:
-        raise UsageError(
+        raise EndpointMismatchError(
             f"FIL in Triton {release} cannot read the checkpoints of treelite 4",
             remedy=f"choose Triton {CHECKPOINTS_SINCE} or later for the endpoint, or a LightGBM model",
-            code="TS209",
         )
 
 

@@ -20,7 +20,7 @@ from model_build.data.cases import Case
 from model_build.data.context import BuildContext, WrittenRepository
 from model_build.environments.given import read_environment
 from model_build.environments.packing import PARAMETER, target_python
-from model_build.errors import LayoutError, ServingError, SourceError, UnsafeWeightsError
+from model_build.errors import LayoutError, ModelInputError, ServingError, SourceError, UnsafeWeightsError
 from model_build.inputs.rows import Row, read_rows
 from model_build.linting.backends import completed
 from model_build.progress import BuildSteps
@@ -31,6 +31,7 @@ from model_build.repository.instances import PROCESSOR
 from model_build.repository.layout import check_layout, is_ensemble
 from model_build.repository.properties import read_properties
 from model_build.store.archive import is_safe_name
+from tritonstack.base.error_kinds import MissingProgramError, ModelMismatchError, SourceFileError
 from tritonstack.base.errors import InvalidFilesError, UsageError
 from tritonstack.base.files import sha256_of
 from tritonstack.base.source_files import copy_file
@@ -122,7 +123,7 @@ class TritonRepository:
             raise SourceError(
                 f"{name!r} is not a safe file name",
                 remedy="use letters, digits, '.', '_', '-', and '/' only",
-                code="TS302",
+                code=SourceFileError.code,
             )
         trust = self._spec.trust
         if name.endswith(PICKLED) and trust.pickle is None:
@@ -138,7 +139,9 @@ class TritonRepository:
 
     def _differs(self, field: str, message: str, remedy: str) -> InvalidFilesError:
         path = tuple(field.split("."))
-        return InvalidFilesError([self._model.violation(path, message, remedy=remedy, code="TS304")])
+        return InvalidFilesError(
+            [self._model.violation(path, message, remedy=remedy, code=ModelMismatchError.code)]
+        )
 
     def _require_backends(self, repository: Path, configs: dict[str, Any], context: BuildContext) -> None:
         """Raise UsageError if the local server lacks a backend."""
@@ -152,7 +155,7 @@ class TritonRepository:
                     f"{self._spec.name!r} cannot be checked here: {name} needs the backend {backend!r}: "
                     f"{reason}",
                     remedy="build without --local, in the image that serves it",
-                    code="TS601",
+                    code=MissingProgramError.code,
                 )
 
     def _cases(
@@ -203,7 +206,7 @@ class TritonRepository:
                 raise ServingError(
                     f"{name} of {case.name} has values that are not finite, so answers cannot be compared",
                     remedy="write requests that callers send as `test_inputs`, instead of random ones",
-                    code="TS314",
+                    code=ModelInputError.code,
                 )
         return answer
 
@@ -231,7 +234,7 @@ def _require_tensors(model: Document[ModelSpec], folder: Path, config: Any) -> N
             f"the {CONFIG_NAME} of {folder.name} declares no {'output' if config.input else 'input'}, so no "
             "request can be made",
             remedy="declare all inputs and outputs of the model there",
-            code="TS304",
+            code=ModelMismatchError.code,
         )
         raise InvalidFilesError([violation])
 
@@ -259,9 +262,7 @@ def tensors_of_config(folder: Path, config: Any) -> tuple[tuple[TensorSpec, ...]
 
 def _labels(file: Path) -> tuple[str, ...]:
     if not file.is_file():
-        raise LayoutError(
-            f"{file.parent.name}/{file.name} is missing", remedy="add the label file", code="TS326"
-        )
+        raise LayoutError(f"{file.parent.name}/{file.name} is missing", remedy="add the label file")
     return tuple(file.read_text(encoding="utf-8").splitlines())
 
 

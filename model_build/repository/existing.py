@@ -13,9 +13,11 @@ from typing import Any
 
 from google.protobuf import text_format
 
+from model_build.errors import ModelConfigError
 from model_build.repository.config import model_config_schema, parse_config
 from model_build.repository.locating import FieldPlace, field_lines, line_of
 from model_build.repository.scheduling import control_inputs
+from tritonstack.base.error_kinds import MissingReferenceError
 from tritonstack.base.errors import FileViolation, InvalidFilesError
 from tritonstack.base.yaml import Document, FieldPath, field_text
 from tritonstack.spec.models.model import ModelSpec
@@ -69,7 +71,9 @@ class ExistingConfig:
     def violation(self, message: str, remedy: str, *place: str | int) -> FileViolation:
         """Return a violation at a field of the text."""
         field = field_text(tuple(part for part in place if isinstance(part, str)))
-        return FileViolation(self.file, line_of(self.lines, *place), field, message, remedy, code="TS316")
+        return FileViolation(
+            self.file, line_of(self.lines, *place), field, message, remedy, code=ModelConfigError.code
+        )
 
 
 def read_existing(model: Document[ModelSpec]) -> ExistingConfig | None:
@@ -82,7 +86,10 @@ def read_existing(model: Document[ModelSpec]) -> ExistingConfig | None:
         text, message, lines = parse_file(file)
     except FileNotFoundError:
         violation = model.violation(
-            ("triton", "config"), f"file not found: {name}", remedy="add it or correct its name", code="TS201"
+            ("triton", "config"),
+            f"file not found: {name}",
+            remedy="add it or correct its name",
+            code=MissingReferenceError.code,
         )
         raise InvalidFilesError([violation]) from None
     return ExistingConfig(model, file, text, message, lines)
@@ -99,12 +106,22 @@ def parse_file(file: Path, *, shown: Path | None = None) -> tuple[str, Any, Mapp
         return text, parse_config(text), field_lines(text)
     except UnicodeDecodeError as error:
         violation = FileViolation(
-            shown, None, "", f"byte {error.start} is not UTF-8", "save it as UTF-8", code="TS316"
+            shown,
+            None,
+            "",
+            f"byte {error.start} is not UTF-8",
+            "save it as UTF-8",
+            code=ModelConfigError.code,
         )
     except text_format.ParseError as error:
         column = f"column {error.GetColumn()}: " if error.GetColumn() else ""
         violation = FileViolation(
-            shown, error.GetLine(), "", f"{column}{_without_place(error)}", _hint(error), code="TS316"
+            shown,
+            error.GetLine(),
+            "",
+            f"{column}{_without_place(error)}",
+            _hint(error),
+            code=ModelConfigError.code,
         )
     raise InvalidFilesError([violation])
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from model_build.repository.config import model_config_schema
+from tritonstack.base.error_kinds import InvalidValueError, UnavailableOptionError
 from tritonstack.base.yaml import Violation
 from tritonstack.reference.targets import Target
 from tritonstack.spec.models.triton_options import InstanceGroup, TritonOptions
@@ -37,7 +38,7 @@ def instance_violations(
                 (*place, "gpus" if group.gpus else "device"),
                 "the model is built for a CPU and cannot use a GPU",
                 "remove it, or serve the model on an instance type with a GPU",
-                code="TS114",
+                code=UnavailableOptionError.code,
             )
         if profiles is not None:
             for number, name in enumerate(group.profiles):
@@ -46,7 +47,7 @@ def instance_violations(
                         (*place, "profiles", number),
                         f"the engine has {profiles} profiles, numbered from 0",
                         "use one of these",
-                        code="TS111",
+                        code=InvalidValueError.code,
                     )
 
 

@@ -27,7 +27,8 @@ from model_build.repository.scheduling import (
     schedule,
 )
 from model_build.repository.warm_up import add_warm_up, first_row
-from tritonstack.base.errors import InvalidFilesError, UsageError
+from tritonstack.base.error_kinds import ModelMismatchError, UnavailableOptionError
+from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.files import folder_bytes
 from tritonstack.base.source_files import copy_from
 from tritonstack.base.yaml import Document, Violation, closest
@@ -261,7 +262,7 @@ def _graph_violations(
             if graph.batches
             else f"the model's tensors have no batch dimension, but max_batch is {batching.max_batch}",
             "set `max_batch` to 1 or more" if graph.batches else "set `max_batch: 0`",
-            code="TS304",
+            code=ModelMismatchError.code,
         )
     yield from instance_violations(triton, target, graph.profiles or None)
     yield from control_violations(graph.inputs, triton.sequences)
@@ -271,7 +272,7 @@ def _graph_violations(
                 ("triton", "parameters", key),
                 f"the graph was checked with {key} = {graph.parameters[key]!r}",
                 "remove it",
-                code="TS114",
+                code=UnavailableOptionError.code,
             )
 
 
@@ -286,7 +287,7 @@ def _python_violations(
                 ("batching", "ragged", index),
                 f"the model has no input {name!r}",
                 f"did you mean '{suggestion}'?" if suggestion else f"allowed: {', '.join(known)}",
-                code="TS304",
+                code=ModelMismatchError.code,
             )
     if target is not None:
         yield from instance_violations(triton, target)
@@ -305,8 +306,7 @@ def _raise_violations(violations: Iterable[Violation], around: ModelProperties) 
             )
             for violation in found
         )
-    raise UsageError(
+    raise ModelMismatchError(
         "\n".join(f"{'.'.join(map(str, violation.path))}: {violation.message}" for violation in found),
         remedy="; ".join(dict.fromkeys(violation.remedy for violation in found)),
-        code="TS304",
     )

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from model_build.repository.config import data_type, model_config_schema
+from tritonstack.base.error_kinds import ModelMismatchError
 from tritonstack.base.yaml import Violation, closest
 from tritonstack.records.manifests import TensorSpec
 from tritonstack.spec.models.triton_options import Batching, QueuePolicy, Sequences
@@ -84,14 +85,14 @@ def control_violations(inputs: Sequence[TensorSpec], sequences: Sequences | None
                 place,
                 f"the model has no input {name!r}",
                 f"did you mean '{suggestion}'?" if suggestion else f"allowed: {', '.join(known)}",
-                code="TS304",
+                code=ModelMismatchError.code,
             )
         elif known[name].datatype not in allowed:
             yield Violation(
                 place,
                 f"the input {name!r} is {known[name].datatype}; Triton needs {' or '.join(allowed)}",
                 "change the input's type in the model",
-                code="TS304",
+                code=ModelMismatchError.code,
             )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from model_build.sources.base import FetchedSource, fetched
 from model_build.sources.local_folder import fetch_folder
 from model_build.sources.package import fetch_from_package
-from tritonstack.base.errors import UsageError
+from tritonstack.base.error_kinds import InvalidValueError
 from tritonstack.project.files.source_selection import TRANSFORMERS, FileSelection, file_selection
 
 __all__ = ["FetchedSource", "FileSelection", "fetch_source", "file_selection"]
@@ -47,7 +47,7 @@ def fetch_source(
 
             found = fetch_from_s3(rest, cache_dir=cache_dir, selection=selection)
         case _:
-            raise UsageError(
-                f"{source!r} is not a source", remedy="use package://, file://, hf:// or s3://", code="TS111"
+            raise InvalidValueError(
+                f"{source!r} is not a source", remedy="use package://, file://, hf:// or s3://"
             )
     return fetched(found, source=source, selection=selection)

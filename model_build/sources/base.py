@@ -12,6 +12,7 @@ from model_build.errors import SourceError, UnsafeWeightsError
 from model_build.resources import require_space
 from model_build.sources.safe_weights import check_weights
 from model_build.store.archive import is_safe_name
+from tritonstack.base.error_kinds import SourceFileError
 from tritonstack.base.source_files import Files, list_files
 from tritonstack.project.files.source_selection import TRANSFORMERS, FileSelection
 
@@ -63,13 +64,13 @@ def check_listing(sizes: Mapping[str, int], *, source: str, into: Path) -> None:
             raise SourceError(
                 f"{source}: {name!r} is not a safe file name",
                 remedy="use letters, digits, '.', '_', '-', and '/' only, and no '..'",
-                code="TS302",
+                code=SourceFileError.code,
             )
     if len(sizes) > MOST_FILES:
         raise SourceError(
             f"{source}: expected at most {MOST_FILES} model files, got {len(sizes)}",
             remedy="use the folder of one model",
-            code="TS302",
+            code=SourceFileError.code,
         )
     require_space(into, sum(sizes.values()), purpose=source)
 

@@ -22,6 +22,7 @@ from model_build.errors import SourceError
 from model_build.sources.base import FoundFolder, add_file, check_listing, no_weights
 from model_build.sources.safe_weights import check_weights
 from model_build.store.aws_errors import explain
+from tritonstack.base.error_kinds import ChangedSourceError
 from tritonstack.base.errors import aws_error_code
 from tritonstack.base.files import staging_folder
 from tritonstack.project.files.source_selection import TRANSFORMERS, FileSelection
@@ -75,7 +76,7 @@ def fetch_from_s3(text: str, *, cache_dir: Path, selection: FileSelection = TRAN
             raise SourceError(
                 f"s3://{text}: an object changed while it was fetched",
                 remedy="build again when nothing writes there; better, use one prefix per version",
-                code="TS303",
+                code=ChangedSourceError.code,
             ) from error
         raise explain(
             error,
@@ -154,7 +155,9 @@ def _check_size(path: Path, file: RemoteFile, *, source: str) -> None:
 
 
 def _listing_mismatch(file: RemoteFile, source: str) -> SourceError:
-    return SourceError(f"{source}: checksum mismatch for {file.name}", remedy="build again", code="TS303")
+    return SourceError(
+        f"{source}: checksum mismatch for {file.name}", remedy="build again", code=ChangedSourceError.code
+    )
 
 
 def _check_file(path: Path, file: RemoteFile, *, has_md5: bool, source: str) -> None:

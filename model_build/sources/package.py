@@ -17,6 +17,7 @@ from pathlib import Path
 from model_build.errors import SourceError
 from model_build.sources.base import FoundFolder, add_file
 from model_build.sources.safe_weights import check_weights
+from tritonstack.base.error_kinds import ChangedSourceError
 from tritonstack.base.extras import INDEX_REMEDY, pip_command, unreachable_index
 from tritonstack.base.files import staging_folder
 from tritonstack.project.files.source_selection import TRANSFORMERS, FileSelection
@@ -57,13 +58,13 @@ def _check_files(
             raise SourceError(
                 f"{source}: {name} is not part of the distribution",
                 remedy="remove it, or install the distribution again",
-                code="TS303",
+                code=ChangedSourceError.code,
             )
         if entry.hash is not None and _digest(folder / name, entry.hash.mode) != entry.hash.value:
             raise SourceError(
                 f"{source}: {name} has changed since installation",
                 remedy="install the distribution again",
-                code="TS303",
+                code=ChangedSourceError.code,
             )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from safetensors import SafetensorError, safe_open
 
 from model_build.errors import SourceError
+from tritonstack.base.error_kinds import SourceFileError
 from tritonstack.base.files import read_json
 from tritonstack.project.files.safetensors_header import REMEDY, header_violation
 
@@ -30,14 +31,14 @@ def check_weights(files: Iterable[Path]) -> None:
 
 def _check_file(file: Path) -> None:
     if violation := header_violation(file):
-        raise SourceError(violation, remedy=REMEDY, code="TS302")
+        raise SourceError(violation, remedy=REMEDY, code=SourceFileError.code)
     try:
         # Reads and checks the header only: types, sizes, gaps, and overlaps.
         with safe_open(str(file), framework="np"):
             pass
     except (SafetensorError, OSError) as error:
         raise SourceError(
-            f"the header of {file.name} is wrong: {error}", remedy=REMEDY, code="TS302"
+            f"the header of {file.name} is wrong: {error}", remedy=REMEDY, code=SourceFileError.code
         ) from error
 
 
@@ -48,18 +49,18 @@ def _check_index(index: Path) -> None:
         outside = [part for part in parts if part != Path(part).name]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise SourceError(
-            f"{index.name} has no valid weight map: {error}", remedy=REMEDY, code="TS302"
+            f"{index.name} has no valid weight map: {error}", remedy=REMEDY, code=SourceFileError.code
         ) from error
     if outside:
         raise SourceError(
             f"{index.name} names files outside its folder: {', '.join(outside[:5])}",
             remedy="copy the files next to it, and use names without folders",
-            code="TS302",
+            code=SourceFileError.code,
         )
     missing = [part for part in parts if not (index.parent / part).is_file()]
     if missing and index.match(INDEXES[0]):  # pickles are fetched only if trusted
         raise SourceError(
             f"{index.name} names missing files: {', '.join(missing)}",
             remedy="fetch or copy the missing files too",
-            code="TS302",
+            code=SourceFileError.code,
         )

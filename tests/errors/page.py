@@ -1,19 +1,22 @@
-"""Write docs/errors.md and the examples that `tritonstack explain` shows: `python -m tests.errors.page`."""
+"""Write docs/errors.md and what `explain` shows, from the classes: `python -m tests.errors.page`."""
 
 from __future__ import annotations
 
+import importlib
 import json
+import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tests.errors.examples import EXAMPLES, HOW_ELSE, Shown, show
+from tritonstack.base.errors import TritonstackError
 from tritonstack.base.files import write_text_atomically
-from tritonstack.reference.error_codes import GROUPS, KINDS, RETIRED, UNUSED, Kind
+from tritonstack.workflows.error_codes import FORMER, GENERATED, GROUPS, UNUSED
 
 ROOT = Path(__file__).parents[2]
+SOURCES = ("tritonstack", "model_build", "stacks", "packages/local_cloud/tritonstack_local")
 PAGE = ROOT / "docs" / "errors.md"
-SHOWN = ROOT / "tritonstack" / "reference" / "error_codes" / "examples.json"
 COMMAND = "python -m tests.errors.page"
 
 HEAD = f"""\
@@ -30,6 +33,35 @@ attribute `code`.
 """
 
 
+def sources() -> Iterator[Path]:
+    """Yield the product's modules."""
+    return (file for folder in SOURCES for file in sorted((ROOT / folder).rglob("*.py")))
+
+
+def error_classes() -> list[type[TritonstackError]]:
+    """Return all error classes of the modules that define a code."""
+    for file in sources():
+        if re.search(r'^    code = "TS', file.read_text(), re.M):
+            module = file.relative_to(ROOT).with_suffix("").as_posix().removeprefix("packages/local_cloud/")
+            importlib.import_module(module.replace("/", "."))
+    classes: list[type[TritonstackError]] = [TritonstackError]
+    for known in classes:
+        classes += [derived for derived in known.__subclasses__() if derived not in classes]
+    return [one for one in classes if one.__module__.split(".")[0] != "tests"]
+
+
+def kinds() -> dict[str, type[TritonstackError]]:
+    """Return the class that describes each code."""
+    return {
+        one.code: one for one in sorted(error_classes(), key=lambda one: one.code) if vars(one).get("title")
+    }
+
+
+def explanation(kind: type[TritonstackError]) -> str:
+    """Return what a code means: the docstring of its class in one line."""
+    return " ".join((kind.__doc__ or "").split())
+
+
 def examples(folder: Path) -> dict[str, Shown]:
     """Run all examples in folders below one, and return what they show."""
     return {code: show(example, folder / code) for code, example in sorted(EXAMPLES.items())}
@@ -37,52 +69,61 @@ def examples(folder: Path) -> dict[str, Shown]:
 
 def page(shown: Mapping[str, Shown]) -> str:
     """Return the page."""
-    return "\n".join([HEAD, *_contents(), *_sections(shown), *_retired()])
+    return "\n".join([HEAD, *_contents(), *_sections(shown), *_former()])
 
 
 def _contents() -> Iterator[str]:
-    for title, kinds in GROUPS.items():
-        yield f"- **{title}**: " + ", ".join(f"[{code}](#{_anchor(code, kinds[code])})" for code in kinds)
+    for digit, title in GROUPS.items():
+        links = (_link(code, kind) for code, kind in kinds().items() if code.startswith(digit))
+        yield f"- **{title}**: " + ", ".join(links)
     yield ""
 
 
-def _anchor(code: str, kind: Kind) -> str:
+def _link(code: str, kind: type[TritonstackError]) -> str:
     text = f"{code} {kind.title}".lower().replace(" ", "-")
-    return "".join(letter for letter in text if letter.isalnum() or letter in "-_")
+    return f"[{code}](#{''.join(letter for letter in text if letter.isalnum() or letter in '-_')})"
 
 
 def _sections(shown: Mapping[str, Shown]) -> Iterator[str]:
-    for title, kinds in GROUPS.items():
+    for digit, title in GROUPS.items():
         yield f"## {title}\n"
-        for code, kind in kinds.items():
-            yield f"### {code} {kind.title}\n\n{kind.explanation}\n"
-            if code in shown:
-                yield f"Example: {shown[code].caption}\n\n```text\n{shown[code].message}\n```\n"
-            else:
-                yield f"How it arises: {HOW_ELSE[code]}\n"
+        for code, kind in kinds().items():
+            if code.startswith(digit):
+                yield f"### {code} {kind.title}\n\n{explanation(kind)}\n"
+                if code in shown:
+                    yield f"Example: {shown[code].caption}\n\n```text\n{shown[code].message}\n```\n"
+                else:
+                    yield f"How it arises: {HOW_ELSE[code]}\n"
 
 
-def _retired() -> Iterator[str]:
+def _former() -> Iterator[str]:
     yield "## Former codes\n"
     yield "`tritonstack explain` answers with the code that took their place.\n"
-    for code, kind in KINDS.items():
-        if former := [old for old, present in RETIRED.items() if present == code]:
-            yield f"- {', '.join(former)}: [{code}](#{_anchor(code, kind)})"
+    for code, kind in kinds().items():
+        if former := [old for old, present in FORMER.items() if present == code]:
+            yield f"- {', '.join(former)}: {_link(code, kind)}"
     yield from (f"- {code} ({title}): no longer used" for code, title in UNUSED.items())
 
 
 def explained(shown: Mapping[str, Shown]) -> str:
-    """Return the examples for `tritonstack explain`."""
-    texts = {code: {"example": one.caption, "message": one.message} for code, one in shown.items()}
-    texts |= {code: {"example": text, "message": ""} for code, text in HOW_ELSE.items()}
-    return json.dumps(dict(sorted(texts.items())), indent=2, ensure_ascii=False) + "\n"
+    """Return what `tritonstack explain` reads."""
+    texts = {
+        code: {
+            "title": kind.title,
+            "explanation": explanation(kind),
+            "example": shown[code].caption if code in shown else HOW_ELSE[code],
+            "message": shown[code].message if code in shown else "",
+        }
+        for code, kind in kinds().items()
+    }
+    return json.dumps(texts, indent=2, ensure_ascii=False) + "\n"
 
 
 def main() -> None:
     """Write both files."""
     with tempfile.TemporaryDirectory() as folder:
         shown = examples(Path(folder).resolve())
-    for file, text in ((PAGE, page(shown)), (SHOWN, explained(shown))):
+    for file, text in ((PAGE, page(shown)), (GENERATED, explained(shown))):
         changed = write_text_atomically(file, text)
         print(f"{'wrote' if changed else 'kept '} {file.relative_to(ROOT)}")
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from model_build import build as building
-from model_build.errors import LibraryError
+from model_build.errors import ModelBuildError
 from model_build.job import BuildOrder, run_order
 from model_build.library_errors import as_build_error, brief
 from model_build.progress import BuildSteps, Progress
@@ -39,7 +39,7 @@ def test_any_exception_of_a_step_is_an_error(odd):
     def fail() -> None:
         raise odd
 
-    with pytest.raises(LibraryError, match=type(odd).__name__) as caught:
+    with pytest.raises(ModelBuildError, match=type(odd).__name__) as caught:
         BuildSteps(told.append).run("export", fail, str)
     assert caught.value.__cause__ is odd
     assert (told[-1].state, told[-1].detail) == ("failed", caught.value.message)

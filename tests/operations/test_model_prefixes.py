@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError
 
 from tests.operations.changing_s3 import change_after
 from tests.projects import MODEL, edit, write_project
-from tritonstack.operations.artifacts import DamagedArtifactError
+from tritonstack.base.error_kinds import DamagedArtifactError
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.model_prefix import (
     CopiedModel,

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from tritonstack.base.error_kinds import DamagedArtifactError
 from tritonstack.base.errors import TritonstackError
-from tritonstack.operations.artifacts import DamagedArtifactError, is_published
+from tritonstack.operations.artifacts import is_published
 from tritonstack.operations.aws import Cloud, CloudAccessError, require_account
 from tritonstack.operations.buckets import BucketNotEmptyError, empty_bucket
 from tritonstack.operations.deploying.cdk import CdkFailedError, find_cdk, pinned_cdk_version

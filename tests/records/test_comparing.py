@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from tritonstack.base.error_kinds import ArtifactNotFoundError
 from tritonstack.records.comparing import first_difference, kind_of
-from tritonstack.records.example_tensors import MOST_VALUES, ExampleTensorError, array_of, tensor_of
+from tritonstack.records.example_tensors import MOST_VALUES, array_of, tensor_of
 from tritonstack.records.examples import ExampleTensor
 from tritonstack.spec.models.tolerance import Tolerance
 
@@ -121,11 +122,11 @@ def packed(raw: bytes) -> str:
 )
 def test_tensor_that_contradicts_its_description_is_rejected(fields: dict[str, Any]) -> None:
     tensor = ExampleTensor.model_validate({"name": "x", "datatype": "FP32", "shape": (3,)} | fields)
-    with pytest.raises(ExampleTensorError, match=r"invalid example tensor x \(\w+ \[3\]\): ") as caught:
+    with pytest.raises(ArtifactNotFoundError, match=r"invalid example tensor x \(\w+ \[3\]\): ") as caught:
         array_of(tensor)
     assert "tritonstack build" in str(caught.value.remedy)
 
 
 def test_type_unsupported_by_triton_is_reported() -> None:
-    with pytest.raises(ExampleTensorError, match="x: Triton has no datatype for NumPy's complex128"):
+    with pytest.raises(ArtifactNotFoundError, match="x: Triton has no datatype for NumPy's complex128"):
         tensor_of("x", np.zeros(1, dtype=np.complex128))

@@ -17,12 +17,12 @@ from tritonstack.base.paths import Project
 from tritonstack.cli.context import Context
 from tritonstack.cli.output import Output
 from tritonstack.operations.aws import Cloud
+from tritonstack.operations.builds.images import UnusableImageError
 from tritonstack.project.custom_images import OwnImage, endpoint_images
 from tritonstack.project.loading import load_workspace
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.locks import Built
 from tritonstack.workflows.builds.custom_images import lock_images
-from tritonstack.workflows.images.local_images import ImageNotBuiltError
 
 MANIFEST = json.dumps({"schemaVersion": 2, "layers": []})
 
@@ -96,7 +96,7 @@ def test_local_machine_builds_and_pushes_without_remote_builds(
 ) -> None:
     heard = tmp_path / "heard"
     publish_by(account, tmp_path, f'echo "$@" >{heard}; exit 3', monkeypatch)
-    with pytest.raises(ImageNotBuiltError, match="cannot build and push"):
+    with pytest.raises(UnusableImageError, match="cannot build and push"):
         account.lock()
     assert heard.read_text() == f"serving {account.image.base} {account.image.uri}\n"
     assert account.workspace.lock.record.images == {}
@@ -106,5 +106,5 @@ def test_an_image_missing_after_its_build_is_reported(
     account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     publish_by(account, tmp_path, "exit 0", monkeypatch)
-    with pytest.raises(ImageNotBuiltError, match="was built but is not in its repository"):
+    with pytest.raises(UnusableImageError, match="was built but is not in its repository"):
         account.lock()

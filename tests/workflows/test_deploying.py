@@ -12,9 +12,10 @@ import pytest
 from tests.operations.strict_aws import client_error
 from tests.operations.test_operations import stand_in_cdk
 from tests.projects import edit
+from tritonstack.base.error_kinds import CommandInterruptedError
 from tritonstack.base.paths import Project
 from tritonstack.operations.deploying.assembly import Assembly
-from tritonstack.operations.deploying.cdk import InterruptedDeployError, find_cdk
+from tritonstack.operations.deploying.cdk import find_cdk
 from tritonstack.operations.deploying.changes import Changes
 from tritonstack.operations.deploying.plans import StackPlan
 from tritonstack.operations.deploying.updates import Hazard
@@ -46,7 +47,7 @@ def test_ctrl_c_between_two_phases_lists_endpoints_without_scaling(
     stand_in_cdk(tmp_path, "exit 1")
     hazard = Hazard("the variant 'old' goes", "old")
     plan = StackPlan(stacks[0].name, "two-phase", "tritonstack-dev-search", hazards=(hazard,))
-    with pytest.raises(InterruptedDeployError) as caught:
+    with pytest.raises(CommandInterruptedError) as caught:
         deploying._deploy_all(
             state,
             workspace,

@@ -9,10 +9,10 @@ import pytest
 
 from tests.git import Repository
 from tests.projects import edit
+from tritonstack.base.error_kinds import LockEntryError
 from tritonstack.base.errors import InvalidFilesError, UsageError
 from tritonstack.base.paths import Project
 from tritonstack.base.results import document
-from tritonstack.operations.locks.online_checks import NotCheckedError
 from tritonstack.workflows import Session, delivery, quotas, validate
 from tritonstack.workflows.reporter import NullReporter
 
@@ -73,7 +73,7 @@ def test_instance_without_a_template_is_a_usage_error(project: Project) -> None:
 
 def test_unreachable_account_is_not_reported_as_valid(project: Project) -> None:
     edit(project.environment_file("dev"), "1" * 12, "0" * 12)
-    with pytest.raises(NotCheckedError, match=r"dev was not checked online: .*is not running"):
+    with pytest.raises(LockEntryError, match=r"dev was not checked online: .*is not running"):
         validate(Session(project), "dev", online=True)
 
 

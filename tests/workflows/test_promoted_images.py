@@ -16,10 +16,11 @@ from tests.projects import edit
 from tritonstack.base.errors import TritonstackError
 from tritonstack.base.paths import Project
 from tritonstack.operations.aws import Cloud
+from tritonstack.operations.builds.images import UnusableImageError
 from tritonstack.project.loading import load_workspace
 from tritonstack.records.locks import LockedImage
 from tritonstack.workflows.images import local_images
-from tritonstack.workflows.images.local_images import ImageNotBuiltError, held_digest, tag_image
+from tritonstack.workflows.images.local_images import held_digest, tag_image
 from tritonstack.workflows.images.stores import ImageStore
 from tritonstack.workflows.local_cloud import image_store
 
@@ -65,7 +66,7 @@ def test_an_image_gets_its_name_in_the_other_environment(engine: Engine) -> None
 
 @pytest.mark.usefixtures("engine")
 def test_image_on_another_machine() -> None:
-    with pytest.raises(ImageNotBuiltError, match="cannot tag it v1"):
+    with pytest.raises(UnusableImageError, match="cannot tag it v1"):
         tag_image(f"sha256:{'cd' * 32}", PROD)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tritonstack.base.error_kinds import MissingPackageError
 from tritonstack.base.errors import TritonstackError
 
 Array = NDArray[Any]
@@ -42,7 +43,7 @@ _LENGTH = struct.Struct("<I")
 class UnsupportedDatatypeError(TritonstackError):
     """A datatype of Triton that needs a package that is not installed."""
 
-    code = "TS615"
+    code = MissingPackageError.code
 
 
 def datatype_of(dtype: np.dtype[Any]) -> str | None:

@@ -7,9 +7,9 @@
 Packages derive their own errors from TritonstackError. The command line prints them without a traceback;
 --debug adds the traceback.
 
-Each kind of error has a code such as TS104, which never changes its meaning;
-`tritonstack.reference.error_codes` describes them. A class has its code in `code`; `code=` at a raise
-overrides it.
+Each kind of error has a code such as TS104, which never changes its meaning. One class has the code with a
+title and an explanation, its docstring; others name it: `code = UnknownKeyError.code`. `code=` at a raise
+overrides the code of the class.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ class TritonstackError(Exception):
     exit_code = 1
     code: str = ""
     """The code of its kind, such as TS601."""
+    title: str = ""
+    """The kind in a few words; in the class that describes the code."""
     violations: tuple[FileViolation, ...] = ()
     """What is wrong in files, each with a code of its own."""
 
@@ -114,9 +116,12 @@ def shown_path(path: Path) -> str:
 
 
 class InvalidFilesError(UsageError):
-    """One or more files are invalid. All errors are listed, in file order."""
+    """One or more project files are invalid. Each listed problem has a code of its own at the end of its
+    message; this code appears only in JSON output and in the reports of builds.
+    """
 
     code = "TS100"
+    title = "Invalid files"
 
     def __init__(self, violations: Iterable[FileViolation]) -> None:
         self.violations = tuple(sorted(violations, key=lambda p: (str(p.file), p.line or 0, p.field)))

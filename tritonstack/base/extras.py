@@ -7,7 +7,7 @@ import shutil
 import sys
 from importlib.util import find_spec
 
-from tritonstack.base.errors import UsageError
+from tritonstack.base.error_kinds import MissingPackageError
 from tritonstack.base.paths import in_source_tree
 
 EXTRA_OF_MODULE = {
@@ -35,10 +35,9 @@ def pip_command() -> list[str]:
     """Return the start of a pip command; raise UsageError if this Python environment has no pip."""
     if find_spec("pip") is None:
         command = "uv pip install pip" if shutil.which("uv") else f"{sys.executable} -m ensurepip"
-        raise UsageError(
+        raise MissingPackageError(
             f"pip is not installed in {sys.prefix}",
             remedy=f"run `{command}`, and rerun this command",
-            code="TS615",
         )
     return [sys.executable, "-m", "pip", "--disable-pip-version-check"]
 

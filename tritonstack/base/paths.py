@@ -7,11 +7,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tritonstack.base.embedded_accounts import EMBEDDED_ACCOUNT
+from tritonstack.base.error_kinds import CommandLineError
 from tritonstack.base.errors import UsageError
 
 MARKER = "cdk.json"
 TEMPLATE_SUFFIX = ".template.yaml"
 LOCK_SUFFIX = ".lock.yaml"
+
+
+class NoProjectError(UsageError):
+    """Neither the working directory nor a parent folder is a tritonstack project. Change to the project, use
+    `--project`, or create one with `tritonstack init DIR`.
+    """
+
+    code = "TS902"
+    title = "No project found"
 
 
 @dataclass(frozen=True)
@@ -60,8 +70,8 @@ class Project:
         try:
             return Path(override).expanduser().resolve()
         except (OSError, RuntimeError) as error:  # an unknown user, or a circle of links
-            raise UsageError(
-                f"TRITONSTACK_HOME: {error}", remedy="set it to the path of a folder", code="TS901"
+            raise CommandLineError(
+                f"TRITONSTACK_HOME: {error}", remedy="set it to the path of a folder"
             ) from error
 
     @property
@@ -140,9 +150,8 @@ def find_project(start: Path | None = None) -> Project:
     for folder in (here, *here.parents):
         if (folder / MARKER).is_file() and (folder / "environments").is_dir():
             return Project(folder)
-    raise UsageError(
+    raise NoProjectError(
         f"no tritonstack project at or above {here}",
         remedy=f"change to the folder that has {MARKER} and environments/, use --project, or create one "
         "with `tritonstack init DIR`",
-        code="TS902",
     )

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
+from tritonstack.base.error_kinds import UnreadableFileError
 from tritonstack.base.errors import UsageError
 
 IGNORED = frozenset(
@@ -35,7 +36,7 @@ COPY_INSTEAD = "replace it with a copy of the file"
 class UnsafeFileError(UsageError):
     """A file that a build must not read: a link out of the folder, or not a regular file."""
 
-    code = "TS101"
+    code = UnreadableFileError.code
 
 
 class SourceFile(NamedTuple):

@@ -15,6 +15,13 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from tritonstack.base.error_kinds import (
+    AwsCallError,
+    CommandInterruptedError,
+    CommandLineError,
+    MissingPackageError,
+    StorageError,
+)
 from tritonstack.base.errors import TritonstackError, UsageError
 from tritonstack.base.extras import install_command
 from tritonstack.base.paths import Project, find_project
@@ -42,6 +49,13 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+
+
+class InternalError(TritonstackError):
+    """An unexpected exception: a defect of tritonstack. Rerun with `--debug`, and report the traceback."""
+
+    code = "TS999"
+    title = "Internal error"
 
 
 def print_version(requested: bool) -> None:
@@ -137,19 +151,14 @@ def _described(error: BaseException) -> TritonstackError:
     if isinstance(error, typer.TyperException):
         asked = getattr(error, "ctx", None)  # None for errors before a command is known
         command = asked.command_path if asked is not None else "tritonstack"
-        return UsageError(error.format_message(), remedy=f"run `{command} --help`", code="TS901")
+        return CommandLineError(error.format_message(), remedy=f"run `{command} --help`")
     if isinstance(error, typer.Abort | KeyboardInterrupt):
-        return TritonstackError(
-            "interrupted", remedy="rerun the command; it resumes or starts again", code="TS906"
-        )
+        return CommandInterruptedError("interrupted", remedy="rerun the command; it resumes or starts again")
     if _is_of_aws(error):
-        return TritonstackError(
-            f"AWS error: {error}", remedy="rerun with --debug to see the call", code="TS503"
-        )
-    return _local_error(error) or TritonstackError(
+        return AwsCallError(f"AWS error: {error}", remedy="rerun with --debug to see the call")
+    return _local_error(error) or InternalError(
         f"internal error: {type(error).__name__}: {error}",
         remedy="rerun with --debug and report the output",
-        code="TS999",
     )
 
 
@@ -166,11 +175,10 @@ def _local_error(error: BaseException) -> TritonstackError | None:
         remedy = "check the folder's permissions and the free disk space"
         if error.errno in _NO_FOLDER:
             remedy = "move what is there, or set TRITONSTACK_HOME to a folder"
-        return TritonstackError(f"{file}{error.strerror}", remedy=remedy, code="TS616")
+        return StorageError(f"{file}{error.strerror}", remedy=remedy)
     if isinstance(error, ModuleNotFoundError):
-        return UsageError(
+        return MissingPackageError(
             f"{error.name} is not installed",
             remedy=f"run `{install_command(error.name or '')}`",
-            code="TS615",
         )
     return None

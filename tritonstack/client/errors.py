@@ -37,6 +37,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from tritonstack.base.error_kinds import MissingPackageError, UncheckedAnswerError
 from tritonstack.base.errors import TritonstackError
 
 
@@ -45,15 +46,21 @@ class EndpointClientError(TritonstackError):
 
 
 class RequestEncodingError(EndpointClientError):
-    """An input cannot be written as a Triton tensor; nothing was sent."""
+    """The client cannot write an input as a Triton tensor; nothing was sent. Pass NumPy arrays of a supported
+    type, or lists of strings.
+    """
 
     code = "TS540"
+    title = "Request cannot be encoded"
 
 
 class MalformedReplyError(EndpointClientError):
-    """The reply is not what Triton's wire format allows."""
+    """The endpoint returned data that is not in Triton's format. Check that it runs a Triton container and
+    that nothing in between changes its replies.
+    """
 
     code = "TS541"
+    title = "Malformed reply"
 
     def __init__(self, message: str) -> None:
         super().__init__(
@@ -65,13 +72,16 @@ class MalformedReplyError(EndpointClientError):
 class UnsupportedReplyError(EndpointClientError):
     """The reply is valid, but decoding it needs a package that is not installed."""
 
-    code = "TS615"
+    code = MissingPackageError.code
 
 
 class UnsupportedSettingError(EndpointClientError):
-    """The light transport does not support a setting of boto3's configuration."""
+    """The light transport has no proxies, no retry mode `adaptive`, no endpoint URLs with a query, and no
+    signatures other than version 4. Use boto3's transport, or change the setting.
+    """
 
     code = "TS552"
+    title = "Setting not supported by the light transport"
 
     def __init__(self, setting: str) -> None:
         super().__init__(
@@ -81,15 +91,19 @@ class UnsupportedSettingError(EndpointClientError):
 
 
 class ModelNamesError(EndpointClientError):
-    """The names of an endpoint's models cannot be read."""
+    """There is no such endpoint in this account and region, it is not in service, or it has no model of the
+    requested name. Check the name, the region, and the credentials. `tritonstack targets` lists the models of
+    a multi-model endpoint.
+    """
 
     code = "TS543"
+    title = "Endpoint or model not found"
 
 
 class UnknownModelError(EndpointClientError):
     """No model of that name is published; nothing was sent."""
 
-    code = "TS543"
+    code = ModelNamesError.code
 
     def __init__(self, name: str, *, known: Collection[str], source: str) -> None:
         self.known = tuple(sorted(known))
@@ -99,7 +113,7 @@ class UnknownModelError(EndpointClientError):
 class QueuedRequestError(EndpointClientError):
     """An asynchronous endpoint stored a failure, or no answer in time."""
 
-    code = "TS517"
+    code = UncheckedAnswerError.code
 
 
 @dataclass(frozen=True)
@@ -135,9 +149,13 @@ class ServiceErrorDetails:
 
 
 class InvocationError(EndpointClientError):
-    """InvokeEndpoint failed. `request` describes the call, `service` the service's error."""
+    """SageMaker or Triton rejected the request. Compare it with the limits of InvokeEndpoint, and names,
+    shapes, and types of the inputs with the model's `config.pbtxt`. Multi-model endpoints use this status for
+    most errors.
+    """
 
     code = "TS542"
+    title = "Request rejected"
 
     summary: ClassVar[str] = "the invocation failed"
     help_text: ClassVar[str | None] = None
@@ -162,7 +180,7 @@ class RequestRejectedError(InvocationError):
 class EndpointNotFoundError(RequestRejectedError):
     """No such endpoint in this account and region, or it is not in service."""
 
-    code = "TS543"
+    code = ModelNamesError.code
 
     summary = "the endpoint was not found"
     help_text = "check the endpoint's name, the region and the account of the credentials in use"
@@ -171,7 +189,7 @@ class EndpointNotFoundError(RequestRejectedError):
 class TargetNotFoundError(RequestRejectedError):
     """A multi-model endpoint has no archive of that TargetModel."""
 
-    code = "TS543"
+    code = ModelNamesError.code
 
     summary = "the target model was not found"
     help_text = "`tritonstack targets` lists the models of an endpoint; models=ModelNames(...) accepts names"
@@ -186,9 +204,12 @@ class TargetNotFoundError(RequestRejectedError):
 
 
 class AccessDeniedError(InvocationError):
-    """No, wrong or expired credentials, or no permission to invoke."""
+    """The credentials are missing, wrong, or expired, or do not allow `sagemaker:InvokeEndpoint`. Streamed
+    responses also need `sagemaker:InvokeEndpointWithResponseStream`.
+    """
 
     code = "TS544"
+    title = "Access to the endpoint denied"
 
     summary = "access was denied"
     help_text = (
@@ -198,9 +219,13 @@ class AccessDeniedError(InvocationError):
 
 
 class ModelError(InvocationError):
-    """The container answered, and not with 2xx."""
+    """The model or its server failed with status 5xx or while it responded, sent no response, or ran out of
+    memory. Compare the inputs with the model's configuration, read the log group of the endpoint, send
+    smaller batches, or choose a larger instance.
+    """
 
     code = "TS546"
+    title = "Model failed"
 
     summary = "the container answered with an error"
     help_text = "read the endpoint's log group; it has the container's error"
@@ -209,7 +234,7 @@ class ModelError(InvocationError):
 class ModelRequestError(ModelError):
     """The container rejected the request (4xx)."""
 
-    code = "TS542"
+    code = InvocationError.code
 
     summary = "the container rejected the request"
     help_text = "compare names, shapes and types of the inputs with the model's config.pbtxt"
@@ -225,7 +250,7 @@ class ModelFailedError(ModelError):
 class ModelOutOfMemoryError(ModelFailedError):
     """Memory ran out while a model was loaded or ran (507)."""
 
-    code = "TS546"
+    code = ModelError.code
 
     summary = "the container ran out of memory"
     help_text = "send smaller batches, host fewer models on the endpoint or choose a larger instance"
@@ -247,9 +272,12 @@ class NoResponseError(ModelFailedError):
 
 
 class ModelTimeoutError(ModelError):
-    """The container gave no answer within the time the service allows."""
+    """The model did not answer within SageMaker's 60 seconds, or the client stopped waiting. Send smaller
+    batches, or use an asynchronous endpoint.
+    """
 
     code = "TS548"
+    title = "Request timed out"
 
     summary = "the container did not answer in time"
     help_text = "send smaller batches or use an asynchronous endpoint"
@@ -258,16 +286,20 @@ class ModelTimeoutError(ModelError):
 class MultiModelError(ModelError):
     """A multi-model Triton returned 400, its status for invalid requests and failing models alike."""
 
-    code = "TS542"
+    code = InvocationError.code
 
     summary = "the multi-model container returned 400, its status for most errors"
     help_text = "read the message: the status does not separate invalid requests from failing models"
 
 
 class ModelNotReadyError(InvocationError):
-    """The target model is still being downloaded or loaded."""
+    """The model is still loading, the service cannot take the request now, there are too many requests, or
+    the connection failed. Wait a moment, and send it again; check the region, the network, and
+    `AWS_ENDPOINT_URL`.
+    """
 
     code = "TS549"
+    title = "Endpoint is not available now"
 
     summary = "the model is not ready yet"
     help_text = "wait a moment and send the request again"
@@ -277,7 +309,7 @@ class ModelNotReadyError(InvocationError):
 class ThrottledError(InvocationError):
     """Too many requests for the account or the endpoint."""
 
-    code = "TS549"
+    code = ModelNotReadyError.code
 
     summary = "the request was throttled"
     help_text = "send fewer requests at once, add instances or raise the quota"
@@ -287,7 +319,7 @@ class ThrottledError(InvocationError):
 class ServiceUnavailableError(InvocationError):
     """The service or the instance cannot take requests now."""
 
-    code = "TS549"
+    code = ModelNotReadyError.code
 
     summary = "the service is unavailable"
     help_text = "try again; if it lasts, look at the endpoint's status and instance count"
@@ -297,7 +329,7 @@ class ServiceUnavailableError(InvocationError):
 class ServiceFailedError(InvocationError):
     """The service or one of its dependencies failed."""
 
-    code = "TS549"
+    code = ModelNotReadyError.code
 
     summary = "the service failed"
     help_text = "try again; if it lasts, ask AWS Support with the request id"
@@ -307,7 +339,7 @@ class ServiceFailedError(InvocationError):
 class InvocationTimeoutError(InvocationError):
     """The client timed out waiting for the service."""
 
-    code = "TS548"
+    code = ModelTimeoutError.code
 
     summary = "the client timed out"
     help_text = "raise read_timeout in the boto3 client's Config (the service itself waits 60 s)"
@@ -317,7 +349,7 @@ class InvocationTimeoutError(InvocationError):
 class ConnectionFailedError(InvocationError):
     """No connection to the service could be made, or it broke."""
 
-    code = "TS549"
+    code = ModelNotReadyError.code
 
     summary = "the connection failed"
     help_text = "check the region, the network and AWS_ENDPOINT_URL"

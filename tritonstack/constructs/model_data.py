@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from tritonstack.base.errors import UsageError
+from tritonstack.base.error_kinds import ConstructError
 from tritonstack.base.yaml import closest
 from tritonstack.reference import images
 from tritonstack.reference.hardware import INSTANCE_TYPES, InstanceType
@@ -78,10 +78,9 @@ class TritonImage:
     def triton(self) -> TritonRelease:
         """Return the release's record."""
         if self.release not in RELEASES:
-            raise UsageError(
+            raise ConstructError(
                 f"unknown Triton release {self.release!r}",
                 remedy=f"choose one of: {', '.join(RELEASES)}",
-                code="TS515",
             )
         return RELEASES[self.release]
 
@@ -107,10 +106,9 @@ def instance_named(instance_type: str) -> InstanceType:
     """Return the record of an instance type."""
     if instance_type not in INSTANCE_TYPES:
         suggestion = closest(instance_type, INSTANCE_TYPES)
-        raise UsageError(
+        raise ConstructError(
             f"unknown instance type {instance_type!r}",
             remedy=f"did you mean '{suggestion}'?" if suggestion else "write it like ml.c7i.xlarge",
-            code="TS515",
         )
     return INSTANCE_TYPES[instance_type]
 
@@ -119,7 +117,7 @@ def split_s3_url(url: str) -> tuple[str, str]:
     """Return the bucket and the key of an S3 URL."""
     match = _S3_URL.fullmatch(url)
     if match is None:
-        raise UsageError(f"{url!r} is not an S3 URL", remedy="write s3://<bucket>/<key>", code="TS515")
+        raise ConstructError(f"{url!r} is not an S3 URL", remedy="write s3://<bucket>/<key>")
     return match["bucket"], match["key"]
 
 
@@ -127,12 +125,11 @@ def split_image_uri(uri: str) -> tuple[str, str, str]:
     """Return the account, region, and repository of an ECR image."""
     match = _ECR_URI.fullmatch(uri)
     if match is None:
-        raise UsageError(
+        raise ConstructError(
             f"{uri!r} is not an ECR image URI",
             remedy=(
                 "write <account>.dkr.ecr.<region>.amazonaws.com/<repository>:<tag>, or pass a TritonImage "
                 "for SageMaker's own image"
             ),
-            code="TS515",
         )
     return match["account"], match["region"], match["name"]

@@ -7,7 +7,8 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from tritonstack.base.errors import TritonstackError, aws_error_code
+from tritonstack.base.error_kinds import DamagedArtifactError
+from tritonstack.base.errors import aws_error_code
 from tritonstack.base.naming import MODELS, artifact_prefix
 from tritonstack.operations.aws import Cloud
 from tritonstack.records.locks import LockedArtifact
@@ -15,12 +16,6 @@ from tritonstack.records.manifests import ARCHIVE_NAME, DIGEST_NOTE, MANIFEST_NA
 
 PART_BYTES = 256 * 1024**2
 """One request copies up to 5 GB, but answers only when all is copied. Copies in parts answer sooner."""
-
-
-class DamagedArtifactError(TritonstackError):
-    """The object stored under an artifact's name is not that artifact."""
-
-    code = "TS410"
 
 
 def has_bucket(cloud: Cloud, bucket: str) -> bool:

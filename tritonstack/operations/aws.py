@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from tritonstack.base.error_kinds import AwsCallError
 from tritonstack.base.errors import TritonstackError, aws_error_code, aws_error_message
 from tritonstack.spec.environments.environment import EnvironmentSpec
 
@@ -42,9 +43,13 @@ CONFLICTING_VARIABLES = (
 
 
 class CloudAccessError(TritonstackError):
-    """The cloud rejected a call or is unreachable."""
+    """There are no valid credentials for the account, they may not assume its role, or they belong to another
+    account than the environment's. Log in, for example with `aws sso login`, select a profile with
+    `AWS_PROFILE`, or correct `account` in the environment's file.
+    """
 
     code = "TS501"
+    title = "No access to the AWS account"
 
 
 @dataclass(frozen=True)
@@ -127,19 +132,12 @@ def require_account(cloud: Cloud) -> None:
                 f"{cloud.account}"
             ),
             remedy="select the right profile with AWS_PROFILE, or correct `account` in the environment file",
-            code="TS501",
         )
 
 
 def _credentials(cloud: Cloud) -> str:
     profile = cloud.variables.get("AWS_PROFILE")
     return f"the credentials of profile {profile!r}" if profile else "the current credentials"
-
-
-class MissingPermissionError(TritonstackError):
-    """The credentials lack an IAM permission."""
-
-    code = "TS503"
 
 
 @contextmanager
@@ -151,7 +149,7 @@ def explain_denied(service: str) -> Iterator[None]:
         if aws_error_code(error) not in ("AccessDenied", "AccessDeniedException"):
             raise
         action = f"{service}:{error.operation_name}"
-        raise MissingPermissionError(
+        raise AwsCallError(
             f"the current credentials lack the permission {action}: {aws_error_message(error)}",
             remedy=f"add {action} to the IAM policy of these credentials, or select others with AWS_PROFILE",
         ) from error

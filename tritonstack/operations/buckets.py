@@ -10,6 +10,7 @@ from botocore.exceptions import ClientError
 
 from tritonstack.base.errors import TritonstackError, aws_error_code
 from tritonstack.operations.aws import Cloud
+from tritonstack.operations.stacks import DeletionError
 
 _PASSING = frozenset(
     {"InternalError", "OperationAborted", "RequestTimeout", "ServiceUnavailable", "SlowDown"}
@@ -21,7 +22,7 @@ _PAUSES_S = (1.0, 2.0, 4.0, 8.0)
 class BucketNotEmptyError(TritonstackError):
     """Objects of a bucket could not be deleted."""
 
-    code = "TS508"
+    code = DeletionError.code
 
     def __init__(self, bucket: str, rejected: Sequence[Mapping[str, Any]], *, remedy: str) -> None:
         first = rejected[0]

@@ -21,9 +21,12 @@ _ACTORS = ("GITHUB_ACTOR", "CODEBUILD_INITIATOR")
 
 
 class CheckoutError(TritonstackError):
-    """Git does not know the requested revision."""
+    """The commit does not exist in this clone, or files changed during the command. Fetch the commit, or
+    rerun the command.
+    """
 
     code = "TS511"
+    title = "Commit not found, or files changed"
 
 
 @dataclass(frozen=True)

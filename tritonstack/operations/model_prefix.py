@@ -14,9 +14,10 @@ from typing import Any, Literal
 from botocore.exceptions import ClientError
 
 from tritonstack.base import naming
+from tritonstack.base.error_kinds import DamagedArtifactError
 from tritonstack.base.errors import aws_error_code
 from tritonstack.operations import artifacts
-from tritonstack.operations.artifacts import DamagedArtifactError, find_object, is_archive_of
+from tritonstack.operations.artifacts import find_object, is_archive_of
 from tritonstack.operations.aws import Cloud
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.locks import LockedArtifact

@@ -20,9 +20,12 @@ _POLL_S = 2.0
 
 
 class RolledBackError(TritonstackError):
-    """Endpoints do not run what was deployed."""
+    """The new version was deployed, but an alarm or a failed health check rolled it back. The previous
+    version serves. Read the alarms and the log, fix the cause, and deploy again.
+    """
 
     code = "TS507"
+    title = "Deployment was rolled back"
 
 
 @dataclass(frozen=True)

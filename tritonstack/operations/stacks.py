@@ -33,10 +33,13 @@ _SETTLED = (
 _NEVER_CREATED = ("REVIEW_", "ROLLBACK_", "CREATE_FAILED", "DELETE_")
 
 
-class StackFailedError(TritonstackError):
-    """A stack ended in an unexpected state."""
+class DeletionError(TritonstackError):
+    """A stack, bucket, or running build could not be deleted. Remove what keeps it, and rerun the command; it
+    resumes.
+    """
 
     code = "TS508"
+    title = "Deletion failed"
 
 
 @dataclass(frozen=True)
@@ -162,7 +165,7 @@ def stored_template(
             return None
         raise
     except ValueError:
-        raise StackFailedError(
+        raise DeletionError(
             f"stack {name} has the name of an environment's stack, but its template is not JSON",
             remedy="the CDK did not deploy it: delete it, or give the environment another name",
         ) from None

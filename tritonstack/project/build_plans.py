@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from tritonstack.base.errors import UsageError
+from tritonstack.base.error_kinds import UnknownNameError
 from tritonstack.base.yaml import closest
 from tritonstack.project.build_machines import BuildMachine, ManualBuild, build_machine_for
 from tritonstack.project.recorded_choices import recorded_choices
@@ -117,8 +117,7 @@ def _require_served(workspace: Workspace, names: Collection[str]) -> None:
     for name in names:
         if name not in served:
             suggestion = closest(name, served)
-            raise UsageError(
+            raise UnknownNameError(
                 f"environment {workspace.spec.name!r} does not serve model {name!r}",
                 remedy=f"did you mean '{suggestion}'?" if suggestion else f"it serves: {', '.join(served)}",
-                code="TS903",
             )

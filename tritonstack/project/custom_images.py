@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tritonstack.base import naming
-from tritonstack.base.errors import UsageError
+from tritonstack.base.error_kinds import MissingReferenceError
 from tritonstack.base.paths import Project
 from tritonstack.records.locks import ImageKind, LockedImage
 from tritonstack.reference.images import image_tag, image_uri
@@ -105,10 +105,9 @@ def _digest(folder: Path, *arguments: str) -> str:
     files = sorted(file for file in folder.rglob("*") if file.is_file())
     if not files:
         instead = ", or set `builds: {enabled: false}`" if folder.name == BUILDER else ""
-        raise UsageError(
+        raise MissingReferenceError(
             f"{folder}: the folder is missing or empty, so the image cannot be built",
             remedy=f"restore containers/{folder.name} from the repository{instead}",
-            code="TS201",
         )
     digest = hashlib.sha256()
     for argument in arguments:

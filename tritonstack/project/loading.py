@@ -10,7 +10,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
-from tritonstack.base.errors import FileViolation, InvalidFilesError, UsageError
+from tritonstack.base.error_kinds import (
+    CommandLineError,
+    MissingReferenceError,
+    PromotionRejectedError,
+    UnknownNameError,
+    UnusableNameError,
+)
+from tritonstack.base.errors import FileViolation, InvalidFilesError
 from tritonstack.base.naming import check_name
 from tritonstack.base.paths import Project
 from tritonstack.base.yaml import Document, closest, load_document, parse_document
@@ -119,10 +126,9 @@ class ProjectFiles:
         `text` is the content of its file if that is not saved yet.
         """
         if environment in self.template_names:
-            raise UsageError(
+            raise CommandLineError(
                 f"{environment!r} is a template, not an environment",
                 remedy="add --name <name>, for example --name pr-123",
-                code="TS901",
             )
         file = self.project.environment_file(environment)
         if text is not None:
@@ -138,10 +144,9 @@ class ProjectFiles:
     def template(self, name: str) -> Template:
         """Load a template, before any instance is filled in."""
         if name in self.environment_names:
-            raise UsageError(
+            raise CommandLineError(
                 f"{name!r} is an environment, not a template",
                 remedy="omit --name; templates are files named <name>.template.yaml",
-                code="TS901",
             )
         folder = self.project.environments_dir
         _require_known(name, self.template_names, kind="template", folder=folder)
@@ -156,7 +161,7 @@ class ProjectFiles:
             (HEAD, "locks"),
             f"unknown environment {template.head.locks!r}",
             remedy=f"available: {', '.join(known) or 'none'}",
-            code="TS201",
+            code=MissingReferenceError.code,
         )
         return self._whole(
             lambda: instance_document(template, instance),
@@ -243,7 +248,7 @@ class ProjectFiles:
                         remedy=f"did you mean '{suggestion}'?"
                         if suggestion
                         else f"available in models/: {', '.join(known) or 'none'}",
-                        code="TS201",
+                        code=MissingReferenceError.code,
                     )
             yield from environment_violations(workspace, name, hashes)
 
@@ -285,12 +290,11 @@ def require_free(project: Project, name: str) -> None:
         check_name(name)
     except ValueError as error:
         text, _, remedy = str(error).partition("; ")
-        raise UsageError(f"--name: {text}", remedy=remedy, code="TS901") from None
+        raise CommandLineError(f"--name: {text}", remedy=remedy) from None
     if name in (*environment_names(project), *template_names(project)):
-        raise UsageError(
+        raise UnusableNameError(
             f"environments/ already has a file for {name!r}, so no instance can have that name",
             remedy="choose another --name",
-            code="TS204",
         )
 
 
@@ -310,10 +314,9 @@ def _require_known(name: str, known: list[str], *, kind: str, folder: Path) -> N
         return
     suggestion = closest(name, known)
     listing = f"available: {', '.join(known)}" if known else f"{folder} has none"
-    raise UsageError(
+    raise UnknownNameError(
         f"unknown {kind} {name!r}",
         remedy=f"did you mean '{suggestion}'?" if suggestion else listing,
-        code="TS903",
     )
 
 
@@ -331,7 +334,7 @@ def _promotion_source(
             place,
             f"{promotion.source!r} is this environment",
             remedy=f"name another environment: {', '.join(others) or 'none exists'}",
-            code="TS418",
+            code=PromotionRejectedError.code,
         )
     elif promotion.source not in others:
         suggestion, listing = closest(promotion.source, others), ", ".join(others) or "none"
@@ -339,7 +342,7 @@ def _promotion_source(
             place,
             f"unknown environment {promotion.source!r}",
             remedy=f"did you mean '{suggestion}'?" if suggestion else f"available: {listing}",
-            code="TS201",
+            code=MissingReferenceError.code,
         )
 
 
@@ -351,7 +354,7 @@ def _misnamed(
             ("name",),
             f"the name is {document.record.name!r}, expected {expected!r} (from the path)",
             remedy=f"write `name: {expected}`, or rename the file",
-            code="TS204",
+            code=UnusableNameError.code,
         )
 
 
@@ -361,9 +364,8 @@ def chosen_model(project: Project, model: str | None) -> str:
         return model
     known = model_names(project)
     if len(known) != 1:
-        raise UsageError(
+        raise CommandLineError(
             "no model was named",
             remedy=f"name one of {', '.join(known)}" if known else "`tritonstack new model` adds one",
-            code="TS901",
         )
     return known[0]

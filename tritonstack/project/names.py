@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from tritonstack.base.error_kinds import UnusableNameError
 from tritonstack.base.errors import FileViolation
 from tritonstack.base.paths import LOCK_SUFFIX, TEMPLATE_SUFFIX, Project
 
@@ -57,4 +58,4 @@ def _is_yaml(file: Path) -> bool:
 
 
 def _ignored(file: Path, remedy: str, reason: str = "") -> FileViolation:
-    return FileViolation(file, None, "", f"ignored{reason}", remedy, code="TS204")
+    return FileViolation(file, None, "", f"ignored{reason}", remedy, code=UnusableNameError.code)

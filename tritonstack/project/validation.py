@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from tritonstack.base.error_kinds import UnusableNameError
 from tritonstack.base.errors import FileViolation, InvalidFilesError, shown_path
 from tritonstack.project.checks.delivery import delivery_violations
 from tritonstack.project.files.contents import source_violations
@@ -54,7 +55,7 @@ def _collisions(workspaces: Iterable[Workspace]) -> Iterator[FileViolation]:
                     ("endpoints", name),
                     f"endpoint name {full!r} is already used by {shown_path(first)}",
                     remedy="rename one of them, or choose another name_prefix",
-                    code="TS204",
+                    code=UnusableNameError.code,
                 )
 
 

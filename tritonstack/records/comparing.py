@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from tritonstack.base.error_kinds import UncheckedAnswerError
 from tritonstack.base.errors import TritonstackError
 from tritonstack.spec.models.tolerance import Answers, Tolerance
 
@@ -24,7 +25,7 @@ NAN_EXPECTED = "the framework's output is NaN"
 class IncomparableError(TritonstackError):
     """An output has another shape than the expected one."""
 
-    code = "TS517"
+    code = UncheckedAnswerError.code
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tritonstack.base.byte_tensors import BYTES, datatype_of, numpy_type, raw_bytes, split_strings
-from tritonstack.base.errors import TritonstackError
+from tritonstack.base.error_kinds import ArtifactNotFoundError
 from tritonstack.records.examples import ExampleTensor, Value
 
 Array = NDArray[Any]
@@ -23,18 +23,12 @@ MOST_BYTES = 64 << 20
 _UNREADABLE = (ValueError, TypeError, OverflowError, zlib.error, binascii.Error)
 
 
-class ExampleTensorError(TritonstackError):
-    """An invalid example tensor, or one without a Triton datatype."""
-
-    code = "TS409"
-
-
 def tensor_of(name: str, array: Array) -> ExampleTensor:
     """Convert an array to an example tensor."""
     texts = array.astype(np.object_) if array.dtype.kind in "US" else array
     datatype = datatype_of(texts.dtype)
     if datatype is None:
-        raise ExampleTensorError(
+        raise ArtifactNotFoundError(
             f"{name}: Triton has no datatype for NumPy's {array.dtype}",
             remedy="convert the array to a numeric, bool, or string type, such as float32",
         )
@@ -55,7 +49,7 @@ def array_of(tensor: ExampleTensor) -> Array:
         flat = _unpacked(tensor, dtype) if tensor.values is None else _filled(tensor.values, dtype)
         return flat.reshape(tensor.shape)
     except _UNREADABLE as error:
-        raise ExampleTensorError(
+        raise ArtifactNotFoundError(
             f"invalid example tensor {tensor.name} ({tensor.datatype} {list(tensor.shape)}): {error}",
             remedy="rebuild the model with `tritonstack build`",
         ) from error

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
-from tritonstack.base.errors import TritonstackError
+from tritonstack.base.error_kinds import DamagedArtifactError
 from tritonstack.base.yaml import Record
 
 RecordT = TypeVar("RecordT", bound=Record)
@@ -22,6 +22,6 @@ def parse_record(
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         field = ".".join(str(part) for part in first["loc"])
-        raise TritonstackError(
-            f"{origin} {failure} of this version: {field}: {first['msg']}", remedy=remedy, code="TS410"
+        raise DamagedArtifactError(
+            f"{origin} {failure} of this version: {field}: {first['msg']}", remedy=remedy
         ) from None

@@ -40,9 +40,12 @@ _PROVENANCE = frozenset({"built", "figures", "promoted", "rolled_back"})
 
 
 class LockChangedError(TritonstackError):
-    """An entry changed after its replacement was decided."""
+    """Another command changed the lock after this one had read it. Nothing was written. Review the lock, and
+    rerun the command.
+    """
 
     code = "TS408"
+    title = "Lock changed meanwhile"
 
 
 @dataclass(frozen=True)

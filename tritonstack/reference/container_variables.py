@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from tritonstack.base.error_kinds import InvalidValueError, UnavailableOptionError
 from tritonstack.base.yaml import Violation, closest
 from tritonstack.reference.releases import TritonRelease
 from tritonstack.reference.threads import OPENMP, RAYON, Threads
@@ -169,7 +170,7 @@ def variable_violations(variables: Mapping[str, str], *, model: str | None) -> I
             or _value_violation(name, value, model=model)
         )
         if found:
-            yield Violation((name,), *found, code="TS114")
+            yield Violation((name,), *found, code=UnavailableOptionError.code)
     everything = container_variables(variables, _largest(model))
     arguments, own = (settings.get(ADDITIONAL_ARGS, "") for settings in (everything, variables))
     if len(arguments.encode()) > LONGEST_BYTES >= len(own.encode()):
@@ -178,7 +179,7 @@ def variable_violations(variables: Mapping[str, str], *, model: str | None) -> I
             f"expected at most {LONGEST_BYTES:,} bytes with the {len(arguments) - len(own)} that every "
             f"container may get, got {len(arguments.encode()):,} (SageMaker's limit)",
             "shorten it, or move settings into the model",
-            code="TS111",
+            code=InvalidValueError.code,
         )
     if len(everything) > MOST_VARIABLES:
         yield Violation(
@@ -186,7 +187,7 @@ def variable_violations(variables: Mapping[str, str], *, model: str | None) -> I
             f"expected at most {MOST_VARIABLES} variables, got {len(everything)} with the "
             f"{len(everything) - len(variables)} that every container gets (SageMaker's limit)",
             "move some settings into the model",
-            code="TS111",
+            code=InvalidValueError.code,
         )
     total = sum(len(text.encode()) for pair in everything.items() for text in pair)
     if total > MOST_BYTES:
@@ -194,7 +195,7 @@ def variable_violations(variables: Mapping[str, str], *, model: str | None) -> I
             (),
             f"expected at most {MOST_BYTES:,} bytes of names and values, got {total:,} (SageMaker's limit)",
             "move some settings into the model",
-            code="TS111",
+            code=InvalidValueError.code,
         )
 
 
@@ -211,7 +212,7 @@ def unread_variables(variables: Mapping[str, str], release: TritonRelease) -> It
                 (name,),
                 f"the image of Triton {release.name} ignores this variable; supported since {SINCE[name]}",
                 "remove it, or choose a newer triton_release",
-                code="TS114",
+                code=UnavailableOptionError.code,
             )
 
 

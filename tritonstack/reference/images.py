@@ -5,7 +5,7 @@ The SageMaker SDK has the same table but weighs hundreds of megabytes; a test ch
 
 from __future__ import annotations
 
-from tritonstack.base.errors import UsageError
+from tritonstack.base.error_kinds import RegionError
 from tritonstack.base.yaml import closest
 
 REPOSITORY = "sagemaker-tritonserver"
@@ -82,7 +82,7 @@ def image_account(region: str) -> str:
     """Return the account that hosts the Triton image in a region."""
     if violation := region_violation(region):
         message, remedy = violation
-        raise UsageError(message, remedy=remedy, code="TS206")
+        raise RegionError(message, remedy=remedy)
     return ACCOUNTS[region]
 
 
@@ -100,10 +100,9 @@ def image_uri(*, region: str, release: str, gpu: bool) -> str:
     """Return the URI of the image that an endpoint in a region runs."""
     account = image_account(region)
     if not has_image(region=region, release=release):
-        raise UsageError(
+        raise RegionError(
             f"SageMaker has no image of Triton {release} in region {region!r}",
             remedy=f"choose {FIRST_RELEASES[region]} or later",
-            code="TS206",
         )
     registry = f"{account}.dkr.ecr.{region}.amazonaws.com"
     return f"{registry}/{REPOSITORY}:{image_tag(release=release, gpu=gpu)}"

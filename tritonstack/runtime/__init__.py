@@ -9,7 +9,6 @@ server lacks.
 from tritonstack.runtime.connections import TritonResponse
 from tritonstack.runtime.errors import (
     ExposureRejectedError,
-    InstallError,
     ServeRejectedError,
     TritonEndedError,
     TritonFailedError,
@@ -24,7 +23,6 @@ from tritonstack.runtime.server import TritonServer, require_isolation
 
 __all__ = [
     "ExposureRejectedError",
-    "InstallError",
     "ServeCommand",
     "ServeRejectedError",
     "TritonEndedError",

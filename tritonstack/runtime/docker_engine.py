@@ -5,6 +5,7 @@ from __future__ import annotations
 import docker
 from docker.errors import DockerException, ImageNotFound
 
+from tritonstack.base.error_kinds import MissingProgramError
 from tritonstack.base.errors import TritonstackError
 
 _PATIENCE_S = 5
@@ -17,7 +18,7 @@ DOCKER_ERRORS = (DockerException, OSError)
 class NoEngineError(TritonstackError):
     """No Docker engine is running."""
 
-    code = "TS601"
+    code = MissingProgramError.code
 
 
 def docker_engine() -> docker.DockerClient:

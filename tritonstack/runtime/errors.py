@@ -2,7 +2,7 @@
 
 TritonstackError
 ├── TritonNotFoundError     no server is installed at the given path
-├── InstallError            the embedded server could not be installed
+├── MissingProgramError            the embedded server could not be installed
 ├── ExposureRejectedError   the server would listen on every interface of this machine
 ├── ServeRejectedError      NVIDIA's `serve` would exit with an error for this model folder or environment
 ├── TritonFailedError       the server ended, or did not become ready in time
@@ -14,6 +14,7 @@ TritonstackError
 
 from __future__ import annotations
 
+from tritonstack.base.error_kinds import MissingProgramError
 from tritonstack.base.errors import TritonstackError
 
 TAKE_LONGER = "send smaller requests, or allow more time; the server's log shows what it was doing"
@@ -25,41 +26,41 @@ READ_THE_LOG = (
 class TritonNotFoundError(TritonstackError):
     """No tritonserver is installed at the given path."""
 
-    code = "TS601"
-
-
-class InstallError(TritonstackError):
-    """The embedded server could not be installed."""
-
-    code = "TS601"
+    code = MissingProgramError.code
 
 
 class ExposureRejectedError(TritonstackError):
-    """The server would listen on every network interface of this machine, which was not allowed."""
+    """The system forbids user namespaces, so Triton would listen on all network interfaces without
+    authentication. Allow user namespaces, or accept the exposure with `--expose`.
+    """
 
     code = "TS603"
-
-
-class ServeRejectedError(TritonstackError):
-    """NVIDIA's `serve` would print this message and exit with 1 instead of starting the server."""
-
-    code = "TS604"
+    title = "Server would be exposed"
 
 
 class TritonFailedError(TritonstackError):
-    """The server ended, or did not become ready in time. `log` has the end of its output."""
+    """The local server ended, did not become ready, or did not answer, or the container's `serve` program
+    rejects the model folder. The end of its log is in the message.
+    """
 
     code = "TS604"
+    title = "Triton server failed"
 
     def __init__(self, message: str, *, log: str = "", remedy: str | None = None) -> None:
         super().__init__(message, remedy=remedy or READ_THE_LOG)
         self.log = log
 
 
+class ServeRejectedError(TritonstackError):
+    """NVIDIA's `serve` would print this message and exit with 1 instead of starting the server."""
+
+    code = TritonFailedError.code
+
+
 class TritonRequestError(TritonstackError):
     """The server sent no response: the connection failed or broke."""
 
-    code = "TS604"
+    code = TritonFailedError.code
 
     def __init__(self, message: str, *, remedy: str | None = None) -> None:
         super().__init__(message, remedy=remedy or READ_THE_LOG)
@@ -75,5 +76,3 @@ class TritonUnreachableError(TritonRequestError):
 
 class TritonEndedError(TritonFailedError, TritonUnreachableError):
     """The server had ended before the request was sent."""
-
-    code = "TS604"

@@ -25,10 +25,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
+from tritonstack.base.error_kinds import MissingProgramError
 from tritonstack.base.errors import TritonstackError
 from tritonstack.base.extras import INDEX_REMEDY, pip_command, unreachable_index
 from tritonstack.runtime import linked_packages
-from tritonstack.runtime.errors import InstallError
 from tritonstack.runtime.installation import (
     RECORD_NAME,
     SERVER_IN_PACKAGES,
@@ -173,13 +173,13 @@ def _install_packages(site_packages: Path) -> None:
         check=False,
     )
     if cause := result.returncode and unreachable_index(result.stdout):
-        raise InstallError(
+        raise MissingProgramError(
             f"pip could not install {', '.join(pinned_requirements())}: "
             f"the package index is unreachable: {cause}",
             remedy=INDEX_REMEDY,
         )
     if result.returncode:
-        raise InstallError(
+        raise MissingProgramError(
             f"pip could not install {', '.join(pinned_requirements())}:\n{result.stdout.strip()}",
             remedy="the wheels require Linux on x86-64",
         )
@@ -190,7 +190,7 @@ def _lay_out_backends(home: Path) -> None:
     stub = server / "python_backend_stubs" / PYTHON_VERSION / "triton_python_backend_stub"
     if not stub.is_file():
         available = ", ".join(sorted(entry.name for entry in stub.parent.parent.iterdir()))
-        raise InstallError(
+        raise MissingProgramError(
             f"the server's Python backend does not support Python {PYTHON_VERSION}",
             remedy=f"use one of these Python versions: {available}",
         )
@@ -237,7 +237,7 @@ def find_libpython() -> Path:
     for candidate in candidates:
         if candidate.is_file():
             return candidate
-    raise InstallError(
+    raise MissingProgramError(
         f"{libpython_name()} is not installed, but Triton's Python backend requires it",
         remedy=f"install it (Debian, Ubuntu: apt-get install libpython{PYTHON_VERSION}), "
         "or use a Python that was built with --enable-shared",
@@ -261,7 +261,7 @@ def _read_version(home: Path) -> str:
     )
     found = re.search(r"\| server_version\s*\| (\S+)", result.stdout)
     if not found:
-        raise InstallError(
+        raise MissingProgramError(
             f"the installed tritonserver does not start:\n{result.stdout.strip()}",
             remedy="it requires Linux on x86-64 with glibc 2.35 or later",
         )
@@ -270,7 +270,7 @@ def _read_version(home: Path) -> str:
 
 def _release_of(version: str) -> str:
     if version not in RELEASE_OF_VERSION:
-        raise InstallError(
+        raise MissingProgramError(
             f"unknown release for Triton {version} of the wheel",
             remedy="upgrade tritonstack, or install the wheel of a release that it supports",
         )

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tritonstack.base.errors import TritonstackError, UsageError
+from tritonstack.base.error_kinds import CommandLineError
+from tritonstack.base.errors import TritonstackError
 from tritonstack.base.paths import Project
 
 PROPOSED = "environments"
@@ -26,9 +27,12 @@ _AUTHOR = ("github-actions[bot]", "41898282+github-actions[bot]@users.noreply.gi
 
 
 class GitHubError(TritonstackError):
-    """A call of git or gh failed."""
+    """A step of the delivery workflows called git or `gh`. The message has their output; check the
+    permissions of the job and its token.
+    """
 
     code = "TS618"
+    title = "git or GitHub's command line failed"
 
 
 @dataclass(frozen=True)
@@ -152,9 +156,7 @@ def _read(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(
-            f"{file}: cannot read the text: {error}", remedy="name a text file", code="TS901"
-        ) from None
+        raise CommandLineError(f"{file}: cannot read the text: {error}", remedy="name a text file") from None
 
 
 def _send(method: str, path: str, content: dict[str, str]) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tritonstack.base.embedded_accounts import is_embedded, up_command
+from tritonstack.base.error_kinds import LocalCloudError, MissingPackageError
 from tritonstack.base.errors import InvalidFilesError, UsageError
 from tritonstack.base.extras import install_command
 from tritonstack.base.naming import image_repository_name
@@ -30,14 +31,22 @@ if TYPE_CHECKING:
 WHAT = "the local cloud"
 
 
+class CloudNotRunningError(CloudAccessError):
+    """The environment is in the local cloud, and that is not running. Start it with
+    `tritonstack up --detach`.
+    """
+
+    code = "TS608"
+    title = "Local cloud is not running"
+
+
 def require_local_cloud() -> None:
     """Raise UsageError if the extra `local` is not installed."""
     module = _missing_module()
     if module is not None:
-        raise UsageError(
+        raise MissingPackageError(
             f"{WHAT} is not installed: no module {module!r}",
             remedy=f"run `{install_command(module)}`",
-            code="TS615",
         )
 
 
@@ -71,28 +80,27 @@ def find_cloud(
         raise UsageError(
             f"{subject} is in the local cloud, which has no profiles",
             remedy=f"omit the profile {profile!r}",
-            code="TS611",
+            code=LocalCloudError.code,
         )
     module = _missing_module()
     if module is not None:  # access is missing: commands that read many locations list it and continue
         raise CloudAccessError(
             f"{subject} is in the local cloud, and the extra `local` is not installed",
             remedy=f"run `{install_command(module)}`",
-            code="TS615",
+            code=MissingPackageError.code,
         )
     address = read_address(project.cloud_dir(account))
     start = up_command(account, "--detach")
     if address is None:
-        raise CloudAccessError(
+        raise CloudNotRunningError(
             f"{subject} is in the local cloud, which is not running",
             remedy=f"start it with `{start}`",
-            code="TS608",
         )
     if address.account_id != account:
         raise CloudAccessError(
             f"the local cloud emulates account {address.account_id}, but {subject} is in {account}",
             remedy=f"run `{start.replace(' up', ' down', 1).removesuffix(' --detach')}`, then `{start}`",
-            code="TS611",
+            code=LocalCloudError.code,
         )
     return Cloud(account, region, address.environment())
 

@@ -6,15 +6,9 @@ import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from tritonstack.base.errors import TritonstackError
+from tritonstack.base.error_kinds import LocalCloudError
 
 HOST = "127.0.0.1"
-
-
-class LoopbackPortError(TritonstackError):
-    """Another program listens on the port."""
-
-    code = "TS611"
 
 
 class LoopbackServer(ThreadingHTTPServer):
@@ -26,7 +20,7 @@ class LoopbackServer(ThreadingHTTPServer):
         try:
             super().__init__((HOST, port), handler)
         except OSError as error:
-            raise LoopbackPortError(
+            raise LocalCloudError(
                 f"cannot listen on {HOST}:{port}: {error.strerror}", remedy="choose another --port"
             ) from error
 

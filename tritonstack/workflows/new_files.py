@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tritonstack.base.errors import InvalidFilesError, UsageError, shown_path
+from tritonstack.base.error_kinds import CommandLineError, NameInUseError, UnknownNameError
+from tritonstack.base.errors import InvalidFilesError, shown_path
 from tritonstack.base.files import remove_abandoned, staging_folder, write_text_atomically
 from tritonstack.base.naming import check_name
 from tritonstack.base.paths import Project
@@ -85,10 +86,9 @@ def require_new(project: Project, name: str, *, remedy: str | None = None) -> No
     folder = project.models_dir / name
     if folder.exists():
         place = shown_path(folder)
-        raise UsageError(
+        raise NameInUseError(
             f"{place} already exists",
             remedy=remedy or f"choose another name, or delete {place} to create it again",
-            code="TS909",
         )
 
 
@@ -142,7 +142,7 @@ def new_endpoint(
     load_workspace(project, environment)
     documents = {model: load_models(project, model) for model in models}
     if not documents:
-        raise UsageError("an endpoint needs a model", remedy="add --model NAME", code="TS901")
+        raise CommandLineError("an endpoint needs a model", remedy="add --model NAME")
     gpu = any(_needs_gpu(found) for found in documents.values())
     instance = instance_type or (GPU_INSTANCE if gpu else CPU_INSTANCE)
     custom = {} if image is None else {"image": image}
@@ -175,9 +175,7 @@ def new_environment(
     file = project.environment_file(name)
     for existing in (file, project.template_file(name)):
         if existing.exists():
-            raise UsageError(
-                f"{shown_path(existing)} already exists", remedy="choose another name", code="TS909"
-            )
+            raise NameInUseError(f"{shown_path(existing)} already exists", remedy="choose another name")
     values: dict[str, Any] = {
         "name": name,
         "account": account,
@@ -216,10 +214,9 @@ def _blaming_options(file: Path, options: Mapping[str, str]) -> Iterator[None]:
         named = [(option, violation) for option, violation in found if option]
         if not named:
             raise
-        raise UsageError(
+        raise CommandLineError(
             "\n".join(f"{option}: {violation.message}" for option, violation in named),
             remedy=named[-1][1].remedy,
-            code="TS901",
         ) from None
 
 
@@ -228,35 +225,32 @@ def _check_name(name: str) -> None:
         check_name(name)
     except ValueError as error:
         text, _, remedy = str(error).partition("; ")
-        raise UsageError(text, remedy=remedy, code="TS901") from None
+        raise CommandLineError(text, remedy=remedy) from None
 
 
 def _check_recipe(recipe: str, source: str | None, copy: Path | None, members: Sequence[str]) -> None:
     if recipe not in RECIPES:
         suggestion = closest(recipe, RECIPES)
-        raise UsageError(
+        raise UnknownNameError(
             f"unknown recipe {recipe!r}",
             remedy=f"did you mean '{suggestion}'?" if suggestion else f"use one of: {', '.join(RECIPES)}",
-            code="TS903",
         )
     if source is not None and copy is not None:
-        raise UsageError("--source and --from exclude each other", remedy="keep one", code="TS901")
+        raise CommandLineError("--source and --from exclude each other", remedy="keep one")
     if source is None and copy is None and recipe not in SOURCELESS:
-        raise UsageError(
+        raise CommandLineError(
             f"the recipe {recipe} needs a source",
             remedy="add --source hf://<org>/<name>@<commit> or --from PATH",
-            code="TS901",
         )
     if copy is not None and not copy.exists():
-        raise UsageError(f"{copy}: file not found", remedy="name a file or a folder", code="TS901")
+        raise CommandLineError(f"{copy}: file not found", remedy="name a file or a folder")
     if recipe == "ensemble" and len(members) < 2:
-        raise UsageError(
+        raise CommandLineError(
             f"expected at least 2 models in an ensemble, got {len(members)}",
             remedy="add --step MODEL for each, in order",
-            code="TS901",
         )
     if members and recipe != "ensemble":
-        raise UsageError(f"the recipe {recipe} has no steps", remedy="omit --step", code="TS901")
+        raise CommandLineError(f"the recipe {recipe} has no steps", remedy="omit --step")
 
 
 def _source(source: str | None, copy: Path | None) -> str | None:
@@ -281,11 +275,9 @@ def _copy_source(source: Path, target: Path) -> None:
             shutil.copy2(source, target)
     except shutil.Error as error:
         name, _, reason = error.args[0][0]
-        raise UsageError(f"{name}: cannot copy: {reason}", remedy=_COPY, code="TS901") from None
+        raise CommandLineError(f"{name}: cannot copy: {reason}", remedy=_COPY) from None
     except OSError as error:
-        raise UsageError(
-            f"{error.filename}: cannot copy: {error.strerror}", remedy=_COPY, code="TS901"
-        ) from None
+        raise CommandLineError(f"{error.filename}: cannot copy: {error.strerror}", remedy=_COPY) from None
 
 
 def _first_inputs(project: Project, members: Sequence[str]) -> list[Mapping[str, Any]]:

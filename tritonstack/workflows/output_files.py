@@ -8,6 +8,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+from tritonstack.base.error_kinds import CommandLineError
 from tritonstack.base.errors import UsageError
 from tritonstack.base.files import write_atomically
 
@@ -46,16 +47,14 @@ def write_output(file: Path, content: bytes) -> None:
 
 
 def _missing_folder(file: Path) -> UsageError:
-    return UsageError(
+    return CommandLineError(
         f"cannot write {file}: its folder does not exist",
         remedy="create the folder, or correct the path",
-        code="TS901",
     )
 
 
 def _unwritable(file: Path, error: OSError) -> UsageError:
-    return UsageError(
+    return CommandLineError(
         f"cannot write {file}: {error.strerror}",
         remedy="name a file in a folder that you may write to, on a disk with free space",
-        code="TS901",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tritonstack.base.errors import UsageError
+from tritonstack.base.error_kinds import NotDeployedError, UnknownNameError
 from tritonstack.base.paths import Project
 from tritonstack.operations.aws import Cloud, require_account
 from tritonstack.operations.instances import read_instance
@@ -32,16 +32,14 @@ class Session:
         with self.reporter.step(f"reading the instance {name}"):
             instance = read_instance(cloud, spec)
         if instance is None:
-            raise UsageError(
+            raise NotDeployedError(
                 f"no instance {name!r} of {environment} is deployed",
                 remedy=f"run `tritonstack deploy {environment} --name {name}` to create it",
-                code="TS514",
             )
         if instance.template != environment:
-            raise UsageError(
+            raise UnknownNameError(
                 f"{name!r} is an instance of {instance.template}, not of {environment}",
                 remedy=f"write {instance.template} --name {name}",
-                code="TS903",
             )
         return load_instance(self.project, instance)
 

@@ -15,7 +15,7 @@ import torch
 import transformers
 
 from model_build.data.graphs import ExportedGraph
-from model_build.errors import ExportError
+from model_build.errors import ExportError, UnsupportedModelError
 from model_build.exporters.generating.framework import (
     REMEDY,
     GenerationFramework,
@@ -28,6 +28,7 @@ from model_build.exporters.generating.settings import longest
 from model_build.exporters.heads import Head
 from model_build.graphs.onnx_file import save_graph
 from model_build.served.generation import INPUT, LOGITS, PAST, PRESENT, Options
+from tritonstack.base.error_kinds import ModelMismatchError
 from tritonstack.spec.models.recipes import GenerationRecipe
 
 
@@ -41,10 +42,9 @@ class CausalLanguageModel(Head):
     def auto_class(cls, config: Any) -> Any:
         """Return the class for causal language models."""
         if getattr(config, "is_encoder_decoder", False):
-            raise ExportError(
+            raise UnsupportedModelError(
                 f"{config.model_type} is an encoder-decoder model, which does not continue its input",
                 remedy="use the recipe text-to-text",
-                code="TS306",
             )
         return transformers.AutoModelForCausalLM
 
@@ -80,7 +80,7 @@ class CausalFramework(GenerationFramework):
             raise ExportError(
                 f"a test text has {len(prompt)} tokens; expected 1 to {self.options.max_length - 1}",
                 remedy="shorten the text in test_inputs, or raise `max_length` in the recipe",
-                code="TS304",
+                code=ModelMismatchError.code,
             )
         return room
 
@@ -123,4 +123,4 @@ class CausalFramework(GenerationFramework):
             problem = f"{model.config.model_type} has layers that see only some of the tokens"
         else:
             return
-        raise ExportError(problem, remedy=REMEDY, code="TS306")
+        raise UnsupportedModelError(problem, remedy=REMEDY)

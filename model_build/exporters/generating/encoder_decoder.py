@@ -15,7 +15,7 @@ import transformers
 from transformers.cache_utils import DynamicLayer
 
 from model_build.data.graphs import ExportedGraph
-from model_build.errors import ExportError
+from model_build.errors import ExportError, UnsupportedModelError
 from model_build.exporters.generating.framework import (
     REMEDY,
     GenerationFramework,
@@ -28,6 +28,7 @@ from model_build.exporters.generating.settings import USUAL_LENGTH, longest
 from model_build.exporters.heads import Head
 from model_build.graphs.onnx_file import save_graph
 from model_build.served.generation import CROSS, ENCODER, INPUT, LOGITS, PAST, PRESENT, Options
+from tritonstack.base.error_kinds import ModelMismatchError
 from tritonstack.spec.models.recipes import GenerationRecipe
 
 SUPPORTED = (
@@ -55,10 +56,9 @@ class EncoderDecoderModel(Head):
         """Return the class for encoder-decoder models."""
         if config.model_type not in SUPPORTED:
             is_causal = type(config) in transformers.AutoModelForCausalLM._model_mapping
-            raise ExportError(
+            raise UnsupportedModelError(
                 f"{config.model_type} is not supported; supported architectures: {', '.join(SUPPORTED)}",
                 remedy="use the recipe text-generation or vllm" if is_causal else REMEDY,
-                code="TS306",
             )
         return transformers.AutoModelForSeq2SeqLM
 
@@ -123,7 +123,7 @@ class EncoderDecoderFramework(GenerationFramework):
             raise ExportError(
                 f"a test text has {len(prompt)} tokens; expected 1 to {self.options.max_length}",
                 remedy="shorten the text in test_inputs, or raise `max_length` in the recipe",
-                code="TS304",
+                code=ModelMismatchError.code,
             )
         return self.options.max_tokens
 
@@ -163,10 +163,9 @@ class EncoderDecoderFramework(GenerationFramework):
         start = settings.decoder_start_token_id
         start = settings.bos_token_id if start is None else start
         if start is None:
-            raise ExportError(
+            raise UnsupportedModelError(
                 "the model has no token to begin an output with",
                 remedy="set decoder_start_token_id in generation_config.json",
-                code="TS306",
             )
         return self._served_options(
             max_length=longest(recipe.max_length, positions=positions, usual=usual),

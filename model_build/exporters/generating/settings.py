@@ -7,7 +7,8 @@ from types import MappingProxyType
 from typing import Any
 
 from model_build.checking.generate_check import COMPARED_TOKENS
-from model_build.errors import ExportError
+from model_build.errors import ExportError, UnsupportedModelError
+from tritonstack.base.error_kinds import ModelMismatchError
 
 USUAL_LENGTH = 2048
 PLAIN: Mapping[str, Any] = MappingProxyType(
@@ -53,10 +54,9 @@ def require_plain_settings(settings: Any, overrides: Collection[str] = ()) -> No
             if name == "num_beams"
             else f"serve the model with the recipe vllm; to leave it out, {override}"
         )
-        raise ExportError(
+        raise UnsupportedModelError(
             f"generation_config.json: {name} is {value!r}, which is not supported",
             remedy=remedy,
-            code="TS306",
         )
 
 
@@ -64,11 +64,10 @@ def banned_tokens(settings: Any, ends: Collection[int]) -> tuple[int, ...]:
     """Return the tokens that are never chosen; as in transformers, bad words do not include an end."""
     words: list[list[int]] = getattr(settings, "bad_words_ids", None) or []
     if long := [word for word in words if len(word) != 1]:
-        raise ExportError(
+        raise UnsupportedModelError(
             f"generation_config.json: bad_words_ids has words of several tokens, such as {long[0]}, which is "
             "not supported",
             remedy="remove them from generation_config.json, or serve the model with the recipe vllm",
-            code="TS306",
         )
     suppressed: list[int] = getattr(settings, "suppress_tokens", None) or []
     return tuple(sorted({word[0] for word in words if word[0] not in ends} | set(suppressed)))
@@ -80,7 +79,7 @@ def longest(asked: int | None, *, positions: int | None, usual: int = USUAL_LENG
         raise ExportError(
             f"max_length is {asked}, but the model has {positions} positions",
             remedy=f"write `max_length: {positions}` or less in the recipe",
-            code="TS304",
+            code=ModelMismatchError.code,
         )
     wanted = asked or usual
     length = min(wanted, positions or wanted)
@@ -89,6 +88,6 @@ def longest(asked: int | None, *, positions: int | None, usual: int = USUAL_LENG
             f"the model has {length} positions; expected more than {COMPARED_TOKENS}, for a completion to "
             "compare",
             remedy="choose a model for longer texts",
-            code="TS304",
+            code=ModelMismatchError.code,
         )
     return length

@@ -8,7 +8,7 @@ import torch
 import transformers
 from torch.nn import functional
 
-from model_build.errors import ExportError
+from model_build.errors import UnsupportedModelError
 from model_build.exporters.heads.base import Head
 from model_build.exporters.heads.two_towers import CLIP, image_tower
 from tritonstack.spec.models.recipes import ImageEmbeddingRecipe
@@ -29,11 +29,10 @@ class ImageEmbedding(Head):
     def auto_class(cls, config: Any) -> Any:
         """Return the class of the whole model."""
         if config.model_type != CLIP:
-            raise ExportError(
+            raise UnsupportedModelError(
                 f"image-embedding needs a CLIP model; config.json describes a {config.model_type} model",
                 remedy="choose a CLIP model, or a timm model with `library: timm`; for another model, export "
                 "its vectors to ONNX and use the recipe onnx with `input: image`",
-                code="TS306",
             )
         return transformers.AutoModel
 

@@ -14,7 +14,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
-from model_build.errors import ExportError
+from model_build.errors import UnsupportedModelError
 from model_build.exporters.tables.pickles import load_pickle
 from model_build.graphs.onnx_file import OPSET, save_foreign
 from model_build.library_errors import brief
@@ -132,18 +132,16 @@ class ScikitModel:
                 )
         except Exception as error:  # the library raises anything
             reason = brief(error).partition(" You may raise ")[0]
-            raise ExportError(
+            raise UnsupportedModelError(
                 f"skl2onnx cannot convert the model: {type(error).__name__}: {reason}",
                 remedy=OTHERWISE,
-                code="TS306",
             ) from error
         graph = ir.from_proto(model)
         names = [value.name for value in graph.graph.inputs]
         if names != [tensor.name for tensor in inputs]:
-            raise ExportError(
+            raise UnsupportedModelError(
                 f"skl2onnx renamed the inputs to {', '.join(map(str, names))}",
                 remedy="fit the model on columns whose names have letters, digits, and underscores only",
-                code="TS306",
             )
         del graph.graph.outputs[len(self.outputs) :]
         RemoveUnusedNodesPass()(graph)
@@ -173,7 +171,7 @@ class ScikitModel:
 
 def load_scikit_model(file: Path) -> ScikitModel:
     """Load a pickle; reject what is no fitted model of tables with one target."""
-    estimator = load_pickle(file, code="TS306")
+    estimator = load_pickle(file, code=UnsupportedModelError.code)
     estimator = getattr(estimator, "best_estimator_", estimator)  # of a search for parameters
     reason = None
     if not hasattr(estimator, "n_features_in_"):
@@ -183,7 +181,7 @@ def load_scikit_model(file: Path) -> ScikitModel:
     elif not hasattr(estimator, "predict") and not hasattr(estimator, "transform"):
         reason = "has neither predict nor transform"
     if reason is not None:
-        raise ExportError(f"{file.name} {reason}", remedy=OTHERWISE, code="TS306")
+        raise UnsupportedModelError(f"{file.name} {reason}", remedy=OTHERWISE)
     return ScikitModel(estimator)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tokenizers import normalizers
 
-from model_build.errors import ExportError
+from model_build.errors import UnsupportedModelError
 from model_build.library_errors import brief
 
 PROBES = (
@@ -37,21 +37,19 @@ def match_pieces(tokenizer: Any, file: Path) -> None:
         messages: Any = sentencepiece_model_pb2  # which makes its classes when it is imported
         characters = messages.ModelProto.FromString(file.read_bytes()).normalizer_spec.precompiled_charsmap
     except Exception as error:  # the library raises what it likes
-        raise ExportError(
+        raise UnsupportedModelError(
             f"{file.name} is not a SentencePiece vocabulary: {brief(error)}",
             remedy="fetch or copy the file again",
-            code="TS306",
         ) from error
     if _difference(tokenizer, original) and characters:
         backend = tokenizer.backend_tokenizer
         others = [backend.normalizer] if backend.normalizer is not None else []
         backend.normalizer = normalizers.Sequence([normalizers.Precompiled(characters), *others])
     if difference := _difference(tokenizer, original):
-        raise ExportError(
+        raise UnsupportedModelError(
             f"transformers cannot convert {file.name}: {difference}",
             remedy="add the tokenizer.json of the model, or save one with the version of transformers that "
             "the model was trained with: `AutoTokenizer.from_pretrained(...).save_pretrained(folder)`",
-            code="TS306",
         )
 
 

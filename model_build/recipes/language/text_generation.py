@@ -158,7 +158,6 @@ def _compare(
                     f"{len(found.tokens)}: {ours} instead of {right}",
                     remedy="use test texts whose next tokens the model is sure of; if every text differs, "
                     "serve the model with the recipe vllm, or with one of kind python",
-                    code="TS312",
                 )
     return completions
 

@@ -20,7 +20,8 @@ from model_build.repository.language import TEXT_IN, TEXT_OUT, add_vllm_model
 from model_build.repository.parts import ModelProperties
 from model_build.sources import file_selection
 from model_build.store.archive import is_safe_name
-from tritonstack.base.errors import FileViolation, InvalidFilesError, UsageError
+from tritonstack.base.error_kinds import EndpointMismatchError, InvalidValueError, SourceFileError
+from tritonstack.base.errors import FileViolation, InvalidFilesError
 from tritonstack.base.source_files import SourceFile, copy_file
 from tritonstack.base.yaml import Document, closest
 from tritonstack.reference.container_variables import INFERENCE_TYPE, SINCE
@@ -93,7 +94,7 @@ class VllmModel:
                 raise SourceError(
                     f"{spec.source}: {name} is not allowed in a Triton repository",
                     remedy="rename or remove the file in the source",
-                    code="TS302",
+                    code=SourceFileError.code,
                 )
             _place(file, version / name)
         return sum(file.size for file in files)
@@ -105,10 +106,9 @@ def require_generate(targets: Sequence[Target]) -> None:
     since = SINCE[INFERENCE_TYPE]
     old = [release for release in releases if release < since]
     if old and len(old) == len(releases):
-        raise UsageError(
+        raise EndpointMismatchError(
             f"SageMaker's front end of Triton {max(old)} rejects decoupled models",
             remedy=f"choose Triton {since} or later",
-            code="TS209",
         )
 
 
@@ -116,7 +116,9 @@ def _violations(model: Document[ModelSpec], engine: Mapping[str, Any]) -> Iterat
     for key, value in engine.items():
         violation = _violation(model.record, key, value)
         if violation is not None:
-            yield model.violation(("recipe", "engine", key), violation[0], remedy=violation[1], code="TS111")
+            yield model.violation(
+                ("recipe", "engine", key), violation[0], remedy=violation[1], code=InvalidValueError.code
+            )
 
 
 def _violation(spec: ModelSpec, key: str, value: Any) -> tuple[str, str] | None:

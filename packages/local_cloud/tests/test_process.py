@@ -12,15 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from tritonstack.base.error_kinds import LocalCloudError
+from tritonstack.base.errors import UsageError
 from tritonstack.runtime.sandbox import EXPOSE
-from tritonstack_local.cloud_folder import (
-    CloudAddress,
-    CloudFailedError,
-    is_running,
-    read_address,
-    start_ticks,
-)
-from tritonstack_local.process import CloudRunningError, PortInUseError, forget, start_detached, stop
+from tritonstack_local.cloud_folder import CloudAddress, is_running, read_address, start_ticks
+from tritonstack_local.process import forget, start_detached, stop
 from tritonstack_local.settings import CloudSettings
 
 pytestmark = pytest.mark.e2e
@@ -62,10 +58,10 @@ def test_a_detached_cloud_is_found_and_stopped(folder, monkeypatch):
     assert read_address(folder) == address
     assert address.environment()["AWS_ENDPOINT_URL"] == f"http://localhost:{address.port}"
     ticks = start_ticks(address.pid)
-    with pytest.raises(CloudRunningError, match="already running") as caught:
+    with pytest.raises(UsageError, match="already running") as caught:
         start(folder)
     assert caught.value.exit_code == 2
-    with pytest.raises(PortInUseError, match=f"port {address.port} cannot be used"):
+    with pytest.raises(UsageError, match=f"port {address.port} cannot be used"):
         start(folder / "beside", port=address.port)
     assert stop(state_dir=folder) is True
     assert not is_running(address.pid, ticks)
@@ -97,7 +93,7 @@ def test_a_cloud_in_another_pid_namespace_is_found(folder):
     elsewhere = written | {"pid": os.getpid()}
     (folder / "cloud.json").write_text(json.dumps(elsewhere))
     assert read_address(folder) == replace(address, pid=os.getpid())
-    with pytest.raises(CloudFailedError, match="runs outside this container"):
+    with pytest.raises(LocalCloudError, match="runs outside this container"):
         stop(state_dir=folder)
     (folder / "cloud.json").write_text(json.dumps(written))
     assert stop(state_dir=folder) is True
@@ -166,7 +162,7 @@ def test_two_concurrent_starts_do_not_share_a_folder(folder):
 def test_a_failed_start_reports_the_reason(folder, monkeypatch):
     folder.mkdir()
     (folder / "cloud.lock").mkdir()
-    with pytest.raises(CloudFailedError, match="did not start"):
+    with pytest.raises(LocalCloudError, match="did not start"):
         start(folder)
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, fields, replace
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
-from tritonstack.base.errors import TritonstackError
+from tritonstack.base.error_kinds import LocalCloudError
 from tritonstack.base.files import read_json
 from tritonstack_local.signatures.keys import CloudSecret, write_private
 from tritonstack_local.state.errors import ForeignStateError
@@ -110,12 +110,6 @@ def forget(cloud_folder: Path) -> bool:
     return bool(found)
 
 
-class CloudFailedError(TritonstackError):
-    """The cloud did not start or stop."""
-
-    code = "TS611"
-
-
 @dataclass(frozen=True)
 class CloudAddress:
     """The address of a running cloud, its account, and its region."""
@@ -133,7 +127,7 @@ class CloudAddress:
     def environment(self) -> dict[str, str]:
         """Return the environment variables that direct AWS tools to this cloud only."""
         if self.secret is None:
-            raise CloudFailedError(
+            raise LocalCloudError(
                 f"the local cloud at {self.endpoint_url} was started by an older version",
                 remedy="run `tritonstack down`, then `tritonstack up --detach`",
             )

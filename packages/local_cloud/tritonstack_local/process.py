@@ -20,12 +20,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from tritonstack.base.error_kinds import CommandLineError, LocalCloudError
 from tritonstack.base.errors import UsageError
 from tritonstack.runtime.sandbox import EXPOSE
 from tritonstack_local.cloud_folder import (
     LOCK,
     CloudAddress,
-    CloudFailedError,
     is_held,
     is_running,
     log_path,
@@ -53,18 +53,6 @@ _COLLECT_AFTER = 20_000
 """New objects after which garbage is collected. Python's default is 700, which every few requests create."""
 _LEAST_ROOM = 2**20
 """Free disk space that a cloud needs to start, in bytes."""
-
-
-class CloudRunningError(UsageError):
-    """Another cloud uses this state folder."""
-
-    code = "TS611"
-
-
-class PortInUseError(UsageError):
-    """The requested port is in use."""
-
-    code = "TS611"
 
 
 def start_detached(settings: CloudSettings, *, port: int | None = None) -> CloudAddress:
@@ -165,7 +153,7 @@ def stop(*, state_dir: Path) -> bool:
         return False
     address, ticks = written
     if not is_running(address.pid, ticks):
-        raise CloudFailedError(
+        raise LocalCloudError(
             f"the local cloud at {address.endpoint_url} runs outside this container",
             remedy="stop it where it was started",
         )
@@ -173,7 +161,7 @@ def stop(*, state_dir: Path) -> bool:
     deadline = time.monotonic() + _STOP_TIMEOUT_S
     while is_running(address.pid, ticks):
         if time.monotonic() > deadline:
-            raise CloudFailedError(
+            raise LocalCloudError(
                 f"the local cloud (process {address.pid}) did not stop",
                 remedy=f"see {log_path(state_dir)}, or force it with `kill -9 {address.pid}`",
             )
@@ -191,10 +179,9 @@ def forget(*, state_dir: Path) -> bool:
 
 def _check_account(account_id: str) -> None:
     if not re.fullmatch(r"\d{12}", account_id):
-        raise UsageError(
+        raise CommandLineError(
             f"{account_id!r} is not an AWS account ID",
             remedy="use 12 digits, for example 000000000000",
-            code="TS901",
         )
 
 
@@ -213,7 +200,7 @@ def _await_start(child: subprocess.Popen[bytes], state_dir: Path) -> CloudAddres
     child.wait()
     path = log_path(state_dir)
     tail = "\n".join(path.read_text(errors="replace").splitlines()[-_LOG_TAIL_LINES:])
-    raise CloudFailedError(f"the local cloud did not start:\n{tail}", remedy=f"see {path} for the full log")
+    raise LocalCloudError(f"the local cloud did not start:\n{tail}", remedy=f"see {path} for the full log")
 
 
 @contextmanager
@@ -238,13 +225,14 @@ def _taken(lock: IO[str]) -> bool:
     return True
 
 
-def _already_running(state_dir: Path, address: CloudAddress | None) -> CloudRunningError:
+def _already_running(state_dir: Path, address: CloudAddress | None) -> UsageError:
     where = f" at {address.endpoint_url}, as account {address.account_id}" if address else ""
     which = f" --account {address.account_id}" if address else ""
-    return CloudRunningError(
+    return UsageError(
         f"a local cloud is already running{where}, with its state in {state_dir}",
         remedy=f"stop it with `tritonstack down{which}`, or start another one with --account or "
         "another TRITONSTACK_HOME",
+        code=LocalCloudError.code,
     )
 
 
@@ -256,9 +244,10 @@ def _free_port(port: int | None) -> socket.socket:
         listener.bind(("127.0.0.1", port or 0))
     except OSError as error:
         listener.close()
-        raise PortInUseError(
+        raise UsageError(
             f"port {port} cannot be used: {error.strerror}",
             remedy="choose another port, or omit it to use a free port",
+            code=LocalCloudError.code,
         ) from error
     return listener
 

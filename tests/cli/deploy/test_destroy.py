@@ -15,7 +15,7 @@ from tritonstack.cli.main import run
 from tritonstack.operations.audit.report import Item, Report
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.destruction.reaping import ExpiryState
-from tritonstack.operations.stacks import StackFailedError, StackState
+from tritonstack.operations.stacks import DeletionError, StackState
 from tritonstack.workflows.environments import audit as audit_workflow
 from tritonstack.workflows.environments import destroy as destroy_workflow
 from tritonstack.workflows.environments import expiring as leased_module
@@ -309,7 +309,7 @@ def test_failed_destruction_does_not_stop_others(
 
     def fail_for_one(cloud: Cloud, base: str, **more: Any) -> bool:
         if base == "tritonstack-old":
-            raise StackFailedError("stack tritonstack-old-foundation is DELETE_FAILED: no")
+            raise DeletionError("stack tritonstack-old-foundation is DELETE_FAILED: no")
         return take_down(cloud, base, **more)
 
     monkeypatch.setattr(reap_workflow, "take_down", fail_for_one)

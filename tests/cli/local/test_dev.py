@@ -20,10 +20,10 @@ from typing import Any
 import pytest
 
 from tests.projects import edit
+from tritonstack.base.error_kinds import LocalCloudError
 from tritonstack.base.paths import Project, find_project
 from tritonstack.workflows import NullReporter, Session, dev
 from tritonstack.workflows.local.watching import snapshot_of, wait_for_change
-from tritonstack.workflows.loopback import LoopbackPortError
 
 ROOT = find_project(Path(__file__)).root
 EXAMPLE = ROOT / "tritonstack/project/scaffold/examples/python"
@@ -207,7 +207,7 @@ def test_a_port_in_use(shop: Project) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        with pytest.raises(LoopbackPortError, match="Address already in use"):
+        with pytest.raises(LocalCloudError, match="Address already in use"):
             dev(
                 Session(shop, NullReporter()),
                 "double",

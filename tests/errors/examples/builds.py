@@ -159,12 +159,23 @@ def no_environment(shop: Setting) -> None:
 
 
 @example("TS319")
-def no_layout(shop: Setting) -> None:
-    """A Triton repository with a `config.pbtxt` at its top level."""
-    from model_build.repository.layout import check_layout
+def failing_version(shop: Setting) -> None:
+    """A model whose code raises an exception for its first test input."""
+    from types import SimpleNamespace
+    from typing import cast
 
-    shop.write("repository/config.pbtxt", "")
-    check_layout(shop.root / "repository")
+    from tritonstack.records.examples import Example, Examples
+    from tritonstack.runtime import TritonServer
+    from tritonstack.workflows.local.dev import differences
+
+    tensor = {"name": "x", "datatype": "FP32", "shape": (1,), "values": (1.0,)}
+    right = {**tensor, "name": "y", "tolerance": {}}
+    example = Example.model_validate(
+        {"name": "test input 1", "origin": "given", "inputs": (tensor,), "outputs": (right,)}
+    )
+    reply = SimpleNamespace(status=500, body=b'{"error": "ValueError: x is not positive"}', headers={})
+    server = cast("TritonServer", SimpleNamespace(request=lambda *_, **__: reply))
+    list(differences(server, Examples(model="ranker", digest="0" * 64, requests=(example,))))
 
 
 @example("TS322")

@@ -13,14 +13,10 @@ from tests.operations.test_operations import stand_in_cdk
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.deploying.assembly import Assembly, Template
 from tritonstack.operations.deploying.cdk import find_cdk
-from tritonstack.operations.deploying.changes import (
-    RejectedChangeError,
-    left_without_scaling,
-    plan_stack_changes,
-    remove_scaling,
-)
+from tritonstack.operations.deploying.changes import left_without_scaling, plan_stack_changes, remove_scaling
 from tritonstack.operations.deploying.deployed_templates import deployed_templates
 from tritonstack.operations.deploying.endpoint_template import TARGET
+from tritonstack.operations.deploying.updates import RejectedChangeError
 from tritonstack.operations.stacks import StackState, environment_stacks
 
 BASE = "tritonstack-dev"

@@ -11,7 +11,7 @@ from tests.operations.strict_aws import client_error
 from tritonstack.operations.aws import Clock, Cloud
 from tritonstack.operations.buckets import BucketNotEmptyError
 from tritonstack.operations.destruction.deletion import PASSING_S, Contents, Retained, delete_stacks, next_try
-from tritonstack.operations.stacks import StackFailedError, wait_until_settled
+from tritonstack.operations.stacks import DeletionError, wait_until_settled
 
 ENI = "resource sg-1 has a dependent object (Service: Ec2, Status Code: 400)"
 DENIED = "not authorized to perform: sagemaker:DeleteModel"
@@ -186,7 +186,7 @@ def test_permanent_reason_ends_the_wait_with_the_reason(monkeypatch, clock, told
         SimulatedStack(["CREATE_COMPLETE"], endings=[DENIED]),
         SimulatedStack(["CREATE_COMPLETE"]),
     )
-    with pytest.raises(StackFailedError) as caught:
+    with pytest.raises(DeletionError) as caught:
         delete(monkeypatch, clock, told, stubborn=stubborn, other=other)
     assert caught.value.message == f"stack stubborn is DELETE_FAILED: Guard: {DENIED}"
     assert "of another time" not in caught.value.message
@@ -291,7 +291,7 @@ def test_an_undeletable_bucket_is_reported_after_the_others_are_deleted(monkeypa
         "tritonstack.operations.destruction.deletion.contents_of", lambda _, name: contents[name]
     )
     with pytest.raises(
-        StackFailedError, match="stack one is CREATE_COMPLETE: cannot delete 1 objects of bucket logs"
+        DeletionError, match="stack one is CREATE_COMPLETE: cannot delete 1 objects of bucket logs"
     ):
         delete_stacks(Cloud("1", "x", {}), ["one", "other"], on_update=told.append, clock=clock)
     assert (one.asked, other.asked) == (0, 3)
@@ -313,7 +313,7 @@ def test_newly_protected_stacks_are_neither_emptied_nor_deleted(monkeypatch, clo
     stack = SimulatedStack(["UPDATE_COMPLETE"], protected=True)
     played = SimulatedCloudFormation(one=stack)
     play(monkeypatch, played, contents=lambda: Contents(("logs",)), emptied=lambda: 3)
-    with pytest.raises(StackFailedError, match="is now protected"):
+    with pytest.raises(DeletionError, match="is now protected"):
         delete_stacks(Cloud("1", "x", {}), ["one"], on_update=told.append, clock=clock)
     assert stack.asked == 0
     assert "logs: 3 objects deleted" not in told

@@ -5,10 +5,11 @@ from datetime import UTC, datetime
 import pytest
 
 from stacks import build, endpoint, foundation, monitoring, network
+from tritonstack.base.errors import TritonstackError
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.destruction import destroy, reaping
 from tritonstack.operations.destruction.deletion import Retained
-from tritonstack.operations.destruction.reaping import ExtendedError, judge, reap
+from tritonstack.operations.destruction.reaping import judge, reap
 from tritonstack.operations.stacks import OUR_DESCRIPTION, StackState
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -93,6 +94,6 @@ def test_an_environment_extended_during_a_clean_up_keeps_its_foundation(monkeypa
     monkeypatch.setattr(destroy, "delete_stacks", delete)
     for ends_builds in ("stop_builds", "delete_ended_jobs"):
         monkeypatch.setattr(destroy, ends_builds, lambda *_, **__: [])
-    with pytest.raises(ExtendedError, match="was extended during its destruction"):
+    with pytest.raises(TritonstackError, match="was extended during its destruction"):
         reap(Cloud("1", "x", {}), "t-a", now=NOW, on_update=deleted.append)
     assert deleted == ["t-a-endpoint-x"]

@@ -25,7 +25,7 @@ from tritonstack.operations.destruction.destroy import destroy_environment, prev
 from tritonstack.operations.destruction.reaping import expiring_environments, reap
 from tritonstack.operations.destruction.retained import KEPT, delete_replaced, live_endpoints, tagged_models
 from tritonstack.operations.running import RolledBackError, wait_until_served
-from tritonstack.operations.stacks import StackFailedError
+from tritonstack.operations.stacks import DeletionError
 
 NOW, PAST, FUTURE = datetime(2030, 1, 1, tzinfo=UTC), "2029-12-31T00:00:00Z", "2030-01-02T00:00:00Z"
 
@@ -212,7 +212,7 @@ def test_only_endpoints_of_the_environment_must_be_in_a_known_state(deployment, 
         assert len(destroy_environment(deployment.cloud, BASE, on_update=lambda _: None).replaced) == 2
         assert deployment.versions() == ["2"]
         return
-    with pytest.raises(StackFailedError) as caught:
+    with pytest.raises(DeletionError) as caught:
         destroy_environment(deployment.cloud, BASE, on_update=lambda _: None)
     assert f"{name} is Failed" in caught.value.message
     assert deployment.versions() == ["1", "2"]

@@ -13,7 +13,8 @@ from tests.operations.strict_aws import OnePage, StrictCodeBuild, StrictProcessi
 from tests.operations.test_operations import TEMPLATE
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.destruction.destroy import destroy_environment, preview_destruction
-from tritonstack.operations.destruction.running_builds import BuildRunsOnError, RunningBuild
+from tritonstack.operations.destruction.running_builds import RunningBuild
+from tritonstack.operations.stacks import DeletionError
 
 BASE = "tritonstack-dev"
 PROJECT, IMAGES = f"{BASE}-build-cpu", f"{BASE}-build-images"
@@ -178,7 +179,7 @@ def test_a_build_that_does_not_end_keeps_everything(cloud, play):
     codebuild = Slow(PROJECT, IMAGES, looks=float("inf"))
     model = build(codebuild, PROJECT, MODEL="minilm")
     play(codebuild, StrictProcessing())
-    with pytest.raises(BuildRunsOnError, match=f"after the stop request: {model}") as raised:
+    with pytest.raises(DeletionError, match=f"after the stop request: {model}") as raised:
         destroy_environment(cloud, BASE, on_update=lambda _: None, clock=FastClock())
     assert "nothing was deleted" in str(raised.value.remedy)
     assert stacks(cloud) == [f"{BASE}-build"]

@@ -5,7 +5,7 @@ import pytest
 
 from tritonstack.operations.loads.arrivals import (
     MAX_REQUESTS,
-    UnreadableLoadError,
+    NoMeasurementsError,
     constant,
     poisson,
     read_counts,
@@ -70,7 +70,7 @@ def test_an_unreadable_trace(tmp_path, content, message):
     file = tmp_path / "day.csv"
     if content is not None:
         file.write_bytes(content if isinstance(content, bytes) else content.encode())
-    with pytest.raises(UnreadableLoadError) as caught:
+    with pytest.raises(NoMeasurementsError) as caught:
         read_trace(file, seed=1)
     assert f"{file}{message}" in caught.value.message
     assert "seconds,rate" in str(caught.value.remedy)
@@ -80,5 +80,5 @@ def test_an_unreadable_trace(tmp_path, content, message):
 def test_a_load_that_is_too_long_to_be_counted_is_unreadable(tmp_path, content):
     file = tmp_path / "day.csv"
     file.write_text(content)
-    with pytest.raises(UnreadableLoadError, match="more than a year"):
+    with pytest.raises(NoMeasurementsError, match="more than a year"):
         read_counts(file, step_s=10.0, seed=1)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.moto_aws import simulated_aws
-from tritonstack.operations.loads.arrivals import UnreadableLoadError
+from tritonstack.operations.loads.arrivals import NoMeasurementsError
 from tritonstack.operations.loads.captures import CapturedLoad, read_capture
 
 BEGIN = datetime(2026, 11, 24, 9, 0, tzinfo=UTC)
@@ -81,5 +81,5 @@ def test_records_without_the_request_are_skipped(s3):
 )
 def test_another_file_is_rejected_with_its_line(s3, line):
     put(s3, record(1), f"{line}\n")
-    with pytest.raises(UnreadableLoadError, match=r"s3://data/.*00-00\.jsonl:2: not a record of SageMaker"):
+    with pytest.raises(NoMeasurementsError, match=r"s3://data/.*00-00\.jsonl:2: not a record of SageMaker"):
         read(s3)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tritonstack.operations.loads.arrivals import UnreadableLoadError
+from tritonstack.operations.loads.arrivals import NoMeasurementsError
 from tritonstack.operations.loads.comparing import compare_runs
 from tritonstack.operations.loads.runs import (
     LoadRun,
@@ -131,5 +131,5 @@ def test_a_damaged_file_is_rejected(tmp_path, change):
     file.write_text(saved(run_of(lambda _: 0.01)).text())
     whole = file.read_text().replace(f'"warm_up": {load_runs(file).runs[0].warm_up}', '"warm_up": 0')
     file.write_text(change(whole))
-    with pytest.raises(UnreadableLoadError, match=r"cannot read .*a\.json"):
+    with pytest.raises(NoMeasurementsError, match=r"cannot read .*a\.json"):
         load_runs(file)

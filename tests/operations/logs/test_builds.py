@@ -7,8 +7,8 @@ import pytest
 
 from tests.operations.builds.test_build_jobs import GROUND, ON_L4, account
 from tests.operations.strict_aws import BEGAN, StrictCodeBuild, StrictProcessing, client_error
+from tritonstack.base.error_kinds import AwsCallError
 from tritonstack.base.naming import PROCESSING_LOG_GROUP
-from tritonstack.operations.aws import MissingPermissionError
 from tritonstack.operations.builds.processing import ProcessingJobs
 from tritonstack.operations.logs.builds import latest_build
 
@@ -74,5 +74,5 @@ def test_a_missing_permission_names_its_action(monkeypatch):
         raise client_error("ListBuildsForProject", "AccessDeniedException", "User: ann is not authorized")
 
     monkeypatch.setattr(codebuild, "list_builds_for_project", denied)
-    with pytest.raises(MissingPermissionError, match="codebuild:ListBuildsForProject"):
+    with pytest.raises(AwsCallError, match="codebuild:ListBuildsForProject"):
         latest_build(account(codebuild=codebuild), "t-dev", "m", projects=[CPU], processing=False)

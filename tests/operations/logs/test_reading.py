@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.operations.logs.strict_events import StrictEvents
-from tritonstack.operations.aws import MissingPermissionError
+from tritonstack.base.error_kinds import AwsCallError
 from tritonstack.operations.logs.reading import (
     OVERLAP_MS,
     LogCursor,
@@ -112,7 +112,7 @@ def test_a_log_group_may_appear_and_vanish(events):
 
 def test_a_missing_permission_names_its_action(events):
     events.denied = "User: arn:aws:iam::1:user/ann is not authorized to perform: logs:FilterLogEvents"
-    with pytest.raises(MissingPermissionError, match="lack the permission logs:FilterLogEvents") as raised:
+    with pytest.raises(AwsCallError, match="lack the permission logs:FilterLogEvents") as raised:
         cursor(events).new_lines()
     assert "add logs:FilterLogEvents to the IAM policy" in str(raised.value)
 

@@ -10,8 +10,9 @@ from botocore.exceptions import ClientError
 
 from tests.operations.changing_s3 import change_after
 from tests.operations.two_accounts import TwoAccounts, two_accounts
+from tritonstack.base.error_kinds import DamagedArtifactError
 from tritonstack.base.paths import Project
-from tritonstack.operations.artifacts import DamagedArtifactError, is_published
+from tritonstack.operations.artifacts import is_published
 from tritonstack.operations.promotion.bucket_copying import copy_in_account
 from tritonstack.operations.promotion.fetching import SourceArtifact
 

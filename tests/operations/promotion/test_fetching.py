@@ -11,8 +11,8 @@ from botocore.exceptions import ReadTimeoutError
 
 from tests.operations.changing_s3 import change_after
 from tests.operations.two_accounts import make_manifest, two_accounts
+from tritonstack.base.error_kinds import DamagedArtifactError
 from tritonstack.base.errors import TritonstackError
-from tritonstack.operations.artifacts import DamagedArtifactError
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.promotion.fetching import SourceArtifact, fetch_artifact
 from tritonstack.operations.promotion.layer_reading import PAUSES_S

@@ -12,8 +12,8 @@ from botocore.exceptions import ClientError
 
 from tests.operations.promotion.strict_ecr import Break, StrictEcr, digest_of, served
 from tests.operations.strict_aws import client_error
-from tritonstack.operations.promotion.image_copying import ImageCopyError, Registry, copy_image, image_bytes
-from tritonstack.operations.promotion.layer_reading import LayerReadError
+from tritonstack.base.error_kinds import CopyError
+from tritonstack.operations.promotion.image_copying import Registry, copy_image, image_bytes
 
 LAYERS = (b"the system", b"a library of 30 bytes, as it is")
 
@@ -99,7 +99,7 @@ def test_a_second_tag_of_the_same_image(dev, prod):
 def test_a_tag_of_another_image_is_not_moved(dev, prod):
     other = prod.push(b"pushed by hand")
     prod.tags["v1"] = other
-    with pytest.raises(ImageCopyError, match="v1 already exists with another image"):
+    with pytest.raises(CopyError, match="v1 already exists with another image"):
         copy(dev, prod, dev.push(*LAYERS))
     assert prod.tags == {"v1": other}
 
@@ -115,7 +115,7 @@ def test_a_tag_of_another_image_is_not_moved(dev, prod):
 def test_damaged_layer_is_rejected(dev, prod, instead, why):
     digest = dev.push(*LAYERS)
     dev.layers[digest_of(LAYERS[1])] = instead
-    with pytest.raises(LayerReadError, match=f"damaged layer .* {why}"):
+    with pytest.raises(CopyError, match=f"damaged layer .* {why}"):
         copy(dev, prod, digest)
     assert prod.tags == {}
     assert digest_of(LAYERS[1]) not in prod.layers
@@ -160,7 +160,7 @@ def test_server_unreachable_for_a_while(dev, prod, monkeypatch):
 def test_rejected_links_are_reported_as_links(dev, prod):
     digest = dev.push(*LAYERS)
     dev.url += "/elsewhere"
-    with pytest.raises(LayerReadError, match="HTTP Error 403: Request has expired"):
+    with pytest.raises(CopyError, match="HTTP Error 403: Request has expired"):
         copy(dev, prod, digest)
 
 
@@ -200,13 +200,13 @@ def test_a_manifest_with_a_wrong_digest_is_rejected(dev, prod):
     digest = dev.push(*LAYERS)
     media_type, text = dev.manifests[digest]
     dev.manifests[digest] = (media_type, text + " ")
-    with pytest.raises(ImageCopyError, match="digest mismatch for the manifest"):
+    with pytest.raises(CopyError, match="digest mismatch for the manifest"):
         copy(dev, prod, digest)
     assert prod.layers == {}
 
 
 def test_a_missing_image(dev, prod):
-    with pytest.raises(ImageCopyError, match="Requested image not found"):
+    with pytest.raises(CopyError, match="Requested image not found"):
         copy(dev, prod, digest_of("nothing"))
 
 

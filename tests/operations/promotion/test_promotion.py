@@ -6,17 +6,11 @@ import pytest
 
 from tests.operations.two_accounts import add_model, add_prod, make_manifest
 from tests.projects import add_image, edit
+from tritonstack.base.error_kinds import PromotionRejectedError
 from tritonstack.base.errors import UsageError
 from tritonstack.base.files import short_digest
 from tritonstack.base.paths import Project
-from tritonstack.operations.promotion.plans import (
-    Decision,
-    PromotionRejectedError,
-    as_promoted,
-    decide,
-    lock_after,
-    require_source,
-)
+from tritonstack.operations.promotion.plans import Decision, as_promoted, decide, lock_after, require_source
 from tritonstack.project.custom_images import endpoint_images
 from tritonstack.project.loading import load_workspace
 from tritonstack.records.lock_writing import add_to_lock, write_lock

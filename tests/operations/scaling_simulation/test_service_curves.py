@@ -4,13 +4,10 @@ import numpy as np
 import pytest
 
 from tests.manifests import manifest
+from tritonstack.operations.loads.arrivals import NoMeasurementsError
 from tritonstack.operations.loads.runs import LoadRun, SavedRuns, summarize
 from tritonstack.operations.loads.sending import Sent
-from tritonstack.operations.scaling_simulation.service_curves import (
-    NoServiceCurveError,
-    manifest_curve,
-    measured_curve,
-)
+from tritonstack.operations.scaling_simulation.service_curves import manifest_curve, measured_curve
 from tritonstack.records.manifests import LatencyReport
 
 SERVICE_S, SLOTS = 0.05, 2
@@ -61,5 +58,5 @@ def test_a_manifest_tells_batches_and_instances():
         1.5, rel=0.03
     )
     assert "build machine" in found.notes[0]
-    with pytest.raises(NoServiceCurveError, match="has no latencies"):
+    with pytest.raises(NoMeasurementsError, match="has no latencies"):
         manifest_curve(manifest("minilm"))

@@ -7,6 +7,7 @@ import pytest
 
 from tests.projects import edit
 from tests.stacks.assemblies import lock_everything
+from tritonstack.base.error_kinds import NotRecordedError
 from tritonstack.base.paths import Project
 from tritonstack.base.results import document
 from tritonstack.operations.aws import Cloud
@@ -26,7 +27,6 @@ from tritonstack.operations.verification.resolving import StackFacts
 from tritonstack.operations.verification.verdicts import (
     EndpointVerdict,
     Verdict,
-    VerdictNotWrittenError,
     record_verdict,
     smoke_check,
     stack_check,
@@ -252,5 +252,5 @@ def test_a_verdict_that_cannot_be_written_is_reported_nevertheless(cloud, worksp
         raise ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "PutObject")
 
     monkeypatch.setattr("tritonstack.operations.verification.verdicts.record_event", fail)
-    with pytest.raises(VerdictNotWrittenError, match="failed: 1 difference from commit cccccccc"):
+    with pytest.raises(NotRecordedError, match="failed: 1 difference from commit cccccccc"):
         record_verdict(cloud, workspace, verdict(BAD))

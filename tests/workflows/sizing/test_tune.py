@@ -23,11 +23,16 @@ from tritonstack.project.loading import load_models
 from tritonstack.workflows import NullReporter, Session, TuneOptions, end_search, plan_tuning, tune
 from tritonstack.workflows.invocation.request_inputs import GivenInputs
 from tritonstack.workflows.reporter import SilentStep
-from tritonstack.workflows.sizing.search_folders import SearchRunningError, only_search, searches_dir
+from tritonstack.workflows.sizing.search_folders import (
+    SearchError,
+    SearchRunningError,
+    only_search,
+    searches_dir,
+)
 from tritonstack.workflows.sizing.tune import FileChange, Tuning, changes_of, measure_choice, write_changes
 from tritonstack.workflows.sizing.tune_options import read_texts
 from tritonstack.workflows.sizing.tune_planning import TunePlan
-from tritonstack.workflows.sizing.tuned_builds import FormBuilder, ImpossibleFormError
+from tritonstack.workflows.sizing.tuned_builds import FormBuilder
 from tritonstack.workflows.sizing.tuned_runs import configure
 from tritonstack.workflows.sizing.tuned_settings import Setting, parts
 
@@ -279,7 +284,7 @@ def test_only_errors_of_the_values_are_remembered(shop: Project) -> None:
     shop.server_dir.unlink()
     with pytest.raises(TritonstackError) as caught:
         builder.form(values)
-    assert not isinstance(caught.value, ImpossibleFormError)
+    assert not isinstance(caught.value, SearchError)
     shop.server_dir.rmdir()  # the build has made an empty one
     shop.server_dir.symlink_to(server)
     assert builder.form(values).manifest.model == "double"
@@ -289,7 +294,7 @@ def test_only_errors_of_the_values_are_remembered(shop: Project) -> None:
     with pytest.raises(TritonstackError) as caught:
         builder.form(other)
     assert caught.value.code == "TS312"
-    with pytest.raises(ImpossibleFormError) as again:
+    with pytest.raises(SearchError) as again:
         builder.form(other)
     assert again.value.message == caught.value.message.splitlines()[0]
 

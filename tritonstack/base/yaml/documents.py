@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, ValidationInfo, model_validator
 
+from tritonstack.base.error_kinds import InvalidValueError, MissingKeyError, UnavailableOptionError
 from tritonstack.base.errors import FileViolation, InvalidFilesError
 from tritonstack.base.yaml.parsing import (
     MAX_VIOLATIONS,
@@ -56,7 +57,12 @@ class Record(BaseModel):
     @model_validator(mode="after")
     def _check_choices(self) -> Self:
         raise_violations(
-            Violation((), choice.message(given), choice.remedy(given), code="TS114" if given else "TS106")
+            Violation(
+                (),
+                choice.message(given),
+                choice.remedy(given),
+                code=UnavailableOptionError.code if given else MissingKeyError.code,
+            )
             for choice in self.alternatives
             for given in [[f"`{name}`" for name in choice.names if self._is_given(name)]]
             if choice.is_violated_by(given)
@@ -76,7 +82,7 @@ class Record(BaseModel):
                 (name,),
                 NO_VALUE,
                 "write `{}` for the defaults, give a value, or remove the key",
-                code="TS106",
+                code=MissingKeyError.code,
             )
             for name in sorted(self.model_fields_set)
             if getattr(self, name) is None and any(branches_at(type(self).model_fields[name].annotation, ()))
@@ -98,7 +104,7 @@ def check_distinct(items: tuple[str, ...]) -> tuple[str, ...]:
     """Check that a list has no duplicates."""
     first: dict[str, int] = {}
     raise_violations(
-        Violation((index,), f"duplicate item {item!r}", "keep one of the two", code="TS111")
+        Violation((index,), f"duplicate item {item!r}", "keep one of the two", code=InvalidValueError.code)
         for index, item in enumerate(items)
         if first.setdefault(item, index) != index
     )

@@ -15,6 +15,7 @@ from typing import Any
 
 import yaml
 
+from tritonstack.base.error_kinds import InvalidYamlError, UnreadableFileError
 from tritonstack.base.errors import FileViolation, InvalidFilesError
 
 MAX_DEPTH = 64
@@ -241,7 +242,7 @@ def read_text(file: Path) -> str:
 
 
 def _unreadable(file: Path, message: str, remedy: str, line: int | None = None) -> InvalidFilesError:
-    return InvalidFilesError([FileViolation(file, line, "", message, remedy, code="TS101")])
+    return InvalidFilesError([FileViolation(file, line, "", message, remedy, code=UnreadableFileError.code)])
 
 
 def parse_yaml(text: str, file: Path) -> tuple[Any, Mapping[FieldPath, int]]:
@@ -313,9 +314,9 @@ def _collect_lines(
             child = (*path, name)
             lines[child] = key.start_mark.line + 1
             if key.tag not in _KEY_TAGS:
-                yield child, "expected a text key", "put it in quotes", "TS102"
+                yield child, "expected a text key", "put it in quotes", InvalidYamlError.code
             elif name in seen:
-                yield child, "duplicate key", "keep one of the two", "TS102"
+                yield child, "duplicate key", "keep one of the two", InvalidYamlError.code
             seen.add(name)
             yield from _collect_lines(loader, value, child, lines)
     elif isinstance(node, yaml.SequenceNode):
@@ -323,9 +324,14 @@ def _collect_lines(
             yield from _collect_lines(loader, item, (*path, index), lines)
     if node.tag in _PLAIN_TAGS:
         if isinstance(node, yaml.ScalarNode) and (message := scalar_violation(loader, node)):
-            yield path, message, "write another value, or put it in quotes if it is text", "TS102"
+            yield (
+                path,
+                message,
+                "write another value, or put it in quotes if it is text",
+                InvalidYamlError.code,
+            )
     elif node.tag != BINARY_TAG or path[:1] != (_WITH_BYTES,):
-        yield path, f"unsupported YAML tag {node.tag}", "write the value without a tag", "TS102"
+        yield path, f"unsupported YAML tag {node.tag}", "write the value without a tag", InvalidYamlError.code
 
 
 def _syntax_violation(file: Path, text: str, error: yaml.YAMLError) -> FileViolation:
@@ -333,14 +339,19 @@ def _syntax_violation(file: Path, text: str, error: yaml.YAMLError) -> FileViola
         place = text.count("\n", 0, error.position) + 1
         code = error.character if isinstance(error.character, int) else ord(error.character)
         message = f"invalid YAML: the character U+{code:04X} is not allowed"
-        return FileViolation(file, place, "", message, "remove the character", code="TS102")
+        return FileViolation(file, place, "", message, "remove the character", code=InvalidYamlError.code)
     mark: Any = getattr(error, "problem_mark", None)
     line = mark.line + 1 if mark else None
     if isinstance(error, LimitError):
-        return FileViolation(file, line, "", str(error.problem), error.remedy, code="TS102")
+        return FileViolation(file, line, "", str(error.problem), error.remedy, code=InvalidYamlError.code)
     message_text = getattr(error, "problem", None) or str(error)
     return FileViolation(
-        file, line, "", f"invalid YAML: {message_text}", _syntax_remedy(message_text), code="TS102"
+        file,
+        line,
+        "",
+        f"invalid YAML: {message_text}",
+        _syntax_remedy(message_text),
+        code=InvalidYamlError.code,
     )
 
 

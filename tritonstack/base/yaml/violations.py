@@ -17,6 +17,12 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
+from tritonstack.base.error_kinds import (
+    InvalidValueError,
+    MissingKeyError,
+    UnavailableOptionError,
+    UnknownKeyError,
+)
 from tritonstack.base.errors import FileViolation
 from tritonstack.base.yaml.parsing import FieldPath, field_text, holds, nearest_line, value_at
 
@@ -43,7 +49,11 @@ _BOUNDS = {
     "less_than_equal": ("<=", "le"),
 }
 
-_CODES = {"extra_forbidden": "TS104", "missing": "TS106", "union_tag_not_found": "TS106"}
+_CODES = {
+    "extra_forbidden": UnknownKeyError.code,
+    "missing": MissingKeyError.code,
+    "union_tag_not_found": MissingKeyError.code,
+}
 """Error code by pydantic's error type. All other types are invalid values."""
 
 
@@ -86,10 +96,10 @@ def violations_in(record_type: type[BaseModel], data: Any, details: ErrorDetails
             yield from _unknown_keys(record_type, details["input"], path)
         path = (*path, str(context.get("discriminator")).strip("'"))
     if kind != "extra_forbidden" and _has_no_value(data, path):
-        yield Violation(path, NO_VALUE, _value_remedy(record_type, path), code="TS106")
+        yield Violation(path, NO_VALUE, _value_remedy(record_type, path), code=MissingKeyError.code)
     else:
         message, remedy = _described(record_type, data, path, details)
-        yield Violation(path, message, remedy, code=_CODES.get(kind, "TS111"))
+        yield Violation(path, message, remedy, code=_CODES.get(kind, InvalidValueError.code))
 
 
 def _has_no_value(data: Any, path: FieldPath) -> bool:
@@ -109,7 +119,7 @@ def _unknown_keys(record_type: type[BaseModel], data: Any, path: FieldPath) -> I
     known = sorted(known_keys(record_type, path))
     for key in data if isinstance(data, dict) else ():
         if key not in known:
-            yield Violation((*path, key), "unknown key", _other_key(key, known), code="TS104")
+            yield Violation((*path, key), "unknown key", _other_key(key, known), code=UnknownKeyError.code)
 
 
 def _unknown_key(record_type: type[BaseModel], data: Any, path: FieldPath) -> tuple[str, str]:
@@ -300,7 +310,12 @@ class Conflict(NamedTuple):
         place = (*self.path, self.given[-1])
         message, remedy = self.choice.message(named), self.choice.remedy(named)
         return FileViolation(
-            file, nearest_line(lines, place), field_text(place), message, remedy, code="TS114"
+            file,
+            nearest_line(lines, place),
+            field_text(place),
+            message,
+            remedy,
+            code=UnavailableOptionError.code,
         )
 
     def explains(self, path: FieldPath) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from constructs import Construct
 
 from tritonstack.base import naming
-from tritonstack.base.errors import UsageError
+from tritonstack.base.error_kinds import ConstructError
 from tritonstack.constructs.builds.build_grants import (
     keep_artifacts,
     read_secret,
@@ -91,13 +91,12 @@ class BuildRoles(Construct):
 
 def _require_room(custom: Mapping[str, BuildPermissions]) -> None:
     if len(custom) > MOST_OWN_ROLES:
-        raise UsageError(
+        raise ConstructError(
             f"{len(custom)} models run custom code; a stack holds at most {MOST_OWN_ROLES} build roles",
             remedy=(
                 "move some models to another environment, or set `builds: {enabled: false}` and build on "
                 "your own machine"
             ),
-            code="TS515",
         )
 
 

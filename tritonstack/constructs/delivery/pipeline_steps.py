@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tritonstack.base import naming
-from tritonstack.base.errors import UsageError
+from tritonstack.base.error_kinds import NotApplicableError
 from tritonstack.base.naming import DeliveryRole
 from tritonstack.base.paths import Project, is_source_tree
 from tritonstack.constructs.delivery.delivery_grants import global_arn
@@ -49,10 +49,9 @@ def setup_commands(project: Project) -> Sequence[str]:
     if is_source_tree(project):
         return _SETUP_OF_SOURCE_TREE
     if not (project.root / LOCK_FILE).is_file():
-        raise UsageError(
+        raise NotApplicableError(
             f"the steps of the pipeline install {LOCK_FILE}, which does not exist",
             remedy="run `tritonstack upgrade` to write it, and commit it with requirements.txt",
-            code="TS908",
         )
     return _SETUP
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import aws_cdk as cdk
 
 from tritonstack.base import naming
+from tritonstack.base.error_kinds import ConstructError
 from tritonstack.base.errors import UsageError
 from tritonstack.base.yaml import Violation
 from tritonstack.constructs.endpoint.triton_variant import TritonVariant
@@ -43,10 +44,9 @@ def check_endpoint(
     _check_variants(variants)
     _check_name(name, options)
     if (options.asynchronous or options.data_capture) and not data_bucket:
-        raise UsageError(
+        raise ConstructError(
             "asynchronous endpoints and data capture need a bucket",
             remedy="set data_bucket to the name of a bucket",
-            code="TS515",
         )
     _check_containers(variants, options)
     ruled = RuledEndpoint(
@@ -67,38 +67,33 @@ def check_rollback_ids(name: str, asked: Iterable[AlarmId] | None, existing: Ite
     known = set(existing)
     for alarm in asked or ():
         if alarm not in known:
-            raise UsageError(
+            raise ConstructError(
                 f"{name}: rollout.roll_back_on: this endpoint has no alarm {alarm!r}",
                 remedy=f"remove it, or choose one of: {', '.join(sorted(known)) or 'none'}",
-                code="TS515",
             )
 
 
 def _check_variants(variants: Sequence[TritonVariant]) -> None:
     if not variants or variants[0].shadow:
-        raise UsageError(
+        raise ConstructError(
             "an endpoint needs at least one production variant",
             remedy=("put a variant without shadow=True first in variants"),
-            code="TS515",
         )
     names = [variant.name for variant in variants]
     if len(set(names)) < len(names):
-        raise UsageError(
+        raise ConstructError(
             f"duplicate variant name in {', '.join(names)}",
             remedy="give each variant a unique name",
-            code="TS515",
         )
     if any(variant.shadow for variant in variants) and len(variants) > 2:
-        raise UsageError(
+        raise ConstructError(
             "SageMaker allows one shadow variant, with exactly one production variant",
             remedy="remove the other variants, or serve them from a second endpoint",
-            code="TS515",
         )
     if len(variants) > 1 and any(variant.model.multi_model for variant in variants):
-        raise UsageError(
+        raise ConstructError(
             "a multi-model endpoint has exactly one variant",
             remedy="remove the other variants, or serve them from a second endpoint",
-            code="TS515",
         )
 
 
@@ -106,13 +101,12 @@ def _check_containers(variants: Sequence[TritonVariant], options: ServingOptions
     for variant in variants:
         for name in ("environment", "network_isolation"):
             if getattr(variant.model.options, name) != getattr(options, name):
-                raise UsageError(
+                raise ConstructError(
                     (
                         f"{name} differs between the options of the endpoint and those of the model of "
                         f"variant {variant.name!r}"
                     ),
                     remedy="pass the same options to TritonModel and TritonEndpoint",
-                    code="TS515",
                 )
 
 
@@ -122,13 +116,12 @@ def _check_name(name: str, options: ServingOptions) -> None:
     longest = naming.component_name(name) if options.components else name
     excess = len(longest) - naming.ENDPOINT_NAME_LIMIT
     if excess > 0:
-        raise UsageError(
+        raise ConstructError(
             (
                 f"{longest!r} has {len(longest)} characters; SageMaker allows at most "
                 f"{naming.ENDPOINT_NAME_LIMIT} in the name of an endpoint or inference component"
             ),
             remedy=f"shorten the endpoint's name by {excess} characters",
-            code="TS515",
         )
 
 

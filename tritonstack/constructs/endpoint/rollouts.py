@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from aws_cdk import aws_sagemaker as sagemaker
 
-from tritonstack.base.errors import UsageError
+from tritonstack.base.error_kinds import ConstructError
 from tritonstack.spec.endpoints.rollouts import AlarmId, AllAtOnce, Canary, Linear, Rolling, longest_rollout_s
 
 Endpoint = sagemaker.CfnEndpoint
@@ -27,13 +27,12 @@ def rollback_ids(rollout: AllAtOnce | Canary | Linear | Rolling, *, multi_model:
 def check_rollback_names(names: Sequence[str]) -> None:
     """Reject more alarms than SageMaker accepts."""
     if len(names) > MOST_ROLLBACK_ALARMS:
-        raise UsageError(
+        raise ConstructError(
             (
                 f"{len(names)} rollback alarms, one per production variant and kind; SageMaker accepts at "
                 f"most {MOST_ROLLBACK_ALARMS}"
             ),
             remedy="list fewer kinds in roll_back_on",
-            code="TS515",
         )
 
 
@@ -80,10 +79,9 @@ def component_deployment(
     A batch is a number of copies: SageMaker does not document how it rounds half of one copy.
     """
     if not isinstance(rollout, Rolling):
-        raise UsageError(
+        raise ConstructError(
             f"inference components support the rolling strategy only, got {rollout.strategy!r}",
             remedy="set the rollout strategy to rolling, or omit rollout",
-            code="TS515",
         )
     return Component.InferenceComponentDeploymentConfigProperty(
         rolling_update_policy=Component.InferenceComponentRollingUpdatePolicyProperty(

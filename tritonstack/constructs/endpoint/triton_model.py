@@ -16,7 +16,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
-from tritonstack.base.errors import UsageError
+from tritonstack.base.error_kinds import ConstructError
 from tritonstack.constructs.endpoint.retention import retain_serving
 from tritonstack.constructs.iam import grants
 from tritonstack.constructs.iam.service_role import ServiceRole
@@ -126,10 +126,9 @@ def container_environment(
     """Return the environment variables of `serve` that differ from its defaults."""
     conflicts = [f"{name}: {reason}" for name, reason in RESERVED.items() if name in variables]
     if conflicts:
-        raise UsageError(
+        raise ConstructError(
             f"environment: {'; '.join(conflicts)}",
             remedy="omit it: entry_model names the model, and a ModelPrefix selects multi-model mode",
-            code="TS515",
         )
     if isinstance(data, ModelPrefix):
         return container_variables(
@@ -160,11 +159,10 @@ def _container(
 def _region_of(construct: Construct) -> str:
     region = cdk.Stack.of(construct).region
     if cdk.Token.is_unresolved(region):
-        raise UsageError(
+        raise ConstructError(
             "the account of SageMaker's image depends on the region, and the stack has no region",
             remedy=(
                 "set env=Environment(region=...) on the stack, or pass an image URI instead of a TritonImage"
             ),
-            code="TS515",
         )
     return region

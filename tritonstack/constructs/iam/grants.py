@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import aws_cdk as cdk
 from constructs import Construct
 
-from tritonstack.base.errors import UsageError
+from tritonstack.base.error_kinds import ConstructError
 from tritonstack.constructs.iam.partition import partition_of
 from tritonstack.constructs.model_data import (
     ModelArchive,
@@ -244,7 +244,7 @@ def _each(prefix: str, ids: list[str]) -> Sequence[str]:
     if cdk.Token.is_unresolved(ids):
         if cdk.Token.is_unresolved(prefix):
             # CloudFormation can only join a list with plain text.
-            raise UsageError(
+            raise ConstructError(
                 (
                     "the network's ids and the stack's account and region are all unknown at synthesis, "
                     "and CloudFormation cannot combine them to ARNs"
@@ -252,7 +252,6 @@ def _each(prefix: str, ids: list[str]) -> Sequence[str]:
                 remedy=(
                     "set env=Environment(account=..., region=...) on the stack, or list the ids one by one"
                 ),
-                code="TS515",
             )
         return cdk.Fn.split(",", f"{prefix}{cdk.Fn.join(f',{prefix}', ids)}")
     return [f"{prefix}{one}" for one in ids]

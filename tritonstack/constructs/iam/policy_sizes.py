@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from tritonstack.base.errors import UsageError
+from tritonstack.base.error_kinds import ConstructError
 
 MANAGED_POLICY = 6_144
 INLINE_POLICIES = 10_240
@@ -27,9 +27,8 @@ def check_policy_size(subject: str, document: Mapping[str, object], *, limit: in
     """Reject a policy that exceeds IAM's size limit."""
     size = policy_size(document)
     if size > limit:
-        raise UsageError(
+        raise ConstructError(
             f"{subject} has {size:,} characters; IAM allows at most {limit:,}",
             remedy="shorten name, name_prefix, permissions_boundary, or the values of the tags project and "
             "environment; or split the environment",
-            code="TS515",
         )

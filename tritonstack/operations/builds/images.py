@@ -19,9 +19,13 @@ _ABSENT = ("ImageNotFoundException", "RepositoryNotFoundException")
 
 
 class UnusableImageError(TritonstackError):
-    """SageMaker would reject an image."""
+    """Docker could not build or push the image of an endpoint, the image is gone, or it has an OCI manifest,
+    which SageMaker does not accept. Correct the Dockerfile, check that the base image can be pulled, and
+    disable the containerd image store of Docker.
+    """
 
     code = "TS325"
+    title = "Custom image cannot be used"
 
 
 def missing_images(cloud: Cloud, infra: BuildInfra) -> list[str]:

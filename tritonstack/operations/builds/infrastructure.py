@@ -13,9 +13,13 @@ from tritonstack.operations.aws import Cloud
 
 
 class BuildStackError(TritonstackError):
-    """The build infrastructure is missing or does not match the request."""
+    """A build job in AWS could not be started, ended with an error, was stopped, or exceeds a quota, or the
+    build stack is missing or older than the environment's file. The message names its log; `tritonstack
+    quotas` lists the quotas. `--local` builds on this machine.
+    """
 
     code = "TS323"
+    title = "Build job failed"
 
 
 @dataclass(frozen=True)

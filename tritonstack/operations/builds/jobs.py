@@ -19,7 +19,7 @@ from tritonstack.base.errors import TritonstackError, aws_error_code
 from tritonstack.base.files import parse_json, short_digest
 from tritonstack.base.naming import artifact_prefix, build_record_key
 from tritonstack.operations.aws import Cloud
-from tritonstack.operations.builds.infrastructure import BuildInfra
+from tritonstack.operations.builds.infrastructure import BuildInfra, BuildStackError
 from tritonstack.project.build_machines import CodeBuildMachine, ProcessingMachine
 from tritonstack.records.manifests import MANIFEST_NAME, Manifest, parse_manifest
 
@@ -29,7 +29,7 @@ JobStatus = Literal["running", "succeeded", "failed", "stopped"]
 class BuildJobError(TritonstackError):
     """A job produced no artifact."""
 
-    code = "TS323"
+    code = BuildStackError.code
 
 
 class NoRoomError(BuildJobError):

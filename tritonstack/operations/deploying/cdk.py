@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
+from tritonstack.base.error_kinds import MissingProgramError
 from tritonstack.base.errors import TritonstackError
 from tritonstack.base.files import read_json
 from tritonstack.base.paths import Project, shipped
@@ -46,15 +47,12 @@ _QUIET = {
 
 
 class CdkFailedError(TritonstackError):
-    """The CDK CLI failed; the message holds its last output lines."""
+    """The CDK CLI ended with an error. The end of its output is in the message, with CloudFormation's reason.
+    Fix it, and rerun; the deploy resumes.
+    """
 
     code = "TS505"
-
-
-class InterruptedDeployError(TritonstackError):
-    """A user interrupted a command that may continue in the cloud."""
-
-    code = "TS906"
+    title = "CDK command failed"
 
 
 @dataclass(frozen=True)
@@ -119,9 +117,9 @@ def find_cdk(
     """
     found = cdk_program(project_root)
     if found is None:
-        raise TritonstackError("the CDK CLI is not installed", remedy=SETUP, code="TS601")
+        raise MissingProgramError("the CDK CLI is not installed", remedy=SETUP)
     if not found.is_pinned:
-        raise TritonstackError(f"the CDK CLI is {found.describe()}", remedy=SETUP, code="TS601")
+        raise MissingProgramError(f"the CDK CLI is {found.describe()}", remedy=SETUP)
     # Put this environment's bin folder first on PATH, so the app (tritonstack-app or app.py) runs in it.
     path = f"{Path(sys.executable).parent}:{variables.get('PATH', '')}"
     app_context = {"env": environment_name, **context}

@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tritonstack.base.errors import TritonstackError
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.deploying.assembly import Assembly, Template
 from tritonstack.operations.deploying.cdk import CdkCli
@@ -18,19 +17,13 @@ from tritonstack.operations.deploying.cdk_changes import PlannedChange, may_be_r
 from tritonstack.operations.deploying.deployed_templates import deployed_templates
 from tritonstack.operations.deploying.plans import StackPlan, plan_stack
 from tritonstack.operations.deploying.taken_names import TakenName, names_to_create, taken_names
-from tritonstack.operations.deploying.updates import unregistered
+from tritonstack.operations.deploying.updates import RejectedChangeError, unregistered
 from tritonstack.operations.stacks import environment_stacks
 
 DEPLOY_OPTIONS = ("--require-approval", "never", "--concurrency", "4", "--progress", "events")
 
 _HOLD_MORE_THAN_THEY_TELL = ("ROLLBACK_FAILED", "DELETE_FAILED")
 """Statuses of stacks that do not exist and hold no resources."""
-
-
-class RejectedChangeError(TritonstackError):
-    """SageMaker or CloudFormation would reject the change in any order."""
-
-    code = "TS506"
 
 
 @dataclass(frozen=True)

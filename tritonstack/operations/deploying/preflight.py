@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from tritonstack.base.error_kinds import RegionError
 from tritonstack.base.errors import TritonstackError, aws_error_code, aws_error_message
 from tritonstack.base.results import Internal, public
 from tritonstack.operations.aws import Cloud
@@ -77,7 +78,7 @@ class Preflight:
 class PreflightError(TritonstackError):
     """An account or region lacks what an environment needs; nothing was created."""
 
-    code = "TS206"
+    code = RegionError.code
 
     def __init__(self, preflights: Iterable[Preflight]) -> None:
         failed = [(found, check) for found in preflights for check in found.failed]

@@ -25,6 +25,15 @@ _ANOTHER_NAME = (
 )
 
 
+class RejectedChangeError(TritonstackError):
+    """SageMaker or CloudFormation cannot make this change to deployed resources. The message names the steps
+    that can, such as a second endpoint.
+    """
+
+    code = "TS506"
+    title = "Change not possible by an update"
+
+
 @dataclass(frozen=True)
 class Hazard:
     """A change that SageMaker rejects as one update."""
@@ -140,13 +149,12 @@ def _policies_on(resources: Mapping[str, Any], places: Collection[Any]) -> Itera
 def _require_dispensable(resources: Mapping[str, Any], names: Collection[str]) -> None:
     for name in sorted(names):
         if resources[name]["Type"] not in _GOES_WITH_SCALING:
-            raise TritonstackError(
+            raise RejectedChangeError(
                 f"cannot remove scaling temporarily: {name} ({resources[name]['Type']}) refers to it",
                 remedy=(
                     "deploy with min_instances equal to max_instances, then the change, then the original "
                     "range"
                 ),
-                code="TS506",
             )
 
 

@@ -15,7 +15,7 @@ from botocore.exceptions import ClientError, HTTPClientError
 from tritonstack.operations.aws import Clock, Cloud
 from tritonstack.operations.buckets import BucketNotEmptyError, empty_bucket, stop_access_log
 from tritonstack.operations.stacks import (
-    StackFailedError,
+    DeletionError,
     StackState,
     describe_stack,
     failures,
@@ -259,7 +259,7 @@ def delete_stacks(
 
 def _require_gone(reasons: Sequence[str]) -> None:
     if reasons:
-        raise StackFailedError(
+        raise DeletionError(
             "; ".join(reasons),
             remedy="remove the cause and rerun the command; it resumes here",
         )

@@ -23,9 +23,12 @@ from tritonstack.spec.environments.environment import EnvironmentSpec
 
 
 class ProtectedError(UsageError):
-    """The environment must not be destroyed in its current state."""
+    """The environment or its data must not be deleted. Set `protected: false`, deploy that, then destroy;
+    environments with data also ask for their name.
+    """
 
     code = "TS509"
+    title = "Environment is protected"
 
 
 def require_unprotected(

@@ -13,15 +13,9 @@ from tritonstack.operations.aws import Cloud
 from tritonstack.operations.destruction.destroy import OnUpdate, destroy_environment
 from tritonstack.operations.destruction.retained import orphaned
 from tritonstack.operations.stacks import DELETED, StackState, is_own, list_stacks, with_planned_tags
-from tritonstack.spec.environments.expiry import EXPIRES, OWNER, has_expired, parse_moment
+from tritonstack.spec.environments.expiry import EXPIRES, OWNER, LifetimeError, has_expired, parse_moment
 
 Verdict = Literal["expired", "active", "protected", "unreadable"]
-
-
-class ExtendedError(TritonstackError):
-    """The environment was extended while its destruction was in progress."""
-
-    code = "TS510"
 
 
 @dataclass(frozen=True, order=True)
@@ -91,9 +85,10 @@ def reap(cloud: Cloud, base: str, *, now: datetime, on_update: OnUpdate) -> bool
 
     def check_again() -> None:
         if not _has_expired(cloud, base, now):
-            raise ExtendedError(
+            raise TritonstackError(
                 f"{base} was extended during its destruction; its remaining stacks are kept",
                 remedy="wait for that deployment to finish, then rerun it to recreate the deleted stacks",
+                code=LifetimeError.code,
             )
 
     destroy_environment(cloud, base, on_update=on_update, before_layer=check_again)

@@ -19,7 +19,7 @@ from tritonstack.base.errors import aws_error_message
 from tritonstack.operations.audit.found import STACK_TAG, pages, tags_of
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.destruction.deletion import Retained
-from tritonstack.operations.stacks import StackFailedError, environment_stacks, is_marked
+from tritonstack.operations.stacks import DeletionError, environment_stacks, is_marked
 
 KEPT = 2
 """How many replaced configurations of an endpoint are kept."""
@@ -297,7 +297,7 @@ def delete_orphaned(
     """Delete those of one environment that no endpoint uses, of whatever name; return their names.
 
     `outlived` is from stacks that were just deleted: the index of tags is updated later.
-    Raise StackFailedError if an endpoint of the environment may run something that it does not name.
+    Raise DeletionError if an endpoint of the environment may run something that it does not name.
     """
     resources = {(item.kind, item.key): item for item in orphaned_of(cloud, base)}
     for item in map(_from_stack, outlived):
@@ -306,7 +306,7 @@ def delete_orphaned(
     for one in live:
         # Endpoints of others run what they name, if it is ours at all.
         if one.missing and one.name.startswith(f"{base}-"):
-            raise StackFailedError(
+            raise DeletionError(
                 f"configurations and models of {base} are kept: endpoint {one.name} {one.missing}",
                 remedy="wait until the endpoint is in service, or delete it, and rerun the command",
             )

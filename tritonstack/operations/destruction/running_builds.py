@@ -12,22 +12,16 @@ from typing import Any, Protocol
 from botocore.exceptions import ClientError
 
 from tritonstack.base import naming
-from tritonstack.base.errors import TritonstackError, aws_error_code
+from tritonstack.base.errors import aws_error_code
 from tritonstack.operations.aws import Clock, Cloud
 from tritonstack.operations.builds.codebuild import build_variable
 from tritonstack.operations.destruction.processing_jobs import jobs_that_are
-from tritonstack.operations.stacks import poll_pauses
+from tritonstack.operations.stacks import DeletionError, poll_pauses
 
 LONGEST_END_S = 15 * 60.0
 """Stopped builds end within minutes; SageMaker gives a process two minutes."""
 _AT_A_TIME = 100
 _UNDER_WAY = ("InProgress", "Stopping")
-
-
-class BuildRunsOnError(TritonstackError):
-    """A stopped build did not end."""
-
-    code = "TS508"
 
 
 @dataclass(frozen=True, order=True)
@@ -87,7 +81,7 @@ def _wait(service: _BuildService, builds: Sequence[RunningBuild], clock: Clock) 
         if not left:
             return
         if clock.now() >= until:
-            raise BuildRunsOnError(
+            raise DeletionError(
                 f"still running {LONGEST_END_S / 60:.0f} minutes after the stop request: "
                 + ", ".join(sorted(left)),
                 remedy="nothing was deleted; check the builds in the AWS console, then rerun the command",

@@ -21,10 +21,14 @@ _LONGEST_S = 366 * 86_400.0
 _COLUMNS = (["seconds", "rate"], ["at"])
 
 
-class UnreadableLoadError(TritonstackError):
-    """A trace, a capture, or a saved run cannot be read; nothing was sent."""
+class NoMeasurementsError(TritonstackError):
+    """A trace, a period of captured requests, or a saved result of `bench` does not exist, is damaged, or is
+    empty; the endpoint answered no request; or nothing tells `simulate` how fast one instance answers. The
+    message says which, and the help what to measure.
+    """
 
     code = "TS914"
+    title = "No usable measurements"
 
 
 @dataclass(frozen=True)
@@ -138,8 +142,8 @@ def _require_short(file: Path, seconds: float) -> None:
         raise _unreadable(file, 2, f"the load lasts {seconds / 86_400:,.0f} days, more than a year")
 
 
-def _unreadable(file: Path, line: int, message: str) -> UnreadableLoadError:
-    return UnreadableLoadError(
+def _unreadable(file: Path, line: int, message: str) -> NoMeasurementsError:
+    return NoMeasurementsError(
         f"{file}:{line}: {message}",
         remedy="write the line `seconds,rate` and below it, for example, `60,20` for a minute with 20 "
         "requests per second; or the line `at` and below it the second of each request",

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tritonstack.base.files import parse_json
-from tritonstack.operations.loads.arrivals import Trace, UnreadableLoadError
+from tritonstack.operations.loads.arrivals import NoMeasurementsError, Trace
 from tritonstack.operations.loads.requests import PreparedRequest
 
 MAX_BYTES = 2 * 2**30
@@ -48,7 +48,7 @@ def read_capture(
             if begin <= captured[0] < end
         ]
     if not found:
-        raise UnreadableLoadError(
+        raise NoMeasurementsError(
             f"{where} has no captured requests from {begin.isoformat()} to {end.isoformat()}",
             remedy="deploy the endpoint with `data_capture`, wait some minutes after its requests, and name "
             "a period with requests; `input` must be captured",
@@ -83,7 +83,7 @@ def _keys(s3: Any, bucket: str, prefix: str, begin: datetime, end: datetime) -> 
                 continue
             size += item["Size"]
             if size > MAX_BYTES:
-                raise UnreadableLoadError(
+                raise NoMeasurementsError(
                     f"s3://{bucket}/{prefix} has more than {MAX_BYTES / 2**30:.0f} GiB in this period",
                     remedy="name a shorter period",
                 )
@@ -98,7 +98,7 @@ def _requests(body: bytes, *, origin: str) -> Iterator[tuple[datetime, PreparedR
             when = datetime.fromisoformat(record["eventMetadata"]["inferenceTime"])
             request = None if sent is None else _request(sent)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise UnreadableLoadError(
+            raise NoMeasurementsError(
                 f"{origin}:{number}: not a record of SageMaker's data capture "
                 f"({type(error).__name__}: {error})",
                 remedy="name the prefix of an endpoint's captured data",

@@ -9,7 +9,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from tritonstack.base import naming
-from tritonstack.base.errors import TritonstackError
+from tritonstack.base.error_kinds import NotRecordedError
 from tritonstack.base.files import short_digest
 from tritonstack.operations.aws import Cloud, explain_denied
 from tritonstack.operations.events import new_event, record_event
@@ -22,12 +22,6 @@ from tritonstack.records.events import Event, TouchedArtifact
 from tritonstack.records.load_tests import LoadTest, RecordedLevel
 
 _P99 = 99.0
-
-
-class LoadTestNotRecordedError(TritonstackError):
-    """A load test cannot count for promotion; no event was written."""
-
-    code = "TS513"
 
 
 @dataclass(frozen=True)
@@ -75,7 +69,7 @@ class LoadRecorder:
 
     @classmethod
     def open(cls, cloud: Cloud, workspace: Workspace, artifact: MeasuredArtifact) -> LoadRecorder:
-        """Check what the endpoint serves; raise LoadTestNotRecordedError if it is another artifact."""
+        """Check what the endpoint serves; raise NotRecordedError if it is another artifact."""
         instances = _read_instances(cloud, workspace, artifact)
         return cls(cloud, workspace, artifact, instances, revision_of(workspace))
 
@@ -95,17 +89,17 @@ class LoadRecorder:
     def record(self) -> Event:
         """Write the event of the finished load test.
 
-        Raise LoadTestNotRecordedError if the endpoint changed meanwhile.
+        Raise NotRecordedError if the endpoint changed meanwhile.
         """
         now = _read_instances(self.cloud, self.workspace, self.artifact)
         if now != self.instances:
-            raise LoadTestNotRecordedError(
+            raise NotRecordedError(
                 f"{self._full_name} was updated during the load test; the result is not recorded",
                 remedy="run the load test again",
             )
         for level in self.levels:
             if level.watch.failure is not None:
-                raise LoadTestNotRecordedError(
+                raise NotRecordedError(
                     f"cannot read the number of instances of {self._full_name} during the load test: "
                     f"{level.watch.failure}",
                     remedy="run the load test again",
@@ -128,7 +122,7 @@ class LoadRecorder:
         try:
             record_event(self.cloud, bucket, event)
         except ClientError as error:
-            raise LoadTestNotRecordedError(
+            raise NotRecordedError(
                 f"cannot record the load test of {self._full_name} in s3://{bucket}: {error}",
                 remedy=f"use credentials that may write below {naming.EVENTS} there, or omit --record",
             ) from None
@@ -154,9 +148,9 @@ def _read_instances(cloud: Cloud, workspace: Workspace, artifact: MeasuredArtifa
         except ClientError as error:
             if "could not find" not in str(error).lower():
                 raise
-            raise LoadTestNotRecordedError(f"{full} does not exist", remedy=deploy) from None
+            raise NotRecordedError(f"{full} does not exist", remedy=deploy) from None
         if found["EndpointStatus"] not in SERVING and not _is_scaled(found):
-            raise LoadTestNotRecordedError(
+            raise NotRecordedError(
                 f"{full} is {found['EndpointStatus']}; only load tests in service are recorded",
                 remedy=f"wait for the update, for example with `tritonstack verify "
                 f"{workspace.cli_arguments} --wait`",
@@ -165,7 +159,7 @@ def _read_instances(cloud: Cloud, workspace: Workspace, artifact: MeasuredArtifa
         variants = {one["VariantName"]: one for one in config["ProductionVariants"]}
         running = {one["VariantName"] for one in found["ProductionVariants"]}
         if artifact.variant not in variants or artifact.variant not in running:
-            raise LoadTestNotRecordedError(f"{full} has no variant {artifact.variant!r}", remedy=deploy)
+            raise NotRecordedError(f"{full} has no variant {artifact.variant!r}", remedy=deploy)
         variant = variants[artifact.variant]
         model = variant.get("ModelName", "")
         if artifact.component is not None:
@@ -184,7 +178,7 @@ def _is_scaled(endpoint: Mapping[str, Any]) -> bool:
 
 def _require_artifact(url: str, endpoint: str, locked: TouchedArtifact, deploy: str) -> None:
     if f"/{naming.artifact_prefix(locked.model, locked.digest)}/" not in url:
-        raise LoadTestNotRecordedError(
+        raise NotRecordedError(
             f"{endpoint} serves {url}, and the lock names {locked.model} ({short_digest(locked.digest)})",
             remedy=deploy,
         )

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tritonstack.base.files import read_json
 from tritonstack.base.results import Figure, Internal, Rounded, document, figure, public
-from tritonstack.operations.loads.arrivals import UnreadableLoadError
+from tritonstack.operations.loads.arrivals import NoMeasurementsError
 from tritonstack.operations.loads.histograms import (
     Counts,
     count_latencies,
@@ -287,7 +287,7 @@ def _read_run(found: Mapping[str, Any]) -> LoadRun:
     )
 
 
-def _unreadable(file: Path, message: str) -> UnreadableLoadError:
-    return UnreadableLoadError(
+def _unreadable(file: Path, message: str) -> NoMeasurementsError:
+    return NoMeasurementsError(
         f"cannot read {file}: {message}", remedy="pass a file that `tritonstack bench --save` wrote"
     )

@@ -11,17 +11,12 @@ from urllib.parse import urlencode
 
 from botocore.exceptions import ClientError
 
+from tritonstack.base.error_kinds import NotDeployedError
 from tritonstack.base.errors import TritonstackError, aws_error_code
 from tritonstack.base.naming import SUPERSEDED_TAG, artifact_prefix
 from tritonstack.operations.artifacts import copy_object
 from tritonstack.operations.aws import Cloud
 from tritonstack.records.manifests import MANIFEST_NAME
-
-
-class BucketGoneError(TritonstackError):
-    """The bucket does not exist."""
-
-    code = "TS514"
 
 
 def restore_artifact(cloud: Cloud, *, bucket: str, model: str, digest: str) -> bool:
@@ -57,9 +52,10 @@ def _deleted(s3: Any, bucket: str, prefix: str) -> dict[str, str]:
     except ClientError as error:
         if aws_error_code(error) != "NoSuchBucket":
             raise
-        raise BucketGoneError(
+        raise TritonstackError(
             f"bucket {bucket} does not exist",
             remedy="the environment is not deployed, so there is nothing to roll back",
+            code=NotDeployedError.code,
         ) from None
     latest: dict[str, str] = {}
     for item in (item for page in pages for item in page.get("Versions", ())):

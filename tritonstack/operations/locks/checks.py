@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import cache
 
+from tritonstack.base.error_kinds import LockEntryError
 from tritonstack.base.errors import FileViolation, InvalidFilesError, shown_path
 from tritonstack.base.paths import LOCK_SUFFIX, Project
 from tritonstack.base.yaml import Document
@@ -81,7 +82,7 @@ def _check_left(files: ProjectFiles, name: str, found: Findings) -> None:
             (),
             f"the lock's environment {name!r} does not exist",
             remedy=f"run `git rm {shown_path(lock.file)}` if the environment was removed",
-            code="TS403",
+            code=LockEntryError.code,
         )
     )
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from tritonstack.base.error_kinds import ArtifactNotFoundError, DamagedArtifactError, LockEntryError
 from tritonstack.base.errors import FileViolation, TritonstackError, aws_error_code
 from tritonstack.base.naming import MODELS, artifact_prefix
 from tritonstack.operations.artifacts import find_object, is_archive_of
@@ -25,17 +26,11 @@ _NO_IMAGE = ("ImageNotFoundException", "RepositoryNotFoundException")
 class UntrueLockError(TritonstackError):
     """Buckets or registries do not match the locks."""
 
-    code = "TS403"
+    code = LockEntryError.code
 
     def __init__(self, violations: list[FileViolation]) -> None:
         super().__init__("\n".join(str(violation) for violation in violations))
         self.violations = tuple(violations)
-
-
-class NotCheckedError(TritonstackError):
-    """A bucket or registry is unreachable."""
-
-    code = "TS403"
 
 
 @dataclass(frozen=True)
@@ -100,7 +95,7 @@ def _check_artifact(s3: Any, bucket: str, placed: PlacedEntry, entry: LockedArti
                 at="digest",
                 remedy=f"run `tritonstack build {placed.environment}` to publish it, or "
                 "`tritonstack promote` if it was promoted",
-                code="TS409",
+                code=ArtifactNotFoundError.code,
             )
         )
         return found
@@ -114,7 +109,7 @@ def _check_artifact(s3: Any, bucket: str, placed: PlacedEntry, entry: LockedArti
                 remedy=f"delete s3://{bucket}/{prefix}/{MANIFEST_NAME}, and run `tritonstack build "
                 f"{placed.environment}` to publish the artifact again, or `tritonstack promote` if it was "
                 "promoted",
-                code="TS410",
+                code=DamagedArtifactError.code,
             )
         )
     compare_manifest(found, placed, manifest, target, origin=origin)
@@ -139,7 +134,9 @@ def _check_image(ecr: Any, workspace: Workspace, placed: PlacedEntry, image: Loc
     if tags is None:
         remedy = f"run `tritonstack build {placed.environment}` to rebuild it"
         found.violations.append(
-            placed.violation(f"image not found: {uri}", at="digest", remedy=remedy, code="TS409")
+            placed.violation(
+                f"image not found: {uri}", at="digest", remedy=remedy, code=ArtifactNotFoundError.code
+            )
         )
     elif image.tag not in tags:
         found.violations.append(
@@ -147,7 +144,7 @@ def _check_image(ecr: Any, workspace: Workspace, placed: PlacedEntry, image: Loc
                 f"tag {image.tag} does not point to {uri}; its tags: {', '.join(tags) or 'none'}",
                 at="tag",
                 remedy="the tag was moved: rebuild the image",
-                code="TS409",
+                code=ArtifactNotFoundError.code,
             )
         )
     return found
@@ -156,7 +153,7 @@ def _check_image(ecr: Any, workspace: Workspace, placed: PlacedEntry, image: Loc
 def _unchecked(image: PlacedEntry) -> Findings:
     found = Findings()
     note = "stored in the local Docker engine; the local cloud has no registry to check"
-    found.notes.append(image.violation(note, remedy="no action is needed", code="TS409"))
+    found.notes.append(image.violation(note, remedy="no action is needed", code=ArtifactNotFoundError.code))
     return found
 
 

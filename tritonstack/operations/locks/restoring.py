@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from tritonstack.base.error_kinds import ArtifactNotFoundError
 from tritonstack.base.files import short_digest
 from tritonstack.base.naming import artifact_prefix
 from tritonstack.base.revisions import commit_id
@@ -48,7 +49,7 @@ def ensure_available(
         f"artifact {short_digest(entry.digest)} of {name!r} is gone from s3://{bucket}, "
         "including its old versions",
         remedy=_build_it_again(workspace, step),
-        code="TS409",
+        code=ArtifactNotFoundError.code,
     )
 
 
@@ -100,7 +101,7 @@ def _require_image(cloud: Cloud, workspace: Workspace, image: LockedImage) -> No
         raise RollbackError(
             f"image not found: {uri}; registries cannot restore deleted images",
             remedy=f"rebuild it from a commit that produced {image.tag}",
-            code="TS409",
+            code=ArtifactNotFoundError.code,
         )
 
 

@@ -20,7 +20,7 @@ from tritonstack.operations.destruction.retained import (
 )
 from tritonstack.operations.locks.rollback import RollbackPlan
 from tritonstack.operations.locks.rollback_targets import RollbackError
-from tritonstack.operations.running import SERVING, wait_until_served
+from tritonstack.operations.running import SERVING, RolledBackError, wait_until_served
 from tritonstack.project.custom_images import locked_uri
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.manifests import ARCHIVE_NAME
@@ -313,5 +313,5 @@ def _failed(name: str, reason: str | None) -> RollbackError:
         f"{name} could not be switched to its earlier artifacts" + (f": {reason}" if reason else ""),
         remedy="see its log (`tritonstack logs`), fix the cause, and rerun; lock and stacks are unchanged, "
         "but other endpoints of this rollback may serve their earlier artifacts already",
-        code="TS507",
+        code=RolledBackError.code,
     )

@@ -18,9 +18,13 @@ from tritonstack.records.locks import Lock, LockedEntry, RolledBack, parse_lock
 
 
 class RollbackError(TritonstackError):
-    """There is no rollback target."""
+    """There is nothing to roll back to: the name is unknown or ambiguous, the endpoint already serves it, or
+    its lock or artifact is gone; choose another commit or digest with `--to`. Or `verify` found that the
+    endpoint does not run what the lock requests; fix the listed errors, and rerun.
+    """
 
     code = "TS421"
+    title = "Rollback failed"
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from tritonstack.operations.artifacts import (
-    DamagedArtifactError,
-    copy_object,
-    find_object,
-    is_archive_of,
-    is_published,
-)
+from tritonstack.base.error_kinds import DamagedArtifactError
+from tritonstack.operations.artifacts import copy_object, find_object, is_archive_of, is_published
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.promotion.fetching import (
     SourceArtifact,

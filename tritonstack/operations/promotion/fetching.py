@@ -15,10 +15,11 @@ from pathlib import Path
 
 from botocore.exceptions import ClientError, HTTPClientError, IncompleteReadError, ResponseStreamingError
 
-from tritonstack.base.errors import TritonstackError, aws_error_code
+from tritonstack.base.error_kinds import CopyError, DamagedArtifactError
+from tritonstack.base.errors import aws_error_code
 from tritonstack.base.files import only_writer, sha256_of, short_digest, write_text_atomically
 from tritonstack.base.naming import artifact_prefix
-from tritonstack.operations.artifacts import DamagedArtifactError, find_object
+from tritonstack.operations.artifacts import find_object
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.promotion.checksums import agrees
 from tritonstack.operations.promotion.layer_reading import PAUSES_S
@@ -161,10 +162,9 @@ def _download(source: SourceArtifact, partial: Path, on_bytes: OnBytes, sleep: S
             continue
         pause = next(pauses, None)
         if pause is None:
-            raise TritonstackError(
+            raise CopyError(
                 f"cannot fetch {source.url(ARCHIVE_NAME)}: {failure}",
                 remedy="rerun the command; it resumes the download",
-                code="TS413",
             )
         sleep(pause)
 

@@ -16,7 +16,8 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from tritonstack.base.errors import TritonstackError, aws_error_code
+from tritonstack.base.error_kinds import CopyError
+from tritonstack.base.errors import aws_error_code
 from tritonstack.base.files import parse_json
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.promotion.layer_reading import Layer, bad_layer, read_parts
@@ -34,12 +35,6 @@ _ABSENT = ("ImageNotFoundException", "RepositoryNotFoundException")
 _ENDED_BEFORE = ("LayerAlreadyExistsException", "UploadNotFoundException")
 
 OnBytes = Callable[[int], None]
-
-
-class ImageCopyError(TritonstackError):
-    """An image could not be copied, or does not match its digest."""
-
-    code = "TS413"
 
 
 @dataclass(frozen=True)
@@ -104,7 +99,7 @@ def copy_image(
         _put(target, manifest, tag if manifest.digest == digest else None)
     landed = tagged_digest(target, tag)
     if landed != digest:
-        raise ImageCopyError(
+        raise CopyError(
             f"{target.uri}:{tag} is {landed or 'missing'} after copying {digest} to it",
             remedy="check what changes or deletes images there, then rerun the command",
         )
@@ -137,7 +132,7 @@ def _manifest(source: Registry, digest: str) -> _Manifest:
     )
     if not answer["images"]:
         reason = "; ".join(failure.get("failureReason", "") for failure in answer.get("failures", ()))
-        raise ImageCopyError(
+        raise CopyError(
             f"cannot read {source.uri}@{digest}: {reason or 'not found'}",
             remedy="run `tritonstack build` for the source environment to push it",
         )
@@ -145,7 +140,7 @@ def _manifest(source: Registry, digest: str) -> _Manifest:
     text = image["imageManifest"]
     found = f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
     if found != digest:
-        raise ImageCopyError(
+        raise CopyError(
             f"digest mismatch for the manifest of {source.uri}@{digest}: got {found}",
             remedy="promote again; if it happens again, rebuild the image with `tritonstack build` for the "
             "source environment",
@@ -222,7 +217,7 @@ def _put(target: Registry, manifest: _Manifest, tag: str | None) -> None:
     except ClientError as error:
         code = aws_error_code(error)
         if code == "ImageTagAlreadyExistsException" and tag and tagged_digest(target, tag) != manifest.digest:
-            raise ImageCopyError(
+            raise CopyError(
                 f"{target.uri}:{tag} already exists with another image, and tags are immutable there",
                 remedy="the image was probably pushed manually: delete it",
             ) from None

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from http.client import HTTPException, HTTPResponse
 
-from tritonstack.base.errors import TritonstackError
+from tritonstack.base.error_kinds import CopyError
 
 _PATIENCE_S = 60
 PAUSES_S = (1.0, 2.0, 5.0, 10.0, 20.0)
@@ -22,12 +22,6 @@ _CHUNK = 1 << 20
 _BREAKS = (OSError, HTTPException)
 """Errors that end a connection, including rejections by the server."""
 _RANGE = re.compile(r"bytes (\d+)-\d+/(\d+)")
-
-
-class LayerReadError(TritonstackError):
-    """A layer cannot be read from its registry."""
-
-    code = "TS413"
 
 
 @dataclass(frozen=True)
@@ -55,9 +49,9 @@ def read_parts(layer: Layer, part_size: int, *, sleep: Callable[[float], object]
         yield bytes(buffer)
 
 
-def bad_layer(layer: Layer, failure: str) -> LayerReadError:
+def bad_layer(layer: Layer, failure: str) -> CopyError:
     """Return the error for a layer that does not match the manifest."""
-    return LayerReadError(
+    return CopyError(
         f"damaged layer {layer.digest} of {layer.registry}: {failure}; nothing was copied",
         remedy="rerun the command; if it fails again, rebuild the image",
     )
@@ -85,7 +79,7 @@ def _pause(
     layer: Layer, have: int, failure: str, pause: float | None, sleep: Callable[[float], object]
 ) -> None:
     if pause is None:
-        raise LayerReadError(
+        raise CopyError(
             f"cannot read layer {layer.digest} of {layer.registry}: the connection failed after {have} of "
             f"{layer.size} bytes, and reconnecting did not help ({failure})",
             remedy="check the connection to Amazon S3, and rerun the command; it resumes with this layer",
@@ -96,7 +90,7 @@ def _pause(
 def _opened(url: str, first: int) -> HTTPResponse:
     """Open a URL from a byte offset."""
     if not url.startswith(("https://", "http://127.0.0.1")):
-        raise LayerReadError(
+        raise CopyError(
             f"ECR returned a layer URL without https: {url.partition('?')[0]}",
             remedy="check the proxy and the endpoint URL of ECR (AWS_ENDPOINT_URL_ECR)",
         )

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from tritonstack.base.errors import TritonstackError, UsageError, shown_path
+from tritonstack.base.error_kinds import PromotionRejectedError, UnknownNameError
+from tritonstack.base.errors import UsageError, shown_path
 from tritonstack.base.yaml import closest
 from tritonstack.project.checks.compatibility import (
     described_gpu,
@@ -27,12 +28,6 @@ from tritonstack.spec.environments.promotion import PromotionSpec
 Artifact = Replacement[LockedArtifact]
 Image = Replacement[LockedImage]
 Entry = Artifact | Image
-
-
-class PromotionRejectedError(TritonstackError):
-    """The request cannot be promoted; nothing was changed."""
-
-    code = "TS418"
 
 
 @dataclass(frozen=True)
@@ -81,20 +76,20 @@ def require_source(source: Workspace, target: Workspace) -> PromotionSpec:
         raise UsageError(
             f"cannot promote {spec.name!r} to itself",
             remedy="name the source environment, then the target",
-            code="TS418",
+            code=PromotionRejectedError.code,
         )
     if spec.promotion is None:
         raise UsageError(
             f"{file} has no promotion source for {spec.name!r}",
             remedy=f"add `promotion: {{source: {source.spec.name}}}` and the gates to apply",
-            code="TS418",
+            code=PromotionRejectedError.code,
         )
     if spec.promotion.source != source.spec.name:
         raise UsageError(
             f"the promotion source of {spec.name!r} is {spec.promotion.source!r}, not {source.spec.name!r}",
             remedy=f"run `tritonstack promote {spec.promotion.source} {spec.name}`, or change "
             f"`promotion.source` in {file}",
-            code="TS418",
+            code=PromotionRejectedError.code,
         )
     return spec.promotion
 
@@ -149,10 +144,9 @@ def _require_served(target: Workspace, models: Collection[str]) -> None:
     for model in models:
         if model not in served:
             suggestion = closest(model, served)
-            raise UsageError(
+            raise UnknownNameError(
                 f"{target.spec.name!r} does not serve model {model!r}",
                 remedy=f"did you mean {suggestion!r}?" if suggestion else f"it serves: {', '.join(served)}",
-                code="TS903",
             )
 
 

@@ -16,9 +16,10 @@ from typing import Any, Literal
 
 from botocore.exceptions import ClientError
 
+from tritonstack.base.error_kinds import DamagedArtifactError
 from tritonstack.base.errors import aws_error_code
 from tritonstack.base.naming import artifact_prefix
-from tritonstack.operations.artifacts import DamagedArtifactError, find_object, is_archive_of
+from tritonstack.operations.artifacts import find_object, is_archive_of
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.promotion.checksums import agrees, part_checksum
 from tritonstack.records.locks import LockedArtifact

@@ -17,7 +17,7 @@ from tritonstack.constructs.monitoring.metrics import (
     request_metric,
 )
 from tritonstack.constructs.monitoring.monitored import Monitored, MonitoredVariant
-from tritonstack.operations.loads.arrivals import UnreadableLoadError
+from tritonstack.operations.loads.arrivals import NoMeasurementsError
 from tritonstack.operations.scaling_simulation.simulation import ScalingRun
 
 _MINUTE = timedelta(minutes=1)
@@ -96,7 +96,7 @@ def read_history(
 ) -> tuple[RecordedMinute, ...]:
     """Return the recorded minutes of a variant."""
     if end - begin > _LONGEST:
-        raise UnreadableLoadError(
+        raise NoMeasurementsError(
             f"the period has {(end - begin).days} days, more than the {_LONGEST.days} for which CloudWatch "
             "keeps minutes",
             remedy="name a shorter period",
@@ -119,7 +119,7 @@ def read_history(
     count = round((end - begin) / _MINUTE)
     minutes = tuple(_minute(found, begin + number * _MINUTE, monitored) for number in range(count))
     if not any(minute.requests for minute in minutes):
-        raise UnreadableLoadError(
+        raise NoMeasurementsError(
             f"CloudWatch has no requests to {monitored.endpoint_name} ({variant.name}) from "
             f"{begin.isoformat()} to {end.isoformat()}",
             remedy="name a period of the last 15 days with requests; times are in UTC unless they name an "

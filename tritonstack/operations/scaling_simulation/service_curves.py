@@ -17,7 +17,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from tritonstack.base.errors import TritonstackError
+from tritonstack.operations.loads.arrivals import NoMeasurementsError
 from tritonstack.operations.loads.histograms import percentiles_s
 from tritonstack.operations.loads.runs import SavedRuns
 from tritonstack.records.manifests import Manifest
@@ -27,12 +27,6 @@ _SATURATED = 0.97
 """The share of the highest throughput from which more concurrency only adds waiting."""
 _STILL_RISING = 1.1
 _MOST_SLOTS = 1000
-
-
-class NoServiceCurveError(TritonstackError):
-    """Nothing says how fast one instance answers."""
-
-    code = "TS914"
 
 
 @dataclass(frozen=True)
@@ -101,7 +95,7 @@ def measured_curve(saved: SavedRuns, *, source: str) -> ServiceCurve:
         else:
             points.append((max(1.0, run.answered_per_s * run.mean_ms / 1000), run.answered_per_s, run))
     if not points:
-        raise NoServiceCurveError(
+        raise NoMeasurementsError(
             f"{source} has no level that shows how fast an instance answers: "
             + ("; ".join(notes) or "it is empty"),
             remedy="measure one instance with `tritonstack bench --users 1,2,4,8,16 --save FILE`",
@@ -127,7 +121,7 @@ def manifest_curve(manifest: Manifest) -> ServiceCurve:
     """Return a curve from the latencies that the build measured, batch by batch, on the build machine."""
     source = f"manifest of {manifest.model} (measured by its build)"
     if not manifest.latency:
-        raise NoServiceCurveError(
+        raise NoMeasurementsError(
             f"the {source} has no latencies",
             remedy="measure one instance with `tritonstack bench --users 1,2,4,8,16 --save FILE`, and pass "
             "--bench FILE",

@@ -7,10 +7,10 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from tritonstack.base.error_kinds import ArtifactNotFoundError, DamagedArtifactError
 from tritonstack.base.errors import TritonstackError, aws_error_code
 from tritonstack.base.files import short_digest
 from tritonstack.base.naming import artifact_prefix
-from tritonstack.operations.artifacts import DamagedArtifactError
 from tritonstack.operations.aws import Cloud
 from tritonstack.records.examples import EXAMPLES_NAME, Examples, parse_examples
 from tritonstack.records.manifests import MANIFEST_NAME, Manifest, parse_manifest
@@ -21,7 +21,7 @@ _REBUILD = "run `tritonstack build` again; it adds examples and keeps the artifa
 class NoExamplesError(TritonstackError):
     """The artifact has no examples."""
 
-    code = "TS409"
+    code = ArtifactNotFoundError.code
 
 
 def load_examples(cloud: Cloud, *, bucket: str, model: str, digest: str) -> Examples:

@@ -9,7 +9,8 @@ from typing import Annotated
 from botocore.exceptions import ClientError
 
 from tritonstack.base import naming
-from tritonstack.base.errors import TritonstackError, aws_error_code
+from tritonstack.base.error_kinds import NotRecordedError
+from tritonstack.base.errors import aws_error_code
 from tritonstack.base.results import Internal, Key, public
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.deploying.assembly import Assembly, Template
@@ -32,12 +33,6 @@ from tritonstack.project.workspace import Workspace
 from tritonstack.records.events import Event
 
 _LONGEST_NOTE = 2000
-
-
-class VerdictNotWrittenError(TritonstackError):
-    """The verdict could not be recorded."""
-
-    code = "TS513"
 
 
 @dataclass(frozen=True)
@@ -220,7 +215,7 @@ def record_verdict(cloud: Cloud, workspace: Workspace, verdict: Verdict) -> list
         except ClientError as error:
             if aws_error_code(error) == "NoSuchBucket":
                 return []
-            raise VerdictNotWrittenError(
+            raise NotRecordedError(
                 f"{verdict.summary}; cannot record this in s3://{bucket}: {error}",
                 remedy="use credentials that may write objects below events/ there, or pass --no-record",
             ) from None

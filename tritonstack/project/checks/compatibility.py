@@ -9,6 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from tritonstack.base.error_kinds import (
+    EndpointMismatchError,
+    InstanceTypeError,
+    OutdatedArtifactError,
+    RegionError,
+    UnbuiltArtifactError,
+)
 from tritonstack.base.errors import FileViolation, shown_path
 from tritonstack.base.files import short_digest
 from tritonstack.base.yaml import Document, FieldPath, closest
@@ -113,7 +120,7 @@ def _image_violations(workspace: Workspace, name: str) -> Iterator[FileViolation
                 ("endpoints", name, "image"),
                 f"{workspace.lock.file.name} has no image {endpoint.image!r} for {image.kind}",
                 remedy=_lock_again(workspace),
-                code="TS401",
+                code=UnbuiltArtifactError.code,
             )
             continue
         if not locked.serves_for(image.tag):
@@ -122,7 +129,7 @@ def _image_violations(workspace: Workspace, name: str) -> Iterator[FileViolation
                 f"locked image {locked.tag} was built from another version of "
                 f"containers/{endpoint.image} or another SageMaker image",
                 remedy=_lock_again(workspace),
-                code="TS402",
+                code=OutdatedArtifactError.code,
             )
 
 
@@ -135,7 +142,7 @@ def _no_such_image(workspace: EnvironmentFiles, name: str, endpoint: EndpointSpe
         ("endpoints", name, "image"),
         f"containers/{endpoint.image} has no Dockerfile for serving images",
         remedy=f"did you mean '{suggestion}'?" if suggestion else f"available: {', '.join(known) or 'none'}",
-        code="TS209",
+        code=EndpointMismatchError.code,
     )
 
 
@@ -149,12 +156,15 @@ def _unfit_hardware(
             f"{instance.name} has compute capability {capability}, but Triton {release.name} needs "
             f"{release.min_compute_capability}",
             remedy="choose a newer GPU, or an older triton_release",
-            code="TS119",
+            code=InstanceTypeError.code,
         )
     violation = cuda_violation(instance, release)
     if violation:
         yield workspace.environment.violation(
-            place, violation, remedy="choose a newer triton_release, or an older GPU", code="TS119"
+            place,
+            violation,
+            remedy="choose a newer triton_release, or an older GPU",
+            code=InstanceTypeError.code,
         )
 
 
@@ -173,7 +183,7 @@ def _unbuildable(
             f"models for {instance.name} must be built on its GPU, {instance.family.gpu}, but neither "
             f"CodeBuild nor SageMaker Processing offers it in {spec.region}",
             remedy=build_remedy(spec, instance),
-            code="TS206",
+            code=RegionError.code,
         )
 
 
@@ -189,7 +199,7 @@ def _not_offered(
         place,
         message,
         remedy=f"{offer}; if AWS has added them, set the price under `prices`",
-        code="TS206",
+        code=RegionError.code,
     )
 
 
@@ -201,7 +211,7 @@ def _unfit_host(workspace: EnvironmentFiles, name: str, endpoint: EndpointSpec) 
         if violation:
             message, remedy = violation
             yield workspace.environment.violation(
-                ("endpoints", name, "inference_ami"), message, remedy=remedy, code="TS119"
+                ("endpoints", name, "inference_ami"), message, remedy=remedy, code=InstanceTypeError.code
             )
 
 
@@ -220,7 +230,7 @@ def _unfit_layouts(workspace: EnvironmentFiles, name: str, endpoint: EndpointSpe
             f"the recipe of {served.model!r} builds {built[layout]}, but kind: {endpoint.kind} serves "
             f"{built[endpoint.kind]}",
             remedy=f"write `kind: {layout}`{_other_layout(model)}",
-            code="TS209",
+            code=EndpointMismatchError.code,
         )
 
 
@@ -242,7 +252,7 @@ def _missing(workspace: Workspace, served: ServedModel) -> FileViolation:
         served.place,
         f"{lock.file.name} has no artifact of {served.model!r} for {targets}{reason}",
         remedy=_lock_again(workspace),
-        code="TS401",
+        code=UnbuiltArtifactError.code,
     )
 
 
@@ -275,7 +285,7 @@ def _stale(workspace: Workspace, model: str, artifact: LockedArtifact) -> Iterat
             f"locked artifact {short_digest(artifact.digest)} was built from another version of "
             f"{shown_path(document.file)}",
             remedy=_lock_again(workspace),
-            code="TS402",
+            code=OutdatedArtifactError.code,
         )
 
 
@@ -299,7 +309,7 @@ def _foreign_engine(
             f"{short_digest(artifact.digest)} contains TensorRT engines, "
             f"but {served.instance.name} has no GPU",
             remedy=_lock_again(workspace),
-            code="TS402",
+            code=OutdatedArtifactError.code,
         )
     elif not _same_version(artifact.tensorrt, release):
         yield workspace.lock.violation(
@@ -307,7 +317,7 @@ def _foreign_engine(
             f"the engines of {short_digest(artifact.digest)} were built with TensorRT {artifact.tensorrt}, "
             f"but Triton {release.name} has {release.tensorrt}, which cannot run them",
             remedy=_lock_again(workspace),
-            code="TS402",
+            code=OutdatedArtifactError.code,
         )
 
 
@@ -337,14 +347,14 @@ def _too_heavy(
             remedy=f"add `asynchronous: {{}}`, which accepts {_mib(ASYNCHRONOUS_BYTES)}"
             if queue
             else "pass object names in requests, and let the model read the objects from its bucket",
-            code="TS209",
+            code=EndpointMismatchError.code,
         )
     elif weight > _triton_limit(release, endpoint):
         yield workspace.environment.violation(
             served.place,
             f"{weighs} Triton {release.name} accepts at most {_mib(_triton_limit(release, endpoint))}",
             remedy=f'add `{ADDITIONAL_ARGS}: "{_TRITON_INPUT_OPTION}={weight}"` to environment',
-            code="TS209",
+            code=EndpointMismatchError.code,
         )
 
 

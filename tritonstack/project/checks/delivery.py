@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from tritonstack.base import naming
+from tritonstack.base.error_kinds import DeliveryError, MissingReferenceError, UnusableNameError
 from tritonstack.base.errors import FileViolation
 from tritonstack.base.yaml import Document, closest
 from tritonstack.project.checks.regions import pipeline_violations
@@ -56,7 +57,7 @@ def _policies_fit_one_role(
                 f"{', '.join(names)} share one bootstrap of account {spec.account} in {spec.region}: their "
                 f"{policies} execution policies exceed the {POLICIES_PER_ROLE} that IAM attaches to a role",
                 remedy=f"give {name} a bootstrap_qualifier of its own, and bootstrap the account under it",
-                code="TS219",
+                code=DeliveryError.code,
             )
 
 
@@ -73,7 +74,7 @@ def _unknown(
         place,
         f"unknown {kind} {name!r}",
         remedy=f"did you mean '{suggestion}'?" if suggestion else f"available: {', '.join(known) or 'none'}",
-        code="TS201",
+        code=MissingReferenceError.code,
     )
 
 
@@ -86,7 +87,7 @@ def _has_distinct_names(
             place,
             f"the name of environment {spec.name!r} conflicts with the delivery roles of another one",
             remedy="choose another name",
-            code="TS204",
+            code=UnusableNameError.code,
         )
 
 
@@ -100,7 +101,7 @@ def _previews_are_alone(
                 ("previews", "name_prefix"),
                 f"environment {name!r} is named like a preview, and previews may be deleted",
                 remedy="choose another name_prefix",
-                code="TS204",
+                code=UnusableNameError.code,
             )
 
 
@@ -127,7 +128,7 @@ def _previews_match_environment(
                 f"{previews.template}.template.yaml has {field} {actual!r}, "
                 f"but {beside.name} has {expected!r}",
                 remedy="name the environment whose account and region previews use, or make both equal",
-                code="TS219",
+                code=DeliveryError.code,
             )
 
 
@@ -142,7 +143,7 @@ def _previews_are_bounded(
             "permissions",
             remedy=f"add permissions_boundary: {naming.preview_boundary_name(beside.delivery_base)} to the "
             f"template; the stack that delivers {beside.name} makes that policy",
-            code="TS219",
+            code=DeliveryError.code,
         )
 
 
@@ -160,7 +161,7 @@ def _previews_publish_separately(
             f"previews would publish to {sample.bootstrap.bucket}, which deploys of {names} take from",
             remedy="add a bootstrap_qualifier of their own to the template, such as `preview`, and bootstrap "
             "the account under it",
-            code="TS219",
+            code=DeliveryError.code,
         )
 
 
@@ -176,5 +177,5 @@ def _out_of_order(
             ("environments", index, "name"),
             f"{spec.name} is promoted from {spec.promotion.source!r}, which is not delivered before it",
             remedy=f"put {spec.promotion.source} before it, or change `promotion` in {spec.name}.yaml",
-            code="TS219",
+            code=DeliveryError.code,
         )

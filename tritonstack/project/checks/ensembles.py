@@ -7,6 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from tritonstack.base.error_kinds import (
+    CompositionError,
+    InstanceTypeError,
+    InvalidValueError,
+    MissingReferenceError,
+)
 from tritonstack.base.errors import FileViolation
 from tritonstack.base.yaml import Document, FieldPath, closest
 from tritonstack.spec.models.model import ModelSpec
@@ -29,7 +35,7 @@ def composition_violations(
                     place,
                     f"unknown model {model!r}",
                     remedy=f"did you mean '{suggestion}'?" if suggestion else "add it to models/",
-                    code="TS201",
+                    code=MissingReferenceError.code,
                 )
             elif name in _made_of(model, models):
                 kind = "ensemble" if isinstance(recipe, EnsembleRecipe) else "call"
@@ -38,7 +44,7 @@ def composition_violations(
                     place,
                     f"circular {kind}: {model!r} contains {what}",
                     remedy="remove one of them from the other",
-                    code="TS214",
+                    code=CompositionError.code,
                 )
         if uses and not _is_circular(name, models):
             yield from _use_violations(document, uses, models)
@@ -73,21 +79,21 @@ def _use_violations(
                 place,
                 f"{name!r} returns several responses per request, but {part} must return one",
                 remedy="deploy it on its own endpoint",
-                code="TS214",
+                code=CompositionError.code,
             )
         if spec.triton.sequences is not None:
             yield document.violation(
                 place,
                 f"{name!r} keeps state between requests, so what uses its answers cannot be verified",
                 remedy="deploy it on its own endpoint",
-                code="TS214",
+                code=CompositionError.code,
             )
         if spec.recipe.kind == "python" and spec.members:
             yield document.violation(
                 place,
                 f"{name!r} calls other models, and so cannot be {part}",
                 remedy="call its models from one model, or deploy it on its own endpoint",
-                code="TS214",
+                code=CompositionError.code,
             )
 
 
@@ -103,7 +109,7 @@ def _machine_violations(
             ("recipe", "steps" if document.record.recipe.kind == "ensemble" else "calls"),
             f"no machine type runs all of its models ({listing})",
             remedy="choose precisions and formats that run on the same machine types",
-            code="TS119",
+            code=InstanceTypeError.code,
         )
 
 
@@ -119,7 +125,7 @@ def _whole_violations(
             ("test_inputs", 0),
             f"the first step, {first!r}, expects {takes}",
             remedy=f"write {takes}",
-            code="TS214",
+            code=CompositionError.code,
         )
 
 
@@ -133,7 +139,7 @@ def _batch_violations(
                 ("recipe", "steps", index, "model"),
                 f"{step.model!r} has no batch dimension (max_batch: 0), but other steps have one",
                 remedy="build all steps with a batch dimension, or none",
-                code="TS214",
+                code=CompositionError.code,
             )
     place = ("batching", "max_batch")
     if sizes and 0 not in sizes.values() and place in document.lines:
@@ -143,7 +149,7 @@ def _batch_violations(
                 place,
                 f"{smallest!r} accepts at most {sizes[smallest]}",
                 remedy=f"write {sizes[smallest]}, or remove it",
-                code="TS111",
+                code=InvalidValueError.code,
             )
 
 

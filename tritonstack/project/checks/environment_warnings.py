@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tritonstack.base.error_kinds import InstanceTypeError, UnavailableOptionError
 from tritonstack.base.errors import FileViolation
 from tritonstack.base.yaml import Document
 from tritonstack.project.checks.regions import region_warnings
@@ -37,7 +38,7 @@ def _no_second_copy(document: _Environment, name: str, endpoint: EndpointSpec) -
             f"an update starts a new copy before it ends an old one, but there is room for {room} only: each "
             "update waits for its time limit, and is rolled back",
             remedy="raise max_instances by 1, or make the copies smaller",
-            code="TS119",
+            code=InstanceTypeError.code,
         )
 
 
@@ -52,7 +53,7 @@ def _doubtful_hosts(document: _Environment, name: str, endpoint: EndpointSpec) -
                 ("endpoints", name, "inference_ami" if endpoint.inference_ami else "instance_type"),
                 f"not guaranteed: {reason}",
                 remedy="try it outside production, or choose a release with CUDA 13 or another instance type",
-                code="TS119",
+                code=InstanceTypeError.code,
             )
 
 
@@ -65,5 +66,5 @@ def _no_route(document: _Environment, name: str, endpoint: EndpointSpec) -> Iter
             "cannot call STS, Secrets Manager, or any other service",
             remedy="set `network: {existing: …}` with endpoints of these services, or remove "
             "network_isolation",
-            code="TS114",
+            code=UnavailableOptionError.code,
         )

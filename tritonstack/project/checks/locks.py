@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tritonstack.base.error_kinds import LockEntryError, MissingReferenceError, OutdatedArtifactError
 from tritonstack.base.errors import FileViolation, TritonstackError, shown_path
 from tritonstack.base.files import short_digest
 from tritonstack.base.naming import artifact_prefix
@@ -86,7 +87,7 @@ def check_catalog(workspace: Workspace, models: Collection[str]) -> Findings:
                 placed.violation(
                     f"unknown model {name!r}" + (f" (did you mean {suggestion!r}?)" if suggestion else ""),
                     remedy=remedy,
-                    code="TS201",
+                    code=MissingReferenceError.code,
                 )
             )
         elif placed.path not in asked:
@@ -94,7 +95,7 @@ def check_catalog(workspace: Workspace, models: Collection[str]) -> Findings:
                 placed.violation(
                     f"no endpoint of {workspace.spec.name} uses {name} for {key}",
                     remedy="no action is needed; the entry may be removed",
-                    code="TS403",
+                    code=LockEntryError.code,
                 )
             )
         elif hiding := _preferred_target(workspace, placed, asked):
@@ -102,7 +103,7 @@ def check_catalog(workspace: Workspace, models: Collection[str]) -> Findings:
                 placed.violation(
                     f"never used: the entry for {hiding} takes precedence",
                     remedy=f"the next build or promotion of {name} replaces both",
-                    code="TS403",
+                    code=LockEntryError.code,
                 )
             )
         elif _is_kept_outdated(workspace, placed):
@@ -112,7 +113,7 @@ def check_catalog(workspace: Workspace, models: Collection[str]) -> Findings:
                     f"{_promotion_note(placed)}",
                     remedy=f"no action is needed; `{workspace.lock_command} {name}` "
                     f"{'promotes' if workspace.promotion_source else 'builds'} the new version",
-                    code="TS402",
+                    code=OutdatedArtifactError.code,
                 )
             )
     return found
@@ -146,7 +147,7 @@ def compare_manifest(
             f"{unlike.description} ({origin})",
             at=unlike.fact,
             remedy="rebuild it to update the lock" if unlike.untrue else None,
-            code="TS403",
+            code=LockEntryError.code,
         )
         (found.violations if unlike.untrue else found.notes).append(file_violation)
 
@@ -202,7 +203,7 @@ def check_locks(locks: Mapping[str, Document[Lock]]) -> Iterator[FileViolation]:
                         at=None if fact == "model" else fact,
                         remedy="one of the two was not written by `tritonstack`: restore it from git, or "
                         "rebuild it",
-                        code="TS403",
+                        code=LockEntryError.code,
                     )
 
 
@@ -227,7 +228,7 @@ def check_promotions(
                     remedy=f"did you mean '{suggestion}'?"
                     if suggestion
                     else f"available: {', '.join(known)}",
-                    code="TS403",
+                    code=LockEntryError.code,
                 )
             )
             continue
@@ -236,7 +237,7 @@ def check_promotions(
             + (f"; its history is incomplete: {named.gap}" if named.gap else " and never has"),
             at="promoted",
             remedy=None if named.gap else f"promote an artifact that the lock of {source} names",
-            code="TS403",
+            code=LockEntryError.code,
         )
         (found.notes if named.gap else found.violations).append(file_violation)
     return found

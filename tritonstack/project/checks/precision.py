@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tritonstack.base.error_kinds import EndpointMismatchError, InstanceTypeError
 from tritonstack.base.errors import FileViolation, shown_path
 from tritonstack.project.workspace import EnvironmentFiles, ServedModel
 from tritonstack.reference.container_variables import ADDITIONAL_ARGS
@@ -53,7 +54,7 @@ def _wrong_machine(workspace: EnvironmentFiles, served: ServedModel) -> Iterator
             f"{part} runs only on {'CPUs' if kind == 'gpu' else 'GPUs'} because of "
             f"`{_cause(spec)}`, but {served.instance.name} has {machine}",
             remedy=f"choose an instance type {other}, or change {shown_path(document.file)}",
-            code="TS119",
+            code=InstanceTypeError.code,
         )
 
 
@@ -75,5 +76,5 @@ def _engine_option_violations(
         f"the engines of {model!r} run on later TensorRT versions, which Triton rejects by default",
         remedy=f'add `{ADDITIONAL_ARGS}: "{VERSION_COMPATIBLE}"` to environment, or remove '
         "`version_compatible`",
-        code="TS209",
+        code=EndpointMismatchError.code,
     )

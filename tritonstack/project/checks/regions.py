@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from tritonstack.base.error_kinds import RegionError
 from tritonstack.base.errors import FileViolation
 from tritonstack.base.yaml import Document, FieldPath
 from tritonstack.reference.images import ACCOUNTS
@@ -93,7 +94,7 @@ def _warnings(
                 f"{', '.join(unknown)}",
                 remedy=f"check that AWS offers them there, then write "
                 f"`{_CONFIRM}: [{', '.join((*confirmed, *unknown))}]`",
-                code="TS206",
+                code=RegionError.code,
             )
         return
     for missing in unconfirmed(region, needs, confirmed):
@@ -103,7 +104,7 @@ def _warnings(
                 needs[name],
                 f"{missing.reason}; if AWS does not offer {name} there, the deployment fails",
                 remedy=f"{_other_region(missing)}; or check AWS, then add {name!r} to `{_CONFIRM}`",
-                code="TS206",
+                code=RegionError.code,
             )
 
 
@@ -119,7 +120,7 @@ def _violation(
         place,
         missing.reason,
         remedy=f"{elsewhere}{_other_region(missing)}; if AWS has added it, add {name!r} to `{_CONFIRM}`",
-        code="TS206",
+        code=RegionError.code,
     )
 
 
@@ -143,7 +144,7 @@ def _wrong_zones(document: Document[EnvironmentSpec]) -> Iterator[FileViolation]
             ("network", "create", field),
             f"accounts see {zones} Availability Zones in {spec.region}, got {created.zones}",
             remedy=f"write `availability_zones: {zones}`, or choose another region",
-            code="TS206",
+            code=RegionError.code,
         )
     prefix = zone_id_prefix(spec.region)
     for index, zone in enumerate(created.availability_zone_ids or ()):
@@ -152,5 +153,5 @@ def _wrong_zones(document: Document[EnvironmentSpec]) -> Iterator[FileViolation]
                 ("network", "create", "availability_zone_ids", index),
                 f"{zone!r} is not an Availability Zone of {spec.region}",
                 remedy=f"choose ids that begin with {prefix}",
-                code="TS206",
+                code=RegionError.code,
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tritonstack.base.error_kinds import EndpointMismatchError, PackagesError
 from tritonstack.base.errors import FileViolation
 from tritonstack.base.yaml import Document
 from tritonstack.project.files.contents import numpy_violations
@@ -35,7 +36,7 @@ def release_violations(
                 f"FIL in Triton {release} cannot read treelite 4 checkpoints, the format of {name!r}",
                 remedy=f"choose triton_release {CHECKPOINTS_SINCE} or later; LightGBM models can instead set "
                 "`library: lightgbm` in recipe",
-                code="TS209",
+                code=EndpointMismatchError.code,
             )
 
 
@@ -52,7 +53,7 @@ def _openvino_release_violations(
         served.place,
         f"OpenVINO in Triton {release} loads no graphs with variable dimensions; {name!r} in bf16 runs in it",
         remedy=f"choose triton_release {OPENVINO_SINCE} or later, or another `precision`",
-        code="TS209",
+        code=EndpointMismatchError.code,
     )
 
 
@@ -68,7 +69,7 @@ def _python_violations(workspace: EnvironmentFiles, document: Document[ModelSpec
             f"the packages are for Python {' and '.join(recipe.pythons)}, but {subject} Python {spec.python} "
             f"in environment {spec.name!r}",
             remedy=f'add "{spec.python}"',
-            code="TS318",
+            code=PackagesError.code,
         )
     if spec.served_by_image:
         yield from numpy_violations(document, release=spec.release.name, subject="the image")
@@ -92,7 +93,7 @@ def _generating_violations(
             f"{served.model!r} requires Triton's vLLM backend, which SageMaker's images do not have",
             remedy="write `image: <folder of containers/>`, and base that image on NVIDIA's "
             f"tritonserver:{release}-vllm-python-py3",
-            code="TS209",
+            code=EndpointMismatchError.code,
         )
     if isinstance(endpoint, MultiModelEndpoint):
         yield workspace.environment.violation(
@@ -100,21 +101,21 @@ def _generating_violations(
             f"{message} multi-model endpoints return one response"
             f"{'; vLLM also requires one fixed path of its weights' if needs_vllm else ''}",
             remedy="deploy it on its own endpoint (kind: single)",
-            code="TS209",
+            code=EndpointMismatchError.code,
         )
     elif streams and endpoint.asynchronous:
         yield workspace.environment.violation(
             (*served.place[:2], "asynchronous"),
             f"{message} an asynchronous endpoint stores one answer",
             remedy="remove it",
-            code="TS209",
+            code=EndpointMismatchError.code,
         )
     elif release < SINCE[INFERENCE_TYPE]:
         yield workspace.environment.violation(
             served.place,
             f"{message} SageMaker's front end in Triton {release} rejects such models",
             remedy=f"choose triton_release {SINCE[INFERENCE_TYPE]} or later",
-            code="TS209",
+            code=EndpointMismatchError.code,
         )
     elif asked and asked not in (GENERATING[1:] if streams else GENERATING):
         yield workspace.environment.violation(
@@ -123,5 +124,5 @@ def _generating_violations(
             remedy=f"remove it (default: {GENERATING[1]!r})"
             if streams
             else f"remove it (default: {GENERATING[0]!r}), or write {GENERATING[1]!r}",
-            code="TS209",
+            code=EndpointMismatchError.code,
         )

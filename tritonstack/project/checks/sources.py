@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from tritonstack.base.error_kinds import ChangedSourceError
 from tritonstack.base.errors import FileViolation
 from tritonstack.base.yaml import Document
 from tritonstack.spec.models.model import ModelSpec
@@ -24,6 +25,6 @@ def source_warnings(document: Document[ModelSpec]) -> list[FileViolation]:
             f"{revision!r} is not a full commit hash: if it moves, the locked artifact stays as it is, and "
             "another machine can build other weights",
             remedy="write the 40 hexadecimal digits of the commit, from the model's page on the Hub",
-            code="TS303",
+            code=ChangedSourceError.code,
         )
     ]

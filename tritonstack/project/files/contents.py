@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from tritonstack.base.error_kinds import MissingSourceError, PackagesError, SourceFileError
 from tritonstack.base.errors import FileViolation, InvalidFilesError
 from tritonstack.base.source_files import source_folder
 from tritonstack.base.yaml import Document
@@ -57,7 +58,7 @@ def source_violations(model: CheckedModel) -> Iterator[FileViolation]:
             ("source",),
             f"{source}: {found}: {folder}",
             remedy="name the folder that has the model, relative to the folder of model.yaml",
-            code="TS301",
+            code=MissingSourceError.code,
         )
         return
     selection, files = file_selection(spec), list(model.files.source)
@@ -94,7 +95,7 @@ def numpy_violations(
                 number,
                 f"the Python backend of {subject} (Triton {release}) requires NumPy 1, got {version}",
                 f"write numpy==1.26.4, or remove it to use the NumPy of {subject}{otherwise}",
-                code="TS318",
+                code=PackagesError.code,
             )
 
 
@@ -111,7 +112,7 @@ def _unpinned_requirements(document: Document[ModelSpec]) -> Iterator[FileViolat
     for number, line in requirements_of(document):
         if pinned_version(line) is None:
             yield _requirement_violation(
-                document, number, f"{line!r} has no exact version", REMEDY, code="TS318"
+                document, number, f"{line!r} has no exact version", REMEDY, code=PackagesError.code
             )
 
 
@@ -123,4 +124,4 @@ def _incomplete_weights(document: Document[ModelSpec], files: ModelFiles) -> Ite
             and name.endswith(".safetensors")
             and (violation := header_violation(file.path, name))
         ):
-            yield document.violation(("source",), violation, remedy=COPY_AGAIN, code="TS302")
+            yield document.violation(("source",), violation, remedy=COPY_AGAIN, code=SourceFileError.code)

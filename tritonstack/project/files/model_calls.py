@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from tritonstack.base.error_kinds import CompositionError
 from tritonstack.base.errors import FileViolation
 from tritonstack.base.yaml import Document, closest
 from tritonstack.project.files.model_files import CODE_SUFFIX, ModelFiles
@@ -35,7 +36,7 @@ def undeclared_calls(document: Document[ModelSpec], files: ModelFiles) -> Iterat
                     f"did you mean {near!r}?"
                     if near
                     else f"write `calls: [{', '.join((*recipe.calls, called))}]`",
-                    code="TS214",
+                    code=CompositionError.code,
                 )
 
 

@@ -10,6 +10,12 @@ from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import NamedTuple
 
+from tritonstack.base.error_kinds import (
+    MissingReferenceError,
+    ModelCodeError,
+    UnreadableFileError,
+    UntrustedPickleError,
+)
 from tritonstack.base.errors import FileViolation, InvalidFilesError
 from tritonstack.base.source_files import (
     Files,
@@ -166,7 +172,7 @@ def _own_file_violations(document: Document[ModelSpec]) -> Iterator[FileViolatio
                 place,
                 f"file {name} does not exist beside it",
                 remedy="add it, or correct its name",
-                code="TS201",
+                code=MissingReferenceError.code,
             )
 
 
@@ -180,7 +186,7 @@ def _unreadable(document: Document[ModelSpec], place: FieldPath, files: Files) -
                 place,
                 f"cannot read {name}: {error.strerror}",
                 remedy="check the permissions of the file",
-                code="TS101",
+                code=UnreadableFileError.code,
             )
 
 
@@ -218,13 +224,15 @@ def _helper_violations(document: Document[ModelSpec], helpers: Files) -> list[Fi
             "",
             f"`import {module}` does not find it: Python's or the image's own module takes precedence",
             "rename it",
-            code="TS309",
+            code=ModelCodeError.code,
         )
         for module in sorted(module_names(helpers) & TAKEN & imported)
     ]
     if any(name.startswith(MODEL_PACKAGE) for name in helpers):
         text = "Triton would import this package instead of model.py"
-        violations.append(FileViolation(folder / MODEL_PACKAGE, None, "", text, "rename it", code="TS309"))
+        violations.append(
+            FileViolation(folder / MODEL_PACKAGE, None, "", text, "rename it", code=ModelCodeError.code)
+        )
     pickles = [name for name in helpers if name.endswith(PICKLE_SUFFIXES)]
     if pickles and document.record.trust.pickle is None:
         violations.append(
@@ -233,7 +241,7 @@ def _helper_violations(document: Document[ModelSpec], helpers: Files) -> list[Fi
                 "the package beside model.py contains a pickle, which can run code when loaded: "
                 f"{pickles[0]}",
                 remedy="remove it, or write `trust: {pickle: <reason>}`",
-                code="TS217",
+                code=UntrustedPickleError.code,
             )
         )
     return violations

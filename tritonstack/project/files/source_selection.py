@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from tritonstack.base.error_kinds import SourceFileError, UntrustedPickleError
 from tritonstack.base.source_files import list_files
 from tritonstack.base.yaml import closest
 from tritonstack.project.files.model_files import FILE_SCHEME
@@ -77,7 +78,7 @@ class FileSelection:
                 f"did you mean {nearest!r}? Correct `recipe.file` in model.yaml"
                 if nearest
                 else "correct `recipe.file` in model.yaml, or the source",
-                "TS302",
+                SourceFileError.code,
             )
         pickles = sorted(name for name in names if any(Path(name).match(pattern) for pattern in PICKLES))
         if pickles:
@@ -86,18 +87,18 @@ class FileSelection:
                 "in a sandbox, load the model once and save it again with `save_pretrained(folder)`, which "
                 "writes safetensors; then use file://. If you trust its author, set "
                 "`trust: {pickle: <reason>}` in model.yaml",
-                "TS217",
+                UntrustedPickleError.code,
             )
         if self.weights == ("*",):
             return MissingWeights(
                 f"no usable file (found: {shown})",
                 "name the folder that has them; Python files belong beside model.yaml",
-                "TS302",
+                SourceFileError.code,
             )
         return MissingWeights(
             f"no {' or '.join(self.weights)} file (found: {shown})",
             "use the folder that holds them; pickled weights need `trust: {pickle: <reason>}`",
-            "TS302",
+            SourceFileError.code,
         )
 
     def among(self, folder: Path) -> list[str]:

@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tritonstack.base.error_kinds import ModelMismatchError
 from tritonstack.base.errors import FileViolation
 from tritonstack.base.files import read_json
 from tritonstack.base.yaml import Document, closest
@@ -96,7 +97,9 @@ def unread_violations(
     parts = [*_unread_files(recipe.kind, names, folder), *_unread_settings(document.record, names, folder)]
     for part in parts:
         if part.key not in recipe.overrides:
-            yield document.violation(("source",), part.message, remedy=part.remedy, code="TS304")
+            yield document.violation(
+                ("source",), part.message, remedy=part.remedy, code=ModelMismatchError.code
+            )
     known = {*SETTINGS, *(part.key for part in parts)}
     for key in recipe.overrides:
         if complete and key not in known:
@@ -105,7 +108,7 @@ def unread_violations(
                 ("recipe", "overrides", key),
                 f"the source has no unread part {key!r}",
                 remedy=f"did you mean {nearest!r}?" if nearest else "remove it",
-                code="TS304",
+                code=ModelMismatchError.code,
             )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from tritonstack.base.error_kinds import NotApplicableError
 from tritonstack.base.errors import FileViolation, InvalidFilesError
 from tritonstack.base.yaml import TextualDumper, field_text, load_yaml, nearest_line, parse_yaml
 from tritonstack.project.files.yaml_positions import ComposedText, compose_text
@@ -88,7 +89,9 @@ def with_changes(data: Any, path: Sequence[str], changes: Mapping[str, object]) 
 
 
 def _uneditable(file: Path, line: int, field: str, reason: str, remedy: str) -> UneditableFileError:
-    return UneditableFileError([FileViolation(file, line, field, reason, remedy, code="TS908")])
+    return UneditableFileError(
+        [FileViolation(file, line, field, reason, remedy, code=NotApplicableError.code)]
+    )
 
 
 def _edited(text: str, before: Any, wanted: Any) -> str:

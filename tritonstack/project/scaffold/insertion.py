@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import yaml
 
-from tritonstack.base.errors import UsageError
+from tritonstack.base.error_kinds import NameInUseError, NotApplicableError
 from tritonstack.base.yaml import load_yaml
 from tritonstack.project.files.yaml_positions import ComposedText, compose_text
 
@@ -27,20 +27,18 @@ def insert_endpoint(text: str, name: str, body: str) -> str:
         return _inserted(composed, composed.line_end(len(text.rstrip())), section)
     node = found[0]
     if name in (key.value for key, _ in node.value):
-        raise UsageError(
+        raise NameInUseError(
             f"the environment already has an endpoint {name!r}",
             remedy="choose another name, or edit the file",
-            code="TS909",
         )
     if not node.value:  # {}
         head = text[: node.start_mark.index].rstrip()
         emptied = replace(composed, text=head + text[node.end_mark.index :])
         return _inserted(emptied, emptied.line_end(len(head)), textwrap.indent(entry, _INDENT))
     if node.flow_style:
-        raise UsageError(
+        raise NotApplicableError(
             f"{_KEY} is on one line, which leaves no place for comments",
             remedy=f"write each endpoint on lines of its own below `{_KEY}:`",
-            code="TS908",
         )
     indent = " " * node.value[0][0].start_mark.column
     return _inserted(composed, composed.block_end(node), textwrap.indent(entry, indent))

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from tritonstack.base.error_kinds import NameInUseError, NotApplicableError, StorageError, UnknownNameError
 from tritonstack.base.errors import UsageError
 from tritonstack.base.files import read_json, staging_folder, write_text_atomically
 from tritonstack.base.paths import LOCK_SUFFIX, MARKER, Project, is_source_tree, shipped
@@ -63,15 +64,11 @@ def create_repository(folder: Path, *, example: str | None) -> tuple[list[str], 
     A new clone is empty, or has only what a hosting service creates, such as a readme and a licence.
     """
     if example is not None and example not in examples():
-        raise UsageError(
-            f"unknown example {example!r}", remedy=f"use one of: {', '.join(examples())}", code="TS903"
-        )
+        raise UnknownNameError(f"unknown example {example!r}", remedy=f"use one of: {', '.join(examples())}")
     if folder.is_dir() and not all(_IN_NEW_CLONES.match(entry.name) for entry in folder.iterdir()):
-        raise UsageError(
-            f"{folder}: the folder is not empty", remedy="name a new or empty folder", code="TS909"
-        )
+        raise NameInUseError(f"{folder}: the folder is not empty", remedy="name a new or empty folder")
     if folder.exists() and not folder.is_dir():
-        raise UsageError(f"{folder}: not a folder", remedy="name a new or empty folder", code="TS909")
+        raise NameInUseError(f"{folder}: not a folder", remedy="name a new or empty folder")
     files = _contents(folder.resolve().name, example, has_readme=(folder / _README).exists())
     kept = sorted(name for name in files if (folder / name).exists())
     try:
@@ -83,7 +80,7 @@ def create_repository(folder: Path, *, example: str | None) -> tuple[list[str], 
         raise UsageError(
             f"{folder}: the folder cannot be created ({error.strerror})",
             remedy="name a folder on a disk that you can write to",
-            code="TS616",
+            code=StorageError.code,
         ) from error
     return sorted(files.keys() - set(kept)), kept
 
@@ -133,20 +130,18 @@ def pin_this_version(project: Project) -> PinChange:
     Changes the version in the requirements and writes the locks. All other files are the user's.
     """
     if is_source_tree(project):
-        raise UsageError(
+        raise NotApplicableError(
             "this is tritonstack's own repository",
             remedy="run it in a repository that `tritonstack init` created",
-            code="TS908",
         )
     file = project.root / _REQUIREMENTS
     text = _existing_text(file)
     version = running_version()
     previous = _PIN.search(text)
     if previous is None:
-        raise UsageError(
+        raise NotApplicableError(
             f"{file.name}: no line pins tritonstack",
             remedy=f"add the line `tritonstack[cdk,cli]=={version}`",
-            code="TS908",
         )
     texts = _locks()
     if _NAMES_CONSTRAINTS.search(text):

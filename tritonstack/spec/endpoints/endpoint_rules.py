@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tritonstack.base.error_kinds import InstanceTypeError, UnavailableOptionError
 from tritonstack.base.yaml import FieldPath, Violation
 from tritonstack.reference.container_variables import variable_violations
 from tritonstack.reference.hardware import InstanceType
@@ -60,39 +61,41 @@ def mode_violations(endpoint: RuledEndpoint) -> Iterator[Violation]:
             ("asynchronous",),
             "SageMaker does not support asynchronous multi-model endpoints",
             "remove it, or use one asynchronous endpoint per model (kind: single or ensemble)",
-            code="TS114",
+            code=UnavailableOptionError.code,
         )
     if endpoint.multi_model and options.components:
         yield Violation(
             ("components",),
             "an inference component serves one model, but this endpoint has several",
             "remove it, or use one endpoint per model (kind: single or ensemble)",
-            code="TS114",
+            code=UnavailableOptionError.code,
         )
     if options.asynchronous and options.components:
         yield Violation(
             ("components",),
             "inference components do not support asynchronous endpoints",
             "remove one of the two; both scale to zero",
-            code="TS114",
+            code=UnavailableOptionError.code,
         )
     if options.asynchronous and options.data_capture:
         yield Violation(
             ("data_capture",),
             "asynchronous endpoints already store requests and responses in the data bucket",
             "remove it; asynchronous.expiry_days sets their retention",
-            code="TS114",
+            code=UnavailableOptionError.code,
         )
     if options.asynchronous or options.components:
         for name in sorted(beside):
             message = f"{endpoint.mode} supports one variant"
-            yield Violation((name,), message, "remove it, or deploy a second endpoint", code="TS114")
+            yield Violation(
+                (name,), message, "remove it, or deploy a second endpoint", code=UnavailableOptionError.code
+            )
     if {CHALLENGER, SHADOW} <= beside:
         yield Violation(
             (SHADOW,),
             "SageMaker supports a shadow only with one production variant, but there is a challenger",
             "remove one of the two",
-            code="TS114",
+            code=UnavailableOptionError.code,
         )
 
 
@@ -107,7 +110,7 @@ def multi_model_violations(endpoint: RuledEndpoint) -> Iterator[Violation]:
             f"SageMaker supports multi-model endpoints on CPUs and on single-GPU instances of the families "
             f"{', '.join(MULTI_MODEL_GPUS)}; {instance.name} has {_gpus(instance)}",
             "choose a type such as ml.g5.2xlarge or ml.c7i.2xlarge",
-            code="TS119",
+            code=InstanceTypeError.code,
         )
 
 
@@ -130,7 +133,7 @@ def component_violations(endpoint: RuledEndpoint) -> Iterator[Violation]:
             f"{copies} copies need {needed} instances ({fitting} fit on one {instance.name}), but at most "
             f"{allowed} are allowed",
             f"write {needed}, or lower components.max_copies",
-            code="TS119",
+            code=InstanceTypeError.code,
         )
 
 
@@ -153,14 +156,14 @@ def _too_large(components: Components, instance: InstanceType) -> Iterator[Viola
             "choose an instance type with enough GPUs"
             if instance.gpus
             else "remove it, or choose a GPU type",
-            code="TS119",
+            code=InstanceTypeError.code,
         )
     if components.cpus and components.cpus > instance.vcpus:
         yield Violation(
             ("components", "cpus"),
             f"a copy needs {components.cpus:g} vCPUs, but {instance.name} has {instance.vcpus}",
             "lower it, or choose a larger instance type",
-            code="TS119",
+            code=InstanceTypeError.code,
         )
     memory = int(instance.memory_gib * 1024)
     if components.memory_mb >= memory:
@@ -169,7 +172,7 @@ def _too_large(components: Components, instance: InstanceType) -> Iterator[Viola
             f"a copy needs {components.memory_mb:,} MB, but {instance.name} has {memory:,} MB for copies and "
             "the host together",
             "lower it, or choose a larger instance type",
-            code="TS119",
+            code=InstanceTypeError.code,
         )
 
 

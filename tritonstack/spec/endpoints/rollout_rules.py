@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tritonstack.base.error_kinds import ScalingError
 from tritonstack.base.yaml import Violation
 from tritonstack.spec.endpoints.alarms import FIELDS
 from tritonstack.spec.endpoints.endpoint_rules import RuledEndpoint
@@ -22,7 +23,7 @@ def rollout_violations(endpoint: RuledEndpoint) -> Iterator[Violation]:
             ("rollout", "strategy"),
             "inference components support rolling updates only",
             "write `strategy: rolling`, or omit rollout",
-            code="TS121",
+            code=ScalingError.code,
         )
         return
     yield from _too_few_machines(endpoint, rollout)
@@ -33,7 +34,7 @@ def rollout_violations(endpoint: RuledEndpoint) -> Iterator[Violation]:
             f"SageMaker supports rolling updates only with one variant, but there is a "
             f"{endpoint.variants[1].name}",
             "choose all-at-once, canary or linear",
-            code="TS121",
+            code=ScalingError.code,
         )
     yield from _missing_alarms(endpoint, rollout.roll_back_on or ())
 
@@ -54,7 +55,7 @@ def _too_few_machines(
                 ("rollout", "strategy"),
                 f"a {rollout.strategy} rollout needs at least 2 instances, but {path} allows only {least}",
                 f"raise min_instances (and min of schedules) of {path} to 2, or choose all-at-once",
-                code="TS121",
+                code=ScalingError.code,
             )
         elif percent * least < 100:
             enough = -(-100 // least)
@@ -62,7 +63,7 @@ def _too_few_machines(
                 ("rollout", field),
                 f"{percent} % of {path}'s minimum of {least} instances is less than one instance",
                 f"write {enough} or more",
-                code="TS121",
+                code=ScalingError.code,
             )
 
 
@@ -74,7 +75,7 @@ def _too_long(rollout: AllAtOnce | Canary | Linear | Rolling) -> Iterator[Violat
             f"the waits of this rollout take {rollout.shifting_s:,} s, but SageMaker's limit is "
             f"{LONGEST_ROLLOUT_S:,} s",
             "use larger parts or shorter waits",
-            code="TS121",
+            code=ScalingError.code,
         )
 
 
@@ -87,7 +88,7 @@ def _missing_alarms(endpoint: RuledEndpoint, alarms: tuple[AlarmId, ...]) -> Ite
                 ("rollout", "roll_back_on", index),
                 f"unavailable alarm {alarm!r}: {reason}",
                 remedy,
-                code="TS121",
+                code=ScalingError.code,
             )
     names = len(alarms) * len(endpoint.production)
     if names > _MOST_ROLLBACK_ALARMS:
@@ -96,7 +97,7 @@ def _missing_alarms(endpoint: RuledEndpoint, alarms: tuple[AlarmId, ...]) -> Ite
             f"{len(alarms)} alarms on {len(endpoint.production)} variants make {names} alarms, but SageMaker "
             f"supports at most {_MOST_ROLLBACK_ALARMS}",
             f"list at most {_MOST_ROLLBACK_ALARMS // len(endpoint.production)} alarms",
-            code="TS121",
+            code=ScalingError.code,
         )
 
 

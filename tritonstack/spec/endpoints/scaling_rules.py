@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tritonstack.base.error_kinds import InstanceTypeError, ScalingError, UnavailableOptionError
 from tritonstack.base.yaml import FieldPath, Violation
 from tritonstack.spec.endpoints.endpoint_rules import RuledEndpoint
 from tritonstack.spec.endpoints.scaling import Scaling
@@ -28,7 +29,7 @@ def scaling_violations(endpoint: RuledEndpoint) -> Iterator[Violation]:
             ("alarms", "backlog"),
             "only asynchronous endpoints have a backlog metric",
             "remove it, or add `asynchronous: {}`",
-            code="TS114",
+            code=UnavailableOptionError.code,
         )
 
 
@@ -40,7 +41,7 @@ def _at_zero(scaling: Scaling, path: FieldPath) -> Iterator[Violation]:
             (*path, *place),
             "real-time endpoints need at least one instance",
             "write 1 or more; only asynchronous endpoints and inference components scale to 0",
-            code="TS121",
+            code=ScalingError.code,
         )
 
 
@@ -60,28 +61,28 @@ def _without_measure(
             path,
             "inference components do not support instance metrics",
             f"remove it and set {_COMPONENT_MEASURES}",
-            code="TS121",
+            code=ScalingError.code,
         )
     elif measure in _ANSWERED_AT_ONCE and endpoint.options.asynchronous:
         yield Violation(
             path,
             "SageMaker does not publish this metric for asynchronous endpoints, so scaling would never act",
             "write backlog_per_instance instead",
-            code="TS121",
+            code=ScalingError.code,
         )
     elif measure == "backlog_per_instance" and not endpoint.options.asynchronous:
         yield Violation(
             path,
             "only asynchronous endpoints have a backlog metric",
             "remove it and use invocations_per_instance, or add `asynchronous: {}`",
-            code="TS121",
+            code=ScalingError.code,
         )
     elif measure == "gpu_utilization_percent" and not variant.instance.gpus:
         yield Violation(
             path,
             f"{variant.instance.name} has no GPU",
             "remove it and use invocations_per_instance, or choose an instance type with a GPU",
-            code="TS119",
+            code=InstanceTypeError.code,
         )
 
 
@@ -93,5 +94,5 @@ def _burstable(endpoint: RuledEndpoint, variant: Variant) -> Iterator[Violation]
             f"SageMaker does not scale burstable instance types such as {variant.instance.name}",
             "choose a type such as ml.m5.large, or fix the number: scaling: {min_instances: 1, "
             "max_instances: 1}",
-            code="TS121",
+            code=ScalingError.code,
         )

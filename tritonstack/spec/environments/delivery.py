@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, Field, model_validator
 
-from tritonstack.base.errors import UsageError
+from tritonstack.base.error_kinds import InvalidValueError, MissingReferenceError, NotApplicableError
 from tritonstack.base.naming import Name
 from tritonstack.base.paths import Project
 from tritonstack.base.yaml import (
@@ -168,7 +168,7 @@ class DeliverySpec(Record):
                 ("environments", index, "name"),
                 f"duplicate environment {name!r}",
                 "keep one of the two",
-                code="TS111",
+                code=InvalidValueError.code,
             )
             for index, name in enumerate(self.names)
             if first.setdefault(name, index) != index
@@ -180,7 +180,7 @@ class DeliverySpec(Record):
                         ("previews", "environment"),
                         f"{self.previews.environment!r} is not a delivered environment",
                         f"write one of {', '.join(self.names)}",
-                        code="TS201",
+                        code=MissingReferenceError.code,
                     )
                 ]
             )
@@ -197,9 +197,8 @@ def require_delivery(project: Project) -> Document[DeliverySpec]:
     """Load the project's delivery file; raise UsageError if it has none."""
     document = load_delivery(project)
     if document is None:
-        raise UsageError(
+        raise NotApplicableError(
             f"{project.delivery_file.name} not found; it defines how changes reach the environments",
             remedy="create it; `tritonstack init` in another folder writes an example",
-            code="TS908",
         )
     return document

@@ -11,6 +11,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from tritonstack.base import naming
 from tritonstack.base.embedded_accounts import is_embedded
+from tritonstack.base.error_kinds import PromotionRejectedError, UnusableNameError
 from tritonstack.base.naming import Name
 from tritonstack.base.yaml import Record, Violation, check_distinct, closest, raise_violations
 from tritonstack.reference.bootstrap import CDK_QUALIFIER, Bootstrap, Qualifier
@@ -253,7 +254,7 @@ class EnvironmentSpec(Record):
                 ("endpoints", conflicting),
                 f"its alarm names would equal those of {name!r}'s challenger",
                 "choose another name",
-                code="TS204",
+                code=UnusableNameError.code,
             )
             for name, endpoint in self.endpoints.items()
             if getattr(endpoint, CHALLENGER, None)
@@ -264,7 +265,7 @@ class EnvironmentSpec(Record):
     @model_validator(mode="after")
     def _objectives_are_of_endpoints(self) -> EnvironmentSpec:
         raise_violations(
-            Violation(("promotion", "performance", name), *problem, code="TS418")
+            Violation(("promotion", "performance", name), *problem, code=PromotionRejectedError.code)
             for name in (self.promotion.performance if self.promotion else ())
             if (problem := self._objective_violation(name))
         )

@@ -26,6 +26,15 @@ _MOMENT = "%Y-%m-%dT%H:%M:%SZ"
 _NOT_IN_TAGS = re.compile(r"[^\w\s.:/=+@-]")
 
 
+class LifetimeError(UsageError):
+    """An instance of a template has expired, was extended meanwhile, or requests a longer lifetime than
+    allowed. Choose another `--ttl`, or deploy it again.
+    """
+
+    code = "TS510"
+    title = "Environment instance changed its lifetime"
+
+
 def parse_lifetime(text: str) -> timedelta:
     """Parse a duration such as 30m, 4h, or 1d12h."""
     found = _LIFETIME.fullmatch(text)
@@ -50,10 +59,9 @@ def parse_moment(text: str) -> datetime:
     try:
         return datetime.strptime(text, _MOMENT).replace(tzinfo=UTC)
     except ValueError:
-        raise UsageError(
+        raise LifetimeError(
             f"invalid `expires` time {text!r}",
             remedy="write a UTC time such as 2026-11-22T08:30:00Z",
-            code="TS510",
         ) from None
 
 

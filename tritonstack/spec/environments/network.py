@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, Field, model_validator
 
+from tritonstack.base.error_kinds import UnavailableOptionError
 from tritonstack.base.yaml import Choice, Record, Violation, check_distinct, raise_violations
 
 _PRIVATE = tuple(
@@ -81,7 +82,7 @@ class NewVpc(Record):
                         ("availability_zones",),
                         "the zones are already selected by availability_zone_ids",
                         "remove one of the two",
-                        code="TS114",
+                        code=UnavailableOptionError.code,
                     )
                 ]
             )

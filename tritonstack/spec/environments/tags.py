@@ -8,6 +8,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
+from tritonstack.base.error_kinds import InvalidValueError
 from tritonstack.base.yaml import Violation, raise_violations
 
 MOST_TAGS = 50
@@ -25,20 +26,22 @@ def _check_tags(tags: Mapping[str, str]) -> Mapping[str, str]:
 def _tag_violations(tags: Mapping[str, str]) -> Iterator[Violation]:
     for key, value in tags.items():
         if key.lower().startswith("aws:"):
-            yield Violation((key,), "the tag prefix aws: is reserved", "choose another key", code="TS111")
+            yield Violation(
+                (key,), "the tag prefix aws: is reserved", "choose another key", code=InvalidValueError.code
+            )
         if not 1 <= len(key) <= LONGEST_KEY:
             yield Violation(
                 (key,),
                 f"expected a tag key of 1 to {LONGEST_KEY} characters",
                 "choose another key",
-                code="TS111",
+                code=InvalidValueError.code,
             )
         if len(value) > LONGEST_VALUE:
             yield Violation(
                 (key,),
                 f"expected a value of at most {LONGEST_VALUE} characters, got {len(value)}",
                 "shorten it",
-                code="TS111",
+                code=InvalidValueError.code,
             )
         for text in (key, value):
             if not _CHARACTERS.fullmatch(text):
@@ -46,11 +49,14 @@ def _tag_violations(tags: Mapping[str, str]) -> Iterator[Violation]:
                     (key,),
                     f"invalid characters for a tag in {text!r}",
                     "write letters, digits, spaces, and _ . : / = + - @",
-                    code="TS111",
+                    code=InvalidValueError.code,
                 )
     if len(tags) > MOST_TAGS:
         yield Violation(
-            (), f"expected at most {MOST_TAGS} tags, got {len(tags)}", "remove some", code="TS111"
+            (),
+            f"expected at most {MOST_TAGS} tags, got {len(tags)}",
+            "remove some",
+            code=InvalidValueError.code,
         )
 
 

@@ -16,6 +16,12 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
+from tritonstack.base.error_kinds import (
+    CommandLineError,
+    InvalidValueError,
+    MissingKeyError,
+    UnknownNameError,
+)
 from tritonstack.base.errors import FileViolation, InvalidFilesError, UsageError
 from tritonstack.base.naming import Name
 from tritonstack.base.yaml import (
@@ -47,6 +53,15 @@ _LONGEST_VALUE = 1000
 _PARAMETER = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 
+class InvalidTemplateError(UsageError):
+    """A template has an invalid or unknown parameter, a parameter in a field that must be fixed, or a field
+    that each instance sets.
+    """
+
+    code = "TS124"
+    title = "Invalid environment template"
+
+
 def _check_purpose(text: str) -> str:
     if not text.strip() or tag_text(text) != text:
         raise ValueError(
@@ -59,20 +74,25 @@ def _check_parameters(parameters: Mapping[str, Value]) -> Mapping[str, Value]:
     def violations() -> Iterator[Violation]:
         for name in parameters:
             if name in RESERVED:
-                yield Violation((name,), "this parameter is built in", "choose another name", code="TS124")
+                yield Violation(
+                    (name,),
+                    "this parameter is built in",
+                    "choose another name",
+                    code=InvalidTemplateError.code,
+                )
             elif not _PARAMETER.fullmatch(name):
                 yield Violation(
                     (name,),
                     "invalid parameter name",
                     "write up to 40 lowercase letters, digits, and _, starting with a letter",
-                    code="TS124",
+                    code=InvalidTemplateError.code,
                 )
             elif isinstance(parameters[name], str) and len(str(parameters[name])) > _LONGEST_VALUE:
                 yield Violation(
                     (name,),
                     f"expected at most {_LONGEST_VALUE} characters, got {len(str(parameters[name])):,}",
                     "shorten it",
-                    code="TS111",
+                    code=InvalidValueError.code,
                 )
 
     raise_violations(violations())
@@ -145,21 +165,19 @@ class Template:
         known = self.head.parameters
         if name not in known:
             suggestion = closest(name, known)
-            raise UsageError(
+            raise UnknownNameError(
                 f"template {self.name!r} has no parameter {name!r}",
                 remedy=f"did you mean '{suggestion}'?"
                 if suggestion
                 else f"known parameters: {', '.join(known) or 'none'}",
-                code="TS903",
             )
         sort = type(known[name])
         try:
             return _READERS[sort](text)
         except (ValueError, KeyError):
-            raise UsageError(
+            raise CommandLineError(
                 f"parameter {name!r} of template {self.name!r}: expected {_SORTS[sort]}, got {text!r}",
                 remedy=f"for example the default, {as_text(known[name])}",
-                code="TS901",
             ) from None
 
 
@@ -184,7 +202,7 @@ def load_template(file: Path, name: str) -> Template:
     if head is None:
         message = f"required key {HEAD!r} is missing"
         remedy = "write `template: {locks: <environment>, purpose: <what its instances are for>}`"
-        raise InvalidFilesError([FileViolation(file, 1, HEAD, message, remedy, code="TS106")])
+        raise InvalidFilesError([FileViolation(file, 1, HEAD, message, remedy, code=MissingKeyError.code)])
     record = check_data(file, {HEAD: head}, lines, _Headed).record
     body = {key: value for key, value in data.items() if key != HEAD}
     template = Template(name, file, record.template, body, lines)
@@ -213,7 +231,7 @@ def _violations(template: Template) -> Iterator[FileViolation]:
                     path,
                     "this field cannot use parameters, so that instances can be found by name",
                     remedy="write a fixed value; use another template for another account or region",
-                    code="TS124",
+                    code=InvalidTemplateError.code,
                 )
             elif used not in known:
                 yield template.violation(
@@ -221,24 +239,30 @@ def _violations(template: Template) -> Iterator[FileViolation]:
                     f"unknown parameter {used!r}",
                     remedy=f"declare it under template.parameters with a default; known parameters: "
                     f"{', '.join(sorted(known))}",
-                    code="TS124",
+                    code=InvalidTemplateError.code,
                 )
     if template.body.get("name") != "${name}":
         yield template.violation(
-            ("name",), "each instance needs its own name", remedy="write `name: ${name}`", code="TS124"
+            ("name",),
+            "each instance needs its own name",
+            remedy="write `name: ${name}`",
+            code=InvalidTemplateError.code,
         )
     if template.body.get("removal") != "destroy" or template.body.get("protected"):
         yield template.violation(
             ("protected",) if template.body.get("protected") else ("removal",),
             "expiring environments can be neither protected nor retain data",
             remedy="write `removal: destroy`, and omit `protected`",
-            code="TS124",
+            code=InvalidTemplateError.code,
         )
     tags = template.body.get("tags")
     for key in LEASE_TAGS:
         if isinstance(tags, dict) and key in tags:
             yield template.violation(
-                ("tags", key), "each instance sets this tag", remedy="remove it here", code="TS124"
+                ("tags", key),
+                "each instance sets this tag",
+                remedy="remove it here",
+                code=InvalidTemplateError.code,
             )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tritonstack.base.error_kinds import UnavailableOptionError
 from tritonstack.base.yaml import Violation
 from tritonstack.spec.models.model_fields import ModelFields
 from tritonstack.spec.models.triton_options import Optimization
@@ -38,4 +39,6 @@ def openvino_violations(spec: ModelFields) -> Iterator[Violation]:
     if batching.preferred_sizes:
         found.append((("batching", "preferred_sizes"), _NOT_COMBINED))
     for place, message in found:
-        yield Violation(place, message, "remove it, or choose another precision", code="TS114")
+        yield Violation(
+            place, message, "remove it, or choose another precision", code=UnavailableOptionError.code
+        )

@@ -15,6 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
+from tritonstack.base.error_kinds import CompositionError
 from tritonstack.base.naming import Name
 from tritonstack.base.yaml import Choice, Record, Violation, raise_violations
 
@@ -472,7 +473,7 @@ class EnsembleRecipe(Record):
                 ("steps", index, "outputs"),
                 f"step {made[tensor] + 1} already produces the tensor {tensor!r}",
                 "rename one of the two",
-                code="TS214",
+                code=CompositionError.code,
             )
             for index, step in enumerate(self.steps)
             for tensor in step.outputs.values()

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tritonstack.base.error_kinds import (
+    InvalidValueError,
+    MissingKeyError,
+    UnavailableOptionError,
+    UnreadableFileError,
+)
 from tritonstack.base.source_files import TRUST_EXTERNAL, leaves_folder
 from tritonstack.base.yaml import Violation
 from tritonstack.spec.models.model_fields import ModelFields
@@ -36,18 +42,23 @@ def model_violations(spec: ModelFields) -> Iterator[Violation]:
 def _source_violations(spec: ModelFields) -> Iterator[Violation]:
     kind = spec.recipe.kind
     if spec.source is None and kind not in _SOURCELESS:
-        yield Violation(("source",), f"the recipe {kind} needs a source", "add `source:`", code="TS106")
+        yield Violation(
+            ("source",), f"the recipe {kind} needs a source", "add `source:`", code=MissingKeyError.code
+        )
     if spec.source is not None and kind == "ensemble":
         yield Violation(
             ("source",),
             "an ensemble consists of its steps' models and has no source",
             "remove it",
-            code="TS114",
+            code=UnavailableOptionError.code,
         )
     scheme, _, text = (spec.source or "").partition("://")
     if scheme == "file" and leaves_folder(text) and spec.trust.external_source is None:
         yield Violation(
-            ("source",), f"{spec.source} is outside the model's folder", TRUST_EXTERNAL, code="TS101"
+            ("source",),
+            f"{spec.source} is outside the model's folder",
+            TRUST_EXTERNAL,
+            code=UnreadableFileError.code,
         )
 
 
@@ -57,7 +68,7 @@ def _weights_violations(spec: ModelFields) -> Iterator[Violation]:
             ("allow_unused_weights",),
             f"the recipe {spec.recipe.kind} does not load tensors by name",
             "remove it",
-            code="TS114",
+            code=UnavailableOptionError.code,
         )
 
 
@@ -72,7 +83,7 @@ def _input_violations(spec: ModelFields) -> Iterator[Violation]:
                 if spec.recipe.kind != "ensemble"
                 else "all test inputs of an ensemble must be of the same kind",
                 _WRITE[takes],
-                code="TS114",
+                code=UnavailableOptionError.code,
             )
     has_framework = isinstance(spec.recipe, HuggingFaceRecipe) or spec.generates
     for index, test_input in enumerate(spec.test_inputs):
@@ -81,25 +92,28 @@ def _input_violations(spec: ModelFields) -> Iterator[Violation]:
                 ("test_inputs", index, "outputs"),
                 f"the recipe {spec.recipe.kind} compares with the framework's answers",
                 "remove it",
-                code="TS114",
+                code=UnavailableOptionError.code,
             )
         if spec.streams and test_input.outputs is not None:
             yield Violation(
                 ("test_inputs", index, "outputs"),
                 "a decoupled model sends several responses",
                 "write `responses: [{...}, ...]` instead",
-                code="TS114",
+                code=UnavailableOptionError.code,
             )
         if test_input.responses is not None and not spec.streams:
             yield Violation(
                 ("test_inputs", index, "responses"),
                 "only decoupled Python models send several responses",
                 "write `outputs: {...}`, or add `decoupled: true` to recipe",
-                code="TS114",
+                code=UnavailableOptionError.code,
             )
         if spec.test_inputs.index(test_input) != index:
             yield Violation(
-                ("test_inputs", index), "duplicate test input", "keep one of the two", code="TS111"
+                ("test_inputs", index),
+                "duplicate test input",
+                "keep one of the two",
+                code=InvalidValueError.code,
             )
 
 
@@ -112,7 +126,7 @@ def _precision_violations(spec: ModelFields) -> Iterator[Violation]:
         ("precision",),
         f"{spec.precision} requires an ONNX graph, which this model does not have",
         "write `precision: fp32`",
-        code="TS114",
+        code=UnavailableOptionError.code,
     )
 
 
@@ -122,14 +136,14 @@ def _tensorrt_violations(spec: ModelFields) -> Iterator[Violation]:
             ("tensorrt",),
             "this model does not use TensorRT",
             "add `format: tensorrt` to recipe",
-            code="TS114",
+            code=UnavailableOptionError.code,
         )
     if spec.format == "tensorrt" and spec.precision == "auto":
         yield Violation(
             ("precision",),
             "auto selects among CPU graphs, but TensorRT runs on GPUs",
             "choose one of fp32, fp16, bf16, and int8",
-            code="TS114",
+            code=UnavailableOptionError.code,
         )
 
 
@@ -144,5 +158,5 @@ def _profile_violations(spec: ModelFields) -> Iterator[Violation]:
                 "raise `batching.max_batch`, or lower `max`"
                 if max_batch
                 else "remove it: the model has no batch dimension",
-                code="TS111",
+                code=InvalidValueError.code,
             )

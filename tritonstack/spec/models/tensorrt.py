@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from tritonstack.base.error_kinds import UnavailableOptionError
 from tritonstack.base.yaml import Record, Violation, raise_violations
 
 VERSION_COMPATIBLE = "--backend-config=tensorrt,version-compatible=true"
@@ -80,7 +81,7 @@ class TensorRT(Record):
                 ("capabilities",),
                 "a portable engine already supports several GPUs",
                 "keep one of the two",
-                code="TS114",
+                code=UnavailableOptionError.code,
             )
             for _ in range(1)
             if self.capabilities and self.portability != "exact"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tritonstack.base.error_kinds import InstanceTypeError, UnavailableOptionError
 from tritonstack.base.yaml import Violation
 from tritonstack.reference.releases import TritonRelease
 from tritonstack.spec.models.tensorrt import TensorRT
@@ -53,28 +54,28 @@ def tensorrt_violations(
             ("tensorrt",),
             f"{carries}, which is not supported yet",
             "choose an earlier triton_release",
-            code="TS114",
+            code=UnavailableOptionError.code,
         )
     if precision == "bf16" and version < BF16:
         yield Violation(
             ("precision",),
             f"{carries}, but bf16 needs 10.0 or later",
             "choose fp16, or triton_release 24.05 or later",
-            code="TS114",
+            code=UnavailableOptionError.code,
         )
     if options.portability == "same-capability" and version < SAME_CAPABILITY:
         yield Violation(
             ("tensorrt", "portability"),
             f"{carries}, but engines for a whole compute capability need 10.9",
             "write `portability: exact`, or choose triton_release 25.04 or later",
-            code="TS114",
+            code=UnavailableOptionError.code,
         )
     if len(options.profiles) > 1 and version < EXPLICIT_PROFILES:
         yield Violation(
             ("tensorrt", "profiles"),
             f"{carries}, but several profiles need 10.0",
             "keep one profile, or choose triton_release 24.05 or later",
-            code="TS114",
+            code=UnavailableOptionError.code,
         )
 
 
@@ -87,19 +88,19 @@ def capability_violations(
             ("precision",),
             f"GPUs of compute capability {capability} do not support bf16; Ampere and later do",
             "choose fp16, or an instance type with a newer GPU",
-            code="TS114",
+            code=UnavailableOptionError.code,
         )
     if options.portability == "ampere-plus" and float(capability) < AMPERE:
         yield Violation(
             ("tensorrt", "portability"),
             f"engines for Ampere and later do not run on compute capability {capability}",
             "write `portability: exact`, or choose an instance type with a newer GPU",
-            code="TS119",
+            code=InstanceTypeError.code,
         )
     if options.capabilities and capability not in options.capabilities:
         yield Violation(
             ("tensorrt", "capabilities"),
             f"an endpoint uses GPUs of compute capability {capability}, which is not in the list",
             f'add "{capability}"',
-            code="TS119",
+            code=InstanceTypeError.code,
         )

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from tritonstack.base.error_kinds import MissingKeyError
 from tritonstack.base.yaml import Record, Violation, raise_violations
 
 Precision = Literal["fp32", "fp16", "bf16", "int8"]
@@ -98,7 +99,7 @@ class ModelTolerance(Tolerance):
                 ("outputs", name),
                 "no tolerance given",
                 "give one of cosine, absolute, relative, and top1",
-                code="TS106",
+                code=MissingKeyError.code,
             )
             for name, tolerance in self.outputs.items()
             if tolerance.is_open

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tritonstack.base.error_kinds import InvalidValueError, UnavailableOptionError
 from tritonstack.base.yaml import Violation
 from tritonstack.spec.models.model_fields import ModelFields
 from tritonstack.spec.models.triton_options import QueuePolicy
@@ -46,7 +47,7 @@ def _pipeline_violations(spec: ModelFields) -> Iterator[Violation]:
                 (block, name),
                 "an ensemble only routes tensors; Triton takes this option from its member models",
                 "write it in the model.yaml of the step that needs it",
-                code="TS114",
+                code=UnavailableOptionError.code,
             )
 
 
@@ -58,7 +59,7 @@ def _repository_violations(spec: ModelFields) -> Iterator[Violation]:
                 (block,),
                 "the recipe triton takes this from the repository's config.pbtxt, which stays as it is",
                 "remove it, and edit config.pbtxt",
-                code="TS114",
+                code=UnavailableOptionError.code,
             )
 
 
@@ -70,14 +71,14 @@ def _size_violations(spec: ModelFields) -> Iterator[Violation]:
                 ("batching", "preferred_sizes", index),
                 f"batches are limited to max_batch, which is {batching.max_batch}",
                 f"write sizes up to {batching.max_batch}" if batching.max_batch else "remove it",
-                code="TS111",
+                code=InvalidValueError.code,
             )
         if batching.preferred_sizes.index(size) != index:
             yield Violation(
                 ("batching", "preferred_sizes", index),
                 f"duplicate {size}",
                 "keep one of the two",
-                code="TS111",
+                code=InvalidValueError.code,
             )
     if batching.max_batch == 0:
         for name in ("queue_delay_us", "ragged"):
@@ -86,7 +87,7 @@ def _size_violations(spec: ModelFields) -> Iterator[Violation]:
                     ("batching", name),
                     "models without a batch dimension (max_batch: 0) are not batched",
                     "remove it, or set max_batch",
-                    code="TS114",
+                    code=UnavailableOptionError.code,
                 )
 
 
@@ -99,21 +100,21 @@ def _queue_violations(spec: ModelFields) -> Iterator[Violation]:
                     ("batching", name),
                     "it requires the dynamic batcher, but `dynamic: false` disables that",
                     "remove one of the two",
-                    code="TS114",
+                    code=UnavailableOptionError.code,
                 )
     if priorities is not None and priorities.default > priorities.levels:
         yield Violation(
             ("batching", "priorities", "default"),
             f"expected a level from 1 to {priorities.levels}, got {priorities.default}",
             f"write a level from 1 to {priorities.levels}",
-            code="TS111",
+            code=InvalidValueError.code,
         )
     if batching.keep_order and priorities is not None and priorities.levels > 1:
         yield Violation(
             ("batching", "keep_order"),
             "priorities reorder requests, which keep_order forbids",
             "keep one of the two",
-            code="TS114",
+            code=UnavailableOptionError.code,
         )
     limited = [
         name
@@ -126,21 +127,21 @@ def _queue_violations(spec: ModelFields) -> Iterator[Violation]:
             f"with `{limited[0]}`, Triton's dynamic batcher loses throughput until the model is loaded again "
             "(triton-inference-server/server#8870)",
             f"remove it, or remove `{limited[0]}`",
-            code="TS114",
+            code=UnavailableOptionError.code,
         )
     if queue is not None and queue.on_timeout == "delay" and queue.timeout_us == 0:
         yield Violation(
             ("batching", "queue", "on_timeout"),
             "on_timeout has no effect while timeout_us is 0",
             "set timeout_us, or remove on_timeout",
-            code="TS114",
+            code=UnavailableOptionError.code,
         )
     if queue is not None and queue.on_timeout == "delay" and batching.keep_order:
         yield Violation(
             ("batching", "queue", "on_timeout"),
             "delaying a request reorders requests, which keep_order forbids",
             "write `on_timeout: reject`, or remove keep_order",
-            code="TS114",
+            code=UnavailableOptionError.code,
         )
 
 
@@ -153,7 +154,7 @@ def _ragged_violations(spec: ModelFields) -> Iterator[Violation]:
             ("batching", "ragged"),
             "only Python models support requests with different shapes in one batch",
             "remove it; requests with equal shapes are still batched",
-            code="TS114",
+            code=UnavailableOptionError.code,
         )
     for index, name in enumerate(ragged):
         if ragged.index(name) != index:
@@ -161,7 +162,7 @@ def _ragged_violations(spec: ModelFields) -> Iterator[Violation]:
                 ("batching", "ragged", index),
                 f"duplicate input {name!r}",
                 "keep one of the two",
-                code="TS111",
+                code=InvalidValueError.code,
             )
 
 
@@ -173,21 +174,35 @@ def _instance_violations(spec: ModelFields) -> Iterator[Violation]:
                 (*place, "gpus"),
                 "these instances run on the CPU",
                 "remove it, or `device: cpu`",
-                code="TS114",
+                code=UnavailableOptionError.code,
             )
         if group.gpus and spec.builds_for == ("cpu",):
-            yield Violation((*place, "gpus"), "this model is built for CPUs only", "remove it", code="TS114")
+            yield Violation(
+                (*place, "gpus"),
+                "this model is built for CPUs only",
+                "remove it",
+                code=UnavailableOptionError.code,
+            )
         if group.device == "gpu" and spec.builds_for == ("cpu",):
             yield Violation(
-                (*place, "device"), "this model is built for CPUs only", "write `device: auto`", code="TS114"
+                (*place, "device"),
+                "this model is built for CPUs only",
+                "write `device: auto`",
+                code=UnavailableOptionError.code,
             )
         if group.device == "cpu" and spec.format == "tensorrt":
             yield Violation(
-                (*place, "device"), "TensorRT runs on GPUs only", "write `device: auto`", code="TS114"
+                (*place, "device"),
+                "TensorRT runs on GPUs only",
+                "write `device: auto`",
+                code=UnavailableOptionError.code,
             )
         if len(set(group.gpus)) != len(group.gpus):
             yield Violation(
-                (*place, "gpus"), "duplicate GPU", "raise `count` for more instances per GPU", code="TS111"
+                (*place, "gpus"),
+                "duplicate GPU",
+                "raise `count` for more instances per GPU",
+                code=InvalidValueError.code,
             )
         yield from _profile_violations(spec, index)
 
@@ -196,7 +211,9 @@ def _profile_violations(spec: ModelFields, index: int) -> Iterator[Violation]:
     profiles = spec.triton.instances[index].profiles
     place = ("triton", "instances", index, "profiles")
     if profiles and spec.format != "tensorrt":
-        yield Violation(place, "only TensorRT engines have profiles", "remove it", code="TS114")
+        yield Violation(
+            place, "only TensorRT engines have profiles", "remove it", code=UnavailableOptionError.code
+        )
         return
     count = len(spec.tensorrt.profiles) if spec.tensorrt else 1
     for number, name in enumerate(profiles):
@@ -205,7 +222,7 @@ def _profile_violations(spec: ModelFields, index: int) -> Iterator[Violation]:
                 (*place, number),
                 f"expected a profile from 0 to {count - 1}, got {name!r}",
                 f'write "0"{f" to {chr(34)}{count - 1}{chr(34)}" if count > 1 else ""}',
-                code="TS111",
+                code=InvalidValueError.code,
             )
 
 
@@ -216,14 +233,17 @@ def _sequence_violations(spec: ModelFields) -> Iterator[Violation]:
     place = ("triton", "sequences")
     if spec.recipe.takes != "tensors":
         yield Violation(
-            place, f"models of the recipe {spec.recipe.kind} are stateless", "remove it", code="TS114"
+            place,
+            f"models of the recipe {spec.recipe.kind} are stateless",
+            "remove it",
+            code=UnavailableOptionError.code,
         )
     if batching.dynamic and "dynamic" in batching.model_fields_set:
         yield Violation(
             ("batching", "dynamic"),
             "`batching` options and `triton.sequences` exclude each other",
             "remove one of the two",
-            code="TS114",
+            code=UnavailableOptionError.code,
         )
     incompatible = ("priorities", "queue", "ragged")
     for name in (
@@ -234,14 +254,14 @@ def _sequence_violations(spec: ModelFields) -> Iterator[Violation]:
                 ("batching", name),
                 f"the queue does not apply to sequences with `strategy: {sequences.strategy}`",
                 "remove it",
-                code="TS114",
+                code=UnavailableOptionError.code,
             )
     if sequences.max_candidates is not None and sequences.strategy == "direct":
         yield Violation(
             (*place, "max_candidates"),
             "with `strategy: direct`, max_batch and the instance count determine the number of slots",
             "remove it, or write `strategy: oldest`",
-            code="TS114",
+            code=UnavailableOptionError.code,
         )
     controls = [sequences.start, sequences.end, sequences.ready, sequences.correlation_id]
     for index, name in enumerate(("start", "end", "ready", "correlation_id")):
@@ -250,11 +270,14 @@ def _sequence_violations(spec: ModelFields) -> Iterator[Violation]:
                 (*place, name),
                 f"the input {controls[index]!r} already has another role",
                 "name another",
-                code="TS111",
+                code=InvalidValueError.code,
             )
     if spec.triton.warm_up:
         yield Violation(
-            ("triton", "warm_up"), "warm-up requests cannot belong to a sequence", "remove it", code="TS114"
+            ("triton", "warm_up"),
+            "warm-up requests cannot belong to a sequence",
+            "remove it",
+            code=UnavailableOptionError.code,
         )
 
 
@@ -264,10 +287,15 @@ def _cache_violations(spec: ModelFields) -> Iterator[Violation]:
     place = ("triton", "response_cache")
     if spec.triton.sequences is not None:
         yield Violation(
-            place, "responses of a stateful model cannot be cached", "remove one of the two", code="TS114"
+            place,
+            "responses of a stateful model cannot be cached",
+            "remove one of the two",
+            code=UnavailableOptionError.code,
         )
     if spec.decoupled:
-        yield Violation(place, "Triton does not cache streamed responses", "remove it", code="TS114")
+        yield Violation(
+            place, "Triton does not cache streamed responses", "remove it", code=UnavailableOptionError.code
+        )
 
 
 def _call_violations(spec: ModelFields) -> Iterator[Violation]:
@@ -281,7 +309,9 @@ def _call_violations(spec: ModelFields) -> Iterator[Violation]:
         ("sequences", spec.triton.sequences is not None, "a model that calls others cannot keep state"),
     ):
         if given and spec.members:
-            yield Violation(("triton", name), reason, "remove it, or `recipe.calls`", code="TS114")
+            yield Violation(
+                ("triton", name), reason, "remove it, or `recipe.calls`", code=UnavailableOptionError.code
+            )
 
 
 def _stream_violations(spec: ModelFields) -> Iterator[Violation]:
@@ -294,14 +324,17 @@ def _stream_violations(spec: ModelFields) -> Iterator[Violation]:
     ):
         if given:
             yield Violation(
-                ("triton", name), f"{reason}, and the model is decoupled", "remove it", code="TS114"
+                ("triton", name),
+                f"{reason}, and the model is decoupled",
+                "remove it",
+                code=UnavailableOptionError.code,
             )
     if spec.members:
         yield Violation(
             ("recipe", "calls"),
             "a model that calls others is served as an ensemble, which returns one response",
             "remove it, or `decoupled`",
-            code="TS114",
+            code=UnavailableOptionError.code,
         )
 
 
@@ -314,21 +347,21 @@ def _option_violations(spec: ModelFields) -> Iterator[Violation]:
                     ("triton", "versions", "specific", index),
                     f"version {version} does not exist: an artifact holds only version {ONLY_VERSION}",
                     f"write {ONLY_VERSION}, or remove it; the lock selects an endpoint's artifact",
-                    code="TS111",
+                    code=InvalidValueError.code,
                 )
     if optimization.graph_level is not None and spec.format != "onnx":
         yield Violation(
             ("triton", "optimization", "graph_level"),
             "only ONNX Runtime supports graph levels",
             "remove it",
-            code="TS114",
+            code=UnavailableOptionError.code,
         )
     if optimization.cuda_graphs and spec.format != "tensorrt":
         yield Violation(
             ("triton", "optimization", "cuda_graphs"),
             "only TensorRT supports CUDA graphs",
             "remove it",
-            code="TS114",
+            code=UnavailableOptionError.code,
         )
     for name in _SET_BY_THE_BUILD:
         if name in spec.triton.parameters:
@@ -336,5 +369,5 @@ def _option_violations(spec: ModelFields) -> Iterator[Violation]:
                 ("triton", "parameters", name),
                 "the build sets this parameter",
                 "remove it; name packages in `recipe.requirements` or `recipe.environment`",
-                code="TS114",
+                code=UnavailableOptionError.code,
             )

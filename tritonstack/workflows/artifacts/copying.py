@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from model_build.store.publishing import publish
-from tritonstack.base.errors import TritonstackError
+from tritonstack.base.error_kinds import CommandInterruptedError
 from tritonstack.operations.artifacts import has_bucket as bucket_exists
 from tritonstack.operations.artifacts import is_published
 from tritonstack.operations.aws import Cloud
@@ -28,12 +28,6 @@ from tritonstack.workflows.session import Session
 
 _COPIES_AT_ONCE = 4
 RERUN = "rerun the command; it resumes here"
-
-
-class CopyInterruptedError(TritonstackError):
-    """The user stopped a promotion while it was copying."""
-
-    code = "TS906"
 
 
 @dataclass(frozen=True)
@@ -97,7 +91,7 @@ def copy_all(
             return [copy.result() for copy in copies]
     except KeyboardInterrupt:
         stopped.set()
-        raise CopyInterruptedError(
+        raise CommandInterruptedError(
             "interrupted; no lock was changed, and completed copies are kept",
             remedy=RERUN,
         ) from None
@@ -164,7 +158,7 @@ def _counter(step: Step, title: str, total: int, stopped: threading.Event) -> Ca
     def count(size: int) -> None:
         nonlocal done
         if stopped.is_set():
-            raise CopyInterruptedError("interrupted", remedy=RERUN)
+            raise CommandInterruptedError("interrupted", remedy=RERUN)
         with lock:
             done += size
         step.update(f"{title} {done / 1e6:.1f} of {total / 1e6:.1f} MB")

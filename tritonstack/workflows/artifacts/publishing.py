@@ -8,6 +8,7 @@ from pathlib import Path
 
 from model_build.store.artifacts import verify_artifact
 from model_build.store.publishing import Published, publish
+from tritonstack.base.error_kinds import ArtifactNotFoundError
 from tritonstack.base.errors import TritonstackError
 from tritonstack.base.files import short_digest
 from tritonstack.base.naming import artifact_prefix
@@ -97,13 +98,12 @@ def _local_artifact(session: Session, workspace: Workspace, model: str, locked: 
     if not (artifact / MANIFEST_NAME).is_file():
         owner = workspace.lock_owner
         source = locked.promoted.source if locked.promoted else workspace.promotion_source
-        raise TritonstackError(
+        raise ArtifactNotFoundError(
             f"artifact {short_digest(locked.digest)} of {model!r} is missing in s3://{bucket} "
             "and on this machine",
             remedy=f"run `tritonstack promote {source} {owner} {model}`"
             if source
             else f"run `tritonstack build {owner}`",
-            code="TS409",
         )
     verify_artifact(artifact)
     return artifact

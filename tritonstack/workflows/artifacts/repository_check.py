@@ -8,7 +8,7 @@ from typing import Any
 
 from model_build.linting.check import lint_repository
 from model_build.linting.findings import Finding, LintOptions
-from tritonstack.base.errors import UsageError
+from tritonstack.base.error_kinds import CommandLineError
 from tritonstack.base.results import public
 from tritonstack.base.yaml import closest
 from tritonstack.reference.container_variables import DEFAULT_MODEL_NAME
@@ -91,8 +91,7 @@ def lint_options(
 def _require(name: str, known: dict[str, Any], kind: str) -> None:
     if name not in known:
         suggestion = closest(name, known)
-        raise UsageError(
+        raise CommandLineError(
             f"unknown {kind} {name!r}",
             remedy=f"did you mean '{suggestion}'?" if suggestion else f"known: {', '.join(known)}",
-            code="TS901",
         )

@@ -14,7 +14,7 @@ from docker.errors import BuildError, DockerException
 
 from tritonstack.base.errors import shown_path
 from tritonstack.operations.aws import Cloud
-from tritonstack.operations.builds.images import image_digest
+from tritonstack.operations.builds.images import UnusableImageError, image_digest
 from tritonstack.project.custom_images import OwnImage, endpoint_images
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.lock_writing import add_image_to_lock
@@ -22,7 +22,6 @@ from tritonstack.records.locks import Built, LockedImage
 from tritonstack.runtime.docker_engine import docker_engine, held_image
 from tritonstack.workflows.builds.outcomes import LINES_SHOWN
 from tritonstack.workflows.builds.remote_build import build_images_remotely, prepare_build_infra
-from tritonstack.workflows.images.local_images import ImageNotBuiltError
 from tritonstack.workflows.local_cloud import has_registry
 from tritonstack.workflows.session import Session
 
@@ -61,7 +60,7 @@ def _digest(
             build_images_remotely(session, cloud, infra, threading.Event())
         digest = image_digest(cloud, image.uri)
     if digest is None:
-        raise ImageNotBuiltError(
+        raise UnusableImageError(
             f"{image.uri} was built but is not in its repository",
             remedy="check what deletes it, such as a lifecycle policy, and rebuild",
         )
@@ -79,7 +78,7 @@ def _built_here(session: Session, workspace: Workspace, image: OwnImage) -> str:
 
 def _build(engine: docker.DockerClient, workspace: Workspace, image: OwnImage) -> None:
     if held_image(engine, image.base) is None:
-        raise ImageNotBuiltError(
+        raise UnusableImageError(
             f"base image {image.base} of {image.tag} is not in the local Docker engine",
             remedy=f"log in to its registry and run `docker pull {image.base}`",
         )
@@ -94,12 +93,12 @@ def _build(engine: docker.DockerClient, workspace: Workspace, image: OwnImage) -
         )
     except BuildError as error:
         lines = "".join(part.get("stream", "") for part in error.build_log).splitlines()[-LINES_SHOWN:]
-        raise ImageNotBuiltError(
+        raise UnusableImageError(
             f"cannot build {image.tag}: {error}\n" + "\n".join(lines),
             remedy=f"fix {shown_path(folder / 'Dockerfile')}",
         ) from error
     except DockerException as error:
-        raise ImageNotBuiltError(
+        raise UnusableImageError(
             f"cannot build {image.tag}: {error}",
             remedy=f"check that Docker runs (`docker info`) and can pull {image.base}",
         ) from error
@@ -119,7 +118,7 @@ def _publish_from_here(session: Session, workspace: Workspace, cloud: Cloud, ima
         )
     if result.returncode:
         output = "\n".join(result.stdout.splitlines()[-LINES_SHOWN:])
-        raise ImageNotBuiltError(
+        raise UnusableImageError(
             f"cannot build and push {image.tag}:\n{output}",
             remedy="this requires the aws and docker CLIs, and a Docker engine",
         )

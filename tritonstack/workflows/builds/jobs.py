@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tritonstack.base.errors import TritonstackError, UsageError
+from tritonstack.base.error_kinds import NotApplicableError
+from tritonstack.base.errors import TritonstackError
 from tritonstack.operations.aws import AWS_ERRORS, Cloud
 from tritonstack.operations.builds.codebuild import CodeBuildJobs
 from tritonstack.operations.builds.infrastructure import BuildInfra, own_role
@@ -53,10 +54,9 @@ class Job:
     def of(cls, cloud: Cloud, infra: BuildInfra, needed: NeededArtifact) -> Job:
         """Return the job that builds an artifact."""
         if isinstance(needed.build_machine, ManualBuild):
-            raise UsageError(
+            raise NotApplicableError(
                 f"no build job in the account supports {needed.model} for {needed.target}",
                 remedy="add --local",
-                code="TS908",
             )
         order = JobOrder(
             needed.model,

@@ -18,8 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import model_build
+from model_build.errors import ModelBuildError
 from model_build.resources import available_memory
 from model_build.store.artifacts import read_manifest
+from tritonstack.base.error_kinds import CommandInterruptedError, StorageError
 from tritonstack.base.errors import TritonstackError, shown_path
 from tritonstack.base.files import short_digest
 from tritonstack.operations.builds.jobs import parse_event
@@ -39,7 +41,7 @@ RERUN = "rerun the command; it resumes here"
 class BuildInterruptedError(TritonstackError):
     """The user stopped the builds."""
 
-    code = "TS906"
+    code = CommandInterruptedError.code
 
 
 def most_at_once() -> int:
@@ -223,17 +225,16 @@ def _exit_error(
     by_hand = f"to run it manually: {shlex.join(command)}"
     place = f"\n  log: {shown_path(log)}"
     if status == -signal.SIGKILL:
-        return TritonstackError(
+        return StorageError(
             f"{subject} was killed{place}",
             remedy="probably out of memory: build fewer at once (--jobs 1), or use a "
             f"larger machine; {by_hand}",
-            code="TS616",
         )
     how = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit code {status}"
     lines = [line for line in complaints if line.strip()]
     last = [line for line in lines if line.startswith("Fatal Python error")] or lines[-1:]
     message = ": ".join([f"{subject} failed with {how}", *last])
-    return TritonstackError(f"{message}{place}", remedy=by_hand, code="TS322")
+    return TritonstackError(f"{message}{place}", remedy=by_hand, code=ModelBuildError.code)
 
 
 def _collect(process: subprocess.Popen[str], last: list[str], log: Path) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
+from model_build.errors import ModelBuildError
 from tritonstack.base.errors import TritonstackError, UsageError
 from tritonstack.base.results import Internal, Key, public
 from tritonstack.operations.builds.jobs import event_text
@@ -58,7 +59,7 @@ class Outcome:
 class BuildFailedError(TritonstackError):
     """Several builds failed; the message has a block per build."""
 
-    code = "TS322"
+    code = ModelBuildError.code
 
     def __init__(self, failed: Sequence[tuple[NeededArtifact, TritonstackError]]) -> None:
         blocks = [f"{needed.model} for {needed.target}: {error.report()}" for needed, error in failed]

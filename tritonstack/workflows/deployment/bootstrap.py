@@ -16,6 +16,15 @@ from tritonstack.workflows.deployment.cdk_events import show_event
 from tritonstack.workflows.session import Session
 
 
+class NotBootstrappedError(TritonstackError):
+    """The CDK has not prepared the account and region yet. Run `cdk bootstrap` once, or deploy with
+    `--bootstrap`.
+    """
+
+    code = "TS504"
+    title = "Account not bootstrapped"
+
+
 def require_bootstrap(cloud: Cloud, bootstrap: Bootstrap) -> None:
     """Raise if the account needs a bootstrap."""
     lacks_bootstrap(cloud, bootstrap, allowed=None)
@@ -36,10 +45,9 @@ def lacks_bootstrap(cloud: Cloud, bootstrap: Bootstrap, *, allowed: bool | None)
             remedies.append("add --bootstrap")
         if "AWS_ENDPOINT_URL" in cloud.variables:
             remedies.reverse()  # the CDK CLI alone has no credentials of the local cloud
-        raise TritonstackError(
+        raise NotBootstrappedError(
             f"account {bootstrap.account} in {bootstrap.region} is not bootstrapped{qualifier_note}",
             remedy=", or ".join(remedies),
-            code="TS504",
         )
     return True
 

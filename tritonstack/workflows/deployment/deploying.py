@@ -7,11 +7,12 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 
 from tritonstack.base import naming
+from tritonstack.base.error_kinds import CommandInterruptedError
 from tritonstack.base.errors import aws_error_code, aws_error_message
 from tritonstack.base.files import short_digest
 from tritonstack.operations.aws import AWS_ERRORS, Cloud
 from tritonstack.operations.deploying.assembly import Assembly
-from tritonstack.operations.deploying.cdk import CdkCli, CdkFailedError, InterruptedDeployError
+from tritonstack.operations.deploying.cdk import CdkCli, CdkFailedError
 from tritonstack.operations.deploying.changes import (
     DEPLOY_OPTIONS,
     Changes,
@@ -55,7 +56,7 @@ def deploy_workspace(
     try:
         _deploy(session, workspace, cloud, cdk, bootstrap=bootstrap, only=only)
     except KeyboardInterrupt:
-        raise InterruptedDeployError(
+        raise CommandInterruptedError(
             _interrupted(cloud, workspace), remedy=_resume(workspace.cli_arguments)
         ) from None
 
@@ -209,7 +210,7 @@ def _deploy_all(
         _second_phase(session, workspace, cloud, cdk, changes, stacks=stacks)
     except KeyboardInterrupt:
         name, unscaled = workspace.cli_arguments, [plan.endpoint or plan.stack for plan in changes.two_phase]
-        raise InterruptedDeployError(
+        raise CommandInterruptedError(
             f"{_interrupted(cloud, workspace)}. Until a deployment resumes, these endpoints may have no "
             f"scaling: {', '.join(unscaled)}",
             remedy=_resume(name),

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tritonstack.base import naming
-from tritonstack.base.errors import InvalidFilesError, UsageError
+from tritonstack.base.error_kinds import CommandLineError
+from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.paths import Project
 from tritonstack.base.revisions import short_commit
 from tritonstack.operations.checkout import Checkout
@@ -48,10 +49,9 @@ class _Earlier:
 def diff_since(session: Session, environment: str, commit: str) -> DeployOutlook:
     """Return what a deploy of an environment would change if a commit were deployed. Makes no AWS call."""
     if environment in template_names(session.project):
-        raise UsageError(
+        raise CommandLineError(
             f"{environment!r} is a template: only a deployed instance has stacks to compare",
             remedy=f"name an environment, or run `tritonstack diff {environment} --name INSTANCE`",
-            code="TS901",
         )
     workspace = session.workspace(environment)
     require_built(workspace)
@@ -65,11 +65,10 @@ def diff_since(session: Session, environment: str, commit: str) -> DeployOutlook
             try:
                 earlier = _read(session, environment, folder, cdk)
             except (InvalidFilesError, CdkFailedError) as error:
-                raise UsageError(
+                raise CommandLineError(
                     f"{environment} cannot be synthesized at {short_commit(resolved)}:\n"
                     + str(error).replace(f"{folder}/", ""),
                     remedy="compare with another commit",
-                    code="TS901",
                 ) from error
             step.detail = "" if earlier.workspace else f"{environment} did not exist"
         with synthesized(session, workspace, cdk) as assembly, session.reporter.step("comparing"):

@@ -6,8 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from tritonstack.base.errors import UsageError
-from tritonstack.spec.environments.expiry import moment_text, parse_lifetime, parse_moment, tag_text
+from tritonstack.base.error_kinds import CommandLineError, UnusableNameError
+from tritonstack.spec.environments.expiry import (
+    LifetimeError,
+    moment_text,
+    parse_lifetime,
+    parse_moment,
+    tag_text,
+)
 from tritonstack.spec.environments.templates import Instance, Template
 
 
@@ -27,8 +33,8 @@ def parse_settings(settings: Sequence[str]) -> dict[str, str]:
     for setting in settings:
         key, found, value = setting.partition("=")
         if not found or not key:
-            raise UsageError(
-                f"--set {setting!r} is incomplete", remedy="pass --set <parameter>=<value>", code="TS901"
+            raise CommandLineError(
+                f"--set {setting!r} is incomplete", remedy="pass --set <parameter>=<value>"
             )
         parsed[key] = value
     return parsed
@@ -39,11 +45,10 @@ def plan_instance(
 ) -> Instance:
     """Return the instance to deploy; owner, expiry, and parameters that are not requested stay."""
     if deployed is not None and deployed.template != template.name:
-        raise UsageError(
+        raise UnusableNameError(
             f"{request.name!r} is already an instance of {deployed.template}",
             remedy=f"choose another --name, or run `tritonstack destroy {deployed.template} "
             f"--name {request.name}` first",
-            code="TS204",
         )
     current = dict(deployed.parameters) if deployed else {}
     parameters = current | template.parameters(request.settings or {})
@@ -61,10 +66,9 @@ def plan_instance(
 def _expires(template: Template, request: InstanceRequest, deployed: Instance | None, now: datetime) -> str:
     if request.ttl is None and deployed is not None:
         if parse_moment(deployed.expires) <= now:
-            raise UsageError(
+            raise LifetimeError(
                 f"{request.name!r} expired at {deployed.expires} and may be being destroyed",
                 remedy="extend it with --ttl, for example --ttl 4h",
-                code="TS510",
             )
         return deployed.expires
     try:
@@ -72,11 +76,10 @@ def _expires(template: Template, request: InstanceRequest, deployed: Instance | 
         length = parse_lifetime(request.ttl) if request.ttl else longest
     except ValueError as error:
         text, _, remedy = str(error).partition("; ")
-        raise UsageError(f"--ttl: {text}", remedy=remedy, code="TS901") from None
+        raise CommandLineError(f"--ttl: {text}", remedy=remedy) from None
     if length > longest:
-        raise UsageError(
+        raise LifetimeError(
             f"--ttl {request.ttl} exceeds the maximum for instances of {template.name}",
             remedy=f"choose at most {template.head.longest}; redeploy with --ttl to extend it later",
-            code="TS510",
         )
     return moment_text((now + length).astimezone(UTC))

@@ -89,8 +89,6 @@ class Rollback:
 class RollbackRefutedError(RollbackError):
     """The rollback was deployed, but `verify` failed."""
 
-    code = "TS421"
-
     def __init__(self, plan: RollbackPlan, verdict: Verdict) -> None:
         super().__init__(
             f"{plan.endpoint} was rolled back, but what runs is not what the lock asks for",
@@ -149,7 +147,7 @@ def require_no_instance(session: Session, environment: str, instance: str) -> No
         remedy=f"roll back {owner} (`tritonstack rollback {owner}`), or check out an earlier lock "
         f"(`git checkout <commit> -- {shown_path(session.project.lock_file(owner))}`); then run "
         f"`tritonstack deploy {environment} --name {instance}`",
-        code="TS421",
+        code=RollbackError.code,
     )
 
 

@@ -11,7 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tritonstack.base import naming
-from tritonstack.base.errors import FileViolation, InvalidFilesError, UsageError
+from tritonstack.base.error_kinds import (
+    CommandLineError,
+    NotDeployedError,
+    UnknownNameError,
+    UnusableNameError,
+)
+from tritonstack.base.errors import FileViolation, InvalidFilesError
 from tritonstack.base.naming import check_name
 from tritonstack.base.paths import Project
 from tritonstack.base.yaml import closest, load_document, parse_yaml, read_text
@@ -105,10 +111,9 @@ def require_locations(project: Project, place: LocationFilter) -> list[Location]
     """Return the locations that pass the filter; raises UsageError if there is none."""
     found = _candidates(project, place)
     if not found:
-        raise UsageError(
+        raise NotDeployedError(
             "no environment of this project is at that location",
             remedy="name both --account and --region, or omit them",
-            code="TS514",
         )
     return found
 
@@ -144,10 +149,9 @@ def _described(
 
 def _environment(project: Project, environment: str) -> tuple[EnvironmentSpec, Path] | None:
     if environment in template_names(project):
-        raise UsageError(
+        raise CommandLineError(
             f"{environment!r} is a template, not an environment",
             remedy="add --name <name>; `tritonstack status` lists its instances",
-            code="TS901",
         )
     if environment not in environment_names(project):
         return None
@@ -162,7 +166,7 @@ def _environment(project: Project, environment: str) -> tuple[EnvironmentSpec, P
                     "name",
                     f"expected {environment!r}, the name of the file",
                     f"write `name: {environment}`, or rename the file",
-                    code="TS204",
+                    code=UnusableNameError.code,
                 )
             ]
         )
@@ -172,9 +176,7 @@ def _environment(project: Project, environment: str) -> tuple[EnvironmentSpec, P
 def _instance(project: Project, environment: str, name: str) -> tuple[EnvironmentSpec, Path] | None:
     if environment not in template_names(project):
         if environment in environment_names(project):
-            raise UsageError(
-                f"{environment!r} is an environment, not a template", remedy="omit --name", code="TS901"
-            )
+            raise CommandLineError(f"{environment!r} is an environment, not a template", remedy="omit --name")
         return None
     template = find_template(project, environment)
     return instance_document(template, sample_instance(environment, name)).record, template.file
@@ -188,8 +190,8 @@ def _found_by_name(
     try:
         check_name(full_name)
     except ValueError as error:
-        raise UsageError(
-            str(error), remedy="correct the name; `tritonstack status` lists the environments", code="TS901"
+        raise CommandLineError(
+            str(error), remedy="correct the name; `tritonstack status` lists the environments"
         ) from None
     reached, unreachable = [], []
     for location in _candidates(session.project, place):
@@ -208,27 +210,24 @@ def _found_by_name(
     places = ", ".join(f"{item.cloud.account} {item.cloud.region}" for item in chosen)
     described = _described_names(session.project, name)
     if environment in described and not deployed:
-        raise UsageError(
+        raise NotDeployedError(
             "\n".join([f"{full_name!r} has no stack in {places or 'any accessible account'}", *unreachable]),
             remedy=f"omit --account, --region, and --prefix to search where {environment!r} is deployed",
-            code="TS514",
         )
     suggestion = None if deployed else closest(environment, described)
     if suggestion:
-        raise UsageError(
+        raise UnknownNameError(
             f"unknown {'template' if name else 'environment'} {environment!r}",
             remedy=f"did you mean '{suggestion}'?",
-            code="TS903",
         )
     found = (
         f"stacks with that name exist in several locations: {places}"
         if deployed
         else f"no stack with that name exists in {places or 'any accessible account'}"
     )
-    raise UsageError(
+    raise NotDeployedError(
         "\n".join([f"{full_name!r} has no file, and {found}", *unreachable]),
         remedy="name the location with --account, --region, and --prefix unless it is the default",
-        code="TS514",
     )
 
 

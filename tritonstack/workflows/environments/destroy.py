@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
+from tritonstack.base.error_kinds import CommandInterruptedError, CommandLineError
 from tritonstack.base.errors import UsageError
 from tritonstack.base.results import Key, Shown
 from tritonstack.operations.checkout import Checkout
-from tritonstack.operations.deploying.cdk import InterruptedDeployError
 from tritonstack.operations.destruction.destroy import (
     Destroyed,
     DestructionPreview,
@@ -137,21 +137,19 @@ def destroy(session: Session, plan: DestructionPlan, *, confirm: str | None = No
             destroyed = destroy_environment(target.cloud, target.base, on_update=step.log)
             step.detail = _detail(destroyed)
     except KeyboardInterrupt:
-        raise InterruptedDeployError(
+        raise CommandInterruptedError(
             "interrupted; CloudFormation finishes the running deletions",
             remedy=f"run `tritonstack destroy {target.cli_arguments}` to wait and resume",
-            code="TS906",
         ) from None
     return Destruction(**vars(destroyed), target=target)
 
 
 def name_required(name: str, confirm: str | None) -> UsageError:
     """Return the error for a destruction whose environment was not confirmed by name."""
-    return UsageError(
+    return CommandLineError(
         f"{name} retains data or was protected, so destroying it requires its name"
         + (f"; got {confirm!r}" if confirm not in (None, name) else ""),
         remedy=f"type it when prompted, or pass --yes --confirm {name}",
-        code="TS901",
     )
 
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from tritonstack.base.errors import TritonstackError, UsageError
+from tritonstack.base.error_kinds import CommandLineError, UnknownNameError
+from tritonstack.base.errors import TritonstackError
 from tritonstack.base.results import Key
 from tritonstack.base.yaml import closest
 from tritonstack.operations.aws import AWS_ERRORS
@@ -79,9 +80,7 @@ def _subjects(session: Session, names: Sequence[str], name: str | None) -> list[
     if name is None:
         return [(environment, None) for environment in _environments(session, names)]
     if len(names) != 1:
-        raise UsageError(
-            "--name requires one template", remedy="pass --env <template> --name <name>", code="TS901"
-        )
+        raise CommandLineError("--name requires one template", remedy="pass --env <template> --name <name>")
     require_free(session.project, name)
     template = find_template(session.project, names[0])
     return [(template.head.locks, None), (template.name, name)]
@@ -91,17 +90,15 @@ def _environments(session: Session, names: Sequence[str]) -> list[str]:
     known = environment_names(session.project)
     for name in names:
         if name in template_names(session.project):
-            raise UsageError(
+            raise CommandLineError(
                 f"{name!r} is a template, which has no history of its own",
                 remedy="add --name <name>, for example --name pr-123",
-                code="TS901",
             )
         if name not in known:
             suggestion = closest(name, known)
-            raise UsageError(
+            raise UnknownNameError(
                 f"unknown environment {name!r}",
                 remedy=f"did you mean '{suggestion}'?" if suggestion else f"available: {', '.join(known)}",
-                code="TS903",
             )
     return [name for name in known if not names or name in names]
 
@@ -110,10 +107,9 @@ def _require_known(session: Session, model: str) -> None:
     known = model_names(session.project)
     if model not in known:
         suggestion = closest(model, known)
-        raise UsageError(
+        raise UnknownNameError(
             f"unknown model {model!r}; no lock or event names it",
             remedy=f"did you mean '{suggestion}'?" if suggestion else f"available: {', '.join(known)}",
-            code="TS903",
         )
 
 

@@ -7,6 +7,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from tritonstack.base import naming
+from tritonstack.base.error_kinds import (
+    CommandLineError,
+    NotApplicableError,
+    NotDeployedError,
+    UnknownNameError,
+)
 from tritonstack.base.errors import TritonstackError, UsageError
 from tritonstack.base.yaml import closest
 from tritonstack.operations.aws import Cloud
@@ -137,16 +143,14 @@ def _open(session: Session, environment: str, query: LogQuery, instance: str | N
 
 def _check(query: LogQuery) -> None:
     if query.build is not None and (query.endpoint or query.variant or query.machine):
-        raise UsageError(
+        raise CommandLineError(
             "--build selects the log of a build, which has no endpoint, variant, or instance",
             remedy="omit --build, or the endpoint, --variant, and --instance",
-            code="TS901",
         )
     if query.contains is not None and not 0 < len(query.contains) <= _LONGEST_FILTER:
-        raise UsageError(
+        raise CommandLineError(
             f"expected 1 to {_LONGEST_FILTER} characters in --filter, got {len(query.contains)}",
             remedy='write a text that the lines contain, such as --filter "failed to load"',
-            code="TS901",
         )
 
 
@@ -159,10 +163,9 @@ def _begin(text: str, now: datetime) -> datetime:
     try:
         return parse_moment(text)
     except UsageError:
-        raise UsageError(
+        raise CommandLineError(
             f"invalid value of --since: {text!r}",
             remedy="write a duration such as 30m, 4h, or 1d12h, or a UTC time such as 2026-11-22T08:30:00Z",
-            code="TS901",
         ) from None
 
 
@@ -187,10 +190,9 @@ def _log_group(spec: EnvironmentSpec, name: str) -> str:
 
 def _require_account_builds(spec: EnvironmentSpec) -> None:
     if not spec.builds_in_account:
-        raise UsageError(
+        raise NotApplicableError(
             f"builds of the environment {spec.name!r} run on the machine that starts them",
             remedy=f"run `tritonstack build {spec.name}`, which prints their log",
-            code="TS908",
         )
 
 
@@ -209,7 +211,7 @@ def _latest_build(cloud: Cloud, spec: EnvironmentSpec, model: str) -> LoggedBuil
             f"{LATEST} of each machine type",
             remedy=f"run `tritonstack build {spec.name} {model}`; `tritonstack history {model}` shows where "
             "its artifacts were built",
-            code="TS514",
+            code=NotDeployedError.code,
         )
     return build
 
@@ -252,7 +254,7 @@ def _not_deployed(reading: _Reading, names: Sequence[str]) -> TritonstackError:
         f"not deployed in account {cloud.account}, region {cloud.region}: {missing}",
         remedy=f"run `tritonstack deploy {environment}`; if that fails, `tritonstack logs {environment} "
         "--follow` at the same time shows the log",
-        code="TS514",
+        code=NotDeployedError.code,
     )
 
 
@@ -261,8 +263,7 @@ def _require_known(name: str, known: Iterable[str], complaint: str) -> None:
     if name not in known:
         suggestion = closest(name, known)
         listed = f"it has: {', '.join(known[:10]) or 'none'}"
-        raise UsageError(
+        raise UnknownNameError(
             f"{complaint} {name!r}",
             remedy=f"did you mean '{suggestion}'?" if suggestion else listed,
-            code="TS903",
         )

@@ -100,7 +100,6 @@ def reap(session: Session, *, where: LocationFilter | None = None, dry_run: bool
                 ["no location could be searched for expired environments:", *gap_lines(found.not_searched)]
             ),
             remedy="log in, or name the location with --account and --region",
-            code="TS501",
         )
     return Reaping(
         tuple(_planned(found) if dry_run else _reap(session, found.cases, now)),

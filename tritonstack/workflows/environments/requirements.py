@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tritonstack.base.errors import InvalidFilesError, UsageError
+from tritonstack.base.error_kinds import UnknownNameError
+from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.yaml import closest
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.deploying.preflight import Preflight, PreflightError, preflight
@@ -43,8 +44,7 @@ def require_endpoint(workspace: Workspace, name: str) -> None:
     known = list(workspace.spec.endpoints)
     if name not in known:
         suggestion = closest(name, known)
-        raise UsageError(
+        raise UnknownNameError(
             f"environment {workspace.spec.name!r} has no endpoint {name!r}",
             remedy=f"did you mean '{suggestion}'?" if suggestion else f"it has: {', '.join(known) or 'none'}",
-            code="TS903",
         )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated
 
+from tritonstack.base.error_kinds import CommandLineError
 from tritonstack.base.errors import InvalidFilesError, TritonstackError, UsageError
 from tritonstack.base.results import Shown, public
 from tritonstack.operations.aws import AWS_ERRORS
@@ -47,8 +48,8 @@ def status(session: Session, environments: Sequence[str] = (), *, instance: str 
     An environment that is unreachable has `error` set and does not stop the others.
     """
     if instance is not None and len(environments) != 1:
-        raise UsageError(
-            "--name requires one template", remedy="for example status preview --name pr-123", code="TS901"
+        raise CommandLineError(
+            "--name requires one template", remedy="for example status preview --name pr-123"
         )
     now = datetime.now(UTC)
     names = environments or environment_names(session.project)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tritonstack.base import naming
-from tritonstack.base.errors import UsageError
+from tritonstack.base.error_kinds import CommandLineError, NotApplicableError
 from tritonstack.client.errors import ModelNamesError
 from tritonstack.client.model_names import read_published
 from tritonstack.operations.aws import Cloud
@@ -56,10 +56,9 @@ def targets(
     `output` is a file for the names of one endpoint, as `ModelNames.from_file` reads them.
     """
     if output is not None and endpoint is None:
-        raise UsageError(
+        raise CommandLineError(
             "a file holds the names of one endpoint",
             remedy="name the endpoint before --output",
-            code="TS901",
         )
     workspace = session.workspace(environment, instance)
     names = _multi_model(workspace) if endpoint is None else [_required(workspace, endpoint)]
@@ -84,10 +83,9 @@ def _multi_model(workspace: Workspace) -> list[str]:
         if isinstance(endpoint, MultiModelEndpoint)
     ]
     if not names:
-        raise UsageError(
+        raise NotApplicableError(
             f"environment {workspace.spec.name!r} has no multi-model endpoint",
             remedy="callers of its endpoints pass no TargetModel; `tritonstack snippet` prints a request",
-            code="TS908",
         )
     return names
 
@@ -96,10 +94,9 @@ def _required(workspace: Workspace, name: str) -> str:
     endpoints = workspace.spec.endpoints
     require_known(name, endpoints, f"environment {workspace.spec.name!r} has no endpoint")
     if not isinstance(endpoints[name], MultiModelEndpoint):
-        raise UsageError(
+        raise NotApplicableError(
             f"the endpoint {name!r} serves one model; its callers pass no TargetModel",
             remedy="run the command for a multi-model endpoint; `tritonstack snippet` prints a request",
-            code="TS908",
         )
     return name
 

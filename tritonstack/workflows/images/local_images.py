@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from docker.errors import ImageNotFound
 
-from tritonstack.base.errors import TritonstackError
+from tritonstack.operations.builds.images import UnusableImageError
 from tritonstack.runtime.docker_engine import docker_engine, held_image
-
-
-class ImageNotBuiltError(TritonstackError):
-    """An image could not be built."""
-
-    code = "TS325"
 
 
 def held_digest(uri: str) -> str | None:
@@ -26,7 +20,7 @@ def tag_image(digest: str, uri: str) -> None:
     try:
         engine.images.get(digest).tag(repository, tag=tag)
     except ImageNotFound:
-        raise ImageNotBuiltError(
+        raise UnusableImageError(
             f"image {digest[:19]} is not in the local Docker engine; cannot tag it {tag}",
             remedy="promote on the machine that built it, or build it here for both environments",
         ) from None

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from tritonstack.base.error_kinds import ArtifactNotFoundError
 from tritonstack.base.errors import TritonstackError
 from tritonstack.operations.promotion.image_copying import (
     OnBytes,
@@ -120,8 +121,7 @@ class EngineImages:
 
 
 def _other_kind(environment: str) -> TritonstackError:
-    return TritonstackError(
+    return ArtifactNotFoundError(
         "images of the local cloud are in the local Docker engine, without a registry",
         remedy=f"build it for {environment}: `tritonstack build {environment}`",
-        code="TS409",
     )

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from model_build.store.locking import only_one
-from tritonstack.base.errors import TritonstackError
+from tritonstack.base.error_kinds import MissingProgramError
 from tritonstack.base.extras import pip_command
 from tritonstack.base.paths import Project, shipped
 from tritonstack.runtime.install import install as install_server
@@ -43,12 +43,6 @@ done
 # Outside a project: the CDK CLI of the project that `setup` ran in last.
 exec {{program}} "$@"
 """
-
-
-class SetupError(TritonstackError):
-    """A part could not be installed."""
-
-    code = "TS601"
 
 
 @dataclass(frozen=True)
@@ -122,7 +116,7 @@ def install_cdk(project: Project) -> None:
     """
     npm = _program("npm")
     if npm is None:
-        raise SetupError("npm is not installed", remedy="install Node 22 or 24 with npm", code="TS601")
+        raise MissingProgramError("npm is not installed", remedy="install Node 22 or 24 with npm")
     folder = project.cdk_dir
     new, old = folder.with_name(".cdk.new"), folder.with_name(".cdk.old")
     for leftover in (new, old):
@@ -183,7 +177,7 @@ def _run(command: Sequence[str], *, cwd: Path) -> None:
     )
     if result.returncode:
         lines = "\n".join(result.stdout.splitlines()[-_LINES_SHOWN:])
-        raise SetupError(
+        raise MissingProgramError(
             f"{Path(command[0]).name} failed with exit code {result.returncode}:\n{lines}",
             remedy="check the connection to the package index or npm registry, and rerun `tritonstack setup`",
         )

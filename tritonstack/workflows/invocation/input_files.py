@@ -22,10 +22,14 @@ LARGEST_BYTES = 2**30
 _IMAGES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".png", ".webp"})
 
 
-class UnreadableInputError(UsageError):
-    """A file cannot be read as an input; nothing was sent."""
+class RequestInputError(UsageError):
+    """An input of `invoke` has an unknown name, another type or shape than the model's, or is missing; or its
+    file does not exist, is damaged, or has another format. `tritonstack inspect MODEL` shows the model's
+    tensors. Nothing was sent.
+    """
 
     code = "TS912"
+    title = "Input does not fit the model"
 
 
 def read_input_file(file: Path, spec: TensorSpec) -> Any:
@@ -46,7 +50,7 @@ def read_input_file(file: Path, spec: TensorSpec) -> Any:
         return _samples_of(file)
     if suffix in _IMAGES and spec.datatype == "UINT8" and len(spec.shape) == 3:
         return _pixels_of(file, spec)
-    raise UnreadableInputError(
+    raise RequestInputError(
         f"{file} cannot become input {spec.name!r}, {spec.datatype} of shape {list(spec.shape)}",
         remedy="prepare the values as the model expects them, and pass them as .npy or .json",
     )
@@ -62,7 +66,7 @@ def read_data_file(file: Path) -> dict[str, Any]:
         found = _array_of(file)
         return {name: found[name] for name in found}
     if suffix != ".json":
-        raise UnreadableInputError(
+        raise RequestInputError(
             f"{file} is neither .npz nor .json",
             remedy="pass a file for one input as --input NAME=@FILE",
         )
@@ -74,18 +78,18 @@ def read_data_file(file: Path) -> dict[str, Any]:
         isinstance(item, dict) and {"name", "shape", "data"} <= item.keys() for item in inputs
     ):
         return {str(item["name"]): _shaped(item, file) for item in inputs}
-    raise UnreadableInputError(
+    raise RequestInputError(
         f"{file}: expected an object of input names and values",
         remedy='write {"NAME": [[...]], ...}, or {"inputs": [{"name", "shape", "datatype", "data"}, ...]}',
     )
 
 
 def parse_json(text: str | bytes, *, origin: str) -> Any:
-    """Parse JSON, or raise UnreadableInputError."""
+    """Parse JSON, or raise RequestInputError."""
     try:
         return files.parse_json(text, limit_bytes=LARGEST_BYTES, pairs=_without_duplicates)
     except ValueError as error:
-        raise UnreadableInputError(
+        raise RequestInputError(
             f"{origin}: invalid JSON ({error})",
             remedy='write numbers and lists as JSON, such as 0.5, [[1, 2], [3, 4]], or ["one", "two"]',
         ) from error
@@ -101,11 +105,11 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def read_bytes(file: Path) -> bytes:
-    """Return the content of a file, or raise UnreadableInputError."""
+    """Return the content of a file, or raise RequestInputError."""
     try:
         return file.read_bytes()
     except OSError as error:
-        raise UnreadableInputError(
+        raise RequestInputError(
             f"cannot read {file}: {error.strerror}", remedy="check the path; it is relative to this folder"
         ) from error
 
@@ -118,7 +122,7 @@ def _array_of(file: Path) -> Any:
             loaded = np.load(stream, allow_pickle=False)
             return dict(loaded) if isinstance(loaded, Mapping) else loaded
     except Exception as error:  # of zipfile, zlib, and Python's tokenizer, which NumPy passes on
-        raise UnreadableInputError(
+        raise RequestInputError(
             f"cannot read {file}: {error}",
             remedy="write it with numpy.save or numpy.savez; texts as an array of dtype str, not object",
         ) from error
@@ -129,7 +133,7 @@ def _shaped(item: Mapping[str, Any], file: Path) -> Array:
     try:
         return np.array(item["data"], dtype=kind).reshape(item["shape"])
     except (ValueError, TypeError) as error:
-        raise UnreadableInputError(
+        raise RequestInputError(
             f"{file}: the data of input {item['name']!r} does not fit its shape {item['shape']} ({error})",
             remedy="correct `shape` or `data`",
         ) from error
@@ -144,7 +148,7 @@ def _samples_of(file: Path) -> Array:
         if len(raw) % (width * channels):
             raise EOFError("it ends within a sample")
     except (wave.Error, EOFError) as error:
-        raise UnreadableInputError(
+        raise RequestInputError(
             f"cannot read {file}: {error}", remedy="convert it to PCM, for example with ffmpeg"
         ) from error
     if width == 3:
@@ -168,7 +172,7 @@ def _pixels_of(file: Path, spec: TensorSpec) -> Array:
         with Image.open(file) as image:
             pixels = np.asarray(image.convert("RGB"), dtype=np.uint8)
     except (UnidentifiedImageError, OSError, ValueError, Image.DecompressionBombError) as error:
-        raise UnreadableInputError(
+        raise RequestInputError(
             f"cannot read {file} as an image: {error}", remedy="pass a JPEG, PNG, or WebP file"
         ) from error
     channels_first = spec.shape[0] == 3 and spec.shape[-1] != 3

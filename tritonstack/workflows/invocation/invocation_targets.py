@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tritonstack.base import naming
-from tritonstack.base.errors import InvalidFilesError, UsageError
+from tritonstack.base.error_kinds import CommandLineError, UnknownNameError
+from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.yaml import closest
 from tritonstack.client import EndpointClient, QueuedEndpointClient
 from tritonstack.operations.aws import Cloud
@@ -88,10 +89,9 @@ def _one_of_several(name: str, endpoint: MultiModelEndpoint, requested: str | No
     if requested is None:
         if len(endpoint.models) == 1:
             return endpoint.models[0]
-        raise UsageError(
+        raise CommandLineError(
             f"the endpoint {name!r} serves {len(endpoint.models)} models",
             remedy=f"select one, for example --model {endpoint.models[0]}",
-            code="TS901",
         )
     require_known(requested, endpoint.models, f"the endpoint {name!r} serves no model")
     return requested
@@ -114,10 +114,9 @@ def require_known(name: str, known: Iterable[str], complaint: str) -> None:
     known = list(known)
     if name not in known:
         suggestion = closest(name, known)
-        raise UsageError(
+        raise UnknownNameError(
             f"{complaint} {name!r}",
             remedy=f"did you mean '{suggestion}'?"
             if suggestion
             else f"it has: {', '.join(known[:10]) or 'none'}",
-            code="TS903",
         )

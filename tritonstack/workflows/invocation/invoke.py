@@ -14,12 +14,12 @@ from typing import Annotated, Any
 import numpy as np
 
 from tritonstack.base.byte_tensors import BYTES, numpy_type
-from tritonstack.base.errors import InvalidFilesError, UsageError
+from tritonstack.base.error_kinds import CommandLineError, DamagedArtifactError, NotApplicableError
+from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.results import Shown
 from tritonstack.client import EndpointClient, ScoredClass, TopClasses, parse_classes
 from tritonstack.client.codec import Parameter
 from tritonstack.client.streaming import flat_inputs, outputs_of, response_array
-from tritonstack.operations.artifacts import DamagedArtifactError
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.smoke.examples import NoExamplesError, load_examples, read_published_manifest
 from tritonstack.operations.smoke.targets import smoke_targets
@@ -107,10 +107,9 @@ def as_text(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 def output_file(file: Path) -> Path:
     """Return a file that outputs can be written to; raise UsageError before anything is sent."""
     if file.suffix.lower() != ".npz":
-        raise UsageError(
+        raise CommandLineError(
             f"cannot save outputs to {file}: expected a name with .npz",
             remedy="write --save outputs.npz",
-            code="TS901",
         )
     require_output(file)
     return file
@@ -123,10 +122,9 @@ def _storable(name: str, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     try:
         texts = [value.decode() if isinstance(value, bytes) else str(value) for value in array.flat]
     except UnicodeDecodeError as error:
-        raise UsageError(
+        raise NotApplicableError(
             f"cannot save output {name!r}: it has bytes that are not text, which .npz files cannot hold",
             remedy="call the endpoint from Python: tritonstack.client returns the bytes",
-            code="TS908",
         ) from error
     return np.array(texts, dtype=np.str_).reshape(array.shape)
 
@@ -150,10 +148,9 @@ def invoke(
     options = options or InvokeOptions()
     inputs = options.inputs
     if texts and inputs:
-        raise UsageError(
+        raise CommandLineError(
             "texts and other inputs exclude each other",
             remedy="write the text as an input: --input TEXT=...",
-            code="TS901",
         )
     require_text(texts, "text")
     workspace = session.workspace(environment, instance)
@@ -161,10 +158,9 @@ def invoke(
     if options.on_piece:
         _require_streams(workspace, endpoint, target, inputs)
     if target.model.streams and options.top:
-        raise UsageError(
+        raise NotApplicableError(
             f"the model {target.model.name!r} streams its responses, which have no classes",
             remedy="omit --top and --labels",
-            code="TS908",
         )
     request = ModelRequest(session.cloud(workspace.spec), workspace, endpoint, target, options)
     if options.on_piece:  # the pieces show the progress
@@ -194,23 +190,20 @@ def _require_streams(
     if target.model.streams:
         return
     if inputs:
-        raise UsageError(
+        raise CommandLineError(
             "--stream completes texts, and takes no other inputs",
             remedy="write the text as an argument, and settings as --parameter NAME=VALUE",
-            code="TS901",
         )
     if not target.model.generates:
-        raise UsageError(
+        raise NotApplicableError(
             f"the model {target.model.name!r} returns one response, which cannot be streamed",
             remedy="omit --stream",
-            code="TS908",
         )
     if workspace.spec.endpoints[endpoint].environment.get(INFERENCE_TYPE) != STREAMING:
-        raise UsageError(
+        raise NotApplicableError(
             f"the endpoint {endpoint!r} returns whole answers",
             remedy=f"add `environment: {{{INFERENCE_TYPE}: {STREAMING}}}` to the endpoint and deploy it, or "
             "omit --stream",
-            code="TS908",
         )
 
 
@@ -311,11 +304,10 @@ class ModelRequest:
         inputs = self.manifest.inputs
         if len(inputs) == 1 and inputs[0].datatype == BYTES:
             return read_inputs(GivenInputs([f"{inputs[0].name}={json.dumps(list(texts))}"]), self.manifest)
-        raise UsageError(
+        raise NotApplicableError(
             f"the model {self.target.model.name!r} does not accept texts alone; its inputs: "
             f"{', '.join(map(described, inputs))}",
             remedy=f"name them, for example --input {inputs[0].name}=VALUE or --input {inputs[0].name}=@FILE",
-            code="TS908",
         )
 
     def _infer(self, defaults: Mapping[str, Parameter] | None = None) -> Infer:
@@ -336,12 +328,11 @@ class ModelRequest:
             return None
         outputs = self.manifest.outputs
         if not any(output.labels for output in outputs):
-            raise UsageError(
+            raise NotApplicableError(
                 f"no output of the model {self.target.model.name!r} has labels; its outputs: "
                 f"{', '.join(map(described, outputs))}",
                 remedy="omit --labels and --top, or add labels to model.yaml: "
                 "tensors: {OUTPUT: {labels: [...]}}",
-                code="TS908",
             )
         return [
             TopClasses(output.name, min(self.options.top, len(output.labels)))

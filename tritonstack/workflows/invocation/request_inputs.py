@@ -11,10 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tritonstack.base.byte_tensors import BYTES, numpy_type
-from tritonstack.base.errors import UsageError
 from tritonstack.base.yaml import closest
 from tritonstack.records.manifests import Manifest, TensorSpec
-from tritonstack.workflows.invocation.input_files import parse_json, read_data_file, read_input_file
+from tritonstack.workflows.invocation.input_files import (
+    RequestInputError,
+    parse_json,
+    read_data_file,
+    read_input_file,
+)
 
 Array = NDArray[Any]
 _LISTED = 10
@@ -28,12 +32,6 @@ _KINDS: Mapping[type, str] = {
     dict: "JSON objects",
     list: "lists of different length",
 }
-
-
-class RequestInputError(UsageError):
-    """An input does not fit the model; nothing was sent."""
-
-    code = "TS912"
 
 
 @dataclass(frozen=True)

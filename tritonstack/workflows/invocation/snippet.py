@@ -13,7 +13,7 @@ import numpy as np
 
 from tritonstack.base import naming
 from tritonstack.base.byte_tensors import BYTES, datatype_of
-from tritonstack.base.errors import UsageError
+from tritonstack.base.error_kinds import NotApplicableError
 from tritonstack.base.files import parse_json
 from tritonstack.base.results import Internal
 from tritonstack.client.codec import (
@@ -72,10 +72,9 @@ def snippet(
     workspace = session.workspace(environment, instance)
     spec, target = workspace.spec, find_target(workspace, endpoint, model=model, variant=variant)
     if target.asynchronous and language not in QUEUED:
-        raise UsageError(
+        raise NotApplicableError(
             f"the endpoint {endpoint!r} is asynchronous: a request needs S3 beside SageMaker",
             remedy=f"choose one of: {', '.join(QUEUED)}",
-            code="TS908",
         )
     cloud = session.cloud(spec)
     request = ModelRequest(cloud, workspace, endpoint, target, InvokeOptions())

@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tritonstack.base.errors import TritonstackError, UsageError
+from model_build.errors import ServingError
+from tritonstack.base.error_kinds import MachineError
+from tritonstack.base.errors import TritonstackError
 from tritonstack.base.paths import Project
 from tritonstack.client import decode_reply, encode_request
 from tritonstack.client.streaming import flat_inputs, read_responses
@@ -78,12 +80,6 @@ class Development:
     """Versions that could not be built or served."""
 
 
-class UnansweredError(TritonstackError):
-    """A new version of a model fails for a test input."""
-
-    code = "TS319"
-
-
 def dev(
     session: Session,
     model: str,
@@ -126,10 +122,9 @@ def require_processor(project: Project, model: str) -> None:
     """Raise UsageError for a model that runs on GPUs only."""
     document = load_model(project, model)
     if "cpu" not in document.record.builds_for:
-        raise UsageError(
+        raise MachineError(
             f"{model!r} runs on GPUs only, and this command serves on the CPU of this machine",
             remedy="build and deploy it to an endpoint with a GPU",
-            code="TS311",
         )
 
 
@@ -280,7 +275,7 @@ class _Versions:
 
 
 def differences(server: TritonServer, examples: Examples) -> Iterator[str]:
-    """Send the test inputs; yield answers that differ. Raise UnansweredError if one is an error."""
+    """Send the test inputs; yield answers that differ. Raise ServingError if one is an error."""
     for example in examples.requests:
         kind, body = _encoded(example)
         reply = server.request(
@@ -291,7 +286,7 @@ def differences(server: TritonServer, examples: Examples) -> Iterator[str]:
             timeout_s=REQUEST_WITHIN_S,
         )
         if reply.status != 200:
-            raise UnansweredError(
+            raise ServingError(
                 f"{example.name}: status {reply.status}: {reply.body.decode(errors='replace')[:1000]}",
                 remedy="correct the model; the former version keeps serving",
             )
@@ -316,11 +311,11 @@ def _encoded(example: Example) -> tuple[str, bytes]:
 
 
 def _stream_differences(example: Example, reply: TritonResponse) -> Iterator[str]:
-    """Yield what is wrong with the responses of a decoupled model; raise UnansweredError for an error."""
+    """Yield what is wrong with the responses of a decoupled model; raise ServingError for an error."""
     responses = list(read_responses([reply.body], content_type=reply.headers["content-type"]))
     for number, response in enumerate(responses):
         if "error" in response:
-            raise UnansweredError(
+            raise ServingError(
                 f"{example.name}: error after {number} responses: {response['error']}",
                 remedy="correct the model; the former version keeps serving",
             )

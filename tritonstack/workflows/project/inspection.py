@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from model_build.store.artifacts import ArtifactStore, read_manifest
-from tritonstack.base.errors import TritonstackError, UsageError
+from tritonstack.base.error_kinds import UnknownNameError
+from tritonstack.base.errors import TritonstackError
 from tritonstack.base.files import short_digest
 from tritonstack.base.results import Internal, Shown, public
 from tritonstack.project.files.model_hashes import model_hash
@@ -175,12 +176,11 @@ def _choose(model: str, artifacts: Sequence[KnownArtifact], digest: str | None) 
     if len(matching) == 1:
         return matching[0]
     digests = ", ".join(short_digest(one.digest) for one in matching or artifacts) or "none"
-    raise UsageError(
+    raise UnknownNameError(
         f"digest {digest!r} matches {len(matching)} artifacts of {model!r}",
         remedy=f"write more of it; matching artifacts: {digests}"
         if matching
         else f"its artifacts: {digests}",
-        code="TS903",
     )
 
 

@@ -6,17 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from tritonstack.base.errors import FileViolation, InvalidFilesError, TritonstackError, UsageError
+from tritonstack.base.error_kinds import CommandLineError, LockEntryError
+from tritonstack.base.errors import FileViolation, InvalidFilesError, TritonstackError
 from tritonstack.base.results import Internal, public
 from tritonstack.base.yaml import Document
 from tritonstack.operations.deploying.preflight import Preflight, PreflightError
 from tritonstack.operations.locks.checks import check_offline, lock_names
-from tritonstack.operations.locks.online_checks import (
-    NotCheckedError,
-    Unchecked,
-    UntrueLockError,
-    check_online,
-)
+from tritonstack.operations.locks.online_checks import Unchecked, UntrueLockError, check_online
 from tritonstack.project.checks.compatibility import unbuilt
 from tritonstack.project.checks.environment_warnings import environment_warnings
 from tritonstack.project.checks.notes import placeholder_note, unpriced_note, unpromoted_note
@@ -129,8 +125,8 @@ def _workspaces(
     """Load what to check; problems of locks are reported together with those of other files."""
     if instance is not None:
         if environment is None:
-            raise UsageError(
-                "--name needs a template", remedy="for example: validate preview --name pr-1", code="TS901"
+            raise CommandLineError(
+                "--name needs a template", remedy="for example: validate preview --name pr-1"
             )
         return [session.workspace(environment, instance)]
     names = files.environment_names if environment is None else [environment]
@@ -200,7 +196,7 @@ def _check_online(
     if any(found.failed for found in preflights):
         raise PreflightError(preflights)
     if not checked:
-        raise NotCheckedError(
+        raise LockEntryError(
             "\n".join(map(str, missed)) or "the project has no environment to check online",
             remedy="log in to its account, or deploy it first; without --online, no AWS call is made",
         )

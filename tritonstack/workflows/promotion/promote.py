@@ -7,6 +7,7 @@ import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tritonstack.base.error_kinds import CommandLineError, PromotionRejectedError, UnknownNameError
 from tritonstack.base.errors import InvalidFilesError, TritonstackError, UsageError, shown_path
 from tritonstack.operations.checkout import Checkout
 from tritonstack.operations.events import now, read_events, record_event
@@ -32,9 +33,12 @@ from tritonstack.workflows.session import Session
 
 
 class GatesFailedError(TritonstackError):
-    """A promotion gate fails; nothing was changed."""
+    """A gate of the target environment does not allow the promotion yet. The message lists each failed gate
+    and how to pass it. Nothing was changed.
+    """
 
     code = "TS417"
+    title = "Promotion gate failed"
 
 
 @dataclass(frozen=True)
@@ -60,14 +64,13 @@ def parse_overrides(options: Sequence[str]) -> dict[Gate, str]:
         name, _, reason = text.partition("=")
         gate = next((gate for gate in GATES if gate == name.strip()), None)
         if gate is None:
-            raise UsageError(
-                f"unknown gate {name.strip()!r}", remedy=f"available gates: {', '.join(GATES)}", code="TS903"
+            raise UnknownNameError(
+                f"unknown gate {name.strip()!r}", remedy=f"available gates: {', '.join(GATES)}"
             )
         if not reason.strip():
-            raise UsageError(
+            raise CommandLineError(
                 f"no reason given for overriding gate {gate}",
                 remedy=f'pass --override-gate {gate}="<reason>"; the reason is recorded with the promotion',
-                code="TS901",
             )
         overrides[gate] = " ".join(reason.split())
     return overrides
@@ -229,5 +232,5 @@ def _require_environments(session: Session, *names: str) -> None:
                 f"{name!r} is a template: its instances use another environment's lock and cannot be "
                 "promoted",
                 remedy=f"name permanent environments: {', '.join(environment_names(session.project))}",
-                code="TS418",
+                code=PromotionRejectedError.code,
             )

@@ -11,7 +11,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
-from tritonstack.base.errors import TritonstackError, UsageError
+from tritonstack.base.error_kinds import UnknownNameError
+from tritonstack.base.errors import TritonstackError
 from tritonstack.base.results import Key, Shown
 from tritonstack.base.yaml import closest
 from tritonstack.operations.checkout import Checkout
@@ -168,10 +169,9 @@ def covered_environments(session: Session, options: ReportOptions) -> list[str]:
     for name in asked:
         if name not in known:
             suggestion = closest(name, known)
-            raise UsageError(
+            raise UnknownNameError(
                 f"unknown environment {name!r}",
                 remedy=f"did you mean '{suggestion}'?" if suggestion else f"available: {', '.join(known)}",
-                code="TS903",
             )
     return [name for name in known if not asked or name in asked]
 

@@ -16,12 +16,20 @@ from typing import Any
 import numpy as np
 
 from tritonstack.base import naming
-from tritonstack.base.errors import TritonstackError, UsageError
+from tritonstack.base.error_kinds import CommandLineError, NotApplicableError
+from tritonstack.base.errors import TritonstackError
 from tritonstack.base.results import Internal
 from tritonstack.client.client import question_body
 from tritonstack.client.codec import JSON_CONTENT_TYPE, encode_request
 from tritonstack.client.streaming import flat_inputs
-from tritonstack.operations.loads.arrivals import MAX_REQUESTS, Trace, constant, poisson, read_trace
+from tritonstack.operations.loads.arrivals import (
+    MAX_REQUESTS,
+    NoMeasurementsError,
+    Trace,
+    constant,
+    poisson,
+    read_trace,
+)
 from tritonstack.operations.loads.captures import read_capture
 from tritonstack.operations.loads.charts import draw_runs
 from tritonstack.operations.loads.comparing import RunComparison, compare_runs
@@ -56,7 +64,7 @@ _DEFAULT_S = 30.0
 class NoAnswersError(TritonstackError):
     """A load test got no answer to measure."""
 
-    code = "TS914"
+    code = NoMeasurementsError.code
 
     def __init__(self, message: str, *, remedy: str, saved: SavedRuns) -> None:
         super().__init__(message, remedy=remedy)
@@ -107,11 +115,10 @@ class LoadOptions:
         require_seed(self.seed)
         rate, seconds = max(self.rates, default=0.0), self.seconds or _DEFAULT_S
         if rate * seconds > MAX_REQUESTS:
-            raise UsageError(
+            raise CommandLineError(
                 f"--rate {rate:g} sends {rate * seconds:,.0f} requests in {seconds:g} seconds; a level has "
                 f"at most {MAX_REQUESTS:,}",
                 remedy="shorten --duration",
-                code="TS901",
             )
 
 
@@ -188,10 +195,9 @@ def plan_bench(
     workspace = session.workspace(environment, instance)
     target = find_target(workspace, endpoint, model=model, variant=variant)
     if target.asynchronous:
-        raise UsageError(
+        raise NotApplicableError(
             f"the endpoint {endpoint!r} is asynchronous: it queues requests, and has no latency to measure",
             remedy="measure the model on a synchronous endpoint; `tritonstack status` shows the queue",
-            code="TS908",
         )
     request = ModelRequest(session.cloud(workspace.spec), workspace, endpoint, target, InvokeOptions())
     if options.replay is not None:
@@ -265,10 +271,9 @@ def _comparable(plan: BenchPlan, file: Path) -> dict[str, LoadRun]:
     """Return the saved runs by load; raise UsageError if none has a load of the plan."""
     earlier = {run.load: run for run in load_runs(file).runs}
     if not any(level.load in earlier for level in plan.levels):
-        raise UsageError(
+        raise CommandLineError(
             f"{file} has other loads: {'; '.join(earlier)}",
             remedy=f"send one of them; the options say: {'; '.join(level.load for level in plan.levels)}",
-            code="TS901",
         )
     return earlier
 
@@ -320,7 +325,7 @@ def _require_one_kind(options: LoadOptions, texts: Sequence[str]) -> None:
     elif options.speed != 1 and not {"--trace", "--replay"} & set(asked):
         problem = "--speed applies to --trace and --replay only"
     if problem:
-        raise UsageError(problem, remedy="omit one of them", code="TS901")
+        raise CommandLineError(problem, remedy="omit one of them")
 
 
 def _levels(options: LoadOptions) -> Iterator[_Level]:
@@ -445,10 +450,9 @@ def parse_period(text: str) -> Period:
         if not found or ended <= started:
             raise ValueError("the end is not after the begin")
     except (ValueError, OverflowError) as error:
-        raise UsageError(
+        raise CommandLineError(
             f"{text!r} is not a period: {error}",
             remedy="write BEGIN/END, such as 2026-11-24T09:00/2026-11-24T09:30, or 2026-11-24T09:00/30m",
-            code="TS901",
         ) from error
     return Period(started, ended)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from tritonstack.base.errors import UsageError
+from tritonstack.base.error_kinds import CommandLineError
 
 USERS = (1, 1_000)
 RATES = (0.01, 10_000)
@@ -31,10 +31,9 @@ def require_range(option: str, value: float | None, lowest: float, highest: floa
     if value is None or (math.isfinite(value) and lowest <= value <= highest):
         return
     allowed = f"from {lowest:g} on" if math.isinf(highest) else f"from {lowest:g} to {highest:.10g}"
-    raise UsageError(
+    raise CommandLineError(
         f"{option} {value:g}: expected a number {allowed}",
         remedy=f"write a number {allowed}",
-        code="TS901",
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tritonstack.base.errors import UsageError
+from tritonstack.base.error_kinds import CommandLineError
 from tritonstack.operations.loads.evidence import LoadRecorder, MeasuredArtifact
 from tritonstack.records.events import TouchedArtifact
 from tritonstack.spec.endpoints.endpoint import MultiModelEndpoint
@@ -12,17 +12,16 @@ from tritonstack.workflows.invocation.invoke import ModelRequest
 def open_recorder(request: ModelRequest) -> LoadRecorder:
     """Return what records a load test of a request's target.
 
-    Raise UsageError if several variants answer, and LoadTestNotRecordedError if the endpoint serves another
+    Raise UsageError if several variants answer, and NotRecordedError if the endpoint serves another
     artifact than the lock names.
     """
     workspace, target = request.workspace, request.target
     endpoint = workspace.spec.endpoints[request.endpoint]
     answering = {variant.name: variant for variant in endpoint.variants if not variant.shadow}
     if target.variant is None and len(answering) > 1:
-        raise UsageError(
+        raise CommandLineError(
             f"the endpoint {request.endpoint!r} has {len(answering)} variants, and --record measures one",
             remedy=f"select one, for example --variant {next(iter(answering))}",
-            code="TS901",
         )
     variant = answering[target.variant or next(iter(answering))]
     return LoadRecorder.open(

@@ -6,7 +6,6 @@ import difflib
 from dataclasses import dataclass, field, replace
 from typing import Annotated
 
-from tritonstack.base.errors import TritonstackError
 from tritonstack.base.results import Internal, Key, Shown
 from tritonstack.base.yaml import read_text
 from tritonstack.operations.scaling_simulation.demand import Demand
@@ -25,6 +24,7 @@ from tritonstack.project.files.yaml_edits import UneditableFileError, edit_mappi
 from tritonstack.project.loading import load_workspace
 from tritonstack.spec.endpoints.endpoint import MultiModelEndpoint
 from tritonstack.workflows.session import Session
+from tritonstack.workflows.sizing.search_folders import SearchError
 from tritonstack.workflows.sizing.simulated_endpoints import SimulatedEndpoint
 from tritonstack.workflows.sizing.simulation_options import SimulationOptions
 
@@ -32,12 +32,6 @@ _SEARCH_FOLLOWED = 10_000
 """Loads of at most so many requests are followed one by one during a search, too."""
 _MOST_CONFIRMED = 12
 """Proposals of a search that are simulated again, the cheapest first."""
-
-
-class NoPolicyError(TritonstackError):
-    """No scaling policy holds an objective."""
-
-    code = "TS916"
 
 
 def _objective_text(objective: ScalingObjective) -> str:
@@ -103,7 +97,7 @@ def propose_scaling(
         )
         step.detail = f"{search.evaluated} policies, {len(found)} hold it"
     if confirmed is None:
-        raise NoPolicyError(
+        raise SearchError(
             f"none of {search.evaluated} policies holds {objective.describe()} with up to {search.most + 1} "
             f"instances of {simulated.spec.instance.name}",
             remedy="relax the objective, or choose a faster instance type; a p99 below the service time of "

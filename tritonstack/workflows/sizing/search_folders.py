@@ -21,10 +21,19 @@ KEPT_S = 7 * 86_400
 """How long an interrupted search can resume."""
 
 
+class SearchError(TritonstackError):
+    """`tritonstack tune` finds no setting to search on this machine or another search runs in the project, or
+    no scaling meets the objective of `simulate`. The message has the reason. No file has changed.
+    """
+
+    code = "TS916"
+    title = "Search found no setting"
+
+
 class SearchRunningError(TritonstackError):
     """Another search runs in the project."""
 
-    code = "TS916"
+    code = SearchError.code
 
 
 def searches_dir(project: Project) -> Path:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated
 
 from tritonstack.base import naming
-from tritonstack.base.errors import UsageError
+from tritonstack.base.error_kinds import CommandLineError, NotApplicableError
 from tritonstack.base.files import write_text_atomically
 from tritonstack.base.results import Key, Rounded
 from tritonstack.operations.loads.arrivals import MAX_REQUESTS
@@ -84,14 +84,13 @@ def simulate(
 ) -> Simulation:
     """Simulate an endpoint of an environment file under a load; nothing is deployed or sent.
 
-    With an objective, also find the cheapest scaling that holds it. Raise NoPolicyError if there is none.
+    With an objective, also find the cheapest scaling that holds it. Raise SearchError if there is none.
     """
     workspace = session.workspace(environment, instance)
     if options.objective is not None and workspace.instance is not None:
-        raise UsageError(
+        raise NotApplicableError(
             f"{environment!r} is a template, whose values depend on its parameters",
             remedy="omit --objective, or name an environment",
-            code="TS908",
         )
     simulated = find_endpoint(session, workspace, endpoint, options)
     minutes: tuple[RecordedMinute, ...] = ()
@@ -135,10 +134,9 @@ def write_proposal(session: Session, simulation: Simulation) -> WrittenProposal:
 
 def _recorded(session: Session, simulated: SimulatedEndpoint, period: Period) -> tuple[RecordedMinute, ...]:
     if simulated.spec.asynchronous:
-        raise UsageError(
+        raise NotApplicableError(
             f"the endpoint {simulated.name!r} is asynchronous: CloudWatch has no latency of its requests",
             remedy="simulate a trace with --trace",
-            code="TS908",
         )
     cloudwatch = session.cloud(simulated.workspace.spec).client("cloudwatch")
     monitored = simulated.monitored
@@ -172,17 +170,15 @@ def _demand(
             options.trace, factor=factor, begin=options.begin or MONDAY, seed=seed, most=most
         )
     if len(demand.counts) > MOST_TICKS:
-        raise UsageError(
+        raise CommandLineError(
             f"the load lasts {demand.seconds / 86_400:.0f} days; a simulation has at most 35",
             remedy="simulate a typical week",
-            code="TS901",
         )
     if isinstance(spec, MultiModelEndpoint) and demand.offsets is None:
-        raise UsageError(
+        raise CommandLineError(
             f"the load has {demand.requests:,} requests; multi-model endpoints are simulated with at most "
             f"{MAX_REQUESTS:,}",
             remedy="simulate a shorter trace",
-            code="TS901",
         )
     return demand
 

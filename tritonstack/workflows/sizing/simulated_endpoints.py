@@ -8,14 +8,15 @@ from dataclasses import dataclass, field
 
 from pydantic import ValidationError
 
-from tritonstack.base.errors import InvalidFilesError, UsageError
+from tritonstack.base.error_kinds import CommandLineError, NotApplicableError
+from tritonstack.base.errors import InvalidFilesError
 from tritonstack.constructs.endpoint.scaling_plan import ScalingPlan, scaling_plans
 from tritonstack.constructs.monitoring.monitored import Monitored, monitored_endpoint
+from tritonstack.operations.loads.arrivals import NoMeasurementsError
 from tritonstack.operations.loads.runs import load_runs
 from tritonstack.operations.scaling_simulation.fleet import FleetPlan, PlannedUpdate, StartTimes
 from tritonstack.operations.scaling_simulation.proposals import Settings
 from tritonstack.operations.scaling_simulation.service_curves import (
-    NoServiceCurveError,
     ServiceCurve,
     manifest_curve,
     measured_curve,
@@ -190,10 +191,9 @@ def find_endpoint(
     require_known(name, workspace.spec.endpoints, f"environment {workspace.spec.name!r} has no endpoint")
     spec = workspace.spec.endpoints[name]
     if options.popularity and not isinstance(spec, MultiModelEndpoint):
-        raise UsageError(
+        raise NotApplicableError(
             f"--popularity applies to multi-model endpoints; {name!r} serves one model",
             remedy="omit --popularity",
-            code="TS908",
         )
     curve = _curve(session, workspace, name, options)
     return SimulatedEndpoint(workspace, name, curve, tuple(_notes(workspace, name, curve)))
@@ -205,10 +205,9 @@ def _curve(session: Session, workspace: Workspace, name: str, options: Simulatio
     if options.bench is not None:
         saved = load_runs(options.bench)
         if saved.model not in models:
-            raise UsageError(
+            raise CommandLineError(
                 f"{options.bench} measured the model {saved.model!r}; {name!r} serves {', '.join(models)}",
                 remedy="pass a result of this endpoint's model",
-                code="TS901",
             )
         return measured_curve(saved, source=f"{options.bench.name}, measured on {saved.measured_on}")
     artifact = _artifact(workspace, name, models[0])
@@ -219,7 +218,7 @@ def _curve(session: Session, workspace: Workspace, name: str, options: Simulatio
         digest=artifact.digest,
     )
     if manifest is None:
-        raise NoServiceCurveError(
+        raise NoMeasurementsError(
             f"the manifest of {models[0]!r} is not in s3://{workspace.spec.artifact_bucket}",
             remedy=f"run `tritonstack deploy {workspace.cli_arguments}` to publish it, or pass --bench FILE",
         )

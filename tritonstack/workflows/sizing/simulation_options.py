@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 
+from tritonstack.base.error_kinds import CommandLineError
 from tritonstack.base.errors import UsageError
 from tritonstack.operations.scaling_simulation.fleet import TimeWindow
 from tritonstack.operations.scaling_simulation.proposals import ScalingObjective
@@ -57,24 +58,21 @@ class SimulationOptions:
         given = {"--trace": self.trace, "--replay": self.replay, "--history": self.history}
         names = [name for name, value in given.items() if value is not None]
         if len(names) != 1:
-            raise UsageError(
+            raise CommandLineError(
                 f"{' and '.join(names)} exclude each other" if names else "there is no load to simulate",
                 remedy="keep one"
                 if names
                 else "add --trace FILE, --replay BEGIN/END, or --history BEGIN/END",
-                code="TS901",
             )
         if self.begin is not None and self.trace is None:
-            raise UsageError(
+            raise CommandLineError(
                 f"--begin sets the time of a trace; {names[0]} has its own",
                 remedy="omit --begin",
-                code="TS901",
             )
         if self.history is not None and self.factor != 1:
-            raise UsageError(
+            raise CommandLineError(
                 "--history compares with what happened, and takes no --factor",
                 remedy="omit --factor, or save the load as a trace",
-                code="TS901",
             )
         require_range("--factor", self.factor, *FACTORS)
         require_range("--provisioning", self.provisioning_s, *STARTS_S)
@@ -156,4 +154,4 @@ def parse_begin(text: str) -> datetime:
 
 
 def _invalid(option: str, text: str, remedy: str) -> UsageError:
-    return UsageError(f"{option} {text}: invalid value", remedy=remedy, code="TS901")
+    return CommandLineError(f"{option} {text}: invalid value", remedy=remedy)

@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tritonstack.base.error_kinds import CommandLineError, MachineError, UnknownNameError
 from tritonstack.base.errors import UsageError
 from tritonstack.operations.tuning.objectives import Objective
 from tritonstack.project.loading import load_model
 from tritonstack.project.workspace import Workspace
+from tritonstack.workflows.invocation.input_files import RequestInputError
 from tritonstack.workflows.invocation.request_inputs import GivenInputs
 from tritonstack.workflows.session import Session
 from tritonstack.workflows.sizing.option_ranges import (
@@ -74,10 +76,9 @@ class TunedTarget:
 def objective_of(*, p99_ms: float | None, rate: float | None) -> Objective:
     """Return the objective that options describe."""
     if p99_ms is not None and rate is not None:
-        raise UsageError(
+        raise CommandLineError(
             "--p99 and --rate exclude each other: at a rate, the lowest p99 is searched",
             remedy="omit one of them",
-            code="TS901",
         )
     return Objective(p99_ms=p99_ms, rate=rate)
 
@@ -88,10 +89,12 @@ def read_texts(file: Path) -> tuple[str, ...]:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(
-            f"cannot read {file}: {error}", remedy="pass a file in UTF-8", code="TS912"
+            f"cannot read {file}: {error}", remedy="pass a file in UTF-8", code=RequestInputError.code
         ) from error
     if not any(lines):
-        raise UsageError(f"{file} has no texts", remedy="write one text per line", code="TS912")
+        raise UsageError(
+            f"{file} has no texts", remedy="write one text per line", code=RequestInputError.code
+        )
     return tuple(line for line in lines if line)
 
 
@@ -99,35 +102,31 @@ def find_tuned(session: Session, name: str, endpoint: str | None, model: str | N
     """Return the model to tune; raise UsageError if a name is unknown or ambiguous."""
     if endpoint is None:
         if model is not None:
-            raise UsageError("--model needs an endpoint", remedy="omit one of the two", code="TS901")
+            raise CommandLineError("--model needs an endpoint", remedy="omit one of the two")
         load_model(session.project, name)
         return TunedTarget(name)
     workspace = session.workspace(name)
     spec = workspace.spec.endpoints.get(endpoint)
     if spec is None:
-        raise UsageError(
+        raise UnknownNameError(
             f"{name} has no endpoint {endpoint!r}",
             remedy=f"choose one of {', '.join(workspace.spec.endpoints)}",
-            code="TS903",
         )
     if model is None and len(spec.models) > 1:
-        raise UsageError(
+        raise CommandLineError(
             f"{endpoint!r} serves several models: {', '.join(spec.models)}",
             remedy="choose one with --model",
-            code="TS901",
         )
     chosen = model or spec.models[0]
     if chosen not in spec.models:
-        raise UsageError(
+        raise UnknownNameError(
             f"{endpoint!r} does not serve {chosen!r}",
             remedy=f"choose one of {', '.join(spec.models)}",
-            code="TS903",
         )
     if spec.instance.gpus:
-        raise UsageError(
+        raise MachineError(
             f"{endpoint!r} has GPUs ({spec.instance.name}), and `tune` measures on the CPU of this machine",
             remedy="measure it on AWS with `tritonstack bench`",
-            code="TS311",
         )
     return TunedTarget(chosen, workspace, endpoint)
 
@@ -136,9 +135,8 @@ def cores_for(options: TuneOptions) -> int:
     """Return the cores of the server; raise UsageError if this process has fewer."""
     usable = len(os.sched_getaffinity(0))
     if options.cores is not None and options.cores > usable:
-        raise UsageError(
+        raise CommandLineError(
             f"--cores {options.cores}: this process can use {usable}",
             remedy=f"write a number up to {usable}",
-            code="TS901",
         )
     return options.cores or usable

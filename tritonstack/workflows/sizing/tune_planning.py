@@ -34,6 +34,7 @@ from tritonstack.workflows.local.dev import require_processor
 from tritonstack.workflows.session import Session
 from tritonstack.workflows.sizing.search_folders import (
     RunRecord,
+    SearchError,
     only_search,
     remove_stale_searches,
     searches_dir,
@@ -58,7 +59,7 @@ START_S = 4.0
 class UntunableError(TritonstackError):
     """A model cannot be tuned: it has no setting to search, or its present ones do not answer."""
 
-    code = "TS916"
+    code = SearchError.code
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from typing import Any
 
 import yaml
 
+from model_build.errors import ExportError, ParityError, UnsupportedModelError
 from model_build.store.artifacts import read_manifest
 from tritonstack.base.errors import TritonstackError, shown_path
 from tritonstack.base.files import read_json, write_text_atomically
@@ -29,9 +30,10 @@ from tritonstack.records.manifests import ARCHIVE_NAME, Manifest
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.workflows.builds.local_build import BuildProcesses, build_log, run_build
 from tritonstack.workflows.session import Session
+from tritonstack.workflows.sizing.search_folders import SearchError
 from tritonstack.workflows.sizing.tuned_settings import BATCH_TOKENS, Setting, has_small_batches
 
-_OF_THE_FORM = frozenset({"TS305", "TS306", "TS312"})
+_OF_THE_FORM = frozenset({ExportError.code, UnsupportedModelError.code, ParityError.code})
 """Codes of builds that fail each time: no export, or wrong answers. All others may succeed the next time."""
 BuiltValues = tuple[tuple[Setting, Any], ...]
 """Settings that need a build, with their values."""
@@ -44,12 +46,6 @@ class Form:
     manifest: Manifest
     repository: Path
     examples: Path
-
-
-class ImpossibleFormError(TritonstackError):
-    """A form could not be built earlier in this search."""
-
-    code = "TS916"
 
 
 @dataclass
@@ -79,7 +75,7 @@ class FormBuilder:
         root = self.folder / "forms" / key
         done, failed = root / "built.json", root / "failed.json"
         if failed.exists():
-            raise ImpossibleFormError(
+            raise SearchError(
                 read_json(failed)["message"],
                 remedy=f"see {shown_path(self.folder / 'forms')}, or remove the folder to build it again",
             )

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tritonstack.base.error_kinds import StorageError
 from tritonstack.base.errors import TritonstackError
 
 FORGET = "remove it with `tritonstack down --forget`; the next start is empty"
 
 
 class StateDamagedError(TritonstackError):
-    """The state cannot be read completely; tritonstack_local.state.folder restores the intact part."""
+    """The state folder is damaged, in use by another process, or writable by other users. Restore a copy, or
+    remove it with `tritonstack down --forget`.
+    """
 
     code = "TS612"
+    title = "Local cloud's state cannot be used"
 
     def __init__(self, file: Path, failure: str) -> None:
         self.failure = f"{file.name}: {failure}"
@@ -25,7 +29,7 @@ class StateDamagedError(TritonstackError):
 class ForeignStateError(TritonstackError):
     """Another user could have written the state, which is unpickled and so can run code."""
 
-    code = "TS612"
+    code = StateDamagedError.code
 
     def __init__(self, path: Path, failure: str) -> None:
         super().__init__(
@@ -38,7 +42,7 @@ class ForeignStateError(TritonstackError):
 class NotKeptError(TritonstackError):
     """The state could not be written, so the request is rejected."""
 
-    code = "TS616"
+    code = StorageError.code
 
     def __init__(self, folder: Path, failure: str) -> None:
         super().__init__(
@@ -50,7 +54,7 @@ class NotKeptError(TritonstackError):
 class StateInUseError(TritonstackError):
     """Another process has locked the state."""
 
-    code = "TS612"
+    code = StateDamagedError.code
 
     def __init__(self, file: Path) -> None:
         super().__init__(

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tritonstack.base.errors import UsageError
+from tritonstack.base.error_kinds import CommandLineError
 from tritonstack.cli.completion import complete_deployable
 from tritonstack.cli.context import Context
 from tritonstack.workflows.deployment.deploy import deploy as run
@@ -49,10 +49,9 @@ def deploy(
     """
     state: Context = context.obj
     if name is None and (ttl or owner or setting):
-        raise UsageError(
+        raise CommandLineError(
             "--ttl, --owner and --set require a template instance",
             remedy="add --name, or omit them",
-            code="TS901",
         )
     request = InstanceRequest(name, ttl, owner, parse_settings(setting or ())) if name is not None else None
     deployment = run(state, environment, request=request, bootstrap=bootstrap)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from tritonstack.base.errors import UsageError
+from tritonstack.base.error_kinds import CommandLineError
 from tritonstack.cli.completion import complete_deployable
 from tritonstack.cli.context import Context
 from tritonstack.cli.selection import AccountOption, NameOption, PrefixOption, RegionOption
@@ -99,10 +99,9 @@ def _confirmed(state: Context, plan: DestructionPlan, *, yes: bool, confirm: str
     if plan.needs_name:
         _confirm_by_name(name, stacks, yes=yes, confirm=confirm)
     elif confirm not in (None, name):
-        raise UsageError(
+        raise CommandLineError(
             f"--confirm is {confirm!r}, expected {name!r}",
             remedy=f"to destroy {name!r}, pass --confirm {name}; else correct the environment",
-            code="TS901",
         )
     elif not yes:
         _confirm(name, stacks)
@@ -117,8 +116,8 @@ def _confirm_by_name(name: str, stacks: str, *, yes: bool, confirm: str | None) 
 
 def _confirm(name: str, stacks: str) -> None:
     if not sys.stdin.isatty():
-        raise UsageError(
-            f"destroying {name} deletes {stacks} and requires confirmation", remedy="add --yes", code="TS901"
+        raise CommandLineError(
+            f"destroying {name} deletes {stacks} and requires confirmation", remedy="add --yes"
         )
     typer.confirm(f"Delete {stacks} with all their data?", abort=True, err=True)
 

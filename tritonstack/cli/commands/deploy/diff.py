@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Group
 
-from tritonstack.base.errors import UsageError
+from tritonstack.base.error_kinds import CommandLineError
 from tritonstack.cli.completion import complete_deployable
 from tritonstack.cli.context import Context
 from tritonstack.cli.rendering.diff_text import outlook_comment
@@ -48,10 +48,9 @@ def diff(
     """
     state: Context = context.obj
     if since is not None and name is not None:
-        raise UsageError(
+        raise CommandLineError(
             "--since and --name cannot be combined",
             remedy="omit --since to compare the instance with what is deployed",
-            code="TS901",
         )
     outlook = (
         run(state, environment, instance=name) if since is None else run_since(state, environment, since)

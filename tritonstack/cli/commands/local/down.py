@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from tritonstack.base.embedded_accounts import EMBEDDED_ACCOUNT
-from tritonstack.base.errors import UsageError
+from tritonstack.base.error_kinds import CommandLineError
 from tritonstack.cli.context import Context
 from tritonstack.workflows.local.down import StoppedCloud, StoppedClouds, down_all
 from tritonstack.workflows.local.down import down as run
@@ -32,8 +32,8 @@ def down(
     """
     state: Context = context.obj
     if every and account is not None:
-        raise UsageError(
-            "--all stops every cloud, but --account names one", remedy="omit one of the two", code="TS901"
+        raise CommandLineError(
+            "--all stops every cloud, but --account names one", remedy="omit one of the two"
         )
     if every:
         results = down_all(state, forget=forget)

@@ -10,7 +10,8 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from tritonstack.base.errors import TritonstackError, UsageError
+from tritonstack.base.error_kinds import CommandLineError
+from tritonstack.base.errors import TritonstackError
 from tritonstack.cli.completion import complete_deployable, complete_endpoint, complete_model
 from tritonstack.cli.context import Context
 from tritonstack.cli.selection import NameOption
@@ -180,11 +181,10 @@ def _numbers(
         numbers = []
     valid = numbers and all(least <= number <= most for number in numbers)
     if not valid or (whole and any(number != int(number) for number in numbers)):
-        raise UsageError(
+        raise CommandLineError(
             f"{option} {given}: expected {'whole ' if whole else ''}numbers from {least:g} to {most:,.0f}, "
             "separated by commas",
             remedy=f"write for example {option} 1,10,100",
-            code="TS901",
         )
     return numbers
 
@@ -197,10 +197,9 @@ def _require_consent(state: Context, plan: BenchPlan, *, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise UsageError(
+        raise CommandLineError(
             f"load on {plan.model.target.endpoint} may cost money and requires confirmation",
             remedy="add --yes",
-            code="TS901",
         )
     typer.confirm("Send it?", abort=True, err=True)
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from tritonstack.base.errors import UsageError
+from tritonstack.base.error_kinds import CommandLineError
 from tritonstack.base.files import parse_json
 from tritonstack.cli.completion import complete_deployable, complete_endpoint, complete_model
 from tritonstack.cli.context import Context
@@ -129,8 +129,8 @@ def _piece_printer(state: Context) -> Callable[[str], None]:
 def _parameter(given: str) -> tuple[str, Any]:
     name, found, text = given.partition("=")
     if not name or not found:
-        raise UsageError(
-            f"--parameter {given}: expected NAME=VALUE", remedy="write --parameter NAME=VALUE", code="TS901"
+        raise CommandLineError(
+            f"--parameter {given}: expected NAME=VALUE", remedy="write --parameter NAME=VALUE"
         )
     try:
         value = parse_json(text)

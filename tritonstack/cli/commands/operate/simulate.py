@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from tritonstack.base.errors import UsageError
+from tritonstack.base.error_kinds import CommandLineError
 from tritonstack.cli.completion import complete_deployable, complete_endpoint
 from tritonstack.cli.context import Context
 from tritonstack.cli.selection import NameOption
@@ -110,10 +110,9 @@ def simulate(  # noqa: PLR0913, PLR0917 - each is an option of the command
     """
     state: Context = context.obj
     if write and objective is None:
-        raise UsageError(
+        raise CommandLineError(
             "--write writes the scaling that --objective finds",
             remedy="add --objective p99=250ms,lost=0, or omit --write",
-            code="TS901",
         )
     if plot is not None:
         require_output(plot)

@@ -11,7 +11,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from tritonstack.base.errors import UsageError
+from tritonstack.base.error_kinds import CommandLineError
 from tritonstack.cli.completion import complete_endpoint, complete_model
 from tritonstack.cli.context import Context
 from tritonstack.workflows.invocation.request_inputs import GivenInputs
@@ -102,7 +102,7 @@ def tune(  # noqa: PLR0913, PLR0917 - each is an option of the command
     """
     state: Context = context.obj
     if texts is not None and (inputs or data):
-        raise UsageError("texts and other inputs exclude each other", remedy="omit one of them", code="TS901")
+        raise CommandLineError("texts and other inputs exclude each other", remedy="omit one of them")
     options = TuneOptions(
         objective=objective_of(p99_ms=p99, rate=rate),
         users=users,

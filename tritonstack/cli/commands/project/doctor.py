@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tritonstack.base.errors import UsageError
+from tritonstack.base.error_kinds import CommandLineError
 from tritonstack.cli.context import Context
 from tritonstack.workflows.installation.doctor import doctor as run
 
@@ -50,7 +50,7 @@ def doctor(
         return
     options = {"--release": release, "--instance-type": instance_type, "--default-model": default_model}
     if given := [name for name, value in options.items() if value is not None]:
-        raise UsageError(f"{given[0]} needs a path", remedy="for example: doctor model.tar.gz", code="TS901")
+        raise CommandLineError(f"{given[0]} needs a path", remedy="for example: doctor model.tar.gz")
     installation = run(state)
     lines = [
         f"{check.state:10}{check.name}: {check.detail}"
