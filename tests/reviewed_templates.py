@@ -24,7 +24,6 @@ UPDATE = "UPDATE_SNAPSHOTS"
 ENDPOINT = "tritonstack-every-endpoint-single"
 BASES = {
     "tritonstack-sample-endpoint-plain": ENDPOINT,
-    "tritonstack-sample-endpoint-accelerated": ENDPOINT,
     "tritonstack-every-endpoint-shelf": ENDPOINT,
     "tritonstack-every-endpoint-queued": ENDPOINT,
     "tritonstack-every-endpoint-component": ENDPOINT,
@@ -38,6 +37,7 @@ BASES = {
 }
 """Stacks that are kept as the difference from another one."""
 ABSENT = "(absent)"
+_WIDTH = 110
 INDEX = re.compile(r"\[(\d+)\]")
 ITEMS = "[items]"
 """The items of a list whose length differs from the base's; `[index]` stands for an item of the base."""
@@ -149,10 +149,21 @@ def _write(stack: str, general: dict[str, Any]) -> None:
     derived = [name for name, base in BASES.items() if base == stack and _file(name).exists()]
     templates = {name: _read_general(name) for name in derived}
     kept = difference(_read_general(BASES[stack]), general) if stack in BASES else general
-    _file(stack).write_text(json.dumps(kept, indent=1) + "\n")
+    _file(stack).write_text(_as_text(kept) + "\n")
     for name, template in templates.items():
         _write(name, template)
     _read.cache_clear()
+
+
+def _as_text(value: Any, depth: int = 0, reserved: int = 0) -> str:
+    """Return JSON with each value on one line where it fits: a review sees values rather than brackets."""
+    whole = json.dumps(value)
+    if not isinstance(value, dict | list) or depth + reserved + len(whole) <= _WIDTH:
+        return whole
+    items = value.items() if isinstance(value, dict) else (("", item) for item in value)
+    names = [(f"{json.dumps(name)}: " if isinstance(value, dict) else "", item) for name, item in items]
+    lines = [f"{' ' * (depth + 1)}{name}{_as_text(item, depth + 1, len(name) + 1)}" for name, item in names]
+    return f"{whole[0]}\n" + ",\n".join(lines) + f"\n{' ' * depth}{whole[-1]}"
 
 
 def _general(stack: str, template: dict[str, Any]) -> dict[str, Any]:

@@ -25,7 +25,6 @@ STACKS = (
     "tritonstack-sample-foundation",
     "tritonstack-sample-build",
     "tritonstack-sample-endpoint-plain",
-    "tritonstack-sample-endpoint-accelerated",
     "tritonstack-sample-monitoring",
     "tritonstack-every-endpoint-shelf",
     "tritonstack-every-endpoint-queued",
