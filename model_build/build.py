@@ -8,6 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TypeVar
 
+from model_build.build_copy import BuildCopy
 from model_build.checking.examples import examples_of, examples_of_texts
 from model_build.checking.generate_check import GenerateCheck, completions_of
 from model_build.checking.parity import describe_parity
@@ -20,7 +21,6 @@ from model_build.engines import machine
 from model_build.errors import LayoutError
 from model_build.layouts.layout import DEFAULT_LAYOUT
 from model_build.library_errors import as_build_error
-from model_build.model_copy import ModelCopy
 from model_build.needed_backends import require_backends
 from model_build.needed_python import require_python
 from model_build.progress import BuildSteps, OnProgress, ignore_progress
@@ -153,7 +153,7 @@ class _Build:
         self._models = models
         self._choices = choices
         self._model = models[name]
-        self._copy: ModelCopy | None = None
+        self._copy: BuildCopy | None = None
         self._spec = self._model.record
         self._folders = folders
         self._targets = targets
@@ -190,7 +190,7 @@ class _Build:
             self._store.exclusive(on_wait=lambda: self._steps.announce(waiting)) as work,
             shortages_explained(work),
         ):
-            self._copy = ModelCopy(self._model, work / "model")
+            self._copy = BuildCopy(self._model, work / "model")
             self._model = self._copy.document
             source = self._fetch(self._copy.source_folder)
             key = BuildKey(

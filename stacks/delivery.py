@@ -183,7 +183,7 @@ class DeliveryStack(cdk.Stack):
             *grants.read_endpoints(aws, named),
             *grants.ask_account(aws),
             *artifact_grants.read_artifacts(aws, spec),
-            *artifact_grants.write_artifacts(aws, spec, [naming.MODELS, naming.EVENTS, naming.SHELVES]),
+            *artifact_grants.write_artifacts(aws, spec, [naming.MODELS, naming.EVENTS, naming.MULTI_MODEL]),
             *artifact_grants.mark_artifacts(aws, spec),
             *artifact_grants.restore_artifacts(aws, spec),
             *grants.delete_replaced(aws, named),

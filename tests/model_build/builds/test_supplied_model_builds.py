@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from model_build import model_copy
+from model_build import build_copy
 from model_build.build import BuildFolders, BuiltArtifact, build_model
+from model_build.build_copy import BuildCopy
 from model_build.errors import ParityError
-from model_build.model_copy import ModelCopy
 from model_build.progress import Progress
 from model_build.repository.config import read_config
 from model_build.sources import FetchedSource, fetch_source, file_selection, local_folder
@@ -179,8 +179,8 @@ def test_a_wrong_python_model_is_not_stored(tmp_path, folders):
     assert not list(folders.artifacts.rglob("manifest.json"))
 
 
-def copied(model: Document[ModelSpec], work: Path) -> tuple[ModelCopy, FetchedSource]:
-    copy = ModelCopy(model, work / "model")
+def copied(model: Document[ModelSpec], work: Path) -> tuple[BuildCopy, FetchedSource]:
+    copy = BuildCopy(model, work / "model")
     source = fetch_source(
         str(model.record.source),
         model_folder=model.file.parent,
@@ -225,7 +225,7 @@ def test_a_file_that_becomes_a_link_before_it_is_copied(name, tmp_path, monkeypa
 
         return list_and_swap
 
-    module, listing = (local_folder, "list_files") if "weights" in name else (model_copy, "model_files")
+    module, listing = (local_folder, "list_files") if "weights" in name else (build_copy, "model_files")
     monkeypatch.setattr(module, listing, swap_after(getattr(module, listing)))
     with pytest.raises(UnsafeFileError):
         copied(model, tmp_path / "work")

@@ -20,7 +20,7 @@ from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import PythonRecipe
 
 
-class ModelCopy:
+class BuildCopy:
     """The files of a model in a folder of the build."""
 
     def __init__(self, model: Document[ModelSpec], folder: Path) -> None:
