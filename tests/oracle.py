@@ -35,7 +35,7 @@ READ = (
     "diff local",
     "targets local",
     "quotas local",
-    "inspect minilm-embedding --environment local",
+    "inspect minilm-embedding",
     "snippet local minilm",
     "history minilm-embedding",
     "delivery",
