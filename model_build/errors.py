@@ -42,7 +42,7 @@ class ModelBuildError(TritonstackError):
     code = "TS322"
     title = "Build failed"
 
-    def __init__(self, message: str, *, remedy: str | None = None, code: str | None = None) -> None:
+    def __init__(self, message: str, *, remedy: str | None, code: str | None = None) -> None:
         super().__init__(redact(message), remedy=remedy and redact(remedy), code=code)
 
 

@@ -71,7 +71,7 @@ def status() -> Group:
     "show",
     [
         pytest.param(lambda output: output.note(HOSTILE), id="note"),
-        pytest.param(lambda output: output.error(TritonstackError(HOSTILE)), id="error"),
+        pytest.param(lambda output: output.error(TritonstackError(HOSTILE, remedy=None)), id="error"),
         pytest.param(lambda output: output.error(TritonstackError("x", remedy=HOSTILE)), id="remedy"),
         pytest.param(lambda output: output.result({}, text=HOSTILE), id="text"),
         pytest.param(lambda output: output.result({}, text=HOSTILE, wrap=True), id="wrapped"),
@@ -116,7 +116,7 @@ def test_json_has_its_own_escapes(is_error: bool) -> None:
     console = PrintableConsole(file=stream)
     output = Output(as_json=True, results=console, notes=PrintableConsole(file=io.StringIO()))
     if is_error:
-        output.error(TritonstackError(HOSTILE))
+        output.error(TritonstackError(HOSTILE, remedy=None))
     else:
         output.result({"text": HOSTILE}, text="")
     printed: Any = stream.getvalue()

@@ -105,7 +105,7 @@ def test_known_names_are_used_while_they_cannot_be_read(infer: Any) -> None:
     published, endpoint = Published(ncf_food=FOOD), AsyncEndpoint(FOOD)
     client = client_of(endpoint, "ncf-food", published.model_names())
     infer(client)
-    published.failure, published.now = errors.ModelNamesError("unavailable"), 61
+    published.failure, published.now = errors.ModelNamesError("unavailable", remedy=None), 61
     infer(client)
     infer(client)
     assert (len(endpoint.asked), published.reads) == (3, 2)
@@ -158,7 +158,7 @@ def test_what_the_endpoint_answered_is_reported_if_names_cannot_be_read_again(in
     published.names["ncf-food"] = NEWER
     with pytest.raises(errors.TargetNotFoundError):
         infer(client)
-    published.failure, published.now = errors.ModelNamesError("unavailable"), 5
+    published.failure, published.now = errors.ModelNamesError("unavailable", remedy=None), 5
     with pytest.raises(errors.TargetNotFoundError):
         infer(client)
     assert endpoint.asked == [NEWER, NEWER]

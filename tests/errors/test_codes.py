@@ -48,7 +48,7 @@ def test_only_a_class_writes_its_code() -> None:
 def test_a_report_shows_the_codes() -> None:
     violations = [
         FileViolation(Path("a.yaml"), 3, "name", "unknown key", "remove it", code="TS104"),
-        FileViolation(Path("a.yaml"), None, "", "file not found", code="TS101"),
+        FileViolation(Path("a.yaml"), None, "", "file not found", code="TS101", remedy=None),
     ]
     error = InvalidFilesError(violations)
     assert str(error) == "a.yaml: file not found\na.yaml:3: name: unknown key\n  help: remove it"

@@ -36,7 +36,7 @@ def disguise() -> str:
     try:
         press_ctrl_c()
     except KeyboardInterrupt as error:
-        raise ExportError("cannot be exported") from error
+        raise ExportError("cannot be exported", remedy=None) from error
     return "never"
 
 

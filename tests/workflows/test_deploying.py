@@ -71,7 +71,7 @@ def test_nothing_is_deleted_or_marked_before_the_endpoints_run_what_was_deployed
 
     def rolled_back(*_: object) -> None:
         calls.append("require_running")
-        raise RolledBackError("rolled back")
+        raise RolledBackError("rolled back", remedy=None)
 
     edit(project.environment_file("dev"), "1" * 12, account)
     session, workspace = Session(project), load_workspace(project, "dev")

@@ -329,7 +329,7 @@ def test_credentials_that_expire_before_a_free_slot_do_not_end_monitoring_of_run
 def test_builder_image_waits_for_a_free_slot(
     watched: Watched, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    answers: list[Any] = [NoRoomError("no room"), NoRoomError("no room")]
+    answers: list[Any] = [NoRoomError("no room", remedy=None), NoRoomError("no room", remedy=None)]
 
     def image_job(*_: object) -> Any:
         if answers:

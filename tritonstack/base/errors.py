@@ -34,7 +34,7 @@ class TritonstackError(Exception):
     violations: tuple[FileViolation, ...] = ()
     """What is wrong in files, each with a code of its own."""
 
-    def __init__(self, message: str, *, remedy: str | None = None, code: str | None = None) -> None:
+    def __init__(self, message: str, *, remedy: str | None, code: str | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.remedy = remedy
@@ -81,7 +81,7 @@ class FileViolation:
     line: int | None
     field: str
     message: str
-    remedy: str | None = None
+    remedy: str | None
     _: KW_ONLY
     code: str
 
@@ -125,7 +125,7 @@ class InvalidFilesError(UsageError):
 
     def __init__(self, violations: Iterable[FileViolation]) -> None:
         self.violations = tuple(sorted(violations, key=lambda p: (str(p.file), p.line or 0, p.field)))
-        super().__init__("\n".join(str(violation) for violation in self.violations))
+        super().__init__("\n".join(str(violation) for violation in self.violations), remedy=None)
 
 
 def aws_error_code(error: BaseException) -> str:

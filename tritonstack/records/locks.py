@@ -225,7 +225,7 @@ class PlacedEntry:
         return locked_environment(self.document.file)
 
     def violation(
-        self, message: str, *, code: str, at: str | None = None, remedy: str | None = None
+        self, message: str, *, code: str, at: str | None = None, remedy: str | None
     ) -> FileViolation:
         """Describe a problem of the entry or of one of its fields."""
         path = (*self.path, at) if at else self.path

@@ -35,7 +35,7 @@ def not_running(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def damaged(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_: object) -> None:
-        raise TritonstackError("address.json: not JSON", code="TS612")
+        raise TritonstackError("address.json: not JSON", code="TS612", remedy=None)
 
     monkeypatch.setattr(local_cloud, "read_address", fail)
 

@@ -66,7 +66,7 @@ def test_a_resource_shortage_is_explained(tmp_path, error, message):
     with pytest.raises(ResourceError, match=message), shortages_explained(tmp_path):
         raise error
     with pytest.raises(ResourceError, match=message), shortages_explained(tmp_path):
-        raise ArchiveError("cannot be unpacked") from error
+        raise ArchiveError("cannot be unpacked", remedy=None) from error
 
 
 def test_full_disk_hidden_by_a_tool(tmp_path, monkeypatch):

@@ -282,7 +282,7 @@ def test_a_failure_in_one_mode_ends_the_other_while_it_loads(tmp_path, monkeypat
 
     def wait_ready(server: TritonServer, *, timeout_s: float) -> None:
         if threading.current_thread() is threading.main_thread():
-            raise ServingError("the first server fails")
+            raise ServingError("the first server fails", remedy=None)
         really(server, timeout_s=timeout_s)
 
     monkeypatch.setattr(TritonServer, "wait_ready", wait_ready)

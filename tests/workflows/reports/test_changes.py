@@ -53,7 +53,7 @@ def comparisons(monkeypatch: pytest.MonkeyPatch) -> Comparisons:
     return Comparisons(monkeypatch)
 
 
-@pytest.mark.parametrize("failure", [None, TritonstackError("no credentials")])
+@pytest.mark.parametrize("failure", [None, TritonstackError("no credentials", remedy=None)])
 def test_stacks_are_compared_again_only_after_a_change(
     project: Project, status: EnvironmentStatus, comparisons: Comparisons, failure: Exception | None
 ) -> None:

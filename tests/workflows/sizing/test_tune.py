@@ -267,7 +267,7 @@ def test_only_a_form_for_other_batch_sizes_differs_from_the_files(
 
     def build(_: FormBuilder, copy: Project, __: object) -> Path:
         copies.append(copy)
-        raise UsageError("not built in this test")
+        raise UsageError("not built in this test", remedy=None)
 
     monkeypatch.setattr(FormBuilder, "_build", build)
     with pytest.raises(UsageError, match="not built"):

@@ -123,9 +123,7 @@ class Document(Generic[RecordT]):
         """Return the line of a field, or of its nearest parent that has a line."""
         return nearest_line(self.lines, path)
 
-    def violation(
-        self, path: FieldPath, message: str, *, code: str, remedy: str | None = None
-    ) -> FileViolation:
+    def violation(self, path: FieldPath, message: str, *, code: str, remedy: str | None) -> FileViolation:
         """Describe an error at one field of this file."""
         return FileViolation(self.file, self.line_of(path), field_text(path), message, remedy, code=code)
 

@@ -29,7 +29,7 @@ class UntrueLockError(TritonstackError):
     code = LockEntryError.code
 
     def __init__(self, violations: list[FileViolation]) -> None:
-        super().__init__("\n".join(str(violation) for violation in violations))
+        super().__init__("\n".join(str(violation) for violation in violations), remedy=None)
         self.violations = tuple(violations)
 
 

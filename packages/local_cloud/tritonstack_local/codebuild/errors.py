@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from tritonstack.base.errors import TritonstackError
 from tritonstack_local.codebuild.records import Status
-from tritonstack_local.service.errors import ServiceError
+from tritonstack_local.service.errors import ReplyError, ServiceError
 
 
 def invalid_input(message: str) -> ServiceError:
@@ -39,7 +38,7 @@ def too_many(limit: int) -> ServiceError:
     )
 
 
-class PhaseFailedError(TritonstackError):
+class PhaseFailedError(ReplyError):
     """A phase of a build failed; code and message are its context."""
 
     def __init__(self, code: str, message: str) -> None:
@@ -47,7 +46,7 @@ class PhaseFailedError(TritonstackError):
         self.code = code
 
 
-class BuildEndedError(TritonstackError):
+class BuildEndedError(ReplyError):
     """The build was stopped or timed out."""
 
     def __init__(self, status: Status, code: str = "", message: str = "") -> None:
@@ -56,5 +55,5 @@ class BuildEndedError(TritonstackError):
         self.code = code
 
 
-class MachineGoneError(TritonstackError):
+class MachineGoneError(ReplyError):
     """The machine of the build has ended."""

@@ -13,7 +13,14 @@ def sentence(reason: str) -> str:
     return f"{reason[0].upper()}{reason[1:].removesuffix('.')}."
 
 
-class ServiceError(TritonstackError):
+class ReplyError(TritonstackError):
+    """A failure that an AWS service would report in a reply or a status, without a remedy."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, remedy=None)
+
+
+class ServiceError(ReplyError):
     """An error response, which SDKs raise as a ClientError with this code."""
 
     def __init__(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from tritonstack.base.errors import TritonstackError
+from tritonstack_local.service.errors import ReplyError
 
 OnLine = Callable[[str], None]
 """Receives a line of a command's output."""
@@ -29,7 +29,7 @@ class MachineOrder:
     cloud_url: str
 
 
-class NoMachineError(TritonstackError):
+class NoMachineError(ReplyError):
     """No machine is available."""
 
 

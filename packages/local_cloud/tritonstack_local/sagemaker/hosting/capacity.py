@@ -8,12 +8,12 @@ import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
-from tritonstack.base.errors import TritonstackError
 from tritonstack_local.sagemaker.hosting.deployment import Launcher, LaunchFailedError
 from tritonstack_local.sagemaker.hosting.fleet import Fleet, InstancePool
 from tritonstack_local.sagemaker.hosting.instances import EndpointInstance
 from tritonstack_local.sagemaker.records import DeploymentPlan, EndpointPlan, weights_of
 from tritonstack_local.sagemaker.servers.limits import ServerSlots
+from tritonstack_local.service.errors import ReplyError
 
 # Maximum length of FailureReason in the service model.
 FAILURE_REASON_LIMIT = 1024
@@ -27,7 +27,7 @@ CLOSE_TIMEOUT_S = 10.0
 log = logging.getLogger(__name__)
 
 
-class CloudEndingError(TritonstackError):
+class CloudEndingError(ReplyError):
     """The cloud is stopping; the next one resumes the recorded operations."""
 
 

@@ -25,13 +25,14 @@ from tritonstack_local.sagemaker.servers.logs import LogShipper, log_group
 from tritonstack_local.sagemaker.servers.server import ServerOrder, StartServer, introduction
 from tritonstack_local.scope import Scope
 from tritonstack_local.service.clients import Clients
+from tritonstack_local.service.errors import ReplyError
 
 MODEL_FOLDER = "model"
 
 log = logging.getLogger(__name__)
 
 
-class LaunchFailedError(TritonstackError):
+class LaunchFailedError(ReplyError):
     """An instance failed to launch; the message is the endpoint's FailureReason."""
 
 

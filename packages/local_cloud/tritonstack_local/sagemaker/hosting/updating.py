@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from tritonstack.base.errors import TritonstackError
 from tritonstack_local.sagemaker.hosting.capacity import CloudEndingError, InstanceSupply
 from tritonstack_local.sagemaker.hosting.deployment import LaunchFailedError
 from tritonstack_local.sagemaker.hosting.fleet import Fleet, TrafficSplit
@@ -18,6 +17,7 @@ from tritonstack_local.sagemaker.hosting.rollouts import Counts, Rollout, Rollou
 from tritonstack_local.sagemaker.records import StageStatus, UpdateStage, now
 from tritonstack_local.scope import Scope
 from tritonstack_local.service.clients import Clients
+from tritonstack_local.service.errors import ReplyError
 from tritonstack_local.settings import TimeScale
 
 ReadAlarms = Callable[[Scope, Sequence[str]], dict[str, str]]
@@ -64,7 +64,7 @@ _POLL_S = 0.25
 log = logging.getLogger(__name__)
 
 
-class UpdateFailedError(TritonstackError):
+class UpdateFailedError(ReplyError):
     """An update must be rolled back; the message is the endpoint's FailureReason."""
 
 

@@ -18,7 +18,7 @@ from enum import Enum, auto
 from tritonstack.base.errors import TritonstackError
 from tritonstack.runtime import TritonEndedError, TritonResponse, TritonTimeoutError
 from tritonstack_local.sagemaker.servers.server import MultiModelServer
-from tritonstack_local.service.errors import ServiceError
+from tritonstack_local.service.errors import ReplyError, ServiceError
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +84,7 @@ TARGET_HEADER = "X-Amzn-SageMaker-Target-Model"
 NOT_FOUND, LOADED_ALREADY, NO_ROOM = 404, 409, 507
 
 
-class LoadRejectedError(TritonstackError):
+class LoadRejectedError(ReplyError):
     """The container did not load a model; with its status and message, status 0 without response."""
 
     def __init__(self, status: int, text: str) -> None:
@@ -93,7 +93,7 @@ class LoadRejectedError(TritonstackError):
         self.text = text
 
 
-class ModelCapacityError(TritonstackError):
+class ModelCapacityError(ReplyError):
     """A model needs others to be unloaded; `rejection` is the error if that does not help."""
 
     def __init__(self, rejection: TritonstackError) -> None:

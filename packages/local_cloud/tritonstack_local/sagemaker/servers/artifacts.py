@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from tritonstack.base.errors import TritonstackError
+from tritonstack_local.service.errors import ReplyError
 
 MEMBER_LIMIT = 100_000
 DEPTH_LIMIT = 100
@@ -36,7 +36,7 @@ Checkpoint = Callable[[], None]
 """Called repeatedly during long work; raises to cancel it."""
 
 
-class ArtifactError(TritonstackError):
+class ArtifactError(ReplyError):
     """The model archive is missing or invalid; the message becomes the failure reason."""
 
 
@@ -163,7 +163,7 @@ def open_folders(top: Path) -> None:
         os.chmod(folder, 0o755)  # noqa: S103
 
 
-class _UnsafeMemberError(TritonstackError):
+class _UnsafeMemberError(ReplyError):
     """An archive member that is rejected."""
 
 
