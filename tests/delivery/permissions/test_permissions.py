@@ -28,12 +28,20 @@ from tests.reviewed_templates import reviewed_templates
 TRITON_IMAGES = arn("ecr", "repository/sagemaker-tritonserver", account="763104351884")
 
 
+def stack(name):
+    return arn("cloudformation", f"stack/tritonstack-{name}/1")
+
+
+def endpoint(name):
+    return arn("sagemaker", f"endpoint/tritonstack-{name}")
+
+
 @pytest.mark.parametrize(
     ("duty", "action", "resource", "allowed"),
     [
         # Plan looks at everything of its environment and changes nothing.
-        ("plan", "cloudformation:GetTemplate", arn("cloudformation", "stack/tritonstack-dev-build/1"), True),
-        ("plan", "sagemaker:DescribeEndpoint", arn("sagemaker", "endpoint/tritonstack-dev-search"), True),
+        ("plan", "cloudformation:GetTemplate", stack("dev-build"), True),
+        ("plan", "sagemaker:DescribeEndpoint", endpoint("dev-search"), True),
         ("plan", "s3:GetObject", f"{DEV_BUCKET}/events/1.json", True),
         (
             "plan",
@@ -45,7 +53,7 @@ TRITON_IMAGES = arn("ecr", "repository/sagemaker-tritonserver", account="7631043
         ("plan", "sts:AssumeRole", LOOKUP, False),  # which reads the whole account
         ("plan", "s3:GetObject", f"{STAGING_BUCKET}/events/1.json", False),
         ("plan", "s3:PutObject", f"{DEV_BUCKET}/events/1.json", False),
-        ("plan", "sagemaker:InvokeEndpoint", arn("sagemaker", "endpoint/tritonstack-dev-search"), False),
+        ("plan", "sagemaker:InvokeEndpoint", endpoint("dev-search"), False),
         ("plan", "sts:AssumeRole", CDK, False),
         # Deploy goes through the CDK's roles, publishes, builds, and asks endpoints.
         ("deploy", "sts:AssumeRole", CDK, True),
@@ -53,13 +61,8 @@ TRITON_IMAGES = arn("ecr", "repository/sagemaker-tritonserver", account="7631043
         ("deploy", "s3:PutObject", f"{DEV_BUCKET}/models/encoder/ab/model.tar.gz", True),
         ("deploy", "s3:PutObject", f"{DEV_BUCKET}/endpoints/x/model.tar.gz", True),
         ("deploy", "s3:PutObject", f"{DEV_BUCKET}/events/1.json", True),
-        ("deploy", "sagemaker:InvokeEndpoint", arn("sagemaker", "endpoint/tritonstack-dev-search"), True),
-        (
-            "deploy",
-            "sagemaker:InvokeEndpointWithResponseStream",
-            arn("sagemaker", "endpoint/tritonstack-dev-counting"),
-            True,
-        ),
+        ("deploy", "sagemaker:InvokeEndpoint", endpoint("dev-search"), True),
+        ("deploy", "sagemaker:InvokeEndpointWithResponseStream", endpoint("dev-counting"), True),
         # Before anything is created, it asks for AWS's images, quotas, and zones.
         *(
             (duty, action, "*", True)
@@ -78,73 +81,33 @@ TRITON_IMAGES = arn("ecr", "repository/sagemaker-tritonserver", account="7631043
         ("deploy", "codebuild:StartBuild", arn("codebuild", "project/tritonstack-dev-build-cpu"), True),
         ("deploy", "s3:DeleteObject", f"{DEV_BUCKET}/events/1.json", False),
         ("deploy", "s3:PutObject", f"{STAGING_BUCKET}/events/1.json", False),
-        ("deploy", "sagemaker:InvokeEndpoint", arn("sagemaker", "endpoint/tritonstack-staging-a"), False),
+        ("deploy", "sagemaker:InvokeEndpoint", endpoint("staging-a"), False),
         ("deploy", "sts:AssumeRole", EXECUTION, False),
         ("deploy", "sts:AssumeRole", iam_role("Admin"), False),
         ("deploy", "iam:PutRolePolicy", iam_role("tritonstack-delivery-dev-deploy"), False),
-        (
-            "deploy",
-            "cloudformation:DeleteStack",
-            arn("cloudformation", "stack/tritonstack-dev-build/1"),
-            False,
-        ),
+        ("deploy", "cloudformation:DeleteStack", stack("dev-build"), False),
         # Previews: theirs alone.
-        (
-            "preview",
-            "cloudformation:CreateChangeSet",
-            arn("cloudformation", "stack/tritonstack-pr-7-a/1"),
-            True,
-        ),
-        ("preview", "cloudformation:DeleteStack", arn("cloudformation", "stack/tritonstack-pr-7-a/1"), True),
+        ("preview", "cloudformation:CreateChangeSet", stack("pr-7-a"), True),
+        ("preview", "cloudformation:DeleteStack", stack("pr-7-a"), True),
         ("preview", "s3:DeleteObjectVersion", f"{PREVIEW_BUCKET}/models/x", True),
         ("preview", "s3:PutObject", f"{PREVIEW_BUCKET}/models/x", True),
         ("preview", "s3:GetObject", f"{DEV_BUCKET}/models/encoder/ab/model.tar.gz", True),
-        ("preview", "sagemaker:InvokeEndpoint", arn("sagemaker", "endpoint/tritonstack-pr-7-search"), True),
-        (
-            "preview",
-            "cloudformation:CreateChangeSet",
-            arn("cloudformation", "stack/tritonstack-dev-a/1"),
-            False,
-        ),
-        ("preview", "cloudformation:DeleteStack", arn("cloudformation", "stack/tritonstack-dev-a/1"), False),
-        (
-            "preview",
-            "cloudformation:UpdateStack",
-            arn("cloudformation", "stack/tritonstack-delivery-dev/1"),
-            False,
-        ),
+        ("preview", "sagemaker:InvokeEndpoint", endpoint("pr-7-search"), True),
+        ("preview", "cloudformation:CreateChangeSet", stack("dev-a"), False),
+        ("preview", "cloudformation:DeleteStack", stack("dev-a"), False),
+        ("preview", "cloudformation:UpdateStack", stack("delivery-dev"), False),
         ("preview", "s3:DeleteObject", f"{DEV_BUCKET}/models/x", False),
         ("preview", "s3:PutObject", f"{DEV_BUCKET}/models/x", False),
         ("preview", "sts:AssumeRole", CDK, False),
         # What a pull request publishes, no deploy of dev takes up.
         ("preview", "sts:AssumeRole", PREVIEW_FILES, True),
         ("preview", "sts:AssumeRole", FILES, False),
-        (
-            "preview-execution",
-            "s3:GetObject",
-            f"{PREVIEW_ASSETS}/0a.json",
-            True,
-        ),
+        ("preview-execution", "s3:GetObject", f"{PREVIEW_ASSETS}/0a.json", True),
         ("deploy", "sts:AssumeRole", PREVIEW_FILES, False),
         # What CloudFormation makes previews with.
-        (
-            "preview-execution",
-            "sagemaker:CreateEndpoint",
-            arn("sagemaker", "endpoint/tritonstack-pr-7-x"),
-            True,
-        ),
-        (
-            "preview-execution",
-            "sagemaker:UpdateEndpoint",
-            arn("sagemaker", "endpoint/tritonstack-dev-x"),
-            False,
-        ),
-        (
-            "preview-execution",
-            "sagemaker:DeleteEndpoint",
-            arn("sagemaker", "endpoint/tritonstack-dev-x"),
-            False,
-        ),
+        ("preview-execution", "sagemaker:CreateEndpoint", endpoint("pr-7-x"), True),
+        ("preview-execution", "sagemaker:UpdateEndpoint", endpoint("dev-x"), False),
+        ("preview-execution", "sagemaker:DeleteEndpoint", endpoint("dev-x"), False),
         ("preview-execution", "sagemaker:DeleteTags", arn("sagemaker", "model/Search-0a1b"), True),
         # Application Auto Scaling names its alarms itself, and checks the policy creator's permissions.
         ("preview-execution", "cloudwatch:GetMetricData", "*", True),
@@ -177,14 +140,9 @@ TRITON_IMAGES = arn("ecr", "repository/sagemaker-tritonserver", account="7631043
                 "ec2:DescribeSnapshots",
             )
         ),
-        ("clean-up", "cloudformation:DeleteStack", arn("cloudformation", "stack/tritonstack-pr-7-a/1"), True),
-        ("clean-up", "cloudformation:DeleteStack", arn("cloudformation", "stack/tritonstack-dev-a/1"), False),
-        (
-            "clean-up",
-            "cloudformation:CreateChangeSet",
-            arn("cloudformation", "stack/tritonstack-pr-7-a/1"),
-            False,
-        ),
+        ("clean-up", "cloudformation:DeleteStack", stack("pr-7-a"), True),
+        ("clean-up", "cloudformation:DeleteStack", stack("dev-a"), False),
+        ("clean-up", "cloudformation:CreateChangeSet", stack("pr-7-a"), False),
         ("clean-up", "s3:GetObject", f"{DEV_BUCKET}/models/x", False),
         # It ends builds first, and starts none.
         ("clean-up", "codebuild:StopBuild", arn("codebuild", "project/tritonstack-pr-7-build-cpu"), True),
