@@ -120,6 +120,15 @@ class ProjectFiles:
         violations += composition_violations(models, known)
         return dict(sorted(models.items()))
 
+    def with_members(self, name: str) -> dict[str, Document[ModelSpec]]:
+        """Load a model and all its members."""
+        document = self.model(name)
+        violations: list[FileViolation] = []
+        models = self.models([name], violations)
+        if violations:
+            raise InvalidFilesError(violations)
+        return {**models, name: document}
+
     def workspace(self, environment: str, *, text: str | None = None) -> Workspace:
         """Load an environment with everything it refers to; report all errors of all files at once.
 
@@ -275,13 +284,7 @@ def load_model(project: Project, name: str) -> Document[ModelSpec]:
 
 def load_models(project: Project, name: str) -> dict[str, Document[ModelSpec]]:
     """Load a model and all its members."""
-    files = ProjectFiles(project)
-    document = files.model(name)
-    violations: list[FileViolation] = []
-    models = files.models([name], violations)
-    if violations:
-        raise InvalidFilesError(violations)
-    return {**models, name: document}
+    return ProjectFiles(project).with_members(name)
 
 
 def require_free(project: Project, name: str) -> None:

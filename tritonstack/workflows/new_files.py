@@ -16,7 +16,7 @@ from tritonstack.base.naming import check_name
 from tritonstack.base.paths import Project
 from tritonstack.base.results import Internal
 from tritonstack.base.yaml import Document, closest, parse_document, read_text
-from tritonstack.project.loading import environment_names, load_models, load_workspace
+from tritonstack.project.loading import ProjectFiles, environment_names, load_models, load_workspace
 from tritonstack.project.scaffold.commented_yaml import commented_yaml
 from tritonstack.project.scaffold.insertion import insert_endpoint
 from tritonstack.project.scaffold.model_files import RECIPES, SOURCELESS, NewModel, model_texts
@@ -139,8 +139,9 @@ def new_endpoint(
 ) -> NewFiles:
     """Add an endpoint to an environment file. Several models become a multi-model endpoint."""
     _check_name(name)
-    load_workspace(project, environment)
-    documents = {model: load_models(project, model) for model in models}
+    files = ProjectFiles(project)
+    files.workspace(environment)
+    documents = {model: files.with_members(model) for model in models}
     if not documents:
         raise CommandLineError("an endpoint needs a model", remedy="add --model NAME")
     gpu = any(_needs_gpu(found) for found in documents.values())
@@ -162,7 +163,7 @@ def new_endpoint(
     text = insert_endpoint(read_text(file), name, body)
     place = f"endpoints.{name}"
     with _blaming_options(file, {f"{place}.instance_type": "--instance-type", f"{place}.image": "--image"}):
-        workspace = load_workspace(project, environment, text=text)
+        workspace = files.workspace(environment, text=text)
     write_text_atomically(file, text)
     return NewFiles(name, (file,), workspace.lock_command)
 

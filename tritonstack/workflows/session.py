@@ -8,7 +8,7 @@ from tritonstack.base.error_kinds import NotDeployedError, UnknownNameError
 from tritonstack.base.paths import Project
 from tritonstack.operations.aws import Cloud, require_account
 from tritonstack.operations.instances import read_instance
-from tritonstack.project.loading import find_template, load_instance, load_workspace, sample_instance
+from tritonstack.project.loading import ProjectFiles, sample_instance
 from tritonstack.project.workspace import Workspace
 from tritonstack.spec.environments.environment import EnvironmentSpec
 from tritonstack.workflows.local_cloud import cloud_to_read, find_cloud
@@ -22,12 +22,16 @@ class Session:
     project: Project
     reporter: Reporter = field(default_factory=NullReporter)
 
-    def workspace(self, environment: str, name: str | None = None) -> Workspace:
-        """Load an environment; with a name, the deployed instance of a template."""
+    def workspace(
+        self, environment: str, name: str | None = None, *, files: ProjectFiles | None = None
+    ) -> Workspace:
+        """Load an environment; with a name, the deployed instance of a template. Commands that load several
+        share `files`."""
+        files = files or ProjectFiles(self.project)
         if name is None:
-            return load_workspace(self.project, environment)
-        template = find_template(self.project, environment)
-        spec = load_instance(self.project, sample_instance(template.name, name)).spec
+            return files.workspace(environment)
+        template = files.template(environment)
+        spec = files.instance(sample_instance(template.name, name)).spec
         cloud = self.cloud(spec)
         with self.reporter.step(f"reading the instance {name}"):
             instance = read_instance(cloud, spec)
@@ -41,7 +45,7 @@ class Session:
                 f"{name!r} is an instance of {instance.template}, not of {environment}",
                 remedy=f"write {instance.template} --name {name}",
             )
-        return load_instance(self.project, instance)
+        return files.instance(instance)
 
     def cloud(self, spec: EnvironmentSpec, *, profile: str | None = None) -> Cloud:
         """Return access to the cloud of an environment, with credentials checked.

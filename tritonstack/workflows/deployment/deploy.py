@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from tritonstack.base.results import Internal, public
 from tritonstack.operations.checkout import Checkout
 from tritonstack.operations.instances import read_instance
-from tritonstack.project.loading import find_template, load_instance, sample_instance
+from tritonstack.project.loading import ProjectFiles, sample_instance
 from tritonstack.project.workspace import Workspace
 from tritonstack.spec.environments.templates import Instance
 from tritonstack.workflows.deployment.deploying import deploy_workspace
@@ -60,8 +60,9 @@ def deploy(
 
 
 def _instance(session: Session, environment: str, request: InstanceRequest) -> Workspace:
-    template = find_template(session.project, environment)
-    spec = load_instance(session.project, sample_instance(environment, request.name)).spec
+    files = ProjectFiles(session.project)
+    template = files.template(environment)
+    spec = files.instance(sample_instance(environment, request.name)).spec
     instance = plan_instance(
         template,
         request,
@@ -69,4 +70,4 @@ def _instance(session: Session, environment: str, request: InstanceRequest) -> W
         actor=Checkout(session.project.root).actor(),
         now=datetime.now(UTC),
     )
-    return load_instance(session.project, instance)
+    return files.instance(instance)

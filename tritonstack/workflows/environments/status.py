@@ -14,7 +14,7 @@ from tritonstack.base.results import Shown, public
 from tritonstack.operations.aws import AWS_ERRORS
 from tritonstack.operations.destruction.reaping import ExpiryState
 from tritonstack.operations.verification.status import EndpointStatus, EnvironmentStatus, environment_status
-from tritonstack.project.loading import environment_names
+from tritonstack.project.loading import ProjectFiles
 from tritonstack.workflows.environments.deployed import locations
 from tritonstack.workflows.environments.expiring import ExpiringEnvironments, NotSearched, find_expiring
 from tritonstack.workflows.session import Session
@@ -52,18 +52,21 @@ def status(session: Session, environments: Sequence[str] = (), *, instance: str 
             "--name requires one template", remedy="for example status preview --name pr-123"
         )
     now = datetime.now(UTC)
-    names = environments or environment_names(session.project)
+    files = ProjectFiles(session.project)
+    names = environments or files.environment_names
     with session.reporter.step("reading the current state"), ThreadPoolExecutor(_AT_ONCE) as pool:
         known_cloud = None
         if not environments:
             known_cloud = pool.submit(find_expiring, session, locations(session.project), now=now)
-        known = tuple(pool.map(lambda one: _one(session, one, instance, now=now), names))
+        known = tuple(pool.map(lambda one: _one(session, files, one, instance, now=now), names))
         return Statuses(known, known_cloud.result() if known_cloud else None)
 
 
-def _one(session: Session, name: str, instance: str | None, *, now: datetime) -> EnvironmentStatus:
+def _one(
+    session: Session, files: ProjectFiles, name: str, instance: str | None, *, now: datetime
+) -> EnvironmentStatus:
     try:
-        workspace = session.workspace(name, instance)
+        workspace = session.workspace(name, instance, files=files)
     except TritonstackError as error:
         if isinstance(error, UsageError) and not isinstance(error, InvalidFilesError):
             raise  # an unknown name is a usage error

@@ -101,7 +101,8 @@ def promotion_targets(session: Session, source: str) -> list[str]:
 
 def _open(session: Session, request: PromotionRequest) -> _Promoter:
     _require_environments(session, request.source, request.target)
-    source_workspace, target_workspace = session.workspace(request.source), session.workspace(request.target)
+    files = ProjectFiles(session.project)
+    source_workspace, target_workspace = files.workspace(request.source), files.workspace(request.target)
     gates = require_source(source_workspace, target_workspace)
     decision = decide(source_workspace, target_workspace, request.models)
     decision.require_possible()

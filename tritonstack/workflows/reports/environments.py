@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from tritonstack.base.errors import TritonstackError
 from tritonstack.project.build_plans import NeededArtifact, changed_parts, needed_artifacts
+from tritonstack.project.loading import ProjectFiles
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.locks import Figures, LockedArtifact, changed_bounds
 from tritonstack.reference.advisories.published import advisories_of
@@ -18,15 +19,14 @@ from tritonstack.workflows.reports.report_data import (
     PromotionGates,
     ReportedEnvironment,
 )
-from tritonstack.workflows.session import Session
 
 HOURS_PER_MONTH = 730
 
 
-def load_reported(session: Session, name: str) -> Workspace | ReportedEnvironment:
+def load_reported(files: ProjectFiles, name: str) -> Workspace | ReportedEnvironment:
     """Load an environment; return what a report shows instead if its files are invalid."""
     try:
-        return session.workspace(name)
+        return files.workspace(name)
     except TritonstackError as error:
         return ReportedEnvironment(name, invalid=str(error))
 

@@ -23,7 +23,7 @@ from tritonstack.operations.locks.histories import (
     history_of,
 )
 from tritonstack.operations.locks.versions import LockHistory, lock_history
-from tritonstack.project.loading import environment_names, model_names
+from tritonstack.project.loading import ProjectFiles, environment_names, model_names
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.locks import load_lock
 from tritonstack.workflows.output_files import require_output, write_output
@@ -135,7 +135,8 @@ def collect(
     """Collect what a report shows; `reader` and `cache` know what was read before."""
     reader = (reader or ChangeReader()) if options.changes else None
     names = covered_environments(session, options)
-    loaded = {name: load_reported(session, name) for name in names}
+    files = ProjectFiles(session.project)
+    loaded = {name: load_reported(files, name) for name in names}
     workspaces = {name: one for name, one in loaded.items() if isinstance(one, Workspace)}
     missing: list[MissingData] = []
     live = _live_states(session, workspaces, options, cache or LiveCache(), missing)
@@ -147,7 +148,7 @@ def collect(
                 MissingData(f"environment {name}", "its files are invalid", "run `tritonstack validate`")
             )
             continue
-        reported = describe_environment(one, _source(session, one))
+        reported = describe_environment(one, _source(files, one))
         environments.append(_completed(session, one, reported, live, reader, missing))
     models = _models(session, workspaces, live, missing)
     return ReportData(
@@ -195,10 +196,10 @@ def _live_states(
     return dict(zip(workspaces, found, strict=True))
 
 
-def _source(session: Session, workspace: Workspace) -> Workspace | None:
+def _source(files: ProjectFiles, workspace: Workspace) -> Workspace | None:
     """Return the environment that artifacts are promoted from, if its files are valid."""
     promotion = workspace.spec.promotion
-    source = load_reported(session, promotion.source) if promotion else None
+    source = load_reported(files, promotion.source) if promotion else None
     return source if isinstance(source, Workspace) else None
 
 
