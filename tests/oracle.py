@@ -134,8 +134,8 @@ def error_messages() -> Iterator[tuple[str, str]]:
     from tests.errors.page import examples
 
     with tempfile.TemporaryDirectory() as temporary:
-        for code, shown in examples(Path(temporary)).items():
-            yield f"{code}.txt", _steady(f"{shown.caption}\n{shown.message}\n")
+        for code, kind in examples(Path(temporary)).items():
+            yield f"{code}.txt", _steady(f"{kind['example']}\n{kind['message']}\n")
 
 
 def results() -> Iterator[tuple[str, str]]:

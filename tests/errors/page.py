@@ -8,8 +8,9 @@ import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
-from tests.errors.examples import EXAMPLES, HOW_ELSE, Shown, show
+from tests.errors.examples import EXAMPLES, HOW_ELSE, show
 from tritonstack.base.errors import TritonstackError
 from tritonstack.base.files import write_text_atomically
 from tritonstack.workflows.error_codes import FORMER, GENERATED, GROUPS, UNUSED
@@ -50,80 +51,67 @@ def error_classes() -> list[type[TritonstackError]]:
     return [one for one in classes if one.__module__.split(".")[0] != "tests"]
 
 
-def kinds() -> dict[str, type[TritonstackError]]:
-    """Return the class that describes each code."""
+def described() -> dict[str, dict[str, str]]:
+    """Return the title and the explanation of each code, which one class has."""
+    kinds = sorted((one for one in error_classes() if vars(one).get("title")), key=lambda one: one.code)
+    texts = {kind.code: (kind.title, " ".join((kind.__doc__ or "").split())) for kind in kinds}
+    assert len(texts) == len(kinds), "two classes describe one code"
+    return {code: {"title": title, "explanation": text} for code, (title, text) in texts.items()}
+
+
+def examples(folder: Path) -> dict[str, dict[str, str]]:
+    """Run all examples in folders below one, and return what `tritonstack explain` reads."""
     return {
-        one.code: one for one in sorted(error_classes(), key=lambda one: one.code) if vars(one).get("title")
+        code: {
+            **texts,
+            "example": EXAMPLES[code].caption if code in EXAMPLES else HOW_ELSE[code],
+            "message": show(EXAMPLES[code], folder / code) if code in EXAMPLES else "",
+        }
+        for code, texts in described().items()
     }
 
 
-def explanation(kind: type[TritonstackError]) -> str:
-    """Return what a code means: the docstring of its class in one line."""
-    return " ".join((kind.__doc__ or "").split())
-
-
-def examples(folder: Path) -> dict[str, Shown]:
-    """Run all examples in folders below one, and return what they show."""
-    return {code: show(example, folder / code) for code, example in sorted(EXAMPLES.items())}
-
-
-def page(shown: Mapping[str, Shown]) -> str:
+def page(kinds: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the page."""
-    return "\n".join([HEAD, *_contents(), *_sections(shown), *_former()])
-
-
-def _contents() -> Iterator[str]:
+    contents = []
     for digit, title in GROUPS.items():
-        links = (_link(code, kind) for code, kind in kinds().items() if code.startswith(digit))
-        yield f"- **{title}**: " + ", ".join(links)
-    yield ""
+        links = (_link(code, kinds) for code in kinds if code.startswith(digit))
+        contents.append(f"- **{title}**: " + ", ".join(links))
+    return "\n".join([HEAD, *contents, "", *_sections(kinds), *_former(kinds)])
 
 
-def _link(code: str, kind: type[TritonstackError]) -> str:
-    text = f"{code} {kind.title}".lower().replace(" ", "-")
+def _link(code: str, kinds: Mapping[str, Mapping[str, Any]]) -> str:
+    text = f"{code} {kinds[code]['title']}".lower().replace(" ", "-")
     return f"[{code}](#{''.join(letter for letter in text if letter.isalnum() or letter in '-_')})"
 
 
-def _sections(shown: Mapping[str, Shown]) -> Iterator[str]:
-    for digit, title in GROUPS.items():
-        yield f"## {title}\n"
-        for code, kind in kinds().items():
+def _sections(kinds: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    for digit, group in GROUPS.items():
+        yield f"## {group}\n"
+        for code, kind in kinds.items():
             if code.startswith(digit):
-                yield f"### {code} {kind.title}\n\n{explanation(kind)}\n"
-                if code in shown:
-                    yield f"Example: {shown[code].caption}\n\n```text\n{shown[code].message}\n```\n"
+                yield f"### {code} {kind['title']}\n\n{kind['explanation']}\n"
+                if message := kind["message"]:
+                    yield f"Example: {kind['example']}\n\n```text\n{message}\n```\n"
                 else:
-                    yield f"How it arises: {HOW_ELSE[code]}\n"
+                    yield f"How it arises: {kind['example']}\n"
 
 
-def _former() -> Iterator[str]:
+def _former(kinds: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     yield "## Former codes\n"
     yield "`tritonstack explain` answers with the code that took their place.\n"
-    for code, kind in kinds().items():
+    for code in kinds:
         if former := [old for old, present in FORMER.items() if present == code]:
-            yield f"- {', '.join(former)}: {_link(code, kind)}"
+            yield f"- {', '.join(former)}: {_link(code, kinds)}"
     yield from (f"- {code} ({title}): no longer used" for code, title in UNUSED.items())
-
-
-def explained(shown: Mapping[str, Shown]) -> str:
-    """Return what `tritonstack explain` reads."""
-    texts = {
-        code: {
-            "title": kind.title,
-            "explanation": explanation(kind),
-            "example": shown[code].caption if code in shown else HOW_ELSE[code],
-            "message": shown[code].message if code in shown else "",
-        }
-        for code, kind in kinds().items()
-    }
-    return json.dumps(texts, indent=2, ensure_ascii=False) + "\n"
 
 
 def main() -> None:
     """Write both files."""
     with tempfile.TemporaryDirectory() as folder:
-        shown = examples(Path(folder).resolve())
-    for file, text in ((PAGE, page(shown)), (GENERATED, explained(shown))):
+        kinds = examples(Path(folder).resolve())
+    texts = {PAGE: page(kinds), GENERATED: json.dumps(kinds, indent=2, ensure_ascii=False) + "\n"}
+    for file, text in texts.items():
         changed = write_text_atomically(file, text)
         print(f"{'wrote' if changed else 'kept '} {file.relative_to(ROOT)}")
 

@@ -1,40 +1,58 @@
-"""Every error class has a code, and one class describes each code."""
+"""One class describes each code, one example produces it, and the page shows both."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections import Counter
 from pathlib import Path
 
-from tests.errors.page import ROOT, error_classes, explanation, kinds, sources
-from tritonstack.base.errors import FileViolation, InvalidFilesError, TritonstackError
-from tritonstack.workflows.error_codes import FORMER, GROUPS, UNUSED
+import pytest
 
+from tests.errors.examples import EXAMPLES, HOW_ELSE, show
+from tests.errors.page import COMMAND, PAGE, ROOT, described, error_classes, page, sources
+from tritonstack.base.errors import FileViolation, InvalidFilesError, TritonstackError
+from tritonstack.workflows.error_codes import FORMER, GENERATED, GROUPS, UNUSED
+
+ADVICE = f"run `{COMMAND}`"
+KINDS = json.loads(GENERATED.read_text())
 WITHOUT_CODE = {"TritonstackError", "UsageError", "EndpointClientError"}
 """Classes for many kinds of errors: each raise needs `code=`."""
 REPLIED = "tritonstack_local."
 """Other errors of the local cloud become replies with AWS's own codes."""
 
 
-def test_every_error_class_has_a_code() -> None:
-    without = {one.__name__ for one in error_classes() if not one.code and REPLIED not in one.__module__}
+@pytest.mark.parametrize("code", sorted(EXAMPLES))
+def test_an_example_produces_its_code(tmp_path: Path, code: str) -> None:
+    message = show(EXAMPLES[code], tmp_path.resolve())
+    assert (message, EXAMPLES[code].caption) == (KINDS[code]["message"], KINDS[code]["example"]), ADVICE
+    first, *rest = message.splitlines()
+    listed = first.startswith("error: ") and (f" [{code}]" in message or code == InvalidFilesError.code)
+    assert first.startswith(f"error[{code}]: ") or listed
+    assert any(line.startswith("  help: ") for line in rest)
+
+
+def test_the_page_shows_what_the_classes_and_examples_say() -> None:
+    texts = {code: {name: kind[name] for name in ("title", "explanation")} for code, kind in KINDS.items()}
+    assert texts == described(), ADVICE
+    assert PAGE.read_text() == page(KINDS), ADVICE
+    assert EXAMPLES.keys() | HOW_ELSE.keys() == KINDS.keys()
+    assert not EXAMPLES.keys() & HOW_ELSE.keys()
+
+
+def test_every_error_class_has_a_described_code() -> None:
+    classes = error_classes()
+    without = {one.__name__ for one in classes if not one.code and REPLIED not in one.__module__}
     assert without == WITHOUT_CODE
+    assert {one.code for one in classes} - {""} == KINDS.keys()
 
 
-def test_one_class_describes_each_code() -> None:
-    described = Counter(one.code for one in error_classes() if vars(one).get("title"))
-    assert {one.code for one in error_classes()} - {""} == set(described)
-    assert set(described.values()) == {1}
-    assert len(described) <= 90
-    assert all(re.fullmatch(r"TS\d{3}", code) and code[:3] in GROUPS for code in described)
-    assert not described.keys() & (FORMER.keys() | UNUSED.keys())
-    assert set(FORMER.values()) <= described.keys()
-    titles = [kind.title for kind in kinds().values()]
-    assert len(set(titles)) == len(titles)
-
-
-def test_an_explanation_is_short_and_ends_its_sentences() -> None:
-    texts = {code: explanation(kind) for code, kind in kinds().items()}
+def test_codes_are_few_and_explained_briefly() -> None:
+    assert len(KINDS) <= 90
+    assert all(re.fullmatch(r"TS\d{3}", code) and code[:3] in GROUPS for code in KINDS)
+    assert not KINDS.keys() & (FORMER.keys() | UNUSED.keys())
+    assert set(FORMER.values()) <= KINDS.keys()
+    assert len({kind["title"] for kind in KINDS.values()}) == len(KINDS)
+    texts = {code: kind["explanation"] for code, kind in KINDS.items()}
     wrong = [code for code, text in texts.items() if not 40 <= len(text) <= 400 or not text.endswith(".")]
     assert wrong == []
 

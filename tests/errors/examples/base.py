@@ -15,6 +15,7 @@ import pytest
 from tests.projects import edit, write_project
 from tritonstack.base.errors import FileViolation, InvalidFilesError, TritonstackError
 from tritonstack.base.paths import Project
+from tritonstack.cli.main import _INTERRUPTED, _described, app
 from tritonstack.project.loading import ProjectFiles
 from tritonstack.project.validation import validate_project
 
@@ -34,28 +35,19 @@ class Setting:
     def root(self) -> Path:
         return self.project.root
 
-    def edit(self, file: str, old: str, new: str) -> None:
-        """Replace a text in a file."""
-        edit(self.root / file, old, new)
-
     def write(self, file: str, text: str | bytes) -> Path:
-        """Write a file."""
         path = self.root / file
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
         return path
 
-    def dev(self, text: str) -> None:
-        """Add a line to `environments/dev.yaml`."""
-        self.write(DEV, f"{(self.root / DEV).read_text()}{text}\n")
+    def add(self, file: str, *lines: str) -> None:
+        """Add lines to a file."""
+        self.write(file, "\n".join([(self.root / file).read_text().removesuffix("\n"), *lines, ""]))
 
-    def endpoint(self, text: str) -> None:
-        """Add a line to the endpoint."""
-        self.dev(f"    {text}")
-
-    def model(self, text: str) -> None:
-        """Add a line to `models/minilm/model.yaml`."""
-        self.write(MODEL, f"{(self.root / MODEL).read_text()}{text}\n")
+    def edit(self, file: str, old: str, new: str) -> None:
+        """Replace a text in a file."""
+        edit(self.root / file, old, new)
 
     def validate(self) -> None:
         """Check all files as `tritonstack validate` does."""
@@ -64,9 +56,6 @@ class Setting:
 
     def command(self, *arguments: str) -> None:
         """Run a command of the command line."""
-        # Loads the whole command line.
-        from tritonstack.cli.main import _INTERRUPTED, _described, app
-
         try:
             if app(args=list(arguments), prog_name="tritonstack", standalone_mode=False) == _INTERRUPTED:
                 raise KeyboardInterrupt
@@ -79,35 +68,39 @@ class Example:
     """One way to get an error of a code."""
 
     code: str
-    run: Callable[[Setting], object]
-
-    @property
-    def caption(self) -> str:
-        """What the example does."""
-        return " ".join((self.run.__doc__ or "").split())
-
-
-@dataclass(frozen=True)
-class Shown:
-    """What a reader sees of an example."""
-
     caption: str
-    message: str
+    """What the example does."""
+    run: Callable[[Setting], object]
 
 
 EXAMPLES: dict[str, Example] = {}
 
 
-def example(code: str) -> Callable[[Callable[[Setting], object]], Callable[[Setting], object]]:
-    """Register the example of a code; the function's docstring is its caption."""
+def case(code: str, caption: str, run: Callable[[Setting], object]) -> None:
+    """Register the example of a code."""
+    assert code not in EXAMPLES, code
+    EXAMPLES[code] = Example(code, caption, run)
 
-    def register(function: Callable[[Setting], object]) -> Callable[[Setting], object]:
-        assert code not in EXAMPLES, code
-        assert function.__doc__, code
-        EXAMPLES[code] = Example(code, function)
-        return function
 
-    return register
+def example(code: str) -> Callable[[Callable[[Setting], object]], None]:
+    """Register a function as the example of a code; its docstring is the caption."""
+    return lambda run: case(code, run.__doc__ or "", run)
+
+
+def edited(code: str, caption: str, *edits: tuple[str, str, str]) -> None:
+    """Register the example of a code: edits of files of a valid project."""
+
+    def run(shop: Setting) -> None:
+        for file, old, new in edits:
+            shop.edit(file, old, new)
+        shop.validate()
+
+    case(code, caption, run)
+
+
+def command(code: str, caption: str, *arguments: str) -> None:
+    """Register the example of a code: a command in a valid project."""
+    case(code, caption, lambda shop: shop.command(*arguments))
 
 
 @contextlib.contextmanager
@@ -134,21 +127,14 @@ def produce(shown: Example, folder: Path) -> TritonstackError:
     raise AssertionError(f"the example of {shown.code} raises no error")
 
 
-def part(error: TritonstackError, code: str) -> TritonstackError | FileViolation | None:
-    """The part of an error that has a code: the error itself or one of its problems."""
-    if error.code == code:
-        return error
-    return next((violation for violation in error.violations if violation.code == code), None)
-
-
-def show(shown: Example, folder: Path) -> Shown:
-    """Run an example and return what a reader sees."""
+def show(shown: Example, folder: Path) -> str:
+    """Run an example and return the message that a reader sees: the error, or one of its violations."""
     error = produce(shown, folder)
-    found = part(error, shown.code)
-    assert found is not None, f"{shown.code}: got {error.code}: {error.report()}"
+    parts: list[TritonstackError | FileViolation] = [error, *error.violations]
+    part = next((part for part in parts if part.code == shown.code), None)
+    assert part is not None, f"{shown.code}: got {error.code}: {error.report()}"
     with contextlib.chdir(folder / "shop"):
-        is_violation = isinstance(found, FileViolation)
-        text = f"{error.heading}: {found.coded()}" if is_violation else found.report()
+        text = f"{error.heading}: {part.coded()}" if isinstance(part, FileViolation) else part.report()
     text = text.replace(f"{folder}/home", "/home/me/shop/.tritonstack")
     text = text.replace(f"{folder}/shop/", "").replace(f"{folder}/shop", ".").replace(str(folder), "/home/me")
-    return Shown(shown.caption, re.sub(r"[ \t]+$", "", text, flags=re.M))
+    return re.sub(r"[ \t]+$", "", text, flags=re.M)
