@@ -58,28 +58,13 @@ def test_delivery_file_is_optional(project):
 @pytest.mark.parametrize(
     ("changes", "violation"),
     [
-        (
-            {"repository": "https://github.com/example/tritonstack"},
-            "1: repository: invalid GitHub repository 'https://github.com/example/tritonstack'",
-        ),
+        ({"repository": "https://github.com/example/tritonstack"}, "1: repository: invalid GitHub"),
         ({"repository": "example/*"}, "1: repository: invalid GitHub repository 'example/*'"),
         ({"branch": "refs/*"}, "6: branch: invalid branch name 'refs/*'"),
-        (
-            {"environments": [{"name": "dev"}, {"name": "pord"}]},
-            "4: environments.1.name: unknown environment 'pord'",
-        ),
-        (
-            {"environments": [{"name": "prod"}, {"name": "dev"}]},
-            "3: environments.0.name: prod is promoted from 'dev', which is not delivered before it",
-        ),
-        (
-            {"environments": [{"name": "dev"}, {"name": "dev"}]},
-            "4: environments.1.name: duplicate environment 'dev'",
-        ),
-        (
-            {"previews": {"template": "preview", "environment": "stage"}},
-            "8: previews.environment: 'stage' is not a delivered environment",
-        ),
+        ({"environments": [{"name": "dev"}, {"name": "pord"}]}, "4: environments.1.name: unknown"),
+        ({"environments": [{"name": "prod"}, {"name": "dev"}]}, "3: environments.0.name: prod is promoted"),
+        ({"environments": [{"name": "dev"}, {"name": "dev"}]}, "4: environments.1.name: duplicate"),
+        ({"previews": {"template": "preview", "environment": "stage"}}, "8: previews.environment: 'stage'"),
         (
             {"previews": {"template": "preview", "environment": "dev", "name_prefix": "prod"}},
             "9: previews.name_prefix: environment 'prod' is named like a preview, and previews may be "
@@ -89,14 +74,8 @@ def test_delivery_file_is_optional(project):
             {"previews": {"template": "preview", "environment": "dev", "ttl": "soon"}},
             "9: previews.ttl: invalid duration 'soon'",
         ),
-        (
-            {"previews": {"template": "review", "environment": "dev"}},
-            "7: previews.template: unknown template 'review'",
-        ),
-        (
-            {"pipeline": {"account": "333333333333", "region": "eu-west-1"}},
-            "6: pipeline: expected exactly one of `connection` and `bucket`, got none",
-        ),
+        ({"previews": {"template": "review", "environment": "dev"}}, "7: previews.template: unknown"),
+        ({"pipeline": {"account": "333333333333", "region": "eu-west-1"}}, "6: pipeline: expected exactly"),
         (
             {"pipeline": {"account": "333333333333", "region": "eu-west-1", "connection": "arn:aws:x"}},
             "9: pipeline.connection: invalid connection ARN 'arn:aws:x'",

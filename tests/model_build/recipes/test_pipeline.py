@@ -142,11 +142,7 @@ def test_input_of_two_steps_has_the_limits_of_both(tmp_path):
             8,
             "no step outputs 'embeding', which 'other' takes\n  help: did you",
         ),
-        (
-            "{model: encode}; {model: encode}",
-            8,
-            "outputs 'embedding', which already exists (output of step 1)",
-        ),
+        ("{model: encode}; {model: encode}", 8, "outputs 'embedding', which already exists (output of step"),
         ("{model: classify}; {model: encode}", 8, "outputs 'embedding'; already input of step 1"),
         ("{model: encode}; {model: same}", 8, "outputs 'x', which already exists (input of step 2)"),
     ],

@@ -226,11 +226,7 @@ def test_double_precision(tmp_path):
             [{"inputs": {"age": [1.0, 2.0], "city": ["Oslo"], "income": [1.0], "kids": [1.0]}}],
             "age has shape [2]; expected one value",
         ),
-        (
-            lambda: Ridge().fit(ROWS, VALUES),
-            [{"inputs": {"X": [1.0, 2.0]}}],
-            "X has shape [2]; the model takes [5]",
-        ),
+        (lambda: Ridge().fit(ROWS, VALUES), [{"inputs": {"X": [1.0, 2.0]}}], "X has shape [2]; the model"),
     ],
 )
 def test_models_that_cannot_be_served(tmp_path, make, test_inputs, message):

@@ -210,30 +210,10 @@ def test_checkpoints_need_a_release_that_reads_them(tmp_path):
 @pytest.mark.parametrize(
     ("name", "save", "recipe", "message"),
     [
-        (
-            "a.json",
-            save_xgboost,
-            {"library": "lightgbm"},
-            "a.json is a xgboost model; expected",
-        ),
-        (
-            "a.json",
-            xgboost("reg:squarederror"),
-            {"answer": "class"},
-            "recipe.answer: this model is not a classifier",
-        ),
-        (
-            "l.txt",
-            save_lightgbm,
-            {"answer": "value"},
-            "this model has several classes",
-        ),
-        (
-            "a.json",
-            xgboost("binary:hinge"),
-            {},
-            "FIL computes this objective's probabilities differently from its library",
-        ),
+        ("a.json", save_xgboost, {"library": "lightgbm"}, "a.json is a xgboost model; expected"),
+        ("a.json", xgboost("reg:squarederror"), {"answer": "class"}, "recipe.answer: this model is not a"),
+        ("l.txt", save_lightgbm, {"answer": "value"}, "this model has several classes"),
+        ("a.json", xgboost("binary:hinge"), {}, "FIL computes this objective's probabilities differently"),
         ("l.txt", lightgbm("multiclassova"), {}, "set `answer: class`"),
     ],
 )
