@@ -8,7 +8,7 @@ import pytest
 SERVER_SIDE = {"tritonclient", "aiohttp", "gevent", "geventhttpclient", "rapidjson", "ml_dtypes"}
 TOOLING = {"pydantic", "yaml", "aws_cdk", "constructs", "typer", "rich", "docker"}
 HEAVY = {*SERVER_SIDE, *TOOLING, "boto3"}
-OWN = {"tritonstack.base.errors", "tritonstack.base.byte_tensors"}
+OWN = {f"tritonstack.base.{name}" for name in ("byte_tensors", "error_kinds", "errors")}
 """The only modules of this project that the client loads."""
 USE = """
 import numpy as np
