@@ -1,7 +1,5 @@
 """The growth exponent: what counts as linear, and that faster growth is found."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -26,20 +24,20 @@ def growth(duration: Callable[[int], float], sizes: Sequence[int]) -> Growth:
         pytest.param(lambda size: 5.0 + (0.2 if size == max(MODELS) else 0), id="variation"),
     ],
 )
-def test_linear_growth_passes(duration: Callable[[int], float], sizes: Sequence[int]) -> None:
+def test_linear_growth_passes(duration, sizes):
     assert growth(duration, sizes).is_linear
 
 
 @pytest.mark.parametrize("sizes", [MODELS, ENDPOINTS])
 @pytest.mark.parametrize("share", [0.5, 1.0, 10.0])
-def test_quadratic_growth_is_found(sizes: Sequence[int], share: float) -> None:
+def test_quadratic_growth_is_found(sizes, share):
     """Even if it is half of what every run costs at the largest size."""
     measured = growth(lambda size: 5.0 + 5.0 * share * (size / sizes[-1]) ** 2, sizes)
     assert measured.exponent is not None
     assert not measured.is_linear
 
 
-def test_exponent_and_ratio() -> None:
+def test_exponent_and_ratio():
     linear = growth(lambda size: 1.0 + 0.1 * size, MODELS)
     assert linear.exponent == pytest.approx(1.0, abs=0.01)
     assert linear.ratio == pytest.approx(101 / 1.1)

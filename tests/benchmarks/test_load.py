@@ -1,7 +1,5 @@
 """The load generator: every request is sent at its time, and waiting takes no CPU time."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import sys
@@ -39,7 +37,7 @@ def address():
     listener.close()
 
 
-def test_open_loop_sends_at_its_rate_and_sleeps_between_requests(address) -> None:
+def test_open_loop_sends_at_its_rate_and_sleeps_between_requests(address):
     polls = []
 
     def count(_frame, event, function) -> None:
@@ -59,7 +57,7 @@ def test_open_loop_sends_at_its_rate_and_sleeps_between_requests(address) -> Non
     assert len(polls) < 10 * 100, "the generator polls instead of sleeping"
 
 
-def test_closed_loop_counts_failures(address) -> None:
+def test_closed_loop_counts_failures(address):
     load = send_load(lambda: socket.create_connection(address), [REQUEST], connections=4, seconds=0.2)
     assert load.failed > 0
     assert load.rate == pytest.approx(len(load.latencies_s) / load.seconds)

@@ -1,11 +1,8 @@
 """The peers answer each request with its own rows, however they batch."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -43,20 +40,20 @@ async def send(batcher: Batcher, requests: Sequence[Sequence[float]]) -> list[Ar
 @pytest.mark.parametrize(
     "form", [Form(), Form(workers=1), Form(workers=0), Form(most=1), Form(isolated=True, workers=1)], ids=str
 )
-def test_every_request_gets_its_own_rows(form: Form) -> None:
+def test_every_request_gets_its_own_rows(form):
     requests = [[float(number)] * (1 + number % 3) for number in range(50)]
     answers = asyncio.run(send(Batcher(load_doubling, form), requests))
     assert [list(answer) for answer in answers] == [[2 * row for row in rows] for rows in requests]
 
 
-def test_requests_that_wait_share_a_batch() -> None:
+def test_requests_that_wait_share_a_batch():
     sizes: list[int] = []
     asyncio.run(send(Batcher(partial(Doubling, sizes), Form(workers=1, most=16)), [[1.0]] * 50))
     assert max(sizes) == 16
     assert sum(sizes) == 50
 
 
-def test_a_failed_batch_fails_its_requests_and_no_others() -> None:
+def test_a_failed_batch_fails_its_requests_and_no_others():
     batcher = Batcher(load_doubling, Form(workers=1, most=1))
     good, bad, other = asyncio.run(send(batcher, [[1.0], [-1.0], [3.0]]))
     assert (list(good), list(other)) == ([2.0], [6.0])
@@ -65,7 +62,7 @@ def test_a_failed_batch_fails_its_requests_and_no_others() -> None:
 
 @pytest.mark.parametrize("sort", [True, False])
 @pytest.mark.parametrize("group", [1, 2, 8])
-def test_texts_keep_their_order(tmp_path: Path, group: int, sort: bool) -> None:
+def test_texts_keep_their_order(tmp_path, group, sort):
     tokenizer = Tokenizer(models.WordLevel(WORDS, unk_token="[PAD]"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     tokenizer.save(str(tmp_path / "tokenizer.json"))
@@ -82,6 +79,6 @@ def test_texts_keep_their_order(tmp_path: Path, group: int, sort: bool) -> None:
     assert (sum(padded) == 0) == (group == 1)
 
 
-def test_a_form_survives_the_command_line() -> None:
+def test_a_form_survives_the_command_line():
     form = Form(servers=2, workers=1, group=32, sort=False)
     assert Form.parse(form.to_json()) == form

@@ -1,7 +1,5 @@
 """The serving benchmark: what counts as a right answer, as the best peer, and as a goal that is met."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 
@@ -19,7 +17,7 @@ ANSWERS = np.random.default_rng(1).standard_normal((4, 16)).astype(np.float32)
 ROUND = Round(rate=100, p50_ms=10, p99_ms=20, processor_ms=1, errors=0)
 
 
-def test_answers_close_to_the_framework_are_right() -> None:
+def test_answers_close_to_the_framework_are_right():
     reference = Reference(ANSWERS, cosine=0.999, absolute=0.01)
     assert [reference.difference(row, ANSWERS[row] + 1e-4) for row in range(4)] == [None] * 4
 
@@ -33,13 +31,13 @@ def test_answers_close_to_the_framework_are_right() -> None:
         (ANSWERS[0] * np.nan, "cosine nan"),
     ],
 )
-def test_other_answers_are_wrong(answer: np.ndarray, difference: str) -> None:
+def test_other_answers_are_wrong(answer, difference):
     found = Reference(ANSWERS, cosine=0.99, absolute=0.01).difference(0, answer)
     assert found is not None
     assert found.startswith(difference)
 
 
-def test_the_answer_to_another_request_is_wrong_even_if_all_answers_are_alike() -> None:
+def test_the_answer_to_another_request_is_wrong_even_if_all_answers_are_alike():
     alike = 1 + ANSWERS * 1e-3
     reference = Reference(alike, cosine=0.99)
     assert reference.difference(0, alike[0]) is None
@@ -50,14 +48,14 @@ def trial(form: Form, **figures: float) -> Trial:
     return Trial(form, replace(ROUND, **figures))
 
 
-def test_the_fastest_peer_wins_and_p99_decides_between_equals() -> None:
+def test_the_fastest_peer_wins_and_p99_decides_between_equals():
     slow = trial(Form(group=1), rate=90, p99_ms=1)
     steady = trial(Form(group=4), rate=98, p99_ms=15)
     uneven = trial(Form(group=8), rate=100, p99_ms=900)
     assert best([slow, uneven, steady], users=200) is steady
 
 
-def test_for_one_user_the_lowest_median_wins() -> None:
+def test_for_one_user_the_lowest_median_wins():
     quick, busy = trial(Form(threads=2), rate=50, p50_ms=5), trial(Form(), rate=900, p50_ms=6)
     assert best([busy, quick], users=1) is quick
 
@@ -75,7 +73,7 @@ def rows(**rates: float) -> list[Row]:
     ]
 
 
-def test_goals_compare_within_each_round() -> None:
+def test_goals_compare_within_each_round():
     measured = rows(ours=300, peer=200)
     (found,) = outcomes([Goal("ours", "peer", throughput=1.5)], measured, users=200)
     assert (found.ratio, found.processor, found.met) == (1.5, 1.0, True)
@@ -83,7 +81,7 @@ def test_goals_compare_within_each_round() -> None:
     assert not found.met
 
 
-def test_latencies_must_stay_below_their_threshold() -> None:
+def test_latencies_must_stay_below_their_threshold():
     measured = rows(ours=75, peer=100)
     met = [
         outcome.met
@@ -93,18 +91,18 @@ def test_latencies_must_stay_below_their_threshold() -> None:
     assert met == [True, False]
 
 
-def test_a_goal_without_its_contestants_is_an_error() -> None:
+def test_a_goal_without_its_contestants_is_an_error():
     with pytest.raises(KeyError):
         list(outcomes([Goal("ours", "nobody", throughput=1)], rows(ours=1), users=200))
 
 
-def test_requests_carry_their_tensors() -> None:
+def test_requests_carry_their_tensors():
     numbers = np.arange(6, dtype=np.float32).reshape(2, 3)
     tensors = [json.loads(body.data)["inputs"][0] for body in number_bodies("x", numbers)]
     assert [(one["shape"], one["data"]) for one in tensors] == [([1, 3], row.tolist()) for row in numbers]
 
 
-def test_binary_requests_carry_their_tensors_after_the_header() -> None:
+def test_binary_requests_carry_their_tensors_after_the_header():
     numbers = np.arange(6, dtype=np.float32).reshape(2, 3)
     bodies = binary_bodies("x", numbers)
     parts = [(body.data, int(body.content_type.rpartition("=")[2])) for body in bodies]
@@ -114,14 +112,14 @@ def test_binary_requests_carry_their_tensors_after_the_header() -> None:
     assert sent == numbers.tolist()
 
 
-def test_every_run_sends_the_same_texts() -> None:
+def test_every_run_sends_the_same_texts():
     assert texts() == texts()
     bodies = text_bodies(texts())
     assert len({body.data for body in bodies}) > 1900
     assert spread(bodies, 4) == [0, 500, 1000, 1500]
 
 
-def test_requests_are_sent_with_their_length_and_further_headers() -> None:
+def test_requests_are_sent_with_their_length_and_further_headers():
     server = Server(
         "name", "backend", 1, "http://127.0.0.1:99/endpoints/a/invocations", sign=lambda _: {"X-A": "b"}
     )
@@ -136,7 +134,7 @@ def test_requests_are_sent_with_their_length_and_further_headers() -> None:
     ]
 
 
-def test_errors_and_wrong_answers_fail_a_run() -> None:
+def test_errors_and_wrong_answers_fail_a_run():
     rounds = [ROUND, replace(ROUND, errors=2), replace(ROUND, wrong=("answer 3: cosine 0.1",))]
     found = {
         "rows": [

@@ -1,7 +1,5 @@
 """The traces of `python -m benchmarks.simulation`, and what it calls equal."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from unittest.mock import MagicMock
 
@@ -20,7 +18,7 @@ def course(name: str, *, late_s: float = 0.0, service_s: float = SLEEP_S * 1.05)
 
 
 @pytest.mark.parametrize("name", TRACES)
-def test_no_scale_out_of_a_trace_depends_on_two_tenths_of_a_second(name: str) -> None:
+def test_no_scale_out_of_a_trace_depends_on_two_tenths_of_a_second(name):
     """A request that takes longer on a busy machine counts later. A later scale-out doubles the p99."""
     found = [simulated(course(name, late_s=late_s), MINUTE_S, PROVISIONING) for late_s in (0.0, 0.1, 0.2)]
     out = [[one.at_s for one in run.changes if one.after > one.before] for run in found]
@@ -28,7 +26,7 @@ def test_no_scale_out_of_a_trace_depends_on_two_tenths_of_a_second(name: str) ->
     np.testing.assert_allclose([run.p99_ms for run in found], found[0].p99_ms, rtol=0.1)
 
 
-def test_a_simulation_equals_itself_and_not_one_without_provisioning() -> None:
+def test_a_simulation_equals_itself_and_not_one_without_provisioning():
     run = simulated(course("spike"), MINUTE_S, PROVISIONING)
     assert run.p99_ms is not None
     same = Measured(
@@ -44,7 +42,7 @@ def test_a_simulation_equals_itself_and_not_one_without_provisioning() -> None:
     assert abs(error) > 0.25
 
 
-def test_the_endpoint_routes_as_the_simulator_does() -> None:
+def test_the_endpoint_routes_as_the_simulator_does():
     """At random, one of two instances gets requests while its queue is full and the other one is idle."""
     session = MagicMock()
     deploy(session, "http://127.0.0.1", Path("model.tar.gz"), {})

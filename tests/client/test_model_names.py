@@ -1,13 +1,10 @@
 """Names of models on multi-model endpoints: published in SSM or a file, cached, renewed, and suggested."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import json
 import threading
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import boto3
@@ -80,7 +77,7 @@ def client_of(endpoint: Endpoint, model: str, models: ModelNames | None) -> Endp
     return EndpointClient(endpoint_name="e", runtime=endpoint, target_model=model, models=models)
 
 
-def test_a_name_becomes_its_target_with_one_read(infer: Any) -> None:
+def test_a_name_becomes_its_target_with_one_read(infer):
     published, endpoint = Published(ncf_food=FOOD, ncf_fashion=FASHION), AsyncEndpoint(FOOD, FASHION)
     client = client_of(endpoint, "ncf-food", published.model_names())
     for one in (client, client, client.with_model("ncf-fashion")):
@@ -89,7 +86,7 @@ def test_a_name_becomes_its_target_with_one_read(infer: Any) -> None:
     assert published.reads == 1
 
 
-def test_names_are_read_again_after_the_interval(infer: Any) -> None:
+def test_names_are_read_again_after_the_interval(infer):
     published, endpoint = Published(ncf_food=FOOD), AsyncEndpoint(FOOD, NEWER)
     client = client_of(endpoint, "ncf-food", published.model_names())
     infer(client)
@@ -101,7 +98,7 @@ def test_names_are_read_again_after_the_interval(infer: Any) -> None:
     assert endpoint.asked == [FOOD, FOOD, NEWER]
 
 
-def test_known_names_are_used_while_they_cannot_be_read(infer: Any) -> None:
+def test_known_names_are_used_while_they_cannot_be_read(infer):
     published, endpoint = Published(ncf_food=FOOD), AsyncEndpoint(FOOD)
     client = client_of(endpoint, "ncf-food", published.model_names())
     infer(client)
@@ -111,7 +108,7 @@ def test_known_names_are_used_while_they_cannot_be_read(infer: Any) -> None:
     assert (len(endpoint.asked), published.reads) == (3, 2)
 
 
-def test_a_target_that_is_gone_is_looked_up_again(infer: Any) -> None:
+def test_a_target_that_is_gone_is_looked_up_again(infer):
     published, endpoint = Published(ncf_food=FOOD), AsyncEndpoint(NEWER)
     client = client_of(endpoint, "ncf-food", published.model_names())
     infer_first = published.model_names()
@@ -122,7 +119,7 @@ def test_a_target_that_is_gone_is_looked_up_again(infer: Any) -> None:
     assert endpoint.asked == [FOOD, NEWER]
 
 
-def test_an_unknown_name_sends_nothing_and_suggests_another(infer: Any) -> None:
+def test_an_unknown_name_sends_nothing_and_suggests_another(infer):
     published, endpoint = Published(ncf_food=FOOD, ncf_fashion=FASHION), AsyncEndpoint(FOOD)
     client = client_of(endpoint, "ncf-fod", published.model_names())
     for _ in range(3):
@@ -133,7 +130,7 @@ def test_an_unknown_name_sends_nothing_and_suggests_another(infer: Any) -> None:
     assert (endpoint.asked, published.reads) == ([], 1)
 
 
-def test_a_new_name_is_found_without_waiting(infer: Any) -> None:
+def test_a_new_name_is_found_without_waiting(infer):
     published, endpoint = Published(ncf_food=FOOD), AsyncEndpoint(FOOD, FASHION)
     client = client_of(endpoint, "ncf-food", published.model_names())
     infer(client)
@@ -142,7 +139,7 @@ def test_a_new_name_is_found_without_waiting(infer: Any) -> None:
     assert endpoint.asked == [FOOD, FASHION]
 
 
-def test_a_wrong_target_lists_the_known_names(infer: Any) -> None:
+def test_a_wrong_target_lists_the_known_names(infer):
     published, endpoint = Published(ncf_food=FOOD), AsyncEndpoint(FOOD)
     with pytest.raises(errors.TargetNotFoundError) as caught:
         infer(client_of(endpoint, "ncf-foo/1/model.tar.gz", published.model_names()))
@@ -152,7 +149,7 @@ def test_a_wrong_target_lists_the_known_names(infer: Any) -> None:
     assert "tritonstack targets" in str(caught.value.remedy)
 
 
-def test_what_the_endpoint_answered_is_reported_if_names_cannot_be_read_again(infer: Any) -> None:
+def test_what_the_endpoint_answered_is_reported_if_names_cannot_be_read_again(infer):
     published, endpoint = Published(ncf_food=FOOD), AsyncEndpoint()
     client = client_of(endpoint, "ncf-food", published.model_names())
     published.names["ncf-food"] = NEWER
@@ -165,7 +162,7 @@ def test_what_the_endpoint_answered_is_reported_if_names_cannot_be_read_again(in
 
 
 @pytest.mark.parametrize("later", [False, True])
-def test_threads_read_once(later: bool) -> None:
+def test_threads_read_once(later):
     published = Published(ncf_food=FOOD)
     names, start = published.model_names(), threading.Barrier(8)
     if later:  # a deployment has replaced the artifact
@@ -195,7 +192,7 @@ def ssm(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         yield boto3.client("ssm")
 
 
-def test_published_names_are_read_from_all_parameters(ssm: Any) -> None:
+def test_published_names_are_read_from_all_parameters(ssm):
     expected = {f"m{number}": f"m{number}/{'a' * 64}/model.tar.gz" for number in range(25)}
     for name, target in expected.items():
         ssm.put_parameter(Name=f"{PATH}/{name}", Value=json.dumps({name: target}), Type="String")
@@ -204,13 +201,13 @@ def test_published_names_are_read_from_all_parameters(ssm: Any) -> None:
     assert ModelNames.published(PATH).known() == expected  # boto3's default session
 
 
-def test_no_parameters_are_an_error(ssm: Any) -> None:
+def test_no_parameters_are_an_error(ssm):
     with pytest.raises(errors.ModelNamesError, match="no model names are published at /t-dev") as caught:
         ModelNames.published(PATH, ssm=ssm).target("x")
     assert "ModelNames of the endpoint's stack" in str(caught.value.remedy)
 
 
-def test_missing_rights_are_an_error() -> None:
+def test_missing_rights_are_an_error():
     class Denied:
         def get_paginator(self, _: str) -> Any:
             raise NoCredentialsError
@@ -221,7 +218,7 @@ def test_missing_rights_are_an_error() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"a": 1}', "{"])
-def test_a_file_with_other_content_is_an_error(tmp_path: Path, text: str) -> None:
+def test_a_file_with_other_content_is_an_error(tmp_path, text):
     file = tmp_path / "names.json"
     with pytest.raises(errors.ModelNamesError, match="No such file"):
         ModelNames.from_file(file).known()
@@ -230,13 +227,13 @@ def test_a_file_with_other_content_is_an_error(tmp_path: Path, text: str) -> Non
         ModelNames.from_file(file).known()
 
 
-def test_a_file_that_is_not_text_is_an_error(tmp_path: Path) -> None:
+def test_a_file_that_is_not_text_is_an_error(tmp_path):
     (tmp_path / "names.json").write_bytes(b"\xff\xfe")
     with pytest.raises(errors.ModelNamesError, match="invalid start byte"):
         ModelNames.from_file(tmp_path / "names.json").known()
 
 
-def test_a_file_is_read(tmp_path: Path) -> None:
+def test_a_file_is_read(tmp_path):
     file = tmp_path / "names.json"
     file.write_text(json.dumps({"ncf-food": FOOD}))
     endpoint = Endpoint(FOOD)

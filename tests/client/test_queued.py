@@ -1,7 +1,5 @@
 """Asynchronous endpoints: what is uploaded and called, and how answers, failures, and delays are reported."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import json
@@ -66,7 +64,7 @@ class Queue:
 
 
 @pytest.mark.parametrize("after", [0, 3])
-def test_an_answer_is_waited_for(after: int) -> None:
+def test_an_answer_is_waited_for(after):
     queue = Queue(after=after)
     assert queue.client().infer(X)["x"].tolist() == [[1.0, 1.0]]
     assert asyncio.run(queue.client().ainfer(X))["x"].tolist() == [[1.0, 1.0]]
@@ -75,7 +73,7 @@ def test_an_answer_is_waited_for(after: int) -> None:
     assert queue.called["ContentType"] == queue.objects[queue.called["InputLocation"]][1]
 
 
-def test_a_request_can_be_polled() -> None:
+def test_a_request_can_be_polled():
     queue = Queue(after=1)
     queued = queue.client().submit(X)
     assert queue.client().poll(queued) is None
@@ -84,19 +82,19 @@ def test_a_request_can_be_polled() -> None:
     assert list(outputs) == ["x"]
 
 
-def test_a_stored_failure_is_raised() -> None:
+def test_a_stored_failure_is_raised():
     with pytest.raises(QueuedRequestError, match="t-dev-nightly: the model said no"):
         Queue(failure="the model said no").client().infer(X)
 
 
-def test_an_answer_that_does_not_come_is_an_error() -> None:
+def test_an_answer_that_does_not_come_is_an_error():
     queue = Queue(after=10**9)
     with pytest.raises(QueuedRequestError, match=r"no answer at s3://data/answers/1 within 30 s"):
         queue.client().infer(X, timeout_s=30)
     assert queue.now == 30
 
 
-def test_missing_rights_are_an_error_at_once() -> None:
+def test_missing_rights_are_an_error_at_once():
     queue = Queue(denied=True)
     with pytest.raises(AccessDeniedError):
         queue.client().infer(X)

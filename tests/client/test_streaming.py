@@ -1,7 +1,5 @@
 """Streamed responses that end early, are damaged, or cannot be requested."""
 
-from __future__ import annotations
-
 import asyncio
 import binascii
 import io
@@ -88,9 +86,7 @@ FIRST = part(b'data: {"text_output":"Once"}\n\n')
         pytest.param(part(b'data: {"error":"x"}\n') + END, False, errors.StreamFailedError, id="model-fails"),
     ],
 )
-def test_a_stream_that_fails_yields_what_arrived_and_raises(
-    streaming: Any, rest: bytes, silent: bool, error: type[Exception]
-) -> None:
+def test_a_stream_that_fails_yields_what_arrived_and_raises(streaming, rest, silent, error):
     pieces = streaming(FIRST + rest, silent).stream("x")
     assert next(pieces) == "Once"
     with pytest.raises(error) as caught:
@@ -99,7 +95,7 @@ def test_a_stream_that_fails_yields_what_arrived_and_raises(
     assert caught.value.remedy
 
 
-def test_a_whole_stream_ends_without_an_error(streaming: Any) -> None:
+def test_a_whole_stream_ends_without_an_error(streaming):
     rest = part(b'data: {"text_output":') + part(b'" upon"}\n\n') + END
     assert list(streaming(FIRST + rest).stream("x")) == ["Once", " upon"]
 
@@ -112,7 +108,7 @@ EMPTY = [
 
 
 @pytest.mark.parametrize("answer", EMPTY)
-def test_an_answer_without_a_response_is_an_error(streaming: Any, answer: bytes) -> None:
+def test_an_answer_without_a_response_is_an_error(streaming, answer):
     for responses in (streaming(answer).stream("x"), streaming(answer).stream_responses({"x": 1})):
         with pytest.raises(errors.NoResponseError, match="writer: the model sent no response") as caught:
             next(responses)
@@ -120,7 +116,7 @@ def test_an_answer_without_a_response_is_an_error(streaming: Any, answer: bytes)
         assert "at least one response" in str(caught.value.remedy)
 
 
-def test_a_whole_answer_without_a_response_is_an_error() -> None:
+def test_a_whole_answer_without_a_response_is_an_error():
     class Silent:
         def invoke_endpoint(self, **_: Any) -> dict[str, Any]:
             return {"Body": io.BytesIO(b""), "ContentType": "text/event-stream"}
@@ -147,7 +143,7 @@ class NoRuntime:
         ({"x": 1}, "m/1/model.tar.gz", "multi-model endpoint"),
     ],
 )
-def test_what_cannot_be_streamed_is_not_sent(inputs: Any, target: str | None, words: str) -> None:
+def test_what_cannot_be_streamed_is_not_sent(inputs, target, words):
     client = EndpointClient(endpoint_name="e", runtime=NoRuntime(), target_model=target)  # type: ignore[arg-type]
     with pytest.raises(errors.RequestEncodingError, match=words) as caught:
         list(client.stream_responses(inputs))

@@ -1,7 +1,5 @@
 """The builder's image: its inputs, and the script that builds and pushes it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path
@@ -20,7 +18,7 @@ def pins(file: Path) -> set[str]:
     return {line.split()[0] for line in file.read_text().splitlines() if "==" in line}
 
 
-def test_models_are_built_with_the_tested_versions() -> None:
+def test_models_are_built_with_the_tested_versions():
     ours = pins(BUILDER / "requirements.txt") | pins(BUILDER / "torch.txt")
     assert ours <= pins(ROOT / "requirements-local.txt")
     names = {pin.partition("==")[0] for pin in ours}
@@ -59,7 +57,7 @@ def publish(
         (False, "docker build"),
     ],
 )
-def test_an_image_is_built_from_its_base_and_pushed(tmp_path: Path, buildx: bool, command: str) -> None:
+def test_an_image_is_built_from_its_base_and_pushed(tmp_path, buildx, command):
     status, heard = publish(tmp_path, buildx=buildx)
     assert status == 0
     (build,) = [line for line in heard if " --build-arg " in line]
@@ -72,15 +70,15 @@ def test_an_image_is_built_from_its_base_and_pushed(tmp_path: Path, buildx: bool
     assert heard[0] == looked
 
 
-def test_existing_image_is_not_rebuilt(tmp_path: Path) -> None:
+def test_existing_image_is_not_rebuilt(tmp_path):
     status, heard = publish(tmp_path, there=True)
     assert (status, len(heard)) == (0, 1)
 
 
-def test_a_push_that_fails_is_a_failure(tmp_path: Path) -> None:
+def test_a_push_that_fails_is_a_failure(tmp_path):
     assert publish(tmp_path, push=1)[0] != 0
 
 
 @pytest.mark.parametrize("word", ["AWS_ACCESS_KEY", "AWS_SECRET", "HF_TOKEN", "ENTRYPOINT", "LABEL "])
-def test_image_contains_no_credentials_and_keeps_the_server_packages(word: str) -> None:
+def test_image_contains_no_credentials_and_keeps_the_server_packages(word):
     assert word not in (BUILDER / "Dockerfile").read_text()

@@ -65,9 +65,7 @@ def ask(server: ContainerServer, kind: str, subject: str = "") -> object:
     return told_by(server.request("POST", "/invocations", body=question(kind, subject)))
 
 
-def test_environment_of_a_model_process_until_sigterm(
-    probe: ContainerServer, container_group: ContainerGroup, engine: docker.DockerClient
-) -> None:
+def test_environment_of_a_model_process_until_sigterm(probe, container_group, engine):
     assert ask(probe, "version", "tokenizers") == pin("tokenizers")
     assert ask(probe, "version", "pillow") == pin("pillow")
     assert ask(probe, "variable", "OWN") == "its own"
@@ -100,9 +98,7 @@ def await_ended(server: ContainerServer) -> None:
 
 
 @ONE_NETWORK
-def test_a_container_that_is_killed_is_reported_and_removed(
-    probe: ContainerServer, engine: docker.DockerClient
-) -> None:
+def test_a_container_that_is_killed_is_reported_and_removed(probe, engine):
     engine.containers.get(probe.name).kill()
     await_ended(probe)
     with pytest.raises(TritonFailedError, match="exit status 137"):
@@ -114,7 +110,7 @@ def test_a_container_that_is_killed_is_reported_and_removed(
     probe.stop()
 
 
-def test_many_models(container_group: ContainerGroup, serving_image: str, tmp_path: Path) -> None:
+def test_many_models(container_group, serving_image, tmp_path):
     models = tmp_path / "models"
     models.mkdir()
     server = start(container_group, serving_image, models, {"SAGEMAKER_MULTI_MODEL": "true"})
@@ -139,9 +135,7 @@ def test_many_models(container_group: ContainerGroup, serving_image: str, tmp_pa
 
 
 @ONE_NETWORK
-def test_a_layout_that_serve_rejects_is_rejected_with_a_message(
-    container_group: ContainerGroup, serving_image: str, tmp_path: Path
-) -> None:
+def test_a_layout_that_serve_rejects_is_rejected_with_a_message(container_group, serving_image, tmp_path):
     models = write_probe(tmp_path / "model", {"config.pbtxt": CONFIG})
     server = start(container_group, serving_image, models)
     try:
@@ -151,9 +145,7 @@ def test_a_layout_that_serve_rejects_is_rejected_with_a_message(
         server.stop(grace_s=0)
 
 
-def test_leftover_containers_are_removed_by_the_next_cloud_of_the_folder(
-    engine: docker.DockerClient, serving_image: str, tmp_path: Path
-) -> None:
+def test_leftover_containers_are_removed_by_the_next_cloud_of_the_folder(engine, serving_image, tmp_path):
     labels = {"tritonstack.cloud": str(tmp_path)}
     left = engine.containers.create(serving_image, ["sleep", "600"], labels=labels)
     others = engine.containers.create(serving_image, ["serve"], labels={"tritonstack.cloud": "/elsewhere"})
@@ -167,9 +159,7 @@ def test_leftover_containers_are_removed_by_the_next_cloud_of_the_folder(
 
 
 @pytest.mark.parametrize("image", ["serving_image", "lean_builder_image"])
-def test_image_records_its_base(
-    engine: docker.DockerClient, base_image: str, image: str, request: pytest.FixtureRequest
-) -> None:
+def test_image_records_its_base(engine, base_image, image, request):
     base = engine.images.get(base_image)
     ours = engine.images.get(request.getfixturevalue(image))
     assert LABELS.items() <= ours.labels.items()
@@ -190,7 +180,7 @@ def run(engine: docker.DockerClient, image: object, script: str, **options: obje
     return str(output.decode().partition("==\n")[2])
 
 
-def test_builder_runs_as_an_unprivileged_user(engine: docker.DockerClient, lean_builder_image: str) -> None:
+def test_builder_runs_as_an_unprivileged_user(engine, lean_builder_image):
     found = (
         "import pydantic, yaml, numpy; from pathlib import Path; "
         "from tritonstack.runtime import find_installation as find; "
@@ -208,8 +198,6 @@ def test_builder_runs_as_an_unprivileged_user(engine: docker.DockerClient, lean_
     assert said.count("Permission denied") == 2
 
 
-def test_builder_keeps_the_python_of_the_server(
-    engine: docker.DockerClient, base_image: str, lean_builder_image: str
-) -> None:
+def test_builder_keeps_the_python_of_the_server(engine, base_image, lean_builder_image):
     listing = "python3 -m pip list --format=freeze"
     assert run(engine, base_image, listing) == run(engine, lean_builder_image, listing)

@@ -1,7 +1,5 @@
 """`tritonstack up --containers`: endpoints deployed through boto3 run in the image they name."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time
@@ -105,7 +103,7 @@ def eventually(met: Callable[[], bool], within_s: float = 20) -> None:
         time.sleep(0.1)
 
 
-def test_single_model_endpoint_answers_from_its_image(cloud: Site, engine: docker.DockerClient) -> None:
+def test_single_model_endpoint_answers_from_its_image(cloud, engine):
     single(cloud, "single", HELD)
     assert ask(cloud, "single", "version", "tokenizers")  # the image has it, the embedded server has not
     assert len(ours(engine, cloud)) == 1
@@ -114,7 +112,7 @@ def test_single_model_endpoint_answers_from_its_image(cloud: Site, engine: docke
     eventually(lambda: not ours(engine, cloud))
 
 
-def test_multi_model_endpoint_answers_from_its_image(cloud: Site, engine: docker.DockerClient) -> None:
+def test_multi_model_endpoint_answers_from_its_image(cloud, engine):
     deploy(cloud, "many", Image=HELD, Mode="MultiModel", ModelDataUrl="s3://models/shelf/")
     assert ask(cloud, "many", "version", "pillow", TargetModel="probe.tar.gz")
     assert len(ours(engine, cloud)) == 1
@@ -122,7 +120,7 @@ def test_multi_model_endpoint_answers_from_its_image(cloud: Site, engine: docker
     eventually(lambda: not ours(engine, cloud))
 
 
-def test_missing_image_is_emulated(cloud: Site, engine: docker.DockerClient) -> None:
+def test_missing_image_is_emulated(cloud, engine):
     image = "763104351884.dkr.ecr.us-east-1.amazonaws.com/sagemaker-tritonserver:25.04-py3"
     single(cloud, "played", image)
     assert ask(cloud, "played", "interfaces") == ["lo"]
@@ -134,7 +132,7 @@ def test_missing_image_is_emulated(cloud: Site, engine: docker.DockerClient) -> 
     client(cloud, "sagemaker").delete_endpoint(EndpointName="played")
 
 
-def test_a_container_that_dies_is_started_again(cloud: Site, engine: docker.DockerClient) -> None:
+def test_a_container_that_dies_is_started_again(cloud, engine):
     single(cloud, "mortal", HELD)
     (first,) = ours(engine, cloud)
     first.kill()
@@ -152,7 +150,7 @@ def test_a_container_that_dies_is_started_again(cloud: Site, engine: docker.Dock
     eventually(lambda: not ours(engine, cloud))
 
 
-def test_killed_cloud_leaves_no_container(cloud: Site, engine: docker.DockerClient) -> None:
+def test_killed_cloud_leaves_no_container(cloud, engine):
     single(cloud, "orphan", HELD)
     assert len(ours(engine, cloud)) == 1
     os.kill(cloud.address.pid, signal.SIGKILL)
@@ -161,7 +159,7 @@ def test_killed_cloud_leaves_no_container(cloud: Site, engine: docker.DockerClie
     eventually(lambda: not engine.networks.list(filters={"label": label}))
 
 
-def test_missing_engine_is_reported_before_any_start(tmp_path: Path) -> None:
+def test_missing_engine_is_reported_before_any_start(tmp_path):
     site = empty_site(tmp_path, shared=())
     site.variables["DOCKER_HOST"] = f"unix://{tmp_path}/none.sock"
     output = site.tritonstack("up", "--detach", "--containers", exit_code=1)

@@ -1,7 +1,5 @@
 """Every pip installation in the project checks hashes."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -43,7 +41,7 @@ def statements(file: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("file", LOCKS, ids=str)
-def test_every_package_has_a_version_and_hashes(file: Path) -> None:
+def test_every_package_has_a_version_and_hashes(file):
     packages = statements(file)
     assert packages
     for package in packages:
@@ -54,7 +52,7 @@ def test_every_package_has_a_version_and_hashes(file: Path) -> None:
         assert not rest or rest[0].startswith(";"), package
 
 
-def test_known_files_are_included() -> None:
+def test_known_files_are_included():
     assert {str(file) for file in LOCKS} >= {
         "containers/builder/cuda.txt",
         "containers/builder/requirements.txt",
@@ -84,7 +82,7 @@ def installs(line: str) -> list[str]:
     return [part for part in re.split(r"&&|;", line) if re.search(r"pip\b.*\binstall\b", part)]
 
 
-def test_pip_installs_nothing_without_its_hash() -> None:
+def test_pip_installs_nothing_without_its_hash():
     """Except the project itself, without its dependencies."""
     calls = [
         (str(file), call)
@@ -99,14 +97,14 @@ def test_pip_installs_nothing_without_its_hash() -> None:
     assert [(file, call) for file, call in calls if not any(option in call for option in allowed)] == []
 
 
-def test_the_embedded_server_is_installed_with_hashes() -> None:
+def test_the_embedded_server_is_installed_with_hashes():
     text = (ROOT / "tritonstack" / "runtime" / "install.py").read_text()
     (call,) = re.findall(r"options = \[(.*?)\]", text, flags=re.S)
     assert '"--require-hashes"' in call
 
 
 @pytest.mark.parametrize("name", ["requirements-local.txt", "containers/builder/torch.txt"])
-def test_pytorch_is_known_from_both_of_its_indexes(name: str) -> None:
+def test_pytorch_is_known_from_both_of_its_indexes(name):
     """Its CPU builds have their own index; PyPI has the CUDA builds."""
     (torch,) = [line for line in statements(Path(name)) if line.startswith("torch==")]
     cpu = {

@@ -1,7 +1,5 @@
 """An endpoint with `image: serving`: built, locked by digest, deployed, and invoked."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 
@@ -41,7 +39,7 @@ def site(
             engine.images.remove(name)
 
 
-def test_image_of_the_lock_runs(site: Site, engine: docker.DockerClient) -> None:
+def test_image_of_the_lock_runs(site, engine):
     site.tritonstack("up", "--detach", "--containers", "--expose")
     output = site.tritonstack("deploy", "local", exit_code=2)
     assert "local.lock.yaml has no image 'serving' for cpu" in output

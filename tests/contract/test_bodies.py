@@ -1,7 +1,5 @@
 """Valid bodies: JSON, a JSON header with binary data, and binary data only."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -20,14 +18,14 @@ from tests.contract.bodies import (
     payload,
     tensor,
 )
-from tests.contract.drivers.servers import Ability, ServedModel
+from tests.contract.drivers.servers import Ability
 
 pytestmark = pytest.mark.e2e
 
 AS_BYTES = {"parameters": {"binary_data": True}}
 
 
-def test_json_in_and_out(served_model: ServedModel) -> None:
+def test_json_in_and_out(served_model):
     answer = served_model.ask(numbers(1, 2))
     assert answer.headers["content-type"] == JSON
     assert output(answer) == {
@@ -38,31 +36,31 @@ def test_json_in_and_out(served_model: ServedModel) -> None:
     }
 
 
-def test_the_answer_names_model_version_and_request(served_model: ServedModel) -> None:
+def test_the_answer_names_model_version_and_request(served_model):
     told = answered(served_model.ask(numbers(1, id="request 7")))
     name = served_model.model.target if served_model.way.many else served_model.model.name
     assert (told["model_name"], told["model_version"], told["id"]) == (name, "1", "request 7")
 
 
 @pytest.mark.parametrize("data", [[1, 2, 3, 4], [[1, 2], [3, 4]]], ids=["flat", "nested"])
-def test_rows_of_a_batch_as_flat_or_nested_json(served_model: ServedModel, data: list[Any]) -> None:
+def test_rows_of_a_batch_as_flat_or_nested_json(served_model, data):
     answer = output(served_model.ask(json_body(tensor(shape=[2, 2], data=data))))
     assert answer["shape"] == [2, 2]
     assert answer["data"] == [served_model.factor * number for number in (1, 2, 3, 4)]
 
 
-def test_a_tensor_of_no_elements(served_model: ServedModel) -> None:
+def test_a_tensor_of_no_elements(served_model):
     answer = output(served_model.ask(json_body(tensor(shape=[1, 0], data=[]))))
     assert (answer["shape"], answer["data"]) == ([1, 0], [])
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/octet-stream", "application/x-npy"])
-def test_any_other_content_type_is_read_as_json(served_model: ServedModel, kind: str) -> None:
+def test_any_other_content_type_is_read_as_json(served_model, kind):
     assert output(served_model.ask(numbers(1), kind))["data"] == [served_model.factor]
 
 
 @pytest.mark.needs(Ability.ASKING_ANYTHING)
-def test_a_missing_content_type_is_read_as_json(served_model: ServedModel) -> None:
+def test_a_missing_content_type_is_read_as_json(served_model):
     assert output(served_model.ask(numbers(1), None))["data"] == [served_model.factor]
 
 
@@ -71,43 +69,43 @@ def test_a_missing_content_type_is_read_as_json(served_model: ServedModel) -> No
     [{"outputs": [{"name": "y", **AS_BYTES}]}, {"parameters": {"binary_data_output": True}}],
     ids=["by name", "all"],
 )
-def test_json_in_and_bytes_out(served_model: ServedModel, asked: dict[str, Any]) -> None:
+def test_json_in_and_bytes_out(served_model, asked):
     answer = served_model.ask(numbers(1, 2, **asked))
     assert output(answer)["parameters"] == {"binary_data_size": 8}
     assert payload(answer) == floats(served_model.factor, 2 * served_model.factor)
 
 
-def test_bytes_in_and_out(served_model: ServedModel) -> None:
+def test_bytes_in_and_out(served_model):
     body, size = binary_body(floats(1, 2), shape=[1, 2], outputs=[{"name": "y", **AS_BYTES}])
     answer = served_model.ask(body, f"{BINARY}{size}")
     assert payload(answer) == floats(served_model.factor, 2 * served_model.factor)
 
 
-def test_bytes_in_and_json_out_unless_bytes_are_requested(served_model: ServedModel) -> None:
+def test_bytes_in_and_json_out_unless_bytes_are_requested(served_model):
     body, size = binary_body(floats(1, 2), shape=[1, 2])
     answer = served_model.ask(body, f"{BINARY}{size}")
     assert answer.headers["content-type"] == JSON
     assert output(answer)["data"] == [served_model.factor, 2 * served_model.factor]
 
 
-def test_header_padded_with_spaces(served_model: ServedModel) -> None:
+def test_header_padded_with_spaces(served_model):
     body, size = binary_body(floats(1), shape=[1, 1])
     padded = body[:size].ljust(512) + body[size:]
     assert output(served_model.ask(padded, f"{BINARY}512"))["data"] == [served_model.factor]
 
 
-def test_text_after_the_size_is_ignored(served_model: ServedModel) -> None:
+def test_text_after_the_size_is_ignored(served_model):
     body, size = binary_body(floats(1), shape=[1, 1])
     assert output(served_model.ask(body, f"{BINARY}{size};charset=utf-8"))["data"] == [served_model.factor]
 
 
-def test_header_size_0_sends_the_whole_body_as_the_input(served_model: ServedModel) -> None:
+def test_header_size_0_sends_the_whole_body_as_the_input(served_model):
     answer = served_model.ask(floats(1, 2, 3), f"{BINARY}0")
     assert output(answer)["shape"] == [1, 3]
     assert payload(answer) == floats(*(served_model.factor * number for number in (1, 2, 3)))
 
 
-def test_an_empty_body_is_a_raw_request_of_no_elements(served_model: ServedModel) -> None:
+def test_an_empty_body_is_a_raw_request_of_no_elements(served_model):
     """It is accepted, and the tensor is empty."""
     for kind in (JSON, f"{BINARY}0"):
         answer = served_model.ask(b"", kind)
@@ -123,14 +121,14 @@ def answered_in_any_form(body: bytes) -> dict[str, Any]:
 
 
 @pytest.mark.before("26.06")
-def test_a_header_size_that_is_not_a_number_counts_as_0(served_model: ServedModel) -> None:
+def test_a_header_size_that_is_not_a_number_counts_as_0(served_model):
     """So a body meant as JSON and bytes is computed as a raw tensor if its size happens to fit."""
     answer = served_model.ask(floats(1, 2), f"{BINARY}abc")
     assert payload(answer) == floats(served_model.factor, 2 * served_model.factor)
 
 
 @pytest.mark.needs(Ability.ASKING_ANYTHING)
-def test_tritons_usual_header_is_ignored(served_model: ServedModel) -> None:
+def test_tritons_usual_header_is_ignored(served_model):
     """SageMaker strips Inference-Header-Content-Length; the container would not read it either."""
     body, size = binary_body(floats(1), shape=[1, 1])
     answer = served_model.ask(body, "application/octet-stream", Inference_Header_Content_Length=str(size))
@@ -138,14 +136,14 @@ def test_tritons_usual_header_is_ignored(served_model: ServedModel) -> None:
 
 
 @pytest.mark.needs(Ability.ASKING_ANYTHING)
-def test_content_encoding_and_accept_encoding_are_ignored(served_model: ServedModel) -> None:
+def test_content_encoding_and_accept_encoding_are_ignored(served_model):
     assert output(served_model.ask(numbers(1), Content_Encoding="gzip"))["data"] == [served_model.factor]
     answer = served_model.ask(numbers(1), Accept_Encoding="gzip, deflate")
     assert output(answer)["data"] == [served_model.factor]
     assert "content-encoding" not in answer.headers
 
 
-def test_every_number_arrives_unchanged(served_model: ServedModel) -> None:
+def test_every_number_arrives_unchanged(served_model):
     sent = np.random.default_rng(0).normal(size=(8, 500)).astype(np.float32)
     body, size = binary_body(sent.tobytes(), shape=sent.shape, outputs=[{"name": "y", **AS_BYTES}])
     answer = np.frombuffer(payload(served_model.ask(body, f"{BINARY}{size}")), np.float32).reshape(8, 500)

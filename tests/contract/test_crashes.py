@@ -1,7 +1,5 @@
 """Requests that crash a server or one of its models. Each case has its own server."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator
@@ -38,13 +36,13 @@ def many(driver: Driver) -> Iterator[MultiModel]:
 
 
 @pytest.mark.before("26.04")
-def test_model_process_crash_on_a_single_model_server(driver: Driver) -> None:
+def test_model_process_crash_on_a_single_model_server(driver):
     """It answers 500 from then on, and /ping still returns 200, so SageMaker does not replace it."""
     assert _ping_after_crash(driver) == 200
 
 
 @pytest.mark.since("26.04")
-def test_model_process_crash_fails_the_ping_of_a_single_model_server(driver: Driver) -> None:
+def test_model_process_crash_fails_the_ping_of_a_single_model_server(driver):
     """It answers 500 from then on, and /ping returns 400, so SageMaker replaces it."""
     assert _ping_after_crash(driver) == 400
 
@@ -60,7 +58,7 @@ def _ping_after_crash(driver: Driver) -> int:
     return status
 
 
-def test_model_process_crash_on_a_multi_model_server(many: MultiModel) -> None:
+def test_model_process_crash_on_a_multi_model_server(many):
     """The others answer; it answers 400 from then on."""
     for number in (models.DIES, 1):
         answer = many.invoke("one", "one.tar.gz", numbers(number))
@@ -70,7 +68,7 @@ def test_model_process_crash_on_a_multi_model_server(many: MultiModel) -> None:
     assert many.ping() == 200
 
 
-def test_unloading_a_model_under_a_running_request(many: MultiModel) -> None:
+def test_unloading_a_model_under_a_running_request(many):
     """Neither the unload nor the request ends in time: drain a model first."""
     ends: list[object] = []
 
@@ -95,7 +93,7 @@ def test_unloading_a_model_under_a_running_request(many: MultiModel) -> None:
     assert len(ends) == 1
 
 
-def test_unloading_without_the_header_that_came_with_the_load(many: MultiModel) -> None:
+def test_unloading_without_the_header_that_came_with_the_load(many):
     """The server waits 350 s for a model that it does not have."""
     with pytest.raises(TritonTimeoutError):
         many.server.request("DELETE", "/models/one", timeout_s=3)
@@ -104,7 +102,7 @@ def test_unloading_without_the_header_that_came_with_the_load(many: MultiModel) 
 
 @pytest.mark.before("25.10")
 @pytest.mark.parametrize("body", [b"no JSON", b'{"model_name": 1}', b'{"model_name": "a", "url": 5}'])
-def test_unreadable_load_order_ends_the_server(many: MultiModel, body: bytes) -> None:
+def test_unreadable_load_order_ends_the_server(many, body):
     with pytest.raises((TritonRequestError, TritonFailedError)):
         many.server.request("POST", "/models", body=body, headers={TARGET_HEADER: "t"})
     deadline = time.monotonic() + 10
@@ -113,7 +111,7 @@ def test_unreadable_load_order_ends_the_server(many: MultiModel, body: bytes) ->
         time.sleep(0.05)
 
 
-def test_a_python_model_with_an_empty_version_folder_hangs_its_load(many: MultiModel) -> None:
+def test_a_python_model_with_an_empty_version_folder_hangs_its_load(many):
     """Loads need a time limit; the other models answer meanwhile."""
 
     def lay(folder: Path) -> None:

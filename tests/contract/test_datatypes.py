@@ -1,7 +1,5 @@
 """Round trips of every datatype, as binary data and as JSON."""
 
-from __future__ import annotations
-
 import json
 import struct
 from typing import Any
@@ -50,7 +48,7 @@ def in_bytes(name: str) -> tuple[bytes, int]:
 
 
 @pytest.mark.parametrize("name", DATATYPES)
-def test_as_bytes(echo: ServedModel, name: str) -> None:
+def test_as_bytes(echo, name):
     sent, count = in_bytes(name)
     described = {"name": name, "datatype": name, "shape": [1, count]}
     request = {
@@ -65,7 +63,7 @@ def test_as_bytes(echo: ServedModel, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in DATATYPES if name not in NO_JSON])
-def test_as_json(echo: ServedModel, name: str) -> None:
+def test_as_json(echo, name):
     values = TEXTS if name == "BYTES" else np.array(EXTREMES[name], DATATYPES[name]).tolist()
     answer = output(ask_in_json(echo, name, values), f"{name}_back")
     assert answer["datatype"] == name
@@ -81,7 +79,7 @@ def ask_in_json(echo: ServedModel, name: str, values: list[Any]) -> Any:
 
 
 @pytest.mark.parametrize("name", NO_JSON)
-def test_no_half_precision_in_json(echo: ServedModel, name: str) -> None:
+def test_no_half_precision_in_json(echo, name):
     answer = ask_in_json(echo, name, [1])
     assert answer.status == 400
     assert f"receiving {name} data via JSON is not supported" in said(answer)
@@ -91,18 +89,18 @@ def test_no_half_precision_in_json(echo: ServedModel, name: str) -> None:
     ("name", "value"),
     [("UINT8", -1), ("INT32", 1.5), ("BOOL", 1), ("FP32", "NaN"), ("INT64", 2**63), ("BYTES", 1)],
 )
-def test_json_of_another_type_is_rejected(echo: ServedModel, name: str, value: Any) -> None:
+def test_json_of_another_type_is_rejected(echo, name, value):
     answer = ask_in_json(echo, name, [value])
     assert answer.status == (400 if echo.way.many else 500)
     assert said(answer).startswith("Unable to parse")
 
 
 @pytest.mark.before("26.02")
-def test_overflowing_number_is_truncated(echo: ServedModel) -> None:
+def test_overflowing_number_is_truncated(echo):
     assert output(ask_in_json(echo, "INT8", [300]), "INT8_back")["data"] == [300 - 256]
 
 
-def test_bytes_that_are_not_text_are_returned_unchanged(echo: ServedModel) -> None:
+def test_bytes_that_are_not_text_are_returned_unchanged(echo):
     sent = struct.pack("<I", 2) + b"\xff\xfe"
     request = {
         "inputs": [
@@ -119,7 +117,7 @@ def test_bytes_that_are_not_text_are_returned_unchanged(echo: ServedModel) -> No
     assert payload(echo.ask(header + sent, f"{BINARY}{len(header)}")) == sent
 
 
-def test_a_text_shorter_than_its_length_is_rejected(echo: ServedModel) -> None:
+def test_a_text_shorter_than_its_length_is_rejected(echo):
     sent = struct.pack("<I", 5) + b"ab"
     request = {
         "inputs": [
@@ -137,7 +135,7 @@ def test_a_text_shorter_than_its_length_is_rejected(echo: ServedModel) -> None:
     assert "incomplete string data" in said(answer)
 
 
-def test_raw_bytes_need_a_model_of_one_input(echo: ServedModel) -> None:
+def test_raw_bytes_need_a_model_of_one_input(echo):
     answer = echo.ask(b"1234", f"{BINARY}0")
     assert answer.status == 400
     assert "Raw request must only have 1 input" in said(answer)

@@ -3,8 +3,6 @@
 The server at an address is an embedded one behind a proxy; the endpoint is one of the local cloud.
 """
 
-from __future__ import annotations
-
 import socket
 import subprocess
 import sys
@@ -49,7 +47,7 @@ def passed(*options: str, files: tuple[str, ...]) -> int:
     return int(done.stdout.splitlines()[-1].split(" passed")[0].split()[-1])
 
 
-def test_models_are_written_for_other_servers(tmp_path: Path) -> None:
+def test_models_are_written_for_other_servers(tmp_path):
     subprocess.run([sys.executable, "-m", "tests.contract.models", str(tmp_path)], cwd=ROOT, check=True)
     assert {path.name for path in tmp_path.iterdir()} == {"archives", "ensemble", "single"}
     archives = {str(path.relative_to(tmp_path / "archives")) for path in tmp_path.rglob("*.tar.gz")}
@@ -84,7 +82,7 @@ def forward(source: socket.socket, target: socket.socket) -> None:
             side.shutdown(socket.SHUT_RDWR)
 
 
-def test_single_model_server_at_a_url(driver: Driver) -> None:
+def test_single_model_server_at_a_url(driver):
     server = driver.start(models.single, {DEFAULT_MODEL: models.DOUBLE})
     with relayed(server) as url:
         files = ("test_bodies.py", "test_invalid_bodies.py", "test_paths.py", "test_transport.py")
@@ -92,7 +90,7 @@ def test_single_model_server_at_a_url(driver: Driver) -> None:
     server.stop()
 
 
-def test_multi_model_server_at_a_url(driver: Driver) -> None:
+def test_multi_model_server_at_a_url(driver):
     server = driver.start(lambda _: None, {MULTI_MODEL: "true", PING_MODE: "live"})
     assert server.models is not None
     with relayed(server) as url:
@@ -113,7 +111,7 @@ def cloud(tmp_path: Path) -> Iterator[CloudAddress]:
 
 
 @pytest.mark.parametrize("mode", ["single", "multi-model"])
-def test_an_endpoint(mode: str, cloud: CloudAddress, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endpoint(mode, cloud, tmp_path, monkeypatch):
     for name, value in cloud.environment().items():
         monkeypatch.setenv(name, value)
     boto3.setup_default_session()  # an earlier test's session remembers the keys of another cloud

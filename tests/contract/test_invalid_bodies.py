@@ -5,8 +5,6 @@ for one that cannot be parsed, and 500 for errors of the model itself. In multi-
 400, except 507 for whatever looks like a lack of memory: SageMaker then unloads another model.
 """
 
-from __future__ import annotations
-
 import gzip
 from dataclasses import dataclass
 
@@ -14,7 +12,7 @@ import pytest
 
 from tests.contract import models
 from tests.contract.bodies import BINARY, JSON, binary_body, floats, json_body, numbers, output, said, tensor
-from tests.contract.drivers.servers import DECOUPLED, Ability, Driver, ServedModel, Way
+from tests.contract.drivers.servers import DECOUPLED, Ability, Way
 
 pytestmark = pytest.mark.e2e
 
@@ -87,7 +85,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.called.replace(" ", "-"))
-def test_rejected_with_status_code_and_message(served_model: ServedModel, case: Rejected) -> None:
+def test_rejected_with_status_code_and_message(served_model, case):
     answer = served_model.ask(case.body, case.kind)
     assert answer.status == (case.many_code if served_model.way.many else case.code), answer.body
     assert case.words in said(answer)
@@ -96,13 +94,13 @@ def test_rejected_with_status_code_and_message(served_model: ServedModel, case: 
 
 @pytest.mark.since("26.06")
 @pytest.mark.parametrize("size", ["abc", ""])
-def test_a_header_size_that_is_not_a_number_is_rejected(served_model: ServedModel, size: str) -> None:
+def test_a_header_size_that_is_not_a_number_is_rejected(served_model, size):
     answer = served_model.ask(floats(1, 2), f"{BINARY}{size}")
     assert answer.status == 400
     assert "Unable to parse inference header size" in said(answer)
 
 
-def test_space_before_the_size_or_other_case_is_another_content_type(served_model: ServedModel) -> None:
+def test_space_before_the_size_or_other_case_is_another_content_type(served_model):
     """It is then read as JSON, and the bytes after the JSON are too many."""
     body, size = binary_body(floats(1, 2), shape=[1, 2])
     for kind in (f"{BINARY}{size}".replace(";", "; "), f"{BINARY}{size}".title()):
@@ -110,7 +108,7 @@ def test_space_before_the_size_or_other_case_is_another_content_type(served_mode
 
 
 @pytest.mark.needs(Ability.ASKING_ANYTHING)
-def test_content_encoding_does_not_unpack(served_model: ServedModel) -> None:
+def test_content_encoding_does_not_unpack(served_model):
     for encoding in ("gzip", "br"):
         answer = served_model.ask(gzip.compress(numbers(1)), Content_Encoding=encoding)
         assert answer.status == (400 if served_model.way.many else 500)
@@ -118,7 +116,7 @@ def test_content_encoding_does_not_unpack(served_model: ServedModel) -> None:
 
 
 @pytest.mark.parametrize(("way", "code"), [(Way.SINGLE, 501), (Way.MULTI_MODEL, 400)])
-def test_a_decoupled_model_loads_but_cannot_be_invoked(driver: Driver, way: Way, code: int) -> None:
+def test_a_decoupled_model_loads_but_cannot_be_invoked(driver, way, code):
     if way not in driver.ways:
         pytest.skip(f"this server does not serve as {way.value}")
     answer = driver.served_model(way, DECOUPLED).ask(numbers(1))

@@ -1,7 +1,5 @@
 """Archive layouts: which model each mode serves, or why it serves none."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,9 +12,7 @@ from tests.contract.bodies import numbers, output, said
 from tests.contract.drivers.servers import (
     DEFAULT_MODEL,
     Ability,
-    Driver,
     Lay,
-    MultiModel,
     RejectedError,
 )
 
@@ -193,7 +189,7 @@ LAYOUTS = [
 
 @pytest.mark.needs(Ability.STARTING)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.called.replace(" ", "-"))
-def test_on_a_server_of_one_model(driver: Driver, layout: Layout) -> None:
+def test_on_a_server_of_one_model(driver, layout):
     environment = {} if layout.named is None else {DEFAULT_MODEL: layout.named}
     if isinstance(layout.single, str):
         with pytest.raises(RejectedError) as caught:
@@ -212,7 +208,7 @@ def test_on_a_server_of_one_model(driver: Driver, layout: Layout) -> None:
     [layout for layout in LAYOUTS if layout.many is not None],
     ids=lambda layout: layout.called.replace(" ", "-"),
 )
-def test_on_a_server_of_many_models(many: MultiModel, layout: Layout) -> None:
+def test_on_a_server_of_many_models(many, layout):
     name, target = f"layout{LAYOUTS.index(layout)}", f"layouts/{LAYOUTS.index(layout)}.tar.gz"
     many.lay(name, layout.lay)
     loaded = many.load(name, target)
@@ -226,7 +222,7 @@ def test_on_a_server_of_many_models(many: MultiModel, layout: Layout) -> None:
 
 
 @pytest.mark.needs(Ability.LAYING_MODELS)
-def test_default_among_several_plain_models_is_undefined(many: MultiModel) -> None:
+def test_default_among_several_plain_models_is_undefined(many):
     """The last folder of the listing is served: neither order of names nor of writing decides."""
     many.lay("chance", models.write_parts)
     assert many.load("chance", "chance.tar.gz").status == 200
@@ -234,7 +230,7 @@ def test_default_among_several_plain_models_is_undefined(many: MultiModel) -> No
 
 
 @pytest.mark.needs(Ability.LAYING_MODELS)
-def test_stray_folder_can_be_loaded_as_the_model(many: MultiModel) -> None:
+def test_stray_folder_can_be_loaded_as_the_model(many):
     many.lay("stray", both(models.single, stray))
     assert many.load("stray", "stray.tar.gz").status in (200, 400)
 
@@ -243,7 +239,7 @@ def test_stray_folder_can_be_loaded_as_the_model(many: MultiModel) -> None:
 @pytest.mark.parametrize(
     "scheduler", ['platform : "ensemble"', "platform: 'ensemble'", 'backend: "ensemble"']
 )
-def test_unrecognized_ensemble_is_an_ordinary_folder(many: MultiModel, scheduler: str) -> None:
+def test_unrecognized_ensemble_is_an_ordinary_folder(many, scheduler):
     name = "unseen" + scheduler.encode().hex()
     many.lay(name, chain(scheduler=scheduler))
     loaded = many.load(name, f"{name}.tar.gz")

@@ -1,7 +1,5 @@
 """Multi-model mode: load, list, invoke, and unload models, with and without the target header."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time
@@ -28,19 +26,19 @@ def slow(folder: Path) -> None:
     models.write_model(folder / "slow", code=models.SLOW_CODE)
 
 
-def test_a_model_is_named_after_the_target_header(many: MultiModel) -> None:
+def test_a_model_is_named_after_the_target_header(many):
     load_one(many, "life1", "team/life.tar.gz")
     answer = many.invoke("life1", "team/life.tar.gz", numbers(1))
     assert answered(answer)["model_name"] == "team/life.tar.gz"
 
 
-def test_model_without_the_header_is_named_after_its_hash(many: MultiModel) -> None:
+def test_model_without_the_header_is_named_after_its_hash(many):
     load_one(many, "life2", None)
     assert answered(many.invoke("life2", None, numbers(1)))["model_name"] == "life2"
     assert output(many.invoke("life2", "life2", numbers(1)))["data"] == [2]
 
 
-def test_models_are_described_and_listed(many: MultiModel) -> None:
+def test_models_are_described_and_listed(many):
     """The list has an entry for each model, an empty one where it was loaded with the header."""
     url = f"{many.server.seen_at}/listed1/model"
     before = many.listed()
@@ -58,13 +56,13 @@ def test_models_are_described_and_listed(many: MultiModel) -> None:
     assert many.listed() == before
 
 
-def test_url_of_a_flat_model_is_its_parent_folder(many: MultiModel) -> None:
+def test_url_of_a_flat_model_is_its_parent_folder(many):
     many.lay("flat", models.write_model)
     assert many.load("flat", None).status == 200
     assert many.described("flat").body.decode().endswith(f'"{many.server.seen_at}/flat"}}')
 
 
-def test_unloaded_model_is_unknown_and_can_be_loaded_again(many: MultiModel) -> None:
+def test_unloaded_model_is_unknown_and_can_be_loaded_again(many):
     load_one(many, "again", "again.tar.gz")
     assert many.unload("again", "again.tar.gz").status == 200
     assert many.described("again").status == 404
@@ -74,7 +72,7 @@ def test_unloaded_model_is_unknown_and_can_be_loaded_again(many: MultiModel) -> 
     assert output(many.invoke("again", "again.tar.gz", numbers(1)))["data"] == [2]
 
 
-def test_ensemble_contains_its_parts_under_private_names(many: MultiModel) -> None:
+def test_ensemble_contains_its_parts_under_private_names(many):
     """Two archives with inner models of the same names do not meet."""
     for name in ("parts1", "parts2"):
         many.lay(name, models.ensemble)
@@ -84,7 +82,7 @@ def test_ensemble_contains_its_parts_under_private_names(many: MultiModel) -> No
     assert output(many.invoke("parts2", "parts2.tar.gz", numbers(1)))["data"] == [6]
 
 
-def test_duplicate_load(many: MultiModel) -> None:
+def test_duplicate_load(many):
     load_one(many, "twice", "twice.tar.gz")
     for target in ("twice.tar.gz", "other.tar.gz", None):
         again = many.load("twice", target)
@@ -93,7 +91,7 @@ def test_duplicate_load(many: MultiModel) -> None:
     assert output(many.invoke("twice", "twice.tar.gz", numbers(1)))["data"] == [2]
 
 
-def test_the_same_target_under_another_hash(many: MultiModel) -> None:
+def test_the_same_target_under_another_hash(many):
     many.lay("double2", models.single)
     load_one(many, "double1", "doubled.tar.gz")
     again = many.load("double2", "doubled.tar.gz")
@@ -102,20 +100,20 @@ def test_the_same_target_under_another_hash(many: MultiModel) -> None:
     assert many.invoke("double2", "doubled.tar.gz", numbers(1)).status == 404
 
 
-def test_unknown_hashes(many: MultiModel) -> None:
+def test_unknown_hashes(many):
     assert many.invoke("nobody", "nobody.tar.gz", numbers(1)).status == 404
     assert many.described("nobody").status == 404
     assert many.unload("nobody", "nobody.tar.gz").status == 404
 
 
-def test_missing_archive(many: MultiModel) -> None:
+def test_missing_archive(many):
     answer = many.load("absent", "absent.tar.gz")
     assert answer.status == 400
     assert "repository not found" in said(answer)
 
 
 @pytest.mark.parametrize("target", ["unheard.tar.gz", None])
-def test_loaded_hash_with_a_target_that_is_not_loaded(many: MultiModel, target: str | None) -> None:
+def test_loaded_hash_with_a_target_that_is_not_loaded(many, target):
     name = f"header{target}"
     load_one(many, name, f"{name}.tar.gz")
     answer = many.invoke(name, target, numbers(1))
@@ -123,7 +121,7 @@ def test_loaded_hash_with_a_target_that_is_not_loaded(many: MultiModel, target: 
     assert f"Request for unknown model: '{target or name}' is not found" in said(answer)
 
 
-def test_target_of_another_loaded_model_answers(many: MultiModel) -> None:
+def test_target_of_another_loaded_model_answers(many):
     """The hash in the path decides nothing but whether there is such a model."""
     many.lay("header3", models.ensemble)
     load_one(many, "header2", "two.tar.gz")
@@ -132,7 +130,7 @@ def test_target_of_another_loaded_model_answers(many: MultiModel) -> None:
     assert output(many.invoke("header3", "two.tar.gz", numbers(1)))["data"] == [2]
 
 
-def test_out_of_memory_at_load_returns_507(many: MultiModel) -> None:
+def test_out_of_memory_at_load_returns_507(many):
     many.lay("hungry", lambda folder: models.write_model(folder / "m", code=models.OUT_OF_MEMORY_CODE))
     answer = many.load("hungry", "hungry.tar.gz")
     assert answer.status == 507
@@ -140,7 +138,7 @@ def test_out_of_memory_at_load_returns_507(many: MultiModel) -> None:
     assert many.described("hungry").status == 404
 
 
-def test_a_fixed_model_in_the_same_folder_is_loaded_and_answers(many: MultiModel) -> None:
+def test_a_fixed_model_in_the_same_folder_is_loaded_and_answers(many):
     many.lay("mended", lambda folder: models.write_model(folder / "m", code=models.BROKEN_CODE))
     assert many.load("mended", "mended.tar.gz").status == 400
     mend(many, "mended")
@@ -154,7 +152,7 @@ def mend(many: MultiModel, name: str) -> None:
 
 
 @pytest.mark.before("26.06")
-def test_a_fixed_model_in_another_folder_loads_but_cannot_be_invoked(many: MultiModel) -> None:
+def test_a_fixed_model_in_another_folder_loads_but_cannot_be_invoked(many):
     """A target that failed once is bound to its first folder: keep the hash of a target the same."""
     many.lay("failed", lambda folder: models.write_model(folder / "m", code=models.BROKEN_CODE))
     assert many.load("failed", "moved.tar.gz").status == 400
@@ -165,7 +163,7 @@ def test_a_fixed_model_in_another_folder_loads_but_cannot_be_invoked(many: Multi
     assert "There are 2 identifiers of model 'moved.tar.gz' in global map" in said(answer)
 
 
-def test_ping_while_a_model_loads(many: MultiModel) -> None:
+def test_ping_while_a_model_loads(many):
     """It is unknown, and taken; other models answer."""
     many.lay("slow", slow)
     load_one(many, "quick", "quick.tar.gz")
@@ -189,7 +187,7 @@ def test_ping_while_a_model_loads(many: MultiModel) -> None:
     assert output(many.invoke("slow", "slow.tar.gz", numbers(1)))["data"] == [2]
 
 
-def test_one_of_many_concurrent_loads_succeeds(many: MultiModel) -> None:
+def test_one_of_many_concurrent_loads_succeeds(many):
     many.lay("race", models.single)
     with ThreadPoolExecutor(8) as pool:
         codes = [answer.status for answer in pool.map(lambda _: many.load("race", "race.tar.gz"), range(8))]
@@ -197,7 +195,7 @@ def test_one_of_many_concurrent_loads_succeeds(many: MultiModel) -> None:
     assert output(many.invoke("race", "race.tar.gz", numbers(1)))["data"] == [2]
 
 
-def test_unloading_one_while_another_works(many: MultiModel) -> None:
+def test_unloading_one_while_another_works(many):
     load_one(many, "busy", "busy.tar.gz")
     load_one(many, "idle", "idle.tar.gz")
     answers: list[object] = []
@@ -213,12 +211,12 @@ def test_unloading_one_while_another_works(many: MultiModel) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b'{"model_name": "nobody"}', b"[1]"])
-def test_orders_without_a_folder(many: MultiModel, body: bytes) -> None:
+def test_orders_without_a_folder(many, body):
     answer = many.server.request("POST", "/models", body=body, headers={"X-Amzn-SageMaker-Target-Model": "t"})
     assert answer.status == 400
     assert many.ping() == 200
 
 
-def test_folder_outside_the_models(many: MultiModel) -> None:
+def test_folder_outside_the_models(many):
     assert many.load("outside", "outside.tar.gz", url="/elsewhere/model").status == 400
     assert many.load("outside", "outside.tar.gz", url="/dev/shm").status == 400  # noqa: S108

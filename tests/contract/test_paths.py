@@ -1,11 +1,9 @@
 """Methods and paths: which ones the port offers, and the errors of the others."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.contract.bodies import numbers, said
-from tests.contract.drivers.servers import STANDARD, Ability, Driver, MultiModel, Server
+from tests.contract.drivers.servers import STANDARD, Ability, Driver, Server
 
 pytestmark = [pytest.mark.e2e, pytest.mark.needs(Ability.ASKING_ANYTHING)]
 
@@ -48,15 +46,15 @@ def server(request: pytest.FixtureRequest, driver: Driver) -> Server:
 
 
 @pytest.mark.parametrize(("method", "path", "code"), EVERYWHERE)
-def test_paths_have_the_expected_status_code(server: Server, method: str, path: str, code: int) -> None:
+def test_paths_have_the_expected_status_code(server, method, path, code):
     assert server.request(method, path).status == code
 
 
-def test_a_query_changes_nothing(server: Server) -> None:
+def test_a_query_changes_nothing(server):
     assert server.request("GET", "/ping?verbose=1").status == 200
 
 
-def test_multi_model_server_has_no_model_at_invocations(many: MultiModel) -> None:
+def test_multi_model_server_has_no_model_at_invocations(many):
     answer = many.server.request("POST", "/invocations", body=numbers(1))
     assert answer.status == 400
     assert "Request for unknown model: 'unspecified_SAGEMAKER_TRITON_DEFAULT_MODEL_NAME'" in said(answer)

@@ -5,8 +5,6 @@
 SAGEMAKER_TRITON_PING_MODE: without that, one failed load makes SageMaker replace a healthy container.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -57,7 +55,7 @@ def fail_a_load(many: MultiModel) -> None:
     ],
     ids=["the trap", "overriding does not help", "the remedy", "with any value", "overridden"],
 )
-def test_a_failed_load_in_multi_model_mode(start: Start, environment: dict[str, str], code: int) -> None:
+def test_a_failed_load_in_multi_model_mode(start, environment, code):
     many = start(**environment)
     fail_a_load(many)
     assert many.ping() == code
@@ -66,7 +64,7 @@ def test_a_failed_load_in_multi_model_mode(start: Start, environment: dict[str, 
     assert many.ping() == code
 
 
-def test_a_fixed_model_in_the_same_folder_restores_a_failed_ping(start: Start) -> None:
+def test_a_fixed_model_in_the_same_folder_restores_a_failed_ping(start):
     many = start()
     fail_a_load(many)
     assert many.server.models is not None
@@ -92,20 +90,20 @@ def codes_during_a_load(many: MultiModel) -> set[int | None]:
     return seen
 
 
-def test_ping_is_unhealthy_during_a_load_by_default(start: Start) -> None:
+def test_ping_is_unhealthy_during_a_load_by_default(start):
     many = start()
     assert 400 in codes_during_a_load(many)
     assert many.ping() == 200
 
 
-def test_ping_mode_live_stays_healthy_during_a_load(start: Start) -> None:
+def test_ping_mode_live_stays_healthy_during_a_load(start):
     many = start(**{PING_MODE: "live"})
     codes = codes_during_a_load(many)
     assert 200 in codes
     assert 400 not in codes
 
 
-def test_load_stays_on_its_thread(start: Start) -> None:
+def test_load_stays_on_its_thread(start):
     """With one HTTP thread nobody is answered meanwhile; with the usual eight it is a matter of luck."""
     many = start(**{PING_MODE: "live", "SAGEMAKER_TRITON_THREAD_COUNT": "1"})
     assert None in codes_during_a_load(many)
@@ -113,7 +111,7 @@ def test_load_stays_on_its_thread(start: Start) -> None:
 
 
 @pytest.mark.parametrize("environment", [{}, {OVERRIDE: "live"}, {PING_MODE: "live"}])
-def test_single_model_server_that_answers_is_healthy(driver: Driver, environment: dict[str, str]) -> None:
+def test_single_model_server_that_answers_is_healthy(driver, environment):
     server = driver.start(models.single, {DEFAULT_MODEL: models.DOUBLE, **environment})
     assert server.request("GET", "/ping").status == 200
     assert server.request("GET", "/ping").body == b""

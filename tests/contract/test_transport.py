@@ -1,7 +1,5 @@
 """HTTP transport: chunks, large bodies, concurrent requests, and connections with and without keep-alive."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -18,7 +16,7 @@ from tests.contract.bodies import (
     payload,
     tensor,
 )
-from tests.contract.drivers.servers import STANDARD, Ability, Driver, ServedModel, Server
+from tests.contract.drivers.servers import STANDARD, Ability, Driver, Server
 from tests.contract.wire import chunks, cut, exchange, post, read_answer
 
 pytestmark = pytest.mark.e2e
@@ -41,7 +39,7 @@ def server(driver: Driver) -> Server:
 
 @pytest.mark.needs(Ability.ASKING_ANYTHING)
 @pytest.mark.parametrize("size", [1, 7, 4096, 10 * MIB], ids=["bytewise", "small", "usual", "one"])
-def test_json_in_chunks(server: Server, size: int) -> None:
+def test_json_in_chunks(server, size):
     body = numbers(*range(2000))
     answer = exchange(server, post(Transfer_Encoding="chunked"), chunks(cut(body, size)))
     assert answer is not None
@@ -50,7 +48,7 @@ def test_json_in_chunks(server: Server, size: int) -> None:
 
 @pytest.mark.needs(Ability.ASKING_ANYTHING)
 @pytest.mark.parametrize("size", [1, 1000])
-def test_bytes_in_chunks_that_cut_through_numbers(server: Server, size: int) -> None:
+def test_bytes_in_chunks_that_cut_through_numbers(server, size):
     sent = np.arange(5000, dtype=np.float32)
     whole = binary_body(sent.tobytes(), shape=[1, 5000], **AS_BYTES)
     plain = server.request(
@@ -63,7 +61,7 @@ def test_bytes_in_chunks_that_cut_through_numbers(server: Server, size: int) -> 
 
 
 @pytest.mark.needs(Ability.ASKING_ANYTHING)
-def test_a_raw_body_in_chunks(server: Server) -> None:
+def test_a_raw_body_in_chunks(server):
     sent = floats(*range(1, 6000))
     head = post(kind=f"{BINARY}0", Transfer_Encoding="chunked")
     answer = exchange(server, head, chunks(cut(sent, 3)))
@@ -80,7 +78,7 @@ def test_a_raw_body_in_chunks(server: Server) -> None:
         pytest.param(200_000, marks=pytest.mark.before("26.05")),
     ],
 )
-def test_very_many_chunks(server: Server, count: int) -> None:
+def test_very_many_chunks(server, count):
     """Two million end a server that does not limit them; what is within reason is read."""
     body = numbers(1).ljust(count)
     answer = exchange(server, post(Transfer_Encoding="chunked"), chunks(cut(body, 1)))
@@ -90,7 +88,7 @@ def test_very_many_chunks(server: Server, count: int) -> None:
 
 @pytest.mark.needs(Ability.ASKING_ANYTHING)
 @pytest.mark.since("26.05")
-def test_more_chunks_than_the_limit_are_rejected(server: Server) -> None:
+def test_more_chunks_than_the_limit_are_rejected(server):
     body = numbers(1).ljust(65_537)
     answer = exchange(server, post(Transfer_Encoding="chunked"), chunks(cut(body, 1)))
     assert answer is not None
@@ -107,20 +105,20 @@ def test_more_chunks_than_the_limit_are_rejected(server: Server) -> None:
         pytest.param((b"no HTTP\r\n\r\n",), id="no HTTP"),
     ],
 )
-def test_unreadable_request_closes_the_connection(server: Server, sent: tuple[bytes, ...]) -> None:
+def test_unreadable_request_closes_the_connection(server, sent):
     assert exchange(server, *sent) is None
     assert server.request("GET", "/ping").status == 200
 
 
 @pytest.mark.needs(Ability.ASKING_ANYTHING)
-def test_interrupted_request_does_not_affect_others(server: Server) -> None:
+def test_interrupted_request_does_not_affect_others(server):
     with server.connect() as connection:
         connection.sendall(post(Content_Length="1000") + b"{")
     assert server.request("GET", "/ping").status == 200
 
 
 @pytest.mark.needs(Ability.ASKING_ANYTHING)
-def test_http_1_0_is_answered_and_closed(server: Server) -> None:
+def test_http_1_0_is_answered_and_closed(server):
     body = numbers(1)
     with server.connect() as connection:
         connection.settimeout(30)
@@ -132,7 +130,7 @@ def test_http_1_0_is_answered_and_closed(server: Server) -> None:
 
 
 @pytest.mark.needs(Ability.ASKING_ANYTHING)
-def test_a_connection_carries_consecutive_requests(server: Server) -> None:
+def test_a_connection_carries_consecutive_requests(server):
     with server.connect() as connection:
         connection.settimeout(30)
         for number in range(5):
@@ -144,7 +142,7 @@ def test_a_connection_carries_consecutive_requests(server: Server) -> None:
 
 
 @pytest.mark.parametrize("megabytes", [1, 6, 24])
-def test_large_bodies_in_bytes(served_model: ServedModel, megabytes: int) -> None:
+def test_large_bodies_in_bytes(served_model, megabytes):
     """25 MB is what AWS documents for a real-time endpoint; botocore's model still says 6 MiB."""
     sent = np.arange(megabytes * 250_000, dtype=np.float32)
     body, size = binary_body(sent.tobytes(), shape=[1, sent.size], **AS_BYTES)
@@ -152,12 +150,12 @@ def test_large_bodies_in_bytes(served_model: ServedModel, megabytes: int) -> Non
     assert np.array_equal(got, sent * np.float32(served_model.factor))
 
 
-def test_a_large_body_in_json(served_model: ServedModel) -> None:
+def test_a_large_body_in_json(served_model):
     answer = served_model.ask(json_body(tensor(shape=[1, 500_000], data=[1.5] * 500_000)))
     assert output(answer)["data"] == [1.5 * served_model.factor] * 500_000
 
 
-def test_concurrent_requests_get_their_own_answers(served_model: ServedModel) -> None:
+def test_concurrent_requests_get_their_own_answers(served_model):
     def ask(number: int) -> bool:
         answer = served_model.ask(numbers(number, number + 0.5, id=f"request {number}"))
         told = answered(answer)

@@ -1,7 +1,5 @@
 """Every example has the files, the commands, and the test that examples/README.md promises."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path
@@ -27,18 +25,18 @@ COMMANDS = (
 )
 
 
-def test_every_folder_is_an_example() -> None:
+def test_every_folder_is_an_example():
     assert example_names() == EXAMPLES
     assert set(repository.examples()) == {*EXAMPLES, "python"}
 
 
-def test_the_gallery_lists_every_example() -> None:
+def test_the_gallery_lists_every_example():
     rows = re.findall(r"^\| \[(.*)\]\((.*)\) \|", (GALLERY / "README.md").read_text(), re.MULTILINE)
     assert sorted(rows) == [(name, f"{name}/README.md") for name in EXAMPLES]
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_it_has_the_files_of_an_example(name: str) -> None:
+def test_it_has_the_files_of_an_example(name):
     files = ("train.py", "compare.py", "environments/local.yaml", "environments/dev-gpu.yaml")
     assert [file for file in files if not (GALLERY / name / file).is_file()] == []
     for environment in ("local", "dev-gpu"):
@@ -47,19 +45,19 @@ def test_it_has_the_files_of_an_example(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_its_readme_goes_from_training_to_an_empty_account(name: str) -> None:
+def test_its_readme_goes_from_training_to_an_empty_account(name):
     commands = documented_commands((GALLERY / name / "README.md").read_text())
     assert [command for command in commands if command in COMMANDS] == list(COMMANDS)
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_its_links_stay_in_its_folder(name: str) -> None:
+def test_its_links_stay_in_its_folder(name):
     links = re.findall(r"\]\(([^)#]+)", (GALLERY / name / "README.md").read_text())
     assert [link for link in links if "://" not in link and ".." in link] == []
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_a_soak_test_runs_it(name: str) -> None:
+def test_a_soak_test_runs_it(name):
     """Each example has a file of its own, because a file runs in one worker."""
     file = Path(__file__).parent / f"test_{name.replace('-', '_')}.py"
     calls = [node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Call)]

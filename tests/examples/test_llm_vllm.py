@@ -1,9 +1,6 @@
 """examples/llm-vllm: its README, with a completion that arrives piece by piece."""
 
-from __future__ import annotations
-
 import re
-from pathlib import Path
 
 import pytest
 
@@ -12,7 +9,7 @@ from tests.examples.running import passed
 pytestmark = pytest.mark.soak
 
 
-def test_its_readme_runs(tmp_path: Path) -> None:
+def test_its_readme_runs(tmp_path):
     result = passed("llm-vllm", tmp_path)
     assert [(model.model, model.kind) for model in result.models] == [
         ("storyteller", "single, text-generation")

@@ -1,7 +1,5 @@
 """examples/recommenders: its README, the contract of script mode, and the training job."""
 
-from __future__ import annotations
-
 import csv
 import importlib.util
 import io
@@ -27,7 +25,7 @@ ROLE = "arn:aws:iam::111111111111:role/training"
 
 
 @pytest.mark.soak
-def test_its_readme_runs(tmp_path: Path) -> None:
+def test_its_readme_runs(tmp_path):
     result = passed("recommenders", tmp_path)
     assert [(model.model, model.kind) for model in result.models] == [
         ("ncf-food", "single, torchscript"),
@@ -71,7 +69,7 @@ def copied_script(folder: Path) -> Path:
 
 
 @pytest.mark.soak
-def test_training_follows_script_mode(job: dict[str, Any], tmp_path: Path) -> None:
+def test_training_follows_script_mode(job, tmp_path):
     """SageMaker sets SM_* and passes hyperparameters as arguments; only SM_MODEL_DIR reaches the endpoint."""
     channel = tmp_path / "channel"
     channel.mkdir()
@@ -99,7 +97,7 @@ def test_training_follows_script_mode(job: dict[str, Any], tmp_path: Path) -> No
 
 
 @pytest.mark.soak
-def test_a_job_whose_model_learns_nothing_fails(tmp_path: Path) -> None:
+def test_a_job_whose_model_learns_nothing_fails(tmp_path):
     script = copied_script(tmp_path / "code")
     arguments = ["--category", "food", "--epochs", "1", "--model-dir", str(tmp_path / "model")]
     ended = run_training(script, arguments)
@@ -107,9 +105,7 @@ def test_a_job_whose_model_learns_nothing_fails(tmp_path: Path) -> None:
     assert "does not beat the popularity baseline" in ended.stderr
 
 
-def test_the_training_job_is_a_valid_request(
-    job: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_training_job_is_a_valid_request(job, monkeypatch, capsys):
     """boto3 checks the parameters; moto stores them."""
     arguments = ["--category", "food", "--role", ROLE, "--bucket", "shop", "--start"]
     monkeypatch.setattr(sys, "argv", ["training_job.py", *arguments])

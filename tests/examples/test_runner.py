@@ -1,7 +1,5 @@
 """tools/examples.py: which commands it runs, and how it reports those that fail."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -38,7 +36,7 @@ tritonstack deploy dev-gpu
 """
 
 
-def test_the_commands_above_the_last_section_run_without_comments() -> None:
+def test_the_commands_above_the_last_section_run_without_comments():
     assert documented_commands(README) == [
         "python train.py",
         'eval "$(tritonstack up --shell)"',
@@ -51,12 +49,12 @@ def test_the_commands_above_the_last_section_run_without_comments() -> None:
     ("missing", "message"),
     [(examples.NOT_RUN, "no section"), ("tritonstack destroy local --yes", "not show")],
 )
-def test_a_readme_without_a_required_part_is_an_error(missing: str, message: str) -> None:
+def test_a_readme_without_a_required_part_is_an_error(missing, message):
     with pytest.raises(ExampleFailedError, match=message):
         documented_commands(README.replace(missing, ""))
 
 
-def test_commands_share_a_shell_and_the_first_that_fails_is_named(tmp_path: Path) -> None:
+def test_commands_share_a_shell_and_the_first_that_fails_is_named(tmp_path):
     log = tmp_path / "log.txt"
     commands = ["export WORD=shared", 'echo "$WORD" > word', "echo wrong answer && false", "touch never"]
     with pytest.raises(ExampleFailedError, match="`echo wrong answer && false` exited with 1") as raised:
@@ -67,7 +65,7 @@ def test_commands_share_a_shell_and_the_first_that_fails_is_named(tmp_path: Path
     assert log.read_text().startswith("+ export WORD=shared\n")
 
 
-def test_a_command_that_hangs_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_that_hangs_is_killed(tmp_path, monkeypatch):
     monkeypatch.setattr(examples, "TIMEOUT_S", 0.5)
     with pytest.raises(ExampleFailedError, match="`sleep 60` timed out"):
         examples._run(["sleep 60"], Project(tmp_path), tmp_path / "log.txt")
@@ -84,9 +82,7 @@ MODEL = ServedModel(
 )
 
 
-def test_a_failed_example_fails_the_command_and_the_others_are_run(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_failed_example_fails_the_command_and_the_others_are_run(monkeypatch, capsys):
     ran = []
 
     def run(name: str, _folder: Path, *, log: Path) -> ExampleResult:
@@ -113,7 +109,7 @@ def test_a_failed_example_fails_the_command_and_the_others_are_run(
 
 
 @pytest.mark.e2e
-def test_the_cloud_of_a_failed_example_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cloud_of_a_failed_example_is_stopped(tmp_path, monkeypatch):
     commands = ["tritonstack up --detach", "echo no such answer && exit 3", "tritonstack destroy local --yes"]
     monkeypatch.setattr(examples, "documented_commands", lambda _: commands)
     log = tmp_path / "log.txt"
@@ -124,7 +120,7 @@ def test_the_cloud_of_a_failed_example_is_stopped(tmp_path: Path, monkeypatch: p
     assert read_address(Project(tmp_path / "it").cloud_dir()) is None
 
 
-def test_an_unknown_example_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_example_is_an_error(capsys):
     with pytest.raises(SystemExit):
         examples.main(["no-example"])
     message = capsys.readouterr().err

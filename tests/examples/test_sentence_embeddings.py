@@ -1,9 +1,5 @@
 """examples/sentence-embeddings: its README from training to an empty account."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 
 from tests.examples.running import passed
@@ -11,7 +7,7 @@ from tests.examples.running import passed
 pytestmark = pytest.mark.soak
 
 
-def test_its_readme_runs(tmp_path: Path) -> None:
+def test_its_readme_runs(tmp_path):
     (mpnet,) = passed("sentence-embeddings", tmp_path).models
     assert mpnet.kind == "ensemble, text-embedding"
     assert mpnet.min_cosine is not None

@@ -1,9 +1,6 @@
 """examples/sentiment-200-users: its README, with 200 users at the same time."""
 
-from __future__ import annotations
-
 import re
-from pathlib import Path
 
 import pytest
 
@@ -12,7 +9,7 @@ from tests.examples.running import passed
 pytestmark = pytest.mark.soak
 
 
-def test_its_readme_runs(tmp_path: Path) -> None:
+def test_its_readme_runs(tmp_path):
     result = passed("sentiment-200-users", tmp_path)
     assert [model.model for model in result.models] == ["sentiment-onnx", "sentiment-torchscript"]
     log = (tmp_path / "log.txt").read_text()

@@ -1,9 +1,5 @@
 """examples/session-recommender: its README from training to an empty account."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 
 from tests.examples.running import passed
@@ -11,7 +7,7 @@ from tests.examples.running import passed
 pytestmark = pytest.mark.soak
 
 
-def test_its_readme_runs(tmp_path: Path) -> None:
+def test_its_readme_runs(tmp_path):
     result = passed("session-recommender", tmp_path)
     assert [(model.model, model.kind) for model in result.models] == [
         ("next-book", "multi-model, triton"),

@@ -39,7 +39,7 @@ class TritonError(str):
 
 
 @pytest.mark.soak
-def test_its_readme_runs(tmp_path: Path) -> None:
+def test_its_readme_runs(tmp_path):
     result = passed("speech-to-text", tmp_path)
     assert [(model.model, model.kind) for model in result.models] == [("speech", "single, python")]
     assert result.models[0].max_absolute_error == 0
@@ -83,7 +83,7 @@ def noise(samples: int) -> Any:
 
 
 @pytest.mark.parametrize("name", ["answers.py", "sounds.py"])
-def test_both_models_share_code(name: str) -> None:
+def test_both_models_share_code(name):
     """Each artifact has the files of its own folder only."""
     first, second = ((FOLDER / "models" / model / name).read_text() for model in MODELS)
     assert first == second
@@ -99,9 +99,7 @@ def test_both_models_share_code(name: str) -> None:
         (np.array([0, -32768], np.float32), RATE, "AUDIO has values up to 32768, expected -1 to 1; divide"),
     ],
 )
-def test_an_invalid_request_is_rejected_alone(
-    sound: np.ndarray, rate: int, message: str, imported: Import
-) -> None:
+def test_an_invalid_request_is_rejected_alone(sound, rate, message, imported):
     answers = imported("answers", FOLDER / "models/speech")
     asked = [request(noise(5), noise(6)[:5]), request(sound, rate=rate), request(noise(70_000))]
     first, second, third = answers.answer_requests(
@@ -113,7 +111,7 @@ def test_an_invalid_request_is_rejected_alone(
     assert sum(map(int, third.texts[0].split())) == 70_000
 
 
-def test_long_sounds_are_cut_in_their_pauses(imported: Import) -> None:
+def test_long_sounds_are_cut_in_their_pauses(imported):
     split = imported("sounds", FOLDER / "models/speech").split
     sound = noise(150_000)
     pauses = [(40_000, 41_000), (80_000, 81_000), (120_000, 121_000)]
@@ -127,7 +125,7 @@ def test_long_sounds_are_cut_in_their_pauses(imported: Import) -> None:
     assert [len(part) for part in split(sound[:48_000], 48_000)] == [48_000]
 
 
-def test_features_are_those_of_transformers(imported: Import) -> None:
+def test_features_are_those_of_transformers(imported):
     extractor = imported("train", FOLDER).extractor()
     model = imported("model", FOLDER / "models/speech")
     for samples in (100, model.WINDOW):
@@ -136,9 +134,7 @@ def test_features_are_those_of_transformers(imported: Import) -> None:
         np.testing.assert_allclose(found, expected, atol=1e-4)
 
 
-def test_the_code_of_the_pretrained_model_answers_batches_as_transformers(
-    tmp_path: Path, imported: Import
-) -> None:
+def test_the_code_of_the_pretrained_model_answers_batches_as_transformers(tmp_path, imported):
     """With a random Whisper: any text is right that transformers gives for the same window."""
     import torch
 
@@ -180,13 +176,13 @@ def repository(tmp_path: Path) -> Project:
     return Project(tmp_path / "it")
 
 
-def test_the_environments_are_valid(repository: Project) -> None:
+def test_the_environments_are_valid(repository):
     checked = validate(Session(repository))
     assert {"dev-gpu", "dev-image", "local"} <= {*checked.environments}
     assert checked.models == MODELS
 
 
-def test_the_steps_to_the_image_give_a_valid_repository(repository: Project) -> None:
+def test_the_steps_to_the_image_give_a_valid_repository(repository):
     """The commands of the README up to `tritonstack validate`; the rest needs Docker and AWS."""
     text = (FOLDER / "README.md").read_text().partition(NOT_RUN)[2]
     script = re.findall(r"^```console\n(.*?)^```", text, re.DOTALL | re.MULTILINE)[-1]
@@ -203,7 +199,7 @@ def test_the_steps_to_the_image_give_a_valid_repository(repository: Project) -> 
         assert (files / "speech.txt").read_bytes() == (FOLDER / "containers/speech/speech.txt").read_bytes()
 
 
-def test_the_image_has_the_packages_of_the_model() -> None:
+def test_the_image_has_the_packages_of_the_model():
     required = (FOLDER / "models/speech/requirements.txt").read_text().split()
     installed = (FOLDER / "containers/speech/speech.txt").read_text()
     assert [name for name in required if f"\n{name} \\\n" not in installed] == []

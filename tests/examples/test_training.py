@@ -1,7 +1,5 @@
 """Every train.py writes the same weights each time."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil
@@ -57,7 +55,7 @@ def _content(file: Path) -> bytes:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", example_names())
-def test_training_is_reproducible(name: str, tmp_path: Path) -> None:
+def test_training_is_reproducible(name, tmp_path):
     first = trained(name, tmp_path / "first", hash_seed="1")
     assert first
     assert trained(name, tmp_path / "second", hash_seed="2") == first

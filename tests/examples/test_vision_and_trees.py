@@ -1,7 +1,5 @@
 """examples/vision-and-trees: its README."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 
@@ -27,7 +25,7 @@ KINDS = {
 
 
 @pytest.mark.soak
-def test_its_readme_runs(tmp_path: Path) -> None:
+def test_its_readme_runs(tmp_path):
     result = passed("vision-and-trees", tmp_path)
     assert {model.model: model.kind for model in result.models} == {
         name: f"multi-model, {kind}" for name, kind in KINDS.items()
@@ -52,7 +50,7 @@ def save_graph(file: Path) -> None:
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), file)
 
 
-def test_the_pretrained_detector_takes_images(tmp_path: Path) -> None:
+def test_the_pretrained_detector_takes_images(tmp_path):
     """What the README uploads to S3, as a folder."""
     given = GALLERY / "vision-and-trees/models/yolo"
     shutil.copytree(given, tmp_path / "yolo/weights")

@@ -1,7 +1,5 @@
 """Operations with moto's S3 and STS and a stand-in for the CDK CLI."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

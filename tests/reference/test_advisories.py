@@ -1,7 +1,5 @@
 """Published vulnerabilities of Triton releases."""
 
-from __future__ import annotations
-
 import itertools
 import re
 
@@ -10,7 +8,7 @@ from tritonstack.reference.advisories.table import ADVISORIES
 from tritonstack.reference.releases import RELEASES
 
 
-def test_rows_are_complete_and_unique() -> None:
+def test_rows_are_complete_and_unique():
     assert len({cve for cve, _, _ in ADVISORIES}) == len(ADVISORIES) > 50
     for cve, fixed_in, score in ADVISORIES:
         assert re.fullmatch(r"CVE-20\d\d-\d{4,}", cve)
@@ -18,14 +16,14 @@ def test_rows_are_complete_and_unique() -> None:
         assert 0 < score <= 10
 
 
-def test_later_releases_have_a_part_of_the_vulnerabilities() -> None:
+def test_later_releases_have_a_part_of_the_vulnerabilities():
     releases = sorted(RELEASES)
     assert len(releases) > 5
     for earlier, later in itertools.pairwise(releases):
         assert {one.cve for one in advisories_of(later)} <= {one.cve for one in advisories_of(earlier)}
 
 
-def test_the_highest_score_comes_first() -> None:
+def test_the_highest_score_comes_first():
     scores = [one.score for one in advisories_of("25.04")]
     assert scores == sorted(scores, reverse=True)
     assert advisories_of("25.04")[0].is_critical

@@ -1,7 +1,5 @@
 """Which host image an instance gets for a release, and which ones are rejected."""
 
-from __future__ import annotations
-
 import botocore.session
 import pytest
 
@@ -13,14 +11,14 @@ from tritonstack.spec.endpoints.endpoint import InferenceAmi
 GPU_2, GPU_2_1, GPU_3_1, GPU_4_1 = HOST_IMAGES
 
 
-def test_gpu_host_images_are_the_sagemaker_ones() -> None:
+def test_gpu_host_images_are_the_sagemaker_ones():
     model = botocore.session.get_session().get_service_model("sagemaker")
     known = set(model.shape_for("ProductionVariantInferenceAmiVersion").enum)
     assert set(HOST_IMAGES) == {name for name in known if "neuron" not in name}
     assert set(HOST_IMAGES) == set(InferenceAmi.__args__)  # type: ignore[attr-defined]
 
 
-def test_drivers_match_the_sagemaker_documentation() -> None:
+def test_drivers_match_the_sagemaker_documentation():
     model = botocore.session.get_session().get_service_model("sagemaker")
     text = model.shape_for("ProductionVariant").members["InferenceAmiVersion"].documentation
     for image in HOST_IMAGES.values():
@@ -50,7 +48,7 @@ def test_drivers_match_the_sagemaker_documentation() -> None:
         ("ml.p6-b200.48xlarge", "25.04", GPU_4_1),
     ],
 )
-def test_chosen_host_image(instance: str, release: str, ami: str | None) -> None:
+def test_chosen_host_image(instance, release, ami):
     assert chosen_ami(INSTANCE_TYPES[instance], RELEASES[release]) == ami
 
 
@@ -60,7 +58,7 @@ def runs(instance: InstanceType, release: TritonRelease) -> bool:
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_chosen_host_image_is_always_compatible(release: str) -> None:
+def test_chosen_host_image_is_always_compatible(release):
     chosen = {
         instance.name: ami_violation(ami, instance, RELEASES[release])
         for instance in INSTANCE_TYPES.values()
@@ -102,13 +100,13 @@ def test_chosen_host_image_is_always_compatible(release: str) -> None:
         ),
     ],
 )
-def test_host_image_named_in_a_file(ami: str, instance: str, release: str, message: str | None) -> None:
+def test_host_image_named_in_a_file(ami, instance, release, message):
     violation = ami_violation(ami, INSTANCE_TYPES[instance], RELEASES[release])
     assert (violation and violation[0]) == message
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_newest_host_image_runs_every_release_on_every_supported_gpu(release: str) -> None:
+def test_newest_host_image_runs_every_release_on_every_supported_gpu(release):
     violations = {
         instance.name: ami_violation(NEWEST.name, instance, RELEASES[release])
         for instance in INSTANCE_TYPES.values()
@@ -128,12 +126,12 @@ def test_newest_host_image_runs_every_release_on_every_supported_gpu(release: st
         ("ml.c7i.large", "23.12", True),
     ],
 )
-def test_gpu_needs_a_cuda_version_that_supports_it(instance: str, release: str, fits: bool) -> None:
+def test_gpu_needs_a_cuda_version_that_supports_it(instance, release, fits):
     assert (cuda_violation(INSTANCE_TYPES[instance], RELEASES[release]) is None) == fits
 
 
 @pytest.mark.parametrize("release", [release for release in RELEASES if release >= "25.09"])
-def test_every_gpu_that_a_cuda_13_release_runs_on_gets_a_host_with_its_driver(release: str) -> None:
+def test_every_gpu_that_a_cuda_13_release_runs_on_gets_a_host_with_its_driver(release):
     gpus = [
         instance
         for instance in INSTANCE_TYPES.values()

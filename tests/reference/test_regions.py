@@ -1,7 +1,5 @@
 """Features of regions: the generated table, errors, warnings, and confirmations in a file."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
@@ -44,7 +42,7 @@ def warnings_of(folder: Path, endpoint: str, **changes: object) -> list[str]:
 
 
 @pytest.mark.e2e
-def test_table_and_page_match_aws() -> None:
+def test_table_and_page_match_aws():
     """If this fails after an update of cfn-lint or boto3, run `python -m tools.region_table`."""
     from tools import region_table  # slow: it reads every region's schemas
 
@@ -53,7 +51,7 @@ def test_table_and_page_match_aws() -> None:
     assert page == region_table.page_text(page)
 
 
-def test_every_type_in_the_templates_belongs_to_a_feature() -> None:
+def test_every_type_in_the_templates_belongs_to_a_feature():
     """New resource types of the stacks must be added to the table."""
     used = set[str]()
     for template in reviewed_templates().values():
@@ -62,13 +60,13 @@ def test_every_type_in_the_templates_belongs_to_a_feature() -> None:
     assert used <= {kind for feature in FEATURES.values() for kind in feature.types}
 
 
-def test_every_service_prefixes_a_type() -> None:
+def test_every_service_prefixes_a_type():
     types = {kind.rpartition("::")[0] for feature in FEATURES.values() for kind in feature.types}
     assert set(SERVICES) <= types
 
 
 @pytest.mark.e2e
-def test_used_properties_are_in_every_regions_schema() -> None:
+def test_used_properties_are_in_every_regions_schema():
     """The table contains only types, because no region lacks a property that the stacks use."""
     import cfnlint
 
@@ -121,7 +119,7 @@ def allows(schema: Any, node: Any, path: tuple[str, ...]) -> bool:
 
 
 @pytest.mark.parametrize("region", NO_BUILDS)
-def test_builds_are_rejected_in_regions_without_codebuild(region: str, tmp_path: Path) -> None:
+def test_builds_are_rejected_in_regions_without_codebuild(region, tmp_path):
     instance = "instance_type: ml.c6i.large"
     (complaint,) = complaints(tmp_path / "a", environment(instance, region=region))
     start = (
@@ -136,14 +134,14 @@ def test_builds_are_rejected_in_regions_without_codebuild(region: str, tmp_path:
         load_workspace(write_environment(tmp_path / str(number), data), NAME)
 
 
-def test_only_these_regions_have_no_builds() -> None:
+def test_only_these_regions_have_no_builds():
     missing = {
         region for region in ACCOUNTS if (found := missing_feature(region, "builds")) and found.certain
     }
     assert missing == set(NO_BUILDS)
 
 
-def test_components_missing_from_schemas_are_a_warning(tmp_path: Path) -> None:
+def test_components_missing_from_schemas_are_a_warning(tmp_path):
     (warning,) = warnings_of(tmp_path / "a", COMPONENTS, region="eu-west-3")
     assert re.fullmatch(
         r"\d+: endpoints\.e\.components: CloudFormation's schemas of eu-west-3 do not list "
@@ -158,7 +156,7 @@ def test_components_missing_from_schemas_are_a_warning(tmp_path: Path) -> None:
     assert warnings_of(tmp_path / "d", COMPONENTS, **confirmed) == []
 
 
-def test_components_may_be_unavailable_in_seventeen_regions() -> None:
+def test_components_may_be_unavailable_in_seventeen_regions():
     doubtful = [region for region in ACCOUNTS if missing_feature(region, "inference-components")]
     assert len(doubtful) == 17
     assert {"eu-west-3", "us-west-1"} <= set(doubtful)
@@ -167,7 +165,7 @@ def test_components_may_be_unavailable_in_seventeen_regions() -> None:
 ZERO = COMPONENTS.replace("min_instances: 1", "min_instances: 0")
 
 
-def test_scale_to_zero_is_a_feature_of_its_own(tmp_path: Path) -> None:
+def test_scale_to_zero_is_a_feature_of_its_own(tmp_path):
     """eu-west-3 refused it, us-east-1 accepted it, and nobody knows of the others."""
     assert warnings_of(tmp_path / "a", ZERO, region="us-east-1") == []
     (warning,) = warnings_of(tmp_path / "b", ZERO, region="eu-west-1")
@@ -181,7 +179,7 @@ def test_scale_to_zero_is_a_feature_of_its_own(tmp_path: Path) -> None:
     assert warnings_of(tmp_path / "e", ZERO, **confirmed) == []
 
 
-def test_a_region_without_schemas_is_one_warning(tmp_path: Path) -> None:
+def test_a_region_without_schemas_is_one_warning(tmp_path):
     (warning,) = warnings_of(tmp_path / "a", "instance_type: ml.c5.xlarge", region="me-south-1")
     assert "region: no CloudFormation schemas for me-south-1" in warning
     listed = re.search(r"`region_features: \[(.*)\]`", warning)
@@ -195,7 +193,7 @@ def test_a_region_without_schemas_is_one_warning(tmp_path: Path) -> None:
     )
 
 
-def test_network_spans_at_most_the_available_zones(tmp_path: Path) -> None:
+def test_network_spans_at_most_the_available_zones(tmp_path):
     network = {"create": {"availability_zones": 3}}
     instance = "instance_type: ml.c5.xlarge"
     assert complaints(tmp_path / "a", environment(instance, region="us-west-1", network=network)) == [
@@ -227,9 +225,7 @@ def test_network_spans_at_most_the_available_zones(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_zone_ids_are_those_of_the_region(
-    tmp_path: Path, create: dict[str, object], field: str, code: str
-) -> None:
+def test_zone_ids_are_those_of_the_region(tmp_path, create, field, code):
     data = environment("instance_type: ml.c5.xlarge", region="us-west-1", network={"create": create})
     with pytest.raises(InvalidFilesError) as caught:
         load_workspace(write_environment(tmp_path, data), NAME)
@@ -238,7 +234,7 @@ def test_zone_ids_are_those_of_the_region(
     ]
 
 
-def test_zone_ids_begin_with_their_region() -> None:
+def test_zone_ids_begin_with_their_region():
     """moto has the zones of each region from AWS."""
     regions = set(RegionsAndZonesBackend.zones) & set(ACCOUNTS)
     zones = [(region, zone.zone_id) for region in regions for zone in RegionsAndZonesBackend.zones[region]]
@@ -246,7 +242,7 @@ def test_zone_ids_begin_with_their_region() -> None:
     assert all(zone_id.startswith(zone_id_prefix(region)) for region, zone_id in zones)
 
 
-def test_an_unknown_feature_is_rejected(tmp_path: Path) -> None:
+def test_an_unknown_feature_is_rejected(tmp_path):
     data = environment(CHEAP, region_features=["inference-component"])
     assert complaints(tmp_path, data) == [
         "region_features.0: unknown feature 'inference-component' -- did you mean 'inference-components'?"
@@ -273,7 +269,7 @@ pipeline:
         ("me-south-1", "  region_features: [pipeline]\n", False, False),
     ],
 )
-def test_a_pipelines_region(region: str, more: str, rejected: bool, warned: bool) -> None:
+def test_a_pipelines_region(region, more, rejected, warned):
     text = PIPELINE.format(region=region, more=more)
     document = parse_document(text, Path("delivery.yaml"), DeliverySpec)
     violations, warnings = list(pipeline_violations(document)), pipeline_warnings(document)
@@ -284,7 +280,7 @@ def test_a_pipelines_region(region: str, more: str, rejected: bool, warned: bool
         assert "pipeline" in str(violation.remedy)
 
 
-def test_other_partitions_are_rejected_as_such(tmp_path: Path) -> None:
+def test_other_partitions_are_rejected_as_such(tmp_path):
     """SageMaker has Triton images in China; this project lacks support for the partition."""
     session = botocore.session.get_session()
     regions = [
@@ -304,7 +300,7 @@ def test_other_partitions_are_rejected_as_such(tmp_path: Path) -> None:
             image_account(region)
 
 
-def test_synth_warns(tmp_path: Path) -> None:
+def test_synth_warns(tmp_path):
     from stacks.environment import add_environment  # slow
     from tests.stacks.assemblies import messages_of, new_app
 
@@ -316,7 +312,7 @@ def test_synth_warns(tmp_path: Path) -> None:
     assert any(absent in message for message in messages_of(app))
 
 
-def test_a_project_names_the_faulty_field(tmp_path: Path) -> None:
+def test_a_project_names_the_faulty_field(tmp_path):
     project = write_environment(tmp_path, environment("instance_type: ml.c6i.large", region="mx-central-1"))
     with pytest.raises(InvalidFilesError) as caught:
         load_workspace(project, NAME)

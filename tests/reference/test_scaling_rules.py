@@ -1,7 +1,5 @@
 """The rule of step adjustments, on the examples of AWS's API reference."""
 
-from __future__ import annotations
-
 import pytest
 
 from tritonstack.reference.scaling_rules import STEP_AGGREGATES, step_covers
@@ -23,9 +21,7 @@ THRESHOLD = 50
         ((None, -10), False, {-1000, 39, 40}),
     ],
 )
-def test_the_bound_nearer_to_the_threshold_is_inclusive(
-    bounds: tuple[float | None, float | None], rises: bool, covered: set[float]
-) -> None:
+def test_the_bound_nearer_to_the_threshold_is_inclusive(bounds, rises, covered):
     lower, upper = bounds
     values = (-1000, 39, 40, 41, 49, 50, 51, 59, 60, 61, 1000)
     found = {
@@ -34,7 +30,7 @@ def test_the_bound_nearer_to_the_threshold_is_inclusive(
     assert found == covered
 
 
-def test_datapoints_are_aggregated() -> None:
+def test_datapoints_are_aggregated():
     assert {name: aggregate([1.0, 2.0, 6.0]) for name, aggregate in STEP_AGGREGATES.items()} == {
         "Average": 3.0,
         "Minimum": 1.0,

@@ -1,7 +1,5 @@
 """The tables that replace AWS calls, compared with the models that AWS publishes."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re
@@ -23,7 +21,7 @@ from tritonstack.reference.targets import Target, acceptable_targets, hardware_t
 from tritonstack.spec.endpoints.endpoint import LOG_RETENTION_DAYS
 
 
-def test_instance_types_equal_sagemakers_own_list() -> None:
+def test_instance_types_equal_sagemakers_own_list():
     model = botocore.session.get_session().get_service_model("sagemaker")
     assert set(INSTANCE_TYPES) == set(model.shape_for("ProductionVariantInstanceType").enum)
 
@@ -37,7 +35,7 @@ def ec2_types() -> dict[str, Any]:
         return types
 
 
-def test_machines_are_those_of_ec2() -> None:
+def test_machines_are_those_of_ec2():
     described, unknown = ec2_types(), set()
     for name, instance in INSTANCE_TYPES.items():
         facts = described.get(name.removeprefix("ml."))
@@ -70,19 +68,19 @@ def test_machines_are_those_of_ec2() -> None:
         ("ml.p6e-gb200.36xlarge", 144, 960, 4),
     ],
 )
-def test_instance_types_match_the_aws_pages(name: str, vcpus: int, memory: int, gpus: int) -> None:
+def test_instance_types_match_the_aws_pages(name, vcpus, memory, gpus):
     instance = INSTANCE_TYPES[name]
     assert (instance.vcpus, instance.memory_gib, instance.gpus) == (vcpus, memory, gpus)
 
 
-def test_every_machine_has_processors_and_memory_and_every_gpu_machine_gpus() -> None:
+def test_every_machine_has_processors_and_memory_and_every_gpu_machine_gpus():
     for instance in INSTANCE_TYPES.values():
         assert instance.vcpus >= 1, instance.name
         assert instance.memory_gib >= 1, instance.name
         assert (instance.gpus > 0) == (instance.family.accelerator == "gpu"), instance.name
 
 
-def test_regions_offer_what_awss_price_list_names() -> None:
+def test_regions_offer_what_awss_price_list_names():
     from cfnlint.data.schemas.extensions import aws_sagemaker_hosting  # slow, and for this test alone
 
     listed = json.loads((Path(aws_sagemaker_hosting.__file__).parent / "instancetype_enum.json").read_text())
@@ -103,17 +101,17 @@ AWS_LISTS = {
 """Triton releases with an image at AWS, by commit of aws/deep-learning-containers."""
 
 
-def test_each_release_has_an_image_at_aws() -> None:
+def test_each_release_has_an_image_at_aws():
     assert set(RELEASES) == {release for listed in AWS_LISTS.values() for release in listed.split()}
 
 
-def test_family_without_prices_is_not_checked() -> None:
+def test_family_without_prices_is_not_checked():
     assert may_offer("eu-west-1", "p3")
     assert may_offer("eu-west-1", "g5")
     assert not may_offer("eu-west-1", "p5")
 
 
-def test_log_retention_periods_are_those_that_cloudwatch_documents() -> None:
+def test_log_retention_periods_are_those_that_cloudwatch_documents():
     # botocore lists the periods only in the documentation of the operation's parameter.
     model = botocore.session.get_session().get_service_model("logs")
     parameter = model.operation_model("PutRetentionPolicy").input_shape.members["retentionInDays"]
@@ -122,43 +120,43 @@ def test_log_retention_periods_are_those_that_cloudwatch_documents() -> None:
     assert tuple(map(int, re.findall(r"\d+", sentence[1]))) == LOG_RETENTION_DAYS
 
 
-def test_every_gpu_family_has_a_compute_capability() -> None:
+def test_every_gpu_family_has_a_compute_capability():
     for family in FAMILIES.values():
         assert (family.accelerator == "gpu") == (family.compute_capability is not None), family.name
 
 
-def test_image_uri() -> None:
+def test_image_uri():
     assert image_uri(region="eu-west-1", release="25.04", gpu=False) == (
         "763104351884.dkr.ecr.eu-west-1.amazonaws.com/sagemaker-tritonserver:25.04-py3-cpu"
     )
 
 
 @pytest.mark.parametrize("text", ["cpu", "cpu-py310", "sm86-24.09", "sm120-25.04-py312"])
-def test_targets_are_read_back_as_written(text: str) -> None:
+def test_targets_are_read_back_as_written(text):
     assert str(parse_target(text)) == text
 
 
 @pytest.mark.parametrize("text", ["", "gpu", "sm8-24.09", "sm86", "cpu-python3", "cpu "])
-def test_invalid_targets_are_rejected(text: str) -> None:
+def test_invalid_targets_are_rejected(text):
     with pytest.raises(ValueError, match="invalid target"):
         parse_target(text)
 
 
-def test_the_target_follows_from_instance_and_release() -> None:
+def test_the_target_follows_from_instance_and_release():
     release = RELEASES["24.09"]
     assert hardware_target(INSTANCE_TYPES["ml.g5.xlarge"], release) == "sm86-24.09"
     assert acceptable_targets(INSTANCE_TYPES["ml.c7i.large"], release) == ("cpu-py310", "cpu")
     assert str(Target("cpu", "py312")) == "cpu-py312"
 
 
-def test_schemas_on_disk_are_those_of_the_types() -> None:
+def test_schemas_on_disk_are_those_of_the_types():
     files = list(schema_files())
     assert {file.name for file, _ in files} >= {"model.schema.json", "environment.schema.json"}
     for file, text in files:
         assert file.read_text() == text, f"{file.name} is out of date: run `make schemas`"
 
 
-def test_the_repositorys_files_fit_the_schemas() -> None:
+def test_the_repositorys_files_fit_the_schemas():
     project = find_project()
     schemas = {file.name.partition(".")[0]: json.loads(text) for file, text in schema_files()}
     for file in project.models_dir.glob("*/model.yaml"):

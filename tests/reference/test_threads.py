@@ -1,7 +1,5 @@
 """Thread counts of a container: instances x threads = vCPUs."""
 
-from __future__ import annotations
-
 import pytest
 
 from tritonstack.reference.container_variables import (
@@ -30,7 +28,7 @@ def arguments(variables: dict[str, str]) -> list[str]:
     ("vcpus", "instances", "each", "shared"),
     [(2, 2, 1, 1), (16, 2, 8, 15), (4, 1, 4, 4), (1, 2, 1, 1), (8, 3, 2, 6), (2, 4, 1, 1)],
 )
-def test_threads_share_the_cores(vcpus: int, instances: int, each: int, shared: int) -> None:
+def test_threads_share_the_cores(vcpus, instances, each, shared):
     variables = container_variables({}, ContainerOptions("m", threads=Threads(vcpus, instances)))
     assert (variables[OPENMP], variables[RAYON]) == (str(each), str(each))
     assert arguments(variables) == [WITHOUT_COMPLETION, *pool(shared)]
@@ -38,13 +36,13 @@ def test_threads_share_the_cores(vcpus: int, instances: int, each: int, shared: 
         assert shared - 1 + instances == vcpus  # the workers of the pool, and the thread of each instance
 
 
-def test_unknown_hardware_leaves_threads_to_the_libraries() -> None:
+def test_unknown_hardware_leaves_threads_to_the_libraries():
     variables = container_variables({}, ContainerOptions("m"))
     assert OPENMP not in variables
     assert arguments(variables) == [WITHOUT_COMPLETION]
 
 
-def test_a_file_overrides_each_setting() -> None:
+def test_a_file_overrides_each_setting():
     served = ContainerOptions("m", threads=Threads(8))
     assert container_variables({OPENMP: "3"}, served)[OPENMP] == "3"
     own = "--backend-config=onnxruntime,enable-global-threadpool=0"
@@ -57,18 +55,18 @@ def test_a_file_overrides_each_setting() -> None:
     ]
 
 
-def test_a_model_that_sets_its_own_threads_keeps_them() -> None:
+def test_a_model_that_sets_its_own_threads_keeps_them():
     served = ContainerOptions("m", threads=Threads(8, graphs_decide=True))
     assert arguments(container_variables({}, served)) == [WITHOUT_COMPLETION]
 
 
-def test_a_tree_model_gets_the_threads_that_it_asks_for() -> None:
+def test_a_tree_model_gets_the_threads_that_it_asks_for():
     # Triton's backend answers with an error if OpenMP allows fewer threads.
     variables = container_variables({}, ContainerOptions("m", threads=Threads(4, 2, least=8)))
     assert (variables[OPENMP], variables[RAYON]) == ("8", "2")
 
 
-def test_the_size_limit_includes_the_options_of_the_project() -> None:
+def test_the_size_limit_includes_the_options_of_the_project():
     def arguments(size: int) -> dict[str, str]:
         return {ADDITIONAL_ARGS: "--" + "x" * (size - 2)}
 
@@ -82,11 +80,11 @@ def test_the_size_limit_includes_the_options_of_the_project() -> None:
 
 
 @pytest.mark.parametrize(("size", "instances"), [(1, 2), ((1 << 30) - 1, 2), (1 << 30, 1)])
-def test_large_graphs_have_one_instance(size: int, instances: int) -> None:
+def test_large_graphs_have_one_instance(size, instances):
     assert graph_instances(size) == instances
 
 
-def test_language_models_manage_their_own_threads() -> None:
+def test_language_models_manage_their_own_threads():
     variables = container_variables({}, ContainerOptions("m", generates=True, threads=Threads(8)))
     assert OPENMP not in variables
     assert arguments(variables) == [WITHOUT_COMPLETION]

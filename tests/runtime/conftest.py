@@ -1,7 +1,5 @@
 """An installed server, and small repositories for it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 

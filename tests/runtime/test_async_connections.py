@@ -1,7 +1,5 @@
 """The asynchronous connection pool: framing of responses, reuse, limits, and broken servers."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import socket

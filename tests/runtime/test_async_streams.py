@@ -1,7 +1,5 @@
 """Responses that are read while they arrive: framing, limits, and broken servers."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest
@@ -33,12 +31,12 @@ def read(*pieces, timeout_s=10.0, headers=None):
     return asyncio.run(exchange())
 
 
-def test_chunks_are_parts() -> None:
+def test_chunks_are_parts():
     status, headers, parts = read(CHUNKED, b"3\r\none\r\n", b"3;x=y\r\nt", b"wo\r\n", b"0\r\n\r\n")
     assert (status, headers["x-name"], parts) == (200, "a", [b"one", b"two"])
 
 
-def test_bodies_without_chunks() -> None:
+def test_bodies_without_chunks():
     sized = b"HTTP/1.1 400 Bad\r\nContent-Length: 4\r\n\r\n"
     status, _, parts = read(b"HTTP/1.1 100 Continue\r\n\r\n", sized, b"on", b"e!")
     assert (status, b"".join(parts)) == (400, b"one!")
@@ -59,17 +57,17 @@ def test_bodies_without_chunks() -> None:
         (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 100_000,),
     ],
 )
-def test_broken_responses_are_errors(pieces: tuple[bytes | None, ...]) -> None:
+def test_broken_responses_are_errors(pieces):
     with pytest.raises(TritonRequestError):
         read(*pieces)
 
 
 @pytest.mark.parametrize("pieces", [(b"HTTP/1.1 200",), (CHUNKED, b"3\r\none\r\n")])
-def test_the_limit_holds_for_the_whole_response(pieces: tuple[bytes, ...]) -> None:
+def test_the_limit_holds_for_the_whole_response(pieces):
     with pytest.raises(TritonTimeoutError):
         read(*pieces, timeout_s=0.2)
 
 
-def test_a_header_with_a_line_break_is_rejected() -> None:
+def test_a_header_with_a_line_break_is_rejected():
     with pytest.raises(TritonRequestError, match="line break"):
         read(headers={"X": "a\r\nY: b"})

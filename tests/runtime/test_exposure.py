@@ -1,7 +1,5 @@
 """No server listens on every interface without consent, on a system that forbids namespaces."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -52,7 +50,7 @@ def start(tmp_path: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     return run_forbidden(sys.executable, "-c", START, *folders, **variables)
 
 
-def test_a_server_is_rejected_with_a_remedy(tmp_path: Path) -> None:
+def test_a_server_is_rejected_with_a_remedy(tmp_path):
     done = start(tmp_path)
     message, _, remedy = done.stderr.partition("|")
     assert done.returncode == 1, done.stderr
@@ -63,13 +61,13 @@ def test_a_server_is_rejected_with_a_remedy(tmp_path: Path) -> None:
 
 
 @pytest.mark.e2e
-def test_consent_starts_it(tmp_path: Path) -> None:
+def test_consent_starts_it(tmp_path):
     done = start(tmp_path, **{EXPOSE: "1"})
     assert done.stdout == "started\n", done.stderr
 
 
 @pytest.mark.e2e
-def test_up_reports_that_no_endpoint_can_start(tmp_path: Path) -> None:
+def test_up_reports_that_no_endpoint_can_start(tmp_path):
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     script = f"cd {ROOT} && tritonstack up --detach && tritonstack down --forget"
     done = run_forbidden("sh", "-c", script, TRITONSTACK_HOME=str(tmp_path), PATH=path)

@@ -1,7 +1,5 @@
 """The local server is installed once, completely or not at all."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -16,18 +14,16 @@ from tritonstack.runtime.install import hash_inputs, pinned_requirements
 from tritonstack.runtime.linked_packages import LinkedPackages, find_packages
 
 
-def test_every_requirement_is_pinned() -> None:
+def test_every_requirement_is_pinned():
     assert all("==" in line for line in pinned_requirements())
 
 
-def test_a_missing_server_names_the_remedy(tmp_path: Path) -> None:
+def test_a_missing_server_names_the_remedy(tmp_path):
     with pytest.raises(TritonNotFoundError, match="tritonstack setup"):
         find_installation(home=tmp_path / "server")
 
 
-def test_inputs_are_the_requirements_the_backends_and_their_libraries(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_inputs_are_the_requirements_the_backends_and_their_libraries(tmp_path, monkeypatch):
     before = hash_inputs({})
     assert hash_inputs({}) == before
     library = LinkedPackages({"trees": "1.0"}, (tmp_path / "trees",))
@@ -43,7 +39,7 @@ def test_inputs_are_the_requirements_the_backends_and_their_libraries(
 
 
 @pytest.mark.soak
-def test_killed_installation_is_repeated_and_a_finished_one_is_not(tmp_path: Path) -> None:
+def test_killed_installation_is_repeated_and_a_finished_one_is_not(tmp_path):
     home = tmp_path / "server"
     command = [sys.executable, "-m", "tritonstack.runtime.install", "--home", str(home)]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
@@ -66,7 +62,7 @@ def test_killed_installation_is_repeated_and_a_finished_one_is_not(tmp_path: Pat
     assert home.stat().st_ino == first
 
 
-def test_library_is_linked_with_its_dependencies_except_numpy(tmp_path: Path) -> None:
+def test_library_is_linked_with_its_dependencies_except_numpy(tmp_path):
     found = find_packages("treelite")
     assert found is not None
     assert set(found.versions) == {"treelite", "scipy", "packaging"}
@@ -85,14 +81,12 @@ def test_library_is_linked_with_its_dependencies_except_numpy(tmp_path: Path) ->
     assert not (tmp_path / "packages/numpy").exists()
 
 
-def test_missing_library_links_nothing() -> None:
+def test_missing_library_links_nothing():
     assert find_packages("no-such-distribution") is None
 
 
 @pytest.mark.soak
-def test_a_backend_without_its_library_is_omitted_and_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_backend_without_its_library_is_omitted_and_reported(tmp_path, monkeypatch):
     monkeypatch.setattr(install, "LINKED_LIBRARIES", {"pytorch": "no-such-distribution", "fil": "treelite"})
     found = install.install(home=tmp_path / "server", on_update=print)
     assert "pytorch" not in found.backends
@@ -103,7 +97,7 @@ def test_a_backend_without_its_library_is_omitted_and_reported(
     assert found.why_no_backend("fil") is None
 
 
-def test_a_server_of_another_version_names_the_remedy(tmp_path: Path) -> None:
+def test_a_server_of_another_version_names_the_remedy(tmp_path):
     (tmp_path / "installation.json").write_text('{"version": "2.51.0"}')
     with pytest.raises(TritonNotFoundError, match=r"from another version\n.*tritonstack setup"):
         find_installation(home=tmp_path)

@@ -1,11 +1,7 @@
 """What an installation gives a server: its flags, its variables, its paths inside a sandbox."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
-
-import pytest
 
 from tritonstack.runtime import TritonInstallation
 from tritonstack.runtime.server import SERVER_ROOT
@@ -26,7 +22,7 @@ EMBEDDED = TritonInstallation(
 CONTAINER = replace(EMBEDDED, kind="container")
 
 
-def test_programs_of_the_embedded_server_come_first() -> None:
+def test_programs_of_the_embedded_server_come_first():
     variables = EMBEDDED.surround({"PATH": "/model/bin", "LD_LIBRARY_PATH": "/model/lib", "HOME": "/root"})
     assert variables == {
         "PATH": "/somewhere/server/python/bin:/usr/local/bin:/usr/bin:/bin:/model/bin",
@@ -36,7 +32,7 @@ def test_programs_of_the_embedded_server_come_first() -> None:
     }
 
 
-def test_local_server_gets_the_paths_of_its_components() -> None:
+def test_local_server_gets_the_paths_of_its_components():
     assert EMBEDDED.moved_to(SERVER_ROOT).arguments() == (
         f"--backend-directory={SERVER_ROOT}/backends",
         f"--cache-directory={SERVER_ROOT}/caches",
@@ -44,9 +40,7 @@ def test_local_server_gets_the_paths_of_its_components() -> None:
     assert EMBEDDED.moved_to(SERVER_ROOT).executable == SERVER_ROOT / "bin/tritonserver"
 
 
-def test_a_containers_server_keeps_the_images_variables_but_no_credentials(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_containers_server_keeps_the_images_variables_but_no_credentials(monkeypatch):
     monkeypatch.setenv("NVIDIA_TRITON_SERVER_VERSION", "24.10")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     monkeypatch.setenv("OVERRIDDEN", "by the image")
@@ -58,7 +52,7 @@ def test_a_containers_server_keeps_the_images_variables_but_no_credentials(
     assert CONTAINER.arguments() == ()
 
 
-def test_missing_backend_is_reported_with_the_available_ones() -> None:
+def test_missing_backend_is_reported_with_the_available_ones():
     assert EMBEDDED.why_no_backend("python") is None
     assert EMBEDDED.why_no_backend("tensorrt") == (
         "this server has no tensorrt backend; it has ensemble, python"

@@ -1,13 +1,9 @@
 """A hostile model reaches nothing of the machine, and a sound one is served in the same sandbox."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 
 from tests.escapes.targets import ATTEMPTS, escaped, targets_of_a_sandbox
-from tests.runtime.conftest import NEGATE, Start, add_python_model
+from tests.runtime.conftest import NEGATE, add_python_model
 from tests.runtime.kserve_requests import invoke, outputs
 
 pytestmark = pytest.mark.e2e
@@ -20,7 +16,7 @@ print("ESCAPED", escape_attempts.json.dumps(escape_attempts.successes({targets!r
 """
 
 
-def test_a_model_has_no_way_out(start: Start, tmp_path: Path) -> None:
+def test_a_model_has_no_way_out(start, tmp_path):
     with targets_of_a_sandbox(own="/opt/ml/model", nests=False) as targets:
         models = add_python_model(tmp_path / "models", source=HOSTILE.format(targets=targets) + NEGATE)
         (models / "negate/1/escape_attempts.py").write_text(ATTEMPTS.read_text())

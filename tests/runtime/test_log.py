@@ -1,9 +1,5 @@
 """The log lines that explain why a server failed."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 from tritonstack.runtime import log
 
 FAILED_LOAD = """\
@@ -17,7 +13,7 @@ error: creating server: Internal - failed to load all models
 """
 
 
-def test_reasons_are_the_relevant_log_lines(tmp_path: Path) -> None:
+def test_reasons_are_the_relevant_log_lines(tmp_path):
     file = tmp_path / "log"
     file.write_text(FAILED_LOAD)
     assert log.reasons(file).splitlines() == [
@@ -27,14 +23,14 @@ def test_reasons_are_the_relevant_log_lines(tmp_path: Path) -> None:
     ]
 
 
-def test_end_of_the_log_is_shown_if_it_has_no_errors(tmp_path: Path) -> None:
+def test_end_of_the_log_is_shown_if_it_has_no_errors(tmp_path):
     file = tmp_path / "log"
     file.write_text("\n".join(f"line {number}" for number in range(100)))
     assert log.reasons(file, limit=2) == "line 98\nline 99"
     assert log.tail(tmp_path / "missing", 5) == ""
 
 
-def test_errors_are_shortened_and_listed_once(tmp_path: Path) -> None:
+def test_errors_are_shortened_and_listed_once(tmp_path):
     file = tmp_path / "log"
     file.write_text("started\nValueError: bad\nready\nValueError: bad\nKeyError: " + "x" * 5000 + "\n")
     first, second = log.errors(file, limit=5).splitlines()

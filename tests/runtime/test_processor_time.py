@@ -1,19 +1,15 @@
 """CPU time of process trees whose processes end at any time."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
 import time
 
-import pytest
-
 from tritonstack.runtime import processor_time
 from tritonstack.runtime.processor_time import processor_seconds, tree
 
 
-def test_children_are_counted() -> None:
+def test_children_are_counted():
     code = "import time\nwhile time.process_time() < 0.2: pass\nprint(flush=True)\ninput()"
     before = processor_seconds(os.getpid())
     with subprocess.Popen(
@@ -26,7 +22,7 @@ def test_children_are_counted() -> None:
         child.communicate(b"\n")
 
 
-def test_a_process_that_has_ended_counts_as_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_has_ended_counts_as_nothing(monkeypatch):
     with subprocess.Popen([sys.executable, "-c", ""]) as child:
         child.wait()
     assert list(tree(child.pid)) == [child.pid]

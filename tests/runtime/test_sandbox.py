@@ -1,7 +1,5 @@
 """The sandbox alone, around a command that is not a server."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys
@@ -29,13 +27,13 @@ def started(log: Path, *argv: str) -> Sandbox:
     return Sandbox.start(order=order, log=log)
 
 
-def test_a_stopped_sandbox_holds_no_file_open(tmp_path: Path) -> None:
+def test_a_stopped_sandbox_holds_no_file_open(tmp_path):
     before = set(os.listdir("/proc/self/fd"))
     assert started(tmp_path / "log").stop(grace_s=30) == 128 + 15
     assert set(os.listdir("/proc/self/fd")) == before
 
 
-def test_a_command_does_not_inherit_the_channel(tmp_path: Path) -> None:
+def test_a_command_does_not_inherit_the_channel(tmp_path):
     folder = Path(attempts.__file__).parent
     code = f"import sys; sys.path.append({str(folder)!r}); import attempts; print(attempts._controls())"
     sandbox = started(tmp_path / "log", sys.executable, "-I", "-c", code)
@@ -44,7 +42,7 @@ def test_a_command_does_not_inherit_the_channel(tmp_path: Path) -> None:
     sandbox.kill()
 
 
-def test_a_supervisor_that_does_not_answer_blocks_neither_questions_nor_the_stop(tmp_path: Path) -> None:
+def test_a_supervisor_that_does_not_answer_blocks_neither_questions_nor_the_stop(tmp_path):
     sandbox = started(tmp_path / "log")
     assert sandbox.shared_memory_held() == 0  # it has begun
     assert sandbox._channel.gettimeout() == ANSWER_S

@@ -1,7 +1,5 @@
 """The command line and the rejections of NVIDIA's `serve`, for every variable."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -30,7 +28,7 @@ def argv(root: Path, **environment: str) -> tuple[str, ...]:
     return serve_command(environment=environment, model_root=root).argv
 
 
-def test_single_model_defaults(root: Path) -> None:
+def test_single_model_defaults(root):
     command = serve_command(environment={}, model_root=root, served_at=Path("/opt/ml/model"))
     assert command.argv == (*FIXED, "--model-repository=/opt/ml/model/", *DEFAULTS, "--load-model=bert")
     assert command.environment == {"SAGEMAKER_TRITON_DEFAULT_MODEL_NAME": "bert"}
@@ -42,7 +40,7 @@ def test_single_model_defaults(root: Path) -> None:
     )
 
 
-def test_multi_model_defaults(tmp_path: Path) -> None:
+def test_multi_model_defaults(tmp_path):
     command = serve_command(environment={"SAGEMAKER_MULTI_MODEL": "true"}, model_root=tmp_path)
     assert command.argv == (*FIXED, "--model-repository=/tmp/sagemaker", *DEFAULTS)
     assert command.environment == {"SAGEMAKER_MULTI_MODEL": "true"}
@@ -51,12 +49,12 @@ def test_multi_model_defaults(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", ["false", "True", "1", ""])
-def test_only_the_value_true_means_multi_model(root: Path, value: str) -> None:
+def test_only_the_value_true_means_multi_model(root, value):
     assert not serve_command(environment={"SAGEMAKER_MULTI_MODEL": value}, model_root=root).multi_model
 
 
 @pytest.mark.parametrize("flag", FLAGS, ids=lambda flag: flag.variable)
-def test_every_variable_becomes_its_flag(root: Path, flag: tuple[str, str, str | None]) -> None:
+def test_every_variable_becomes_its_flag(root, flag):
     variable, text, default = flag
     unset = [argument for argument in argv(root) if argument.startswith(text)]
     assert unset == ([] if default is None else [f"{text}{default}"])
@@ -66,16 +64,16 @@ def test_every_variable_becomes_its_flag(root: Path, flag: tuple[str, str, str |
     assert argv(root, **{variable: ""}) == argv(root)
 
 
-def test_flags_have_the_order_of_serve(root: Path) -> None:
+def test_flags_have_the_order_of_serve(root):
     everything = argv(root, **{flag.variable: "7" for flag in FLAGS})
     assert everything[5:-1] == tuple(f"{flag.flag}7" for flag in FLAGS)
 
 
-def test_disable_namespacing_is_inverted(root: Path) -> None:
+def test_disable_namespacing_is_inverted(root):
     assert "--model-namespacing=true" in argv(root, SAGEMAKER_TRITON_DISABLE_MODEL_NAMESPACING="true")
 
 
-def test_values_are_split_on_blanks(root: Path) -> None:
+def test_values_are_split_on_blanks(root):
     command = argv(
         root,
         SAGEMAKER_TRITON_THREAD_COUNT="4 --exit-timeout-secs=1",
@@ -85,7 +83,7 @@ def test_values_are_split_on_blanks(root: Path) -> None:
     assert command[-3:] == ("--load-model=a", "--load-model=b", "--load-model=bert")
 
 
-def test_gpu_memory_limit_is_per_gpu(root: Path) -> None:
+def test_gpu_memory_limit_is_per_gpu(root):
     limited = {"SAGEMAKER_TRITON_MODEL_LOAD_GPU_LIMIT": "0.5"}
     command = serve_command(environment=limited, model_root=root, gpu_count=2)
     assert command.argv[-5:-1] == ("--model-load-gpu-limit", "0:0.5", "--model-load-gpu-limit", "1:0.5")
@@ -93,7 +91,7 @@ def test_gpu_memory_limit_is_per_gpu(root: Path) -> None:
 
 
 @pytest.mark.parametrize("multi_model", ["true", "false"])
-def test_ping_mode_variable_is_not_passed_to_the_server(root: Path, multi_model: str) -> None:
+def test_ping_mode_variable_is_not_passed_to_the_server(root, multi_model):
     environment = {"SAGEMAKER_MULTI_MODEL": multi_model, "SAGEMAKER_TRITON_OVERRIDE_PING_MODE": "live"}
     seen = serve_command(environment=environment, model_root=root).environment
     assert "SAGEMAKER_TRITON_PING_MODE" not in seen
@@ -108,21 +106,19 @@ def test_ping_mode_variable_is_not_passed_to_the_server(root: Path, multi_model:
         ({"SAGEMAKER_MULTI_MODEL": "true", "SAGEMAKER_TRITON_OVERRIDE_PING_MODE": "ready"}, "ready"),
     ],
 )
-def test_ping_mode_is_set_if_the_container_supports_it(
-    root: Path, environment: dict[str, str], seen: str
-) -> None:
+def test_ping_mode_is_set_if_the_container_supports_it(root, environment, seen):
     environment = {**environment, "SAGEMAKER_TRITON_PING_MODE": "anything"}
     command = serve_command(environment=environment, model_root=root)
     assert command.environment["SAGEMAKER_TRITON_PING_MODE"] == seen
 
 
-def test_port(root: Path) -> None:
+def test_port(root):
     assert serve_command(environment={"SAGEMAKER_BIND_TO_PORT": "9000"}, model_root=root).port == 9000
     with pytest.raises(ServeRejectedError, match="'http', which is not a port number"):
         argv(root, SAGEMAKER_BIND_TO_PORT="http")
 
 
-def test_given_model_can_have_siblings(root: Path) -> None:
+def test_given_model_can_have_siblings(root):
     (root / "tokenizer").mkdir()
     command = serve_command(environment={"SAGEMAKER_TRITON_DEFAULT_MODEL_NAME": "bert"}, model_root=root)
     assert command.argv[-1] == "--load-model=bert"
@@ -135,7 +131,7 @@ def error_of(root: Path, **environment: str) -> str:
     return caught.value.message
 
 
-def test_flat_model_is_rejected(root: Path) -> None:
+def test_flat_model_is_rejected(root):
     (root / "config.pbtxt").touch()
     assert error_of(root) == (
         "ERROR: Incorrect directory structure.\n       Model directory needs to contain the top level folder"
@@ -143,20 +139,20 @@ def test_flat_model_is_rejected(root: Path) -> None:
     assert argv(root, SAGEMAKER_MULTI_MODEL="true")
 
 
-def test_missing_default_model_is_rejected(root: Path) -> None:
+def test_missing_default_model_is_rejected(root):
     assert error_of(root, SAGEMAKER_TRITON_DEFAULT_MODEL_NAME="gpt") == (
         "ERROR: Directory with provided SAGEMAKER_TRITON_DEFAULT_MODEL_NAME gpt does not exist"
     )
 
 
-def test_empty_folder_is_rejected(tmp_path: Path) -> None:
+def test_empty_folder_is_rejected(tmp_path):
     (tmp_path / "README").touch()
     (tmp_path / "link").symlink_to("/")
     assert error_of(tmp_path) == "ERROR: No model found in model repository"
     assert error_of(tmp_path / "missing") == "ERROR: No model found in model repository"
 
 
-def test_several_models_without_a_default_are_rejected(root: Path) -> None:
+def test_several_models_without_a_default_are_rejected(root):
     (root / ".git").mkdir()
     first, choice, found = error_of(root).splitlines()
     assert first == "ERROR: More than 1 model directory found in model repository."
@@ -171,13 +167,13 @@ def test_several_models_without_a_default_are_rejected(root: Path) -> None:
     )
 
 
-def test_name_with_a_space_counts_twice(tmp_path: Path) -> None:
+def test_name_with_a_space_counts_twice(tmp_path):
     (tmp_path / "my model").mkdir()
     assert "More than 1 model directory" in error_of(tmp_path)
 
 
 @pytest.mark.parametrize("release", [None, "25.03", "26.01"])
-def test_unknown_inference_type_is_rejected(root: Path, release: str | None) -> None:
+def test_unknown_inference_type_is_rejected(root, release):
     environment = {"SAGEMAKER_TRITON_INFERENCE_TYPE": "chat"}
     with pytest.raises(ServeRejectedError) as caught:
         serve_command(environment=environment, model_root=root, release=release)
@@ -187,12 +183,12 @@ def test_unknown_inference_type_is_rejected(root: Path, release: str | None) -> 
     )
 
 
-def test_older_releases_have_no_inference_types(root: Path) -> None:
+def test_older_releases_have_no_inference_types(root):
     environment = {"SAGEMAKER_TRITON_INFERENCE_TYPE": "chat"}
     assert serve_command(environment=environment, model_root=root, release="24.10")
 
 
-def test_older_releases_generate_by_the_kserve_front_end(root: Path) -> None:
+def test_older_releases_generate_by_the_kserve_front_end(root):
     environment = {"SAGEMAKER_TRITON_INFERENCE_TYPE": "generate_stream"}
     command = serve_command(environment=environment, model_root=root, release="24.10")
     replaced, routes = generate_by_http(command, release="24.10")
@@ -204,6 +200,6 @@ def test_older_releases_generate_by_the_kserve_front_end(root: Path) -> None:
     assert generate_by_http(plain, release="24.10") == (plain, {})
 
 
-def test_a_flat_model_is_rejected_before_anything_else(root: Path) -> None:
+def test_a_flat_model_is_rejected_before_anything_else(root):
     (root / "config.pbtxt").touch()
     assert "Incorrect directory structure" in error_of(root, SAGEMAKER_TRITON_INFERENCE_TYPE="chat")

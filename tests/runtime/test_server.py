@@ -1,7 +1,5 @@
 """A real server: started, invoked, failing, and stopped without leftovers."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -28,7 +26,6 @@ from tests.runtime.kserve_requests import (
 from tritonstack.runtime import (
     ServeRejectedError,
     TritonFailedError,
-    TritonInstallation,
     TritonRequestError,
     TritonServer,
     TritonTimeoutError,
@@ -89,7 +86,7 @@ def on_host(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.usefixtures("on_host")
-def test_python_model_is_served_and_cleaned_up(start: Start, tmp_path: Path) -> None:
+def test_python_model_is_served_and_cleaned_up(start, tmp_path):
     left_before = shared_memory_left_behind()
     server = start(add_python_model(tmp_path / "models"))
     assert outputs(invoke(server, [1.0, 2.0])) == {"y": [-1.0, -2.0]}
@@ -108,29 +105,25 @@ def test_python_model_is_served_and_cleaned_up(start: Start, tmp_path: Path) -> 
         invoke(server, [1.0])
 
 
-def test_on_the_host_a_warning_names_the_lost_isolation(
-    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_on_the_host_a_warning_names_the_lost_isolation(start, tmp_path, monkeypatch, caplog):
     monkeypatch.setenv(EXPOSE, "1")
     monkeypatch.setattr(server_module, "why_no_namespaces", lambda: "as the test wants it")
     start(add_python_model(tmp_path / "models"), ready=False)
     assert "this system forbids user namespaces (as the test wants it)" in caplog.text
 
 
-def test_two_servers_run_side_by_side_in_folders_with_odd_names(start: Start, tmp_path: Path) -> None:
+def test_two_servers_run_side_by_side_in_folders_with_odd_names(start, tmp_path):
     servers = [start(add_python_model(tmp_path / name)) for name in ("first model's", "$(second) ünit")]
     assert [outputs(invoke(server, [1.0])) for server in servers] == [{"y": [-1.0]}] * 2
 
 
-def test_the_bound_port_is_honored(start: Start, tmp_path: Path) -> None:
+def test_the_bound_port_is_honored(start, tmp_path):
     server = start(add_python_model(tmp_path / "models"), SAGEMAKER_BIND_TO_PORT="9876")
     assert outputs(invoke(server, [1.0])) == {"y": [-1.0]}
     assert ":9876" in server.log_tail()
 
 
-def test_server_gets_only_the_variables_of_the_container(
-    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_server_gets_only_the_variables_of_the_container(start, tmp_path, monkeypatch):
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     source = 'import os; print("SEEN", sorted(os.environ), flush=True)\n'
     try_to_write = 'open("/opt/ml/model/new", "w")\n'
@@ -143,9 +136,7 @@ def test_server_gets_only_the_variables_of_the_container(
     assert "AWS" not in seen
 
 
-def test_execution_environment_is_unpacked_outside_the_repository(
-    start: Start, installation: TritonInstallation, tmp_path: Path
-) -> None:
+def test_execution_environment_is_unpacked_outside_the_repository(start, installation, tmp_path):
     models = add_python_model(tmp_path / "models", source="import only_here\n" + NEGATE)
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     environment = tmp_path / "environment"
@@ -173,9 +164,7 @@ def test_execution_environment_is_unpacked_outside_the_repository(
     assert set(Path("/tmp").glob("python_env_*")) <= left_before  # noqa: S108
 
 
-def test_a_packed_environment_serves_without_activation(
-    start: Start, installation: TritonInstallation, tmp_path: Path
-) -> None:
+def test_a_packed_environment_serves_without_activation(start, installation, tmp_path):
     """Triton 25.08 and later run no script of an environment; this activate sets the same variables."""
     source = "import idna, numpy\nassert 'python_env_' in idna.__file__\n" + NEGATE
     models = add_python_model(tmp_path / "models", source=source)
@@ -210,7 +199,7 @@ def test_a_packed_environment_serves_without_activation(
     assert len([command for command in commands if "/watch_stubs.py" in command]) == 1
 
 
-def test_failed_load_reports_its_reason(start: Start, tmp_path: Path) -> None:
+def test_failed_load_reports_its_reason(start, tmp_path):
     models = add_python_model(tmp_path / "models", source="raise RuntimeError('no luck today')\n")
     server = start(models, ready=False)
     with pytest.raises(TritonFailedError) as caught:
@@ -223,20 +212,20 @@ def test_failed_load_reports_its_reason(start: Start, tmp_path: Path) -> None:
     assert "no luck today" in caught.value.log
 
 
-def test_timeout_is_reported(start: Start, tmp_path: Path) -> None:
+def test_timeout_is_reported(start, tmp_path):
     models = add_python_model(tmp_path / "models", source="import time; time.sleep(100)\n")
     server = start(models, ready=False)
     with pytest.raises(TritonFailedError, match="tritonserver was not ready within 1 s"):
         server.wait_ready(timeout_s=1)
 
 
-def test_rejected_options_start_nothing(start: Start, tmp_path: Path) -> None:
+def test_rejected_options_start_nothing(start, tmp_path):
     (tmp_path / "models").mkdir()
     with pytest.raises(ServeRejectedError, match="ERROR: No model found in model repository"):
         start(tmp_path / "models")
 
 
-def test_a_crashed_model_process_is_an_answer_and_stopping_works(start: Start, tmp_path: Path) -> None:
+def test_a_crashed_model_process_is_an_answer_and_stopping_works(start, tmp_path):
     server = start(add_python_model(tmp_path / "models"))
     assert invoke(server, [666.0]).status == 500
     server.stop(grace_s=3)
@@ -244,7 +233,7 @@ def test_a_crashed_model_process_is_an_answer_and_stopping_works(start: Start, t
 
 
 @pytest.mark.usefixtures("on_host")
-def test_a_request_has_its_time_limit_and_stop_does_not_wait_for_it(start: Start, tmp_path: Path) -> None:
+def test_a_request_has_its_time_limit_and_stop_does_not_wait_for_it(start, tmp_path):
     server = start(add_python_model(tmp_path / "models", source=SLOW))
     with pytest.raises(TritonTimeoutError, match="did not answer POST /invocations in time"):
         server.request("POST", "/invocations", body=body(), timeout_s=0.5)
@@ -265,9 +254,7 @@ def test_a_request_has_its_time_limit_and_stop_does_not_wait_for_it(start: Start
 
 
 @pytest.mark.usefixtures("on_host")
-def test_leaving_the_context_does_not_wait_for_the_models_to_finalize(
-    installation: TritonInstallation, tmp_path: Path
-) -> None:
+def test_leaving_the_context_does_not_wait_for_the_models_to_finalize(installation, tmp_path):
     left_before = shared_memory_left_behind()
     source = f"{NEGATE}\n    def finalize(self):\n        import time\n        time.sleep(20)\n"
     server = TritonServer.start(
@@ -290,7 +277,7 @@ def body() -> bytes:
 
 
 @pytest.mark.usefixtures("on_host")
-def test_many_threads_share_a_server(start: Start, tmp_path: Path) -> None:
+def test_many_threads_share_a_server(start, tmp_path):
     server = start(add_python_model(tmp_path / "models"))
     answers: list[dict[str, list[float]]] = []
 
@@ -307,9 +294,7 @@ def test_many_threads_share_a_server(start: Start, tmp_path: Path) -> None:
     )
 
 
-def test_everything_ends_when_the_parent_is_killed(
-    on_host: bool, installation: TritonInstallation, tmp_path: Path
-) -> None:
+def test_everything_ends_when_the_parent_is_killed(on_host, installation, tmp_path):
     models, state = add_python_model(tmp_path / "models"), tmp_path / "state"
     left_before = shared_memory_left_behind()
     arguments = [str(installation.root), str(models), str(state), str(on_host)]

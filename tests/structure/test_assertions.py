@@ -1,7 +1,5 @@
 """Every test has an assertion that it always reaches, and no assertion that is always true."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from functools import cache
@@ -103,13 +101,13 @@ def always_true(tree: ast.AST) -> list[str]:
     ]
 
 
-def test_every_test_asserts_on_all_paths() -> None:
+def test_every_test_asserts_on_all_paths():
     assert len(FILES) > 100
     found = {file: vacuous(tree) for file, tree in trees().items()}
     assert {file: names for file, names in found.items() if names} == {}
 
 
-def test_no_assertion_is_always_true() -> None:
+def test_no_assertion_is_always_true():
     found = {file: always_true(tree) for file, tree in trees().items()}
     assert {file: lines for file, lines in found.items() if lines} == {}
 
@@ -130,12 +128,12 @@ def test_no_assertion_is_always_true() -> None:
         ("helper()", False),
     ],
 )
-def test_vacuous_tests_are_recognized(body: str, *, expected: bool) -> None:
+def test_vacuous_tests_are_recognized(body, *, expected):
     assert vacuous(ast.parse(f"def test_it():\n {body}\n")) == (["test_it"] if expected else [])
 
 
 @pytest.mark.parametrize(
     "line", ["assert True", "assert (x, 'message')", "assert len(x) >= 0", "assert (y for y in x)"]
 )
-def test_assertions_that_are_always_true_are_recognized(line: str) -> None:
+def test_assertions_that_are_always_true_are_recognized(line):
     assert always_true(ast.parse(line)) == [ast.unparse(ast.parse(line))]

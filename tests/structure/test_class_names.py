@@ -1,7 +1,5 @@
 """One public class name, one meaning: no two modules of the product define classes of the same name."""
 
-from __future__ import annotations
-
 import ast
 from collections import defaultdict
 from pathlib import Path
@@ -21,7 +19,7 @@ def class_names(root: Path) -> dict[str, list[str]]:
     return places
 
 
-def test_a_public_class_name_has_one_definition() -> None:
+def test_a_public_class_name_has_one_definition():
     places = defaultdict(list)
     for package in ("tritonstack", "stacks", "model_build", "packages/local_cloud/tritonstack_local"):
         for name, files in class_names(ROOT / package).items():

@@ -1,7 +1,5 @@
 """No import cycles between modules, or between the parts of a package. Type-only imports count."""
 
-from __future__ import annotations
-
 import functools
 from pathlib import Path
 
@@ -29,16 +27,16 @@ def product() -> Graph:
     return import_graph(read_modules(*ROOTS))
 
 
-def test_modules_do_not_import_each_other_in_a_cycle() -> None:
+def test_modules_do_not_import_each_other_in_a_cycle():
     assert " -> ".join(find_cycle(product())) == ""
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_the_parts_of_a_package_do_not_import_each_other_in_a_cycle(package: str) -> None:
+def test_the_parts_of_a_package_do_not_import_each_other_in_a_cycle(package):
     assert " -> ".join(find_cycle(sibling_graph(product(), package))) == ""
 
 
-def test_every_kind_of_import_is_detected(tmp_path: Path) -> None:
+def test_every_kind_of_import_is_detected(tmp_path):
     """A cycle through a type-only, a relative, and a late import, between modules and between folders."""
     files = {
         "p/__init__.py": "",
@@ -61,7 +59,7 @@ def test_every_kind_of_import_is_detected(tmp_path: Path) -> None:
     assert find_cycle(graph) == []
 
 
-def test_product_is_detected() -> None:
+def test_product_is_detected():
     graph = product()
     assert {"tritonstack.workflows.session", "stacks.endpoint", "model_build.build"} <= set(graph)
     assert "tritonstack.workflows.reporter" in graph["tritonstack.workflows.session"]

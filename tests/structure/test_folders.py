@@ -1,7 +1,5 @@
 """Folders stay small, and the tests of a large package have the folders of that package."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -47,12 +45,12 @@ def packages(root: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("root", ROOTS)
-def test_folders_contain_about_a_dozen_modules(root: str) -> None:
+def test_folders_contain_about_a_dozen_modules(root):
     assert any((ROOT / root).rglob("*.py"))
     assert crowded(ROOT / root) == {}
 
 
-def test_a_crowded_folder_is_found(tmp_path: Path) -> None:
+def test_a_crowded_folder_is_found(tmp_path):
     folder = tmp_path / "a" / "b"
     folder.mkdir(parents=True)
     for number in range(MOST_MODULES):
@@ -64,13 +62,13 @@ def test_a_crowded_folder_is_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("tests", "package"), MIRRORED.items())
-def test_the_folders_of_tests_are_those_of_the_package(tests: str, package: str) -> None:
+def test_the_folders_of_tests_are_those_of_the_package(tests, package):
     found = {f"{tests}/{name}" for name in packages(ROOT / tests)} - {COMPLETE_BUILDS}
     assert found
     assert found <= {f"{tests}/{name}" for name in packages(ROOT / package)}
 
 
-def test_tests_are_in_packages() -> None:
+def test_tests_are_in_packages():
     """pytest gives two test files of one name different modules only if their folders are packages."""
     folders = {
         file.parent

@@ -1,7 +1,5 @@
 """Two modules tell the local cloud from AWS: an environment's fact, and the access to the cloud."""
 
-from __future__ import annotations
-
 import ast
 import functools
 
@@ -16,11 +14,11 @@ def product_modules() -> dict[str, Module]:
     return read_modules(*PRODUCT)
 
 
-def test_only_two_modules_ask_whether_an_account_is_local() -> None:
+def test_only_two_modules_ask_whether_an_account_is_local():
     assert _importing("is_embedded") == {FACT, ACCESS}
 
 
-def test_only_the_environment_reads_whether_it_is_on_aws() -> None:
+def test_only_the_environment_reads_whether_it_is_on_aws():
     """Other modules ask what they need to know, such as whether it has a registry."""
     reading = {
         name
@@ -31,7 +29,7 @@ def test_only_the_environment_reads_whether_it_is_on_aws() -> None:
     assert reading == {FACT}
 
 
-def test_only_workflows_distinguish_the_local_cloud() -> None:
+def test_only_workflows_distinguish_the_local_cloud():
     """Constructs, stacks, builds, and operations do the same on the local cloud as on AWS."""
     found = _importing("is_local") | _importing("has_registry") | _importing("image_store")
     assert found

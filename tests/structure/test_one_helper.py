@@ -1,7 +1,5 @@
 """The product has one helper for each of these tasks."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -17,7 +15,7 @@ HELPERS = {
 
 
 @pytest.mark.parametrize(("code", "file"), HELPERS.items())
-def test_only_the_helper_does_this(code: str, file: str) -> None:
+def test_only_the_helper_does_this(code, file):
     files = [path for root in PRODUCT for path in (ROOT / root).rglob("*.py")]
     found = [path.relative_to(ROOT).as_posix() for path in files if re.search(code, path.read_text())]
     assert found == [file]

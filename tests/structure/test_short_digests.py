@@ -1,7 +1,5 @@
 """Messages shorten digests and commit IDs with `short_digest` and `short_commit`, to one length."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator
@@ -36,14 +34,14 @@ def cut(tree: ast.AST) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("root", ROOTS)
-def test_no_module_shortens_a_digest_itself(root: str) -> None:
+def test_no_module_shortens_a_digest_itself(root):
     files = {str(file.relative_to(ROOT)): file for file in (ROOT / root).rglob("*.py")}
     found = {name: list(cut(ast.parse(file.read_text()))) for name, file in files.items()}
     assert {name: cuts for name, cuts in found.items() if cuts and name not in DEFINITIONS} == {}
     assert all(found[name] for name in DEFINITIONS if name.startswith(f"{root}/"))
 
 
-def test_a_shortened_digest_is_found() -> None:
+def test_a_shortened_digest_is_found():
     lines = ["entry.digest[:12]", "event['digest'][:12]", "str(digest)[:12]", "version.commit.id[:8]"]
     assert list(cut(ast.parse("\n".join(lines)))) == lines
     assert list(cut(ast.parse("uuid.uuid4().hex[:12]\nlines[:8]\ndigest[:SIZE]"))) == []

@@ -1,7 +1,5 @@
 """JSON is parsed by `tritonstack.base.files` only: every other parser fails on deep nesting."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator
@@ -50,7 +48,7 @@ def offences(source: str, *, catching: bool) -> list[int]:
     return sorted(set(parsers(tree)) - (caught(tree) if catching else set()))
 
 
-def test_all_json_is_read_with_limits() -> None:
+def test_all_json_is_read_with_limits():
     found = []
     for folder in PRODUCT:
         for file in sorted(Path(ROOT, folder).rglob("*.py")):
@@ -61,7 +59,7 @@ def test_all_json_is_read_with_limits() -> None:
     assert found == []
 
 
-def test_the_rule_finds_what_it_forbids() -> None:
+def test_the_rule_finds_what_it_forbids():
     assert offences("import json\njson.load(open('x'))", catching=False) == [2]
     assert offences("list(map(json.loads, lines))", catching=False) == [1]
     assert offences("from json import loads as read", catching=False) == [1]

@@ -1,7 +1,5 @@
 """The product uses each public name that its modules define; a name for tests belongs into the tests."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -63,7 +61,7 @@ def unused(modules: Mapping[str, Module], users: list[ast.Module]) -> set[str]:
     }
 
 
-def test_the_product_uses_its_public_names() -> None:
+def test_the_product_uses_its_public_names():
     modules = read_modules(*PRODUCT)
     users = [ast.parse(file.read_text()) for pattern in USERS for file in ROOT.glob(pattern)]
     assert len(users) > len(USERS)
@@ -73,7 +71,7 @@ def test_the_product_uses_its_public_names() -> None:
     assert {name.rpartition(".")[2] for name in found} >= set(CALLED_BY_OTHERS)
 
 
-def test_an_unused_name_is_found() -> None:
+def test_an_unused_name_is_found():
     def module(name: str, text: str) -> Module:
         return Module(name, ast.parse(text), is_package=False)
 

@@ -1,7 +1,5 @@
 """Servers, sessions and a clean environment for the light transport's tests."""
 
-from __future__ import annotations
-
 import os
 
 import boto3

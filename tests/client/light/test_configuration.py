@@ -1,7 +1,5 @@
 """The light transport has the endpoints, TLS settings, and limits of its configuration."""
 
-from __future__ import annotations
-
 import ssl
 
 import boto3

@@ -1,7 +1,5 @@
 """The light transport with real sockets: connections are kept, replaced, and closed."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import socket

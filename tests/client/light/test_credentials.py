@@ -1,7 +1,5 @@
 """The light transport refreshes credentials."""
 
-from __future__ import annotations
-
 import datetime
 import threading
 

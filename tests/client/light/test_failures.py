@@ -1,7 +1,5 @@
 """The light transport with real sockets: failed connections, timeouts, and retries."""
 
-from __future__ import annotations
-
 import functools
 import socket
 import threading

@@ -1,7 +1,5 @@
 """The light transport with real sockets: results, and concurrent calls."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import socket

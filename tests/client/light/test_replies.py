@@ -1,7 +1,5 @@
 """HTTP/1.1 replies are read the same however they arrive, and broken ones are rejected."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

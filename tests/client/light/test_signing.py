@@ -1,7 +1,5 @@
 """Every request is signed, addressed and headed as botocore would."""
 
-from __future__ import annotations
-
 import datetime
 import functools
 import string

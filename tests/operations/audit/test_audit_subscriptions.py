@@ -1,7 +1,5 @@
 """Unconfirmed subscriptions: SNS lists them with the same ARN, cannot delete them, and drops them later."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

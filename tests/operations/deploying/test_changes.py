@@ -1,7 +1,5 @@
 """The plan of a deploy, compared with stacks in moto."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Templates that CloudFormation returns with question marks, and what can be compared of them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The order of destruction, and what it retains, on moto's CloudFormation and S3."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Ended Processing jobs, which SageMaker keeps: whose they are, and their deletion."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Running builds of an environment that is destroyed: which are its own, and that they are stopped first."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

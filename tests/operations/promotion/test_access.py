@@ -1,7 +1,5 @@
 """Credentials of two accounts: which ones are used, and the error if none works."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Copy artifacts between buckets of one account: complete, once, and only what the lock names."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Copy images between ECR registries, layer by layer and by digest."""
 
-from __future__ import annotations
-
 import urllib.error
 import urllib.request
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Decisions of a promotion that depend on files only."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.operations.two_accounts import add_model, add_prod, make_manifest

@@ -1,7 +1,5 @@
 """The stand-in for NVIDIA's FIL backend in a real server, compared with the training libraries."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable
@@ -77,9 +75,7 @@ CLASSIFIER = {"model_type": "xgboost_json", "is_classifier": "true", "threshold"
 
 
 @pytest.mark.parametrize("outputs", [1, 2])
-def test_probabilities_of_two_classes_as_one_number_or_two(
-    start: Start, tmp_path: Path, outputs: int
-) -> None:
+def test_probabilities_of_two_classes_as_one_number_or_two(start, tmp_path, outputs):
     model = xgboost_classifier(YES_OR_NO)
     folder = tmp_path / "models/trees"
     write_config(folder, outputs=outputs, predict_proba="true", **CLASSIFIER)
@@ -91,7 +87,7 @@ def test_probabilities_of_two_classes_as_one_number_or_two(
 
 
 @pytest.mark.skipif(CORES < 2, reason="one core has one thread with every setting")
-def test_openmp_allows_the_threads_that_a_model_asks_for(start: Start, tmp_path: Path) -> None:
+def test_openmp_allows_the_threads_that_a_model_asks_for(start, tmp_path):
     model = xgboost_classifier(YES_OR_NO)
     folder = tmp_path / "models/trees"
     write_config(folder, cpu_nthread=str(CORES), **CLASSIFIER)
@@ -106,7 +102,7 @@ def test_openmp_allows_the_threads_that_a_model_asks_for(start: Start, tmp_path:
     assert ask(start(tmp_path / "models", **variables)).tolist() == model.predict(ASKED).tolist()
 
 
-def test_the_class_of_several_and_a_threshold_of_two(start: Start, tmp_path: Path) -> None:
+def test_the_class_of_several_and_a_threshold_of_two(start, tmp_path):
     three, two = xgboost_classifier(THREE), xgboost_classifier(YES_OR_NO)
     write_config(tmp_path / "three/trees", **CLASSIFIER)
     three.save_model(tmp_path / "three/trees/1/xgboost.json")
@@ -118,7 +114,7 @@ def test_the_class_of_several_and_a_threshold_of_two(start: Start, tmp_path: Pat
     assert ask(start(tmp_path / "two")).tolist() == expected.astype(float).tolist()
 
 
-def test_probabilities_of_a_model_that_was_trained_to_answer_the_class(start: Start, tmp_path: Path) -> None:
+def test_probabilities_of_a_model_that_was_trained_to_answer_the_class(start, tmp_path):
     import xgboost
 
     trained = {"objective": "multi:softmax", "num_class": 3, "seed": 1, "max_depth": 3}
@@ -132,7 +128,7 @@ def test_probabilities_of_a_model_that_was_trained_to_answer_the_class(start: St
     np.testing.assert_allclose(answer, powers / powers.sum(axis=1, keepdims=True), atol=1e-6)
 
 
-def test_a_lightgbm_regression_and_the_parameter_of_older_releases(start: Start, tmp_path: Path) -> None:
+def test_a_lightgbm_regression_and_the_parameter_of_older_releases(start, tmp_path):
     import lightgbm
 
     data = lightgbm.Dataset(ROWS, ROWS.sum(axis=1))
@@ -143,7 +139,7 @@ def test_a_lightgbm_regression_and_the_parameter_of_older_releases(start: Start,
     np.testing.assert_allclose(ask(start(tmp_path / "models")), booster.predict(ASKED), atol=1e-6)
 
 
-def test_treelite_checkpoint_of_a_forest_with_a_custom_file_name(start: Start, tmp_path: Path) -> None:
+def test_treelite_checkpoint_of_a_forest_with_a_custom_file_name(start, tmp_path):
     import treelite
     from sklearn.ensemble import RandomForestClassifier
 
@@ -174,9 +170,7 @@ def test_treelite_checkpoint_of_a_forest_with_a_custom_file_name(start: Start, t
     ],
     ids=["kind", "threshold", "number", "type", "file", "width", "output", "treeshap"],
 )
-def test_config_that_contradicts_the_trees_is_rejected_with_a_message(
-    start: Start, tmp_path: Path, change: dict[str, Any], reason: str
-) -> None:
+def test_config_that_contradicts_the_trees_is_rejected_with_a_message(start, tmp_path, change, reason):
     folder = tmp_path / "models/trees"
     write_config(folder, **{**CLASSIFIER, **change})
     xgboost_classifier(YES_OR_NO).save_model(folder / "1/xgboost.json")
@@ -187,7 +181,7 @@ def test_config_that_contradicts_the_trees_is_rejected_with_a_message(
     assert reason in str(caught.value)
 
 
-def test_file_without_trees_is_reported(start: Start, tmp_path: Path) -> None:
+def test_file_without_trees_is_reported(start, tmp_path):
     folder = tmp_path / "models/trees"
     write_config(folder, **CLASSIFIER)
     (folder / "1/xgboost.json").write_text("{}")

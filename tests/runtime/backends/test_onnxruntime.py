@@ -1,12 +1,9 @@
 """The stand-in for NVIDIA's ONNX Runtime backend, in a real server."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import onnx
@@ -30,7 +27,7 @@ def invoke_together(server: TritonServer, rows: Sequence[int]) -> list[TritonRes
         return list(pool.map(lambda row: invoke(server, [1.0, 2.0], row=row), rows))
 
 
-def test_requests_share_a_run_and_a_bad_request_fails_alone(start: Start, tmp_path: Path) -> None:
+def test_requests_share_a_run_and_a_bad_request_fails_alone(start, tmp_path):
     server = start(add_onnx_model(tmp_path / "models"))
     good = [outputs(response) for response in invoke_together(server, [0, 1, 1, 0])]
     assert [answer["y"] for answer in good] == [[2.0, 4.0], [3.0, 6.0], [3.0, 6.0], [2.0, 4.0]]
@@ -45,7 +42,7 @@ def test_requests_share_a_run_and_a_bad_request_fails_alone(start: Start, tmp_pa
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core has one thread with every setting")
-def test_instances_share_the_threads_of_the_pool(start: Start, tmp_path: Path) -> None:
+def test_instances_share_the_threads_of_the_pool(start, tmp_path):
     config = ONNX_CONFIG.replace("count: 1", "count: 2").partition("parameters")[0]
     cores = len(os.sched_getaffinity(0))
     without = instance_threads(start(add_onnx_model(tmp_path / "models", config=config)))
@@ -56,7 +53,7 @@ def test_instances_share_the_threads_of_the_pool(start: Start, tmp_path: Path) -
     assert sum(without) - sum(limited) == 2 * (cores - 1) - 2 * (max(1, cores // 2) - 1)
 
 
-def test_only_requested_outputs_are_sent(start: Start, tmp_path: Path) -> None:
+def test_only_requested_outputs_are_sent(start, tmp_path):
     server = start(add_onnx_model(tmp_path / "models"))
     request = {
         "inputs": [tensor("x", "FP32", [1.0]), tensor("row", "INT64", [1])],
@@ -66,7 +63,7 @@ def test_only_requested_outputs_are_sent(start: Start, tmp_path: Path) -> None:
     assert outputs(answer) == {"batch": [1]}
 
 
-def test_a_config_of_one_line_is_completed_from_the_graph(start: Start, tmp_path: Path) -> None:
+def test_a_config_of_one_line_is_completed_from_the_graph(start, tmp_path):
     server = start(add_onnx_model(tmp_path / "models", config='backend: "onnxruntime"'))
     answer = invoke(server, [1.0], row=1)
     assert outputs(answer) == {"y": [3.0], "batch": [1]}
@@ -77,7 +74,7 @@ def test_a_config_of_one_line_is_completed_from_the_graph(start: Start, tmp_path
     assert b"batch-size must be <= 4" in answer.body
 
 
-def test_text_scalars_and_models_without_batching(start: Start, tmp_path: Path) -> None:
+def test_text_scalars_and_models_without_batching(start, tmp_path):
     folder = tmp_path / "models/words"
     (folder / "1").mkdir(parents=True)
     (folder / "config.pbtxt").write_text('backend: "onnxruntime"\ndefault_model_filename: "words.onnx"\n')
@@ -143,8 +140,8 @@ def test_text_scalars_and_models_without_batching(start: Start, tmp_path: Path) 
     ids=["type", "name", "missing", "dims", "parameter", "level", "batching", "ragged", "optional"],
 )
 def test_config_that_contradicts_the_graph_is_rejected_with_a_message(
-    start: Start, tmp_path: Path, written: str, instead: str, reason: str
-) -> None:
+    start, tmp_path, written, instead, reason
+):
     config = ONNX_CONFIG.replace(written, instead, 1)
     assert config != ONNX_CONFIG
     server = start(add_onnx_model(tmp_path / "models", config=config), ready=False)
@@ -157,9 +154,7 @@ def test_config_that_contradicts_the_graph_is_rejected_with_a_message(
 @pytest.mark.parametrize(
     ("content", "reason"), [(b"no graph", "ONNX Runtime cannot read"), (None, "there is no file")]
 )
-def test_a_broken_or_missing_graph_is_named(
-    start: Start, tmp_path: Path, content: bytes | None, reason: str
-) -> None:
+def test_a_broken_or_missing_graph_is_named(start, tmp_path, content, reason):
     models = add_onnx_model(tmp_path / "models")
     graph = models / "scale/1/model.onnx"
     graph.unlink()

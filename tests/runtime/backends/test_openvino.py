@@ -1,7 +1,5 @@
 """The stand-in for Triton's OpenVINO backend, in a real server."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -75,7 +73,7 @@ def rounded(array: np.ndarray) -> np.ndarray:
     return ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).view(np.float32)
 
 
-def test_batches_of_any_size_and_the_precision_of_the_parameter(start: Start, tmp_path: Path) -> None:
+def test_batches_of_any_size_and_the_precision_of_the_parameter(start, tmp_path):
     server = start(add_product(tmp_path / "bf16"))
     for rows in (1, 3, 2):
         right = X[:rows] @ WEIGHTS
@@ -88,15 +86,13 @@ def test_batches_of_any_size_and_the_precision_of_the_parameter(start: Start, tm
             assert error > 1e-3
 
 
-def test_wrong_shapes_fail_alone(start: Start, tmp_path: Path) -> None:
+def test_wrong_shapes_fail_alone(start, tmp_path):
     server = start(add_product(tmp_path / "models"))
     assert b"unexpected shape for input 'x'" in invoke(server, np.zeros((1, 3), np.float32)).body
     assert answer(server, X).shape == (3, 64)
 
 
-def test_a_config_without_tensors_is_completed_from_a_graph_of_fixed_sizes(
-    start: Start, tmp_path: Path
-) -> None:
+def test_a_config_without_tensors_is_completed_from_a_graph_of_fixed_sizes(start, tmp_path):
     config = 'backend: "openvino"\ndefault_model_filename: "model.onnx"\n'
     server = start(add_product(tmp_path / "models", config, rows=3))
     assert answer(server, X).shape == (3, 64)
@@ -104,9 +100,7 @@ def test_a_config_without_tensors_is_completed_from_a_graph_of_fixed_sizes(
     assert "(shape [-1, -1])" in expected_error(start, add_product(tmp_path / "varying", config))
 
 
-def test_with_batching_only_full_batches_are_answered_as_in_the_original(
-    start: Start, tmp_path: Path
-) -> None:
+def test_with_batching_only_full_batches_are_answered_as_in_the_original(start, tmp_path):
     server = start(add_product(tmp_path / "models", BATCHING))
     refused = invoke(server, X[:1])
     assert b"expected requests with batch size '2', got '1'" in refused.body
@@ -140,8 +134,8 @@ def test_with_batching_only_full_batches_are_answered_as_in_the_original(
     ids=["hint", "name", "type", "size", "dims", "file", "padding", "count"],
 )
 def test_config_that_contradicts_the_graph_is_rejected_with_a_message(
-    start: Start, tmp_path: Path, written: str, instead: str, reason: str
-) -> None:
+    start, tmp_path, written, instead, reason
+):
     config = CONFIG.replace(written, instead, 1)
     assert config != CONFIG
     assert reason in expected_error(start, add_product(tmp_path / "models", config))

@@ -1,7 +1,5 @@
 """The stand-in for NVIDIA's PyTorch backend, in a real server."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Sequence
@@ -127,7 +125,7 @@ def ask_together(server: TritonServer, rows: Sequence[int]) -> list[TritonRespon
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core has one thread with every setting")
-def test_instances_share_the_threads_of_the_endpoint(start: Start, tmp_path: Path) -> None:
+def test_instances_share_the_threads_of_the_endpoint(start, tmp_path):
     import torch
 
     class Large(torch.nn.Module):
@@ -152,9 +150,7 @@ def test_instances_share_the_threads_of_the_endpoint(start: Start, tmp_path: Pat
     assert threads(**{OPENMP: str(cores)}) < threads()
 
 
-def test_forward_arguments_in_any_order_share_a_run_and_a_bad_request_fails_alone(
-    start: Start, tmp_path: Path
-) -> None:
+def test_forward_arguments_in_any_order_share_a_run_and_a_bad_request_fails_alone(start, tmp_path):
     server = start(save_module(tmp_path / "models", scale_module()))
     good = [answers(response) for response in ask_together(server, [0, 1, 1, 0])]
     assert [answer["y__0"] for answer in good] == [[2.0, 4.0], [3.0, 6.0], [3.0, 6.0], [2.0, 4.0]]
@@ -167,7 +163,7 @@ def test_forward_arguments_in_any_order_share_a_run_and_a_bad_request_fails_alon
 
 
 @pytest.mark.soak
-def test_numbered_names_and_the_order_of_the_file(start: Start, tmp_path: Path) -> None:
+def test_numbered_names_and_the_order_of_the_file(start, tmp_path):
     """Outputs without numbers are taken in the file's order, as are inputs that match no argument."""
     config = CONFIG.replace('"row"', '"INPUT__1"').replace('"x"', '"INPUT__0"')
     config = config.replace("y__0", "y").replace("batch__1", "batch")
@@ -177,7 +173,7 @@ def test_numbered_names_and_the_order_of_the_file(start: Start, tmp_path: Path) 
 
 
 @pytest.mark.soak
-def test_texts_and_a_model_without_batching(start: Start, tmp_path: Path) -> None:
+def test_texts_and_a_model_without_batching(start, tmp_path):
     config = """
     backend: "pytorch"
     input { name: "words" data_type: TYPE_STRING dims: [ -1 ] }
@@ -191,7 +187,7 @@ def test_texts_and_a_model_without_batching(start: Start, tmp_path: Path) -> Non
 
 
 @pytest.mark.soak
-def test_a_module_that_takes_one_dictionary(start: Start, tmp_path: Path) -> None:
+def test_a_module_that_takes_one_dictionary(start, tmp_path):
     config = """
     backend: "pytorch"
     max_batch_size: 4
@@ -216,7 +212,7 @@ def test_a_module_that_takes_one_dictionary(start: Start, tmp_path: Path) -> Non
         ("dictionary", "It should not be a List / Dictionary of Tensors"),
     ],
 )
-def test_answer_rejected_by_the_original_client(start: Start, tmp_path: Path, kind: str, reason: str) -> None:
+def test_answer_rejected_by_the_original_client(start, tmp_path, kind, reason):
     server = start(save_module(tmp_path / "models", faulty_module(kind), ONE_IN_ONE_OUT))
     answer = ask(server, ("x", "FP32", [1, 2], [1.0, 2.0]))
     assert answer.status == 500
@@ -249,8 +245,8 @@ def test_answer_rejected_by_the_original_client(start: Start, tmp_path: Path, ki
     ids=["missing", "type", "text", "boolean", "number", "ragged"],
 )
 def test_config_that_contradicts_the_module_is_rejected_with_a_message(
-    start: Start, tmp_path: Path, written: str, instead: str, reason: str
-) -> None:
+    start, tmp_path, written, instead, reason
+):
     config = CONFIG.replace(written, instead, 1)
     assert config != CONFIG
     server = start(save_module(tmp_path / "models", scale_module(), config), ready=False)
@@ -260,14 +256,14 @@ def test_config_that_contradicts_the_module_is_rejected_with_a_message(
     assert reason in str(caught.value)
 
 
-def test_a_module_with_an_argument_that_is_not_a_tensor_is_rejected(start: Start, tmp_path: Path) -> None:
+def test_a_module_with_an_argument_that_is_not_a_tensor_is_rejected(start, tmp_path):
     server = start(save_module(tmp_path / "models", faulty_module("optional"), ONE_IN_ONE_OUT), ready=False)
     with pytest.raises(TritonFailedError, match="An input of type 'float' was detected in the model"):
         server.wait_ready(timeout_s=60)
 
 
 @pytest.mark.soak
-def test_a_file_that_is_not_a_module_is_named(start: Start, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_module_is_named(start, tmp_path):
     models = save_module(tmp_path / "models", scale_module())
     (models / "scale/1/model.pt").write_bytes(b"no module")
     server = start(models, ready=False)
@@ -276,7 +272,7 @@ def test_a_file_that_is_not_a_module_is_named(start: Start, tmp_path: Path) -> N
 
 
 @pytest.mark.soak
-def test_models_in_python_do_not_see_the_linked_library(start: Start, tmp_path: Path) -> None:
+def test_models_in_python_do_not_see_the_linked_library(start, tmp_path):
     folder = tmp_path / "models/looks"
     (folder / "1").mkdir(parents=True)
     (folder / "config.pbtxt").write_text('backend: "python"\n')

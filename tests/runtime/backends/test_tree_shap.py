@@ -1,7 +1,5 @@
 """SHAP values of the stand-in for FIL, compared with those of XGBoost and LightGBM."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -63,7 +61,7 @@ def lightgbm_trees(folder: Path, *, categories: list[int], **settings: Any) -> T
     ],
     ids=["values", "classes", "dart"],
 )
-def test_values_are_those_of_xgboost(tmp_path: Path, values: Any, settings: dict[str, Any]) -> None:
+def test_values_are_those_of_xgboost(tmp_path, values, settings):
     model, expected = xgboost_trees(tmp_path, **settings)
     np.testing.assert_allclose(values(model), expected, atol=2e-6)
 
@@ -73,15 +71,13 @@ def test_values_are_those_of_xgboost(tmp_path: Path, values: Any, settings: dict
     [({"objective": "regression"}, [1]), ({"objective": "multiclass", "num_class": 4}, [])],
     ids=["categories", "classes"],
 )
-def test_values_are_those_of_lightgbm(
-    tmp_path: Path, values: Any, settings: dict[str, Any], categories: list[int]
-) -> None:
+def test_values_are_those_of_lightgbm(tmp_path, values, settings, categories):
     model, expected = lightgbm_trees(tmp_path, categories=categories, **settings)
     found = values(model)
     np.testing.assert_allclose(found, expected.reshape(found.shape), atol=2e-6)
 
 
-def test_values_of_a_forest_add_up_to_its_answer(values: Any) -> None:
+def test_values_of_a_forest_add_up_to_its_answer(values):
     import treelite
     from sklearn.ensemble import RandomForestClassifier
 
@@ -92,7 +88,7 @@ def test_values_of_a_forest_add_up_to_its_answer(values: Any) -> None:
     assert np.abs(found[:, :, 3]).max() > 0
 
 
-def test_trees_that_fil_rejects_are_rejected(tmp_path: Path, values: Any) -> None:
+def test_trees_that_fil_rejects_are_rejected(tmp_path, values):
     model, _ = xgboost_trees(tmp_path, objective="multi:softprob", num_class=4)
     with pytest.raises(ValueError, match="Vector base_scores not supported"):
         values(model)

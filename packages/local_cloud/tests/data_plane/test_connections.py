@@ -1,7 +1,5 @@
 """Connections of the data plane: order, reuse, slow and vanishing clients, dying servers, and load."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 

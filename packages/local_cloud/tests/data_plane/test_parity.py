@@ -1,7 +1,5 @@
 """Every request gets the same response from the data plane and from the general server."""
 
-from __future__ import annotations
-
 import re
 import socket
 from datetime import UTC, datetime, timedelta

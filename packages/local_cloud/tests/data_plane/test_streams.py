@@ -1,7 +1,5 @@
 """InvokeEndpointWithResponseStream: parts as they arrive, the error of each failure, and how it ends."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
