@@ -26,7 +26,7 @@ from tests.model_build.supplied_models import (
     write_entry,
     write_supplied,
 )
-from tritonstack.base.errors import UsageError
+from tritonstack.base.errors import FileViolation, InvalidFilesError, UsageError
 from tritonstack.base.source_files import UnsafeFileError, find_file
 from tritonstack.base.yaml import Document
 from tritonstack.project.files.model_files import helper_files
@@ -210,6 +210,17 @@ def test_a_build_hashes_and_reads_copies(source, tmp_path):
         assert read is not None
         assert read.path.is_relative_to(tmp_path / "work")
         assert b"root:" not in read.path.read_bytes()
+
+
+def test_errors_name_the_originals(tmp_path: Path) -> None:
+    model = with_helpers(tmp_path / "model")
+    copy, _ = copied(model, tmp_path / "work")
+    beside = FileViolation(copy.document.file.parent / "helpers.py", 2, "", "m", "r", code="TS111")
+    error = InvalidFilesError([copy.document.violation(("recipe",), "m", remedy="r", code="TS111"), beside])
+    copy.name_originals(error)
+    files = [(violation.file, violation.line) for violation in error.violations]
+    assert files == [(tmp_path / "model/helpers.py", 2), (model.file, model.line_of(("recipe",)))]
+    assert str(tmp_path / "work") not in str(error)
 
 
 @pytest.mark.parametrize("name", ["helpers.py", "kit/f.txt", "model.py", "weights/lexicon/base.py"])
