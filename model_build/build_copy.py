@@ -55,13 +55,11 @@ class BuildCopy:
 
     def name_originals(self, error: TritonstackError) -> None:
         """Name the files that were copied, not the copies, in an error."""
-        folder = self._model.file.parent
-        error.message = error.message.replace(str(self._folder), str(folder))
+        copy, original = str(self._folder), str(self._model.file.parent)
+        error.message = error.message.replace(copy, original)
         if isinstance(error, InvalidFilesError):
             error.violations = tuple(
-                replace(violation, file=folder / violation.file.relative_to(self._folder))
-                if violation.file.is_relative_to(self._folder)
-                else violation
+                replace(violation, file=Path(str(violation.file).replace(copy, original)))
                 for violation in error.violations
             )
             error.message = "\n".join(map(str, error.violations))

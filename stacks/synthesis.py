@@ -16,13 +16,7 @@ from stacks.environment import add_environment
 from stacks.pipeline import PipelineStack, line_of
 from tritonstack.base.error_kinds import CommandLineError
 from tritonstack.base.paths import Project, find_project
-from tritonstack.project.loading import (
-    environment_names,
-    find_template,
-    load_instance,
-    load_workspace,
-    template_names,
-)
+from tritonstack.project.loading import ProjectFiles
 from tritonstack.project.workspace import Workspace
 from tritonstack.spec.environments.expiry import EXPIRES, OWNER, moment_text, parse_moment, tag_text
 from tritonstack.spec.environments.templates import RESERVED, Instance, Template
@@ -42,16 +36,16 @@ def synthesize() -> None:
 
 
 def _workspace_of(app: cdk.App, project: Project) -> Workspace:
-    environment = app.node.try_get_context("env")
+    environment, files = app.node.try_get_context("env"), ProjectFiles(project)
     if not environment:
-        known = [*environment_names(project), *(f"{name} (template)" for name in template_names(project))]
+        known = [*files.environment_names, *(f"{name} (template)" for name in files.template_names)]
         raise CommandLineError(
             "no environment was named",
             remedy=f"add -c env=<name>; available: {', '.join(known) or 'none'}",
         )
-    if environment in template_names(project):
-        return load_instance(project, _instance_of(app, find_template(project, environment)))
-    return load_workspace(project, str(environment))
+    if environment in files.template_names:
+        return files.instance(_instance_of(app, files.template(environment)))
+    return files.workspace(str(environment))
 
 
 def _instance_of(app: cdk.App, template: Template) -> Instance:

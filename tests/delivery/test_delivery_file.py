@@ -7,7 +7,8 @@ from tests.projects import ENVIRONMENT
 from tests.stacks.assemblies import ROOT
 from tritonstack.base.errors import UsageError
 from tritonstack.base.paths import Project
-from tritonstack.project.loading import ProjectFiles, environment_names
+from tritonstack.project.loading import ProjectFiles
+from tritonstack.project.names import environment_names
 from tritonstack.project.validation import validate_project
 from tritonstack.spec.environments.delivery import DeliverySpec, load_delivery, require_delivery
 

@@ -22,7 +22,7 @@ from tests.projects import edit
 from tritonstack.client import EndpointClient
 from tritonstack.operations.events import read_events
 from tritonstack.operations.stacks import describe_stack, list_stacks, wait_until_settled
-from tritonstack.project.loading import load_model
+from tritonstack.project.loading import ProjectFiles
 from tritonstack_local.cloud_folder import read_address
 
 pytestmark = pytest.mark.e2e
@@ -44,7 +44,7 @@ def ask(site: Site, texts: tuple[str, ...]) -> np.ndarray:
 def framework_answers(site: Site, texts: tuple[str, ...]) -> np.ndarray:
     from model_build.exporters.text_framework import TextFramework
 
-    model = load_model(site.project, "minilm-embedding")
+    model = ProjectFiles(site.project).model("minilm-embedding")
     source = fetch_source(
         model.record.source, model_folder=model.file.parent, cache_dir=site.project.cache_dir
     )
@@ -146,7 +146,7 @@ def test_another_process_sends_requests_through_the_command_line(site: Site) -> 
 
 
 def test_printed_requests_run_as_they_are(site: Site, tmp_path: Path) -> None:
-    (text, *_) = load_model(site.project, "minilm-embedding").record.test_texts
+    (text, *_) = ProjectFiles(site.project).model("minilm-embedding").record.test_texts
     (expected,) = ask(site, (text,))
     for language in ("curl", "aws-cli", "javascript"):
         answered = run_snippet(site, tmp_path, language, "minilm")

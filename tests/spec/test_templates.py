@@ -9,15 +9,8 @@ import pytest
 from tests.projects import edit
 from tritonstack.base.errors import InvalidFilesError, UsageError
 from tritonstack.base.paths import Project
-from tritonstack.project.loading import (
-    ProjectFiles,
-    environment_names,
-    find_template,
-    load_instance,
-    load_workspace,
-    sample_instance,
-    template_names,
-)
+from tritonstack.project.loading import ProjectFiles, load_workspace, sample_instance
+from tritonstack.project.names import environment_names, template_names
 from tritonstack.project.validation import validate_project
 from tritonstack.project.workspace import Workspace
 from tritonstack.spec.environments.expiry import (
@@ -63,7 +56,7 @@ def templated(project: Project) -> Project:
 
 def instance(project: Project, **parameters: bool | int | float | str) -> Workspace:
     asked = Instance("preview", "pr-1", "somebody", "2030-01-02T03:04:05Z", parameters)
-    return load_instance(project, asked)
+    return ProjectFiles(project).instance(asked)
 
 
 def test_a_template_is_not_an_environment(templated: Project) -> None:
@@ -73,9 +66,9 @@ def test_a_template_is_not_an_environment(templated: Project) -> None:
         load_workspace(templated, "preview")
     assert "--name" in str(caught.value.remedy)
     with pytest.raises(UsageError, match="not a template"):
-        find_template(templated, "dev")
+        ProjectFiles(templated).template("dev")
     with pytest.raises(UsageError, match="unknown template 'previw'") as caught:
-        find_template(templated, "previw")
+        ProjectFiles(templated).template("previw")
     assert caught.value.remedy == "did you mean 'preview'?"
 
 
@@ -107,7 +100,7 @@ def test_a_synth_with_the_same_context_gives_the_same_instance(templated: Projec
     workspace = instance(templated, most=5, isolated=False, share=0.25)
     context = dict(workspace.context)
     assert context["env"] == "preview"
-    template = find_template(templated, "preview")
+    template = ProjectFiles(templated).template("preview")
     told = {key: context[key] for key in template.head.parameters if key in context}
     again = Instance(
         "preview", context["name"], context["owner"], context["expires"], template.parameters(told)
@@ -133,7 +126,7 @@ def test_parameters_have_the_type_of_their_default(
     templated: Project, given: dict[str, str], message: str, remedy: str
 ) -> None:
     with pytest.raises(UsageError) as caught:
-        find_template(templated, "preview").parameters(given)
+        ProjectFiles(templated).template("preview").parameters(given)
     assert message in caught.value.message
     assert caught.value.remedy == remedy
 
@@ -190,7 +183,7 @@ def test_a_templates_violations_are_reported_with_file_and_line(
 def test_template_without_a_header_is_reported_with_an_example(templated: Project) -> None:
     templated.template_file("preview").write_text("name: x\n")
     with pytest.raises(InvalidFilesError, match="required key 'template' is missing"):
-        find_template(templated, "preview")
+        ProjectFiles(templated).template("preview")
 
 
 def test_valid_template_has_no_violations(templated: Project) -> None:
@@ -208,12 +201,12 @@ def test_valid_template_has_no_violations(templated: Project) -> None:
 )
 def test_reserved_instance_names_are_rejected(templated: Project, name: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        load_instance(templated, sample_instance("preview", name))
+        ProjectFiles(templated).instance(sample_instance("preview", name))
 
 
 def test_too_long_names_are_reported_before_any_deploy(templated: Project) -> None:
     with pytest.raises(InvalidFilesError, match="at most 63 characters"):
-        load_instance(templated, sample_instance("preview", "a" * 40))
+        ProjectFiles(templated).instance(sample_instance("preview", "a" * 40))
 
 
 @pytest.mark.parametrize(

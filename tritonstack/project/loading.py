@@ -6,9 +6,8 @@ Errors name file and line; nothing here calls AWS.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
-from typing import TypeVar
 
 from tritonstack.base.error_kinds import (
     CommandLineError,
@@ -24,7 +23,7 @@ from tritonstack.base.yaml import Document, closest, load_document, parse_docume
 from tritonstack.project.checks.compatibility import environment_violations
 from tritonstack.project.checks.ensembles import composition_violations
 from tritonstack.project.checks.regions import region_violations
-from tritonstack.project.files.contents import CheckedModel, check_model
+from tritonstack.project.files.contents import check_model
 from tritonstack.project.files.model_hashes import ModelHash, file_digests, hash_model
 from tritonstack.project.names import (
     environment_names,
@@ -38,23 +37,6 @@ from tritonstack.spec.environments.environment import EnvironmentSpec
 from tritonstack.spec.environments.templates import HEAD, Instance, Template, instance_document, load_template
 from tritonstack.spec.models.model import ModelSpec
 
-Item = TypeVar("Item")
-
-__all__ = [
-    "ProjectFiles",
-    "chosen_model",
-    "environment_names",
-    "find_template",
-    "load_instance",
-    "load_model",
-    "load_models",
-    "load_workspace",
-    "model_names",
-    "require_free",
-    "sample_instance",
-    "template_names",
-]
-
 
 class ProjectFiles:
     """One pass over a project's files: each of them is read, listed, and hashed at most once.
@@ -64,31 +46,21 @@ class ProjectFiles:
 
     def __init__(self, project: Project) -> None:
         self.project = project
-        self._locks: dict[str, Document[Lock]] = {}
-        self._models: dict[str, Document[ModelSpec]] = {}
-        self._checked: dict[str, CheckedModel] = {}
-        self._digests: dict[str, Mapping[str, str]] = {}
+        self.environment_names = environment_names(project)
+        self.template_names = template_names(project)
+        self.lock = cache(lambda environment: load_lock(project.lock_file(environment)))
+        """Load the lock of an environment."""
+        self.checked = cache(lambda name: check_model(self._document(name)))
+        """Load one model, and check its files."""
+        self._document = cache(lambda name: load_document(project.model_file(name), ModelSpec))
+        self._digests = cache(lambda name: file_digests(*self.checked(name)[:2]))
+        self._environment = cache(self._load_environment)
         self._hashes: dict[str, ModelHash] = {}
-        self._workspaces: dict[str, Workspace] = {}
-
-    @cached_property
-    def environment_names(self) -> list[str]:
-        """Its permanent environments, sorted."""
-        return environment_names(self.project)
-
-    @cached_property
-    def template_names(self) -> list[str]:
-        """Its templates, sorted."""
-        return template_names(self.project)
 
     @cached_property
     def model_names(self) -> list[str]:
         """Its models, sorted."""
         return model_names(self.project)
-
-    def lock(self, environment: str) -> Document[Lock]:
-        """Load the lock of an environment."""
-        return _once(self._locks, environment, lambda: load_lock(self.project.lock_file(environment)))
 
     def model(self, name: str) -> Document[ModelSpec]:
         """Load one model."""
@@ -98,10 +70,6 @@ class ProjectFiles:
         if violations := list(_misnamed(document, name)):
             raise InvalidFilesError(violations)
         return document
-
-    def checked(self, name: str) -> CheckedModel:
-        """Load one model, and check its files."""
-        return _once(self._checked, name, lambda: check_model(self._document(name)))
 
     def models(self, names: Iterable[str], violations: list[FileViolation]) -> dict[str, Document[ModelSpec]]:
         """Load models and all their members, and add what is wrong with them; unknown names are omitted."""
@@ -144,11 +112,7 @@ class ProjectFiles:
             return self._whole(lambda: parse_document(text, file, EnvironmentSpec), environment)
         folder = self.project.environments_dir
         _require_known(environment, self.environment_names, kind="environment", folder=folder)
-        return _once(
-            self._workspaces,
-            environment,
-            lambda: self._whole(lambda: load_document(file, EnvironmentSpec), environment),
-        )
+        return self._environment(environment)
 
     def template(self, name: str) -> Template:
         """Load a template, before any instance is filled in."""
@@ -179,8 +143,9 @@ class ProjectFiles:
             () if template.head.locks in known else (unknown,),
         )
 
-    def _document(self, name: str) -> Document[ModelSpec]:
-        return _once(self._models, name, lambda: load_document(self.project.model_file(name), ModelSpec))
+    def _load_environment(self, name: str) -> Workspace:
+        file = self.project.environment_file(name)
+        return self._whole(lambda: load_document(file, EnvironmentSpec), name)
 
     def _whole(
         self,
@@ -214,11 +179,9 @@ class ProjectFiles:
         return Workspace(self.project, document, lock, models, instance, model_hashes=hashes)
 
     def _hash(self, name: str, models: Mapping[str, Document[ModelSpec]]) -> ModelHash:
-        def digests_of(member: str) -> Mapping[str, str]:
-            document, files, _ = self.checked(member)
-            return _once(self._digests, member, lambda: file_digests(document, files))
-
-        return _once(self._hashes, name, lambda: hash_model(name, models, digests_of))
+        if name not in self._hashes:
+            self._hashes[name] = hash_model(name, models, self._digests)
+        return self._hashes[name]
 
     def _valid(
         self, models: Mapping[str, Document[ModelSpec]], violations: Iterable[FileViolation]
@@ -267,21 +230,6 @@ def load_workspace(project: Project, environment: str, *, text: str | None = Non
     return ProjectFiles(project).workspace(environment, text=text)
 
 
-def find_template(project: Project, name: str) -> Template:
-    """Load a template, before any instance is filled in."""
-    return ProjectFiles(project).template(name)
-
-
-def load_instance(project: Project, instance: Instance) -> Workspace:
-    """Load an instance of a template with everything it refers to, like `load_workspace`."""
-    return ProjectFiles(project).instance(instance)
-
-
-def load_model(project: Project, name: str) -> Document[ModelSpec]:
-    """Load one model."""
-    return ProjectFiles(project).model(name)
-
-
 def load_models(project: Project, name: str) -> dict[str, Document[ModelSpec]]:
     """Load a model and all its members."""
     return ProjectFiles(project).with_members(name)
@@ -304,12 +252,6 @@ def require_free(project: Project, name: str) -> None:
 def sample_instance(template: str, name: str = "sample") -> Instance:
     """Return an instance with the template's defaults, for checks and names."""
     return Instance(template, name, "somebody", "2000-01-01T00:00:00Z", {})
-
-
-def _once(kept: dict[str, Item], name: str, make: Callable[[], Item]) -> Item:
-    if name not in kept:
-        kept[name] = make()
-    return kept[name]
 
 
 def _require_known(name: str, known: list[str], *, kind: str, folder: Path) -> None:

@@ -18,7 +18,8 @@ from tritonstack.operations.aws import Cloud, CloudAccessError
 from tritonstack.operations.promotion.access import readable_cloud
 from tritonstack.operations.promotion.image_copying import Registry
 from tritonstack.project.checks.compatibility import unbuilt
-from tritonstack.project.loading import environment_names, load_workspace
+from tritonstack.project.loading import load_workspace
+from tritonstack.project.names import environment_names
 from tritonstack.project.workspace import Workspace
 from tritonstack.spec.environments.environment import EnvironmentSpec
 from tritonstack.workflows.images.stores import EngineImages, ImageStore, RegistryImages

@@ -20,7 +20,7 @@ from tritonstack.base.paths import Project
 from tritonstack.cli.main import run
 from tritonstack.operations.aws import cloud_of
 from tritonstack.operations.events import read_events, record_event
-from tritonstack.project.loading import load_instance, load_workspace
+from tritonstack.project.loading import ProjectFiles, load_workspace
 from tritonstack.records.events import Event, TouchedArtifact
 from tritonstack.records.lock_writing import add_to_lock
 from tritonstack.spec.environments.templates import Instance
@@ -90,7 +90,7 @@ def templated(deployed: Project, account: str) -> Project:
 def deploy_instance(project: Project) -> None:
     """Deploy as `deploy preview --name pr-1` does: the request that created it, a bucket, an event."""
     asked = Instance("preview", "pr-1", "ann", "2030-01-02T03:04:05Z", {})
-    spec = load_instance(project, asked).spec
+    spec = ProjectFiles(project).instance(asked).spec
     boto3.client("ssm", region_name=spec.region).put_parameter(
         Name=f"/{spec.base}/instance", Value=json.dumps(asdict(asked)), Type="String"
     )

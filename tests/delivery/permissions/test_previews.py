@@ -24,7 +24,7 @@ from tests.delivery.permissions.resources import (
 from tests.stacks.assemblies import new_app
 from tritonstack.base.errors import UsageError
 from tritonstack.base.paths import Project
-from tritonstack.project.loading import load_instance, sample_instance
+from tritonstack.project.loading import ProjectFiles, sample_instance
 
 
 @pytest.mark.parametrize(("role", "allowed"), [(PREVIEW_EXECUTION, True), (EXECUTION, False)])
@@ -89,7 +89,7 @@ def test_the_preview_boundary_allows_what_its_roles_need(roads, delivery_stacks,
     more = "  bulk: {kind: ensemble, model: encoder, instance_type: ml.c7i.xlarge, asynchronous: {}}\n"
     file.write_text(file.read_text() + more + "network: {create: {}}\n")
     app = new_app(tmp_path / "out")
-    add_environment(app, workspace=load_instance(Project(root), sample_instance("preview", "pr-7")))
+    add_environment(app, workspace=ProjectFiles(Project(root)).instance(sample_instance("preview", "pr-7")))
     app.synth()
     asked = list(asked_by_roles(tmp_path / "out"))
     assert len(asked) > 50

@@ -23,7 +23,8 @@ from tritonstack.project.checks.locks import (
     check_promotions,
     mismatches,
 )
-from tritonstack.project.loading import load_workspace, model_names
+from tritonstack.project.loading import load_workspace
+from tritonstack.project.names import model_names
 from tritonstack.records.lock_writing import Replacement, add_to_lock, replace_entries, write_lock
 from tritonstack.records.locks import Lock, Promoted, RolledBack, entry_of, load_lock
 from tritonstack.records.manifests import MANIFEST_NAME

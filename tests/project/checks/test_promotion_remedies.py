@@ -15,7 +15,7 @@ from tritonstack.base.errors import FileViolation
 from tritonstack.base.paths import Project
 from tritonstack.operations.locks.checks import check_offline
 from tritonstack.project.checks.compatibility import unbuilt
-from tritonstack.project.loading import ProjectFiles, load_instance, load_workspace
+from tritonstack.project.loading import ProjectFiles, load_workspace
 from tritonstack.records.lock_writing import add_image_to_lock, add_to_lock
 from tritonstack.records.locks import LockedImage
 from tritonstack.spec.environments.templates import Instance
@@ -92,5 +92,5 @@ def test_instances_follow_the_environment_whose_lock_they_use(project: Project) 
     head = "template: {locks: prod, purpose: preview}\nremoval: destroy\n"
     project.template_file("preview").write_text(head + text)
     instance = Instance("preview", "pr-1", "ann", "2026-11-30T00:00:00Z", {})
-    (violation,) = unbuilt(load_instance(project, instance))
+    (violation,) = unbuilt(ProjectFiles(project).instance(instance))
     assert_promotes(violation)

@@ -11,7 +11,7 @@ import pytest
 from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
 
 from tests.stacks.assemblies import EVERY, Assembly, Synthesize, lock_everything, write_project
-from tritonstack.project.loading import load_instance
+from tritonstack.project.loading import ProjectFiles
 from tritonstack.spec.environments.templates import Instance
 
 REGION = "us-east-1"
@@ -27,7 +27,7 @@ def instance(tmp_path_factory: pytest.TempPathFactory, synthesize: Synthesize) -
     head = "template: {locks: every, purpose: tests}\n"
     project.template_file("all").write_text(head + EVERY.replace("name: every", "name: ${name}"))
     asked = Instance("all", "pr-1", LEASE["owner"], LEASE["expires"], {})
-    return synthesize(load_instance(project, asked))
+    return synthesize(ProjectFiles(project).instance(asked))
 
 
 def resources(assembly: Assembly) -> Iterator[tuple[str, str, dict[str, Any]]]:

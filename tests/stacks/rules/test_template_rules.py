@@ -26,7 +26,7 @@ from tests.stacks.build_environment import write_build_environment
 from tests.stacks.rules.checkov import Finding, check_folder, excused, without_suppressions
 from tests.stacks.walled import write_walled
 from tritonstack.base.paths import Project
-from tritonstack.project.loading import environment_names
+from tritonstack.project.names import environment_names
 from tritonstack.project.workspace import Workspace
 
 

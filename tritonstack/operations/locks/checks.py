@@ -18,7 +18,8 @@ from tritonstack.project.checks.locks import (
     check_manifests,
     check_promotions,
 )
-from tritonstack.project.loading import ProjectFiles, environment_names
+from tritonstack.project.loading import ProjectFiles
+from tritonstack.project.names import environment_names
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.locks import Lock, locked_environment
 

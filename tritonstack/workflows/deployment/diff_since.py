@@ -22,7 +22,7 @@ from tritonstack.operations.deploying.changes import cdk_diff_of_templates, comp
 from tritonstack.operations.deploying.lock_changes import artifact_changes, image_changes
 from tritonstack.operations.model_prefix import model_copies
 from tritonstack.project.checks.compatibility import unbuilt
-from tritonstack.project.loading import environment_names, template_names
+from tritonstack.project.names import environment_names, template_names
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.lock_writing import Replacement, replace_entries
 from tritonstack.records.locks import Lock

@@ -26,7 +26,8 @@ from tritonstack.operations.model_prefix import model_copies
 from tritonstack.operations.revisions import change_revision_of
 from tritonstack.operations.verification.verdicts import Verdict
 from tritonstack.project.checks.compatibility import unbuilt
-from tritonstack.project.loading import find_template, load_workspace, template_names
+from tritonstack.project.loading import ProjectFiles, load_workspace
+from tritonstack.project.names import template_names
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.lock_writing import replace_entries
 from tritonstack.records.locks import RolledBack
@@ -141,7 +142,7 @@ def rollback(
 
 def require_no_instance(session: Session, environment: str, instance: str) -> None:
     """Raise UsageError: an instance of a template has no lock of its own."""
-    owner = find_template(session.project, environment).head.locks
+    owner = ProjectFiles(session.project).template(environment).head.locks
     raise UsageError(
         f"instances of {environment} have no lock of their own: they use that of {owner}",
         remedy=f"roll back {owner} (`tritonstack rollback {owner}`), or check out an earlier lock "

@@ -13,7 +13,7 @@ from tritonstack.operations.audit.found import AuditScope
 from tritonstack.operations.audit.report import Item, Report, UnlistedService
 from tritonstack.operations.audit.report import audit as look
 from tritonstack.operations.aws import Cloud
-from tritonstack.project.loading import environment_names
+from tritonstack.project.names import environment_names
 from tritonstack.workflows.environments.deployed import (
     DeployedEnvironment,
     Location,

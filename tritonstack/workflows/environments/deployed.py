@@ -24,13 +24,8 @@ from tritonstack.base.yaml import closest, load_document, parse_yaml, read_text
 from tritonstack.operations.aws import Cloud, CloudAccessError
 from tritonstack.operations.destruction.protection import reject_protected
 from tritonstack.operations.stacks import environment_stacks
-from tritonstack.project.loading import (
-    environment_names,
-    find_template,
-    require_free,
-    sample_instance,
-    template_names,
-)
+from tritonstack.project.loading import ProjectFiles, require_free, sample_instance
+from tritonstack.project.names import environment_names, template_names
 from tritonstack.spec.environments.environment import EnvironmentSpec
 from tritonstack.spec.environments.templates import instance_document
 from tritonstack.workflows.session import Session
@@ -178,7 +173,7 @@ def _instance(project: Project, environment: str, name: str) -> tuple[Environmen
         if environment in environment_names(project):
             raise CommandLineError(f"{environment!r} is an environment, not a template", remedy="omit --name")
         return None
-    template = find_template(project, environment)
+    template = ProjectFiles(project).template(environment)
     return instance_document(template, sample_instance(environment, name)).record, template.file
 
 

@@ -20,14 +20,8 @@ from tritonstack.operations.locks.histories import (
     history_of,
 )
 from tritonstack.operations.locks.versions import lock_history
-from tritonstack.project.loading import (
-    chosen_model,
-    environment_names,
-    find_template,
-    model_names,
-    require_free,
-    template_names,
-)
+from tritonstack.project.loading import ProjectFiles, chosen_model, require_free
+from tritonstack.project.names import environment_names, model_names, template_names
 from tritonstack.workflows.session import Session
 
 __all__ = ["ArtifactHistory", "HistoryEntry", "ModelHistory", "history"]
@@ -82,7 +76,7 @@ def _subjects(session: Session, names: Sequence[str], name: str | None) -> list[
     if len(names) != 1:
         raise CommandLineError("--name requires one template", remedy="pass --env <template> --name <name>")
     require_free(session.project, name)
-    template = find_template(session.project, names[0])
+    template = ProjectFiles(session.project).template(names[0])
     return [(template.head.locks, None), (template.name, name)]
 
 

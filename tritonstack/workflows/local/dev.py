@@ -21,7 +21,7 @@ from tritonstack.base.paths import Project
 from tritonstack.client import decode_reply, encode_request
 from tritonstack.client.streaming import flat_inputs, read_responses
 from tritonstack.operations.smoke.requests import output_difference, response_difference
-from tritonstack.project.loading import load_model, load_models
+from tritonstack.project.loading import ProjectFiles, load_models
 from tritonstack.records.example_tensors import array_of
 from tritonstack.records.examples import EXAMPLES_NAME, Example, Examples, parse_examples
 from tritonstack.reference.container_variables import ADDITIONAL_ARGS, ContainerOptions, container_variables
@@ -120,7 +120,7 @@ def _remove(state: Path) -> None:
 
 def require_processor(project: Project, model: str) -> None:
     """Raise UsageError for a model that runs on GPUs only."""
-    document = load_model(project, model)
+    document = ProjectFiles(project).model(model)
     if "cpu" not in document.record.builds_for:
         raise MachineError(
             f"{model!r} runs on GPUs only, and this command serves on the CPU of this machine",
@@ -245,7 +245,7 @@ class _Versions:
         from model_build.checking.serving_check import own_threads  # noqa: PLC0415
         from model_build.repository.properties import read_properties  # noqa: PLC0415
 
-        spec = load_model(self._session.project, self._model).record
+        spec = ProjectFiles(self._session.project).model(self._model).record
         arguments = {ADDITIONAL_ARGS: " ".join(written["arguments"])} if written["arguments"] else {}
         options = ContainerOptions(
             written["entry"],

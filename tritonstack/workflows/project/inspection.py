@@ -12,7 +12,8 @@ from tritonstack.base.errors import TritonstackError
 from tritonstack.base.files import short_digest
 from tritonstack.base.results import Internal, Shown, public
 from tritonstack.project.files.model_hashes import model_hash
-from tritonstack.project.loading import chosen_model, environment_names, load_models
+from tritonstack.project.loading import chosen_model, load_models
+from tritonstack.project.names import environment_names
 from tritonstack.records.locks import LockedArtifact, load_lock
 from tritonstack.records.manifests import ARCHIVE_NAME, Manifest
 from tritonstack.spec.models.model import ModelSpec

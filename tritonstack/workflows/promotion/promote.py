@@ -15,7 +15,8 @@ from tritonstack.operations.promotion.gates import GATES, Gate, GateResult, over
 from tritonstack.operations.promotion.plans import Decision, Entry, decide, lock_after, require_source
 from tritonstack.operations.promotion.records import CHANGES, unrecorded
 from tritonstack.operations.revisions import change_revision_of
-from tritonstack.project.loading import ProjectFiles, environment_names, template_names
+from tritonstack.project.loading import ProjectFiles
+from tritonstack.project.names import environment_names, template_names
 from tritonstack.records.lock_writing import lock_text
 from tritonstack.records.locks import Promoted
 from tritonstack.spec.environments.promotion import PromotionSpec

@@ -23,7 +23,8 @@ from tritonstack.operations.locks.histories import (
     history_of,
 )
 from tritonstack.operations.locks.versions import LockHistory, lock_history
-from tritonstack.project.loading import ProjectFiles, environment_names, model_names
+from tritonstack.project.loading import ProjectFiles
+from tritonstack.project.names import environment_names, model_names
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.locks import load_lock
 from tritonstack.workflows.output_files import require_output, write_output

@@ -10,7 +10,7 @@ from pathlib import Path
 from tritonstack.base.error_kinds import CommandLineError, MachineError, UnknownNameError
 from tritonstack.base.errors import UsageError
 from tritonstack.operations.tuning.objectives import Objective
-from tritonstack.project.loading import load_model
+from tritonstack.project.loading import ProjectFiles
 from tritonstack.project.workspace import Workspace
 from tritonstack.workflows.invocation.input_files import RequestInputError
 from tritonstack.workflows.invocation.request_inputs import GivenInputs
@@ -103,7 +103,7 @@ def find_tuned(session: Session, name: str, endpoint: str | None, model: str | N
     if endpoint is None:
         if model is not None:
             raise CommandLineError("--model needs an endpoint", remedy="omit one of the two")
-        load_model(session.project, name)
+        ProjectFiles(session.project).model(name)
         return TunedTarget(name)
     workspace = session.workspace(name)
     spec = workspace.spec.endpoints.get(endpoint)
