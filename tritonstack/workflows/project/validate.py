@@ -72,7 +72,8 @@ def validate(
     locks = check_offline(files, lock_names(session.project) if everything else owners)
     if locks.violations:
         raise InvalidFilesError(locks.violations)
-    models = [files.model(name) for name in files.model_names] if everything else _models(workspaces)
+    served = sorted({name for workspace in workspaces for name in workspace.models})
+    models = [files.model(name) for name in (files.model_names if everything else served)]
     warnings = _warnings(workspaces, models, load_delivery(session.project) if everything else None)
     missing = [(workspace, unbuilt(workspace)) for workspace in workspaces]
     shared = shared_bootstraps(workspace.spec for workspace in workspaces)
@@ -128,7 +129,7 @@ def _workspaces(
             raise CommandLineError(
                 "--name needs a template", remedy="for example: validate preview --name pr-1"
             )
-        return [session.workspace(environment, instance)]
+        return [session.workspace(environment, instance, files=files)]
     names = files.environment_names if environment is None else [environment]
     owners = lock_names(session.project) if environment is None else names
     violations = validate_project(files) if environment is None else _violations(files, environment)
@@ -146,12 +147,6 @@ def _warnings(
     found = [warning for workspace in workspaces for warning in environment_warnings(workspace.environment)]
     found += [warning for model in models for warning in source_warnings(model)]
     return tuple(warning.coded() for warning in (*found, *(pipeline_warnings(delivery) if delivery else ())))
-
-
-def _models(workspaces: Sequence[Workspace]) -> list[Document[ModelSpec]]:
-    return list(
-        {name: model for workspace in workspaces for name, model in workspace.models.items()}.values()
-    )
 
 
 def _violations(files: ProjectFiles, environment: str) -> list[FileViolation]:
