@@ -136,3 +136,10 @@ def test_emulated_settings_match_the_builder_image():
     assert f"-m venv {processes.PYTHON} " in dockerfile
     assert f"ENV TRITONSTACK_HOME={processes.STATE}" in dockerfile
     assert "useradd --system --create-home --shell /bin/sh builder" in dockerfile
+
+
+def test_a_builds_folder_is_removed(account):
+    build = account.built("echo $CODEBUILD_SRC_DIR", "mkdir -p a/b; touch a/b/c; chmod 500 a")
+    (folder,) = account.said(build)
+    assert not os.path.exists(folder)
+    assert not list(account.cloud.dependencies.folder.glob(build["id"].partition(":")[2]))
