@@ -1,5 +1,8 @@
 """Graphs: boxes do not overlap, arrows go to the right, and texts are escaped."""
 
+from __future__ import annotations
+
+import itertools
 import random
 import re
 from xml.etree import ElementTree as ET
@@ -37,7 +40,7 @@ def _random_graph(seed: int) -> tuple[list[GraphNode], list[GraphEdge]]:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_boxes_do_not_overlap_and_arrows_go_to_the_right(seed):
+def test_boxes_do_not_overlap_and_arrows_go_to_the_right(seed: int) -> None:
     nodes, edges = _random_graph(seed)
     drawing = draw_graph("graph", nodes, edges, LIGHT)
     boxes = _boxes(drawing)
@@ -53,7 +56,7 @@ def test_boxes_do_not_overlap_and_arrows_go_to_the_right(seed):
     assert all(box[2] <= float(size[1]) and box[3] <= float(size[2]) for box in listed)
 
 
-def test_long_edges_pass_between_boxes():
+def test_long_edges_pass_between_boxes() -> None:
     """An edge over two layers passes the middle one beside its box."""
     nodes = [GraphNode(one, f"model-{one}") for one in "abc"]
     edges = [GraphEdge("a", "b", ("x",)), GraphEdge("b", "c", ("y",)), GraphEdge("a", "c", ("z",))]
@@ -64,3 +67,23 @@ def test_long_edges_pass_between_boxes():
     beside = [y for x, y in passed if box[0] <= x <= box[2]]
     assert beside
     assert not [y for y in beside if box[1] <= y <= box[3]]
+
+
+def test_edges_that_end_at_one_box_have_rows_of_their_own() -> None:
+    nodes = [GraphNode(one, f"model-{one}") for one in "abcd"]
+    edges = [GraphEdge(one, "d", ("x", "y")) for one in "abc"]
+    drawing = draw_graph("graph", nodes, edges, LIGHT)
+    box = _boxes(drawing)["model-d"]
+    ends = sorted(float(y) for y in re.findall(r'<path d="M[\d.]+ ([\d.]+) l-8', drawing))
+    assert len(ends) == 3
+    assert all(lower - upper >= 2 * 16 for upper, lower in itertools.pairwise(ends))
+    assert box[1] < ends[0]
+    assert ends[-1] < box[3]
+
+
+def test_texts_are_escaped() -> None:
+    nodes = [GraphNode("a", "<b>&"), GraphNode("b", '"x"', "<i>")]
+    drawing = draw_graph('<g> "&', nodes, [GraphEdge("a", "b", ("<tensor>",))], LIGHT)
+    root = ET.fromstring(drawing)  # noqa: S314 - written by this test
+    assert root.get("aria-label") == '<g> "&'
+    assert {"<b>&", "<i>", "<tensor>"} <= {one.text for one in root.iter("text")}

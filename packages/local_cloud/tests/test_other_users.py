@@ -188,6 +188,18 @@ def test_nothing_is_reached_after_any_action(home):
     walk("down --forget")
 
 
+@pytest.mark.parametrize("mode", [0o775, 0o700, 0o500])
+def test_the_folder_of_an_earlier_version_is_closed(home, mode):
+    folder = home / "clouds/default"
+    folder.mkdir(parents=True)
+    (folder / "cloud.log").write_text("private")
+    (folder / "cloud.log").chmod(0o666)
+    folder.chmod(mode)
+    private_folder(folder)
+    assert reached_by_another_user(folder)[1] == []
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
 @pytest.mark.parametrize("mode", [0o755, 0o700])
 @pytest.mark.parametrize("foreign", ["clouds/default", "clouds/default/secret"])
 def test_what_belongs_to_another_user_is_rejected(home, foreign, mode):

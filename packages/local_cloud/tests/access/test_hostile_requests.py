@@ -1,10 +1,13 @@
 """Requests are judged by their heads, and every error is the service's own, whatever a client sends."""
 
+import contextlib
 import io
 import json
 import logging
 import re
 import socket
+import struct
+import threading
 from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
@@ -13,9 +16,9 @@ import pytest
 from packages.local_cloud.tests.access.test_guard import raw, signed_headers
 from packages.local_cloud.tests.data_plane.conftest import Connection, eventually
 from tests.credentials import keys_of
-from tritonstack_local.access import limits
+from tritonstack_local.access import guard, limits
 from tritonstack_local.access.guard import SENT_REQUEST, Guard
-from tritonstack_local.data_plane import connections, front
+from tritonstack_local.data_plane import connections, front, general
 from tritonstack_local.signatures.requests import SentRequest
 
 JSON = {
@@ -203,6 +206,30 @@ def test_presigned_signatures_of_any_form_are_denied(account, signature):
     assert (answer[0], check_error(*answer)) == (403, "SignatureDoesNotMatch")
 
 
+@pytest.mark.parametrize("target", ["//[", "http://[", "*", "/%", "/\xff"])
+def test_odd_targets_leave_no_error_behind(account, target, caplog):
+    host = urlsplit(account.endpoint_url).netloc
+    status, _ = exchange(account, f"GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode("latin-1"))
+    assert status in (400, 403)
+    assert "Traceback" not in caplog.text
+
+
+def test_clients_that_hang_up_leave_no_error_behind(account, caplog):
+    """Before, within, and after a head; within a body; and with a reset."""
+    whole = head(account, "s3", change=lambda lines: lines)
+    port = urlsplit(account.endpoint_url).port
+    for part in (b"", whole[:20], whole[:-2], whole, whole + b"x", b"GET / HTTP/1.1\r\n\r\n"):
+        for resets in (False, True):
+            client = socket.create_connection(("127.0.0.1", port))
+            client.sendall(part)
+            if resets:
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            client.close()
+    assert account.client("sts").get_caller_identity()
+    assert "Traceback" not in caplog.text
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
 def test_half_sent_requests_end_and_hold_no_thread(account, running_cloud, monkeypatch):
     monkeypatch.setattr(connections, "HEAD_S", 0.1)
     monkeypatch.setattr(connections, "BODY_S", 0.1)
@@ -216,6 +243,37 @@ def test_half_sent_requests_end_and_hold_no_thread(account, running_cloud, monke
     for client in opened:
         with client:
             assert client.recv(1) == b""
+
+
+@pytest.mark.parametrize("denied", [False, True])
+def test_a_body_that_trickles_in_ends(account, monkeypatch, denied):
+    """Each byte comes long before the client counts as silent."""
+
+    def chunked(lines):
+        del lines["Content-Length"]
+        return lines | {"Transfer-Encoding": "chunked"}
+
+    monkeypatch.setattr(guard, "_BODY_S", 0.2)
+    if denied:
+        monkeypatch.setitem(limits._LARGEST, "ssm", 0)
+    ended = threading.Event()
+    with socket.create_connection(("127.0.0.1", urlsplit(account.endpoint_url).port), timeout=20) as client:
+        client.sendall(head(account, "ssm", change=chunked) + b"ffffff\r\n" + b"x" * (1 << 17))
+
+        def trickle():
+            with contextlib.suppress(OSError):
+                while not ended.wait(0.02):
+                    client.sendall(b"x")
+
+        sender = threading.Thread(target=trickle)
+        sender.start()
+        try:
+            with contextlib.suppress(ConnectionError):
+                while client.recv(1 << 16):
+                    continue
+        finally:
+            ended.set()
+            sender.join()
 
 
 def test_connections_are_limited(running_cloud, account, monkeypatch):
@@ -243,6 +301,29 @@ def test_memory_for_unverified_bodies_is_limited(running_cloud, account, monkeyp
     first.close()
     eventually(lambda: uploads._left == 150_000)
     assert left <= front.MOST_UNVERIFIED
+
+
+def test_connections_wait_for_a_thread(account, running_cloud, monkeypatch):
+    monkeypatch.setattr(general, "_MOST_THREADS", 1)
+    monkeypatch.setattr(general, "_MOST_WAITING", 1)
+    run, taken = running_cloud._general, []
+    monkeypatch.setattr(run, "_threads", 1)
+    for _ in range(3):
+        ours, theirs = socket.socketpair()
+        ours.settimeout(20)
+        run.take_over(theirs, b"")
+        taken.append(ours)
+    assert len(run._waiting) == 1
+    assert [client.recv(1) for client in taken[1:]] == [b"", b""]
+    host = urlsplit(account.endpoint_url).netloc
+    taken[0].sendall(f"GET / HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+    taken[0].shutdown(socket.SHUT_WR)
+    ended = socket.socketpair()
+    ended[0].close()
+    run._serve(general.HandedOverSocket(fileno=ended[1].detach()))
+    assert taken[0].recv(12) == b"HTTP/1.1 403"
+    assert (len(run._waiting), run._threads) == (0, 0)
+    monkeypatch.undo()
 
 
 def test_moto_headers_of_clients_reach_no_service(account, running_cloud):

@@ -1,13 +1,15 @@
 """Lines of logs are appended to files, page by page readable, and limited in size and age."""
 
+import gc
 import time
 
 import pytest
 from botocore.exceptions import ClientError
-from moto.logs.models import logs_backends
+from moto.logs.models import LogEvent, logs_backends
 
 from tritonstack_local.cloudwatch import log_streams
 from tritonstack_local.state import log_files
+from tritonstack_local.state.errors import NotKeptError
 from tritonstack_local.state.log_files import LOG_FOLDER, LogFiles
 from tritonstack_local.state.pickling import dumps, loads
 
@@ -88,6 +90,14 @@ def test_lines_written_while_a_reader_pages_are_neither_lost_nor_repeated(logs):
     assert caught.value.response["Error"]["Code"] == "InvalidParameterException"
 
 
+def test_a_page_is_limited_in_bytes(logs):
+    for _ in range(4):
+        put(logs, "x" * 200_000, "y" * 200_000)
+    page = logs.get_log_events(**STREAM, startFromHead=True)
+    assert sum(len(event["message"]) for event in page["events"]) <= 1 << 20
+    assert len(read(logs, startFromHead=True)) == len(search(logs)) == 8
+
+
 def test_lines_are_not_part_of_the_saved_state(logs, backend, running_cloud):
     put(logs, *LINES)
     stream = backend.groups["g"].streams["s"]
@@ -101,6 +111,25 @@ def test_lines_are_not_part_of_the_saved_state(logs, backend, running_cloud):
     assert again.to_describe_dict()["lastEventTimestamp"] == described["lastEventTimestamp"]
     assert [event.message for event in again.events] == LINES * 2
     assert described["storedBytes"] > 0
+
+
+def test_no_line_stays_in_memory(logs):
+    marked = [f"marked {number}" for number in range(50)]
+    put(logs, *marked)
+    assert read(logs) == marked
+    gc.collect()
+    assert not [known for known in gc.get_objects() if isinstance(known, LogEvent)]
+
+
+def test_lines_of_an_earlier_versions_state_are_taken_over(logs, backend):
+    put(logs, "old")
+    stream = backend.groups["g"].streams["s"]
+    saved = list(stream.events)
+    logs.delete_log_stream(**STREAM)
+    logs.create_log_stream(**STREAM)
+    vars(backend.groups["g"].streams["s"])["events"] = saved
+    put(logs, "new")
+    assert read(logs, startFromHead=True) == ["old", "new"]
 
 
 @pytest.mark.usefixtures("segments")
@@ -154,3 +183,48 @@ def test_deleted_streams_leave_no_files(logs, backend):
     stray.mkdir()
     log_streams.sweep()
     assert not stray.exists()
+
+
+@pytest.mark.parametrize("torn", [b"[1, 2", b"\x00" * 40, b'[1, 2, "x"]'])
+def test_a_line_that_a_kill_interrupted_is_removed(tmp_path, torn):
+    files = LogFiles(tmp_path / "s")
+    files.append([(1, 1, "whole")])
+    with (tmp_path / "s" / f"{0:015}").open("ab") as file:
+        file.write(torn)
+    again = LogFiles(tmp_path / "s")
+    again.append([(2, 2, "next")])
+    assert [event.message for event in again.forward()] == ["whole", "next"]
+    assert [event.message for event in LogFiles(tmp_path / "s").backward(2)] == ["next", "whole"]
+
+
+@pytest.mark.parametrize("damaged", [b"[1, 2", b"\x00\xff", b"5", b"{}", b"[1, 2]", b"[null, 1, 2]"])
+def test_a_damaged_line_costs_no_other(tmp_path, damaged):
+    files = LogFiles(tmp_path / "s")
+    files.append([(1, 1, "before")])
+    with (tmp_path / "s" / f"{0:015}").open("ab") as file:
+        file.write(damaged + b"\n")
+    files.append([(2, 2, "after")])
+    for known in (files, LogFiles(tmp_path / "s")):
+        assert [(event.number, event.message) for event in known.forward()] == [(0, "before"), (2, "after")]
+        known.expire(1)
+
+
+def test_events_written_since_the_segments_were_listed_are_kept(tmp_path):
+    files, other = LogFiles(tmp_path / "s"), LogFiles(tmp_path / "s")
+    for number, one in enumerate((files, other, files, other)):
+        one.append([(1, 1, str(number))])
+    for known in (other, LogFiles(tmp_path / "s")):
+        assert [(event.number, event.message) for event in known.forward()] == [
+            (number, str(number)) for number in range(4)
+        ]
+
+
+def test_lines_that_do_not_fit_on_the_disk_are_refused(tmp_path, monkeypatch):
+    files = LogFiles(tmp_path / "s")
+    files.append([(1, 1, "kept")])
+    (tmp_path / "s" / f"{0:015}").chmod(0o400)
+    monkeypatch.setattr(files, "_path", lambda _segment: tmp_path)  # a folder cannot be written to
+    with pytest.raises(NotKeptError):
+        files.append([(2, 2, "lost")])
+    monkeypatch.undo()
+    assert [event.message for event in LogFiles(tmp_path / "s").forward()] == ["kept"]

@@ -1,13 +1,18 @@
 """Connections of the data plane: order, reuse, slow and vanishing clients, dying servers, and load."""
 
+from __future__ import annotations
+
 import asyncio
+import contextlib
 import socket
+import threading
+import time
 
 import pytest
 
-from packages.local_cloud.tests.data_plane.conftest import Connection, eventually
-from tritonstack_local.data_plane.connections import Connections, FrontConnection, Uploads
-from tritonstack_local.data_plane.heads import MAX_OTHER_HEAD, read_head
+from packages.local_cloud.tests.data_plane.conftest import NAME, Connection, eventually
+from tritonstack_local.data_plane.connections import BUFFERED, READ_S, Connections, FrontConnection, Uploads
+from tritonstack_local.data_plane.heads import MAX_OTHER_HEAD, RequestHead, may_begin, read_head
 from tritonstack_local.service.event_loop import EventLoopThread
 from tritonstack_local.signatures.payload import AnyPayload
 from tritonstack_local.signatures.verifier import BodyCheck
@@ -50,6 +55,23 @@ def test_pipelined_requests_are_answered_in_order(endpoint, fake_tritons):
     assert [answer.body for answer in answers[:2]] == [b"held", b"yes"]
 
 
+def test_a_slow_client_delays_no_other(endpoint):
+    with endpoint.connect() as slow:
+        for byte in endpoint.request():
+            slow.send(bytes([byte]))
+            if byte == ord("\n"):
+                assert endpoint.ask().status == 200
+        assert slow.response().body == b"yes"
+
+
+def test_a_client_may_close_its_side_after_its_request(endpoint):
+    with endpoint.connect() as connection:
+        connection.send(endpoint.request() + endpoint.request())
+        connection.socket.shutdown(socket.SHUT_WR)
+        assert [connection.response().body for _ in range(2)] == [b"yes", b"yes"]
+        assert connection.at_end()
+
+
 def test_connection_close_is_honored(endpoint):
     with endpoint.connect() as connection:
         connection.send(endpoint.request(unsigned=(("Connection", "close"),)))
@@ -65,6 +87,16 @@ def test_client_that_disconnects_mid_request_affects_nothing(endpoint, share):
     assert endpoint.ask().status == 200
 
 
+def test_client_that_disconnects_mid_request_frees_its_instance(endpoint, fake_tritons):
+    with endpoint.connect() as connection:
+        connection.send(endpoint.request(b"hold"))
+        assert endpoint.server.holding.wait(30)
+    assert endpoint.pool.requests == 1
+    fake_tritons.released.set()
+    eventually(lambda: endpoint.pool.requests == 0)
+    assert endpoint.ask().status == 200
+
+
 def test_a_server_that_dies_during_a_request(endpoint):
     with endpoint.connect() as connection:
         connection.send(endpoint.request(b"die"))
@@ -75,13 +107,48 @@ def test_a_server_that_dies_during_a_request(endpoint):
         assert connection.response().body == b"yes"
 
 
+def test_two_hundred_requests_run_at_once(endpoint, fake_tritons):
+    connections = [endpoint.connect() for _ in range(200)]
+    raw = endpoint.request(b"hold")
+    for connection in connections:
+        connection.send(raw)
+    eventually(lambda: endpoint.pool.requests == 200)
+    fake_tritons.released.set()
+    assert {connection.response().body for connection in connections} == {b"held"}
+    for connection in connections:
+        connection.close()
+
+
+def test_a_connection_may_be_handed_over_after_requests_to_the_data_plane(endpoint):
+    with endpoint.connect() as connection:
+        connection.send(endpoint.request() + endpoint.request(path="/endpoints/%65/invocations"))
+        assert connection.response().body == b"yes"
+        assert connection.response().status == 403  # the signer encoded the name once more
+
+
 def test_large_bodies_are_verified_and_passed_on(endpoint):
     body = b"status=200" + b" " * (3 << 20)
     assert endpoint.ask(body).status == 200
     assert endpoint.ask(body, sent=body[:-1] + b"x").status == 403
 
 
+def test_boto3_uses_one_connection(endpoint):
+    runtime = endpoint.account.client("sagemaker-runtime")
+    for _ in range(3):
+        assert runtime.invoke_endpoint(EndpointName=NAME, Body=b"ask")["Body"].read() == b"yes"
+    (pool,) = runtime._endpoint.http_session._manager.pools._container.values()
+    assert (pool.num_connections, pool.num_requests >= 3) == (1, True)
+
+
 HEAD = b"POST /endpoints/e/invocations HTTP/1.1\r\nHost: localhost:1\r\nContent-Length: 3"
+
+
+def test_plain_heads_are_read():
+    head = read_head(HEAD + b"\r\nX-A:\tb \r\nX-B:\r\nConnection: Close")
+    assert (head.endpoint, head.length, head.keep_alive) == ("e", 3, False)
+    assert head.headers["x-a"] == "b"
+    assert head.headers["x-b"] == ""
+    assert head.sent.header_pairs[0] == ("Host", "localhost:1")
 
 
 @pytest.mark.parametrize(
@@ -115,6 +182,11 @@ HEAD = b"POST /endpoints/e/invocations HTTP/1.1\r\nHost: localhost:1\r\nContent-
 )
 def test_other_request_heads_are_handled_by_the_general_server(head):
     assert read_head(head) is None
+
+
+def test_first_bytes_select_the_handler_of_a_connection():
+    assert all(may_begin(HEAD[:size]) for size in range(len(HEAD)))
+    assert not any(map(may_begin, (b"G", b"POST /endpoint ", b"post", b"\r\nPOST", b"POST  /")))
 
 
 CHECK = BodyCheck(None, "", "sagemaker", AnyPayload())
@@ -183,6 +255,46 @@ def respond(body):
 REQUEST = HEAD + b"\r\n\r\nask"
 
 
+def test_client_that_does_not_read_delays_only_its_own_requests(front):
+    served = []
+
+    async def serve(head: RequestHead, body: bytes, check: BodyCheck) -> bytes:
+        served.append(head.length)
+        return respond(b"x" * (1 << 20))
+
+    one = front(serve)
+    with one.connect() as connection:
+        connection.send(REQUEST * 100)
+        time.sleep(0.5)
+        assert 0 < len(served) < 50
+        assert [len(connection.response().body) for _ in range(100)] == [1 << 20] * 100
+    assert len(served) == 100
+
+
+def test_pipelined_requests_stay_in_the_socket(front):
+    received = []
+
+    async def serve(head, body, check):
+        received.append(len(one.connections[0]._received))
+        await asyncio.sleep(0)
+        return respond(b"ok")
+
+    one = front(serve)
+    count = 100_000
+    with one.connect() as connection:
+
+        def send():
+            with contextlib.suppress(ConnectionError):
+                connection.send(REQUEST * count)
+
+        sender = threading.Thread(target=send)
+        sender.start()
+        assert all(connection.response().body == b"ok" for _ in range(2000))
+        connection.socket.shutdown(socket.SHUT_RDWR)
+        sender.join()
+    assert max(received) < BUFFERED + (1 << 18) + len(REQUEST)
+
+
 def test_a_handed_over_connection_keeps_every_byte(front):
     async def serve(head, body, check):
         return respond(body)
@@ -235,6 +347,41 @@ def test_malformed_heads_are_answered_here(front, head, status):
     assert not one.handed
 
 
+def test_a_head_that_ends_early_is_answered_here(front):
+    one = front(None)
+    with one.connect() as connection:
+        connection.send(b"GET / HT")
+        connection.socket.shutdown(socket.SHUT_WR)
+        assert connection.response().status == 400
+        assert connection.at_end()
+    assert not one.handed
+
+
+@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize("closing", [False, True])
+def test_a_client_that_reads_nothing_is_ended(front, streams, closing):
+    size = 64 << 20
+
+    async def pieces():
+        for _ in range(2):
+            yield b"x" * size
+
+    async def serve(head, body, check):
+        return pieces() if streams else b"x" * size
+
+    one = front(serve)
+    with one.connect() as connection:
+        connection.send(REQUEST)
+        eventually(lambda: one.connections and one.connections[0]._blocked)
+        if closing:
+            one.events.loop.call_soon_threadsafe(one.connections[0].close)
+        one.events.loop.call_soon_threadsafe(one.open.expire, time.monotonic() + READ_S - 1)
+        one.events.loop.call_soon_threadsafe(one.open.expire, time.monotonic() + READ_S + 1)
+        eventually(lambda: not one.open._open)
+        with contextlib.suppress(ConnectionError):
+            assert len(connection.rest()) < size
+
+
 def test_closing_ends_idle_connections_at_once_and_busy_ones_after_their_response(front):
     released = asyncio.Event()
 
@@ -252,3 +399,24 @@ def test_closing_ends_idle_connections_at_once_and_busy_ones_after_their_respons
         one.events.loop.call_soon_threadsafe(released.set)
         assert busy.response().body == b"ok"
         assert busy.at_end()
+
+
+def test_the_end_of_the_event_loop_ends_running_requests(front):
+    async def serve(head, body, check):
+        await asyncio.sleep(60)
+
+    one = front(serve)
+    with one.connect() as connection:
+        connection.send(REQUEST)
+        eventually(lambda: one.connections and one.connections[0]._task)
+        one.events.close()
+        assert connection.at_end()
+
+
+def test_many_pipelined_denied_requests_are_each_answered(endpoint):
+    raw = b"POST /endpoints/e/invocations HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx"
+    count = (200 << 10) // len(raw)
+    with endpoint.connect() as connection:
+        threading.Thread(target=connection.send, args=(raw * count + endpoint.request(),)).start()
+        assert {connection.response().status for _ in range(count)} == {403}
+        assert connection.response().body == b"yes"

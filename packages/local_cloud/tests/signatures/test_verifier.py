@@ -5,6 +5,7 @@ import dataclasses
 import hashlib
 import io
 import struct
+import time
 import zlib
 from datetime import UTC, datetime, timedelta
 
@@ -25,10 +26,11 @@ from packages.local_cloud.tests.signatures.signing import (
     judge,
     sent,
     signed,
+    verifier,
 )
 from tritonstack_local.signatures.canonical import signing_key
 from tritonstack_local.signatures.payload import ChunkSigning
-from tritonstack_local.signatures.requests import DeniedError, Reason
+from tritonstack_local.signatures.requests import DeniedError, Reason, SentRequest
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 HEADER_TEXT = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=20)
@@ -300,3 +302,24 @@ def test_chunk_sizes_are_limited_by_the_announced_length():
         denial(request, b"fffffffffffffff;chunk-signature=" + b"0" * 64 + b"\r\n") is Reason.INCOMPLETE_BODY
     )
     assert denial(request, b"1" * 20000, piece=1000) is Reason.INCOMPLETE_BODY
+
+
+def test_verifying_an_invocation_is_cheap():
+    """Verification adds less than 0.2 ms per request (best of many runs)."""
+    body = b"x" * 1000
+    request = signed("POST", "/endpoints/e/invocations", body=body, service="sagemaker")
+    judged, best = verifier(), 1.0
+    for _ in range(200):
+        fresh = SentRequest(request.method, request.target, request.header_pairs)
+        begun = time.perf_counter()
+        check = judged.begin(fresh)
+        check.payload.update(body)
+        check.payload.finish()
+        best = min(best, time.perf_counter() - begun)
+    assert best < 0.0002
+
+
+def test_the_secret_is_never_shown():
+    assert KEY.secret not in repr(KEY)
+    assert SESSION.session_token not in repr(SESSION)
+    assert KEY.secret not in repr(verifier().begin(signed(service="s3")))

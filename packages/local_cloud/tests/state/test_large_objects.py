@@ -1,18 +1,28 @@
 """Memory use does not grow with the size of S3 objects."""
 
+from __future__ import annotations
+
+import base64
 import hashlib
+import http.client
 import os
 import threading
+import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import boto3
 import pytest
 from boto3.s3.transfer import TransferConfig
 from botocore.config import Config
+from botocore.credentials import Credentials
+from botocore.exceptions import ClientError
 
-from tritonstack_local.cloud_folder import CloudAddress
+from packages.local_cloud.tests.signatures.test_verifier import chunked
+from tritonstack_local.cloud_folder import CloudAddress, state_folder
 from tritonstack_local.process import start_detached, stop
 from tritonstack_local.settings import CloudSettings
 
@@ -21,6 +31,8 @@ pytestmark = pytest.mark.soak
 SIZE = 192 << 20
 GROWTH = 160 << 20
 """Less than one copy of the object: the buffers of boto3's 8 MiB parts."""
+IN_ONE_PIECE = 300 << 20
+GROWTH_OF_ONE_PIECE = 40 << 20
 
 
 @pytest.fixture
@@ -70,7 +82,45 @@ def client(cloud: CloudAddress) -> Any:
     )
 
 
-def test_memory_use_is_constant(cloud, tmp_path):
+@contextmanager
+def constant_memory(cloud: CloudAddress) -> Iterator[None]:
+    peak = Peak(cloud.pid)
+    try:
+        yield
+    finally:
+        growth = peak.end()
+    assert growth < GROWTH_OF_ONE_PIECE
+
+
+def stored(folder: Path) -> set[str]:
+    """The files of bodies and drafts, by name."""
+    return {path.name for path in (state_folder(folder / "cloud") / "objects").iterdir()}
+
+
+def digest_of(s3: Any, key: str, **asked: Any) -> str:
+    hashed = hashlib.sha256()
+    for chunk in s3.get_object(Bucket="models", Key=key, **asked)["Body"].iter_chunks(1 << 20):
+        hashed.update(chunk)
+    return hashed.hexdigest()
+
+
+def put_chunked(cloud: CloudAddress, key: str, pieces: list[bytes], *, signed: bool, crc: int) -> int:
+    """Put an object in aws-chunked encoding with a checksum in its trailer; return the status."""
+    given, place = cloud.environment(), urlsplit(cloud.endpoint_url)
+    request, body = chunked(
+        pieces,
+        trailer="x-amz-checksum-crc32:" + base64.b64encode(crc.to_bytes(4, "big")).decode(),
+        signed_chunks=signed,
+        target=f"/models/{key}",
+        host=place.netloc,
+        keys=Credentials(given["AWS_ACCESS_KEY_ID"], given["AWS_SECRET_ACCESS_KEY"]),
+    )
+    connection = http.client.HTTPConnection("127.0.0.1", place.port, timeout=120)
+    connection.request("PUT", request.target, body=body, headers=dict(request.header_pairs))
+    return connection.getresponse().status
+
+
+def test_memory_use_is_constant(cloud: CloudAddress, tmp_path: Path) -> None:
     file, s3 = tmp_path / "model.tar.gz", client(cloud)
     block = os.urandom(1 << 20)
     with file.open("wb") as out:
@@ -94,3 +144,65 @@ def test_memory_use_is_constant(cloud, tmp_path):
     s3.delete_object(Bucket="models", Key="a")
     assert s3.head_object(Bucket="models", Key="b")["ContentLength"] == SIZE
     assert s3.get_object(Bucket="models", Key="b", Range="bytes=-1")["Body"].read() == block[-1:]
+
+
+def test_memory_use_is_constant_for_single_part_objects(cloud: CloudAddress, tmp_path: Path) -> None:
+    s3, block = client(cloud), os.urandom(1 << 20)
+    pieces = [block] * (IN_ONE_PIECE >> 20)
+    content = b"".join(pieces)
+    digest, crc = hashlib.sha256(content).hexdigest(), zlib.crc32(content)
+    s3.create_bucket(Bucket="models")
+    s3.put_object(Bucket="models", Key="small", Body=b"x")
+    with constant_memory(cloud):
+        etag = s3.put_object(Bucket="models", Key="plain", Body=content)["ETag"]
+    assert etag == f'"{hashlib.md5(content, usedforsecurity=False).hexdigest()}"'
+    for key, signed in (("signed", True), ("unsigned", False)):
+        with constant_memory(cloud):
+            assert put_chunked(cloud, key, pieces, signed=signed, crc=crc) == 200
+    upload = {"Bucket": "models", "Key": "parts"}
+    upload["UploadId"] = s3.create_multipart_upload(**upload)["UploadId"]
+    with constant_memory(cloud):
+        part = s3.upload_part(**upload, PartNumber=1, Body=content)
+        copied = s3.upload_part_copy(
+            **upload,
+            PartNumber=2,
+            CopySource={"Bucket": "models", "Key": "plain"},
+            CopySourceRange=f"bytes=1-{len(content) - 1}",
+        )["CopyPartResult"]
+    parts = [{"PartNumber": number, "ETag": it["ETag"]} for number, it in ((1, part), (2, copied))]
+    s3.complete_multipart_upload(**upload, MultipartUpload={"Parts": parts})
+    for key in ("plain", "signed", "unsigned"):
+        with constant_memory(cloud):
+            assert digest_of(s3, key) == digest
+    with constant_memory(cloud):
+        assert digest_of(s3, "parts", Range=f"bytes=0-{len(content) - 1}") == digest
+        assert (
+            digest_of(s3, "parts", Range=f"bytes={len(content)}-")
+            == hashlib.sha256(memoryview(content)[1:]).hexdigest()
+        )
+    assert not [name for name in stored(tmp_path) if name.endswith("-draft")]
+
+
+def test_a_large_body_with_a_wrong_signature_is_not_stored(cloud: CloudAddress, tmp_path: Path) -> None:
+    s3, size = client(cloud), 4 << 20
+    s3.create_bucket(Bucket="models")
+    s3.put_object(Bucket="models", Key="small", Body=b"x")
+    before = stored(tmp_path)
+    with pytest.raises(ClientError, match="XAmzContentSHA256Mismatch"):
+        _with_another_body(client(cloud)).put_object(Bucket="models", Key="forged", Body=bytes(size))
+    for signed in (True, False):
+        assert put_chunked(cloud, "forged", [bytes(size)], signed=signed, crc=1) == 400
+    with pytest.raises(ClientError, match="NoSuchBucket"):
+        s3.put_object(Bucket="no-such-bucket", Key="k", Body=bytes(size))
+    assert stored(tmp_path) == before
+    assert s3.list_objects_v2(Bucket="models")["KeyCount"] == 1
+
+
+def _with_another_body(s3: Any) -> Any:
+    """Make a client send a different body than it signs."""
+
+    def forge(request: Any, **_: Any) -> None:
+        request.body = b"\1" + bytes(int(request.headers["Content-Length"]) - 1)
+
+    s3.meta.events.register("before-send.s3.PutObject", forge)
+    return s3

@@ -1,10 +1,16 @@
 """State that is damaged, foreign, of another version, or on a full disk."""
 
+from __future__ import annotations
+
 import io
 import os
 import resource
 import sqlite3
+import subprocess
+import sys
+import textwrap
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +19,9 @@ from tritonstack_local.state import database, pickling
 from tritonstack_local.state.bodies import BodyStore
 from tritonstack_local.state.database import Database, StoredRow, own_folder
 from tritonstack_local.state.errors import ForeignStateError, NotKeptError, StateInUseError
-from tritonstack_local.state.folder import open_state
+from tritonstack_local.state.folder import open_state, stamp
+
+ROOT = Path(__file__).parents[4]
 
 
 def written(folder, rows=40):
@@ -123,6 +131,36 @@ def test_a_record_with_other_fields_is_another_version(tmp_path, monkeypatch):
     assert "Record consisted of name" in open_state(tmp_path / "state").notices[0]
 
 
+def test_a_state_with_earlier_class_names_is_set_aside(tmp_path):
+    state = open_state(tmp_path / "state")
+    earlier = b"ctritonstack_local.places\nPlace\n."
+    state.database.write(
+        [StoredRow("moto", "s3/1/2", pickling.dumps("kept")), StoredRow("receipts", "k", earlier)]
+    )
+    state.database.close()
+    state = open_state(tmp_path / "state")
+    assert state.found == ()
+    assert "another version (it has a tritonstack_local.places.Place)" in state.notices[0]
+    assert "`tritonstack down --forget` removes it" in state.notices[0]
+    assert (tmp_path / "state.set-aside-1" / "cloud.db").exists()
+    state.database.close()
+
+
+def test_the_previous_format_is_set_aside(tmp_path):
+    state = open_state(tmp_path / "state")
+    state.database.close()
+    connection = sqlite3.connect(tmp_path / "state" / "cloud.db")
+    earlier = stamp().replace("format 5", "format 4")
+    connection.execute("UPDATE stamp SET text = ?", (earlier,))
+    connection.commit()
+    connection.close()
+    state = open_state(tmp_path / "state")
+    assert earlier != stamp()
+    assert f"written by another version ({earlier})" in state.notices[0]
+    assert state.found == ()
+    state.database.close()
+
+
 def test_an_unreadable_row_affects_its_own_service_only(tmp_path):
     state = open_state(tmp_path / "state")
     odd = b"cno.such.module\nname\n."
@@ -170,6 +208,86 @@ def test_a_second_process_cannot_use_the_database(tmp_path):
     with pytest.raises(StateInUseError):
         Database(tmp_path / "state" / "cloud.db", stamp="any")
     state.database.close()
+
+
+ON_A_SMALL_DISK = """
+import sys
+from pathlib import Path
+from botocore.exceptions import ClientError
+from packages.local_cloud.tests.state.restartable_cloud import RestartableCloud
+
+disk = Path(sys.argv[1])
+cloud = RestartableCloud(disk / "cloud")
+
+def is_rejected(call, **arguments):
+    try:
+        call(**arguments)
+    except ClientError as error:
+        assert error.response["Error"]["Code"] == "InsufficientStorage", error
+        assert "free disk space" in str(error), error
+        return True
+    return False
+
+s3, ssm = cloud.client("s3"), cloud.client("ssm")
+s3.create_bucket(Bucket="full", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
+ssm.put_parameter(Name="/before", Value="v", Type="String")
+kept = 0
+while not is_rejected(s3.put_object, Bucket="full", Key=str(kept), Body=b"x" * 2**21):
+    kept += 1
+assert kept > 2
+# Rejected objects are missing; stored ones can be read and deleted.
+assert len(s3.list_objects_v2(Bucket="full")["Contents"]) == kept
+
+# The disk is full: a deletion cannot be recorded either, and fails with the reason.
+filler = disk / "filler"
+with filler.open("wb", buffering=0) as file:
+    try:
+        while file.write(b"x" * 4096):
+            pass
+    except OSError:
+        pass
+assert is_rejected(s3.delete_object, Bucket="full", Key="0")
+assert is_rejected(ssm.put_parameter, Name="/rejected", Value="v", Type="String")
+assert ssm.get_parameter(Name="/before")["Parameter"]["Value"] == "v"
+
+filler.unlink()
+s3.delete_object(Bucket="full", Key="1")
+for key in range(2, 6):
+    s3.delete_object(Bucket="full", Key=str(key))
+ssm.put_parameter(Name="/after", Value="v", Type="String")
+cloud.restart()
+names = {item["Name"] for item in cloud.client("ssm").describe_parameters()["Parameters"]}
+assert names == {"/before", "/after"}, names
+assert "1" not in {item["Key"] for item in cloud.client("s3").list_objects_v2(Bucket="full")["Contents"]}
+cloud.end()
+print("done")
+"""
+_MOUNT = ("unshare", "--user", "--map-root-user", "--mount")
+
+
+def can_mount() -> bool:
+    try:
+        command = (*_MOUNT, "mount", "-t", "tmpfs", "tmpfs", "/mnt")
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(not can_mount(), reason="this system does not let users mount a file system of their own")
+def test_a_full_disk_rejects_writes_and_loses_nothing(tmp_path):
+    script = textwrap.dedent(ON_A_SMALL_DISK)
+    shell = 'mount -t tmpfs -o size=48m tmpfs "$0" && exec "$1" -c "$2" "$0"'
+    finished = subprocess.run(
+        [*_MOUNT, "sh", "-c", shell, str(tmp_path), sys.executable, script],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert finished.stdout.endswith("done\n"), finished.stderr
 
 
 def test_a_large_body_on_a_full_disk_is_drained_and_leaves_no_file(tmp_path):

@@ -7,6 +7,7 @@ import boto3
 import pytest
 
 from packages.local_cloud.tests.codebuild.conftest import REGION, an_environment, spec, why
+from tritonstack.runtime.inside.private_root import SHARED_MEMORY
 from tritonstack.runtime.sandbox import why_no_namespaces
 
 
@@ -127,6 +128,20 @@ def test_python_and_home_are_at_the_images_paths(account):
     assert "/opt/builder" in log
 
 
+@pytest.mark.skipif(why_no_namespaces() is not None, reason="this system forbids namespaces")
+def test_a_build_has_its_own_processes_and_shared_memory(account):
+    build = account.built("ls /proc | grep -cE '^[0-9]+$'", f"touch {SHARED_MEMORY}/left-by-a-build")
+    assert int(account.said(build)[0]) < 8
+    assert not os.path.exists(f"{SHARED_MEMORY}/left-by-a-build")
+
+
+def test_a_builds_folder_is_removed(account):
+    build = account.built("echo $CODEBUILD_SRC_DIR", "mkdir -p a/b; touch a/b/c; chmod 500 a")
+    (folder,) = account.said(build)
+    assert not os.path.exists(folder)
+    assert not list(account.cloud.dependencies.folder.glob(build["id"].partition(":")[2]))
+
+
 def test_emulated_settings_match_the_builder_image():
     """The emulated settings match containers/builder."""
     from tritonstack.base.paths import find_project
@@ -136,10 +151,3 @@ def test_emulated_settings_match_the_builder_image():
     assert f"-m venv {processes.PYTHON} " in dockerfile
     assert f"ENV TRITONSTACK_HOME={processes.STATE}" in dockerfile
     assert "useradd --system --create-home --shell /bin/sh builder" in dockerfile
-
-
-def test_a_builds_folder_is_removed(account):
-    build = account.built("echo $CODEBUILD_SRC_DIR", "mkdir -p a/b; touch a/b/c; chmod 500 a")
-    (folder,) = account.said(build)
-    assert not os.path.exists(folder)
-    assert not list(account.cloud.dependencies.folder.glob(build["id"].partition(":")[2]))
