@@ -7,6 +7,7 @@ import gc
 import os
 import signal
 import sys
+from collections import Counter
 from pathlib import Path
 
 import botocore.loaders
@@ -24,6 +25,8 @@ from tritonstack.base.paths import Project
 botocore.loaders.create_loader = functools.cache(botocore.loaders.create_loader)
 botocore.session.create_loader = botocore.loaders.create_loader
 
+LARGEST_SHARE = 0.06
+"""What one file may take of the time of `make test`. A share, because machines differ in speed."""
 SUPPRESSED = "suppressed findings"
 """The property by which a test tells how many findings of a rule set are suppressed."""
 
@@ -78,3 +81,26 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section(SUPPRESSED)
         for line in sorted(told):
             terminalreporter.write_line(line)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a whole run in which a file takes too much of the time."""
+    config = session.config
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    is_whole = (
+        config.args_source is pytest.Config.ArgsSource.TESTPATHS and config.option.markexpr == "not soak"
+    )
+    if hasattr(config, "workerinput") or reporter is None or not is_whole:
+        return
+    seconds = Counter[str]()
+    for report in (report for reports in reporter.stats.values() for report in reports):
+        if isinstance(report, pytest.TestReport):
+            seconds[report.location[0]] += report.duration
+    for file, taken in seconds.most_common(5):
+        share = taken / seconds.total()
+        reporter.write_line(f"{file} took {taken:.0f} s, {share:.1%} of all tests")
+        if share > LARGEST_SHARE and session.exitstatus == 0:
+            reporter.write_line(
+                f"one file may take {LARGEST_SHARE:.0%}: share its builds, or mark tests `soak`"
+            )
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED

@@ -28,6 +28,7 @@ RUN_ELSEWHERE = (
         "CONTRIBUTING.md",
         """\
 make setup-dev     # everything that tests and lint need, in this folder only
+make test-near     # the tests that reach what you changed, by their imports
 make test-fast     # tests without a Triton server or a deployment
 make test          # the tests that protect a change; CI runs these and `make lint`
 make lint          # style, types, import rules, Dockerfiles, workflows

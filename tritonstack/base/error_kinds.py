@@ -69,7 +69,7 @@ class UnavailableOptionError(UsageError):
 
 class InstanceTypeError(UsageError):
     """The endpoint or its model needs a GPU, another number or kind of GPUs, or more vCPUs, memory, disk, or
-    instances than the instance type has; or the Triton release does not support its GPU or driver. Choose
+    instances than the instance type has. Or the Triton release does not support its GPU or driver. Choose
     another instance type, or remove the option.
     """
 
@@ -126,8 +126,8 @@ class EndpointMismatchError(UsageError):
 
 
 class CompositionError(UsageError):
-    """The steps of an ensemble, or the calls between models, do not fit together: a model or tensor is
-    missing, unused, or not declared, types or batching differ, or a step streams, keeps state, or calls
+    """The steps of an ensemble, or the calls between models, do not fit together. A model or tensor is
+    missing, unused, or not declared; types or batching differ; or a step streams, keeps state, or calls
     models itself. Correct the steps, or `recipe.calls`.
     """
 

@@ -106,7 +106,7 @@ def _deploy(
             with session.reporter.step("keeping the artifacts that the lock names"):
                 unmark_superseded(cloud, spec.artifact_bucket, named_artifacts(workspace.lock.record))
         before = None
-        with _only_noted(session):
+        with session.reporter.step("reading what the endpoints run"), _only_noted(session):
             before = live_endpoints(cloud, spec.base)
         # Read as late as possible: scaling goes on until the update.
         kept = [*copy_parameters(cloud, spec, changes), *limit_parameters(changes, datetime.now(UTC))]
