@@ -151,7 +151,7 @@ def test_two_concurrent_starts_do_not_share_a_folder(folder):
     ]
     wait_until(lambda: any(starter.poll() is not None for starter in starters))
     loser = next(starter for starter in starters if starter.poll() is not None)
-    assert "CloudRunningError" in loser.communicate()[1]
+    assert "tritonstack down --account 111122223333" in loser.communicate()[1]
     wait_until(lambda: read_address(folder) is not None)
     winner = next(starter for starter in starters if starter is not loser)
     winner.terminate()

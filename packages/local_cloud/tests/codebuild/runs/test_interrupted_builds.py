@@ -45,6 +45,11 @@ def test_stopping_a_build_ends_all_its_processes(account):
     assert account.said(build) == ["up"]
 
 
+def test_stopping_a_finished_build_changes_nothing(account):
+    build = account.built("true")
+    assert account.codebuild.stop_build(id=build["id"])["build"]["buildStatus"] == "SUCCEEDED"
+
+
 def test_a_slow_build_times_out(hurried):
     hurried.project(spec("sleep 100"), timeoutInMinutes=5)
     build = hurried.ended(hurried.start())
@@ -70,6 +75,15 @@ def test_a_project_rejects_builds_beyond_its_limit(account):
     third = account.start()
     assert int(third["buildNumber"]) == int(second["buildNumber"]) + 1, "what is rejected has no number"
     for build in (second, third):
+        account.codebuild.stop_build(id=build["id"])
+
+
+def test_without_a_limit_builds_run_concurrently(account):
+    account.project(spec("echo up", "sleep 100"))
+    builds = [account.start() for _ in range(2)]
+    for build in builds:
+        account.wait_for_line(build, "up")
+    for build in builds:
         account.codebuild.stop_build(id=build["id"])
 
 

@@ -6,12 +6,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import pytest
 from botocore.exceptions import ClientError
 
-from packages.local_cloud.tests.sagemaker.cloud import run_cloud
+from packages.local_cloud.tests.sagemaker.cloud import FakeTritons, run_cloud
 from tritonstack_local.sagemaker import SageMakerApp
+from tritonstack_local.sagemaker.hosting.fleet import InstancePool
 from tritonstack_local.sagemaker.servers.limits import ServerSlots
 
 GROUP = "/aws/sagemaker/Endpoints/e"
@@ -109,6 +111,29 @@ def test_a_small_machine_counts_the_instances_that_it_cannot_run(tmp_path, trito
                 time.sleep(0.02)
 
 
+def test_instances_are_limited_by_the_machine(tmp_path, tritons):
+    def make_app(dependencies):
+        return SageMakerApp(dependencies=dependencies, start_server=tritons)
+
+    with contextmanager(run_cloud)(make_app, tmp_path, machine=ServerSlots(cores=2)) as cloud:
+        assert counts(created(cloud, InitialInstanceCount=5)) == (2, 5)
+        cloud.sagemaker.delete_endpoint(EndpointName="e")
+        cloud.gone("e")
+        logs = cloud.client("logs")
+        stream = logs.describe_log_streams(logGroupName=GROUP)["logStreams"][0]["logStreamName"]
+        events = logs.get_log_events(logGroupName=GROUP, logStreamName=stream, startFromHead=True)["events"]
+        assert "5 instances of AllTraffic are asked for; this machine holds 2." in [
+            event["message"] for event in events
+        ]
+
+
+def test_machine_counts_running_instances_and_at_least_one():
+    crowded = ServerSlots(cores=8, instance_bytes=1 << 60)
+    assert crowded.holds(3, running=0) == 1
+    assert crowded.holds(3, running=2) == 2
+    assert ServerSlots(cores=2, instance_bytes=1).holds(1, running=0) == 1
+
+
 def test_scaling_loses_no_request(cloud, tritons):
     created(cloud, InitialInstanceCount=1)
     ended = threading.Event()
@@ -134,11 +159,50 @@ def test_scaling_loses_no_request(cloud, tritons):
     assert sum(server.running for server in tritons.started) == 2
 
 
+def stage_of(cloud):
+    """Return the reported stage of an update in progress."""
+    deadline = time.monotonic() + 30
+    while True:
+        described = cloud.sagemaker.describe_endpoint(EndpointName="e")
+        assert described["EndpointStatus"] == "Updating"
+        (variant,) = described["ProductionVariants"]
+        if "VariantStatus" in variant:
+            return variant["VariantStatus"][0]["StatusMessage"]
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_a_removed_instance_finishes_its_requests(cloud, tritons):
+    created(cloud, InitialInstanceCount=2, RoutingConfig={"RoutingStrategy": "LEAST_OUTSTANDING_REQUESTS"})
+    with ThreadPoolExecutor(2) as pool:
+        held = [pool.submit(asked, cloud, b"hold") for _ in range(2)]
+        for server in tritons.started:
+            assert server.holding.wait(10)
+        scale(cloud, 1)
+        assert stage_of(cloud) == "Scaling in desired instance count to 1."
+        tritons.released.set()
+        assert [one.result() for one in held] == ["held", "held"]
+    assert counts(cloud.settled("e")) == (1, 1)
+
+
 def test_a_variant_keeps_at_least_one_instance(cloud):
     created(cloud)
     with pytest.raises(ClientError, match="only inference components scale to zero"):
         scale(cloud, 0)
     assert asked(cloud) == "yes"
+
+
+def test_a_request_longer_than_the_drain_timeout_completes():
+    class Busy:
+        available = True
+
+    pool, instance = InstancePool(SimpleNamespace(routing="RANDOM")), Busy()
+    pool.add([instance])
+    assert pool.acquire_now(None) is instance
+    pool.close()
+    pool.drain(instance, timeout_s=0)
+    pool.release(instance)
+    assert pool.requests == 0
 
 
 def test_a_server_that_dies_is_replaced_without_a_request(cloud, tritons):
@@ -154,9 +218,43 @@ def test_a_server_that_dies_is_replaced_without_a_request(cloud, tritons):
     assert asked(cloud) == "yes"
 
 
+def test_a_failed_restart_is_retried(cloud, tritons, monkeypatch):
+    created(cloud)
+
+    def breaks(*_arguments):
+        monkeypatch.undo()
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(FakeTritons, "__call__", breaks)
+    tritons.started[0].die()
+    assert asked(cloud) == "yes"
+    assert len(tritons.started) == 2
+
+
+def test_a_request_to_a_dead_server_is_sent_to_another(cloud, tritons):
+    created(cloud, InitialInstanceCount=2)
+    for server in tritons.started:
+        server.die()
+    assert asked(cloud) == "yes"
+
+
 def test_only_requests_in_flight_fail_with_their_server(cloud, tritons):
     created(cloud)
     with pytest.raises(ClientError) as caught:
         asked(cloud, b"die")
     assert caught.value.response["Error"]["Code"] == "InternalFailure"
     assert asked(cloud) == "yes"
+
+
+def test_a_restart_continues_the_log_stream(cloud, tritons):
+    created(cloud)
+    tritons.started[0].die()
+    assert asked(cloud) == "yes"
+    cloud.sagemaker.delete_endpoint(EndpointName="e")
+    cloud.gone("e")
+    logs = cloud.client("logs")
+    (stream,) = logs.describe_log_streams(logGroupName=GROUP)["logStreams"]
+    events = logs.get_log_events(
+        logGroupName=GROUP, logStreamName=stream["logStreamName"], startFromHead=True
+    )["events"]
+    assert [event["message"] for event in events].count("the server says hello") == len(tritons.started) == 2

@@ -1,5 +1,6 @@
 """The life cycle of an endpoint through boto3, with a strict fake Triton."""
 
+import os
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -10,6 +11,7 @@ from botocore.exceptions import ClientError, WaiterError
 from packages.local_cloud.tests.sagemaker.cloud import IMAGE, REGION, run_cloud, short_id, tarball, tree
 from tritonstack_local.sagemaker import create_app
 from tritonstack_local.sagemaker.hosting.capacity import InstanceSupply
+from tritonstack_local.sagemaker.servers.logs import LogShipper
 
 
 def ready_to_create(cloud, name="e", *, url=None, **environment):
@@ -56,6 +58,19 @@ def test_an_endpoint_starts_with_the_models_settings(cloud, tritons):
         cloud.sagemaker.create_endpoint(EndpointName="e", EndpointConfigName="e")
 
 
+def test_a_containers_user_can_read_its_model(cloud, tritons):
+    """The umask is the local cloud's; containers run as their image's user."""
+    url = cloud.upload("m.tar.gz", tarball({"m/1/model.onnx": b"x"}))
+    before = os.umask(0o077)
+    try:
+        created(cloud, url=url)
+    finally:
+        os.umask(before)
+    root = tritons.started[0].order.model_root
+    for path in (root, *root.rglob("*")):
+        assert path.stat().st_mode & 0o777 == (0o755 if path.is_dir() else 0o644)
+
+
 def test_an_endpoint_is_creating_until_its_server_is_ready(cloud):
     ready_to_create(cloud, FAKE_STARTS="never")
     cloud.sagemaker.create_endpoint(EndpointName="e", EndpointConfigName="e")
@@ -78,6 +93,14 @@ def test_a_creating_endpoint_can_be_deleted(cloud, tritons):
     assert not any(server.running for server in tritons.started)
     created(cloud, "f")  # no leftover blocks the next one
     assert asked(cloud, "f") == "f"
+
+
+def test_a_variants_startup_timeout_applies(cloud, tritons):
+    cloud.model("e")
+    cloud.config("e", ContainerStartupHealthCheckTimeoutInSeconds=90)
+    cloud.sagemaker.create_endpoint(EndpointName="e", EndpointConfigName="e")
+    cloud.settled("e")
+    assert tritons.started[0].startup_timeout_s == 90
 
 
 def test_leftovers_of_a_killed_cloud_are_removed(tmp_path):
@@ -162,6 +185,25 @@ def test_an_update_fails_no_request(cloud, tritons):
     assert set(answers) == {b"old", b"new"}
     assert asked(cloud, "old") == "new"
     assert [server.running for server in tritons.started] == [False, False, False, True]
+
+
+def test_requests_in_flight_during_an_update_finish_on_the_old_server(cloud, tritons):
+    created(cloud, "old")
+    ready_to_create(cloud, "new")
+    with ThreadPoolExecutor(1) as pool:
+        held = pool.submit(cloud.runtime.invoke_endpoint, EndpointName="old", Body=b"hold")
+        assert tritons.started[0].holding.wait(10)
+        cloud.sagemaker.update_endpoint(EndpointName="old", EndpointConfigName="new")
+        while asked(cloud, "old") != "new":
+            time.sleep(0.01)
+        described = cloud.sagemaker.describe_endpoint(EndpointName="old")
+        assert described["EndpointStatus"] == "Updating"
+        assert described["PendingDeploymentSummary"]["EndpointConfigName"] == "new"
+        assert tritons.started[0].running
+        tritons.released.set()
+        assert held.result()["Body"].read() == b"held"
+    assert "PendingDeploymentSummary" not in cloud.settled("old")
+    assert not tritons.started[0].running
 
 
 def test_a_failed_update_keeps_the_previous_configuration(cloud, tritons):
@@ -312,6 +354,28 @@ def test_unexpected_errors_leave_no_endpoint_in_progress(cloud, monkeypatch):
     cloud.gone("other")
 
 
+def test_failed_launches_leave_nothing(cloud, tritons):
+    created(cloud)
+    ready_to_create(cloud, "bad", FAKE_STARTS="no")
+    for _ in range(2):
+        cloud.sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="bad")
+        assert "ping health check" in cloud.settled("e")["FailureReason"]
+    assert len(cloud.app._hosting.live) == 1
+    assert sum(server.running for server in tritons.started) == 1
+
+
+def test_concurrent_weight_changes_end_consistently(cloud):
+    created(cloud)
+    hosting, store = cloud.app._hosting, cloud.app._store
+    (stale,) = [record for _, record in store.endpoints.everywhere()]
+    weights = [{"VariantName": "AllTraffic", "DesiredWeight": 7}]
+    cloud.sagemaker.update_endpoint_weights_and_capacities(
+        EndpointName="e", DesiredWeightsAndCapacities=weights
+    )
+    hosting.weigh(stale)  # by a slower thread
+    assert hosting.fleets(stale.plan.scope, "e")[0]._weights == {"AllTraffic": 7}
+
+
 def test_logs_are_shipped_to_the_endpoints_log_group(cloud):
     created(cloud)
     cloud.sagemaker.delete_endpoint(EndpointName="e")
@@ -327,6 +391,84 @@ def test_logs_are_shipped_to_the_endpoints_log_group(cloud):
     ]
 
 
+def test_long_and_partial_lines_are_shipped_completely(cloud, tmp_path):
+    log, logs, group = tmp_path / "log", cloud.client("logs"), "/aws/sagemaker/Endpoints/lines"
+    shipper = LogShipper(client=logs, group=group, stream="s", preface=["begins"])
+    with log.open("w") as file:
+        file.write("x" * 200_000 + "\nhalf of")
+        file.flush()
+        shipper.follow(log)
+
+        def messages():
+            try:
+                told = logs.get_log_events(logGroupName=group, logStreamName="s", startFromHead=True)
+            except logs.exceptions.ResourceNotFoundException:
+                return []  # the shipper creates both the group and the stream
+            return [event["message"] for event in told["events"]]
+
+        deadline = time.monotonic() + 20
+        while len(messages()) < 4:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        file.write(" a line\nno end")
+    shipper.stop()
+    begins, *long, line, end = messages()
+    assert "".join(long) == "x" * 200_000
+    assert (begins, line, end) == ("begins", "half of a line", "no end")
+
+
+def messages(logs, group):
+    pages = logs.get_paginator("filter_log_events").paginate(logGroupName=group)
+    return [event["message"] for page in pages for event in page["events"]]
+
+
+@pytest.mark.parametrize("group_is_deleted", [False, True])
+def test_a_servers_log_uses_little_disk_while_it_grows(cloud, tmp_path, group_is_deleted):
+    """Each line is sent once, the writer is not disturbed, and the end stays."""
+    logs, group = cloud.client("logs"), "/aws/sagemaker/Endpoints/growing"
+    file, count = tmp_path / "triton.log", 1000
+    shipper = LogShipper(client=logs, group=group, stream="s", preface=["begins"])
+    deadline = time.monotonic() + 20
+    while not logs.describe_log_groups(logGroupNamePrefix=group)["logGroups"] or not messages(logs, group):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    if group_is_deleted:
+        logs.delete_log_group(logGroupName=group)
+    with file.open("wb", buffering=0) as output:
+        shipper.follow(file)
+        for number in range(count):
+            output.write(b"%d%b\n" % (number, b"x" * 12_000))
+    shipper.stop()
+    assert file.stat().st_blocks * 512 < (9 << 20) < file.stat().st_size
+    assert file.read_bytes().endswith(b"x\n")
+    if not group_is_deleted:
+        assert [int(line.rstrip("x")) for line in messages(logs, group)[1:]] == list(range(count))
+
+
+def test_only_the_log_of_the_last_container_is_kept(cloud, tmp_path):
+    logs, group = cloud.client("logs"), "/aws/sagemaker/Endpoints/restarted"
+    files = [tmp_path / str(number) for number in range(4)]
+    shipper = LogShipper(client=logs, group=group, stream="s", preface=["begins"])
+    for file in files:
+        file.write_text(f"{file.name}\n")
+        shipper.follow(file)
+    shipper.stop()
+    assert messages(logs, group) == ["begins", "0", "1", "2", "3"]
+    assert [file.exists() for file in files] == [False, False, False, True]
+
+
+def test_an_existing_log_group_keeps_its_retention(cloud):
+    logs, group = cloud.client("logs"), "/aws/sagemaker/Endpoints/e"
+    logs.create_log_group(logGroupName=group)
+    logs.put_retention_policy(logGroupName=group, retentionInDays=7)
+    created(cloud)
+    cloud.sagemaker.delete_endpoint(EndpointName="e")
+    cloud.gone("e")
+    (found,) = logs.describe_log_groups(logGroupNamePrefix=group)["logGroups"]
+    assert found["retentionInDays"] == 7
+    assert logs.describe_log_streams(logGroupName=group)["logStreams"]
+
+
 def test_closing_ends_running_and_starting_endpoints(cloud, tritons):
     created(cloud, "serves")
     ready_to_create(cloud, "starts", FAKE_STARTS="never")
@@ -335,3 +477,10 @@ def test_closing_ends_running_and_starting_endpoints(cloud, tritons):
         time.sleep(0.01)
     cloud.app.close()
     assert [server.running for server in tritons.started] == [False, False]
+
+
+def test_many_endpoints_run_concurrently(cloud):
+    names = [f"e{number}" for number in range(6)]
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(lambda name: created(cloud, name), names))
+        assert list(pool.map(lambda name: asked(cloud, name), names)) == names

@@ -1,5 +1,9 @@
 """Multi-model endpoints through boto3, with a strict fake Triton."""
 
+import gzip
+import os
+import tarfile
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -8,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from botocore.exceptions import ClientError
 
-from packages.local_cloud.tests.sagemaker.cloud import IMAGE, role_of, run_cloud
+from packages.local_cloud.tests.sagemaker.cloud import IMAGE, role_of, run_cloud, tree
 from packages.local_cloud.tests.sagemaker.multi_model.fake_triton import MultiModelTriton, archive
 from tritonstack_local.sagemaker import SageMakerApp
 
@@ -67,6 +71,13 @@ def asked(cloud, target, body=b"ask"):
     return runtime.invoke_endpoint(EndpointName="e", Body=body, TargetModel=target)["Body"].read().decode()
 
 
+def claiming(size):
+    """A truncated archive of a file with this declared size."""
+    header = tarfile.TarInfo("model/weights")
+    header.size = size
+    return gzip.compress(header.tobuf() + bytes(10_000), mtime=0)
+
+
 def failure(cloud, **fields):
     with pytest.raises(ClientError) as caught:
         cloud.runtime.invoke_endpoint(**{"EndpointName": "e", "Body": b"ask", **fields})
@@ -91,6 +102,12 @@ def test_a_request_is_forwarded_with_its_headers(endpoint):
     )
     assert (answer["ContentType"], answer["CustomAttributes"]) == ("text/csv", "t=1")
     assert answer["InvokedProductionVariant"] == "AllTraffic"
+
+
+@pytest.mark.parametrize("shelf", ["endpoints/e/", "endpoints/e"])
+def test_a_target_is_below_the_models_prefix(cloud, shelf):
+    created(cloud, shelf=shelf)
+    assert asked(cloud, "a.tar.gz") == "a"
 
 
 def test_a_model_is_loaded_once_under_concurrent_first_requests(endpoint, tritons):
@@ -152,6 +169,19 @@ def test_an_unsafe_target_is_rejected(endpoint, tritons):
     assert tritons[0].loads == []
 
 
+def test_a_target_outside_the_apis_pattern_is_rejected(endpoint):
+    error = failure(endpoint, TargetModel="a" * 1025)["Error"]
+    assert (
+        "at 'targetModel' failed to satisfy constraint: Member must have length less than" in error["Message"]
+    )
+
+
+def test_a_request_without_a_target_is_rejected(endpoint):
+    error = failure(endpoint)["Error"]
+    assert error["Code"] == "ValidationError"
+    assert "is missing a target model header" in error["Message"]
+
+
 def test_responses_are_not_streamed(endpoint):
     """InvokeEndpointWithResponseStream has no TargetModel."""
     with pytest.raises(ClientError, match="a multi-model endpoint, which InvokeEndpointWithResponseStream"):
@@ -168,6 +198,30 @@ def test_a_server_that_dies_during_a_load_is_restarted(endpoint, tritons):
     assert tritons[1].loads == ["a.tar.gz"]
 
 
+def test_a_restart_frees_the_disk_of_earlier_models(endpoint, tritons, tmp_path):
+    endpoint.upload(f"{SHELF}c.tar.gz", archive("die"))
+    for _ in range(2):
+        assert asked(endpoint, "a.tar.gz") == "a"
+        assert failure(endpoint, TargetModel="c.tar.gz")["Error"]["Code"]
+    assert asked(endpoint, "a.tar.gz") == "a"
+    assert len(tritons) == 3
+    assert len([path for path in tmp_path.rglob("model*") if path.parent.name.startswith("i-")]) == 1
+
+
+def test_a_containers_user_can_read_its_models_after_a_restart(endpoint, tritons):
+    """The umask is the local cloud's; containers run as their image's user."""
+    endpoint.upload(f"{SHELF}c.tar.gz", archive("die"))
+    before = os.umask(0o077)
+    try:
+        assert failure(endpoint, TargetModel="c.tar.gz")["Error"]["Code"]
+        assert asked(endpoint, "a.tar.gz") == "a"
+    finally:
+        os.umask(before)
+    root = tritons[1].order.model_root
+    for path in (root, *root.rglob("*")):
+        assert path.stat().st_mode & 0o777 == (0o755 if path.is_dir() else 0o644)
+
+
 @pytest.mark.parametrize("loaded_models", [1])
 def test_requests_waiting_for_memory_survive_a_server_restart(endpoint, tritons):
     (first,) = tritons
@@ -182,6 +236,21 @@ def test_requests_waiting_for_memory_survive_a_server_restart(endpoint, tritons)
         first.released.set()
         held.exception()
     assert len(tritons) == 2
+
+
+def test_waiting_for_an_instance_shortens_the_wait_for_the_model(endpoint, tritons):
+    endpoint.app._invocations._timeout_s = 60.0
+    asked_to_wait = []
+    instance = endpoint.app._hosting.live[0]
+    models = instance.container.models
+    await_loaded = models._await_loaded
+    models._await_loaded = lambda model, timeout_s: (
+        asked_to_wait.append(timeout_s) or await_loaded(model, timeout_s)
+    )
+    instance.doubt()  # it gets no requests until its ping succeeds
+    assert asked(endpoint, "a.tar.gz") == "a"
+    (timeout_s,) = asked_to_wait
+    assert timeout_s < 60.0
 
 
 def _answers(cloud):
@@ -209,6 +278,16 @@ def test_an_update_starts_without_models_and_fails_no_request(endpoint, tritons)
     assert tritons[1].loads == ["b/1/model.tar.gz", "a.tar.gz"]
 
 
+def test_a_deleted_endpoint_leaves_no_models(endpoint, tritons, tmp_path):
+    asked(endpoint, "a.tar.gz")
+    assert any("behaviour" in path for path in tree(tmp_path))
+    endpoint.sagemaker.delete_endpoint(EndpointName="e")
+    endpoint.gone("e")
+    assert not tritons[0].running
+    assert not any("behaviour" in path for path in tree(tmp_path))
+    assert endpoint.client("s3").get_object(Bucket=endpoint.bucket, Key=f"{SHELF}a.tar.gz")["Body"].read()
+
+
 def test_without_a_cache_a_model_is_unloaded_after_its_last_request(cloud, tritons):
     created(cloud, ModelCacheSetting="Disabled")
     (triton,) = tritons
@@ -233,6 +312,12 @@ def test_the_number_of_loaded_models_can_be_limited(endpoint, tritons):
     assert tritons[0].unloads == ["a.tar.gz", "b/1/model.tar.gz"]
 
 
+def test_a_container_short_of_memory_for_a_request_unloads_a_model(endpoint, tritons):
+    assert asked(endpoint, "a.tar.gz") + asked(endpoint, "b/1/model.tar.gz") == "ab"
+    assert asked(endpoint, "a.tar.gz", b"greedy") == "a"
+    assert tritons[0].unloads == ["b/1/model.tar.gz"]
+
+
 def test_a_model_that_never_fits_evicts_one_model_per_request(endpoint, tritons):
     for target in ("c.tar.gz", "d.tar.gz"):
         endpoint.upload(f"endpoints/e/{target}", archive("answer more"))
@@ -242,6 +327,18 @@ def test_a_model_that_never_fits_evicts_one_model_per_request(endpoint, tritons)
         response = failure(endpoint, TargetModel="a.tar.gz", Body=b"hopeless")
         assert (response["OriginalStatusCode"], response["OriginalMessage"]) == (507, "CUDA out of memory")
         assert tritons[0].unloads == ["c.tar.gz", "d.tar.gz"][:number]
+
+
+def test_a_request_that_never_fits_returns_the_containers_error(endpoint, tritons):
+    assert asked(endpoint, "a.tar.gz") + asked(endpoint, "b/1/model.tar.gz") == "ab"
+    with ThreadPoolExecutor(1) as pool:
+        held = pool.submit(asked, endpoint, "b/1/model.tar.gz", b"hold")
+        assert tritons[0].holding.wait(10)
+        response = failure(endpoint, TargetModel="a.tar.gz", Body=b"greedy")
+        tritons[0].released.set()
+        held.result()
+    assert (response["OriginalStatusCode"], response["OriginalMessage"]) == (507, "CUDA out of memory")
+    assert tritons[0].unloads == []
 
 
 def test_objects_outside_the_prefix_are_unreachable(endpoint, tritons):
@@ -255,6 +352,16 @@ def test_objects_outside_the_prefix_are_unreachable(endpoint, tritons):
     assert tritons[0].loads == []
 
 
+def test_the_volume_has_the_variants_size(endpoint):
+    endpoint.config("small", model="e", VolumeSizeInGB=1)
+    endpoint.sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="small")
+    assert endpoint.settled("e")["EndpointConfigName"] == "small"
+    assert asked(endpoint, "a.tar.gz") == "a"
+    endpoint.upload(f"{SHELF}c.tar.gz", claiming(2 << 30))
+    error = failure(endpoint, TargetModel="c.tar.gz")["Error"]
+    assert "does not fit on the instance's volume of 1 GB" in error["Message"]
+
+
 def test_multi_model_metrics_are_published(endpoint):
     begun = datetime.now(UTC)
     for target in ("a.tar.gz", "a.tar.gz", "b/1/model.tar.gz"):
@@ -266,6 +373,24 @@ def test_multi_model_metrics_are_published(endpoint):
     assert statistics(endpoint, "AWS/SageMaker", "ModelLoadingTime", begun)[0] == 2
     while (statistics(endpoint, "/aws/sagemaker/Endpoints", "LoadedModelCount", begun) or (0, 0))[1] < 2:
         assert time.monotonic() < deadline
+
+
+def test_cold_loads_count_as_overhead_and_loading_time(endpoint, tritons):
+    """The overhead-p99 alarm of multi-model endpoints subtracts the loading time."""
+    begun, targets = datetime.now(UTC), [f"cold/{number}.tar.gz" for number in range(24)]
+    for target in targets:
+        endpoint.upload(f"{SHELF}{target}", archive("answer x"))
+    tritons[0].may_load.clear()
+    threading.Timer(1.0, tritons[0].may_load.set).start()
+    with ThreadPoolExecutor(24) as pool:
+        assert list(pool.map(lambda target: asked(endpoint, target), targets)) == ["x"] * 24
+    deadline = time.monotonic() + 20
+    while (overhead := statistics(endpoint, "AWS/SageMaker", "OverheadLatency", begun) or (0, 0))[0] < 24:
+        assert time.monotonic() < deadline
+    loading = statistics(endpoint, "AWS/SageMaker", "ModelLoadingWaitTime", begun)
+    assert loading[0] == 24
+    assert overhead[1] > 800_000
+    assert loading[1] > overhead[1] / 2
 
 
 def statistics(cloud, namespace, name, since):

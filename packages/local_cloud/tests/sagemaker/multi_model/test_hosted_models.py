@@ -5,13 +5,15 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from packages.local_cloud.tests.sagemaker.cloud import IMAGE, tarball
 from packages.local_cloud.tests.sagemaker.multi_model.fake_triton import TARGET, MultiModelTriton, archive
 from packages.local_cloud.tests.sagemaker.multi_model.model_bucket import ModelBucket
-from tritonstack.runtime import TritonTimeoutError
+from tritonstack.runtime import TritonTimeoutError, TritonUnreachableError
+from tritonstack_local.sagemaker.hosting.instances import EndpointInstance, RunningContainer
 from tritonstack_local.sagemaker.multi_model import (
     DownloadFolders,
     HostedModels,
@@ -19,6 +21,8 @@ from tritonstack_local.sagemaker.multi_model import (
     Measures,
 )
 from tritonstack_local.sagemaker.multi_model import hosted as hosted_module
+from tritonstack_local.sagemaker.multi_model.downloads import Downloads
+from tritonstack_local.sagemaker.servers import limits as limits_module
 from tritonstack_local.sagemaker.servers.limits import Limits
 from tritonstack_local.sagemaker.servers.server import ServerOrder
 from tritonstack_local.service.errors import ServiceError
@@ -171,6 +175,18 @@ def test_a_request_that_waits_too_long_gets_model_not_ready(instance):
     assert one.server.loads == ["a", "b"]
 
 
+def test_an_abandoned_load_keeps_its_download(instance):
+    one = instance(holding(1), limit_s=0.5)
+    with ThreadPoolExecutor(1) as pool:
+        held = pool.submit(one.said, "a", b"hold")
+        assert one.server.holding.wait(10)
+        assert one.error_of("b").code == "ModelNotReadyException"
+        one.server.released.set()
+        held.result()
+    assert one.said("b") == "b"
+    assert one.shelf.asked["b"] == 1
+
+
 @pytest.mark.parametrize("keep", [True, False])
 def test_a_slow_load_continues_for_later_requests(instance, keep):
     one = instance(keep=keep)
@@ -182,12 +198,39 @@ def test_a_slow_load_continues_for_later_requests(instance, keep):
     assert one.server.loads == ["a"]
 
 
+def test_downloads_share_the_load_timeout(instance):
+    one = instance(limit_s=-1)
+    assert "was not downloaded and unpacked within" in one.error_of("a").message
+    assert one.server.loads == []
+
+
+def test_an_ending_server_starts_no_downloads(instance):
+    one = instance()
+    one.models.close()
+    with pytest.raises(TritonUnreachableError, match="the endpoint's server is ending"):
+        one.said("a")
+    assert one.server.loads == []
+    assert "ModelCacheHit" not in {datum.name for datum in one.data}  # another server counts the request
+
+
 def test_507_unloads_the_least_recently_used_model_and_retries(instance):
     one = instance()
     one.server.capacity = 2
     assert [one.said(target) for target in "abac"] == list("abac")
     assert one.server.unloads == ["b"]
     assert one.server.loads == list("abcc")
+
+
+def test_507_with_nothing_to_unload_returns_the_containers_message(instance):
+    one = instance()
+    one.server.capacity = 1
+    assert one.said("a") == "a"
+    one.server.capacity = 0
+    rejected = one.error_of("b")
+    assert (rejected.status, rejected.text) == (507, "CUDA out of memory")
+    assert one.server.unloads == ["a"]
+    one.server.capacity = 1
+    assert one.said("b") == "b"
 
 
 def test_a_load_that_never_fits_evicts_one_model_per_request(instance):
@@ -200,6 +243,44 @@ def test_a_load_that_never_fits_evicts_one_model_per_request(instance):
         assert one.server.unloads == list("ab")[:number]
 
 
+def test_a_hanging_load_does_not_block_others(instance, monkeypatch):
+    """Nothing else could be unloaded for it, so it runs alone and others wait."""
+    monkeypatch.setattr(hosted_module, "HANGING_AFTER_S", 0.2)
+    one = instance(replace(UNLIMITED, memory_bytes=1))
+    one.shelf.objects["a"] = archive("stall")
+    with ThreadPoolExecutor(1) as pool:
+        hanging = pool.submit(one.said, "a")
+        assert one.server.loading.wait(10)
+        assert [one.said(target, timeout_s=5) for target in "bcb"] == list("bcb")
+        assert not hanging.done()
+        one.server.released.set()
+        assert hanging.result() == ""
+
+
+def test_competing_loads_run_one_after_the_other(instance):
+    one = instance()
+    one.server.capacity = 1
+    one.server.may_load.clear()
+    with ThreadPoolExecutor(4) as pool:
+        answers = [pool.submit(one.said, target) for target in "abcd"]
+        eventually(lambda: len(one.server.loads) == 4)
+        one.server.may_load.set()
+        assert [answer.result() for answer in answers] == list("abcd")
+
+
+def test_a_load_waits_for_another_loads_final_attempt(instance):
+    one = instance()
+    one.server.capacity = 1
+    one.server.may_load.clear()
+    with ThreadPoolExecutor(3) as pool:
+        answers = [pool.submit(one.said, target) for target in "ab"]
+        eventually(lambda: len(one.server.loads) == 2)
+        one.server.may_load.set()
+        eventually(lambda: len(one.server.loads) > 2)
+        answers.append(pool.submit(one.said, "c"))
+        assert [answer.result() for answer in answers] == list("abc")
+
+
 def test_relieve_unloads_one_idle_model(instance):
     one = instance()
     assert [one.said(target) for target in "abc"] == list("abc")
@@ -209,6 +290,30 @@ def test_relieve_unloads_one_idle_model(instance):
         assert one.models.relieve()
         assert not one.models.relieve()
     assert one.server.unloads == ["b", "c"]
+
+
+def test_waiting_for_an_unload_respects_the_requests_timeout(instance):
+    one, goes_on = instance(), threading.Event()
+    one.server.while_unloading = lambda: goes_on.wait(20)
+    assert one.said("a") == "a"
+    assert not one.models.relieve(timeout_s=0.01)
+    goes_on.set()
+    eventually(lambda: one.server.unloads == ["a"])
+    assert one.said("a") == "a"
+
+
+def test_a_model_whose_unload_failed_can_be_loaded_again(instance, monkeypatch):
+    one = instance()
+    assert one.said("a") == "a"
+
+    def breaks(*_arguments):
+        raise OSError("no space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Downloads, "let_go", breaks)
+        one.models.relieve(timeout_s=10)
+        eventually(lambda: not one.models.unloading)
+    assert one.said("a", timeout_s=10) == "a"
 
 
 def test_models_are_unloaded_when_server_memory_is_short(instance):
@@ -230,6 +335,14 @@ def test_needed_memory_is_estimated_from_the_unpacked_size(instance):
     one.models.relieve()
     assert one.said("c") == "c"
     assert one.server.unloads == ["a", "b"]
+
+
+def test_the_machines_memory_is_a_limit(instance, monkeypatch):
+    one = instance()
+    assert one.said("a") == "a"
+    monkeypatch.setattr(limits_module, "free_memory", lambda: 0)
+    assert one.said("b") == "b"
+    assert one.server.unloads == ["a"]
 
 
 def test_a_model_larger_than_memory_is_still_loaded(instance):
@@ -263,6 +376,34 @@ def test_a_full_volume_deletes_unloaded_models(small_volume):
     assert one.shelf.asked["a"] == 2
 
 
+def test_a_full_volume_of_loaded_models_unloads_and_deletes_an_idle_one(small_volume):
+    one = small_volume
+    assert [one.said(target) for target in "abc"] == list("abc")
+    assert one.server.unloads == ["a"]
+    assert one.on_volume == 2
+
+
+def test_a_reloaded_model_is_not_deleted_from_the_volume(small_volume):
+    one = small_volume
+    assert one.said("a") + one.said("b") == "ab"
+    one.models.relieve()
+    assert one.said("a") + one.said("c") == "ac"
+    assert one.server.unloads == ["a", "b"]
+    assert [one.models.holds(target) for target in "abc"] == [True, False, True]
+
+
+def test_a_full_volume_of_models_in_use_makes_loads_wait(small_volume):
+    one = small_volume
+    with ThreadPoolExecutor(3) as pool:
+        held = [pool.submit(one.said, target, b"hold") for target in "ab"]
+        eventually(lambda: len(one.server.loaded) == 2)
+        waiting = pool.submit(one.said, "c")
+        eventually(lambda: one.shelf.asked["c"])
+        assert not wait([waiting], timeout=0.05).done
+        one.server.released.set()
+        assert [one.result() for one in (*held, waiting)] == list("abc")
+
+
 def test_a_model_larger_than_the_volume_is_rejected(small_volume):
     one = small_volume
     one.shelf.objects["a"] = packed("a", 600 * KIB)
@@ -271,6 +412,77 @@ def test_a_model_larger_than_the_volume_is_rejected(small_volume):
     assert "does not fit on the instance's volume" in rejected.message
     assert one.on_volume == 0
     assert one.said("b") + one.said("c") == "bc"
+
+
+def test_part_of_the_machines_disk_stays_free(instance, monkeypatch):
+    one = instance()
+    monkeypatch.setattr("tritonstack_local.sagemaker.multi_model.downloads.DISK_RESERVE_BYTES", 1 << 62)
+    assert "no space is left on the instance's volume" in one.error_of("a").message
+    assert one.on_volume == 0
+
+
+def test_a_failed_load_releases_its_disk_space(instance):
+    one = instance(holding(1))
+    one.shelf.objects["a"] = archive("reject 400 no such tensor")
+    one.server.may_load.clear()
+    with ThreadPoolExecutor(2) as pool:
+        failing = pool.submit(one.error_of, "a")
+        eventually(lambda: one.server.loads == ["a"])
+        waiting = pool.submit(one.said, "b")
+        eventually(lambda: one.on_volume == 2)
+        one.server.may_load.set()
+        assert failing.result().text == "no such tensor"
+        assert waiting.result() == "b"
+    assert one.on_volume == 1
+
+
+def test_a_models_folder_is_kept_while_its_unload_is_unconfirmed(instance):
+    one = instance(holding(1))
+    assert one.said("a") == "a"
+    one.server.rejects_to_unload = True
+    assert one.said("b") == "b"
+    assert one.on_volume == 2
+    one.server.rejects_to_unload = False
+    assert one.said("a") == "a"  # it stayed loaded
+    assert one.shelf.asked["a"] == 1
+
+
+def test_a_timed_out_load_may_have_succeeded(instance):
+    one = instance()
+    one.shelf.objects["a"] = archive("hang answer")
+    assert one.error_of("a").status == 0
+    assert one.on_volume == 1
+    assert one.said("a") == "answer"
+
+
+def test_a_server_may_miss_pings_during_an_unload(instance, tmp_path):
+    one, answered = instance(holding(1)), []
+
+    class Deaf:
+        def request(self, *_, timeout_s, **__):
+            raise TritonTimeoutError(f"no answer within {timeout_s} s")
+
+    watched = EndpointInstance(
+        plan=SimpleNamespace(endpoint="e", variant="v"), id_="i", folder=tmp_path, start=None, log=None
+    )
+    watched._container = RunningContainer(server=Deaf(), models=one.models)
+    one.server.while_unloading = lambda: answered.append(watched.answers_ping(1))
+    assert one.said("a") + one.said("b") == "ab"
+    assert answered == [True]
+    assert not watched.answers_ping(1)
+
+
+def test_waiting_requests_report_that_they_were_not_sent(instance):
+    one = instance(holding(1))
+    with ThreadPoolExecutor(2) as pool:
+        held = pool.submit(one.said, "a", b"hold")
+        assert one.server.holding.wait(10)
+        waiting = pool.submit(one.said, "b")
+        eventually(lambda: one.on_volume == 2)
+        one.models.close()
+        assert isinstance(waiting.exception(), TritonUnreachableError)
+        one.server.released.set()
+        held.result()
 
 
 @pytest.mark.parametrize(
@@ -300,3 +512,24 @@ def test_many_requests_for_more_models_than_fit(instance, limits, capacity, keep
         eventually(lambda: one.on_volume == 0)
     eventually(lambda: len(one.server.loaded) == one.models.loaded_count())
     assert len(set(threading.enumerate()) - others) < 40
+
+
+def test_published_metrics(instance):
+    one = instance(holding(1))
+    for target in "aab":
+        one.said(target)
+    one.error_of("missing")
+    one.models.relieve()
+    told = [(datum.namespace, datum.name, datum.unit) for datum in one.data]
+    assert {datum.namespace for datum in one.data} == {"AWS/SageMaker"}
+    assert all(datum.dimensions == {"EndpointName": "e", "VariantName": "v"} for datum in one.data)
+    counts = {name: [unit for _, known, unit in told if known == name] for _, name, _ in told}
+    assert counts == {
+        "ModelCacheHit": ["None"] * 4,
+        "ModelLoadingWaitTime": ["Microseconds"] * 3,
+        "ModelDownloadingTime": ["Microseconds"] * 2,
+        "ModelLoadingTime": ["Microseconds"] * 2,
+        "ModelUnloadingTime": ["Microseconds"] * 2,
+    }
+    assert [datum.value for datum in one.data if datum.name == "ModelCacheHit"] == [0, 1, 0, 0]
+    assert all(datum.value > 0 for datum in one.data if datum.unit == "Microseconds")

@@ -127,6 +127,22 @@ def test_unsafe_links_and_names_are_rejected(tmp_path, described, words):
         unpacked(tmp_path, members(*described))
 
 
+def test_safe_links_are_kept(tmp_path):
+    archive = members(
+        ("m/1", FOLDER, ""), ("m/1/f", FILE, ""), ("m/2", SYMLINK, "1"), ("m/k", SYMLINK, "../m/1/f")
+    )
+    root = unpacked(tmp_path, archive)
+    assert (root / "m/2/f").is_file()
+    assert (root / "m/k").is_file()
+
+
+def test_hard_links_and_repeated_folders_behave_as_in_tar(tmp_path):
+    root = unpacked(
+        tmp_path, members(("m", FOLDER, ""), ("m/f", FILE, ""), ("h", HARDLINK, "m/f"), ("m", FOLDER, ""))
+    )
+    assert tree(root) == ["h", "m", "m/f"]
+
+
 def with_field(field, value):
     """Pack a file with an extended header field."""
     info = tarfile.TarInfo("m/weights")
@@ -207,6 +223,19 @@ def test_a_negative_size_is_rejected(tmp_path):
     archive = info.tobuf(format=tarfile.PAX_FORMAT) + bytes(10_240)
     with pytest.raises(ArtifactError, match="of a size that no file has"):
         unpacked(tmp_path, gzip.compress(archive))
+
+
+def test_endless_padding_is_rejected(tmp_path, monkeypatch):
+    monkeypatch.setattr(artifacts, "PADDING_LIMIT_BYTES", 1 << 20)
+    archive = gzip.compress(gzip.decompress(tarball({"a": "x"})) + bytes(2 << 20))
+    with pytest.raises(ArtifactError, match="follow its last member"):
+        unpacked(tmp_path, archive)
+
+
+def test_a_multi_member_gzip_archive_is_unpacked(tmp_path):
+    plain = gzip.decompress(tarball({"a": "x", "b": "y"}))
+    parts = gzip.compress(plain[:700]) + gzip.compress(plain[700:])
+    assert tree(unpacked(tmp_path, parts)) == ["a", "b"]
 
 
 def test_too_many_members_are_rejected(tmp_path, monkeypatch):
