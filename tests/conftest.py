@@ -25,7 +25,7 @@ from tritonstack.base.paths import Project
 botocore.loaders.create_loader = functools.cache(botocore.loaders.create_loader)
 botocore.session.create_loader = botocore.loaders.create_loader
 
-LARGEST_SHARE = 0.06
+LARGEST_SHARE = 0.12
 """What one file may take of the time of `make test`. A share, because machines differ in speed."""
 SUPPRESSED = "suppressed findings"
 """The property by which a test tells how many findings of a rule set are suppressed."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from botocore.exceptions import (
     ClientError,
@@ -14,6 +17,7 @@ from botocore.exceptions import (
 
 from tritonstack.base.errors import aws_error_code, aws_error_message
 
+ROOT = Path(__file__).resolve().parents[2]
 URL = "https://s3.eu-west-1.amazonaws.com"
 
 
@@ -37,3 +41,12 @@ def test_code_and_message_are_those_of_the_reply() -> None:
 )
 def test_errors_without_a_reply_have_neither(error: Exception) -> None:
     assert (aws_error_code(error), aws_error_message(error)) == ("", "")
+
+
+def test_errors_are_told_apart_by_their_code():
+    """The classes in `client.exceptions` are made at their first use, and two threads can make them twice."""
+    named = re.compile(r"\.exceptions\.[A-Z]\w+")
+    folders = ("tritonstack", "stacks", "model_build", "packages/local_cloud/tritonstack_local")
+    files = [file for folder in folders for file in (ROOT / folder).rglob("*.py")]
+    assert len(files) > 500
+    assert [file for file in files if named.search(file.read_text())] == []

@@ -19,7 +19,7 @@ from tests.packaging.wheels import ROOT, Installed
 from tritonstack.base.paths import find_project
 from tritonstack.runtime.sandbox import why_no_namespaces
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(900)]
 
 SHADOWS = ("stacks", "model_build", "tritonstack")
 
@@ -82,7 +82,6 @@ def test_scaffolded_repository_works_end_to_end(shop: Repository):
     shop.run("audit", "local", "--gone")
 
 
-@pytest.mark.soak
 @pytest.mark.skipif(why_no_namespaces() is not None, reason="this system forbids namespaces")
 def test_account_builds_use_the_code_of_the_wheel(shop: Repository):
     shop.run("build", "local", "--no-publish")

@@ -177,8 +177,10 @@ def is_bootstrapped(cloud: Cloud, bootstrap: Bootstrap) -> bool:
     ssm = cloud.client("ssm")
     try:
         ssm.get_parameter(Name=bootstrap.version_parameter)
-    except ssm.exceptions.ParameterNotFound:
-        return False
+    except ClientError as error:
+        if aws_error_code(error) == "ParameterNotFound":
+            return False
+        raise
     return True
 
 

@@ -81,6 +81,7 @@ def test_changes_since_a_commit_are_found_without_an_account(
     assert status.split() == ["M", "environments/dev.lock.yaml"]
 
 
+@pytest.mark.soak
 def test_a_project_below_the_root_of_its_repository(
     project: Project, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -94,6 +95,7 @@ def test_a_project_below_the_root_of_its_repository(
     assert unchanged["models"] == []
 
 
+@pytest.mark.soak
 def test_another_account_gets_all_stacks(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     edit(project.environment_file("dev"), "111111111111", "222222222222")
     found = compared(project, capsys, "HEAD")

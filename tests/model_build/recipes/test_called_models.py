@@ -159,6 +159,7 @@ def delete(server: TritonServer, name: str) -> None:
     assert reply.status == 200, server.log_tail()
 
 
+@pytest.mark.soak
 def test_two_artifacts_on_one_host(tmp_path, folders):
     """The check of each build covers both hosting modes; a rollout hosts two builds of one model."""
     built = {

@@ -47,8 +47,8 @@ def framework(folder: Path, *, max_length: int | None = None, **model: Any) -> C
     return CausalFramework(source=source, recipe=recipe, trust=UNTRUSTED, allow_unused={})
 
 
-@pytest.mark.e2e
-@pytest.mark.parametrize("kind", ["llama", pytest.param("qwen2", marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", ["llama", "qwen2"])
 def test_the_graph_chooses_the_tokens_of_transformers(tmp_path, kind):
     found = framework(tmp_path, kind=kind)
     graph = found.export(tmp_path / "graph")

@@ -62,7 +62,7 @@ def test_the_graphs_choose_the_tokens_of_transformers(tmp_path, kind):
     _compare(found, graph, completions)
 
 
-@pytest.mark.e2e
+@pytest.mark.soak
 def test_outputs_are_served_whole_and_streamed(tmp_path):
     write_encoder_decoder(tmp_path / "weights", kind="bart", **SETTINGS)
     model = write_supplied(tmp_path, RECIPE, test_inputs=TEXTS, batching={})

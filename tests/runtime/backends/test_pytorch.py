@@ -124,6 +124,7 @@ def ask_together(server: TritonServer, rows: Sequence[int]) -> list[TritonRespon
         return list(pool.map(one, rows))
 
 
+@pytest.mark.soak
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core has one thread with every setting")
 def test_instances_share_the_threads_of_the_endpoint(start, tmp_path):
     import torch

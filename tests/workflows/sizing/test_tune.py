@@ -154,7 +154,7 @@ def test_an_interrupted_search_resumes_finds_more_instances_and_leaves_nothing(
     capsys.readouterr()
 
 
-@pytest.mark.e2e
+@pytest.mark.soak
 def test_the_command_prints_runs_curves_and_a_diff(
     shop: Project, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

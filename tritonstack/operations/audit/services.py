@@ -241,8 +241,10 @@ def roles(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
     for found, operation, kind in named:
         try:
             tags = tags_of(pages(client, operation, "Tags", **kind))
-        except client.exceptions.NoSuchEntityException:
-            continue  # deleted meanwhile
+        except ClientError as error:
+            if aws_error_code(error) == "NoSuchEntity":
+                continue  # deleted meanwhile
+            raise
         if not created_in_other_region(tags, cloud.region):
             yield replace(found, tags=tags)
 

@@ -11,7 +11,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
+from botocore.exceptions import ClientError
+
 from tritonstack.base import naming
+from tritonstack.base.errors import aws_error_code
 from tritonstack.base.results import Key, Shown
 from tritonstack.operations.aws import Clock, Cloud
 from tritonstack.operations.buckets import empty_bucket
@@ -188,8 +191,10 @@ def _delete_service_logs(
     for name in _service_logs(cloud, base, others=others):
         try:
             logs.delete_log_group(logGroupName=name)
-        except logs.exceptions.ResourceNotFoundException:
-            continue  # deleted by a concurrent run
+        except ClientError as error:
+            if aws_error_code(error) == "ResourceNotFoundException":
+                continue  # deleted by a concurrent run
+            raise
         on_update(f"{name}: service-created log group deleted")
         deleted.append(name)
     return deleted

@@ -118,8 +118,9 @@ def _values(cloud: Cloud, parameters: Iterable[str]) -> dict[str, str]:
     for name in parameters:
         try:
             found[name] = str(client.get_parameter(Name=name)["Parameter"]["Value"])
-        except client.exceptions.ParameterNotFound:
-            continue
+        except ClientError as error:
+            if aws_error_code(error) != "ParameterNotFound":
+                raise
     return found
 
 

@@ -6,6 +6,9 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from botocore.exceptions import ClientError
+
+from tritonstack.base.errors import aws_error_code
 from tritonstack_local.cloudformation.errors import AlreadyExistsError, CloudFormationError, TemplateError
 from tritonstack_local.cloudformation.records import Stack, StackOutput
 from tritonstack_local.scope import Scope
@@ -139,7 +142,9 @@ class AccountLookups:
         ssm = self.store.clients.client("ssm", self.scope)
         try:
             return str(ssm.get_parameter(Name=name)["Parameter"]["Value"])
-        except ssm.exceptions.ParameterNotFound as error:
+        except ClientError as error:
+            if aws_error_code(error) != "ParameterNotFound":
+                raise
             raise TemplateError(
                 f"Unable to fetch parameters [{name}] from parameter store for this account."
             ) from error

@@ -16,6 +16,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from tritonstack.base.errors import aws_error_code
 from tritonstack_local.cloudwatch.metrics import Datum
 from tritonstack_local.codebuild.errors import MachineGoneError, PhaseFailedError
 from tritonstack_local.codebuild.records import BuildRecord, CodeBuildTables, LogLocation, Phase, now
@@ -121,7 +122,9 @@ class LogStreamWriter:
     def _make_stream(self, scope: LogLocation) -> None:
         try:
             self._client.create_log_group(logGroupName=scope.group)
-        except self._client.exceptions.ResourceAlreadyExistsException:
+        except ClientError as error:
+            if aws_error_code(error) != "ResourceAlreadyExistsException":
+                raise
             log.debug("the stack created %s", scope.group)
         self._client.create_log_stream(logGroupName=scope.group, logStreamName=scope.stream)
 

@@ -46,7 +46,9 @@ def role_credentials(clients: Clients, scope: Scope, build: BuildRecord) -> dict
     name = role.rpartition("/")[2]
     try:
         arn = clients.client("iam", scope).get_role(RoleName=name)["Role"]["Arn"]
-    except clients.client("iam", scope).exceptions.NoSuchEntityException as error:
+    except ClientError as error:
+        if aws_error_code(error) != "NoSuchEntity":
+            raise
         raise PhaseFailedError(
             "ACCESS_DENIED",
             f"CodeBuild is not authorized to perform: sts:AssumeRole on service role. Please verify that: "

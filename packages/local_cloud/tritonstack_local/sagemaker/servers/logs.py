@@ -19,6 +19,8 @@ from typing import Any, BinaryIO
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from tritonstack.base.errors import aws_error_code
+
 _PAUSE_S = 0.5
 _BATCH_LINES = 1000
 # Longer lines are split: CloudWatch accepts 256 KiB, and an invalid UTF-8 byte becomes three bytes.
@@ -105,8 +107,11 @@ class LogShipper:
         """Create the log group if it is missing; usually the stack creates it."""
         found = self._client.describe_log_groups(logGroupNamePrefix=self._group)["logGroups"]
         if all(group["logGroupName"] != self._group for group in found):
-            with contextlib.suppress(self._client.exceptions.ResourceAlreadyExistsException):
-                self._client.create_log_group(logGroupName=self._group)  # another instance may be first
+            try:
+                self._client.create_log_group(logGroupName=self._group)
+            except ClientError as error:
+                if aws_error_code(error) != "ResourceAlreadyExistsException":  # another instance may be first
+                    raise
         self._client.create_log_stream(logGroupName=self._group, logStreamName=self._stream)
 
     def _send_all(self, lines: Iterator[bytes]) -> None:
