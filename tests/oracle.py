@@ -93,7 +93,8 @@ def templates() -> Iterator[tuple[str, str]]:
             app.synth()
             for file in sorted(output.glob("*.template.json")):
                 template = json.loads(file.read_text())
-                yield file.name.replace(".template", ""), json.dumps(template, indent=1, sort_keys=True)
+                text = _steady(json.dumps(template, indent=1, sort_keys=True))
+                yield file.name.replace(".template", ""), text
                 resources += _resources(file.name.removesuffix(".template.json"), template)
     yield "resources.txt", "\n".join(resources)
 
