@@ -12,7 +12,7 @@ LARGEST_VOLUME_GB = 512
 _SMALLEST_VOLUME_GB = 30
 _SPARE_GB = 10
 _GB = 1024**3
-_SHELF_STEPS_GB = (32, 64, 128, 256, LARGEST_VOLUME_GB)
+_VOLUME_STEPS_GB = (32, 64, 128, 256, LARGEST_VOLUME_GB)
 
 _FETCHING_BYTES_PER_S = 25_000_000
 """Download rate of the archive. An instance downloads and unpacks it in one stream on one core while it pulls
@@ -50,8 +50,8 @@ def multi_model_volume_gb(artifacts: Iterable[LockedArtifact]) -> int:
     SageMaker evicts models from a full disk and fetches them again on demand.
     """
     needed = math.ceil(sum(map(_filled, artifacts)) / _GB) + _SPARE_GB
-    too_small = takewhile(lambda step: step < needed, _SHELF_STEPS_GB[:-1])
-    return _SHELF_STEPS_GB[len(list(too_small))]
+    too_small = takewhile(lambda step: step < needed, _VOLUME_STEPS_GB[:-1])
+    return _VOLUME_STEPS_GB[len(list(too_small))]
 
 
 def download_timeout_s(artifact: LockedArtifact) -> int:

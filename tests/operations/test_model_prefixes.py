@@ -45,7 +45,7 @@ def fill(cloud: Cloud, copies: Iterable[ModelCopy]) -> list[str]:
     told: list[CopiedModel] = []
     done = copy_missing_models(cloud, bucket=BUCKET, copies=list(copies), on_done=told.append)
     assert told == done
-    return [shelved.outcome for shelved in done]
+    return [copied.outcome for copied in done]
 
 
 @pytest.fixture
@@ -128,8 +128,8 @@ def test_an_interrupted_copy_leaves_complete_objects_and_resumes(bucket_with_art
     for copy in copies:
         put(bucket_with_artifact, copy.source)
 
-    def stop(shelved: CopiedModel) -> None:
-        if shelved.copy == copies[3]:
+    def stop(copied: CopiedModel) -> None:
+        if copied.copy == copies[3]:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

@@ -55,7 +55,7 @@ class Watched:
         self.models = ["minilm"]
 
     @property
-    def ground(self) -> BuildInfra:
+    def build_stack(self) -> BuildInfra:
         return build_infra_of(self.workspace, OUTPUTS)
 
     @property
@@ -63,12 +63,12 @@ class Watched:
         (needed,) = needed_artifacts(self.workspace)
         return [replace(needed, model=model) for model in self.models]
 
-    def run(self, *, wait_for_it: bool = True, ground: BuildInfra | None = None) -> list[Outcome]:
+    def run(self, *, wait_for_it: bool = True, build_stack: BuildInfra | None = None) -> list[Outcome]:
         outcomes: list[Outcome] = []
         build_remotely(
             Context(self.project, Output()),
             self.cloud,
-            ground or self.ground,
+            build_stack or self.build_stack,
             self.needed,
             wait_for_it=wait_for_it,
             on_done=outcomes.append,
@@ -81,7 +81,7 @@ class Watched:
         model, job = ({item["name"]: item["value"] for item in told}[name] for name in ("MODEL", "JOB"))
         content = f"an archive of {model}".encode()
         manifest = manifest_of(self.project, "minilm", "cpu", content) | {"model": model}
-        bucket, prefix = self.ground.bucket, f"models/{model}/{manifest['digest']}"
+        bucket, prefix = self.build_stack.bucket, f"models/{model}/{manifest['digest']}"
         self.s3.put_object(Bucket=bucket, Key=f"{prefix}/manifest.json", Body=json.dumps(manifest))
         record = json.dumps({"digest": manifest["digest"]})
         self.s3.put_object(Bucket=bucket, Key=f"models/{model}/builds/{job}.json", Body=record)
@@ -243,7 +243,7 @@ def test_concurrent_builds_are_limited_by_project_and_account(
             watched.finish(build_id)
 
     when_looked_at(watched, monkeypatch, act)
-    outcomes = watched.run(ground=replace(watched.ground, concurrent=concurrent))
+    outcomes = watched.run(build_stack=replace(watched.build_stack, concurrent=concurrent))
     assert sorted(outcome.needed.model for outcome in outcomes if outcome.manifest) == watched.models
     assert seen[0] == max(seen) == at_once
     assert bool(watched.codebuild.rejected) == (quota == 1)
@@ -253,7 +253,7 @@ def test_concurrent_builds_are_limited_by_project_and_account(
 
 
 def test_builds_without_a_limit_start_immediately(watched: Watched) -> None:
-    assert watched.ground.concurrent is None
+    assert watched.build_stack.concurrent is None
 
 
 def test_build_waits_for_a_free_slot(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -334,7 +334,7 @@ def test_builder_image_waits_for_a_free_slot(
     def image_job(*_: object) -> Any:
         if answers:
             raise answers.pop()
-        service = CodeBuildJobs(watched.cloud, watched.ground, "tritonstack-dev-build-images")
+        service = CodeBuildJobs(watched.cloud, watched.build_stack, "tritonstack-dev-build-images")
         started = service.start_with("job", 1, {"JOB": "job"})
         watched.codebuild.end(started.id, "SUCCEEDED")
         return service, service.poll(started.id), False

@@ -93,9 +93,9 @@ def copy_missing_models(
     done = []
     pool = ThreadPoolExecutor(_AT_ONCE)
     try:
-        for shelved in pool.map(lambda copy: _put(s3, bucket, copy), copies):
-            on_done(shelved)
-            done.append(shelved)
+        for copied in pool.map(lambda copy: _put(s3, bucket, copy), copies):
+            on_done(copied)
+            done.append(copied)
     finally:
         pool.shutdown(cancel_futures=True)
     return done

@@ -50,7 +50,7 @@ TARGET = f"minilm/{DIGESTS['minilm']}/model.tar.gz"
 
 
 @dataclass
-class Ground:
+class SmokeSite:
     """An environment with its bucket, and endpoints that answer as a test sets."""
 
     cloud: Cloud
@@ -69,11 +69,11 @@ class Ground:
         )
 
 
-def ground(cloud: Cloud, root: Path, endpoints: str = PLAIN, **options: Any) -> Ground:
+def smoke_site(cloud: Cloud, root: Path, endpoints: str = PLAIN, **options: Any) -> SmokeSite:
     workspace = workspace_of(root, endpoints, **options)
     for bucket in (workspace.spec.artifact_bucket, workspace.spec.data_bucket):
         cloud.client("s3").create_bucket(Bucket=bucket)
-    return Ground(cloud, workspace, SimulatedTime())
+    return SmokeSite(cloud, workspace, SimulatedTime())
 
 
 def answering(scores: Any) -> SimulatedEndpoints:
@@ -97,7 +97,7 @@ def told(results: list[SmokeResult]) -> list[tuple[str, str]]:
 
 
 def test_endpoint_that_answers_as_in_its_build(cloud, tmp_path):
-    here = ground(cloud, tmp_path)
+    here = smoke_site(cloud, tmp_path)
     here.stock("minilm", example(), example("test input 2"))
     endpoints = answering(RIGHT + 0.0005)
     first, second = here.smoke(endpoints)
@@ -138,7 +138,7 @@ def test_endpoint_that_answers_as_in_its_build(cloud, tmp_path):
     ],
 )
 def test_differences_are_reported_with_the_tolerance(cloud, tmp_path, scores, detail):
-    here = ground(cloud, tmp_path)
+    here = smoke_site(cloud, tmp_path)
     here.stock("minilm", example())
     (result,) = here.smoke(answering(scores))
     assert (result.outcome, result.detail, result.is_failure) == ("wrong", detail, True)
@@ -158,7 +158,7 @@ def test_differences_are_reported_with_the_tolerance(cloud, tmp_path, scores, de
     ],
 )
 def test_error_is_reported_immediately_with_the_message_of_the_endpoint(cloud, tmp_path, error, words):
-    here = ground(cloud, tmp_path)
+    here = smoke_site(cloud, tmp_path)
     here.stock("minilm", example())
     (result,) = here.smoke(failing(error))
     assert (result.outcome, result.is_failure) == ("failed", True)
@@ -167,7 +167,7 @@ def test_error_is_reported_immediately_with_the_message_of_the_endpoint(cloud, t
 
 
 def test_malformed_answer_is_a_failure(cloud, tmp_path):
-    here = ground(cloud, tmp_path)
+    here = smoke_site(cloud, tmp_path)
     here.stock("minilm", example())
     (result,) = here.smoke(SimulatedEndpoints(lambda fields, tensors: {"error": "who knows"}))
     assert (result.outcome, "malformed reply" in result.detail) == ("failed", True)
@@ -184,7 +184,7 @@ NO_COPY = client_error(
     [(PLAIN, NOT_READY), (MANY, model_error("timed out", status=0)), (COMPONENTS, NO_COPY)],
 )
 def test_transient_failures_are_retried(cloud, tmp_path, endpoints, error):
-    here = ground(cloud, tmp_path, endpoints)
+    here = smoke_site(cloud, tmp_path, endpoints)
     here.stock("minilm", example())
     here.stock("other", example())
     assert {result.outcome for result in here.smoke(failing(error, error))} == {"ok"}
@@ -192,7 +192,7 @@ def test_transient_failures_are_retried(cloud, tmp_path, endpoints, error):
 
 
 def test_wait_has_a_timeout(cloud, tmp_path):
-    here = ground(cloud, tmp_path)
+    here = smoke_site(cloud, tmp_path)
     here.stock("minilm", example())
     (result,) = here.smoke(failing(*[NOT_READY] * 100), patience_s=10)
     assert (result.outcome, here.time.now) == ("failed", 10)
@@ -223,7 +223,7 @@ def test_endpoints_that_may_be_scaled_to_zero_get_more_time(tmp_path, endpoints,
 
 @pytest.mark.parametrize("endpoints", [PLAIN, MANY])
 def test_an_invalid_request_is_not_a_capacity_error(cloud, tmp_path, endpoints):
-    here = ground(cloud, tmp_path, endpoints)
+    here = smoke_site(cloud, tmp_path, endpoints)
     here.stock("minilm", example())
     here.stock("other", example())
     assert "failed" in {result.outcome for result in here.smoke(failing(NO_COPY))}
@@ -281,7 +281,7 @@ def test_each_model_of_each_variant_is_addressed(tmp_path, endpoints, targets):
 
 
 def test_wrong_model_of_a_multi_model_endpoint_is_reported(cloud, tmp_path):
-    here = ground(cloud, tmp_path, MANY)
+    here = smoke_site(cloud, tmp_path, MANY)
     here.stock("minilm", example())
     here.stock("other", example())
     endpoints = SimulatedEndpoints(
@@ -294,7 +294,7 @@ def test_wrong_model_of_a_multi_model_endpoint_is_reported(cloud, tmp_path):
 
 
 def test_challenger_with_wrong_answers_is_reported(cloud, tmp_path):
-    here = ground(cloud, tmp_path, COMPARED)
+    here = smoke_site(cloud, tmp_path, COMPARED)
     here.stock("minilm", example())
     here.stock("other", example())
     endpoints = SimulatedEndpoints(
@@ -307,7 +307,7 @@ def test_challenger_with_wrong_answers_is_reported(cloud, tmp_path):
 
 
 def test_a_shadow_cannot_be_invoked_which_is_not_an_error(cloud, tmp_path):
-    here = ground(cloud, tmp_path, SHADOWED)
+    here = smoke_site(cloud, tmp_path, SHADOWED)
     here.stock("minilm", example())
     main, shadow = here.smoke(answering(RIGHT))
     assert (main.outcome, shadow.variant, shadow.outcome) == ("ok", "shadow", "skipped")
@@ -315,7 +315,7 @@ def test_a_shadow_cannot_be_invoked_which_is_not_an_error(cloud, tmp_path):
     assert not shadow.is_failure
 
 
-def damage(here: Ground, what: str) -> None:
+def damage(here: SmokeSite, what: str) -> None:
     """Make examples unavailable in one way."""
     here.stock("minilm", example())
     s3, bucket = here.cloud.client("s3"), here.workspace.spec.artifact_bucket
@@ -349,7 +349,7 @@ def damage(here: Ground, what: str) -> None:
     ],
 )
 def test_unverifiable_answers_are_failures_with_a_remedy(cloud, tmp_path, what, words):
-    here = ground(cloud, tmp_path)
+    here = smoke_site(cloud, tmp_path)
     damage(here, what)
     (result,) = here.smoke(answering(RIGHT))
     assert (result.outcome, result.is_failure) == ("not-checked", True)
@@ -357,7 +357,7 @@ def test_unverifiable_answers_are_failures_with_a_remedy(cloud, tmp_path, what, 
 
 
 def test_model_missing_from_the_lock(cloud, tmp_path):
-    here = ground(cloud, tmp_path, MANY, locked=["minilm"])
+    here = smoke_site(cloud, tmp_path, MANY, locked=["minilm"])
     here.stock("minilm", example())
     built, unbuilt = here.smoke(answering(RIGHT))
     assert (built.outcome, unbuilt.model, unbuilt.digest) == ("ok", "other", None)
@@ -377,7 +377,7 @@ def counting() -> Answer:
 
 
 def test_sequence_is_sent_in_order_if_there_is_one_instance(cloud, tmp_path):
-    here = ground(cloud, tmp_path, ONE_MACHINE)
+    here = smoke_site(cloud, tmp_path, ONE_MACHINE)
     here.stock("minilm", *sequence(3))
     endpoints = SimulatedEndpoints(counting())
     assert [result.outcome for result in here.smoke(endpoints)] == ["ok"] * 3
@@ -394,7 +394,7 @@ def test_sequence_is_sent_in_order_if_there_is_one_instance(cloud, tmp_path):
 
 
 def test_only_the_first_request_of_a_sequence_is_sent_if_there_are_several_instances(cloud, tmp_path):
-    here = ground(cloud, tmp_path)
+    here = smoke_site(cloud, tmp_path)
     here.stock("minilm", *sequence(3))
     first, rest = here.smoke(SimulatedEndpoints(counting()))
     assert (first.outcome, rest.example, rest.outcome) == ("ok", "step 2", "skipped")
@@ -411,7 +411,7 @@ def test_only_the_first_request_of_a_sequence_is_sent_if_there_are_several_insta
     ],
 )
 def test_generating_model_answers_with_texts(cloud, tmp_path, answer, outcome):
-    here = ground(cloud, tmp_path)
+    here = smoke_site(cloud, tmp_path)
     here.stock("minilm", texts=("Hello", "Schöne neue Welt"))
     endpoints = SimulatedEndpoints(lambda fields, tensors: answer)
     first, second = here.smoke(endpoints)
@@ -435,7 +435,7 @@ def test_generating_model_answers_with_texts(cloud, tmp_path, answer, outcome):
     ],
 )
 def test_each_response_of_a_decoupled_model_is_compared(cloud, tmp_path, responses, outcome, words):
-    here = ground(cloud, tmp_path)
+    here = smoke_site(cloud, tmp_path)
     expected = (example().outputs, example(right=RIGHT[:, ::-1]).outputs)
     here.stock("minilm", example().model_copy(update={"outputs": (), "responses": expected}))
     runtime = StreamingEndpoint(*responses)
@@ -476,7 +476,7 @@ class SimulatedQueue:
 
 @pytest.mark.parametrize("stored_as", [None, "binary/octet-stream"])
 def test_asynchronous_endpoint_answers_through_the_data_bucket(cloud, tmp_path, stored_as):
-    here = ground(cloud, tmp_path, ASYNCHRONOUS)
+    here = smoke_site(cloud, tmp_path, ASYNCHRONOUS)
     here.stock("minilm", example())
     queue = SimulatedQueue(cloud.client("s3"), lambda fields, tensors: {"scores": RIGHT}, stored_as)
     assert told(here.smoke(queue)) == [("ok", "")]
@@ -487,7 +487,7 @@ def test_asynchronous_endpoint_answers_through_the_data_bucket(cloud, tmp_path, 
 
 
 def test_an_idle_queue_is_awaited_and_reported(cloud, tmp_path):
-    here = ground(cloud, tmp_path, ASYNCHRONOUS)
+    here = smoke_site(cloud, tmp_path, ASYNCHRONOUS)
     here.stock("minilm", example())
     (result,) = here.smoke(SimulatedQueue(cloud.client("s3"), lambda *_: {}, silent=True), patience_s=7)
     assert (result.outcome, here.time.now) == ("failed", 7)
@@ -495,7 +495,7 @@ def test_an_idle_queue_is_awaited_and_reported(cloud, tmp_path):
 
 
 def test_object_in_the_bucket_that_is_not_an_answer(cloud, tmp_path):
-    here = ground(cloud, tmp_path, ASYNCHRONOUS)
+    here = smoke_site(cloud, tmp_path, ASYNCHRONOUS)
     here.stock("minilm", example())
     s3 = cloud.client("s3")
 

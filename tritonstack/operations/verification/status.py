@@ -153,7 +153,7 @@ def environment_status(
     expected = [one.expected for one in seen.values() if one.expected is not None]
     traffic = recent_traffic(cloud, expected, now=now) if expected else {}
     lacking = missing_copies(cloud, bucket=spec.artifact_bucket, copies=model_copies(workspace))
-    on_shelf = {(copy.endpoint, copy.model) for copy in model_copies(workspace)} - {
+    copied = {(copy.endpoint, copy.model) for copy in model_copies(workspace)} - {
         (copy.endpoint, copy.model) for copy in lacking
     }
     checkout = Checkout(workspace.project.root)
@@ -168,7 +168,7 @@ def environment_status(
                 name,
                 seen[name],
                 traffic=traffic.get(spec.endpoint_name(name), Traffic()),
-                shelved={model for endpoint, model in on_shelf if endpoint == name},
+                copied={model for endpoint, model in copied if endpoint == name},
                 deployed=events[0].get(name),
                 verdict=events[1].get(name),
                 checkout=checkout,
@@ -179,10 +179,10 @@ def environment_status(
 
 
 def served_digests(
-    workspace: Workspace, name: str, live: LiveEndpoint, shelved: Iterable[str]
+    workspace: Workspace, name: str, live: LiveEndpoint, copied: Iterable[str]
 ) -> list[ServedDigest]:
     """Return an endpoint's models with running and locked artifacts. Pure."""
-    existing = set(shelved)
+    existing = set(copied)
     running = dict(_running(live))
     locked: dict[str, str | None] = {}
     unverified: dict[str, str | None] = {}
@@ -248,7 +248,7 @@ def _status(
     seen: _ObservedEndpoint,
     *,
     traffic: Traffic,
-    shelved: Iterable[str],
+    copied: Iterable[str],
     deployed: Event | None,
     verdict: Event | None,
     checkout: Checkout,
@@ -259,7 +259,7 @@ def _status(
         drift = (f"stack status: {stack.status}",) if stack else ()
         # A verdict on a deleted endpoint does not apply.
         return EndpointStatus(name, full_name, "not deployed", drift=drift, deployed=deployed)
-    models = served_digests(workspace, name, seen.live, shelved)
+    models = served_digests(workspace, name, seen.live, copied)
     commit = deployed.commit if deployed else None
     changed = checkout.changed_since(commit_id(commit), _deciding_files(workspace)) if commit else None
     if changed:

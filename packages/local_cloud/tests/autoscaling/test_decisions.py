@@ -4,8 +4,8 @@ import pytest
 
 from tritonstack_local.autoscaling.decisions import (
     AlarmReading,
+    CapacityProposal,
     Situation,
-    Wish,
     decide,
     stepped,
     tracked,
@@ -13,8 +13,8 @@ from tritonstack_local.autoscaling.decisions import (
 from tritonstack_local.autoscaling.records import Cooldown
 
 
-def wish(capacity, *, counted=None, policy="p", scales_in=False):
-    return Wish(
+def proposal(capacity, *, counted=None, policy="p", scales_in=False):
+    return CapacityProposal(
         policy=policy,
         alarm=f"alarm-{policy}",
         state="ALARM",
@@ -51,12 +51,12 @@ def test_target_tracking_rounds_up_to_the_capacity_that_meets_the_target(capacit
 
 
 def outcome(decision):
-    return decision and (decision.capacity, decision.wish.policy, (decision.reason or {}).get("Code"))
+    return decision and (decision.capacity, decision.proposal.policy, (decision.reason or {}).get("Code"))
 
 
 def test_the_largest_scale_out_wins_and_a_scale_in_waits():
-    wishes = [wish(4, policy="a"), wish(6, policy="b"), wish(1, policy="c")]
-    assert outcome(decide(situation(3), wishes)) == (6, "b", None)
+    proposals = [proposal(4, policy="a"), proposal(6, policy="b"), proposal(1, policy="c")]
+    assert outcome(decide(situation(3), proposals)) == (6, "b", None)
 
 
 @pytest.mark.parametrize(
@@ -71,35 +71,35 @@ def test_the_largest_scale_out_wins_and_a_scale_in_waits():
     ],
 )
 def test_limits_bound_every_policy(capacity, asked, expected):
-    assert outcome(decide(situation(capacity), [wish(asked)])) == expected
+    assert outcome(decide(situation(capacity), [proposal(asked)])) == expected
 
 
 def test_a_scale_in_that_would_come_back_is_anticipated_flapping():
-    decision = decide(situation(2), [wish(2, scales_in=True)])
+    decision = decide(situation(2), [proposal(2, scales_in=True)])
     assert decision is not None
     assert decision.reason == {"Code": "AutoScalingAnticipatedFlapping", "CurrentCapacity": 2}
 
 
 def test_during_a_scale_out_cooldown_only_a_larger_scale_out_adds_capacity():
     cooling = situation(4, cooldown=OUT)
-    assert decide(cooling, [wish(8, counted=4)]) is None
-    assert outcome(decide(cooling, [wish(12, counted=6)])) == (6, "p", None)
+    assert decide(cooling, [proposal(8, counted=4)]) is None
+    assert outcome(decide(cooling, [proposal(12, counted=6)])) == (6, "p", None)
     assert cooling.base == 2
 
 
 def test_a_scale_out_cooldown_blocks_scale_in_and_a_scale_in_cooldown_does_not_block_scale_out():
-    assert decide(situation(4, cooldown=OUT), [wish(1)]) is None
-    assert decide(situation(4, cooldown=IN), [wish(1)]) is None
-    assert outcome(decide(situation(4, cooldown=IN), [wish(7)])) == (7, "p", None)
+    assert decide(situation(4, cooldown=OUT), [proposal(1)]) is None
+    assert decide(situation(4, cooldown=IN), [proposal(1)]) is None
+    assert outcome(decide(situation(4, cooldown=IN), [proposal(7)])) == (7, "p", None)
     assert situation(4, cooldown=IN).base == 4
 
 
 def test_suspensions_block_their_direction_only():
     no_out, no_in = situation(4, out_suspended=True), situation(4, in_suspended=True)
-    assert decide(no_out, [wish(7)]) is None
-    assert outcome(decide(no_out, [wish(2)])) == (2, "p", None)
-    assert decide(no_in, [wish(2)]) is None
-    assert outcome(decide(no_in, [wish(7)])) == (7, "p", None)
+    assert decide(no_out, [proposal(7)]) is None
+    assert outcome(decide(no_out, [proposal(2)])) == (2, "p", None)
+    assert decide(no_in, [proposal(2)]) is None
+    assert outcome(decide(no_in, [proposal(7)])) == (7, "p", None)
 
 
 STEPS = [

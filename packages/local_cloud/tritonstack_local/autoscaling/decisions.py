@@ -53,7 +53,7 @@ class Situation:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wish:
+class CapacityProposal:
     """The capacity that one policy asks for."""
 
     policy: str
@@ -70,9 +70,9 @@ class Wish:
 
 @dataclass(frozen=True)
 class ScalingDecision:
-    """The wish to fulfill and its capacity; or, with a reason, why nothing changes."""
+    """The proposal to fulfill and its capacity; or, with a reason, why nothing changes."""
 
-    wish: Wish
+    proposal: CapacityProposal
     capacity: int
     reason: Mapping[str, Any] | None = None
     """A NotScaledReason."""
@@ -107,47 +107,47 @@ def _adjusted(capacity: int, adjustment: int, configuration: Mapping[str, Any]) 
     return max(0, capacity + (units if adjustment > 0 else -units))
 
 
-def decide(situation: Situation, wishes: Sequence[Wish]) -> ScalingDecision | None:
-    """Return what to do; None if a cooldown or a suspension delays it, or there is no wish.
+def decide(situation: Situation, proposals: Sequence[CapacityProposal]) -> ScalingDecision | None:
+    """Return what to do; None if a cooldown or a suspension delays it, or there is no proposal.
 
     A scale-out goes before a scale-in; of several, the largest capacity wins.
     """
-    outs = [wish for wish in wishes if wish.capacity > situation.capacity]
+    outs = [proposal for proposal in proposals if proposal.capacity > situation.capacity]
     if outs:
         return _scale_out(situation, outs)
-    ins = [wish for wish in wishes if wish.capacity < situation.capacity]
+    ins = [proposal for proposal in proposals if proposal.capacity < situation.capacity]
     if ins:
         return _scale_in(situation, ins)
-    if not wishes:
+    if not proposals:
         return None
-    code = "AutoScalingAnticipatedFlapping" if wishes[0].scales_in else "AlreadyAtDesiredCapacity"
+    code = "AutoScalingAnticipatedFlapping" if proposals[0].scales_in else "AlreadyAtDesiredCapacity"
     return ScalingDecision(
-        wishes[0], situation.capacity, {"Code": code, "CurrentCapacity": situation.capacity}
+        proposals[0], situation.capacity, {"Code": code, "CurrentCapacity": situation.capacity}
     )
 
 
-def _scale_out(situation: Situation, wishes: Sequence[Wish]) -> ScalingDecision | None:
+def _scale_out(situation: Situation, proposals: Sequence[CapacityProposal]) -> ScalingDecision | None:
     if situation.out_suspended:
         return None
     cooling = situation.cooldown is not None and situation.cooldown.direction == "out"
-    wish = max(wishes, key=lambda one: one.counted if cooling else one.capacity)
-    asked = wish.counted if cooling else wish.capacity
+    proposal = max(proposals, key=lambda one: one.counted if cooling else one.capacity)
+    asked = proposal.counted if cooling else proposal.capacity
     if asked <= situation.capacity:
         return None
     if situation.capacity >= situation.maximum:
         reason = {"Code": "AlreadyAtMaxCapacity", "MaxCapacity": situation.maximum}
-        return ScalingDecision(wish, situation.capacity, reason)
-    return ScalingDecision(wish, min(asked, situation.maximum))
+        return ScalingDecision(proposal, situation.capacity, reason)
+    return ScalingDecision(proposal, min(asked, situation.maximum))
 
 
-def _scale_in(situation: Situation, wishes: Sequence[Wish]) -> ScalingDecision | None:
+def _scale_in(situation: Situation, proposals: Sequence[CapacityProposal]) -> ScalingDecision | None:
     if situation.in_suspended or situation.cooldown is not None:
         return None
-    wish = max(wishes, key=lambda one: one.capacity)
+    proposal = max(proposals, key=lambda one: one.capacity)
     if situation.capacity <= situation.minimum:
         reason = {"Code": "AlreadyAtMinCapacity", "MinCapacity": situation.minimum}
-        return ScalingDecision(wish, situation.capacity, reason)
-    return ScalingDecision(wish, max(wish.capacity, situation.minimum))
+        return ScalingDecision(proposal, situation.capacity, reason)
+    return ScalingDecision(proposal, max(proposal.capacity, situation.minimum))
 
 
 def within_limits(capacity: int, *, minimum: int, maximum: int) -> int:

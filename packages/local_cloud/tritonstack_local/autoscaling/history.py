@@ -76,8 +76,8 @@ class History:
 
 def scaling_activity(target: TargetId, decision: ScalingDecision, *, base: int) -> ActivityRecord:
     """Return the activity of a policy."""
-    wish = decision.wish
-    cooldown_s = wish.cooldown_out_s if decision.capacity > base else wish.cooldown_in_s
+    proposal = decision.proposal
+    cooldown_s = proposal.cooldown_out_s if decision.capacity > base else proposal.cooldown_in_s
     return replace(
         _new(target, _setting(decision.capacity), _triggered(decision), "Pending"),
         wanted=decision.capacity,
@@ -135,8 +135,8 @@ def _setting(capacity: int) -> str:
 
 
 def _triggered(decision: ScalingDecision) -> str:
-    wish = decision.wish
-    return f"monitor alarm {wish.alarm} in state {wish.state} triggered policy {wish.policy}"
+    proposal = decision.proposal
+    return f"monitor alarm {proposal.alarm} in state {proposal.state} triggered policy {proposal.policy}"
 
 
 def _new(target: TargetId, description: str, cause: str, status: ActivityStatus) -> ActivityRecord:

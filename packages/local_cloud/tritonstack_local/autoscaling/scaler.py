@@ -20,6 +20,7 @@ from tritonstack_local.autoscaling.calendars import Calendars
 from tritonstack_local.autoscaling.decisions import AlarmReading, Situation, decide, within_limits
 from tritonstack_local.autoscaling.history import History
 from tritonstack_local.autoscaling.policies import TRACKING
+from tritonstack_local.autoscaling.proposals import Triggered, proposals_of
 from tritonstack_local.autoscaling.records import (
     ActivityRecord,
     AutoScalingTables,
@@ -29,7 +30,6 @@ from tritonstack_local.autoscaling.records import (
     TargetRecord,
 )
 from tritonstack_local.autoscaling.tracking_alarms import policy_arn_in
-from tritonstack_local.autoscaling.wishes import Triggered, wishes_of
 from tritonstack_local.cloudwatch.alarms.records import AlarmRecord
 from tritonstack_local.sagemaker.control_plane.endpoints import VariantCapacity
 from tritonstack_local.scope import Scope
@@ -203,7 +203,7 @@ class Scaler:
             for policy in self._store.policies.within(scope)
             if policy.target == target.id and policy.kind == TRACKING
         ]
-        found = wishes_of(triggered, tracking, lambda name: self._read_alarm(scope, name), situation)
+        found = proposals_of(triggered, tracking, lambda name: self._read_alarm(scope, name), situation)
         decision = decide(situation, list(found))
         if decision is None:
             return

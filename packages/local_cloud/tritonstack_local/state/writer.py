@@ -109,7 +109,7 @@ class StateWriter:
         """Pieces that could not be written; their older rows may refer to unused bodies."""
         self._closing = self._closed = False
         self._collecting = threading.local()
-        self._thread = threading.Thread(target=self._run, name="keeper", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="state-writer", daemon=True)
 
     def track(self, kind: str, kept: Persistent) -> OnChange:
         """Persist a store under a name; return the function that reports its changes."""

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from tritonstack.reference.scaling_rules import DEFAULT_COOLDOWN_S
-from tritonstack_local.autoscaling.decisions import AlarmReading, Situation, Wish, stepped, tracked
+from tritonstack_local.autoscaling.decisions import (
+    AlarmReading,
+    CapacityProposal,
+    Situation,
+    stepped,
+    tracked,
+)
 from tritonstack_local.autoscaling.policies import TRACKING
 from tritonstack_local.autoscaling.records import PolicyRecord
 
@@ -15,9 +21,9 @@ Triggered = tuple[PolicyRecord, str]
 """A policy and the alarm that triggered it."""
 
 
-def wishes_of(
+def proposals_of(
     triggered: Iterable[Triggered], tracking: Sequence[PolicyRecord], read: ReadAlarm, situation: Situation
-) -> Iterator[Wish]:
+) -> Iterator[CapacityProposal]:
     """Yield what triggered policies ask for; `tracking` are all target tracking policies of the target."""
     scales_in = False
     for policy, alarm in triggered:
@@ -25,12 +31,14 @@ def wishes_of(
         if policy.kind == TRACKING and alarm == policy.low:
             scales_in = True
         elif reading is not None and reading.values:
-            yield from _wish(policy, reading, situation)
+            yield from _proposal(policy, reading, situation)
     if scales_in:
         yield from _scale_in(tracking, read, situation)
 
 
-def _wish(policy: PolicyRecord, reading: AlarmReading, situation: Situation) -> Iterator[Wish]:
+def _proposal(
+    policy: PolicyRecord, reading: AlarmReading, situation: Situation
+) -> Iterator[CapacityProposal]:
     given = policy.configuration
     if policy.kind == TRACKING:
         capacities = [
@@ -44,9 +52,11 @@ def _wish(policy: PolicyRecord, reading: AlarmReading, situation: Situation) -> 
         yield _made(policy, reading, capacities)
 
 
-def _scale_in(tracking: Sequence[PolicyRecord], read: ReadAlarm, situation: Situation) -> Iterator[Wish]:
+def _scale_in(
+    tracking: Sequence[PolicyRecord], read: ReadAlarm, situation: Situation
+) -> Iterator[CapacityProposal]:
     """Yield the largest capacity that the tracking policies allow, if all of them are ready to scale in."""
-    ready: list[Wish] = []
+    ready: list[CapacityProposal] = []
     for policy in tracking:
         if policy.low is None:  # its scale-in is disabled
             continue
@@ -56,15 +66,15 @@ def _scale_in(tracking: Sequence[PolicyRecord], read: ReadAlarm, situation: Situ
         capacity = tracked(situation.capacity, max(reading.values), policy.configuration["TargetValue"])
         ready.append(_made(policy, reading, [min(capacity, situation.capacity)] * 2, scales_in=True))
     if ready:
-        yield max(ready, key=lambda wish: wish.capacity)
+        yield max(ready, key=lambda proposal: proposal.capacity)
 
 
 def _made(
     policy: PolicyRecord, reading: AlarmReading, capacities: list[int], *, scales_in: bool = False
-) -> Wish:
+) -> CapacityProposal:
     given = policy.configuration
     both = given.get("Cooldown", DEFAULT_COOLDOWN_S)
-    return Wish(
+    return CapacityProposal(
         policy=policy.policy,
         alarm=reading.name,
         state=reading.state,
