@@ -58,7 +58,7 @@ def assert_graph_answers(
         name: array.shape for name, array in run(graph, inputs).items()
     }
     for name, array in run(graph, inputs).items():
-        np.testing.assert_allclose(array, expected[name], atol=1e-5)
+        np.testing.assert_allclose(array, expected[name], rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(
