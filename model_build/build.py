@@ -8,7 +8,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TypeVar
 
-from model_build.build_copy import BuildCopy
 from model_build.checking.examples import examples_of, examples_of_texts
 from model_build.checking.generate_check import GenerateCheck, completions_of
 from model_build.checking.parity import describe_parity
@@ -38,7 +37,9 @@ from model_build.store.reuse import find_artifact, fits, has_artifact_of
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.files import folder_bytes, short_digest
 from tritonstack.base.paths import Project
+from tritonstack.base.source_files import require_same
 from tritonstack.base.yaml import Document
+from tritonstack.project.files.model_files import model_files
 from tritonstack.project.files.model_hashes import model_hash
 from tritonstack.project.files.unread_parts import unread_violations
 from tritonstack.records.examples import Examples
@@ -153,7 +154,6 @@ class _Build:
         self._models = models
         self._choices = choices
         self._model = models[name]
-        self._copy: BuildCopy | None = None
         self._spec = self._model.record
         self._folders = folders
         self._targets = targets
@@ -174,8 +174,6 @@ class _Build:
             raise
         except BaseException as error:
             failure = as_build_error(error)
-            if self._copy is not None:
-                self._copy.name_originals(failure)
             step = f", step {self._steps.failed!r}" if self._steps.failed else ""
             failure.where = failure.where or f"{self._spec.name}{step}"
             if failure is error:
@@ -183,29 +181,26 @@ class _Build:
             raise failure from error
 
     def _run(self) -> BuiltArtifact:
-        if not has_artifact_of(self._store, model_hash(self._spec.name, self._models)):
+        self._files = model_files(self._model)
+        spec_hash = model_hash(self._spec.name, self._models)
+        if not has_artifact_of(self._store, spec_hash):
             self._find_server()  # fail before the source is fetched
+        source = self._steps.run("source", self._fetch, lambda found: f"revision {found.revision}")
+        key = BuildKey(
+            spec_hash, source.revision, source.weights_sha256, tools_of(self._spec.name, self._models)
+        )
         waiting = f"waiting for another build of {self._spec.name}"
         with (
             self._store.exclusive(on_wait=lambda: self._steps.announce(waiting)) as work,
             shortages_explained(work),
         ):
-            self._copy = BuildCopy(self._model, work / "model")
-            self._model = self._copy.document
-            source = self._fetch(self._copy.source_folder)
-            key = BuildKey(
-                self._copy.hash(self._models, source),
-                source.revision,
-                source.weights_sha256,
-                tools_of(self._spec.name, self._models),
-            )
             existing = self._find(key)
             return existing or self._make(source, key, work)
 
     def write(self, folder: Path) -> WrittenModel:
         """Write the repository only."""
         installation = self._find_server()
-        source = self._fetch()
+        source = self._steps.run("source", self._fetch, lambda found: f"revision {found.revision}")
         self._require_memory(source)
         with shortages_explained(folder):
             written = self._recipe.write_repository(self._context(source, folder, installation), self._steps)
@@ -229,21 +224,15 @@ class _Build:
             require_generate(self._targets)
         return installation
 
-    def _fetch(self, into: Path | None = None) -> FetchedSource:
-        return self._steps.run(
-            "source", lambda: self._fetched(into), lambda found: f"revision {found.revision}"
-        )
-
-    def _fetched(self, into: Path | None) -> FetchedSource:
+    def _fetch(self) -> FetchedSource:
         if self._spec.source is None:
             return FetchedSource(self._model.file.parent, "beside model.yaml", hash_files([]))
         source = fetch_source(
             self._spec.source,
-            model_folder=self._models[self._spec.name].file.parent,
+            model_folder=self._model.file.parent,
             cache_dir=self._folders.cache,
             selection=file_selection(self._spec),
             external=self._spec.trust.external_source is not None,
-            into=into,
         )
         violations = list(
             unread_violations(
@@ -265,9 +254,9 @@ class _Build:
         installation = self._find_server()
         self._require_memory(source)
         context = self._context(source, work, installation)
-        written = recipe_for(self._model).write_repository(context, self._steps)
+        written = self._recipe.write_repository(context, self._steps)
         self._check_target(written)
-        packed = self._steps.run("pack", lambda: self._pack(written, work), _describe_archive)
+        packed = self._steps.run("pack", lambda: self._pack(written, work, source), _describe_archive)
         check = self._serving_check(installation, packed, written, work / "serving")
         with keeping_log(work / "serving"):
             served = self._steps.run("serve", check.run, _describe_served)
@@ -351,6 +340,15 @@ class _Build:
             keeps_state=read_properties(written.folder).keeps_state,
         )
 
+    def _require_unchanged(self) -> None:
+        now = model_files(self._model)
+        for before, after in (
+            (self._files.own, now.own),
+            (self._files.helpers, now.helpers),
+            (self._files.source, now.source),
+        ):
+            require_same(before, after)
+
     def _require_memory(self, source: FetchedSource) -> None:
         """Fail early if the framework would run out of memory."""
         if self._spec.source is not None and self._spec.recipe.kind not in SERVED_AS_GIVEN:
@@ -379,12 +377,16 @@ class _Build:
                 remedy=f"name the model {chosen!r}, or rename the other folders of the repository",
             )
 
-    def _pack(self, written: WrittenRepository, work: Path) -> PackedArchive:
+    def _pack(self, written: WrittenRepository, work: Path, source: FetchedSource) -> PackedArchive:
         self._check_layout(written)
         size = folder_bytes(written.folder)
         # The archive plus its unpacked copy for serving.
         require_space(work, 2 * size, purpose=f"packing and serving {self._spec.name!r}")
-        return pack(written.folder, work / ARCHIVE_NAME)
+        packed = pack(written.folder, work / ARCHIVE_NAME)
+        # Pack exactly the files that were hashed: none may have changed in between.
+        source.require_unchanged()
+        self._require_unchanged()
+        return packed
 
     def _manifest(
         self,

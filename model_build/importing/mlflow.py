@@ -137,7 +137,9 @@ class MlflowImport:
         path = self.root / named
         if path.is_dir() and not path.is_symlink():
             for file in list_files(self.root, named).values():
-                copy_file(file, source / Path(file.name).relative_to(named))
+                inner = source / Path(file.name).relative_to(named)
+                inner.parent.mkdir(parents=True, exist_ok=True)
+                copy_file(file, inner)
             return source
         found = find_file(self.root, named) if path.exists() else None
         if found is None:

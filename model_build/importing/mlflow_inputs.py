@@ -18,7 +18,7 @@ from model_build.importing.example_inputs import INPUTS_FILE
 from model_build.inputs.types import NUMPY_TYPES, fits_shape
 from model_build.linting.findings import is_small
 from tritonstack.base.files import parse_json
-from tritonstack.base.source_files import find_file
+from tritonstack.base.source_files import find_file, open_file
 from tritonstack.records.manifests import TensorSpec
 
 Array = NDArray[Any]
@@ -88,7 +88,8 @@ def read_example(root: Path, info: Mapping[str, Any]) -> InputExample | None:
         if file is not None:
             if not is_small(file.path):
                 raise UnusableExampleError(f"{name} is larger than 1 MiB")
-            return _read(name, file.path.read_bytes(), info)
+            with open_file(file) as stream:
+                return _read(name, stream.read(), info)
     if info:
         raise UnusableExampleError("the file is missing")
     return None

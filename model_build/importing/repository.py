@@ -114,7 +114,9 @@ def copy_models(models: Models, names: Sequence[str], repository: Path) -> Itera
         for file in list_files(model.folder).values():
             if any(map(_is_stray, file.name.split("/"))):
                 continue
-            copy_file(file, repository / name / file.name)
+            target = repository / name / file.name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            copy_file(file, target)
         (repository / name).mkdir(parents=True, exist_ok=True)
         if is_ensemble(model.config) and not any((repository / name).glob("[0-9]*/*")):
             (repository / name / VERSION).mkdir(exist_ok=True)

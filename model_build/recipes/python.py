@@ -154,6 +154,7 @@ class PythonModel:
                     remedy="use letters, digits, '.', '_', '-' and '/' only, and each name once",
                     code=SourceFileError.code,
                 )
+            (version / file.name).parent.mkdir(parents=True, exist_ok=True)
             copy_file(file, version / file.name)
 
     def _environment(self, repository: Path, context: BuildContext) -> EnvironmentReport:

@@ -97,6 +97,7 @@ class TritonRepository:
         is_local = (self._spec.source or "").startswith("file://")
         for name, file in source.files.items():
             self._check_file(name, is_local=is_local)
+            (repository / name).parent.mkdir(parents=True, exist_ok=True)
             copy_file(file, repository / name)
         configs = {
             file.parent.name: parse_file(file, shown=source.folder / file.relative_to(repository))[1]

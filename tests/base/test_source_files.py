@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tritonstack.base.source_files import UnsafeFileError, copy_file, find_file, list_files
+from tritonstack.base.source_files import UnsafeFileError, copy_file, find_file, list_files, require_same
 
 
 @pytest.fixture
@@ -136,16 +136,44 @@ def test_ignored_names_are_not_read(folder: Path) -> None:
     assert list(list_files(folder)) == ["a.bin", "inner/b.bin"]
 
 
-@pytest.mark.parametrize("make", [lambda path: path.symlink_to("/etc/passwd"), os.mkfifo, lambda path: None])
-def test_a_file_swapped_between_listing_and_copying(folder: Path, make: Callable[[Path], object]) -> None:
-    """Neither follows the link nor waits for the pipe."""
+def test_a_link_swapped_between_listing_and_copying(folder: Path) -> None:
+    link(folder, "x", "a.bin")
     listed = list_files(folder)["a.bin"]
     (folder / "a.bin").unlink()
-    make(folder / "a.bin")
-    with pytest.raises(UnsafeFileError) as caught:
-        copy_file(listed, folder.parent / "new" / "copy")
-    assert caught.value.code == UnsafeFileError.code
-    assert not any((folder.parent / "new").iterdir())
+    link(folder, "a.bin", "/etc/passwd")
+    with pytest.raises(UnsafeFileError, match=r"a\.bin changed during the build"):
+        copy_file(listed, folder.parent / "copy")
+    assert not (folder.parent / "copy").exists()
+
+
+def test_a_file_replaced_between_listing_and_copying(folder: Path) -> None:
+    listed = list_files(folder)["a.bin"]
+    (folder / "other").write_bytes(b"z")
+    (folder / "other").replace(folder / "a.bin")
+    with pytest.raises(UnsafeFileError, match=r"a\.bin changed during the build"):
+        copy_file(listed, folder.parent / "copy")
+
+
+def test_pipe_instead_of_a_file_does_not_block(folder: Path) -> None:
+    listed = list_files(folder)["a.bin"]
+    (folder / "a.bin").unlink()
+    os.mkfifo(folder / "a.bin")
+    with pytest.raises(UnsafeFileError, match=r"a\.bin changed during the build"):
+        copy_file(listed, folder.parent / "copy")
+
+
+@pytest.mark.parametrize("change", ["write", "add", "remove"])
+def test_changes_since_the_listing(folder: Path, change: str) -> None:
+    before = list_files(folder)
+    require_same(before, list_files(folder))
+    if change == "write":
+        (folder / "a.bin").write_bytes(b"ab")
+    elif change == "add":
+        (folder / "new").write_bytes(b"")
+    else:
+        (folder / "a.bin").unlink()
+    with pytest.raises(UnsafeFileError, match="changed during the build"):
+        require_same(before, list_files(folder))
 
 
 def test_one_file(folder: Path) -> None:

@@ -46,7 +46,7 @@ def test_any_exception_of_a_step_is_an_error(odd):
 
 
 @pytest.mark.parametrize("odd", ODD, ids=lambda odd: type(odd).__name__)
-@pytest.mark.parametrize("step", ["_fetched", "_find_server"])
+@pytest.mark.parametrize("step", ["_fetch", "_find_server"])
 def test_a_build_names_the_model_and_the_step_and_logs_the_rest(odd, step, tmp_path, monkeypatch):
     """Inside a step and outside of any."""
 
@@ -60,7 +60,7 @@ def test_a_build_names_the_model_and_the_step_and_logs_the_rest(odd, step, tmp_p
     log = io.StringIO()
     code = run_order(Project(tmp_path), BuildOrder(model="tiny", targets=["cpu"]), told.append, log)
     assert (code, told[-1]["event"], told[-1]["exit_code"]) == (1, "failed", 1)
-    assert told[-1]["where"] == ("tiny, step 'source'" if step == "_fetched" else "tiny")
+    assert told[-1]["where"] == ("tiny, step 'source'" if step == "_fetch" else "tiny")
     assert type(odd).__name__ in told[-1]["message"]
     assert "Traceback" not in json.dumps(told)
     assert "Traceback (most recent call last)" in log.getvalue()

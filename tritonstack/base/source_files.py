@@ -2,7 +2,8 @@
 
 Ignored everywhere: version control, caches of tools, virtual environments, and compiled Python (`IGNORED`).
 Links are followed while they are relative and stay in the folder. A snapshot in a Hugging Face cache may
-also link to the blobs of the same cache. What a build reads, it copies first: then nobody else writes it.
+also link to the blobs of the same cache. Files are opened by `open_file` and `copy_file`, which compare what
+they opened with what was listed, so that a link swapped in between is noticed.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ import os
 import shutil
 import stat
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
 
 from tritonstack.base.error_kinds import UnreadableFileError
 from tritonstack.base.errors import UsageError
@@ -31,6 +32,7 @@ MOST_LINKS = 40
 """Maximum number of links followed per name; the same limit as in Linux."""
 MOST_FILES = 100_000
 COPY_INSTEAD = "replace it with a copy of the file"
+_COPY_BYTES = 1 << 20
 
 
 class UnsafeFileError(UsageError):
@@ -39,14 +41,21 @@ class UnsafeFileError(UsageError):
     code = UnreadableFileError.code
 
 
-class SourceFile(NamedTuple):
-    """A regular file below a folder."""
+@dataclass(frozen=True)
+class SourceFile:
+    """A regular file below a folder, and its identity when it was listed."""
 
     name: str
     """Relative to the folder, with slashes."""
     path: Path
     """The file itself, with all links resolved."""
-    size: int
+    stamp: tuple[int, ...]
+    """Device, inode, size and modification time."""
+
+    @property
+    def size(self) -> int:
+        """Size in bytes."""
+        return self.stamp[2]
 
 
 Files = Mapping[str, SourceFile]
@@ -83,17 +92,28 @@ def find_file(folder: Path, name: str) -> SourceFile | None:
     return _source_file(name, path)
 
 
+def open_file(file: SourceFile) -> BufferedReader:
+    """Open the listed file; UnsafeFileError if it was replaced."""
+    try:
+        stream = open(os.open(file.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")  # noqa: SIM115
+    except OSError as error:
+        raise _changed(file.name) from error
+    if _stamp(os.fstat(stream.fileno())) != file.stamp:
+        stream.close()
+        raise _changed(file.name)
+    return stream
+
+
 def copy_file(file: SourceFile, target: Path) -> None:
-    """Copy a listed file to a folder that may be missing; UnsafeFileError if a link or a pipe replaced it."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with suppress(FileNotFoundError, shutil.SpecialFileError):
-        shutil.copyfile(file.path, target, follow_symlinks=False)
-    if target.is_symlink() or not target.exists():
-        target.unlink(missing_ok=True)
-        raise UnsafeFileError(
-            f"{file.name} changed during the build",
-            remedy="build again while nothing else writes to the files",
-        )
+    """Copy the listed file; UnsafeFileError if it was replaced."""
+    with open_file(file) as stream, target.open("wb") as out:
+        shutil.copyfileobj(stream, out, _COPY_BYTES)
+
+
+def require_file(file: SourceFile, path: Path) -> None:
+    """Raise UnsafeFileError unless a hard link points to the listed file."""
+    if _stamp(path.lstat()) != file.stamp:
+        raise _changed(file.name)
 
 
 def copy_from(folder: Path, name: str, target: Path) -> None:
@@ -104,6 +124,13 @@ def copy_from(folder: Path, name: str, target: Path) -> None:
             f"file {name} not found in {folder}", remedy="add the file, or correct its name"
         )
     copy_file(file, target)
+
+
+def require_same(before: Files, after: Files) -> None:
+    """Raise UnsafeFileError if files were added, removed, replaced or written since they were listed."""
+    for name in sorted(before.keys() | after.keys()):
+        if before.get(name) != after.get(name):
+            raise _changed(name)
 
 
 def real_path(path: Path) -> Path:
@@ -215,7 +242,11 @@ def _source_file(name: str, path: Path) -> SourceFile:
         raise UnsafeFileError(
             f"{name} is {_kind(status.st_mode)}, not a regular file", remedy="remove it, or move it elsewhere"
         )
-    return SourceFile(name, path, status.st_size)
+    return SourceFile(name, path, _stamp(status))
+
+
+def _stamp(status: os.stat_result) -> tuple[int, ...]:
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _kind(mode: int) -> str:
@@ -228,3 +259,9 @@ def _kind(mode: int) -> str:
         stat.S_IFBLK: "a device",
     }
     return kinds.get(stat.S_IFMT(mode), "a special file")
+
+
+def _changed(name: str) -> UnsafeFileError:
+    return UnsafeFileError(
+        f"{name} changed during the build", remedy="build again while nothing else writes to the files"
+    )

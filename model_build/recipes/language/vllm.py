@@ -22,7 +22,7 @@ from model_build.sources import file_selection
 from model_build.store.archive import is_safe_name
 from tritonstack.base.error_kinds import EndpointMismatchError, InvalidValueError, SourceFileError
 from tritonstack.base.errors import FileViolation, InvalidFilesError
-from tritonstack.base.source_files import SourceFile, copy_file
+from tritonstack.base.source_files import SourceFile, copy_file, require_file
 from tritonstack.base.yaml import Document, closest
 from tritonstack.reference.container_variables import INFERENCE_TYPE, SINCE
 from tritonstack.reference.targets import Target, release_of
@@ -96,6 +96,7 @@ class VllmModel:
                     remedy="rename or remove the file in the source",
                     code=SourceFileError.code,
                 )
+            (version / name).parent.mkdir(parents=True, exist_ok=True)
             _place(file, version / name)
         return sum(file.size for file in files)
 
@@ -150,8 +151,9 @@ def _is_number(value: Any) -> bool:
 
 def _place(file: SourceFile, copy: Path) -> None:
     """Link or copy weights: large files are hard-linked on the same disk."""
-    copy.parent.mkdir(parents=True, exist_ok=True)
     try:
         os.link(file.path, copy, follow_symlinks=False)
     except OSError:
         copy_file(file, copy)
+    else:
+        require_file(file, copy)

@@ -1,18 +1,14 @@
 """Complete builds of user-supplied models, served by a real Triton in both hosting modes."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from model_build import build_copy
 from model_build.build import BuildFolders, BuiltArtifact, build_model
-from model_build.build_copy import BuildCopy
 from model_build.errors import ParityError
 from model_build.progress import Progress
 from model_build.repository.config import read_config
-from model_build.sources import FetchedSource, fetch_source, file_selection, local_folder
 from model_build.store.archive import unpack
 from tests.model_build.recipes.test_vllm import vllm_model
 from tests.model_build.supplied_models import (
@@ -26,11 +22,8 @@ from tests.model_build.supplied_models import (
     write_entry,
     write_supplied,
 )
-from tritonstack.base.errors import FileViolation, InvalidFilesError, UsageError
-from tritonstack.base.source_files import UnsafeFileError, find_file
+from tritonstack.base.errors import UsageError
 from tritonstack.base.yaml import Document
-from tritonstack.project.files.model_files import helper_files
-from tritonstack.project.files.model_hashes import model_hash
 from tritonstack.spec.models.model import ModelSpec
 
 TRUST = {"pickle": "made by this very test"}
@@ -112,7 +105,7 @@ def python(folder: Path) -> Document[ModelSpec]:
     return write_supplied(folder, recipe, source=None, test_inputs=asked)
 
 
-def with_helpers(folder: Path, source: str = "file://weights") -> Document[ModelSpec]:
+def with_helpers(folder: Path) -> Document[ModelSpec]:
     """A module and a package beside model.py, and a package in the source, each importing another."""
     files = {
         "model.py": PYTHON_MODEL.format(
@@ -130,9 +123,7 @@ def with_helpers(folder: Path, source: str = "file://weights") -> Document[Model
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
     recipe = {"kind": "python", "reference": "right.py:right"}
-    trust = {} if source == "file://weights" else {"external_source": "made by this very test"}
-    asked = [{"inputs": {"x": [1.0, 2.0]}}]
-    return write_supplied(folder, recipe, source=source, test_inputs=asked, trust=trust)
+    return write_supplied(folder, recipe, test_inputs=[{"inputs": {"x": [1.0, 2.0]}}])
 
 
 def build(model: Document[ModelSpec], folders: BuildFolders) -> BuiltArtifact:
@@ -179,67 +170,31 @@ def test_a_wrong_python_model_is_not_stored(tmp_path, folders):
     assert not list(folders.artifacts.rglob("manifest.json"))
 
 
-def copied(model: Document[ModelSpec], work: Path) -> tuple[BuildCopy, FetchedSource]:
-    copy = BuildCopy(model, work / "model")
-    source = fetch_source(
-        str(model.record.source),
-        model_folder=model.file.parent,
-        cache_dir=work,
-        selection=file_selection(model.record),
-        external=True,
-        into=copy.source_folder,
-    )
-    return copy, source
+SWAPS: dict[str, tuple[str, str]] = {
+    "a module beside model.py": ("helpers.py", "repository"),
+    "a file of a package": ("kit/f.txt", "environment"),
+    "the code itself": ("model.py", "answer"),
+    "a file of the source": ("weights/lexicon/base.py", "source"),
+}
 
 
-@pytest.mark.parametrize("source", ["file://weights", "file://.", "file://../model/weights"])
-def test_a_build_hashes_and_reads_copies(source, tmp_path):
-    """A file that changes afterwards is neither packed nor hashed."""
-    model = with_helpers(tmp_path / "model", source)
-    models = {model.record.name: model}
-    before = model_hash(model.record.name, models)
-    copy, fetched = copied(model, tmp_path / "work")
-    for file in model.file.parent.rglob("*.*"):
-        file.unlink()
-        file.symlink_to("/etc/passwd")
-    assert copy.hash(models, fetched) == before
-    helpers, files = helper_files(copy.document), fetched.files
-    assert helpers.keys() >= {"helpers.py", "kit/f.txt"}
-    assert any(name.endswith("lexicon/base.py") for name in files)
-    for read in (*helpers.values(), *files.values(), find_file(copy.document.file.parent, "model.py")):
-        assert read is not None
-        assert read.path.is_relative_to(tmp_path / "work")
-        assert b"root:" not in read.path.read_bytes()
-
-
-def test_errors_name_the_originals(tmp_path: Path) -> None:
+@pytest.mark.parametrize("what", SWAPS)
+def test_a_file_that_becomes_a_link_during_the_build(
+    what: str, tmp_path: Path, folders: BuildFolders
+) -> None:
+    """At any time: nothing is kept, and the link's target was not packed."""
+    name, moment = SWAPS[what]
     model = with_helpers(tmp_path / "model")
-    copy, _ = copied(model, tmp_path / "work")
-    beside = FileViolation(copy.document.file.parent / "helpers.py", 2, "", "m", "r", code="TS111")
-    error = InvalidFilesError([copy.document.violation(("recipe",), "m", remedy="r", code="TS111"), beside])
-    copy.name_originals(error)
-    files = [(violation.file, violation.line) for violation in error.violations]
-    assert files == [(tmp_path / "model/helpers.py", 2), (model.file, model.line_of(("recipe",)))]
-    assert str(tmp_path / "work") not in str(error)
+    (tmp_path / "secret").write_text("SECRET = 1\n")
 
-
-@pytest.mark.parametrize("name", ["helpers.py", "kit/f.txt", "model.py", "weights/lexicon/base.py"])
-def test_a_file_that_becomes_a_link_before_it_is_copied(name, tmp_path, monkeypatch):
-    model = with_helpers(tmp_path / "model")
-
-    def swap_after(listing: Callable[..., Any]) -> Callable[..., Any]:
-        def list_and_swap(*arguments: Any) -> Any:
-            listed = listing(*arguments)
+    def swap(progress: Progress) -> None:
+        if (progress.step, progress.state) == (moment, "done"):
             (tmp_path / "model" / name).unlink()
-            (tmp_path / "model" / name).symlink_to("/etc/passwd")
-            return listed
+            (tmp_path / "model" / name).symlink_to("../" * name.count("/") + "../secret")
 
-        return list_and_swap
-
-    module, listing = (local_folder, "list_files") if "weights" in name else (build_copy, "model_files")
-    monkeypatch.setattr(module, listing, swap_after(getattr(module, listing)))
-    with pytest.raises(UnsafeFileError):
-        copied(model, tmp_path / "work")
+    with pytest.raises(UsageError, match=rf"{Path(name).name} (changed during the build|is a link out)"):
+        build_model(model=model, folders=folders, on_progress=swap)
+    assert not list(folders.artifacts.rglob("*.tar.gz"))
 
 
 def test_vllm_is_rejected_before_its_weights_are_fetched(tmp_path, folders):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tritonstack.base.files import read_json, write_text_atomically
 from tritonstack.base.paths import MARKER, Project
-from tritonstack.base.source_files import SourceFile
+from tritonstack.base.source_files import SourceFile, open_file
 
 KEPT_FROM_BYTES = 4 * 1024**2
 SETTLED_NS = 2 * 10**9
@@ -32,7 +32,7 @@ class CachedDigests:
 
     def sha256(self, file: SourceFile) -> str:
         """Return the SHA-256 of a file; read it only if it is small or has changed."""
-        with file.path.open("rb") as stream:
+        with open_file(file) as stream:
             identity = _identity(stream.fileno())
             name = str(file.path)
             cached = self.known.get(name)
