@@ -144,9 +144,6 @@ class _Auto:
             ),
         )
 
-    def _describe_budget(self) -> str:
-        return f"{AUTO_BUDGET_S - self.seconds_left():.0f} of at most {AUTO_BUDGET_S:.0f} s"
-
 
 def _chosen(auto: _Auto, recorded: str | None) -> ServableGraph:
     base, levels = auto.base(), candidate_levels(auto.graph)

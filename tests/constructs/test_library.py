@@ -438,3 +438,30 @@ def test_id_list_parameters_make_arns_with_a_known_location(stack):
     prefix = "arn:aws:ec2:eu-central-1:123456789012:subnet/"
     joined = {"Fn::Join": ["", [prefix, {"Fn::Join": [f",{prefix}", {"Ref": "Subnets"}]}]]}
     assert statement["Resource"] == {"Fn::Split": [",", joined]}
+
+
+def test_the_library_has_no_other_names():
+    with pytest.raises(AttributeError, match="has no attribute 'TritonModle'"):
+        _ = constructs.TritonModle
+
+
+def test_the_log_group_is_retained_by_default(stack):
+    (log,) = serve(stack).find_resources("AWS::Logs::LogGroup").values()
+    assert log["DeletionPolicy"] == "RetainExceptOnCreate"
+
+
+def test_a_misspelled_instance_type_is_rejected():
+    with pytest.raises(UsageError, match=r"did you mean 'ml\.g5\.xlarge'"):
+        TritonImage("25.04", instance_type="ml.g5.xlrage").uri("eu-central-1")
+
+
+def test_an_unknown_release_is_rejected():
+    with pytest.raises(UsageError, match=r"unknown Triton release '25\.05'"):
+        TritonImage("25.05", instance_type="ml.g5.xlarge").uri("eu-central-1")
+
+
+def test_data_bucket_with_an_unresolved_name_is_used(stack):
+    bucket = s3.Bucket(stack, "Data")
+    template = serve(stack, data_capture=DataCapture(), data_bucket=bucket.bucket_name)
+    capture = properties(template, "AWS::SageMaker::EndpointConfig")["DataCaptureConfig"]
+    assert capture["DestinationS3Uri"]["Fn::Join"][1][-1] == "/capture/search"

@@ -191,3 +191,20 @@ def test_a_missing_cdk_is_reported_with_the_remedy(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(TritonstackError, match="the CDK CLI is not installed"):
         find_cdk(tmp_path, environment_name="dev", variables={})
+
+
+def test_credentials_of_the_right_account_are_accepted(cloud: Cloud) -> None:
+    require_account(cloud)
+
+
+def test_objects_that_s3_never_deletes_are_reported(bucket: RejectingBucket) -> None:
+    bucket.put("key")
+    bucket.rejections = [{"key": "SlowDown"}] * 100
+    with pytest.raises(BucketNotEmptyError, match="key: SlowDown") as caught:
+        bucket.empty()
+    assert "rerun later" in str(caught.value.remedy)
+    assert len(bucket.asked) == len(bucket.slept) + 1 == 5
+
+
+def test_a_deleted_bucket_counts_as_empty(cloud: Cloud) -> None:
+    assert empty_bucket(cloud, "artifacts") == 0

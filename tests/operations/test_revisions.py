@@ -21,7 +21,7 @@ from tritonstack.operations.revisions import (
     require_unchanged,
     revision_of,
 )
-from tritonstack.project.loading import load_workspace
+from tritonstack.project.loading import ProjectFiles, load_workspace, sample_instance
 from tritonstack.records.events import Event
 from tritonstack.records.lock_writing import add_to_lock, attest_builds
 from tritonstack.records.locks import Built, Lock, load_lock
@@ -351,3 +351,22 @@ def test_build_depends_on_the_builder_of_the_account(repository):
     workspace = load_workspace(Project(repository.root), "dev")
     assert workspace.spec.builds_in_account
     assert build_revision_of(workspace).files == ("containers/builder/Dockerfile",)
+
+
+def test_targets_of_symbolic_links_count(
+    repository: Repository, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    file, outside = repository.root / "environments" / "dev.yaml", tmp_path_factory.mktemp("outside")
+    shutil.move(file, outside / "dev.yaml")
+    file.symlink_to(outside / "dev.yaml")
+    repository.commit("a link")
+    assert found(repository)[1] == ["environments/dev.yaml"]
+
+
+def test_an_instance_is_its_template(repository: Repository) -> None:
+    project = Project(repository.root)
+    change(project.template_file("preview"))
+    change(project.environment_file("dev"))
+    assert revision_of(ProjectFiles(project).instance(sample_instance("preview"))).files == (
+        "environments/preview.template.yaml",
+    )

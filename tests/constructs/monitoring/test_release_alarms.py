@@ -177,3 +177,8 @@ def test_updates_in_parts_compare_instances():
     assert all(compares_instances(rollout, asynchronous=False) for rollout in parts)
     assert not any(compares_instances(rollout, asynchronous=True) for rollout in parts)
     assert not compares_instances(AllAtOnce(), asynchronous=False)
+
+
+def test_a_good_release_rolls_back_nothing(single):
+    for kind in ("latency-p99", "server-errors"):
+        assert not bad(single, kind, (100, 200, 0.05), (1, 500, 0.05))

@@ -13,6 +13,7 @@ import pytest
 
 from tests.containers.test_hashes import LOCKS
 from tests.delivery.github.workflows import ROOT, WORKFLOWS, read_workflow
+from tools.check_release import release_notes
 
 CHANGELOG = """\
 # Changelog
@@ -239,3 +240,21 @@ def test_every_lock_is_audited():
     assert set(files) == locks | {"benchmarks/peers/requirements.txt"}
     commands = [step["run"] for job in content["jobs"].values() for step in job["steps"] if "run" in step]
     assert {command.split()[0] for command in commands} == {"pip", "pip-audit", "npm"}
+
+
+def test_the_changelog_of_this_project_gives_the_notes_of_each_release() -> None:
+    changelog = (ROOT / "CHANGELOG.md").read_text()
+    released = re.findall(r"^## \[(\d.*?)\]", changelog, re.MULTILINE)
+    assert released
+    for version in released:
+        notes = release_notes(changelog, version)
+        assert notes.startswith("### ")
+        assert "## [" not in notes
+
+
+def test_the_wheels_are_attested_before_they_are_released() -> None:
+    steps = read_workflow(WORKFLOWS / "release.yml")["jobs"]["wheels"]["steps"]
+    (attest,) = [step for step in steps if step.get("uses", "").startswith("actions/attest@")]
+    released = [step.get("run", "").partition("dist/")[0] for step in steps]
+    assert attest["with"] == {"subject-path": "dist/*.whl"}
+    assert steps.index(attest) == released.index('gh release create "$GITHUB_REF_NAME" ') - 1

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from model_build.data.context import WrittenRepository
-from tests.model_build.supplied_models import write_supplied
+from tests.model_build.supplied_models import save_onnx, write_supplied
 from tests.model_build.written_repositories import error_of, tensors, write_repository
 from tritonstack.base.errors import InvalidFilesError
 
@@ -221,3 +221,29 @@ def test_a_graph_whose_rows_depend_on_each_other_has_no_batch_dimension(tmp_path
     tests = [{"inputs": {"x": [1.0, 2.0, 3.5]}}]
     told = error_of(lambda: write_supplied(tmp_path, {"kind": "onnx"}, test_inputs=tests), tmp_path)
     assert "batching.max_batch: the graph: a batch of 2 and its rows alone get different answers" in told
+
+
+def test_a_folded_size_is_found_at_any_position_of_the_largest_value(tmp_path: Path) -> None:
+    body = "return x[..., : int(x.shape[-1])].amax(-1, keepdim=True)"
+    for place in range(3):
+        rows = [{"inputs": {"x": [9.0 if place == other else float(other) for other in range(3)]}}]
+        folder = tmp_path / str(place)
+        told = error_of(lambda rows=rows, at=folder: traced(at, body, test_inputs=rows), folder)
+        assert "size 3 is a constant in the graph" in told
+
+
+def test_right_answers_at_a_second_size_find_a_folded_one(tmp_path: Path) -> None:
+    from model_build.errors import ParityError
+
+    nine = {"inputs": {"x": [float(n) for n in range(9)]}, "outputs": {"y": [n / 9 for n in range(9)]}}
+    with pytest.raises(ParityError, match="test input 2"):
+        given(tmp_path, row(5, right=True), nine)
+
+
+def test_graph_of_fixed_sizes_needs_no_second_size(tmp_path: Path) -> None:
+    save_onnx(tmp_path / "weights/model.onnx")
+    right = [{"inputs": {"x": [0.0, 0.0, 0.0]}, "outputs": {"y": [0.0, 0.0], "best": 0}}]
+    written = write_repository(
+        write_supplied(tmp_path, {"kind": "onnx"}, test_inputs=right), tmp_path / "work"
+    )
+    assert written.unverified == ()

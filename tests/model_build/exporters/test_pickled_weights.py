@@ -113,3 +113,16 @@ def test_the_reason_in_model_yaml_decides(tiny_source, tmp_path):
         write_repository(untrusted, tmp_path / "untrusted")
     trusted = load_document(write_model(tmp_path, trusted=True), ModelSpec)
     assert write_repository(trusted, tmp_path / "trusted").parity[0].min_cosine > 0.9999
+
+
+def test_pickle_that_is_truncated_or_has_no_weights(tiny_source: FetchedSource, tmp_path: Path) -> None:
+    import torch
+
+    source = as_pickle(tiny_source, tmp_path / "model")
+    file = source.folder / "pytorch_model.bin"
+    whole = file.read_bytes()
+    torch.save([1, 2], file)
+    for content in (whole[:-1000], b"", file.read_bytes()):
+        file.write_bytes(content)
+        with pytest.raises(ExportError, match=r"transformers cannot load the model: \w"):
+            TextFramework(source=source, recipe=RECIPE, trust=TRUSTED)

@@ -10,11 +10,12 @@ from safetensors.numpy import load_file, save_file
 from torch.nn import Module
 
 from model_build.errors import FieldError
+from model_build.exporters.image_framework import ImageFramework
 from model_build.exporters.text_framework import TextFramework
 from model_build.exporters.unused_weights import check_unused
 from model_build.sources import FetchedSource
 from tests.model_build.tiny import TEXTS
-from tests.model_build.tiny_tasks import LABELS, save_text_model
+from tests.model_build.tiny_tasks import LABELS, save_image_model, save_text_model
 from tests.model_build.written_repositories import write_repository
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.yaml import load_document
@@ -171,3 +172,14 @@ def test_recipes_that_load_no_tensors_by_name_leave_none_unused(tmp_path):
     )
     with pytest.raises(InvalidFilesError, match=r"model.yaml:5: allow_unused_weights: the recipe onnx"):
         load_document(tmp_path / "model.yaml", ModelSpec)
+
+
+def test_incomplete_image_model_is_rejected(tmp_path: Path) -> None:
+    from tritonstack.spec.models.recipes import ImageClassificationRecipe
+
+    folder = change_config(save_image_model(tmp_path), num_hidden_layers=1)
+    with pytest.raises(FieldError, match=r"does not use these tensors of the source: vit\.layers\.1"):
+        ImageFramework(
+            source=FetchedSource(folder, "", ""),
+            recipe=ImageClassificationRecipe(kind="image-classification"),
+        )

@@ -215,3 +215,13 @@ def test_limits_are_passed_for_targets_that_cloudformation_writes_only(tmp_path)
     other = copied(new)
     next(iter(of_type(other, "AWS::ApplicationAutoScaling::ScalingPolicy").values()))["Properties"]["X"] = 1
     assert limit_parameters(change(tmp_path, new, other), NOON) == []
+
+
+def test_a_new_artifact_keeps_the_running_copies(ask: Ask, template: Template) -> None:
+    assert ask(template, another_artifact(template), 6) == {"copies": 6, "batch": 3}
+
+
+def test_limits_without_schedules_are_those_of_the_template(tmp_path: Path) -> None:
+    new = scheduled(schedules={}, max_instances=9)
+    assert part(new, TARGET)["MaxCapacity"] == 9
+    assert limit_parameters(change(tmp_path, scheduled(schedules={}), new), NOON) == []

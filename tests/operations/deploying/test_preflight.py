@@ -17,7 +17,7 @@ from tests.moto_aws import simulated_aws
 from tests.project.one_endpoint import DIGEST, environment, locked
 from tritonstack.base.errors import TritonstackError
 from tritonstack.operations.aws import Cloud
-from tritonstack.operations.deploying.preflight import Preflight, PreflightError, preflight
+from tritonstack.operations.deploying.preflight import Preflight, PreflightCheck, PreflightError, preflight
 from tritonstack.project.loading import load_workspace
 from tritonstack.records.locks import LockedImage
 from tritonstack.spec.environments.templates import Instance
@@ -229,3 +229,31 @@ def test_nothing_is_created_if_the_account_lacks_something(tmp_path, monkeypatch
     assert isinstance(caught.value, PreflightError)
     assert boto3.client("cloudformation", REGION).list_stacks()["StackSummaries"] == []
     assert boto3.client("s3", REGION).list_buckets()["Buckets"] == []
+
+
+def test_a_quota_that_has_no_applied_value_has_its_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        service_quotas.ServiceQuotasResponse, "list_service_quotas", lambda _: '{"Quotas": []}'
+    )
+    assert set(statuses(checked(tmp_path), "quota").values()) == {"ok"}
+
+
+def test_a_type_that_ec2_sells_nowhere_in_the_region_is_not_checked(tmp_path: Path) -> None:
+    """SageMaker has prices for some of these."""
+    data = environment("instance_type: ml.g6.xlarge", account=ACCOUNT, network={"create": {}})
+    workspace = load_workspace(write_environment(tmp_path, data), NAME)
+    found = preflight(Cloud(ACCOUNT, "eu-west-1", {}), workspace, own_images=True)
+    assert statuses(found, "zones") == {"ml.g6.xlarge": "unchecked"}
+
+
+def test_an_error_names_each_failure_and_its_remedy() -> None:
+    checks = (
+        PreflightCheck("quota", "a", "4", "0", "failed", "request a"),
+        PreflightCheck("quota", "b", "4", "2", "warning", "request b"),
+        PreflightCheck("zones", "c", "x", "y", "failed", "choose y"),
+    )
+    error = PreflightError([Preflight("dev", ACCOUNT, REGION, checks)])
+    assert (error.code, error.remedy) == ("TS206", "request a; choose y")
+    assert len(error.message.splitlines()) == 2

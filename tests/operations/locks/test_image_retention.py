@@ -122,3 +122,12 @@ def test_nothing_is_deleted_if_something_is_unknown(images, unknown):
         images.ecr.delete_repository(repositoryName=REPOSITORY, force=True)
     assert images.delete(*live) == []
     assert unknown == "repository" or len(images.held()) == 4
+
+
+def test_images_of_every_folder_are_in_one_repository(images: Images) -> None:
+    images.ecr.put_image(repositoryName=REPOSITORY, imageManifest=content("55"), imageTag="ranker-t55")
+    for number in ("55", "33", "44"):
+        lock_image(images.project, "dev", number, "ranker")
+        images.repository.commit(f"ranker {number}")
+    assert ("ranker", digest("55")) in images.delete()
+    assert digest("55") not in images.held()

@@ -9,6 +9,8 @@ from tests.git import Repository
 from tests.manifests import manifest
 from tests.projects import edit, write_project
 from tests.records.test_locks import BUILT
+from tritonstack.base.error_kinds import NotDeployedError
+from tritonstack.base.errors import TritonstackError
 from tritonstack.base.naming import artifact_prefix
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.destruction.retained import RunningEndpoint
@@ -314,3 +316,14 @@ def test_a_killed_restore_resumes_and_restores_the_manifest_last(dev, monkeypatc
 
 def test_permanently_deleted_artifacts_cannot_be_restored(dev):
     assert not restore_artifact(dev.cloud, bucket=dev.bucket.name, model="minilm", digest="11" * 32)
+
+
+def test_artifacts_that_no_lock_named_are_ignored() -> None:
+    found = decide(versions(lock("22"), lock("11")), keep=1, current=[], gap=None)
+    assert {digest[:2] for _, digest in found.kept | found.superseded} == {"22", "11"}
+
+
+def test_a_missing_bucket_is_not_searched(cloud: Cloud) -> None:
+    with pytest.raises(TritonstackError, match="nowhere") as caught:
+        restore_artifact(cloud, bucket="nowhere", model="minilm", digest="11" * 32)
+    assert caught.value.code == NotDeployedError.code

@@ -257,3 +257,10 @@ def test_only_completed_rollbacks_are_recorded(story, cloud):
     assert [(item.model, item.digest[:2]) for item in event.artifacts] == [("minilm", "11")]
     assert (event.endpoints, event.images) == (("search",), ())
     assert read_events(cloud, workspace.spec.artifact_bucket) == [event]
+
+
+def test_an_uncommitted_lock_can_be_rolled_back(story: RollbackProject) -> None:
+    story.lock("11")
+    made = manifest("minilm", digest="22" * 32)
+    add_to_lock(story.project.lock_file("dev"), [made], built=BUILT)
+    assert steps(story.plan()) == ["minilm cpu 22 -> 11"]

@@ -190,3 +190,12 @@ def test_load_tests_are_no_verdicts_and_survive_their_json():
     spec = PromotionSpec(source="dev")
     gates = evaluate_gates(spec, [CANDIDATE], [recorded()], NOON, asked=("search",))
     assert [gate.gate for gate in gates if not gate.passed] == ["verified"]
+
+
+def test_each_requirement_is_reported() -> None:
+    other = PerformanceRequirement("chat", "ml.g5.xlarge", True, OBJECTIVE, "deploy it")
+    both = PromotionCandidate("minilm", "cpu", OURS, performance=(REQUIRED, other))
+    (said,) = failed(recorded(), candidate=both)
+    assert "which chat requires: the load test" in said
+    assert said.endswith("and the endpoint runs on ml.g5.xlarge; deploy it")
+    assert failed(recorded(), recorded(instance="ml.g5.xlarge"), candidate=both) == []

@@ -171,3 +171,10 @@ def test_every_buildspec_field_is_supported_or_listed():
         for name in ACCEPTED_WITHOUT_EFFECT
         if name.startswith("buildspec.") and name.count(".") == 1
     }
+
+
+def test_accounts_are_isolated(mine):
+    mine.project(TRUE)
+    other = type(mine)(mine.cloud)
+    assert mine.name not in other.codebuild.list_projects()["projects"]
+    assert error_of(other.start, name=mine.name)[0] == "ResourceNotFoundException"

@@ -13,6 +13,7 @@ from botocore.exceptions import ClientError
 
 from packages.local_cloud.tests.sagemaker.cloud import FakeTritons, run_cloud
 from tritonstack_local.sagemaker import SageMakerApp
+from tritonstack_local.sagemaker.hosting import instances
 from tritonstack_local.sagemaker.hosting.fleet import InstancePool
 from tritonstack_local.sagemaker.servers.limits import ServerSlots
 
@@ -258,3 +259,30 @@ def test_a_restart_continues_the_log_stream(cloud, tritons):
         logGroupName=GROUP, logStreamName=stream["logStreamName"], startFromHead=True
     )["events"]
     assert [event["message"] for event in events].count("the server says hello") == len(tritons.started) == 2
+
+
+class Silent:
+    """A running container that answers no ping; it ends after its second restart."""
+
+    name, running, suspect = "silent", True, False
+
+    def __init__(self):
+        self.pings, self.restarts = 0, []
+
+    def ended_within(self, _):
+        return len(self.restarts) == 2 or self.pings == 100
+
+    def answers_ping(self, _):
+        self.pings += 1
+        return False
+
+    def restart(self):
+        self.restarts.append(self.pings)
+
+
+def test_each_restart_follows_as_many_failed_pings(monkeypatch):
+    for pause in ("PING_EVERY_S", "PING_AGAIN_S"):
+        monkeypatch.setattr(instances, pause, 0.0)
+    silent = Silent()
+    instances.watch(silent)
+    assert silent.restarts == [instances.FAILED_PINGS, 2 * instances.FAILED_PINGS]

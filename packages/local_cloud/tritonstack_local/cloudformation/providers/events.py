@@ -15,9 +15,7 @@ from tritonstack_local.cloudformation.providers.base import (
 )
 
 _EVENT_SOURCES = "Only endpoints and PutEvents send events."
-_DELIVERED = (
-    "Supported: SNS, SQS, log groups, event buses, CodeBuild, and pipelines; other targets are rejected."
-)
+_DELIVERED = "Supported: SNS, SQS, log groups, event buses, and CodeBuild; other targets are rejected."
 _KIND = "It applies to target types that are rejected."
 _TARGETS = {
     "AppSyncParameters": _KIND,
@@ -25,8 +23,8 @@ _TARGETS = {
     "DeadLetterConfig": "It is stored and returned; undeliverable messages are dropped.",
     "EcsParameters": _KIND,
     "HttpParameters": _KIND,
-    "Input": "Supported for topics, CodeBuild projects, and pipelines; rejected for other targets.",
-    "InputPath": "Supported for topics, CodeBuild projects, and pipelines; rejected for other targets.",
+    "Input": "Supported for topics and CodeBuild projects; rejected for other targets.",
+    "InputPath": "Supported for topics and CodeBuild projects; rejected for other targets.",
     "KinesisParameters": _KIND,
     "RedshiftDataParameters": _KIND,
     "RetryPolicy": "It is stored and returned; an event is sent once.",
