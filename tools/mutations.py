@@ -129,6 +129,9 @@ def killed_by(mutation: Mutation) -> str:
     try:
         for name, part in (("nearest", files[:1]), ("near", files[1:])):
             if part and _fails(part):
+                target.write_text(source)
+                if _fails(part):
+                    sys.exit(f"these tests fail without a fault: {' '.join(map(str, part))}")
                 return name
         return ""
     finally:
