@@ -13,8 +13,8 @@ from tritonstack.constructs.endpoint.scaling_plan import Stepping
 from tritonstack.operations.scaling_simulation.autoscaler import Autoscaler
 from tritonstack_local.autoscaling.decisions import (
     AlarmReading,
+    CapacityProposal,
     Situation,
-    Wish,
     decide,
     stepped,
     tracked,
@@ -29,8 +29,8 @@ HIGH = st.floats(101, 5000).map(round)
 LOW = st.floats(0, 89).map(round)
 
 
-def wish(capacity: int, base: int, value: float, *, scales_in: bool = False) -> Wish:
-    return Wish(
+def proposal(capacity: int, base: int, value: float, *, scales_in: bool = False) -> CapacityProposal:
+    return CapacityProposal(
         policy="p",
         alarm="a",
         state="ALARM",
@@ -115,7 +115,7 @@ def new_scaler() -> Autoscaler:
 @given(COUNTS, st.lists(HIGH, min_size=3, max_size=3))
 def test_both_scale_out_to_the_same_count(capacity, minutes):
     situation = Situation(capacity=capacity, minimum=1, maximum=1000)
-    decision = decide(situation, [wish(capacity, capacity, minutes[-1])])
+    decision = decide(situation, [proposal(capacity, capacity, minutes[-1])])
     assert decision is not None
     assert simulated(new_scaler(), minutes, capacity) == decision.capacity
 
@@ -124,7 +124,7 @@ def test_both_scale_out_to_the_same_count(capacity, minutes):
 @given(COUNTS, st.lists(LOW, min_size=15, max_size=15))
 def test_both_scale_in_to_the_same_count(capacity, minutes):
     situation = Situation(capacity=capacity, minimum=1, maximum=1000)
-    decision = decide(situation, [wish(capacity, capacity, max(minutes), scales_in=True)])
+    decision = decide(situation, [proposal(capacity, capacity, max(minutes), scales_in=True)])
     assert decision is not None
     assert simulated(new_scaler(), minutes, capacity) == decision.capacity
 
@@ -141,6 +141,6 @@ def test_both_count_from_before_a_scale_out_in_its_cooldown(base, first, second)
         maximum=1000,
         cooldown=Cooldown(direction="out", ends=480.0, base=base),
     )
-    decision = decide(situation, [wish(capacity, base, second)])
+    decision = decide(situation, [proposal(capacity, base, second)])
     expected = capacity if decision is None else decision.capacity
     assert simulated(scaler, [second], capacity, begin=3) == expected
