@@ -38,11 +38,11 @@ def _python_violations(
     python = server_python(installation)
     if recipe.pythons and python not in recipe.pythons:
         yield model.violation(
+            PackagesError,
             ("recipe", "pythons"),
             f"the packages are for Python {' and '.join(recipe.pythons)}; the local server "
             f"runs Python {python}",
-            remedy=f'add "{python}"; or {ELSEWHERE}',
-            code=PackagesError.code,
+            f'add "{python}"; or {ELSEWHERE}',
         )
 
 

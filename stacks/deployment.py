@@ -131,7 +131,7 @@ def _too_large(workspace: Workspace, name: str) -> Iterator[FileViolation]:
         for model in models:
             for message, remedy in _misfits(variant.instance, _artifact(workspace, model, variant)):
                 yield workspace.environment.violation(
-                    place, f"the artifact of {model!r} {message}", remedy=remedy, code=InstanceTypeError.code
+                    InstanceTypeError, place, f"the artifact of {model!r} {message}", remedy
                 )
 
 

@@ -136,12 +136,12 @@ def check_sizes(
             axis = sized.axis
             built_in = " or ".join(map(str, axis.sizes))
             wrong[axis] = model.violation(
+                ParityError,
                 axis.violation_path(model.record),
                 f"{subject} is wrong at sizes not in the test inputs: at size {sized.size} of "
                 f"{axis.title}, {difference}; size {built_in} is a constant in the graph",
-                remedy="compute sizes with tensor operations, or script the module (torch.jit.script) "
+                "compute sizes with tensor operations, or script the module (torch.jit.script) "
                 f"instead of tracing it; or declare the size fixed: {_fixed(axis)}",
-                code=ParityError.code,
             )
     if wrong:
         raise InvalidFilesError(wrong.values())
@@ -162,11 +162,11 @@ def check_batches(
             raise InvalidFilesError(
                 [
                     model.violation(
+                        ParityError,
                         ("batching", "max_batch"),
                         f"{subject}: {case.name} and its rows alone get different answers: {difference}",
-                        remedy="set `batching: {max_batch: 0}`, or export the model with a variable batch "
+                        "set `batching: {max_batch: 0}`, or export the model with a variable batch "
                         "and independent rows",
-                        code=ParityError.code,
                     )
                 ]
             )
@@ -184,12 +184,12 @@ def check_outputs(
                 raise InvalidFilesError(
                     [
                         model.violation(
+                            ParityError,
                             sized.axis.violation_path(model.record),
                             f"at size {sized.size} of {sized.axis.title}, {spec.name} has shape "
                             f"{list(shape)}; the graph declares {[*rows, *spec.shape]}",
-                            remedy=f"export the graph with a variable size, or declare the size fixed: "
+                            f"export the graph with a variable size, or declare the size fixed: "
                             f"{_fixed(sized.axis)}",
-                            code=ParityError.code,
                         )
                     ]
                 )
@@ -321,10 +321,10 @@ def _not_resizable(model: Document[ModelSpec], axis: Axis, failures: Mapping[int
         else ""
     )
     return model.violation(
+        ParityError,
         axis.violation_path(model.record),
         f"{axis.title} varies, but every test input has size {size}{tried}; the graph may fix this size",
-        remedy=f"add a test input with a second size, or declare the size fixed: {_fixed(axis)}",
-        code=ParityError.code,
+        f"add a test input with a second size, or declare the size fixed: {_fixed(axis)}",
     )
 
 

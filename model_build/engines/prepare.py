@@ -168,14 +168,7 @@ def _check(context: BuildContext, options: TensorRT, release: TritonRelease, cap
         *capability_violations(options, model.record.precision, capability),
     ]
     if violations:
-        raise InvalidFilesError(
-            [
-                model.violation(
-                    violation.path, violation.message, remedy=violation.remedy, code=violation.code
-                )
-                for violation in violations
-            ]
-        )
+        raise InvalidFilesError([model.place(violation) for violation in violations])
 
 
 def _precision(spec: ModelSpec) -> Precision:

@@ -21,10 +21,10 @@ def read_images(model: Document[ModelSpec]) -> list[bytes]:
     """Return the files of the test inputs; raise InvalidFilesError for missing ones."""
     violations = [
         model.violation(
+            MissingReferenceError,
             ("test_inputs", index, "image"),
             f"file not found next to model.yaml: {file.relative_to(model.file.parent)}",
-            remedy="add it or correct its name",
-            code=MissingReferenceError.code,
+            "add it or correct its name",
         )
         for index, file in enumerate(_files(model))
         if not file.is_file()
@@ -52,10 +52,10 @@ def _unreadable(model: Document[ModelSpec]) -> Iterator[FileViolation]:
             unknown = isinstance(error, PIL.UnidentifiedImageError)
             reason = f"none of {', '.join(FORMATS)}" if unknown else brief(error)
             yield model.violation(
+                ModelInputError,
                 ("test_inputs", index, "image"),
                 f"{model.record.test_inputs[index].image} cannot be read as an image: {reason}",
-                remedy="replace the file",
-                code=ModelInputError.code,
+                "replace the file",
             )
 
 

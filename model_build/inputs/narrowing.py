@@ -54,12 +54,7 @@ def tensors_of_rows(model: Document[ModelSpec], rows: Sequence[Row], *, outputs:
         lacking = next((row for row, arrays in parts if name not in arrays), None)
         if lacking is not None:
             violations.append(
-                model.violation(
-                    lacking.path,
-                    f"{name} is missing",
-                    remedy="add it to every row",
-                    code=ModelInputError.code,
-                )
+                model.violation(ModelInputError, lacking.path, f"{name} is missing", "add it to every row")
             )
             continue
         found = _tensor(model, name, [(row, arrays[name]) for row, arrays in parts])
@@ -70,10 +65,7 @@ def tensors_of_rows(model: Document[ModelSpec], rows: Sequence[Row], *, outputs:
     for row, arrays in parts:
         violations += [
             model.violation(
-                row.path,
-                f"{name} is missing in {parts[0][0].name}",
-                remedy="add it to every row",
-                code=ModelInputError.code,
+                ModelInputError, row.path, f"{name} is missing in {parts[0][0].name}", "add it to every row"
             )
             for name in arrays
             if name not in parts[0][1]
@@ -93,26 +85,20 @@ def _tensor(
     datatype = datatype_of(first)
     if datatypes != {datatype} or datatype is None:
         return model.violation(
-            row.path,
-            f"{name} has several types",
-            remedy="use one type in all rows",
-            code=ModelInputError.code,
+            ModelInputError, row.path, f"{name} has several types", "use one type in all rows"
         )
     if shape is None:
         return model.violation(
-            row.path,
-            f"{name} has different ranks",
-            remedy="use one rank in all rows",
-            code=ModelInputError.code,
+            ModelInputError, row.path, f"{name} has different ranks", "use one rank in all rows"
         )
     if narrowing.shape is not None:
         for place, array in arrays:
             if not fits_shape(array.shape, narrowing.shape):
                 return model.violation(
+                    ModelMismatchError,
                     ("tensors", name, "shape"),
                     f"{list(narrowing.shape)} does not match {place.name}: {list(array.shape)}",
-                    remedy="correct one of them; -1 means any size",
-                    code=ModelMismatchError.code,
+                    "correct one of them; -1 means any size",
                 )
         shape = narrowing.shape
     return TensorSpec(name=name, datatype=datatype, shape=shape)
@@ -127,32 +113,29 @@ def _contradictions(
     path: FieldPath = ("tensors", spec.name)
     if narrowing.datatype is not None and narrowing.datatype != spec.datatype:
         yield model.violation(
+            ModelMismatchError,
             (*path, "datatype"),
             f"{spec.name} is {spec.datatype} in the model, got {narrowing.datatype}",
-            remedy="remove or correct it",
-            code=ModelMismatchError.code,
+            "remove or correct it",
         )
     if narrowing.shape is not None and not _is_narrower(narrowing.shape, spec.shape):
         yield model.violation(
+            ModelMismatchError,
             (*path, "shape"),
             f"{list(narrowing.shape)} contradicts the model's {spec.name}: {list(spec.shape)}",
-            remedy="replace only sizes that are -1 in the model, without the batch dimension",
-            code=ModelMismatchError.code,
+            "replace only sizes that are -1 in the model, without the batch dimension",
         )
     if narrowing.labels is not None and not is_output:
         yield model.violation(
-            (*path, "labels"),
-            f"{spec.name} is an input",
-            remedy="label outputs only",
-            code=ModelMismatchError.code,
+            ModelMismatchError, (*path, "labels"), f"{spec.name} is an input", "label outputs only"
         )
     sizes = (narrowing.shape or spec.shape)[-1:]
     if narrowing.labels is not None and is_output and sizes not in ((-1,), (len(narrowing.labels),)):
         yield model.violation(
+            ModelMismatchError,
             (*path, "labels"),
             f"expected {sizes[0] if sizes else 0} labels for {spec.name}, got {len(narrowing.labels)}",
-            remedy="list one label per value, in order",
-            code=ModelMismatchError.code,
+            "list one label per value, in order",
         )
 
 
@@ -181,8 +164,8 @@ def _unknown(
         if name not in known:
             nearest = closest(name, known)
             yield model.violation(
+                ModelMismatchError,
                 (*path, name),
                 f"unknown tensor {name!r}; the model has {', '.join(known)}",
-                remedy=f"did you mean {nearest!r}?" if nearest else "remove it or correct its name",
-                code=ModelMismatchError.code,
+                f"did you mean {nearest!r}?" if nearest else "remove it or correct its name",
             )

@@ -308,7 +308,7 @@ class _Reader:
         return False
 
     def _violation(self, path: FieldPath, message: str, remedy: str | None) -> None:
-        self.violations.append(self._model.violation(path, message, remedy=remedy, code=ModelInputError.code))
+        self.violations.append(self._model.violation(ModelInputError, path, message, remedy))
 
 
 def _find(known: Sequence[TensorSpec] | None, name: str) -> TensorSpec | None:

@@ -89,17 +89,17 @@ class Layout(ABC, Generic[AnyFramework]):
         """Return violations in the model's file."""
         if self._spec.name in self.parts:
             yield self._model.violation(
+                UnusableNameError,
                 ("name",),
                 f"{self._spec.name!r} is reserved for a part of this recipe's artifacts",
-                remedy="rename the model",
-                code=UnusableNameError.code,
+                "rename the model",
             )
         if self._spec.batching.max_batch == 0:
             yield self._model.violation(
+                InvalidValueError,
                 ("batching", "max_batch"),
                 "transformers models support batches; 0 disables batching",
-                remedy="set 1 or more",
-                code=InvalidValueError.code,
+                "set 1 or more",
             )
 
     def _add_graph(

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 USUAL_LENGTH = 256
-CODE = ModelMismatchError.code
 
 
 class Preparation(ABC):
@@ -58,19 +57,19 @@ class Preparation(ABC):
         if self._spec.name in (self.part, ENCODER):
             violations.append(
                 model.violation(
+                    UnusableNameError,
                     ("name",),
                     f"{self._spec.name!r} is reserved for a part of this recipe's artifacts",
-                    remedy="rename the model",
-                    code=UnusableNameError.code,
+                    "rename the model",
                 )
             )
         if self._spec.batching.max_batch == 0:
             violations.append(
                 model.violation(
+                    InvalidValueError,
                     ("batching", "max_batch"),
                     f"a {self.part} in front of a graph needs a batch dimension",
-                    remedy="set 1 or more, and export the graph with a variable batch dimension",
-                    code=InvalidValueError.code,
+                    "set 1 or more, and export the graph with a variable batch dimension",
                 )
             )
         if violations:
@@ -161,7 +160,7 @@ class Preparation(ABC):
 
     def _mismatch(self, message: str, remedy: str) -> InvalidFilesError:
         return InvalidFilesError(
-            [self._model.violation(("recipe", "input"), message, remedy=remedy, code=CODE)]
+            [self._model.violation(ModelMismatchError, ("recipe", "input"), message, remedy)]
         )
 
 

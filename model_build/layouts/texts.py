@@ -244,10 +244,10 @@ class TextsIn(TextLayout):
         if asked and obstacles:
             raise InvalidFilesError(
                 self._model.violation(
+                    InvalidValueError,
                     ("recipe", "one_model"),
                     f"the tokenizer and the graph cannot run in one model: {obstacle}",
-                    remedy="remove `one_model`",
-                    code=InvalidValueError.code,
+                    "remove `one_model`",
                 )
                 for obstacle in obstacles
             )
@@ -257,10 +257,10 @@ class TextsIn(TextLayout):
             raise InvalidFilesError(
                 [
                     self._model.violation(
+                        InvalidValueError,
                         ("recipe", "batch_tokens"),
                         f"only a tokenizer and a graph in one model run small batches: {reason}",
-                        remedy="remove `batch_tokens`",
-                        code=InvalidValueError.code,
+                        "remove `batch_tokens`",
                     )
                 ]
             )

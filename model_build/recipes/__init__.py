@@ -60,9 +60,9 @@ def recipe_for(model: Document[ModelSpec]) -> Recipe:
         if isinstance(recipe, kind):
             return build(model, recipe)
     violation = model.violation(
+        InvalidValueError,
         ("recipe", "kind"),
         f"the recipe {recipe.kind} is not supported",
-        remedy="choose another kind",
-        code=InvalidValueError.code,
+        "choose another kind",
     )
     raise InvalidFilesError([violation])

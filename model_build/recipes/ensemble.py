@@ -130,11 +130,11 @@ class Ensemble:
             raise InvalidFilesError(
                 [
                     self._model.violation(
+                        CompositionError,
                         ("test_inputs", 0),
                         f"the pipeline takes {', '.join(sorted(found))}; {kind} need "
                         f"{' and '.join(sorted(expected))}",
-                        remedy="set `inputs: {...}` with every tensor, or map the step's inputs",
-                        code=CompositionError.code,
+                        "set `inputs: {...}` with every tensor, or map the step's inputs",
                     )
                 ]
             )
@@ -179,10 +179,10 @@ class Ensemble:
                 if names.setdefault(name, f"a part of {member.name!r}") != f"a part of {member.name!r}":
                     violations.append(
                         self._model.violation(
+                            UnusableNameError,
                             ("recipe", "steps"),
                             f"a part of {member.name!r} would be named {name!r}, like {names[name]}",
-                            remedy="rename one of the models",
-                            code=UnusableNameError.code,
+                            "rename one of the models",
                         )
                     )
         if violations:

@@ -33,10 +33,10 @@ Array = NDArray[Any]
 def untrusted_pickle(model: Document[ModelSpec], file: str, *, otherwise: str) -> FileViolation:
     """Return the violation of a recipe whose file is a pickle that no reason allows."""
     return model.violation(
+        UntrustedPickleError,
         ("recipe", "file"),
         f"{file} is a pickle, which can run code when loaded",
-        remedy=f"set `trust: {{pickle: <reason>}}`, or {otherwise}",
-        code=UntrustedPickleError.code,
+        f"set `trust: {{pickle: <reason>}}`, or {otherwise}",
     )
 
 

@@ -97,10 +97,7 @@ def ask_session(
     try:
         return dict(zip(names, session.run(list(names), dict(inputs)), strict=True))
     except Exception as error:
-        raise UnsupportedModelError(
-            f"the graph fails: {brief(error)}",
-            remedy=remedy,
-        ) from error
+        raise UnsupportedModelError(f"the graph fails: {brief(error)}", remedy=remedy) from error
 
 
 def _load_help(error: Exception) -> str:
@@ -158,8 +155,8 @@ def _unbatched(
         alone = getattr(model.record.recipe, "input", "tensors") == "tensors"
         without = "set `batching: {max_batch: 0}`, or " if alone else ""
         yield model.violation(
+            ModelMismatchError,
             ("batching", "max_batch"),
             f"these tensors have no variable first dimension: {', '.join(fixed)}",
-            remedy=f"{without}export the graph with a variable batch dimension",
-            code=ModelMismatchError.code,
+            f"{without}export the graph with a variable batch dimension",
         )

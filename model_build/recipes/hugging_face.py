@@ -115,9 +115,7 @@ class HuggingFace:
         try:
             framework: Framework = self._layout.load(context)
         except FieldError as error:
-            violation = self._model.violation(
-                error.field, error.message, remedy=error.remedy, code=error.code
-            )
+            violation = self._model.violation(error, error.field, error.message, error.remedy)
             raise InvalidFilesError([violation]) from error
         return framework
 

@@ -57,10 +57,10 @@ def add_calls(
     name, max_batch = model.record.name, model.record.batching.max_batch
     violations = [
         model.violation(
+            ModelMismatchError,
             ("test_inputs",),
             f"{tensor.name} has one value per row; a model with `recipe.calls` needs a dimension",
-            remedy="write a list in the test inputs, and shape [1] in `tensors` if it is there",
-            code=ModelMismatchError.code,
+            "write a list in the test inputs, and shape [1] in `tensors` if it is there",
         )
         for tensor in (*alone.inputs, *alone.outputs)
         if not tensor.shape

@@ -140,7 +140,7 @@ class OnnxGraph:
             except ExportError as error:
                 place = row.path if count == 1 else ("batching", "max_batch")
                 message = error.message if count == 1 else f"in a batch of {count} rows: {error.message}"
-                violation = self._model.violation(place, message, remedy=error.remedy, code=error.code)
+                violation = self._model.violation(error, place, message, error.remedy)
                 raise InvalidFilesError([violation]) from error
             return answers
 

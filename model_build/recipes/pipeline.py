@@ -251,9 +251,7 @@ class Wiring:
         return WiredStep(step.model, sources, made)
 
     def _add_violation(self, place: FieldPath, message: str, remedy: str) -> None:
-        self.violations.append(
-            self._document.violation(place, message, remedy=remedy, code=CompositionError.code)
-        )
+        self.violations.append(self._document.violation(CompositionError, place, message, remedy))
 
 
 def _mismatch(source: TensorSpec, target: TensorSpec) -> str | None:

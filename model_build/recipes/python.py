@@ -107,11 +107,11 @@ class PythonModel:
         """Reject test inputs of a decoupled model to which Triton would give another shape."""
         violations = [
             self._model.violation(
+                ModelMismatchError,
                 row.path,
                 f"a decoupled model takes flat lists, whose shape Triton restores, but {reason}: only the "
                 "last variable size can differ from 1",
-                remedy="set fixed sizes: `tensors: {<input>: {shape: [...]}}`",
-                code=ModelMismatchError.code,
+                "set fixed sizes: `tensors: {<input>: {shape: [...]}}`",
             )
             for row, case in zip(rows, cases, strict=True)
             if self._model.record.streams
@@ -226,20 +226,20 @@ class PythonModel:
         cases = [self._case(row, answer) for row, answer in zip(rows, answers, strict=True)]
         violations = [
             self._model.violation(
+                ModelInputError,
                 row.path,
                 "no expected answer",
-                remedy=f"{self._write_answers}, or return every output from `reference`",
-                code=ModelInputError.code,
+                f"{self._write_answers}, or return every output from `reference`",
             )
             for row, case in zip(rows, cases, strict=True)
             if not (case.responses if streams else case.expected)
         ]
         violations += [
             self._model.violation(
+                ModelInputError,
                 row.path,
                 "a decoupled model sends several responses, and a row of an .npz file holds one",
-                remedy="remove the arrays outputs/<name>, and compute the responses by `reference`",
-                code=ModelInputError.code,
+                "remove the arrays outputs/<name>, and compute the responses by `reference`",
             )
             for row in rows
             if streams and row.outputs
@@ -267,20 +267,17 @@ class PythonModel:
             for name, array in pairs:
                 if self._batches and array.shape[:1] != (1,):
                     yield self._model.violation(
+                        ModelInputError,
                         row.path,
                         f"the reference returns {name} of shape {list(array.shape)} for one row",
-                        remedy="return one row per input row, or set `batching: {max_batch: 0}`",
-                        code=ModelInputError.code,
+                        "return one row per input row, or set `batching: {max_batch: 0}`",
                     )
 
     def _code_violations(self) -> Iterator[FileViolation]:
         file = self._folder / self._recipe.code
         if not file.is_file():
             yield self._model.violation(
-                ("recipe", "code"),
-                f"file not found: {self._recipe.code}",
-                remedy="add it",
-                code=MissingReferenceError.code,
+                MissingReferenceError, ("recipe", "code"), f"file not found: {self._recipe.code}", "add it"
             )
             return
         try:
@@ -315,20 +312,17 @@ class PythonModel:
             file = self._folder / self._recipe.reference.partition(":")[0]
             if not file.is_file():
                 yield self._model.violation(
-                    ("recipe", "reference"),
-                    f"file not found: {file.name}",
-                    remedy="add it",
-                    code=MissingReferenceError.code,
+                    MissingReferenceError, ("recipe", "reference"), f"file not found: {file.name}", "add it"
                 )
             return
         for index, item in enumerate(self._model.record.test_inputs):
             is_answered = item.outputs is not None or item.responses is not None
             if item.random is not None or (item.inputs is not None and not is_answered):
                 yield self._model.violation(
+                    ModelInputError,
                     ("test_inputs", index),
                     "no expected answers",
-                    remedy=f"{self._write_answers}, or `reference: <file>.py:<function>` in `recipe`",
-                    code=ModelInputError.code,
+                    f"{self._write_answers}, or `reference: <file>.py:<function>` in `recipe`",
                 )
 
 

@@ -44,10 +44,10 @@ class ScikitLearn:
         if self._spec.batching.max_batch == 0:
             violations.append(
                 model.violation(
+                    InvalidValueError,
                     ("batching", "max_batch"),
                     "scikit-learn models always take batches of rows",
-                    remedy="set the largest number of rows, such as 1024",
-                    code=InvalidValueError.code,
+                    "set the largest number of rows, such as 1024",
                 )
             )
         if violations:
@@ -89,10 +89,10 @@ class ScikitLearn:
                 raise InvalidFilesError(
                     [
                         self._model.violation(
+                            ModelInputError,
                             ("test_inputs", 0, "inputs"),
                             f"got {', '.join(found)}; the model was fitted on {', '.join(loaded.columns)}",
-                            remedy="write one tensor per column, or all features as the tensor X",
-                            code=ModelInputError.code,
+                            "write one tensor per column, or all features as the tensor X",
                         )
                     ]
                 )
@@ -112,10 +112,7 @@ class ScikitLearn:
             if problem is not None:
                 violations.append(
                     self._model.violation(
-                        ("test_inputs", 0),
-                        problem,
-                        remedy="correct the test inputs",
-                        code=ModelInputError.code,
+                        ModelInputError, ("test_inputs", 0), problem, "correct the test inputs"
                     )
                 )
         if violations:

@@ -214,10 +214,10 @@ class TorchScript:
                 raise InvalidFilesError(
                     [
                         self._model.violation(
+                            ModelMismatchError,
                             ("batching", "max_batch"),
                             f"for one row, {name} has shape {list(array.shape)}; expected a batch of one",
-                            remedy="set `batching: {max_batch: 0}`, or return one row per input row",
-                            code=ModelMismatchError.code,
+                            "set `batching: {max_batch: 0}`, or return one row per input row",
                         )
                     ]
                 )
@@ -231,20 +231,17 @@ class TorchScript:
                 nearest = closest(name, arguments)
                 violations.append(
                     self._model.violation(
+                        ModelInputError,
                         (*row.path, "inputs", name),
                         takes,
-                        remedy=f"did you mean {nearest!r}?" if nearest else "correct the name",
-                        code=ModelInputError.code,
+                        f"did you mean {nearest!r}?" if nearest else "correct the name",
                     )
                 )
         missing = [name for name in arguments if name not in row.inputs]
         if missing:
             violations.append(
                 self._model.violation(
-                    row.path,
-                    f"missing {', '.join(missing)}; {takes}",
-                    remedy="add it",
-                    code=ModelInputError.code,
+                    ModelInputError, row.path, f"missing {', '.join(missing)}; {takes}", "add it"
                 )
             )
         return violations

@@ -57,10 +57,10 @@ class TreesForFil:
         if spec.batching.max_batch == 0:
             violations.append(
                 model.violation(
+                    InvalidValueError,
                     ("batching", "max_batch"),
                     "the FIL backend always batches rows",
-                    remedy="set the largest number of rows, such as 1024",
-                    code=InvalidValueError.code,
+                    "set the largest number of rows, such as 1024",
                 )
             )
         if recipe.shap and is_pickle:
@@ -68,10 +68,10 @@ class TreesForFil:
         if recipe.shap and TRANSFERS in spec.triton.parameters:
             violations.append(
                 model.violation(
+                    UnsupportedModelError,
                     ("triton", "parameters", TRANSFERS),
                     "FIL returns no SHAP values for smaller requests to a GPU",
-                    remedy="remove it, or `shap` in recipe",
-                    code=UnsupportedModelError.code,
+                    "remove it, or `shap` in recipe",
                 )
             )
         if violations:
@@ -120,10 +120,10 @@ class TreesForFil:
             raise InvalidFilesError(
                 [
                     self._model.violation(
+                        UnsupportedModelError,
                         ("recipe", "library"),
                         f"{file.name} is a {found} model; expected {self._recipe.library}",
-                        remedy="remove or correct this key",
-                        code=UnsupportedModelError.code,
+                        "remove or correct this key",
                     )
                 ]
             )
@@ -148,7 +148,7 @@ class TreesForFil:
         if violation is not None:
             path = ("recipe", "answer") if asked else ("recipe",)
             raise InvalidFilesError(
-                [self._model.violation(path, violation[0], remedy=violation[1], code=ModelMismatchError.code)]
+                [self._model.violation(ModelMismatchError, path, violation[0], violation[1])]
             )
         return answer
 
@@ -166,9 +166,7 @@ class TreesForFil:
         share_base_scores(trees.model)
 
     def _unexplained(self, message: str, remedy: str) -> FileViolation:
-        return self._model.violation(
-            ("recipe", "shap"), message, remedy=remedy, code=UnsupportedModelError.code
-        )
+        return self._model.violation(UnsupportedModelError, ("recipe", "shap"), message, remedy)
 
     def _tensors(self, trees: Trees, answer: str) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
         width = max(2, trees.class_count) if answer == "probabilities" else 1

@@ -140,9 +140,7 @@ class TritonRepository:
 
     def _differs(self, field: str, message: str, remedy: str) -> InvalidFilesError:
         path = tuple(field.split("."))
-        return InvalidFilesError(
-            [self._model.violation(path, message, remedy=remedy, code=ModelMismatchError.code)]
-        )
+        return InvalidFilesError([self._model.violation(ModelMismatchError, path, message, remedy)])
 
     def _require_backends(self, repository: Path, configs: dict[str, Any], context: BuildContext) -> None:
         """Raise UsageError if the local server lacks a backend."""
@@ -231,11 +229,11 @@ def _unverified(served: int, total: int) -> Iterator[str]:
 def _require_tensors(model: Document[ModelSpec], folder: Path, config: Any) -> None:
     if not (config.input and config.output):
         violation = model.violation(
+            ModelMismatchError,
             ("source",),
             f"the {CONFIG_NAME} of {folder.name} declares no {'output' if config.input else 'input'}, so no "
             "request can be made",
-            remedy="declare all inputs and outputs of the model there",
-            code=ModelMismatchError.code,
+            "declare all inputs and outputs of the model there",
         )
         raise InvalidFilesError([violation])
 

@@ -86,10 +86,10 @@ def read_existing(model: Document[ModelSpec]) -> ExistingConfig | None:
         text, message, lines = parse_file(file)
     except FileNotFoundError:
         violation = model.violation(
+            MissingReferenceError,
             ("triton", "config"),
             f"file not found: {name}",
-            remedy="add it or correct its name",
-            code=MissingReferenceError.code,
+            "add it or correct its name",
         )
         raise InvalidFilesError([violation]) from None
     return ExistingConfig(model, file, text, message, lines)

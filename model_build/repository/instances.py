@@ -34,20 +34,18 @@ def instance_violations(
     for index, group in enumerate(triton.instances):
         place = ("triton", "instances", index)
         if target.hardware == PROCESSOR and (group.gpus or group.device == "gpu"):
-            yield Violation(
+            yield UnavailableOptionError.at(
                 (*place, "gpus" if group.gpus else "device"),
                 "the model is built for a CPU and cannot use a GPU",
                 "remove it, or serve the model on an instance type with a GPU",
-                code=UnavailableOptionError.code,
             )
         if profiles is not None:
             for number, name in enumerate(group.profiles):
                 if int(name) >= profiles:
-                    yield Violation(
+                    yield InvalidValueError.at(
                         (*place, "profiles", number),
                         f"the engine has {profiles} profiles, numbered from 0",
                         "use one of these",
-                        code=InvalidValueError.code,
                     )
 
 

@@ -256,23 +256,21 @@ def _graph_violations(
     graph: ServableGraph, batching: Batching, triton: TritonOptions, target: Target
 ) -> Iterator[Violation]:
     if graph.batches != (batching.max_batch > 0):
-        yield Violation(
+        yield ModelMismatchError.at(
             ("batching", "max_batch"),
             "the model's tensors have a batch dimension, but max_batch 0 means none"
             if graph.batches
             else f"the model's tensors have no batch dimension, but max_batch is {batching.max_batch}",
             "set `max_batch` to 1 or more" if graph.batches else "set `max_batch: 0`",
-            code=ModelMismatchError.code,
         )
     yield from instance_violations(triton, target, graph.profiles or None)
     yield from control_violations(graph.inputs, triton.sequences)
     for key in sorted(set(triton.parameters) & set(graph.parameters)):
         if triton.parameters[key] != graph.parameters[key]:
-            yield Violation(
+            yield UnavailableOptionError.at(
                 ("triton", "parameters", key),
                 f"the graph was checked with {key} = {graph.parameters[key]!r}",
                 "remove it",
-                code=UnavailableOptionError.code,
             )
 
 
@@ -283,11 +281,10 @@ def _python_violations(
     for index, name in enumerate(batching.ragged):
         if name not in known:
             suggestion = closest(name, known)
-            yield Violation(
+            yield ModelMismatchError.at(
                 ("batching", "ragged", index),
                 f"the model has no input {name!r}",
                 f"did you mean '{suggestion}'?" if suggestion else f"allowed: {', '.join(known)}",
-                code=ModelMismatchError.code,
             )
     if target is not None:
         yield from instance_violations(triton, target)
@@ -300,13 +297,8 @@ def _raise_violations(violations: Iterable[Violation], around: ModelProperties) 
     if not found:
         return
     if around.model is not None:
-        raise InvalidFilesError(
-            around.model.violation(
-                violation.path, violation.message, remedy=violation.remedy, code=violation.code
-            )
-            for violation in found
-        )
+        raise InvalidFilesError(around.model.place(violation) for violation in found)
     raise ModelMismatchError(
         "\n".join(f"{'.'.join(map(str, violation.path))}: {violation.message}" for violation in found),
-        remedy="; ".join(dict.fromkeys(violation.remedy for violation in found)),
+        remedy="; ".join(dict.fromkeys(str(violation.remedy) for violation in found)),
     )

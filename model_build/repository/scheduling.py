@@ -81,18 +81,16 @@ def control_violations(inputs: Sequence[TensorSpec], sequences: Sequences | None
         allowed = CORRELATION_TYPES if role == "correlation_id" else tuple(FALSE_TRUE)
         if name not in known:
             suggestion = closest(name, known)
-            yield Violation(
+            yield ModelMismatchError.at(
                 place,
                 f"the model has no input {name!r}",
                 f"did you mean '{suggestion}'?" if suggestion else f"allowed: {', '.join(known)}",
-                code=ModelMismatchError.code,
             )
         elif known[name].datatype not in allowed:
-            yield Violation(
+            yield ModelMismatchError.at(
                 place,
                 f"the input {name!r} is {known[name].datatype}; Triton needs {' or '.join(allowed)}",
                 "change the input's type in the model",
-                code=ModelMismatchError.code,
             )
 
 

@@ -12,7 +12,7 @@ from model_build.errors import SourceError, UnsafeWeightsError
 from model_build.resources import require_space
 from model_build.sources.safe_weights import check_weights
 from model_build.store.archive import is_safe_name
-from tritonstack.base.error_kinds import SourceFileError
+from tritonstack.base.error_kinds import SourceFileError, UntrustedPickleError
 from tritonstack.base.source_files import Files, list_files, require_same
 from tritonstack.project.files.source_selection import TRANSFORMERS, FileSelection
 
@@ -101,5 +101,5 @@ def add_file(digest: Any, file: Path) -> None:
 def no_weights(names: Sequence[str], source: str, selection: FileSelection) -> SourceError:
     """Return the error for a source that has these files, but no weights."""
     missing = selection.missing(names)
-    kind = UnsafeWeightsError if missing.code == UnsafeWeightsError.code else SourceError
+    kind = UnsafeWeightsError if isinstance(missing, UntrustedPickleError) else SourceError
     return kind(f"{source}: {missing.message}", remedy=missing.remedy, code=missing.code)

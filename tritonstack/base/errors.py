@@ -9,7 +9,8 @@ Packages derive their own errors from TritonstackError. The command line prints 
 
 Each kind of error has a code such as TS104, which never changes its meaning. One class has the code with a
 title and an explanation, its docstring; others name it: `code = UnknownKeyError.code`. `code=` at a raise
-overrides the code of the class.
+overrides the code of the class. What is wrong in a file is not raised by itself but described by its class,
+`UnknownKeyError.at(path, message, remedy)`, so that all violations are reported at once.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any
 
+FieldPath = tuple[str | int, ...]
+"""Keys and list indices from the root of a document to a field."""
 _LONGEST_FIELD = 200
 _LONGEST_MESSAGE = 2000
 
@@ -42,6 +45,11 @@ class TritonstackError(Exception):
             self.code = code
         self.where = ""
         """For failed builds: the model and the step."""
+
+    @classmethod
+    def at(cls, path: FieldPath, message: str, remedy: str | None) -> Violation:
+        """Describe an error of this kind in one field of a record."""
+        return Violation(path, message, remedy, code=cls.code)
 
     @property
     def heading(self) -> str:
@@ -67,10 +75,26 @@ def heading(code: str) -> str:
     return "error" if code in ("", InvalidFilesError.code) else f"error[{code}]"
 
 
+ErrorKind = type[TritonstackError] | TritonstackError
+"""A class of errors, or an error whose code a report repeats."""
+
+
 class UsageError(TritonstackError):
     """The request is invalid: an unknown name, a missing argument."""
 
     exit_code = 2
+
+
+@dataclass(frozen=True)
+class Violation:
+    """An error in one field of a record, given the other fields."""
+
+    path: FieldPath
+    """Path from the record to the field to change."""
+    message: str
+    remedy: str | None
+    _: KW_ONLY
+    code: str
 
 
 @dataclass(frozen=True, order=True)

@@ -131,10 +131,10 @@ class ProjectFiles:
         require_free(self.project, instance.name)
         known = self.environment_names
         unknown = template.violation(
+            MissingReferenceError,
             (HEAD, "locks"),
             f"unknown environment {template.head.locks!r}",
-            remedy=f"available: {', '.join(known) or 'none'}",
-            code=MissingReferenceError.code,
+            f"available: {', '.join(known) or 'none'}",
         )
         return self._whole(
             lambda: instance_document(template, instance),
@@ -215,12 +215,12 @@ class ProjectFiles:
                 if served.model not in known:
                     suggestion = closest(served.model, known)
                     yield document.violation(
+                        MissingReferenceError,
                         served.place,
                         f"unknown model {served.model!r}",
-                        remedy=f"did you mean '{suggestion}'?"
+                        f"did you mean '{suggestion}'?"
                         if suggestion
                         else f"available in models/: {', '.join(known) or 'none'}",
-                        code=MissingReferenceError.code,
                     )
             yield from environment_violations(workspace, name, hashes)
 
@@ -260,8 +260,7 @@ def _require_known(name: str, known: list[str], *, kind: str, folder: Path) -> N
     suggestion = closest(name, known)
     listing = f"available: {', '.join(known)}" if known else f"{folder} has none"
     raise UnknownNameError(
-        f"unknown {kind} {name!r}",
-        remedy=f"did you mean '{suggestion}'?" if suggestion else listing,
+        f"unknown {kind} {name!r}", remedy=f"did you mean '{suggestion}'?" if suggestion else listing
     )
 
 
@@ -276,18 +275,18 @@ def _promotion_source(
     others = [name for name in environments if name != spec.name]
     if promotion.source == spec.name:
         yield document.violation(
+            PromotionRejectedError,
             place,
             f"{promotion.source!r} is this environment",
-            remedy=f"name another environment: {', '.join(others) or 'none exists'}",
-            code=PromotionRejectedError.code,
+            f"name another environment: {', '.join(others) or 'none exists'}",
         )
     elif promotion.source not in others:
         suggestion, listing = closest(promotion.source, others), ", ".join(others) or "none"
         yield document.violation(
+            MissingReferenceError,
             place,
             f"unknown environment {promotion.source!r}",
-            remedy=f"did you mean '{suggestion}'?" if suggestion else f"available: {listing}",
-            code=MissingReferenceError.code,
+            f"did you mean '{suggestion}'?" if suggestion else f"available: {listing}",
         )
 
 
@@ -296,10 +295,10 @@ def _misnamed(
 ) -> Iterator[FileViolation]:
     if document.record.name != expected:
         yield document.violation(
+            UnusableNameError,
             ("name",),
             f"the name is {document.record.name!r}, expected {expected!r} (from the path)",
-            remedy=f"write `name: {expected}`, or rename the file",
-            code=UnusableNameError.code,
+            f"write `name: {expected}`, or rename the file",
         )
 
 

@@ -52,10 +52,10 @@ def _collisions(workspaces: Iterable[Workspace]) -> Iterator[FileViolation]:
             first = names.setdefault((spec.account, spec.region, full), workspace.environment.file)
             if first != workspace.environment.file:
                 yield workspace.environment.violation(
+                    UnusableNameError,
                     ("endpoints", name),
                     f"endpoint name {full!r} is already used by {shown_path(first)}",
-                    remedy="rename one of them, or choose another name_prefix",
-                    code=UnusableNameError.code,
+                    "rename one of them, or choose another name_prefix",
                 )
 
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field
 
-from tritonstack.base.errors import FileViolation
+from tritonstack.base.errors import ErrorKind, FileViolation
 from tritonstack.base.naming import Name
 from tritonstack.base.revisions import UncommittedFiles
 from tritonstack.base.yaml import Document, FieldPath, Record, check_data, parse_yaml, read_text
@@ -225,11 +225,11 @@ class PlacedEntry:
         return locked_environment(self.document.file)
 
     def violation(
-        self, message: str, *, code: str, at: str | None = None, remedy: str | None
+        self, kind: ErrorKind, message: str, *, at: str | None = None, remedy: str | None
     ) -> FileViolation:
         """Describe a problem of the entry or of one of its fields."""
         path = (*self.path, at) if at else self.path
-        return self.document.violation(path, message, code=code, remedy=remedy)
+        return self.document.violation(kind, path, message, remedy)
 
 
 def entries_of(document: Document[Lock]) -> Iterator[PlacedEntry]:

@@ -170,32 +170,29 @@ def variable_violations(variables: Mapping[str, str], *, model: str | None) -> I
             or _value_violation(name, value, model=model)
         )
         if found:
-            yield Violation((name,), *found, code=UnavailableOptionError.code)
+            yield UnavailableOptionError.at((name,), *found)
     everything = container_variables(variables, _largest(model))
     arguments, own = (settings.get(ADDITIONAL_ARGS, "") for settings in (everything, variables))
     if len(arguments.encode()) > LONGEST_BYTES >= len(own.encode()):
-        yield Violation(
+        yield InvalidValueError.at(
             (ADDITIONAL_ARGS,),
             f"expected at most {LONGEST_BYTES:,} bytes with the {len(arguments) - len(own)} that every "
             f"container may get, got {len(arguments.encode()):,} (SageMaker's limit)",
             "shorten it, or move settings into the model",
-            code=InvalidValueError.code,
         )
     if len(everything) > MOST_VARIABLES:
-        yield Violation(
+        yield InvalidValueError.at(
             (),
             f"expected at most {MOST_VARIABLES} variables, got {len(everything)} with the "
             f"{len(everything) - len(variables)} that every container gets (SageMaker's limit)",
             "move some settings into the model",
-            code=InvalidValueError.code,
         )
     total = sum(len(text.encode()) for pair in everything.items() for text in pair)
     if total > MOST_BYTES:
-        yield Violation(
+        yield InvalidValueError.at(
             (),
             f"expected at most {MOST_BYTES:,} bytes of names and values, got {total:,} (SageMaker's limit)",
             "move some settings into the model",
-            code=InvalidValueError.code,
         )
 
 
@@ -208,11 +205,10 @@ def unread_variables(variables: Mapping[str, str], release: TritonRelease) -> It
     """Yield variables that the image of a release would silently ignore."""
     for name in variables:
         if release.name < SINCE.get(name, ""):
-            yield Violation(
+            yield UnavailableOptionError.at(
                 (name,),
                 f"the image of Triton {release.name} ignores this variable; supported since {SINCE[name]}",
                 "remove it, or choose a newer triton_release",
-                code=UnavailableOptionError.code,
             )
 
 

@@ -117,9 +117,7 @@ def _violations(model: Document[ModelSpec], engine: Mapping[str, Any]) -> Iterat
     for key, value in engine.items():
         violation = _violation(model.record, key, value)
         if violation is not None:
-            yield model.violation(
-                ("recipe", "engine", key), violation[0], remedy=violation[1], code=InvalidValueError.code
-            )
+            yield model.violation(InvalidValueError, ("recipe", "engine", key), violation[0], violation[1])
 
 
 def _violation(spec: ModelSpec, key: str, value: Any) -> tuple[str, str] | None:

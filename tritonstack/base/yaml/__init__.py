@@ -1,5 +1,6 @@
 """YAML files as typed records, with the line of each field. Other code imports from here only."""
 
+from tritonstack.base.errors import FieldPath, Violation
 from tritonstack.base.yaml.documents import (
     Document,
     Record,
@@ -15,9 +16,9 @@ from tritonstack.base.yaml.parsing import (
     MAX_FILE_BYTES,
     MAX_REPEATED,
     MAX_VIOLATIONS,
-    FieldPath,
     TextualDumper,
     field_text,
+    in_file,
     load_yaml,
     nearest_line,
     parse_yaml,
@@ -28,7 +29,6 @@ from tritonstack.base.yaml.violations import (
     Branch,
     Choice,
     ContradictionError,
-    Violation,
     branches_at,
     closest,
 )
@@ -52,6 +52,7 @@ __all__ = [
     "check_distinct",
     "closest",
     "field_text",
+    "in_file",
     "load_document",
     "load_yaml",
     "nearest_line",

@@ -15,11 +15,10 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, ValidationInfo, model_validator
 
 from tritonstack.base.error_kinds import InvalidValueError, MissingKeyError, UnavailableOptionError
-from tritonstack.base.errors import FileViolation, InvalidFilesError
+from tritonstack.base.errors import ErrorKind, FieldPath, FileViolation, InvalidFilesError, Violation
 from tritonstack.base.yaml.parsing import (
     MAX_VIOLATIONS,
-    FieldPath,
-    field_text,
+    in_file,
     nearest_line,
     parse_yaml,
     read_text,
@@ -28,7 +27,6 @@ from tritonstack.base.yaml.violations import (
     NO_VALUE,
     Choice,
     ContradictionError,
-    Violation,
     branches_at,
     conflicts,
     path_of,
@@ -57,11 +55,8 @@ class Record(BaseModel):
     @model_validator(mode="after")
     def _check_choices(self) -> Self:
         raise_violations(
-            Violation(
-                (),
-                choice.message(given),
-                choice.remedy(given),
-                code=UnavailableOptionError.code if given else MissingKeyError.code,
+            (UnavailableOptionError if given else MissingKeyError).at(
+                (), choice.message(given), choice.remedy(given)
             )
             for choice in self.alternatives
             for given in [[f"`{name}`" for name in choice.names if self._is_given(name)]]
@@ -78,11 +73,8 @@ class Record(BaseModel):
         if info.context is not _FROM_A_FILE:
             return self
         raise_violations(
-            Violation(
-                (name,),
-                NO_VALUE,
-                "write `{}` for the defaults, give a value, or remove the key",
-                code=MissingKeyError.code,
+            MissingKeyError.at(
+                (name,), NO_VALUE, "write `{}` for the defaults, give a value, or remove the key"
             )
             for name in sorted(self.model_fields_set)
             if getattr(self, name) is None and any(branches_at(type(self).model_fields[name].annotation, ()))
@@ -104,7 +96,7 @@ def check_distinct(items: tuple[str, ...]) -> tuple[str, ...]:
     """Check that a list has no duplicates."""
     first: dict[str, int] = {}
     raise_violations(
-        Violation((index,), f"duplicate item {item!r}", "keep one of the two", code=InvalidValueError.code)
+        InvalidValueError.at((index,), f"duplicate item {item!r}", "keep one of the two")
         for index, item in enumerate(items)
         if first.setdefault(item, index) != index
     )
@@ -123,9 +115,13 @@ class Document(Generic[RecordT]):
         """Return the line of a field, or of its nearest parent that has a line."""
         return nearest_line(self.lines, path)
 
-    def violation(self, path: FieldPath, message: str, *, code: str, remedy: str | None) -> FileViolation:
-        """Describe an error at one field of this file."""
-        return FileViolation(self.file, self.line_of(path), field_text(path), message, remedy, code=code)
+    def violation(self, kind: ErrorKind, path: FieldPath, message: str, remedy: str | None) -> FileViolation:
+        """Describe an error of some kind at one field of this file."""
+        return self.place(Violation(path, message, remedy, code=kind.code))
+
+    def place(self, violation: Violation) -> FileViolation:
+        """Return where in this file a violation of its record is."""
+        return in_file(violation, self.file, self.lines)
 
 
 def load_document(file: Path, record_type: type[RecordT]) -> Document[RecordT]:
@@ -151,7 +147,7 @@ def check_data(
             [
                 *(conflict.violation(file, lines) for conflict in several),
                 *(
-                    _in_file(violation, file, lines)
+                    in_file(violation, file, lines)
                     for details in error.errors(include_url=False)[:MAX_VIOLATIONS]
                     if not any(conflict.explains(path_of(details, data)) for conflict in several)
                     for violation in violations_in(record_type, data, details)
@@ -159,13 +155,6 @@ def check_data(
             ]
         ) from None
     return Document(record, file, lines)
-
-
-def _in_file(violation: Violation, file: Path, lines: Mapping[FieldPath, int]) -> FileViolation:
-    path, message = violation.path, violation.message
-    return FileViolation(
-        file, nearest_line(lines, path), field_text(path), message, violation.remedy, code=violation.code
-    )
 
 
 def _to_json(data: Any) -> bytes:

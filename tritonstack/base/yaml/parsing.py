@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from tritonstack.base.error_kinds import InvalidYamlError, UnreadableFileError
-from tritonstack.base.errors import FileViolation, InvalidFilesError
+from tritonstack.base.errors import FieldPath, FileViolation, InvalidFilesError, Violation
 
 MAX_DEPTH = 64
 """How deep lists and mappings may be nested. The deepest field of any file here is at 12."""
@@ -210,9 +210,6 @@ class _Composer:
         return found
 
 
-FieldPath = tuple[str | int, ...]
-
-
 MAX_VIOLATIONS = 100
 """Maximum number of errors listed per file."""
 MAX_FILE_BYTES = 10_000_000
@@ -256,8 +253,7 @@ def parse_yaml(text: str, file: Path) -> tuple[Any, Mapping[FieldPath, int]]:
         violations = list(_collect_lines(loader, node, (), lines))
         if violations:
             raise InvalidFilesError(
-                FileViolation(file, nearest_line(lines, path), field_text(path), message, remedy, code=code)
-                for path, message, remedy, code in violations[:MAX_VIOLATIONS]
+                in_file(violation, file, lines) for violation in violations[:MAX_VIOLATIONS]
             )
         return loader.construct_document(node), lines
     except yaml.YAMLError as error:
@@ -270,6 +266,12 @@ def nearest_line(lines: Mapping[FieldPath, int], path: FieldPath) -> int | None:
         if path[:length] in lines:
             return lines[path[:length]]
     return None
+
+
+def in_file(violation: Violation, file: Path, lines: Mapping[FieldPath, int]) -> FileViolation:
+    """Return where in a file a violation of its record is."""
+    line, field = nearest_line(lines, violation.path), field_text(violation.path)
+    return FileViolation(file, line, field, violation.message, violation.remedy, code=violation.code)
 
 
 def field_text(path: FieldPath) -> str:
@@ -298,13 +300,10 @@ _WITH_BYTES = "test_inputs"
 """The only key whose values may be `!!binary`."""
 _KEY_TAGS = frozenset({"tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"})
 
-_Violation = tuple[FieldPath, str, str, str]
-"""Path, message, remedy, and code."""
-
 
 def _collect_lines(
     loader: TextualLoader, node: yaml.Node, path: FieldPath, lines: dict[FieldPath, int]
-) -> Iterator[_Violation]:
+) -> Iterator[Violation]:
     """Fill `lines`, and yield errors for unsupported YAML."""
     lines.setdefault(path, node.start_mark.line + 1)
     if isinstance(node, yaml.MappingNode):
@@ -314,9 +313,9 @@ def _collect_lines(
             child = (*path, name)
             lines[child] = key.start_mark.line + 1
             if key.tag not in _KEY_TAGS:
-                yield child, "expected a text key", "put it in quotes", InvalidYamlError.code
+                yield InvalidYamlError.at(child, "expected a text key", "put it in quotes")
             elif name in seen:
-                yield child, "duplicate key", "keep one of the two", InvalidYamlError.code
+                yield InvalidYamlError.at(child, "duplicate key", "keep one of the two")
             seen.add(name)
             yield from _collect_lines(loader, value, child, lines)
     elif isinstance(node, yaml.SequenceNode):
@@ -324,14 +323,10 @@ def _collect_lines(
             yield from _collect_lines(loader, item, (*path, index), lines)
     if node.tag in _PLAIN_TAGS:
         if isinstance(node, yaml.ScalarNode) and (message := scalar_violation(loader, node)):
-            yield (
-                path,
-                message,
-                "write another value, or put it in quotes if it is text",
-                InvalidYamlError.code,
-            )
+            remedy = "write another value, or put it in quotes if it is text"
+            yield InvalidYamlError.at(path, message, remedy)
     elif node.tag != BINARY_TAG or path[:1] != (_WITH_BYTES,):
-        yield path, f"unsupported YAML tag {node.tag}", "write the value without a tag", InvalidYamlError.code
+        yield InvalidYamlError.at(path, f"unsupported YAML tag {node.tag}", "write the value without a tag")
 
 
 def _syntax_violation(file: Path, text: str, error: yaml.YAMLError) -> FileViolation:

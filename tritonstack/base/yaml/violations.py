@@ -9,7 +9,7 @@ import difflib
 import json
 import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
 
@@ -23,8 +23,8 @@ from tritonstack.base.error_kinds import (
     UnavailableOptionError,
     UnknownKeyError,
 )
-from tritonstack.base.errors import FileViolation
-from tritonstack.base.yaml.parsing import FieldPath, field_text, holds, nearest_line, value_at
+from tritonstack.base.errors import FieldPath, FileViolation, TritonstackError, Violation
+from tritonstack.base.yaml.parsing import field_text, holds, in_file, nearest_line, value_at
 
 NO_VALUE = "key has no value"
 _TYPE_NAMES = {
@@ -49,24 +49,12 @@ _BOUNDS = {
     "less_than_equal": ("<=", "le"),
 }
 
-_CODES = {
-    "extra_forbidden": UnknownKeyError.code,
-    "missing": MissingKeyError.code,
-    "union_tag_not_found": MissingKeyError.code,
+_KINDS: dict[str, type[TritonstackError]] = {
+    "extra_forbidden": UnknownKeyError,
+    "missing": MissingKeyError,
+    "union_tag_not_found": MissingKeyError,
 }
-"""Error code by pydantic's error type. All other types are invalid values."""
-
-
-@dataclass(frozen=True)
-class Violation:
-    """An error in one field of a record, given the other fields."""
-
-    path: FieldPath
-    """Path from the record to the field to change."""
-    message: str
-    remedy: str
-    _: KW_ONLY
-    code: str
+"""Kind of error by pydantic's error type. All other types are invalid values."""
 
 
 class ContradictionError(ValueError):
@@ -96,10 +84,10 @@ def violations_in(record_type: type[BaseModel], data: Any, details: ErrorDetails
             yield from _unknown_keys(record_type, details["input"], path)
         path = (*path, str(context.get("discriminator")).strip("'"))
     if kind != "extra_forbidden" and _has_no_value(data, path):
-        yield Violation(path, NO_VALUE, _value_remedy(record_type, path), code=MissingKeyError.code)
+        yield MissingKeyError.at(path, NO_VALUE, _value_remedy(record_type, path))
     else:
         message, remedy = _described(record_type, data, path, details)
-        yield Violation(path, message, remedy, code=_CODES.get(kind, InvalidValueError.code))
+        yield _KINDS.get(kind, InvalidValueError).at(path, message, remedy)
 
 
 def _has_no_value(data: Any, path: FieldPath) -> bool:
@@ -119,7 +107,7 @@ def _unknown_keys(record_type: type[BaseModel], data: Any, path: FieldPath) -> I
     known = sorted(known_keys(record_type, path))
     for key in data if isinstance(data, dict) else ():
         if key not in known:
-            yield Violation((*path, key), "unknown key", _other_key(key, known), code=UnknownKeyError.code)
+            yield UnknownKeyError.at((*path, key), "unknown key", _other_key(key, known))
 
 
 def _unknown_key(record_type: type[BaseModel], data: Any, path: FieldPath) -> tuple[str, str]:
@@ -308,15 +296,8 @@ class Conflict(NamedTuple):
         """Describe the conflict, with the line of each field."""
         named = [f"`{name}` (line {nearest_line(lines, (*self.path, name))})" for name in self.given]
         place = (*self.path, self.given[-1])
-        message, remedy = self.choice.message(named), self.choice.remedy(named)
-        return FileViolation(
-            file,
-            nearest_line(lines, place),
-            field_text(place),
-            message,
-            remedy,
-            code=UnavailableOptionError.code,
-        )
+        violation = UnavailableOptionError.at(place, self.choice.message(named), self.choice.remedy(named))
+        return in_file(violation, file, lines)
 
     def explains(self, path: FieldPath) -> bool:
         """Check whether an error at a path is in the mapping as a whole, or in a field of the choice."""

@@ -80,10 +80,10 @@ def _check_left(files: ProjectFiles, name: str, found: Findings) -> None:
         return
     found.notes.append(
         lock.violation(
+            LockEntryError,
             (),
             f"the lock's environment {name!r} does not exist",
-            remedy=f"run `git rm {shown_path(lock.file)}` if the environment was removed",
-            code=LockEntryError.code,
+            f"run `git rm {shown_path(lock.file)}` if the environment was removed",
         )
     )
 

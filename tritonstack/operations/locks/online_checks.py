@@ -84,18 +84,16 @@ def _check_artifact(s3: Any, bucket: str, placed: PlacedEntry, entry: LockedArti
     try:
         manifest = _manifest(s3, bucket, f"{prefix}/{MANIFEST_NAME}", origin)
     except TritonstackError as error:
-        found.violations.append(
-            placed.violation(error.message, at="digest", remedy=error.remedy, code=error.code)
-        )
+        found.violations.append(placed.violation(error, error.message, at="digest", remedy=error.remedy))
         return found
     if manifest is None:
         found.violations.append(
             placed.violation(
+                ArtifactNotFoundError,
                 f"artifact not found in s3://{bucket}",
                 at="digest",
                 remedy=f"run `tritonstack build {placed.environment}` to publish it, or "
                 "`tritonstack promote` if it was promoted",
-                code=ArtifactNotFoundError.code,
             )
         )
         return found
@@ -104,12 +102,12 @@ def _check_artifact(s3: Any, bucket: str, placed: PlacedEntry, entry: LockedArti
         failure = "is missing" if archive is None else "has another size or digest"
         found.violations.append(
             placed.violation(
+                DamagedArtifactError,
                 f"s3://{bucket}/{prefix}/{ARCHIVE_NAME} {failure}",
                 at="digest",
                 remedy=f"delete s3://{bucket}/{prefix}/{MANIFEST_NAME}, and run `tritonstack build "
                 f"{placed.environment}` to publish the artifact again, or `tritonstack promote` if it was "
                 "promoted",
-                code=DamagedArtifactError.code,
             )
         )
     compare_manifest(found, placed, manifest, target, origin=origin)
@@ -134,17 +132,15 @@ def _check_image(ecr: Any, workspace: Workspace, placed: PlacedEntry, image: Loc
     if tags is None:
         remedy = f"run `tritonstack build {placed.environment}` to rebuild it"
         found.violations.append(
-            placed.violation(
-                f"image not found: {uri}", at="digest", remedy=remedy, code=ArtifactNotFoundError.code
-            )
+            placed.violation(ArtifactNotFoundError, f"image not found: {uri}", at="digest", remedy=remedy)
         )
     elif image.tag not in tags:
         found.violations.append(
             placed.violation(
+                ArtifactNotFoundError,
                 f"tag {image.tag} does not point to {uri}; its tags: {', '.join(tags) or 'none'}",
                 at="tag",
                 remedy="the tag was moved: rebuild the image",
-                code=ArtifactNotFoundError.code,
             )
         )
     return found
@@ -153,7 +149,7 @@ def _check_image(ecr: Any, workspace: Workspace, placed: PlacedEntry, image: Loc
 def _unchecked(image: PlacedEntry) -> Findings:
     found = Findings()
     note = "stored in the local Docker engine; the local cloud has no registry to check"
-    found.notes.append(image.violation(note, remedy="no action is needed", code=ArtifactNotFoundError.code))
+    found.notes.append(image.violation(ArtifactNotFoundError, note, remedy="no action is needed"))
     return found
 
 

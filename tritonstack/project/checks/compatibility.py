@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from tritonstack.base.error_kinds import (
     EndpointMismatchError,
@@ -71,11 +72,8 @@ def environment_violations(
         yield from precision_violations(workspace, endpoint, served)
         yield from release_violations(workspace, endpoint, served)
     for violation in unread_variables(endpoint.environment, workspace.spec.release):
-        yield workspace.environment.violation(
-            ("endpoints", name, "environment", *violation.path),
-            violation.message,
-            remedy=violation.remedy,
-            code=violation.code,
+        yield workspace.environment.place(
+            replace(violation, path=("endpoints", name, "environment", *violation.path))
         )
 
 
@@ -117,19 +115,19 @@ def _image_violations(workspace: Workspace, name: str) -> Iterator[FileViolation
         locked = workspace.lock.record.images.get(endpoint.image, {}).get("gpu" if gpu else "cpu")
         if locked is None:
             yield workspace.environment.violation(
+                UnbuiltArtifactError,
                 ("endpoints", name, "image"),
                 f"{workspace.lock.file.name} has no image {endpoint.image!r} for {image.kind}",
-                remedy=_lock_again(workspace),
-                code=UnbuiltArtifactError.code,
+                _lock_again(workspace),
             )
             continue
         if not locked.serves_for(image.tag):
             yield workspace.lock.violation(
+                OutdatedArtifactError,
                 ("images", endpoint.image, image.kind),
                 f"locked image {locked.tag} was built from another version of "
                 f"containers/{endpoint.image} or another SageMaker image",
-                remedy=_lock_again(workspace),
-                code=OutdatedArtifactError.code,
+                _lock_again(workspace),
             )
 
 
@@ -139,10 +137,10 @@ def _no_such_image(workspace: EnvironmentFiles, name: str, endpoint: EndpointSpe
         return
     suggestion = closest(endpoint.image, known)
     yield workspace.environment.violation(
+        EndpointMismatchError,
         ("endpoints", name, "image"),
         f"containers/{endpoint.image} has no Dockerfile for serving images",
-        remedy=f"did you mean '{suggestion}'?" if suggestion else f"available: {', '.join(known) or 'none'}",
-        code=EndpointMismatchError.code,
+        f"did you mean '{suggestion}'?" if suggestion else f"available: {', '.join(known) or 'none'}",
     )
 
 
@@ -152,19 +150,16 @@ def _unfit_hardware(
     capability, release = instance.family.compute_capability, workspace.spec.release
     if capability and float(capability) < float(release.min_compute_capability):
         yield workspace.environment.violation(
+            InstanceTypeError,
             place,
             f"{instance.name} has compute capability {capability}, but Triton {release.name} needs "
             f"{release.min_compute_capability}",
-            remedy="choose a newer GPU, or an older triton_release",
-            code=InstanceTypeError.code,
+            "choose a newer GPU, or an older triton_release",
         )
     violation = cuda_violation(instance, release)
     if violation:
         yield workspace.environment.violation(
-            place,
-            violation,
-            remedy="choose a newer triton_release, or an older GPU",
-            code=InstanceTypeError.code,
+            InstanceTypeError, place, violation, "choose a newer triton_release, or an older GPU"
         )
 
 
@@ -179,11 +174,11 @@ def _unbuildable(
     )
     if needed and build_machine_for(spec, instance) is None:
         yield workspace.environment.violation(
+            RegionError,
             place,
             f"models for {instance.name} must be built on its GPU, {instance.family.gpu}, but neither "
             f"CodeBuild nor SageMaker Processing offers it in {spec.region}",
-            remedy=build_remedy(spec, instance),
-            code=RegionError.code,
+            build_remedy(spec, instance),
         )
 
 
@@ -196,10 +191,7 @@ def _not_offered(
         return
     message, offer = violation
     yield workspace.environment.violation(
-        place,
-        message,
-        remedy=f"{offer}; if AWS has added them, set the price under `prices`",
-        code=RegionError.code,
+        RegionError, place, message, f"{offer}; if AWS has added them, set the price under `prices`"
     )
 
 
@@ -211,7 +203,7 @@ def _unfit_host(workspace: EnvironmentFiles, name: str, endpoint: EndpointSpec) 
         if violation:
             message, remedy = violation
             yield workspace.environment.violation(
-                ("endpoints", name, "inference_ami"), message, remedy=remedy, code=InstanceTypeError.code
+                InstanceTypeError, ("endpoints", name, "inference_ami"), message, remedy
             )
 
 
@@ -226,11 +218,11 @@ def _unfit_layouts(workspace: EnvironmentFiles, name: str, endpoint: EndpointSpe
         built = {"single": "one Triton model", "ensemble": "a pipeline of Triton models"}
         layout = model.record.layout
         yield workspace.environment.violation(
+            EndpointMismatchError,
             served.place,
             f"the recipe of {served.model!r} builds {built[layout]}, but kind: {endpoint.kind} serves "
             f"{built[endpoint.kind]}",
-            remedy=f"write `kind: {layout}`{_other_layout(model)}",
-            code=EndpointMismatchError.code,
+            f"write `kind: {layout}`{_other_layout(model)}",
         )
 
 
@@ -249,10 +241,10 @@ def _missing(workspace: Workspace, served: ServedModel) -> FileViolation:
     others = "; ".join(f"{target} is built for {described_target(target)}" for target in sorted(built))
     reason = f" ({others}; {served.instance.name} has {described_gpu(served.instance)})" if others else ""
     return workspace.environment.violation(
+        UnbuiltArtifactError,
         served.place,
         f"{lock.file.name} has no artifact of {served.model!r} for {targets}{reason}",
-        remedy=_lock_again(workspace),
-        code=UnbuiltArtifactError.code,
+        _lock_again(workspace),
     )
 
 
@@ -281,11 +273,11 @@ def _stale(workspace: Workspace, model: str, artifact: LockedArtifact) -> Iterat
     document = workspace.models.get(model)
     if document is not None and _is_outdated(artifact, workspace.model_hashes[model]):
         yield workspace.lock.violation(
+            OutdatedArtifactError,
             ("models", model),
             f"locked artifact {short_digest(artifact.digest)} was built from another version of "
             f"{shown_path(document.file)}",
-            remedy=_lock_again(workspace),
-            code=OutdatedArtifactError.code,
+            _lock_again(workspace),
         )
 
 
@@ -305,19 +297,19 @@ def _foreign_engine(
     place = ("models", served.model, str(target), "tensorrt")
     if not served.instance.gpus:
         yield workspace.lock.violation(
+            OutdatedArtifactError,
             place,
             f"{short_digest(artifact.digest)} contains TensorRT engines, "
             f"but {served.instance.name} has no GPU",
-            remedy=_lock_again(workspace),
-            code=OutdatedArtifactError.code,
+            _lock_again(workspace),
         )
     elif not _same_version(artifact.tensorrt, release):
         yield workspace.lock.violation(
+            OutdatedArtifactError,
             place,
             f"the engines of {short_digest(artifact.digest)} were built with TensorRT {artifact.tensorrt}, "
             f"but Triton {release.name} has {release.tensorrt}, which cannot run them",
-            remedy=_lock_again(workspace),
-            code=OutdatedArtifactError.code,
+            _lock_again(workspace),
         )
 
 
@@ -341,20 +333,20 @@ def _too_heavy(
     if weight > limit:
         queue = isinstance(endpoint, SingleEndpoint) and weight <= ASYNCHRONOUS_BYTES
         yield workspace.environment.violation(
+            EndpointMismatchError,
             served.place,
             f"{weighs} SageMaker accepts at most "
             f"{_mib(limit)}{'' if endpoint.asynchronous else ' in real time'}",
-            remedy=f"add `asynchronous: {{}}`, which accepts {_mib(ASYNCHRONOUS_BYTES)}"
+            f"add `asynchronous: {{}}`, which accepts {_mib(ASYNCHRONOUS_BYTES)}"
             if queue
             else "pass object names in requests, and let the model read the objects from its bucket",
-            code=EndpointMismatchError.code,
         )
     elif weight > _triton_limit(release, endpoint):
         yield workspace.environment.violation(
+            EndpointMismatchError,
             served.place,
             f"{weighs} Triton {release.name} accepts at most {_mib(_triton_limit(release, endpoint))}",
-            remedy=f'add `{ADDITIONAL_ARGS}: "{_TRITON_INPUT_OPTION}={weight}"` to environment',
-            code=EndpointMismatchError.code,
+            f'add `{ADDITIONAL_ARGS}: "{_TRITON_INPUT_OPTION}={weight}"` to environment',
         )
 
 

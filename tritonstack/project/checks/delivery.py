@@ -53,11 +53,11 @@ def _policies_fit_one_role(
         policies = len(naming.execution_policy_names(spec.delivery_base)) * len(names)
         if policies > POLICIES_PER_ROLE:
             yield document.violation(
+                DeliveryError,
                 ("environments", index, "name"),
                 f"{', '.join(names)} share one bootstrap of account {spec.account} in {spec.region}: their "
                 f"{policies} execution policies exceed the {POLICIES_PER_ROLE} that IAM attaches to a role",
-                remedy=f"give {name} a bootstrap_qualifier of its own, and bootstrap the account under it",
-                code=DeliveryError.code,
+                f"give {name} a bootstrap_qualifier of its own, and bootstrap the account under it",
             )
 
 
@@ -71,10 +71,10 @@ def _unknown(
 ) -> FileViolation:
     suggestion = closest(name, known)
     return document.violation(
+        MissingReferenceError,
         place,
         f"unknown {kind} {name!r}",
-        remedy=f"did you mean '{suggestion}'?" if suggestion else f"available: {', '.join(known) or 'none'}",
-        code=MissingReferenceError.code,
+        f"did you mean '{suggestion}'?" if suggestion else f"available: {', '.join(known) or 'none'}",
     )
 
 
@@ -84,10 +84,10 @@ def _has_distinct_names(
     """Check that names of environments and delivery roles are distinct."""
     if spec.name == naming.DELIVERY or spec.name.startswith(f"{naming.DELIVERY}-"):
         yield document.violation(
+            UnusableNameError,
             place,
             f"the name of environment {spec.name!r} conflicts with the delivery roles of another one",
-            remedy="choose another name",
-            code=UnusableNameError.code,
+            "choose another name",
         )
 
 
@@ -98,10 +98,10 @@ def _previews_are_alone(
     for name in environments:
         if name == previews.name_prefix or name.startswith(f"{previews.name_prefix}-"):
             yield document.violation(
+                UnusableNameError,
                 ("previews", "name_prefix"),
                 f"environment {name!r} is named like a preview, and previews may be deleted",
-                remedy="choose another name_prefix",
-                code=UnusableNameError.code,
+                "choose another name_prefix",
             )
 
 
@@ -124,11 +124,11 @@ def _previews_match_environment(
         expected, actual = getattr(beside, field), getattr(sample, field)
         if expected != actual:
             yield document.violation(
+                DeliveryError,
                 ("previews", "environment"),
                 f"{previews.template}.template.yaml has {field} {actual!r}, "
                 f"but {beside.name} has {expected!r}",
-                remedy="name the environment whose account and region previews use, or make both equal",
-                code=DeliveryError.code,
+                "name the environment whose account and region previews use, or make both equal",
             )
 
 
@@ -138,12 +138,12 @@ def _previews_are_bounded(
     """Check the permissions boundary: previews deploy unreviewed code, which could create any role."""
     if sample.permissions_boundary is None:
         yield document.violation(
+            DeliveryError,
             ("previews", "template"),
             "its template has no permissions_boundary, so a pull request could create a role with any "
             "permissions",
-            remedy=f"add permissions_boundary: {naming.preview_boundary_name(beside.delivery_base)} to the "
+            f"add permissions_boundary: {naming.preview_boundary_name(beside.delivery_base)} to the "
             f"template; the stack that delivers {beside.name} makes that policy",
-            code=DeliveryError.code,
         )
 
 
@@ -157,11 +157,11 @@ def _previews_publish_separately(
     if sharing:
         names = ", ".join(sharing)
         yield document.violation(
+            DeliveryError,
             ("previews", "template"),
             f"previews would publish to {sample.bootstrap.bucket}, which deploys of {names} take from",
-            remedy="add a bootstrap_qualifier of their own to the template, such as `preview`, and bootstrap "
+            "add a bootstrap_qualifier of their own to the template, such as `preview`, and bootstrap "
             "the account under it",
-            code=DeliveryError.code,
         )
 
 
@@ -174,8 +174,8 @@ def _out_of_order(
     names = document.record.names
     if spec.promotion.source not in names[:index]:
         yield document.violation(
+            DeliveryError,
             ("environments", index, "name"),
             f"{spec.name} is promoted from {spec.promotion.source!r}, which is not delivered before it",
-            remedy=f"put {spec.promotion.source} before it, or change `promotion` in {spec.name}.yaml",
-            code=DeliveryError.code,
+            f"put {spec.promotion.source} before it, or change `promotion` in {spec.name}.yaml",
         )

@@ -32,19 +32,19 @@ def composition_violations(
             if model not in known:
                 suggestion = closest(model, known)
                 yield document.violation(
+                    MissingReferenceError,
                     place,
                     f"unknown model {model!r}",
-                    remedy=f"did you mean '{suggestion}'?" if suggestion else "add it to models/",
-                    code=MissingReferenceError.code,
+                    f"did you mean '{suggestion}'?" if suggestion else "add it to models/",
                 )
             elif name in _made_of(model, models):
                 kind = "ensemble" if isinstance(recipe, EnsembleRecipe) else "call"
                 what = "itself" if model == name else f"{name!r}"
                 yield document.violation(
+                    CompositionError,
                     place,
                     f"circular {kind}: {model!r} contains {what}",
-                    remedy="remove one of them from the other",
-                    code=CompositionError.code,
+                    "remove one of them from the other",
                 )
         if uses and not _is_circular(name, models):
             yield from _use_violations(document, uses, models)
@@ -76,24 +76,24 @@ def _use_violations(
         spec = models[name].record
         if spec.decoupled:
             yield document.violation(
+                CompositionError,
                 place,
                 f"{name!r} returns several responses per request, but {part} must return one",
-                remedy="deploy it on its own endpoint",
-                code=CompositionError.code,
+                "deploy it on its own endpoint",
             )
         if spec.triton.sequences is not None:
             yield document.violation(
+                CompositionError,
                 place,
                 f"{name!r} keeps state between requests, so what uses its answers cannot be verified",
-                remedy="deploy it on its own endpoint",
-                code=CompositionError.code,
+                "deploy it on its own endpoint",
             )
         if spec.recipe.kind == "python" and spec.members:
             yield document.violation(
+                CompositionError,
                 place,
                 f"{name!r} calls other models, and so cannot be {part}",
-                remedy="call its models from one model, or deploy it on its own endpoint",
-                code=CompositionError.code,
+                "call its models from one model, or deploy it on its own endpoint",
             )
 
 
@@ -106,10 +106,10 @@ def _machine_violations(
     if machines and not set.intersection(*machines.values()):
         listing = ", ".join(f"{name}: {' and '.join(sorted(kinds))}" for name, kinds in machines.items())
         yield document.violation(
+            InstanceTypeError,
             ("recipe", "steps" if document.record.recipe.kind == "ensemble" else "calls"),
             f"no machine type runs all of its models ({listing})",
-            remedy="choose precisions and formats that run on the same machine types",
-            code=InstanceTypeError.code,
+            "choose precisions and formats that run on the same machine types",
         )
 
 
@@ -122,10 +122,10 @@ def _whole_violations(
     takes, sent = _first_takes(first, models), document.record.test_inputs[0].kind
     if takes is not None and sent not in ("tensors", takes):
         yield document.violation(
+            CompositionError,
             ("test_inputs", 0),
             f"the first step, {first!r}, expects {takes}",
-            remedy=f"write {takes}",
-            code=CompositionError.code,
+            f"write {takes}",
         )
 
 
@@ -136,20 +136,20 @@ def _batch_violations(
     for index, step in enumerate(recipe.steps):
         if sizes.get(step.model) == 0 and any(sizes.values()):
             yield document.violation(
+                CompositionError,
                 ("recipe", "steps", index, "model"),
                 f"{step.model!r} has no batch dimension (max_batch: 0), but other steps have one",
-                remedy="build all steps with a batch dimension, or none",
-                code=CompositionError.code,
+                "build all steps with a batch dimension, or none",
             )
     place = ("batching", "max_batch")
     if sizes and 0 not in sizes.values() and place in document.lines:
         smallest = min(sizes, key=lambda name: sizes[name])
         if document.record.batching.max_batch > sizes[smallest]:
             yield document.violation(
+                InvalidValueError,
                 place,
                 f"{smallest!r} accepts at most {sizes[smallest]}",
-                remedy=f"write {sizes[smallest]}, or remove it",
-                code=InvalidValueError.code,
+                f"write {sizes[smallest]}, or remove it",
             )
 
 

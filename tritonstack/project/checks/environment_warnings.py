@@ -34,11 +34,11 @@ def _no_second_copy(document: _Environment, name: str, endpoint: EndpointSpec) -
     room = fitting * endpoint.scaling.highest
     if room <= max(1, components.min_copies):
         yield document.violation(
+            InstanceTypeError,
             ("endpoints", name, "scaling", "max_instances"),
             f"an update starts a new copy before it ends an old one, but there is room for {room} only: each "
             "update waits for its time limit, and is rolled back",
-            remedy="raise max_instances by 1, or make the copies smaller",
-            code=InstanceTypeError.code,
+            "raise max_instances by 1, or make the copies smaller",
         )
 
 
@@ -50,10 +50,10 @@ def _doubtful_hosts(document: _Environment, name: str, endpoint: EndpointSpec) -
         reason = ami and doubtful_ami(ami, variant.instance, document.record.release)
         if reason:
             yield document.violation(
+                InstanceTypeError,
                 ("endpoints", name, "inference_ami" if endpoint.inference_ami else "instance_type"),
                 f"not guaranteed: {reason}",
-                remedy="try it outside production, or choose a release with CUDA 13 or another instance type",
-                code=InstanceTypeError.code,
+                "try it outside production, or choose a release with CUDA 13 or another instance type",
             )
 
 
@@ -61,10 +61,9 @@ def _no_route(document: _Environment, name: str, endpoint: EndpointSpec) -> Iter
     network = document.record.network
     if network is not None and network.create is not None and not endpoint.network_isolation:
         yield document.violation(
+            UnavailableOptionError,
             ("endpoints", name, "network_isolation"),
             "the created network has routes to S3, ECR, and CloudWatch Logs only: code in the container "
             "cannot call STS, Secrets Manager, or any other service",
-            remedy="set `network: {existing: …}` with endpoints of these services, or remove "
-            "network_isolation",
-            code=UnavailableOptionError.code,
+            "set `network: {existing: …}` with endpoints of these services, or remove network_isolation",
         )

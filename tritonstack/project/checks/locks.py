@@ -85,35 +85,35 @@ def check_catalog(workspace: Workspace, models: Collection[str]) -> Findings:
             remedy = "restore models/" + str(name) + ", or remove this entry"
             found.violations.append(
                 placed.violation(
+                    MissingReferenceError,
                     f"unknown model {name!r}" + (f" (did you mean {suggestion!r}?)" if suggestion else ""),
                     remedy=remedy,
-                    code=MissingReferenceError.code,
                 )
             )
         elif placed.path not in asked:
             found.notes.append(
                 placed.violation(
+                    LockEntryError,
                     f"no endpoint of {workspace.spec.name} uses {name} for {key}",
                     remedy="no action is needed; the entry may be removed",
-                    code=LockEntryError.code,
                 )
             )
         elif hiding := _preferred_target(workspace, placed, asked):
             found.notes.append(
                 placed.violation(
+                    LockEntryError,
                     f"never used: the entry for {hiding} takes precedence",
                     remedy=f"the next build or promotion of {name} replaces both",
-                    code=LockEntryError.code,
                 )
             )
         elif _is_kept_outdated(workspace, placed):
             found.notes.append(
                 placed.violation(
+                    OutdatedArtifactError,
                     f"{short_digest(placed.entry.digest)} is from an earlier version of {name}; "
                     f"{_promotion_note(placed)}",
                     remedy=f"no action is needed; `{workspace.lock_command} {name}` "
                     f"{'promotes' if workspace.promotion_source else 'builds'} the new version",
-                    code=OutdatedArtifactError.code,
                 )
             )
     return found
@@ -144,10 +144,10 @@ def compare_manifest(
         return
     for unlike in mismatches(placed.entry, manifest, target=target):
         file_violation = placed.violation(
+            LockEntryError,
             f"{unlike.description} ({origin})",
             at=unlike.fact,
             remedy="rebuild it to update the lock" if unlike.untrue else None,
-            code=LockEntryError.code,
         )
         (found.violations if unlike.untrue else found.notes).append(file_violation)
 
@@ -198,12 +198,12 @@ def check_locks(locks: Mapping[str, Document[Lock]]) -> Iterator[FileViolation]:
                 if value != first_value:
                     location = f"{shown_path(known.document.file)}:{known.document.line_of(known.path)}"
                     yield placed.violation(
+                        LockEntryError,
                         f"{short_digest(entry.digest)} has {fact} {value} here "
                         f"and {first_value} in {location}",
                         at=None if fact == "model" else fact,
                         remedy="one of the two was not written by `tritonstack`: restore it from git, or "
                         "rebuild it",
-                        code=LockEntryError.code,
                     )
 
 
@@ -223,21 +223,21 @@ def check_promotions(
             suggestion = closest(source, known)
             found.violations.append(
                 placed.violation(
+                    LockEntryError,
                     f"promoted from unknown environment {source!r}",
                     at="promoted",
                     remedy=f"did you mean '{suggestion}'?"
                     if suggestion
                     else f"available: {', '.join(known)}",
-                    code=LockEntryError.code,
                 )
             )
             continue
         file_violation = placed.violation(
+            LockEntryError,
             f"promoted from {source!r}, whose lock does not name {digest[:19]}"
             + (f"; its history is incomplete: {named.gap}" if named.gap else " and never has"),
             at="promoted",
             remedy=None if named.gap else f"promote an artifact that the lock of {source} names",
-            code=LockEntryError.code,
         )
         (found.notes if named.gap else found.violations).append(file_violation)
     return found

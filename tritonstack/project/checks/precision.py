@@ -30,9 +30,7 @@ def precision_violations(
             *capability_violations(options, document.record.precision, capability),
         ]
         for violation in violations:
-            yield document.violation(
-                violation.path, violation.message, remedy=violation.remedy, code=violation.code
-            )
+            yield document.place(violation)
         if options.version_compatible:
             yield from _engine_option_violations(workspace, endpoint, served, name)
 
@@ -50,11 +48,11 @@ def _wrong_machine(workspace: EnvironmentFiles, served: ServedModel) -> Iterator
         if kind == "gpu":
             machine, other = ("a GPU", "without a GPU, such as ml.c7i.xlarge")
         yield workspace.environment.violation(
+            InstanceTypeError,
             served.place,
             f"{part} runs only on {'CPUs' if kind == 'gpu' else 'GPUs'} because of "
             f"`{_cause(spec)}`, but {served.instance.name} has {machine}",
-            remedy=f"choose an instance type {other}, or change {shown_path(document.file)}",
-            code=InstanceTypeError.code,
+            f"choose an instance type {other}, or change {shown_path(document.file)}",
         )
 
 
@@ -72,9 +70,8 @@ def _engine_option_violations(
     if VERSION_COMPATIBLE in endpoint.environment.get(ADDITIONAL_ARGS, ""):
         return
     yield workspace.environment.violation(
+        EndpointMismatchError,
         served.place,
         f"the engines of {model!r} run on later TensorRT versions, which Triton rejects by default",
-        remedy=f'add `{ADDITIONAL_ARGS}: "{VERSION_COMPATIBLE}"` to environment, or remove '
-        "`version_compatible`",
-        code=EndpointMismatchError.code,
+        f'add `{ADDITIONAL_ARGS}: "{VERSION_COMPATIBLE}"` to environment, or remove `version_compatible`',
     )

@@ -89,22 +89,22 @@ def _warnings(
         unknown = [name for name in needs if name not in confirmed]
         if unknown:
             yield document.violation(
+                RegionError,
                 ("region",) if isinstance(document.record, EnvironmentSpec) else ("pipeline", "region"),
                 f"no CloudFormation schemas for {region}, so these features are not checked: "
                 f"{', '.join(unknown)}",
-                remedy=f"check that AWS offers them there, then write "
+                f"check that AWS offers them there, then write "
                 f"`{_CONFIRM}: [{', '.join((*confirmed, *unknown))}]`",
-                code=RegionError.code,
             )
         return
     for missing in unconfirmed(region, needs, confirmed):
         if not missing.certain:
             name = missing.feature.name
             yield document.violation(
+                RegionError,
                 needs[name],
                 f"{missing.reason}; if AWS does not offer {name} there, the deployment fails",
-                remedy=f"{_other_region(missing)}; or check AWS, then add {name!r} to `{_CONFIRM}`",
-                code=RegionError.code,
+                f"{_other_region(missing)}; or check AWS, then add {name!r} to `{_CONFIRM}`",
             )
 
 
@@ -117,10 +117,10 @@ def _violation(
     name = missing.feature.name
     elsewhere = _BUILD_ELSEWHERE.format(name=environment) if name == "builds" else ""
     return document.violation(
+        RegionError,
         place,
         missing.reason,
-        remedy=f"{elsewhere}{_other_region(missing)}; if AWS has added it, add {name!r} to `{_CONFIRM}`",
-        code=RegionError.code,
+        f"{elsewhere}{_other_region(missing)}; if AWS has added it, add {name!r} to `{_CONFIRM}`",
     )
 
 
@@ -141,17 +141,17 @@ def _wrong_zones(document: Document[EnvironmentSpec]) -> Iterator[FileViolation]
     if created.zones > zones:
         field = "availability_zone_ids" if created.availability_zone_ids else "availability_zones"
         yield document.violation(
+            RegionError,
             ("network", "create", field),
             f"accounts see {zones} Availability Zones in {spec.region}, got {created.zones}",
-            remedy=f"write `availability_zones: {zones}`, or choose another region",
-            code=RegionError.code,
+            f"write `availability_zones: {zones}`, or choose another region",
         )
     prefix = zone_id_prefix(spec.region)
     for index, zone in enumerate(created.availability_zone_ids or ()):
         if not zone.startswith(prefix):
             yield document.violation(
+                RegionError,
                 ("network", "create", "availability_zone_ids", index),
                 f"{zone!r} is not an Availability Zone of {spec.region}",
-                remedy=f"choose ids that begin with {prefix}",
-                code=RegionError.code,
+                f"choose ids that begin with {prefix}",
             )

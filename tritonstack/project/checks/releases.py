@@ -32,11 +32,11 @@ def release_violations(
         recipe = workspace.models[name].record.recipe
         if isinstance(recipe, TreesRecipe) and not recipe.is_lightgbm and release < CHECKPOINTS_SINCE:
             yield workspace.environment.violation(
+                EndpointMismatchError,
                 served.place,
                 f"FIL in Triton {release} cannot read treelite 4 checkpoints, the format of {name!r}",
-                remedy=f"choose triton_release {CHECKPOINTS_SINCE} or later; LightGBM models can instead set "
+                f"choose triton_release {CHECKPOINTS_SINCE} or later; LightGBM models can instead set "
                 "`library: lightgbm` in recipe",
-                code=EndpointMismatchError.code,
             )
 
 
@@ -50,10 +50,10 @@ def _openvino_release_violations(
     if "bf16" not in (spec.precision, chosen) or spec.format != "onnx" or release >= OPENVINO_SINCE:
         return
     yield workspace.environment.violation(
+        EndpointMismatchError,
         served.place,
         f"OpenVINO in Triton {release} loads no graphs with variable dimensions; {name!r} in bf16 runs in it",
-        remedy=f"choose triton_release {OPENVINO_SINCE} or later, or another `precision`",
-        code=EndpointMismatchError.code,
+        f"choose triton_release {OPENVINO_SINCE} or later, or another `precision`",
     )
 
 
@@ -65,11 +65,11 @@ def _python_violations(workspace: EnvironmentFiles, document: Document[ModelSpec
         if spec.python != spec.release.python:
             subject = "the local cloud's local server runs"
         yield document.violation(
+            PackagesError,
             ("recipe", "pythons"),
             f"the packages are for Python {' and '.join(recipe.pythons)}, but {subject} Python {spec.python} "
             f"in environment {spec.name!r}",
-            remedy=f'add "{spec.python}"',
-            code=PackagesError.code,
+            f'add "{spec.python}"',
         )
     if spec.served_by_image:
         yield from numpy_violations(document, release=spec.release.name, subject="the image")
@@ -89,40 +89,40 @@ def _generating_violations(
     needs_vllm = document.record.recipe.kind == "vllm"
     if needs_vllm and endpoint.image is None:
         yield workspace.environment.violation(
+            EndpointMismatchError,
             served.place,
             f"{served.model!r} requires Triton's vLLM backend, which SageMaker's images do not have",
-            remedy="write `image: <folder of containers/>`, and base that image on NVIDIA's "
+            "write `image: <folder of containers/>`, and base that image on NVIDIA's "
             f"tritonserver:{release}-vllm-python-py3",
-            code=EndpointMismatchError.code,
         )
     if isinstance(endpoint, MultiModelEndpoint):
         yield workspace.environment.violation(
+            EndpointMismatchError,
             served.place,
             f"{message} multi-model endpoints return one response"
             f"{'; vLLM also requires one fixed path of its weights' if needs_vllm else ''}",
-            remedy="deploy it on its own endpoint (kind: single)",
-            code=EndpointMismatchError.code,
+            "deploy it on its own endpoint (kind: single)",
         )
     elif streams and endpoint.asynchronous:
         yield workspace.environment.violation(
+            EndpointMismatchError,
             (*served.place[:2], "asynchronous"),
             f"{message} an asynchronous endpoint stores one answer",
-            remedy="remove it",
-            code=EndpointMismatchError.code,
+            "remove it",
         )
     elif release < SINCE[INFERENCE_TYPE]:
         yield workspace.environment.violation(
+            EndpointMismatchError,
             served.place,
             f"{message} SageMaker's front end in Triton {release} rejects such models",
-            remedy=f"choose triton_release {SINCE[INFERENCE_TYPE]} or later",
-            code=EndpointMismatchError.code,
+            f"choose triton_release {SINCE[INFERENCE_TYPE]} or later",
         )
     elif asked and asked not in (GENERATING[1:] if streams else GENERATING):
         yield workspace.environment.violation(
+            EndpointMismatchError,
             (*served.place[:2], "environment", INFERENCE_TYPE),
             f"{message} {asked!r} requires one response",
-            remedy=f"remove it (default: {GENERATING[1]!r})"
+            f"remove it (default: {GENERATING[1]!r})"
             if streams
             else f"remove it (default: {GENERATING[0]!r}), or write {GENERATING[1]!r}",
-            code=EndpointMismatchError.code,
         )

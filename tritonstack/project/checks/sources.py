@@ -21,10 +21,10 @@ def source_warnings(document: Document[ModelSpec]) -> list[FileViolation]:
         return []
     return [
         document.violation(
+            ChangedSourceError,
             ("source",),
             f"{revision!r} is not a full commit hash: if it moves, the locked artifact stays as it is, and "
             "another machine can build other weights",
-            remedy="write the 40 hexadecimal digits of the commit, from the model's page on the Hub",
-            code=ChangedSourceError.code,
+            "write the 40 hexadecimal digits of the commit, from the model's page on the Hub",
         )
     ]

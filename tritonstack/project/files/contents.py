@@ -55,19 +55,17 @@ def source_violations(model: CheckedModel) -> Iterator[FileViolation]:
     if not folder.is_dir():
         found = "a file, not a folder" if folder.exists() else "folder not found"
         yield document.violation(
+            MissingSourceError,
             ("source",),
             f"{source}: {found}: {folder}",
-            remedy="name the folder that has the model, relative to the folder of model.yaml",
-            code=MissingSourceError.code,
+            "name the folder that has the model, relative to the folder of model.yaml",
         )
         return
     selection, files = file_selection(spec), list(model.files.source)
     if not selection.has_weights(files):
         missing = selection.missing(files)
         place = ("recipe", "file") if selection.exact else ("source",)
-        yield document.violation(
-            place, f"{source}: {missing.message}", remedy=missing.remedy, code=missing.code
-        )
+        yield document.violation(missing, place, f"{source}: {missing.message}", missing.remedy)
     else:
         yield from unread_violations(document, files, folder)
 
@@ -95,25 +93,24 @@ def numpy_violations(
                 number,
                 f"the Python backend of {subject} (Triton {release}) requires NumPy 1, got {version}",
                 f"write numpy==1.26.4, or remove it to use the NumPy of {subject}{otherwise}",
-                code=PackagesError.code,
             )
 
 
 def _requirement_violation(
-    document: Document[ModelSpec], line: int, message: str, remedy: str, *, code: str
+    document: Document[ModelSpec], line: int, message: str, remedy: str
 ) -> FileViolation:
     """Describe a problem at a line of a Python model's requirements."""
     recipe = document.record.recipe
     name = recipe.requirements if isinstance(recipe, PythonRecipe) else None
-    return FileViolation(document.file.parent / (name or ""), line, "", message, remedy, code=code)
+    return FileViolation(
+        document.file.parent / (name or ""), line, "", message, remedy, code=PackagesError.code
+    )
 
 
 def _unpinned_requirements(document: Document[ModelSpec]) -> Iterator[FileViolation]:
     for number, line in requirements_of(document):
         if pinned_version(line) is None:
-            yield _requirement_violation(
-                document, number, f"{line!r} has no exact version", REMEDY, code=PackagesError.code
-            )
+            yield _requirement_violation(document, number, f"{line!r} has no exact version", REMEDY)
 
 
 def _incomplete_weights(document: Document[ModelSpec], files: ModelFiles) -> Iterator[FileViolation]:
@@ -124,4 +121,4 @@ def _incomplete_weights(document: Document[ModelSpec], files: ModelFiles) -> Ite
             and name.endswith(".safetensors")
             and (violation := header_violation(file.path, name))
         ):
-            yield document.violation(("source",), violation, remedy=COPY_AGAIN, code=SourceFileError.code)
+            yield document.violation(SourceFileError, ("source",), violation, COPY_AGAIN)

@@ -163,16 +163,16 @@ def _own_file_violations(document: Document[ModelSpec]) -> Iterator[FileViolatio
         try:
             found = find_file(document.file.parent, name)
         except UnsafeFileError as error:
-            yield document.violation(place, error.message, remedy=error.remedy, code=error.code)
+            yield document.violation(error, place, error.message, error.remedy)
             continue
         if found is not None:
             yield from _unreadable(document, place, {name: found})
         else:
             yield document.violation(
+                MissingReferenceError,
                 place,
                 f"file {name} does not exist beside it",
-                remedy="add it, or correct its name",
-                code=MissingReferenceError.code,
+                "add it, or correct its name",
             )
 
 
@@ -183,10 +183,10 @@ def _unreadable(document: Document[ModelSpec], place: FieldPath, files: Files) -
             file.path.open("rb").close()
         except OSError as error:
             yield document.violation(
+                UnreadableFileError,
                 place,
                 f"cannot read {name}: {error.strerror}",
-                remedy="check the permissions of the file",
-                code=UnreadableFileError.code,
+                "check the permissions of the file",
             )
 
 
@@ -207,7 +207,7 @@ def _try_files(
     try:
         return listing(document), []
     except UnsafeFileError as error:
-        return NO_FILES, [document.violation(place, error.message, remedy=error.remedy, code=error.code)]
+        return NO_FILES, [document.violation(error, place, error.message, error.remedy)]
 
 
 def _helper_violations(document: Document[ModelSpec], helpers: Files) -> list[FileViolation]:
@@ -237,11 +237,11 @@ def _helper_violations(document: Document[ModelSpec], helpers: Files) -> list[Fi
     if pickles and document.record.trust.pickle is None:
         violations.append(
             document.violation(
+                UntrustedPickleError,
                 ("trust", "pickle"),
                 "the package beside model.py contains a pickle, which can run code when loaded: "
                 f"{pickles[0]}",
-                remedy="remove it, or write `trust: {pickle: <reason>}`",
-                code=UntrustedPickleError.code,
+                "remove it, or write `trust: {pickle: <reason>}`",
             )
         )
     return violations

@@ -6,9 +6,9 @@ import fnmatch
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from tritonstack.base.error_kinds import SourceFileError, UntrustedPickleError
+from tritonstack.base.errors import UsageError
 from tritonstack.base.source_files import list_files
 from tritonstack.base.yaml import closest
 from tritonstack.project.files.model_files import FILE_SCHEME
@@ -37,14 +37,6 @@ SENTENCE_MODULES = (f"[0-9]_*/{SAFE_WEIGHTS}", f"[0-9]_*/{PICKLED_WEIGHTS}")
 """Weights of sentence-transformers modules, whose folders start with a number."""
 
 
-class MissingWeights(NamedTuple):
-    """Why a source has no weights."""
-
-    message: str
-    remedy: str
-    code: str
-
-
 @dataclass(frozen=True)
 class FileSelection:
     """Name patterns. One without a slash matches file names in any folder."""
@@ -68,37 +60,33 @@ class FileSelection:
         """Return whether any of these files holds weights."""
         return any(_matches(name, self.weights, whole=self.exact) for name in names if self.holds(name))
 
-    def missing(self, names: Sequence[str]) -> MissingWeights:
+    def missing(self, names: Sequence[str]) -> UsageError:
         """Describe a source that has these files, but no weights."""
         shown = ", ".join(sorted(names)[:8]) or "nothing"
         if self.exact:
             nearest = closest(self.weights[0], names)
-            return MissingWeights(
+            return SourceFileError(
                 f"file not found: {self.weights[0]} (found: {shown})",
-                f"did you mean {nearest!r}? Correct `recipe.file` in model.yaml"
+                remedy=f"did you mean {nearest!r}? Correct `recipe.file` in model.yaml"
                 if nearest
                 else "correct `recipe.file` in model.yaml, or the source",
-                SourceFileError.code,
             )
         pickles = sorted(name for name in names if any(Path(name).match(pattern) for pattern in PICKLES))
         if pickles:
-            return MissingWeights(
+            return UntrustedPickleError(
                 f"its weights are {', '.join(pickles)}, a pickle, which can run code when loaded",
-                "in a sandbox, load the model once and save it again with `save_pretrained(folder)`, which "
-                "writes safetensors; then use file://. If you trust its author, set "
+                remedy="in a sandbox, load the model once and save it again with `save_pretrained(folder)`, "
+                "which writes safetensors; then use file://. If you trust its author, set "
                 "`trust: {pickle: <reason>}` in model.yaml",
-                UntrustedPickleError.code,
             )
         if self.weights == ("*",):
-            return MissingWeights(
+            return SourceFileError(
                 f"no usable file (found: {shown})",
-                "name the folder that has them; Python files belong beside model.yaml",
-                SourceFileError.code,
+                remedy="name the folder that has them; Python files belong beside model.yaml",
             )
-        return MissingWeights(
+        return SourceFileError(
             f"no {' or '.join(self.weights)} file (found: {shown})",
-            "use the folder that holds them; pickled weights need `trust: {pickle: <reason>}`",
-            SourceFileError.code,
+            remedy="use the folder that holds them; pickled weights need `trust: {pickle: <reason>}`",
         )
 
     def among(self, folder: Path) -> list[str]:

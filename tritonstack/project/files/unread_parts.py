@@ -97,18 +97,16 @@ def unread_violations(
     parts = [*_unread_files(recipe.kind, names, folder), *_unread_settings(document.record, names, folder)]
     for part in parts:
         if part.key not in recipe.overrides:
-            yield document.violation(
-                ("source",), part.message, remedy=part.remedy, code=ModelMismatchError.code
-            )
+            yield document.violation(ModelMismatchError, ("source",), part.message, part.remedy)
     known = {*SETTINGS, *(part.key for part in parts)}
     for key in recipe.overrides:
         if complete and key not in known:
             nearest = closest(key, known)
             yield document.violation(
+                ModelMismatchError,
                 ("recipe", "overrides", key),
                 f"the source has no unread part {key!r}",
-                remedy=f"did you mean {nearest!r}?" if nearest else "remove it",
-                code=ModelMismatchError.code,
+                f"did you mean {nearest!r}?" if nearest else "remove it",
             )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tritonstack.base.error_kinds import InstanceTypeError, UnavailableOptionError
 from tritonstack.base.yaml import FieldPath, Violation
@@ -57,45 +57,38 @@ def mode_violations(endpoint: RuledEndpoint) -> Iterator[Violation]:
     """Yield modes that exclude each other."""
     options, beside = endpoint.options, {variant.name for variant in endpoint.variants[1:]}
     if endpoint.multi_model and options.asynchronous:
-        yield Violation(
+        yield UnavailableOptionError.at(
             ("asynchronous",),
             "SageMaker does not support asynchronous multi-model endpoints",
             "remove it, or use one asynchronous endpoint per model (kind: single or ensemble)",
-            code=UnavailableOptionError.code,
         )
     if endpoint.multi_model and options.components:
-        yield Violation(
+        yield UnavailableOptionError.at(
             ("components",),
             "an inference component serves one model, but this endpoint has several",
             "remove it, or use one endpoint per model (kind: single or ensemble)",
-            code=UnavailableOptionError.code,
         )
     if options.asynchronous and options.components:
-        yield Violation(
+        yield UnavailableOptionError.at(
             ("components",),
             "inference components do not support asynchronous endpoints",
             "remove one of the two; both scale to zero",
-            code=UnavailableOptionError.code,
         )
     if options.asynchronous and options.data_capture:
-        yield Violation(
+        yield UnavailableOptionError.at(
             ("data_capture",),
             "asynchronous endpoints already store requests and responses in the data bucket",
             "remove it; asynchronous.expiry_days sets their retention",
-            code=UnavailableOptionError.code,
         )
     if options.asynchronous or options.components:
         for name in sorted(beside):
             message = f"{endpoint.mode} supports one variant"
-            yield Violation(
-                (name,), message, "remove it, or deploy a second endpoint", code=UnavailableOptionError.code
-            )
+            yield UnavailableOptionError.at((name,), message, "remove it, or deploy a second endpoint")
     if {CHALLENGER, SHADOW} <= beside:
-        yield Violation(
+        yield UnavailableOptionError.at(
             (SHADOW,),
             "SageMaker supports a shadow only with one production variant, but there is a challenger",
             "remove one of the two",
-            code=UnavailableOptionError.code,
         )
 
 
@@ -105,12 +98,11 @@ def multi_model_violations(endpoint: RuledEndpoint) -> Iterator[Violation]:
     if not endpoint.multi_model or not instance.gpus:
         return
     if instance.family.name not in MULTI_MODEL_GPUS or instance.gpus > 1:
-        yield Violation(
+        yield InstanceTypeError.at(
             ("instance_type",),
             f"SageMaker supports multi-model endpoints on CPUs and on single-GPU instances of the families "
             f"{', '.join(MULTI_MODEL_GPUS)}; {instance.name} has {_gpus(instance)}",
             "choose a type such as ml.g5.2xlarge or ml.c7i.2xlarge",
-            code=InstanceTypeError.code,
         )
 
 
@@ -128,12 +120,11 @@ def component_violations(endpoint: RuledEndpoint) -> Iterator[Violation]:
     copies = max([components.max_copies, *(schedule.max for schedule in schedules)])
     needed, allowed = math.ceil(copies / fitting), endpoint.options.scaling.max_instances
     if needed > allowed:
-        yield Violation(
+        yield InstanceTypeError.at(
             ("scaling", "max_instances"),
             f"{copies} copies need {needed} instances ({fitting} fit on one {instance.name}), but at most "
             f"{allowed} are allowed",
             f"write {needed}, or lower components.max_copies",
-            code=InstanceTypeError.code,
         )
 
 
@@ -150,29 +141,26 @@ def copies_per_machine(components: Components, instance: InstanceType) -> int:
 def _too_large(components: Components, instance: InstanceType) -> Iterator[Violation]:
     accelerators = components.accelerators or 0
     if accelerators > instance.gpus:
-        yield Violation(
+        yield InstanceTypeError.at(
             ("components", "accelerators"),
             f"a copy needs {accelerators} GPUs, but {instance.name} has {_gpus(instance)}",
             "choose an instance type with enough GPUs"
             if instance.gpus
             else "remove it, or choose a GPU type",
-            code=InstanceTypeError.code,
         )
     if components.cpus and components.cpus > instance.vcpus:
-        yield Violation(
+        yield InstanceTypeError.at(
             ("components", "cpus"),
             f"a copy needs {components.cpus:g} vCPUs, but {instance.name} has {instance.vcpus}",
             "lower it, or choose a larger instance type",
-            code=InstanceTypeError.code,
         )
     memory = int(instance.memory_gib * 1024)
     if components.memory_mb >= memory:
-        yield Violation(
+        yield InstanceTypeError.at(
             ("components", "memory_mb"),
             f"a copy needs {components.memory_mb:,} MB, but {instance.name} has {memory:,} MB for copies and "
             "the host together",
             "lower it, or choose a larger instance type",
-            code=InstanceTypeError.code,
         )
 
 
@@ -180,9 +168,7 @@ def environment_violations(endpoint: RuledEndpoint) -> Iterator[Violation]:
     """Yield environment variables that would keep the container from starting."""
     model = endpoint.variants[0].model
     for violation in variable_violations(endpoint.options.environment, model=model):
-        yield Violation(
-            ("environment", *violation.path), violation.message, violation.remedy, code=violation.code
-        )
+        yield replace(violation, path=("environment", *violation.path))
 
 
 def _gpus(instance: InstanceType) -> str:

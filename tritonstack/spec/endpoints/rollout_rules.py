@@ -19,22 +19,20 @@ def rollout_violations(endpoint: RuledEndpoint) -> Iterator[Violation]:
     if rollout is None:
         return
     if endpoint.options.components and not isinstance(rollout, Rolling):
-        yield Violation(
+        yield ScalingError.at(
             ("rollout", "strategy"),
             "inference components support rolling updates only",
             "write `strategy: rolling`, or omit rollout",
-            code=ScalingError.code,
         )
         return
     yield from _too_few_machines(endpoint, rollout)
     yield from _too_long(rollout)
     if isinstance(rollout, Rolling) and len(endpoint.variants) > 1:
-        yield Violation(
+        yield ScalingError.at(
             ("rollout", "strategy"),
             f"SageMaker supports rolling updates only with one variant, but there is a "
             f"{endpoint.variants[1].name}",
             "choose all-at-once, canary or linear",
-            code=ScalingError.code,
         )
     yield from _missing_alarms(endpoint, rollout.roll_back_on or ())
 
@@ -51,31 +49,28 @@ def _too_few_machines(
         least = variant.scaling.lowest
         path = ".".join(map(str, endpoint.scaling_path(variant)))
         if least < 2:
-            yield Violation(
+            yield ScalingError.at(
                 ("rollout", "strategy"),
                 f"a {rollout.strategy} rollout needs at least 2 instances, but {path} allows only {least}",
                 f"raise min_instances (and min of schedules) of {path} to 2, or choose all-at-once",
-                code=ScalingError.code,
             )
         elif percent * least < 100:
             enough = -(-100 // least)
-            yield Violation(
+            yield ScalingError.at(
                 ("rollout", field),
                 f"{percent} % of {path}'s minimum of {least} instances is less than one instance",
                 f"write {enough} or more",
-                code=ScalingError.code,
             )
 
 
 def _too_long(rollout: AllAtOnce | Canary | Linear | Rolling) -> Iterator[Violation]:
     """Yield rollouts whose waits alone exceed SageMaker's time limit."""
     if rollout.shifting_s >= LONGEST_ROLLOUT_S:
-        yield Violation(
+        yield ScalingError.at(
             ("rollout",),
             f"the waits of this rollout take {rollout.shifting_s:,} s, but SageMaker's limit is "
             f"{LONGEST_ROLLOUT_S:,} s",
             "use larger parts or shorter waits",
-            code=ScalingError.code,
         )
 
 
@@ -84,20 +79,16 @@ def _missing_alarms(endpoint: RuledEndpoint, alarms: tuple[AlarmId, ...]) -> Ite
         reason = _missing(endpoint, alarm)
         if reason:
             remedy = "remove it, or set the alarm's threshold" if "null" in reason else "remove it"
-            yield Violation(
-                ("rollout", "roll_back_on", index),
-                f"unavailable alarm {alarm!r}: {reason}",
-                remedy,
-                code=ScalingError.code,
+            yield ScalingError.at(
+                ("rollout", "roll_back_on", index), f"unavailable alarm {alarm!r}: {reason}", remedy
             )
     names = len(alarms) * len(endpoint.production)
     if names > _MOST_ROLLBACK_ALARMS:
-        yield Violation(
+        yield ScalingError.at(
             ("rollout", "roll_back_on"),
             f"{len(alarms)} alarms on {len(endpoint.production)} variants make {names} alarms, but SageMaker "
             f"supports at most {_MOST_ROLLBACK_ALARMS}",
             f"list at most {_MOST_ROLLBACK_ALARMS // len(endpoint.production)} alarms",
-            code=ScalingError.code,
         )
 
 

@@ -25,11 +25,10 @@ def scaling_violations(endpoint: RuledEndpoint) -> Iterator[Violation]:
             yield from _without_measure(endpoint, variant, measure, (*path, *field))
         yield from _burstable(endpoint, variant)
     if endpoint.options.alarms.backlog is not None and endpoint.options.asynchronous is None:
-        yield Violation(
+        yield UnavailableOptionError.at(
             ("alarms", "backlog"),
             "only asynchronous endpoints have a backlog metric",
             "remove it, or add `asynchronous: {}`",
-            code=UnavailableOptionError.code,
         )
 
 
@@ -37,11 +36,10 @@ def _at_zero(scaling: Scaling, path: FieldPath) -> Iterator[Violation]:
     places: list[FieldPath] = [("min_instances",)] if scaling.min_instances == 0 else []
     places += [("schedules", name, "min") for name, night in scaling.schedules.items() if night.min == 0]
     for place in places:
-        yield Violation(
+        yield ScalingError.at(
             (*path, *place),
             "real-time endpoints need at least one instance",
             "write 1 or more; only asynchronous endpoints and inference components scale to 0",
-            code=ScalingError.code,
         )
 
 
@@ -57,42 +55,37 @@ def _without_measure(
     endpoint: RuledEndpoint, variant: Variant, measure: str, path: FieldPath
 ) -> Iterator[Violation]:
     if endpoint.options.components:
-        yield Violation(
+        yield ScalingError.at(
             path,
             "inference components do not support instance metrics",
             f"remove it and set {_COMPONENT_MEASURES}",
-            code=ScalingError.code,
         )
     elif measure in _ANSWERED_AT_ONCE and endpoint.options.asynchronous:
-        yield Violation(
+        yield ScalingError.at(
             path,
             "SageMaker does not publish this metric for asynchronous endpoints, so scaling would never act",
             "write backlog_per_instance instead",
-            code=ScalingError.code,
         )
     elif measure == "backlog_per_instance" and not endpoint.options.asynchronous:
-        yield Violation(
+        yield ScalingError.at(
             path,
             "only asynchronous endpoints have a backlog metric",
             "remove it and use invocations_per_instance, or add `asynchronous: {}`",
-            code=ScalingError.code,
         )
     elif measure == "gpu_utilization_percent" and not variant.instance.gpus:
-        yield Violation(
+        yield InstanceTypeError.at(
             path,
             f"{variant.instance.name} has no GPU",
             "remove it and use invocations_per_instance, or choose an instance type with a GPU",
-            code=InstanceTypeError.code,
         )
 
 
 def _burstable(endpoint: RuledEndpoint, variant: Variant) -> Iterator[Violation]:
     scaled = variant.scaling.varies or endpoint.options.components is not None
     if variant.instance.family.burstable and scaled:
-        yield Violation(
+        yield ScalingError.at(
             endpoint.instance_path(variant),
             f"SageMaker does not scale burstable instance types such as {variant.instance.name}",
             "choose a type such as ml.m5.large, or fix the number: scaling: {min_instances: 1, "
             "max_instances: 1}",
-            code=ScalingError.code,
         )

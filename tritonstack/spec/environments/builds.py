@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from tritonstack.base.error_kinds import InstanceTypeError
-from tritonstack.base.yaml import Choice, Record, Violation, closest, raise_violations
+from tritonstack.base.yaml import Choice, Record, closest, raise_violations
 from tritonstack.reference.hardware import FAMILIES, INSTANCE_TYPES, InstanceType
 from tritonstack.spec.endpoints.serving import RetentionDays
 
@@ -103,11 +103,10 @@ class BuildOptions(Record):
     @model_validator(mode="after")
     def _machines_have_their_gpu(self) -> BuildOptions:
         raise_violations(
-            Violation(
+            InstanceTypeError.at(
                 ("machines", capability, "instance_type"),
                 f"{machine.instance_type} does not have a GPU of {capability}",
                 f"choose one with compute capability {capability[2:-1]}.{capability[-1]}",
-                code=InstanceTypeError.code,
             )
             for capability, machine in self.machines.items()
             if machine.instance_type and INSTANCE_TYPES[machine.instance_type].family.hardware != capability

@@ -19,7 +19,6 @@ from tritonstack.base.yaml import (
     Choice,
     Document,
     Record,
-    Violation,
     check_distinct,
     load_document,
     raise_violations,
@@ -164,11 +163,8 @@ class DeliverySpec(Record):
     def _stages_are_distinct(self) -> DeliverySpec:
         first: dict[str, int] = {}
         raise_violations(
-            Violation(
-                ("environments", index, "name"),
-                f"duplicate environment {name!r}",
-                "keep one of the two",
-                code=InvalidValueError.code,
+            InvalidValueError.at(
+                ("environments", index, "name"), f"duplicate environment {name!r}", "keep one of the two"
             )
             for index, name in enumerate(self.names)
             if first.setdefault(name, index) != index
@@ -176,11 +172,10 @@ class DeliverySpec(Record):
         if self.previews is not None and self.previews.environment not in self.names:
             raise_violations(
                 [
-                    Violation(
+                    MissingReferenceError.at(
                         ("previews", "environment"),
                         f"{self.previews.environment!r} is not a delivered environment",
                         f"write one of {', '.join(self.names)}",
-                        code=MissingReferenceError.code,
                     )
                 ]
             )

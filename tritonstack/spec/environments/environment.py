@@ -13,7 +13,7 @@ from tritonstack.base import naming
 from tritonstack.base.embedded_accounts import is_embedded
 from tritonstack.base.error_kinds import PromotionRejectedError, UnusableNameError
 from tritonstack.base.naming import Name
-from tritonstack.base.yaml import Record, Violation, check_distinct, closest, raise_violations
+from tritonstack.base.yaml import Record, check_distinct, closest, raise_violations
 from tritonstack.reference.bootstrap import CDK_QUALIFIER, Bootstrap, Qualifier
 from tritonstack.reference.hardware import InstanceType
 from tritonstack.reference.images import FIRST_RELEASES, has_image, region_violation
@@ -250,11 +250,10 @@ class EnvironmentSpec(Record):
     def _alarm_names_are_distinct(self) -> EnvironmentSpec:
         # Alarms of `search`'s challenger are named like those of an endpoint `search-challenger`.
         raise_violations(
-            Violation(
+            UnusableNameError.at(
                 ("endpoints", conflicting),
                 f"its alarm names would equal those of {name!r}'s challenger",
                 "choose another name",
-                code=UnusableNameError.code,
             )
             for name, endpoint in self.endpoints.items()
             if getattr(endpoint, CHALLENGER, None)
@@ -265,7 +264,7 @@ class EnvironmentSpec(Record):
     @model_validator(mode="after")
     def _objectives_are_of_endpoints(self) -> EnvironmentSpec:
         raise_violations(
-            Violation(("promotion", "performance", name), *problem, code=PromotionRejectedError.code)
+            PromotionRejectedError.at(("promotion", "performance", name), *problem)
             for name in (self.promotion.performance if self.promotion else ())
             if (problem := self._objective_violation(name))
         )

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar
 from pydantic import AfterValidator, Field, model_validator
 
 from tritonstack.base.error_kinds import UnavailableOptionError
-from tritonstack.base.yaml import Choice, Record, Violation, check_distinct, raise_violations
+from tritonstack.base.yaml import Choice, Record, check_distinct, raise_violations
 
 _PRIVATE = tuple(
     map(ipaddress.IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10"))
@@ -78,11 +78,10 @@ class NewVpc(Record):
         if self.availability_zone_ids and "availability_zones" in self.model_fields_set:
             raise_violations(
                 [
-                    Violation(
+                    UnavailableOptionError.at(
                         ("availability_zones",),
                         "the zones are already selected by availability_zone_ids",
                         "remove one of the two",
-                        code=UnavailableOptionError.code,
                     )
                 ]
             )

@@ -26,38 +26,26 @@ def _check_tags(tags: Mapping[str, str]) -> Mapping[str, str]:
 def _tag_violations(tags: Mapping[str, str]) -> Iterator[Violation]:
     for key, value in tags.items():
         if key.lower().startswith("aws:"):
-            yield Violation(
-                (key,), "the tag prefix aws: is reserved", "choose another key", code=InvalidValueError.code
-            )
+            yield InvalidValueError.at((key,), "the tag prefix aws: is reserved", "choose another key")
         if not 1 <= len(key) <= LONGEST_KEY:
-            yield Violation(
-                (key,),
-                f"expected a tag key of 1 to {LONGEST_KEY} characters",
-                "choose another key",
-                code=InvalidValueError.code,
+            yield InvalidValueError.at(
+                (key,), f"expected a tag key of 1 to {LONGEST_KEY} characters", "choose another key"
             )
         if len(value) > LONGEST_VALUE:
-            yield Violation(
+            yield InvalidValueError.at(
                 (key,),
                 f"expected a value of at most {LONGEST_VALUE} characters, got {len(value)}",
                 "shorten it",
-                code=InvalidValueError.code,
             )
         for text in (key, value):
             if not _CHARACTERS.fullmatch(text):
-                yield Violation(
+                yield InvalidValueError.at(
                     (key,),
                     f"invalid characters for a tag in {text!r}",
                     "write letters, digits, spaces, and _ . : / = + - @",
-                    code=InvalidValueError.code,
                 )
     if len(tags) > MOST_TAGS:
-        yield Violation(
-            (),
-            f"expected at most {MOST_TAGS} tags, got {len(tags)}",
-            "remove some",
-            code=InvalidValueError.code,
-        )
+        yield InvalidValueError.at((), f"expected at most {MOST_TAGS} tags, got {len(tags)}", "remove some")
 
 
 Tags = Annotated[Mapping[str, str], AfterValidator(_check_tags)]

@@ -22,7 +22,7 @@ from tritonstack.base.error_kinds import (
     MissingKeyError,
     UnknownNameError,
 )
-from tritonstack.base.errors import FileViolation, InvalidFilesError, UsageError
+from tritonstack.base.errors import ErrorKind, FileViolation, InvalidFilesError, UsageError
 from tritonstack.base.naming import Name
 from tritonstack.base.yaml import (
     Document,
@@ -31,8 +31,7 @@ from tritonstack.base.yaml import (
     Violation,
     check_data,
     closest,
-    field_text,
-    nearest_line,
+    in_file,
     parse_yaml,
     raise_violations,
     read_text,
@@ -74,25 +73,18 @@ def _check_parameters(parameters: Mapping[str, Value]) -> Mapping[str, Value]:
     def violations() -> Iterator[Violation]:
         for name in parameters:
             if name in RESERVED:
-                yield Violation(
-                    (name,),
-                    "this parameter is built in",
-                    "choose another name",
-                    code=InvalidTemplateError.code,
-                )
+                yield InvalidTemplateError.at((name,), "this parameter is built in", "choose another name")
             elif not _PARAMETER.fullmatch(name):
-                yield Violation(
+                yield InvalidTemplateError.at(
                     (name,),
                     "invalid parameter name",
                     "write up to 40 lowercase letters, digits, and _, starting with a letter",
-                    code=InvalidTemplateError.code,
                 )
             elif isinstance(parameters[name], str) and len(str(parameters[name])) > _LONGEST_VALUE:
-                yield Violation(
+                yield InvalidValueError.at(
                     (name,),
                     f"expected at most {_LONGEST_VALUE} characters, got {len(str(parameters[name])):,}",
                     "shorten it",
-                    code=InvalidValueError.code,
                 )
 
     raise_violations(violations())
@@ -151,11 +143,9 @@ class Template:
     body: Mapping[str, Any]
     lines: Mapping[FieldPath, int]
 
-    def violation(self, path: FieldPath, message: str, *, remedy: str, code: str) -> FileViolation:
-        """Describe an error at one field of the file."""
-        return FileViolation(
-            self.file, nearest_line(self.lines, path), field_text(path), message, remedy, code=code
-        )
+    def violation(self, kind: ErrorKind, path: FieldPath, message: str, remedy: str) -> FileViolation:
+        """Describe an error of some kind at one field of the file."""
+        return in_file(Violation(path, message, remedy, code=kind.code), self.file, self.lines)
 
     def parameters(self, arguments: Mapping[str, str]) -> dict[str, Value]:
         """Convert parameters from text to the types of their defaults."""
@@ -228,41 +218,35 @@ def _violations(template: Template) -> Iterator[FileViolation]:
         for used in _PLACE.findall(text):
             if path[0] in _FOUND_BY:
                 yield template.violation(
+                    InvalidTemplateError,
                     path,
                     "this field cannot use parameters, so that instances can be found by name",
-                    remedy="write a fixed value; use another template for another account or region",
-                    code=InvalidTemplateError.code,
+                    "write a fixed value; use another template for another account or region",
                 )
             elif used not in known:
                 yield template.violation(
+                    InvalidTemplateError,
                     path,
                     f"unknown parameter {used!r}",
-                    remedy=f"declare it under template.parameters with a default; known parameters: "
+                    f"declare it under template.parameters with a default; known parameters: "
                     f"{', '.join(sorted(known))}",
-                    code=InvalidTemplateError.code,
                 )
     if template.body.get("name") != "${name}":
         yield template.violation(
-            ("name",),
-            "each instance needs its own name",
-            remedy="write `name: ${name}`",
-            code=InvalidTemplateError.code,
+            InvalidTemplateError, ("name",), "each instance needs its own name", "write `name: ${name}`"
         )
     if template.body.get("removal") != "destroy" or template.body.get("protected"):
         yield template.violation(
+            InvalidTemplateError,
             ("protected",) if template.body.get("protected") else ("removal",),
             "expiring environments can be neither protected nor retain data",
-            remedy="write `removal: destroy`, and omit `protected`",
-            code=InvalidTemplateError.code,
+            "write `removal: destroy`, and omit `protected`",
         )
     tags = template.body.get("tags")
     for key in LEASE_TAGS:
         if isinstance(tags, dict) and key in tags:
             yield template.violation(
-                ("tags", key),
-                "each instance sets this tag",
-                remedy="remove it here",
-                code=InvalidTemplateError.code,
+                InvalidTemplateError, ("tags", key), "each instance sets this tag", "remove it here"
             )
 
 

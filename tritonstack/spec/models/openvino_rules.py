@@ -39,6 +39,4 @@ def openvino_violations(spec: ModelFields) -> Iterator[Violation]:
     if batching.preferred_sizes:
         found.append((("batching", "preferred_sizes"), _NOT_COMBINED))
     for place, message in found:
-        yield Violation(
-            place, message, "remove it, or choose another precision", code=UnavailableOptionError.code
-        )
+        yield UnavailableOptionError.at(place, message, "remove it, or choose another precision")

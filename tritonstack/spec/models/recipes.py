@@ -17,7 +17,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from tritonstack.base.error_kinds import CompositionError
 from tritonstack.base.naming import Name
-from tritonstack.base.yaml import Choice, Record, Violation, raise_violations
+from tritonstack.base.yaml import Choice, Record, raise_violations
 
 Layout = Literal["single", "ensemble"]
 InputKind = Literal["texts", "pairs", "questions", "images", "tensors"]
@@ -469,11 +469,10 @@ class EnsembleRecipe(Record):
     def _each_tensor_once(self) -> EnsembleRecipe:
         made: dict[str, int] = {}
         raise_violations(
-            Violation(
+            CompositionError.at(
                 ("steps", index, "outputs"),
                 f"step {made[tensor] + 1} already produces the tensor {tensor!r}",
                 "rename one of the two",
-                code=CompositionError.code,
             )
             for index, step in enumerate(self.steps)
             for tensor in step.outputs.values()

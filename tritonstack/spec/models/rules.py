@@ -42,33 +42,24 @@ def model_violations(spec: ModelFields) -> Iterator[Violation]:
 def _source_violations(spec: ModelFields) -> Iterator[Violation]:
     kind = spec.recipe.kind
     if spec.source is None and kind not in _SOURCELESS:
-        yield Violation(
-            ("source",), f"the recipe {kind} needs a source", "add `source:`", code=MissingKeyError.code
-        )
+        yield MissingKeyError.at(("source",), f"the recipe {kind} needs a source", "add `source:`")
     if spec.source is not None and kind == "ensemble":
-        yield Violation(
-            ("source",),
-            "an ensemble consists of its steps' models and has no source",
-            "remove it",
-            code=UnavailableOptionError.code,
+        yield UnavailableOptionError.at(
+            ("source",), "an ensemble consists of its steps' models and has no source", "remove it"
         )
     scheme, _, text = (spec.source or "").partition("://")
     if scheme == "file" and leaves_folder(text) and spec.trust.external_source is None:
-        yield Violation(
-            ("source",),
-            f"{spec.source} is outside the model's folder",
-            TRUST_EXTERNAL,
-            code=UnreadableFileError.code,
+        yield UnreadableFileError.at(
+            ("source",), f"{spec.source} is outside the model's folder", TRUST_EXTERNAL
         )
 
 
 def _weights_violations(spec: ModelFields) -> Iterator[Violation]:
     if spec.allow_unused_weights and not isinstance(spec.recipe, HuggingFaceRecipe):
-        yield Violation(
+        yield UnavailableOptionError.at(
             ("allow_unused_weights",),
             f"the recipe {spec.recipe.kind} does not load tensors by name",
             "remove it",
-            code=UnavailableOptionError.code,
         )
 
 
@@ -77,44 +68,35 @@ def _input_violations(spec: ModelFields) -> Iterator[Violation]:
     takes = spec.test_inputs[0].kind if spec.recipe.kind == "ensemble" else spec.recipe.takes
     for index, test_input in enumerate(spec.test_inputs):
         if takes is not None and test_input.kind != takes:
-            yield Violation(
+            yield UnavailableOptionError.at(
                 ("test_inputs", index),
                 f"the recipe {spec.recipe.kind} does not accept this kind of test input"
                 if spec.recipe.kind != "ensemble"
                 else "all test inputs of an ensemble must be of the same kind",
                 _WRITE[takes],
-                code=UnavailableOptionError.code,
             )
     has_framework = isinstance(spec.recipe, HuggingFaceRecipe) or spec.generates
     for index, test_input in enumerate(spec.test_inputs):
         if test_input.outputs is not None and has_framework:
-            yield Violation(
+            yield UnavailableOptionError.at(
                 ("test_inputs", index, "outputs"),
                 f"the recipe {spec.recipe.kind} compares with the framework's answers",
                 "remove it",
-                code=UnavailableOptionError.code,
             )
         if spec.streams and test_input.outputs is not None:
-            yield Violation(
+            yield UnavailableOptionError.at(
                 ("test_inputs", index, "outputs"),
                 "a decoupled model sends several responses",
                 "write `responses: [{...}, ...]` instead",
-                code=UnavailableOptionError.code,
             )
         if test_input.responses is not None and not spec.streams:
-            yield Violation(
+            yield UnavailableOptionError.at(
                 ("test_inputs", index, "responses"),
                 "only decoupled Python models send several responses",
                 "write `outputs: {...}`, or add `decoupled: true` to recipe",
-                code=UnavailableOptionError.code,
             )
         if spec.test_inputs.index(test_input) != index:
-            yield Violation(
-                ("test_inputs", index),
-                "duplicate test input",
-                "keep one of the two",
-                code=InvalidValueError.code,
-            )
+            yield InvalidValueError.at(("test_inputs", index), "duplicate test input", "keep one of the two")
 
 
 def _precision_violations(spec: ModelFields) -> Iterator[Violation]:
@@ -122,28 +104,23 @@ def _precision_violations(spec: ModelFields) -> Iterator[Violation]:
         yield from openvino_violations(spec)
     if spec.precision == "fp32" or spec.format in ("onnx", "tensorrt"):
         return
-    yield Violation(
+    yield UnavailableOptionError.at(
         ("precision",),
         f"{spec.precision} requires an ONNX graph, which this model does not have",
         "write `precision: fp32`",
-        code=UnavailableOptionError.code,
     )
 
 
 def _tensorrt_violations(spec: ModelFields) -> Iterator[Violation]:
     if spec.tensorrt is not None and spec.format != "tensorrt":
-        yield Violation(
-            ("tensorrt",),
-            "this model does not use TensorRT",
-            "add `format: tensorrt` to recipe",
-            code=UnavailableOptionError.code,
+        yield UnavailableOptionError.at(
+            ("tensorrt",), "this model does not use TensorRT", "add `format: tensorrt` to recipe"
         )
     if spec.format == "tensorrt" and spec.precision == "auto":
-        yield Violation(
+        yield UnavailableOptionError.at(
             ("precision",),
             "auto selects among CPU graphs, but TensorRT runs on GPUs",
             "choose one of fp32, fp16, bf16, and int8",
-            code=UnavailableOptionError.code,
         )
 
 
@@ -152,11 +129,10 @@ def _profile_violations(spec: ModelFields) -> Iterator[Violation]:
     max_batch = spec.batching.max_batch
     for index, profile in enumerate(spec.tensorrt.profiles if spec.tensorrt else ()):
         if profile.batch is not None and profile.batch.max > max_batch:
-            yield Violation(
+            yield InvalidValueError.at(
                 ("tensorrt", "profiles", index, "batch"),
                 f"profile batches go up to {profile.batch.max}, but batching.max_batch is {max_batch}",
                 "raise `batching.max_batch`, or lower `max`"
                 if max_batch
                 else "remove it: the model has no batch dimension",
-                code=InvalidValueError.code,
             )

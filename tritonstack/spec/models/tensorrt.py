@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from tritonstack.base.error_kinds import UnavailableOptionError
-from tritonstack.base.yaml import Record, Violation, raise_violations
+from tritonstack.base.yaml import Record, raise_violations
 
 VERSION_COMPATIBLE = "--backend-config=tensorrt,version-compatible=true"
 """tritonserver option that allows the code inside a version-compatible engine."""
@@ -77,11 +77,8 @@ class TensorRT(Record):
     @model_validator(mode="after")
     def _one_compatibility(self) -> TensorRT:
         raise_violations(
-            Violation(
-                ("capabilities",),
-                "a portable engine already supports several GPUs",
-                "keep one of the two",
-                code=UnavailableOptionError.code,
+            UnavailableOptionError.at(
+                ("capabilities",), "a portable engine already supports several GPUs", "keep one of the two"
             )
             for _ in range(1)
             if self.capabilities and self.portability != "exact"

@@ -50,32 +50,26 @@ def tensorrt_violations(
     version = release.tensorrt_version
     carries = f"Triton {release.name} has TensorRT {release.tensorrt}"
     if version >= PRECISION_IN_GRAPH:
-        yield Violation(
-            ("tensorrt",),
-            f"{carries}, which is not supported yet",
-            "choose an earlier triton_release",
-            code=UnavailableOptionError.code,
+        yield UnavailableOptionError.at(
+            ("tensorrt",), f"{carries}, which is not supported yet", "choose an earlier triton_release"
         )
     if precision == "bf16" and version < BF16:
-        yield Violation(
+        yield UnavailableOptionError.at(
             ("precision",),
             f"{carries}, but bf16 needs 10.0 or later",
             "choose fp16, or triton_release 24.05 or later",
-            code=UnavailableOptionError.code,
         )
     if options.portability == "same-capability" and version < SAME_CAPABILITY:
-        yield Violation(
+        yield UnavailableOptionError.at(
             ("tensorrt", "portability"),
             f"{carries}, but engines for a whole compute capability need 10.9",
             "write `portability: exact`, or choose triton_release 25.04 or later",
-            code=UnavailableOptionError.code,
         )
     if len(options.profiles) > 1 and version < EXPLICIT_PROFILES:
-        yield Violation(
+        yield UnavailableOptionError.at(
             ("tensorrt", "profiles"),
             f"{carries}, but several profiles need 10.0",
             "keep one profile, or choose triton_release 24.05 or later",
-            code=UnavailableOptionError.code,
         )
 
 
@@ -84,23 +78,20 @@ def capability_violations(
 ) -> Iterator[Violation]:
     """Yield options that a GPU does not support."""
     if precision == "bf16" and float(capability) < AMPERE:
-        yield Violation(
+        yield UnavailableOptionError.at(
             ("precision",),
             f"GPUs of compute capability {capability} do not support bf16; Ampere and later do",
             "choose fp16, or an instance type with a newer GPU",
-            code=UnavailableOptionError.code,
         )
     if options.portability == "ampere-plus" and float(capability) < AMPERE:
-        yield Violation(
+        yield InstanceTypeError.at(
             ("tensorrt", "portability"),
             f"engines for Ampere and later do not run on compute capability {capability}",
             "write `portability: exact`, or choose an instance type with a newer GPU",
-            code=InstanceTypeError.code,
         )
     if options.capabilities and capability not in options.capabilities:
-        yield Violation(
+        yield InstanceTypeError.at(
             ("tensorrt", "capabilities"),
             f"an endpoint uses GPUs of compute capability {capability}, which is not in the list",
             f'add "{capability}"',
-            code=InstanceTypeError.code,
         )

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from tritonstack.base.error_kinds import MissingKeyError
-from tritonstack.base.yaml import Record, Violation, raise_violations
+from tritonstack.base.yaml import Record, raise_violations
 
 Precision = Literal["fp32", "fp16", "bf16", "int8"]
 """Number format of served weights."""
@@ -95,11 +95,8 @@ class ModelTolerance(Tolerance):
     @model_validator(mode="after")
     def _each_has_a_tolerance(self) -> ModelTolerance:
         raise_violations(
-            Violation(
-                ("outputs", name),
-                "no tolerance given",
-                "give one of cosine, absolute, relative, and top1",
-                code=MissingKeyError.code,
+            MissingKeyError.at(
+                ("outputs", name), "no tolerance given", "give one of cosine, absolute, relative, and top1"
             )
             for name, tolerance in self.outputs.items()
             if tolerance.is_open

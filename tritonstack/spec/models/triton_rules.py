@@ -43,11 +43,10 @@ def _pipeline_violations(spec: ModelFields) -> Iterator[Violation]:
     """Yield options that an ensemble cannot have; its member models have their own files."""
     for block, allowed in (("batching", {"max_batch"}), ("triton", {"response_cache"})):
         for name in sorted(getattr(spec, block).model_fields_set - allowed):
-            yield Violation(
+            yield UnavailableOptionError.at(
                 (block, name),
                 "an ensemble only routes tensors; Triton takes this option from its member models",
                 "write it in the model.yaml of the step that needs it",
-                code=UnavailableOptionError.code,
             )
 
 
@@ -55,11 +54,10 @@ def _repository_violations(spec: ModelFields) -> Iterator[Violation]:
     """Yield options that the repository's own config.pbtxt files have."""
     for block in ("batching", "triton", "tensors"):
         if block in spec.model_fields_set:
-            yield Violation(
+            yield UnavailableOptionError.at(
                 (block,),
                 "the recipe triton takes this from the repository's config.pbtxt, which stays as it is",
                 "remove it, and edit config.pbtxt",
-                code=UnavailableOptionError.code,
             )
 
 
@@ -67,27 +65,22 @@ def _size_violations(spec: ModelFields) -> Iterator[Violation]:
     batching = spec.batching
     for index, size in enumerate(batching.preferred_sizes):
         if size > batching.max_batch:
-            yield Violation(
+            yield InvalidValueError.at(
                 ("batching", "preferred_sizes", index),
                 f"batches are limited to max_batch, which is {batching.max_batch}",
                 f"write sizes up to {batching.max_batch}" if batching.max_batch else "remove it",
-                code=InvalidValueError.code,
             )
         if batching.preferred_sizes.index(size) != index:
-            yield Violation(
-                ("batching", "preferred_sizes", index),
-                f"duplicate {size}",
-                "keep one of the two",
-                code=InvalidValueError.code,
+            yield InvalidValueError.at(
+                ("batching", "preferred_sizes", index), f"duplicate {size}", "keep one of the two"
             )
     if batching.max_batch == 0:
         for name in ("queue_delay_us", "ragged"):
             if getattr(batching, name):
-                yield Violation(
+                yield UnavailableOptionError.at(
                     ("batching", name),
                     "models without a batch dimension (max_batch: 0) are not batched",
                     "remove it, or set max_batch",
-                    code=UnavailableOptionError.code,
                 )
 
 
@@ -96,25 +89,22 @@ def _queue_violations(spec: ModelFields) -> Iterator[Violation]:
     if not batching.dynamic and spec.triton.sequences is None:
         for name in (*_QUEUEING, "ragged"):
             if getattr(batching, name):
-                yield Violation(
+                yield UnavailableOptionError.at(
                     ("batching", name),
                     "it requires the dynamic batcher, but `dynamic: false` disables that",
                     "remove one of the two",
-                    code=UnavailableOptionError.code,
                 )
     if priorities is not None and priorities.default > priorities.levels:
-        yield Violation(
+        yield InvalidValueError.at(
             ("batching", "priorities", "default"),
             f"expected a level from 1 to {priorities.levels}, got {priorities.default}",
             f"write a level from 1 to {priorities.levels}",
-            code=InvalidValueError.code,
         )
     if batching.keep_order and priorities is not None and priorities.levels > 1:
-        yield Violation(
+        yield UnavailableOptionError.at(
             ("batching", "keep_order"),
             "priorities reorder requests, which keep_order forbids",
             "keep one of the two",
-            code=UnavailableOptionError.code,
         )
     limited = [
         name
@@ -122,26 +112,23 @@ def _queue_violations(spec: ModelFields) -> Iterator[Violation]:
         if wanted
     ]
     if batching.queue_delay_us and limited and spec.triton.sequences is None:
-        yield Violation(
+        yield UnavailableOptionError.at(
             ("batching", "queue_delay_us"),
             f"with `{limited[0]}`, Triton's dynamic batcher loses throughput until the model is loaded again "
             "(triton-inference-server/server#8870)",
             f"remove it, or remove `{limited[0]}`",
-            code=UnavailableOptionError.code,
         )
     if queue is not None and queue.on_timeout == "delay" and queue.timeout_us == 0:
-        yield Violation(
+        yield UnavailableOptionError.at(
             ("batching", "queue", "on_timeout"),
             "on_timeout has no effect while timeout_us is 0",
             "set timeout_us, or remove on_timeout",
-            code=UnavailableOptionError.code,
         )
     if queue is not None and queue.on_timeout == "delay" and batching.keep_order:
-        yield Violation(
+        yield UnavailableOptionError.at(
             ("batching", "queue", "on_timeout"),
             "delaying a request reorders requests, which keep_order forbids",
             "write `on_timeout: reject`, or remove keep_order",
-            code=UnavailableOptionError.code,
         )
 
 
@@ -150,19 +137,15 @@ def _ragged_violations(spec: ModelFields) -> Iterator[Violation]:
     if ragged and spec.recipe.kind != "python":
         # ONNX Runtime, TensorRT, and PyTorch receive such inputs concatenated into one dimension, and would
         # need extra inputs with each request's offset: only a graph made for that can use them.
-        yield Violation(
+        yield UnavailableOptionError.at(
             ("batching", "ragged"),
             "only Python models support requests with different shapes in one batch",
             "remove it; requests with equal shapes are still batched",
-            code=UnavailableOptionError.code,
         )
     for index, name in enumerate(ragged):
         if ragged.index(name) != index:
-            yield Violation(
-                ("batching", "ragged", index),
-                f"duplicate input {name!r}",
-                "keep one of the two",
-                code=InvalidValueError.code,
+            yield InvalidValueError.at(
+                ("batching", "ragged", index), f"duplicate input {name!r}", "keep one of the two"
             )
 
 
@@ -170,39 +153,24 @@ def _instance_violations(spec: ModelFields) -> Iterator[Violation]:
     for index, group in enumerate(spec.triton.instances):
         place = ("triton", "instances", index)
         if group.gpus and group.device == "cpu":
-            yield Violation(
-                (*place, "gpus"),
-                "these instances run on the CPU",
-                "remove it, or `device: cpu`",
-                code=UnavailableOptionError.code,
+            yield UnavailableOptionError.at(
+                (*place, "gpus"), "these instances run on the CPU", "remove it, or `device: cpu`"
             )
         if group.gpus and spec.builds_for == ("cpu",):
-            yield Violation(
-                (*place, "gpus"),
-                "this model is built for CPUs only",
-                "remove it",
-                code=UnavailableOptionError.code,
+            yield UnavailableOptionError.at(
+                (*place, "gpus"), "this model is built for CPUs only", "remove it"
             )
         if group.device == "gpu" and spec.builds_for == ("cpu",):
-            yield Violation(
-                (*place, "device"),
-                "this model is built for CPUs only",
-                "write `device: auto`",
-                code=UnavailableOptionError.code,
+            yield UnavailableOptionError.at(
+                (*place, "device"), "this model is built for CPUs only", "write `device: auto`"
             )
         if group.device == "cpu" and spec.format == "tensorrt":
-            yield Violation(
-                (*place, "device"),
-                "TensorRT runs on GPUs only",
-                "write `device: auto`",
-                code=UnavailableOptionError.code,
+            yield UnavailableOptionError.at(
+                (*place, "device"), "TensorRT runs on GPUs only", "write `device: auto`"
             )
         if len(set(group.gpus)) != len(group.gpus):
-            yield Violation(
-                (*place, "gpus"),
-                "duplicate GPU",
-                "raise `count` for more instances per GPU",
-                code=InvalidValueError.code,
+            yield InvalidValueError.at(
+                (*place, "gpus"), "duplicate GPU", "raise `count` for more instances per GPU"
             )
         yield from _profile_violations(spec, index)
 
@@ -211,18 +179,15 @@ def _profile_violations(spec: ModelFields, index: int) -> Iterator[Violation]:
     profiles = spec.triton.instances[index].profiles
     place = ("triton", "instances", index, "profiles")
     if profiles and spec.format != "tensorrt":
-        yield Violation(
-            place, "only TensorRT engines have profiles", "remove it", code=UnavailableOptionError.code
-        )
+        yield UnavailableOptionError.at(place, "only TensorRT engines have profiles", "remove it")
         return
     count = len(spec.tensorrt.profiles) if spec.tensorrt else 1
     for number, name in enumerate(profiles):
         if not (name.isdecimal() and int(name) < count):
-            yield Violation(
+            yield InvalidValueError.at(
                 (*place, number),
                 f"expected a profile from 0 to {count - 1}, got {name!r}",
                 f'write "0"{f" to {chr(34)}{count - 1}{chr(34)}" if count > 1 else ""}',
-                code=InvalidValueError.code,
             )
 
 
@@ -232,52 +197,40 @@ def _sequence_violations(spec: ModelFields) -> Iterator[Violation]:
         return
     place = ("triton", "sequences")
     if spec.recipe.takes != "tensors":
-        yield Violation(
-            place,
-            f"models of the recipe {spec.recipe.kind} are stateless",
-            "remove it",
-            code=UnavailableOptionError.code,
+        yield UnavailableOptionError.at(
+            place, f"models of the recipe {spec.recipe.kind} are stateless", "remove it"
         )
     if batching.dynamic and "dynamic" in batching.model_fields_set:
-        yield Violation(
+        yield UnavailableOptionError.at(
             ("batching", "dynamic"),
             "`batching` options and `triton.sequences` exclude each other",
             "remove one of the two",
-            code=UnavailableOptionError.code,
         )
     incompatible = ("priorities", "queue", "ragged")
     for name in (
         incompatible if sequences.strategy == "oldest" else (*incompatible, "preferred_sizes", "keep_order")
     ):
         if getattr(batching, name):
-            yield Violation(
+            yield UnavailableOptionError.at(
                 ("batching", name),
                 f"the queue does not apply to sequences with `strategy: {sequences.strategy}`",
                 "remove it",
-                code=UnavailableOptionError.code,
             )
     if sequences.max_candidates is not None and sequences.strategy == "direct":
-        yield Violation(
+        yield UnavailableOptionError.at(
             (*place, "max_candidates"),
             "with `strategy: direct`, max_batch and the instance count determine the number of slots",
             "remove it, or write `strategy: oldest`",
-            code=UnavailableOptionError.code,
         )
     controls = [sequences.start, sequences.end, sequences.ready, sequences.correlation_id]
     for index, name in enumerate(("start", "end", "ready", "correlation_id")):
         if controls[index] is not None and controls[index] in controls[:index]:
-            yield Violation(
-                (*place, name),
-                f"the input {controls[index]!r} already has another role",
-                "name another",
-                code=InvalidValueError.code,
+            yield InvalidValueError.at(
+                (*place, name), f"the input {controls[index]!r} already has another role", "name another"
             )
     if spec.triton.warm_up:
-        yield Violation(
-            ("triton", "warm_up"),
-            "warm-up requests cannot belong to a sequence",
-            "remove it",
-            code=UnavailableOptionError.code,
+        yield UnavailableOptionError.at(
+            ("triton", "warm_up"), "warm-up requests cannot belong to a sequence", "remove it"
         )
 
 
@@ -286,16 +239,11 @@ def _cache_violations(spec: ModelFields) -> Iterator[Violation]:
         return
     place = ("triton", "response_cache")
     if spec.triton.sequences is not None:
-        yield Violation(
-            place,
-            "responses of a stateful model cannot be cached",
-            "remove one of the two",
-            code=UnavailableOptionError.code,
+        yield UnavailableOptionError.at(
+            place, "responses of a stateful model cannot be cached", "remove one of the two"
         )
     if spec.decoupled:
-        yield Violation(
-            place, "Triton does not cache streamed responses", "remove it", code=UnavailableOptionError.code
-        )
+        yield UnavailableOptionError.at(place, "Triton does not cache streamed responses", "remove it")
 
 
 def _call_violations(spec: ModelFields) -> Iterator[Violation]:
@@ -309,9 +257,7 @@ def _call_violations(spec: ModelFields) -> Iterator[Violation]:
         ("sequences", spec.triton.sequences is not None, "a model that calls others cannot keep state"),
     ):
         if given and spec.members:
-            yield Violation(
-                ("triton", name), reason, "remove it, or `recipe.calls`", code=UnavailableOptionError.code
-            )
+            yield UnavailableOptionError.at(("triton", name), reason, "remove it, or `recipe.calls`")
 
 
 def _stream_violations(spec: ModelFields) -> Iterator[Violation]:
@@ -323,18 +269,14 @@ def _stream_violations(spec: ModelFields) -> Iterator[Violation]:
         ("sequences", spec.triton.sequences is not None, "requests of a sequence get one response each"),
     ):
         if given:
-            yield Violation(
-                ("triton", name),
-                f"{reason}, and the model is decoupled",
-                "remove it",
-                code=UnavailableOptionError.code,
+            yield UnavailableOptionError.at(
+                ("triton", name), f"{reason}, and the model is decoupled", "remove it"
             )
     if spec.members:
-        yield Violation(
+        yield UnavailableOptionError.at(
             ("recipe", "calls"),
             "a model that calls others is served as an ensemble, which returns one response",
             "remove it, or `decoupled`",
-            code=UnavailableOptionError.code,
         )
 
 
@@ -343,31 +285,23 @@ def _option_violations(spec: ModelFields) -> Iterator[Violation]:
     if versions is not None:
         for index, version in enumerate(versions.specific):
             if version != ONLY_VERSION:
-                yield Violation(
+                yield InvalidValueError.at(
                     ("triton", "versions", "specific", index),
                     f"version {version} does not exist: an artifact holds only version {ONLY_VERSION}",
                     f"write {ONLY_VERSION}, or remove it; the lock selects an endpoint's artifact",
-                    code=InvalidValueError.code,
                 )
     if optimization.graph_level is not None and spec.format != "onnx":
-        yield Violation(
-            ("triton", "optimization", "graph_level"),
-            "only ONNX Runtime supports graph levels",
-            "remove it",
-            code=UnavailableOptionError.code,
+        yield UnavailableOptionError.at(
+            ("triton", "optimization", "graph_level"), "only ONNX Runtime supports graph levels", "remove it"
         )
     if optimization.cuda_graphs and spec.format != "tensorrt":
-        yield Violation(
-            ("triton", "optimization", "cuda_graphs"),
-            "only TensorRT supports CUDA graphs",
-            "remove it",
-            code=UnavailableOptionError.code,
+        yield UnavailableOptionError.at(
+            ("triton", "optimization", "cuda_graphs"), "only TensorRT supports CUDA graphs", "remove it"
         )
     for name in _SET_BY_THE_BUILD:
         if name in spec.triton.parameters:
-            yield Violation(
+            yield UnavailableOptionError.at(
                 ("triton", "parameters", name),
                 "the build sets this parameter",
                 "remove it; name packages in `recipe.requirements` or `recipe.environment`",
-                code=UnavailableOptionError.code,
             )
