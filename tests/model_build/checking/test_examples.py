@@ -42,28 +42,25 @@ def test_three_smallest_requests_are_chosen():
     assert (examples.model, examples.digest, examples.none_because) == ("m", DIGEST, "")
 
 
-def test_generated_inputs_are_kept_if_there_are_no_others():
-    assert names(chosen(case("made up", 1, typical=False))) == ["made up"]
+LARGE = [case(f"{number}", 16_000 + number) for number in range(3)]
+"""In base64 and noise, which does not compress: about 170 kB each."""
 
 
-def test_examples_are_limited_by_size():
-    # In base64 and noise, which does not compress: about 170 kB each.
-    large = [case(f"{number}", 16_000 + number) for number in range(3)]
-    examples = chosen(*large)
-    assert names(examples) == ["0"]
-    assert len(examples.to_json()) < MOST_BYTES
-
-
-def test_a_single_example_may_be_larger():
-    examples = chosen(case("picture", 150_000), case("larger", 150_001))
-    assert names(examples) == ["picture"]
-    assert len(examples.to_json()) > MOST_BYTES
-
-
-def test_oversized_example_is_omitted_with_a_reason():
-    examples = chosen(case("volume", 1_000_000))
-    assert names(examples) == []
-    assert "the smallest test input and its answer take 10 MB" in examples.none_because
+@pytest.mark.parametrize(
+    ("cases", "kept"),
+    [
+        ([case("made up", 1, typical=False)], ["made up"]),
+        (LARGE, ["0"]),
+        ([case("picture", 150_000), case("larger", 150_001)], ["picture"]),
+        ([case("volume", 1_000_000)], []),
+    ],
+    ids=["generated", "large", "larger than the limit", "too large"],
+)
+def test_examples_are_limited_by_size(cases, kept):
+    examples = chosen(*cases)
+    assert names(examples) == kept
+    assert (len(examples.to_json()) > MOST_BYTES) == (kept == ["picture"])
+    assert ("10 MB" in examples.none_because) == (not kept)
 
 
 def test_sequence_keeps_its_order_and_start_flag():
@@ -81,31 +78,21 @@ def test_sequence_keeps_its_order_and_start_flag():
 
 
 @pytest.mark.parametrize(
-    ("accept", "precision", "output", "held"),
+    ("accept", "precision", "output", "expected"),
     [
-        (ModelTolerance(), "fp32", "scores", Tolerance(cosine=0.9999, absolute=1e-4)),
-        (ModelTolerance(), "int8", "scores", Tolerance(cosine=0.97, relative=0.3)),
-        (ModelTolerance(), "auto", "scores", Tolerance(cosine=0.999, relative=0.02)),
-        (
-            ModelTolerance(cosine=0.98, top1=1),
-            "auto",
-            "scores",
-            Tolerance(cosine=0.98, relative=0.02, top1=1),
-        ),
-        (ModelTolerance(cosine=0.98, absolute=0.05), "auto", "scores", Tolerance(cosine=0.98, absolute=0.05)),
-        (ModelTolerance(absolute=0.05), "int8", "scores", Tolerance(absolute=0.05)),
-        (ModelTolerance(), "int8", "value", Tolerance(relative=0.1)),
-        (ModelTolerance(), "fp16", "label", Tolerance(absolute=0.5)),
-        (ModelTolerance(cosine=0.9), "fp16", "label", Tolerance(cosine=0.9, absolute=0.5)),
-        (
-            ModelTolerance(outputs={"label": Tolerance(top1=1.0)}),
-            "fp32",
-            "label",
-            Tolerance(top1=1.0, absolute=0.5),
-        ),
+        ({}, "fp32", "scores", {"cosine": 0.9999, "absolute": 1e-4}),
+        ({}, "int8", "scores", {"cosine": 0.97, "relative": 0.3}),
+        ({}, "auto", "scores", {"cosine": 0.999, "relative": 0.02}),
+        ({"cosine": 0.98, "top1": 1}, "auto", "scores", {"cosine": 0.98, "relative": 0.02, "top1": 1}),
+        ({"cosine": 0.98, "absolute": 0.05}, "auto", "scores", {"cosine": 0.98, "absolute": 0.05}),
+        ({"absolute": 0.05}, "int8", "scores", {"absolute": 0.05}),
+        ({}, "int8", "value", {"relative": 0.1}),
+        ({}, "fp16", "label", {"absolute": 0.5}),
+        ({"cosine": 0.9}, "fp16", "label", {"cosine": 0.9, "absolute": 0.5}),
+        ({"outputs": {"label": {"top1": 1.0}}}, "fp32", "label", {"top1": 1.0, "absolute": 0.5}),
     ],
 )
-def test_tolerance_equals_the_one_of_the_build(accept, precision, output, held):
+def test_tolerance_equals_the_one_of_the_build(accept, precision, output, expected):
     answers: dict[str, Any] = {
         "scores": np.zeros((1, 3), dtype=np.float32),
         "value": np.zeros((1, 1), dtype=np.float32),
@@ -113,14 +100,14 @@ def test_tolerance_equals_the_one_of_the_build(accept, precision, output, held):
     }
     examples = examples_of(
         [Case("one", {"x": np.zeros((1, 1))}, answers)],
-        accept,
+        ModelTolerance.model_validate(accept),
         model="m",
         digest=DIGEST,
         precision=precision,
         keeps_state=False,
     )
-    found = {right.name: right.tolerance for right in examples.requests[0].outputs}
-    assert found[output] == held
+    tolerances = {right.name: right.tolerance for right in examples.requests[0].outputs}
+    assert tolerances[output] == Tolerance.model_validate(expected)
 
 
 def test_examples_of_generating_models_are_texts_only():
@@ -134,8 +121,8 @@ def test_the_origin_of_right_answers_is_recorded(tmp_path):
         "name: m\ndescription: D.\nsource: file://w\nrecipe: {kind: onnx}\n"
         "test_inputs:\n  - inputs: {x: [1.0]}\n    outputs: {y: [2.0]}\n  - inputs: {x: [1.0]}\n"
     )
-    told = {"y": np.array([[3.0]], dtype=np.float32)}
-    rows = [row.case(told, batches=True) for row in read_rows(load_document(file, ModelSpec))]
+    answers = {"y": np.array([[3.0]], dtype=np.float32)}
+    rows = [row.case(answers, batches=True) for row in read_rows(load_document(file, ModelSpec))]
     assert [(case.origin, case.expected["y"].tolist()) for case in rows] == [
         ("given", [[2.0]]),
         ("framework", [[3.0]]),

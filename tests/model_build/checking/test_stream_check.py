@@ -84,11 +84,10 @@ def counting(folder: Path, **more: Any) -> Document[ModelSpec]:
 
 def case(*x: float, right: int) -> Case:
     """A request that should get `right` responses."""
-    sent = np.array([x], np.float32)
+    request = np.array([x], np.float32)
     word = np.array([["näch 0"]], np.object_)
-    first = {"y": sent, "word": word}
-    responses = [{"y": sent + number, "word": first["word"]} for number in range(right)]
-    return Case("one", {"x": sent}, {}, responses=responses)
+    responses = [{"y": request + number, "word": word} for number in range(right)]
+    return Case("one", {"x": request}, {}, responses=responses)
 
 
 def check(folder: Path, *cases: Case, within_s: float = 20.0) -> None:
@@ -123,28 +122,28 @@ def test_a_decoupled_model_end_to_end(tmp_path, folders):
 
 @pytest.mark.e2e
 @pytest.mark.parametrize(
-    ("wrong", "kind", "words"),
+    ("wrong", "kind", "value"),
     [
-        (case(0.0, right=1), ServingError, "one got the final flag without any response"),
-        (case(1.0, 99.0, right=1), ServingError, "one failed after 1 responses: out of ink"),
-        (case(2.0, 98.0, right=2), ServingError, "one got 2 responses, and no final flag within 3 s"),
-        (case(2.0, right=1), ParityError, "one got 2 responses; expected 1"),
+        (case(0.0, right=1), ServingError, "final flag without"),
+        (case(1.0, 99.0, right=1), ServingError, "1 responses: out of ink"),
+        (case(2.0, 98.0, right=2), ServingError, "no final flag within 3 s"),
+        (case(2.0, right=1), ParityError, "2 responses; expected 1"),
         (case(2.0, right=2), ParityError, "one, response 2"),
     ],
 )
-def test_responses_that_fail(tmp_path, wrong, kind, words):
+def test_responses_that_fail(tmp_path, wrong, kind, value):
     with pytest.raises(kind) as caught:
         check(tmp_path, wrong, within_s=3.0)
-    assert words in str(caught.value)
+    assert value in str(caught.value)
     assert caught.value.code == ("TS319" if kind is ServingError else "TS312")
 
 
 def test_a_reference_yields_the_responses(tmp_path):
-    asked = [{"inputs": {"x": [2.0, 5.0]}}, {"inputs": {"x": [1.0, 5.0]}}]
-    model = counting(tmp_path, recipe={"reference": "right.py:right"}, test_inputs=asked)
+    requests = [{"inputs": {"x": [2.0, 5.0]}}, {"inputs": {"x": [1.0, 5.0]}}]
+    model = counting(tmp_path, recipe={"reference": "right.py:right"}, test_inputs=requests)
     written = write_repository(model, tmp_path / "work")
     assert tensors(written) == [("x", "FP32", (2,)), ("y", "FP32", (2,)), ("word", "BYTES", (1,))]
-    assert [len(one.responses) for one in written.cases] == [2, 1]
+    assert [len(case.responses) for case in written.cases] == [2, 1]
     np.testing.assert_array_equal(written.cases[0].responses[1]["y"], [[3.0, 6.0]])
     config = contents(written.folder)["tiny/config.pbtxt"].decode()
     assert "decoupled: true" in config
@@ -160,33 +159,35 @@ def test_a_reference_yields_the_responses(tmp_path):
     ],
 )
 def test_references_that_fail(tmp_path, code, message):
-    asked = [{"inputs": {"x": [2.0, 5.0]}}]
-    model = counting(tmp_path, recipe={"reference": "right.py:right"}, test_inputs=asked)
+    requests = [{"inputs": {"x": [2.0, 5.0]}}]
+    model = counting(tmp_path, recipe={"reference": "right.py:right"}, test_inputs=requests)
     (tmp_path / "right.py").write_text(code)
     assert message in error_of(lambda: model, tmp_path)
 
 
-def test_test_inputs_without_responses(tmp_path):
+@pytest.mark.parametrize(
+    ("recipe", "test_input", "value"),
+    [
+        ({"reference": "right.py:right"}, {"file": "rows.npz"}, "a row of an .npz"),
+        ({}, {"inputs": {"x": [2.0]}}, "`responses: [{...}, ...]`"),
+    ],
+)
+def test_test_inputs_without_responses(tmp_path, recipe, test_input, value):
     np.savez(tmp_path / "rows.npz", **{"x": np.ones((2, 3), np.float32), "outputs/y": np.ones((2, 3))})
-    model = counting(tmp_path, recipe={"reference": "right.py:right"}, test_inputs=[{"file": "rows.npz"}])
-    assert "a row of an .npz file holds one" in error_of(lambda: model, tmp_path)
-    asked = [{"inputs": {"x": [2.0]}}]
-    assert "write `responses: [{...}, ...]`" in error_of(
-        lambda: counting(tmp_path, test_inputs=asked), tmp_path
-    )
+    assert value in error_of(lambda: counting(tmp_path, recipe=recipe, test_inputs=[test_input]), tmp_path)
 
 
 def test_shapes_that_flat_lists_cannot_describe(tmp_path):
-    asked = [
+    requests = [
         {"inputs": {"x": rows}, "responses": [{"y": rows}]}
         for rows in ([[1.0, 2.0]], [[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]])
     ]
-    model = counting(tmp_path, test_inputs=asked)
+    model = counting(tmp_path, test_inputs=requests)
     with pytest.raises(InvalidFilesError) as caught:
         write_repository(model, tmp_path / "work")
     (violation,) = caught.value.violations
     assert (violation.field, violation.code) == ("test_inputs.1", "TS304")
-    assert "x has the shape [1, 2, 3] and the dims [-1, -1, -1]" in violation.message
+    assert "[1, 2, 3]" in violation.message
 
 
 def test_inputs_that_json_cannot_hold():
@@ -195,22 +196,18 @@ def test_inputs_that_json_cannot_hold():
         "t": ["a", "ä"],
     }
     for array in (np.array([np.nan]), np.array([b"\xff"], np.object_)):
-        with pytest.raises(Exception, match="cannot be written as JSON"):
+        with pytest.raises(Exception, match="JSON"):
             flat_inputs({"x": array})
 
 
 @pytest.mark.parametrize(
-    ("config", "recipe", "words"),
+    ("config", "recipe", "value"),
     [
-        (
-            "true",
-            {"decoupled": False},
-            "decoupled here, and model.yaml, which endpoints follow, does not say",
-        ),
-        ("false", {}, "not decoupled here, and model.yaml, which endpoints follow, has `decoupled: true`"),
+        ("true", {"decoupled": False}, "does not say"),
+        ("false", {}, "`decoupled: true`"),
     ],
 )
-def test_a_config_that_says_otherwise(tmp_path, config, recipe, words):
+def test_a_config_that_says_otherwise(tmp_path, config, recipe, value):
     (tmp_path / "config.pbtxt").write_text(f"model_transaction_policy {{ decoupled: {config} }}\n")
     answer = {"outputs": {"y": [2.0, 0.5]}} if recipe else {"responses": TEST_INPUTS[0]["responses"]}
     model = counting(
@@ -219,25 +216,22 @@ def test_a_config_that_says_otherwise(tmp_path, config, recipe, words):
         triton={"config": "config.pbtxt"},
         test_inputs=[{"inputs": {"x": [2.0, 0.5]}, **answer}],
     )
-    assert words in error_of(lambda: model, tmp_path)
+    assert value in error_of(lambda: model, tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("more", "words"),
+    ("more", "value"),
     [
-        ({"triton": {"response_cache": True}}, "Triton does not cache streamed responses"),
-        ({"triton": {"warm_up": True}}, "and the model is decoupled"),
-        ({"triton": {"sequences": {"start": "s"}}}, "and the model is decoupled"),
-        ({"recipe": {"calls": ["other"]}}, "is served as an ensemble"),
-        ({"recipe": {"decoupled": False}}, "only decoupled Python models send several responses"),
-        (
-            {"test_inputs": [{"inputs": {"x": [1.0]}, "outputs": {"y": [1.0]}}]},
-            "a decoupled model sends several responses",
-        ),
-        ({"test_inputs": [{"file": "x.npz", "responses": [{"y": [1.0]}]}]}, "`responses` requires `inputs`"),
+        ({"triton": {"response_cache": True}}, "streamed responses"),
+        ({"triton": {"warm_up": True}}, "is decoupled"),
+        ({"triton": {"sequences": {"start": "s"}}}, "is decoupled"),
+        ({"recipe": {"calls": ["other"]}}, "as an ensemble"),
+        ({"recipe": {"decoupled": False}}, "only decoupled Python models"),
+        ({"test_inputs": [{"inputs": {"x": [1.0]}, "outputs": {"y": [1.0]}}]}, "a decoupled model"),
+        ({"test_inputs": [{"file": "x.npz", "responses": [{"y": [1.0]}]}]}, "requires `inputs`"),
     ],
 )
-def test_options_that_exclude_each_other(tmp_path, more, words):
+def test_options_that_exclude_each_other(tmp_path, more, value):
     with pytest.raises(InvalidFilesError) as caught:
         counting(tmp_path, **more)
-    assert words in str(caught.value)
+    assert value in str(caught.value)

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,12 +26,8 @@ class Machine:
 
     def commands(self) -> list[list[str]]:
         """Return the recorded command lines of trtexec."""
-        return [
-            json.loads(line) for line in (self.trtexec.parent / "commands.jsonl").read_text().splitlines()
-        ]
-
-    def run(self, command: list[str]) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(command, capture_output=True, text=True, check=False)
+        lines = (self.trtexec.parent / "commands.jsonl").read_text().splitlines()
+        return [json.loads(line) for line in lines]
 
 
 def simulated_machine(

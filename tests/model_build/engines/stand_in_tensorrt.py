@@ -30,13 +30,13 @@ class TritonPythonModel:
         files = config.get("cc_model_filenames", {})
         name = files.get(capability) or config["default_model_filename"] or "model.plan"
         plan = Path(args["model_repository"], args["model_version"], name).read_bytes()
-        facts, _, content = plan.removeprefix(MAGIC).partition(b"\n")
+        header, _, content = plan.removeprefix(MAGIC).partition(b"\n")
         folder = tempfile.TemporaryDirectory()
-        told = json.loads(facts)
+        facts = json.loads(header)
         server = Path(f"/proc/{os.getppid()}/cmdline").read_bytes().split(b"\0")
-        if "--versionCompatible" in told["flags"] and TRUST not in server:
+        if "--versionCompatible" in facts["flags"] and TRUST not in server:
             raise RuntimeError("Cannot deserialize engine with lean runtime since it is not trusted")
-        for file, size in told["files"]:
+        for file, size in facts["files"]:
             Path(folder.name, file).write_bytes(content[:size])
             content = content[size:]
         options = onnxruntime.SessionOptions()

@@ -27,46 +27,15 @@ AXES_UNREAD = [
 HELP = [f"  --option{number}  Explanation" for number in range(40)]
 
 ALWAYS = [
-    "onnx",
-    "saveEngine",
-    "loadEngine",
-    "minShapes",
-    "optShapes",
-    "maxShapes",
-    "memPoolSize",
-    "timingCacheFile",
-    "versionCompatible",
-    "vc",
-    "excludeLeanRuntime",
-    "skipInference",
-    "builderOptimizationLevel",
-    "profilingVerbosity",
-    "exportTimes",
-    "verbose",
-    "device",
-    "hardwareCompatibilityLevel",
-    "noTF32",
-    "fp16",
-    "int8",
-    "fp8",
-    "best",
-    "layerPrecisions",
-    "layerOutputTypes",
-    "precisionConstraints",
-    "calib",
+    *("onnx", "saveEngine", "loadEngine", "minShapes", "optShapes", "maxShapes", "memPoolSize"),
+    *("timingCacheFile", "versionCompatible", "vc", "excludeLeanRuntime", "skipInference"),
+    *("builderOptimizationLevel", "profilingVerbosity", "exportTimes", "verbose", "device"),
+    *("hardwareCompatibilityLevel", "noTF32", "fp16", "int8", "fp8", "best", "layerPrecisions"),
+    *("layerOutputTypes", "precisionConstraints", "calib"),
 ]
 UNTIL_8 = [
-    "workspace",
-    "buildOnly",
-    "explicitBatch",
-    "maxBatch",
-    "batch",
-    "uff",
-    "model",
-    "deploy",
-    "minTiming",
-    "heuristic",
-    "nvtxMode",
+    *("workspace", "buildOnly", "explicitBatch", "maxBatch", "batch", "uff", "model", "deploy"),
+    *("minTiming", "heuristic", "nvtxMode"),
 ]
 SINCE = {
     "bf16": (10, 0),
@@ -78,31 +47,13 @@ SINCE = {
     "runtimePlatform": (10, 2),
 }
 GONE_IN_11 = [
-    "fp16",
-    "bf16",
-    "int8",
-    "int4",
-    "fp8",
-    "best",
-    "layerPrecisions",
-    "layerOutputTypes",
-    "precisionConstraints",
-    "calib",
+    *("fp16", "bf16", "int8", "int4", "fp8", "best", "layerPrecisions", "layerOutputTypes"),
+    *("precisionConstraints", "calib"),
 ]
 VALUED = [
-    "onnx",
-    "saveEngine",
-    "loadEngine",
-    "minShapes",
-    "optShapes",
-    "maxShapes",
-    "memPoolSize",
-    "timingCacheFile",
-    "profile",
-    "builderOptimizationLevel",
-    "hardwareCompatibilityLevel",
-    "workspace",
-    "device",
+    *("onnx", "saveEngine", "loadEngine", "minShapes", "optShapes", "maxShapes", "memPoolSize"),
+    *("timingCacheFile", "profile", "builderOptimizationLevel", "hardwareCompatibilityLevel"),
+    *("workspace", "device"),
 ]
 
 
@@ -143,8 +94,8 @@ def work(named: dict[str, str], version: tuple[int, ...], capability: str) -> No
     print(say("I", "=== Device Information ==="))
     print(say("I", f"Compute Capability: {capability}"))
     if "getPlanVersionOnly" in named:
-        told = json.loads(Path(named["loadEngine"]).read_bytes().removeprefix(MAGIC).split(b"\n", 1)[0])
-        print(say("I", f"Plan was created with TensorRT version {told['tensorrt']}"))
+        facts = json.loads(Path(named["loadEngine"]).read_bytes().removeprefix(MAGIC).split(b"\n", 1)[0])
+        print(say("I", f"Plan was created with TensorRT version {facts['tensorrt']}"))
         return
     use_timing_cache(named, capability)
     graph = Path(named["onnx"])
@@ -198,7 +149,7 @@ def check_shapes(named: dict[str, str], inputs: list) -> None:
 
 def check(options: list[tuple[str, str]], version: tuple[int, ...]) -> None:
     for name, value in options:
-        if not known(name, version):
+        if not has_option(name, version):
             raise RejectedError(f"Unknown option: --{name}")
         if (name in VALUED) != bool(value):
             raise RejectedError(f"--{name} {'needs' if name in VALUED else 'takes no'} value")
@@ -215,7 +166,7 @@ def check(options: list[tuple[str, str]], version: tuple[int, ...]) -> None:
         raise RejectedError("Model missing or format not recognized")
 
 
-def known(name: str, version: tuple[int, ...]) -> bool:
+def has_option(name: str, version: tuple[int, ...]) -> bool:
     if version >= (11,) and name in GONE_IN_11:
         return False
     if name in UNTIL_8:

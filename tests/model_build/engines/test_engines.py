@@ -27,6 +27,7 @@ from tests.model_build.tiny_graphs import answered, lookup, normalized, perceptr
 from tests.moto_aws import simulated_aws
 from tritonstack.base.errors import InvalidFilesError, UsageError
 from tritonstack.base.yaml import Document, load_document
+from tritonstack.records.manifests import TensorSpec
 from tritonstack.reference.releases import RELEASES
 from tritonstack.reference.targets import parse_target
 from tritonstack.spec.models.model import ModelSpec
@@ -35,14 +36,6 @@ from tritonstack.spec.models.tensorrt_rules import EXPLICIT_PROFILES, tensorrt_v
 
 SHAPES = ProfileShapes({"ids": [1, 1]}, {"ids": [4, 12]}, {"ids": [4, 24]})
 LONG = ProfileShapes({"ids": [1, 16]}, {"ids": [4, 20]}, {"ids": [4, 24]})
-
-
-def spec_text(extra: str) -> str:
-    return (
-        "name: tiny\ndescription: Tiny.\nsource: file://weights\n"
-        "recipe: {kind: onnx, format: tensorrt}\nbatching: {max_batch: 4}\ntest_inputs:\n  - random: {}\n"
-        + extra
-    )
 
 
 @pytest.fixture
@@ -59,10 +52,10 @@ def settle(tmp_path: Path) -> Callable[..., ServableGraph]:
         extra: str = "",
         shared: str | None = None,
         cache: str = "cache",
-        told: list[Progress] | None = None,
+        events: list[Progress] | None = None,
     ) -> ServableGraph:
         file = tmp_path / "model.yaml"
-        file.write_text(spec_text(extra))
+        file.write_text(SPEC + extra)
         document: Document[ModelSpec] = load_document(file, ModelSpec)
         context = BuildContext(
             model=document,
@@ -74,18 +67,21 @@ def settle(tmp_path: Path) -> Callable[..., ServableGraph]:
             build_member=lambda name: tmp_path / name,
             shared_cache=shared,
         )
-        events = told if told is not None else []
         return prepare_engines(
             graph,
             cases=answered(graph),
             spec=document.record,
             context=context,
-            steps=BuildSteps(events.append),
+            steps=BuildSteps(([] if events is None else events).append),
         )
 
     return run
 
 
+SPEC = (
+    "name: tiny\ndescription: Tiny.\nsource: file://weights\n"
+    "recipe: {kind: onnx, format: tensorrt}\nbatching: {max_batch: 4}\ntest_inputs:\n  - random: {}\n"
+)
 VARYING = "tensorrt: {profiles: [{sequence: {opt: 8, max: 24}}]}\n"
 
 
@@ -122,41 +118,13 @@ def test_every_release_accepts_the_allowed_flags(release, precision, portability
     shapes = [SHAPES, LONG][:profiles]
     rejected = bool(list(violations)) or (profiles > 1 and version < EXPLICIT_PROFILES)
     # Built as they would be of a version that knows everything: it rejects what is too new for the real one.
-    wanted = order((10, 16, 0), precision=precision, options=options, profiles=shapes)
-    command = wanted.command(Path("trtexec"), plan=Path("plan"), timing_cache=Path("cache"))
+    newest = order((10, 16, 0), precision=precision, options=options, profiles=shapes)
+    command = newest.command(Path("trtexec"), plan=Path("plan"), timing_cache=Path("cache"))
     words = [word.removeprefix("--").partition("=")[::2] for word in command[1:]]
     with pytest.raises(stand_in_trtexec.RejectedError) if rejected else nullcontext():
         stand_in_trtexec.check(words, version)  # type: ignore[arg-type] # pairs, by their form
     if not rejected:
-        assert order(version, precision=precision, options=options, profiles=shapes).flags() == wanted.flags()
-
-
-@pytest.mark.parametrize(
-    ("version", "words"),
-    [
-        ((8, 6, 1), ["--profile=0"]),
-        ((8, 6, 1), ["--bf16"]),
-        ((8, 6, 1), ["--getPlanVersionOnly"]),
-        ((8, 6, 1), ["--memPoolSize=workspace:1024M"]),
-        ((10, 0, 1), ["--memPoolSize=workspace:1024M"]),
-        ((10, 4, 0), ["--hardwareCompatibilityLevel=sameComputeCapability"]),
-        ((10, 4, 0), ["--workspace=1024"]),
-        ((10, 4, 0), ["--buildOnly"]),
-        ((10, 4, 0), ["--minShapes=a:1", "--minShapes=a:2", "--optShapes=a:2", "--maxShapes=a:2"]),
-        ((10, 4, 0), ["--profile=1", "--minShapes=a:1", "--optShapes=a:2", "--maxShapes=a:2"]),
-        ((10, 4, 0), ["--loadEngine=other"]),
-        ((10, 4, 0), ["--int8", "--fp8"]),
-        ((10, 4, 0), ["--builderOptimizationLevel=6"]),
-        ((10, 4, 0), ["--cachefile=x"]),
-        ((11, 0, 0), ["--fp16"]),
-    ],
-)
-def test_the_stub_rejects_the_same_options_as_trtexec(version, words):
-    good = ["--onnx=graph", "--saveEngine=plan", "--skipInference"]
-    pairs = [word.removeprefix("--").partition("=")[::2] for word in (*good, *words)]
-    stand_in_trtexec.check(pairs[: len(good)], version)  # type: ignore[arg-type] # as above
-    with pytest.raises(stand_in_trtexec.RejectedError):
-        stand_in_trtexec.check(pairs, version)  # type: ignore[arg-type] # as above
+        assert order(version, precision=precision, options=options, profiles=shapes).flags() == newest.flags()
 
 
 def test_the_command_line_of_one_profile():
@@ -191,14 +159,14 @@ def test_several_profiles_are_numbered_and_need_tensorrt_10():
         "--optShapes=ids:4x20",
         "--maxShapes=ids:4x24",
     )
-    with pytest.raises(EngineError, match=r"trtexec of TensorRT 8\.6\.1 supports one profile"):
+    with pytest.raises(EngineError, match=r"8\.6\.1 supports one"):
         order((8, 6, 1), profiles=[SHAPES, LONG]).flags()
 
 
 def test_names_that_trtexec_would_misread():
     odd = ProfileShapes({"a:0": [1]}, {"a:0": [1]}, {"a:0": [2]})
     assert "--minShapes='a:0':1" in order((10, 4, 0), profiles=[odd]).flags()
-    with pytest.raises(EngineError, match="the input name 'a,b'"):
+    with pytest.raises(EngineError, match="'a,b'"):
         order((10, 4, 0), profiles=[ProfileShapes({"a,b": [1]}, {"a,b": [1]}, {"a,b": [1]})]).flags()
 
 
@@ -218,12 +186,11 @@ def test_the_version_is_read_from_trtexec(line, version):
 
 def test_profiles_follow_from_the_model():
     spec = text_spec()
-    ids = lookup_inputs()
-    (shapes,) = profile_shapes(spec, ids)
+    (shapes,) = profile_shapes(spec, IDS)
     assert (shapes.least, shapes.best, shapes.most) == ({"ids": [1, 1]}, {"ids": [8, 12]}, {"ids": [8, 24]})
     narrow = Profile(batch=Range(opt=2, max=4), sequence=Range(min=2, opt=3, max=5))
     named = Profile(shapes={"ids": Shapes(min=(1, 4), opt=(2, 4), max=(2, 4))})
-    first, second = profile_shapes(with_profiles(spec, narrow, named), ids)
+    first, second = profile_shapes(with_profiles(spec, narrow, named), IDS)
     assert (first.least, first.most) == ({"ids": [1, 2]}, {"ids": [4, 5]})
     assert (second.least, second.most) == ({"ids": [1, 4]}, {"ids": [2, 4]})
 
@@ -238,20 +205,20 @@ def test_profiles_follow_from_the_model():
 def test_invalid_profiles_are_rejected(profile, message):
     spec = text_spec()
     with pytest.raises(EngineError, match=message):
-        profile_shapes(with_profiles(spec, profile), lookup_inputs())
+        profile_shapes(with_profiles(spec, profile), IDS)
 
 
 def test_an_engine_from_graph_to_folder(tmp_path, machine_here, settle):
-    told: list[Progress] = []
-    servable = settle(lookup(tmp_path / "graph"), extra=VARYING, told=told)
+    events: list[Progress] = []
+    servable = settle(lookup(tmp_path / "graph"), extra=VARYING, events=events)
     assert (servable.backend, servable.tensorrt, servable.precision) == ("tensorrt", "10.4.0.26", "fp32")
     assert [file.name for file in servable.folder.iterdir()] == ["model.plan"]
     assert (servable.profiles, servable.engines) == (1, {})
     assert servable.inputs[0].datatype == "INT64"
-    (built, asked) = machine_here.commands()
+    (built, version) = machine_here.commands()
     assert "--maxShapes=ids:4x24" in built
-    assert asked[-1] == "--getPlanVersionOnly"
-    lines = [event.detail for event in told if event.state == "running"]
+    assert version[-1] == "--getPlanVersionOnly"
+    lines = [event.detail for event in events if event.state == "running"]
     assert lines[0].startswith("&&&& RUNNING TensorRT.trtexec [TensorRT v100400] [b26] #")
 
 
@@ -278,8 +245,8 @@ def test_operators_misread_by_tensorrt_8_are_rewritten(tmp_path, monkeypatch, se
     here = simulated_machine(tmp_path / "machine", monkeypatch, release="24.03", capability="8.6")
     graph = normalized(tmp_path / "graph")
     settle(graph, target="sm86-24.03")
-    given = Path(next(word for word in here.commands()[0] if "--onnx=" in word).removeprefix("--onnx="))
-    model = onnx.load(given)
+    file = Path(next(word for word in here.commands()[0] if "--onnx=" in word).removeprefix("--onnx="))
+    model = onnx.load(file)
     assert model.opset_import[0].version == 17
     (length,) = (node for node in model.graph.node if node.op_type == "ReduceL2")
     assert len(length.input) == 1
@@ -289,19 +256,16 @@ def test_operators_misread_by_tensorrt_8_are_rewritten(tmp_path, monkeypatch, se
 
 def test_operators_unsupported_by_tensorrt_8_are_rejected(tmp_path, monkeypatch, settle):
     simulated_machine(tmp_path / "machine", monkeypatch, release="24.03", capability="8.6")
-    with pytest.raises(EngineError, match=r"opsets up to 17; the graph has opset 18 and cannot") as caught:
+    with pytest.raises(EngineError, match=r"17; .* 18") as caught:
         settle(normalized(tmp_path / "graph", kind="Mish"), target="sm86-24.03")
-    assert caught.value.remedy is not None
-    assert "triton_release 24.05" in caught.value.remedy
+    assert "24.05" in str(caught.value.remedy)
 
 
 def test_types_unsupported_by_engines_are_rejected(tmp_path, machine_here, settle):
     graph = perceptron(tmp_path / "graph")
     (x,) = graph.inputs
     wide = replace(graph, inputs=(x.model_copy(update={"datatype": "FP64"}),))
-    with pytest.raises(
-        EngineError, match=r"TensorRT 10\.4\.0 does not support the tensor types of x \(FP64\)"
-    ):
+    with pytest.raises(EngineError, match=r"10\.4\.0 .* x \(FP64\)"):
         settle(wide)
 
 
@@ -316,15 +280,15 @@ def test_int8_is_explicit_in_the_graph(tmp_path, machine_here, settle):
     assert all(not onnx.numpy_helper.to_array(zero).any() for zero in zeros)
 
 
-def test_a_tensorrt_version_other_than_the_releases_is_rejected(tmp_path, monkeypatch, settle):
-    simulated_machine(tmp_path / "machine", monkeypatch, release="25.04", capability="8.6")
-    with pytest.raises(EngineError, match=r"is TensorRT 10\.9\.0; Triton 24\.09 has 10\.4\.0"):
-        settle(lookup(tmp_path / "graph"), extra=VARYING)
-
-
-def test_a_gpu_other_than_the_targets_is_rejected(tmp_path, monkeypatch, settle):
-    simulated_machine(tmp_path / "machine", monkeypatch, release="24.09", capability="8.9")
-    with pytest.raises(EngineError, match=r"compute capability 8\.9; the engine needs 8\.6"):
+@pytest.mark.parametrize(
+    ("release", "capability", "value"),
+    [("25.04", "8.6", r"10\.9\.0; .* 10\.4\.0"), ("24.09", "8.9", r"8\.9; .* 8\.6")],
+)
+def test_another_machine_than_the_targets_is_rejected(
+    tmp_path, monkeypatch, settle, release, capability, value
+):
+    simulated_machine(tmp_path / "machine", monkeypatch, release=release, capability=capability)
+    with pytest.raises(EngineError, match=value):
         settle(lookup(tmp_path / "graph"), extra=VARYING)
 
 
@@ -333,7 +297,7 @@ def test_error_is_shown_instead_of_help(release, tmp_path, monkeypatch):
     here = simulated_machine(tmp_path / "machine", monkeypatch, release=release, capability="8.6")
     wrong = order((10, 4, 0), graph=lookup(tmp_path / "graph").file, precision="fp32", profiles=[])
     make = replace(builder(here, tmp_path), release=RELEASES[release])
-    with pytest.raises(EngineError, match=r"ids would (be of 32 bits|get the size 1)") as caught:
+    with pytest.raises(EngineError, match="ids would") as caught:
         make.build(wrong, tmp_path / "plan")
     assert "--option" not in caught.value.message
 
@@ -343,25 +307,22 @@ def test_unsupported_options_of_a_release_are_reported_with_their_line(tmp_path,
         settle(lookup(tmp_path / "graph"), extra="tensorrt: {portability: same-capability}\n")
     (violation,) = caught.value.violations
     assert (violation.field, violation.line) == ("tensorrt.portability", 8)
-    assert "Triton 24.09 has TensorRT 10.4.0" in violation.message
+    assert "TensorRT 10.4.0" in violation.message
 
 
 def test_damaged_timing_cache_is_ignored(tmp_path, machine_here):
-    graph = lookup(tmp_path / "graph")
-    said: list[str] = []
-    make = builder(machine_here, tmp_path, said)
-    wanted = order((10, 4, 0), graph=graph.file)
-    make.build(wanted, tmp_path / "first")
-    assert any("A new timing cache" in line for line in said)
-    said.clear()
-    make.build(wanted, tmp_path / "second")
-    assert any("bytes of timing cache" in line for line in said)
+    lines: list[str] = []
+    make = builder(machine_here, tmp_path, lines)
+    engine = order((10, 4, 0), graph=lookup(tmp_path / "graph").file)
+    make.build(engine, tmp_path / "first")
+    assert any("A new timing cache" in line for line in lines)
+    lines.clear()
+    make.build(engine, tmp_path / "second")
+    assert any("timing cache" in line and "bytes" in line for line in lines)
     (cache,) = (tmp_path / "files" / "timing").iterdir()
     assert cache.name == "10.4.0-sm86-NVIDIA-A10G.cache"
     cache.write_text("damaged")
-    said.clear()
-    make.build(wanted, tmp_path / "third")
-    assert "retrying without the timing cache" in said
+    make.build(engine, tmp_path / "third")
     assert cache.read_text() != "damaged"
 
 
@@ -385,7 +346,7 @@ def test_engines_of_several_gpus_become_one_artifact(tmp_path, monkeypatch, sett
         monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
         shared = "s3://caches/builds"
         simulated_machine(tmp_path / "a10g", monkeypatch, release="24.09", capability="8.6")
-        with pytest.raises(EngineError, match=r"engines for 8\.9 are missing"):
+        with pytest.raises(EngineError, match=r"8\.9"):
             settle(lookup(tmp_path / "a" / "graph"), extra=both, shared=shared, cache="one")
         simulated_machine(tmp_path / "l4", monkeypatch, release="24.09", capability="8.9")
         servable = settle(
@@ -397,41 +358,35 @@ def test_engines_of_several_gpus_become_one_artifact(tmp_path, monkeypatch, sett
 
 def test_unavailable_shared_files_are_ignored(tmp_path, monkeypatch):
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    said: list[str] = []
+    lines: list[str] = []
     with simulated_aws():
         client = boto3.client("s3")
-        files = SharedFiles(tmp_path / "a", "s3://caches", said.append)
+        files = SharedFiles(tmp_path / "a", "s3://caches", lines.append)
         assert not files.fetch("x").exists()
         (tmp_path / "a" / "x").write_text("mine")
         files.share("x")
-        assert len(said) == 2
+        assert len(lines) == 2
         client.create_bucket(Bucket="caches")
         files.share("x")
-        other = SharedFiles(tmp_path / "b", "s3://caches", said.append)
+        other = SharedFiles(tmp_path / "b", "s3://caches", lines.append)
         assert other.fetch("x").read_text() == "mine"
         client.put_object(Bucket="caches", Key="x", Body=b"yours", Metadata={"sha256": "0"})
         assert other.fetch("x").read_text() == "mine"
-        assert "skipped: checksum mismatch" in said[-1]
-    with pytest.raises(UsageError, match="'a/folder' is not a valid cache URL"):
-        SharedFiles(tmp_path, "a/folder", said.append).fetch("x")
+        assert "skipped: checksum mismatch" in lines[-1]
+    with pytest.raises(UsageError, match="a/folder"):
+        SharedFiles(tmp_path, "a/folder", lines.append).fetch("x")
 
 
-def builder(here: Machine, tmp_path: Path, said: list[str] | None = None) -> EngineBuilder:
-    told = said if said is not None else []
+def builder(here: Machine, tmp_path: Path, lines: list[str] | None = None) -> EngineBuilder:
+    notify = ([] if lines is None else lines).append
     return EngineBuilder(
         trtexec=here.trtexec,
         release=RELEASES["24.09"],
         capability="8.6",
         gpu="NVIDIA A10G",
-        files=SharedFiles(tmp_path / "files", None, told.append),
-        notify=told.append,
+        files=SharedFiles(tmp_path / "files", None, notify),
+        notify=notify,
     )
-
-
-def lookup_inputs() -> Any:
-    from tritonstack.records.manifests import TensorSpec
-
-    return (TensorSpec(name="ids", datatype="INT64", shape=(-1,)),)
 
 
 def text_spec() -> ModelSpec:
@@ -444,6 +399,9 @@ def text_spec() -> ModelSpec:
         "test_inputs": ["a text"],
     }
     return ModelSpec.model_validate_json(json.dumps(facts))
+
+
+IDS = (TensorSpec(name="ids", datatype="INT64", shape=(-1,)),)
 
 
 def with_profiles(spec: ModelSpec, *profiles: Profile) -> ModelSpec:

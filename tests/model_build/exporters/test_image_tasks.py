@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -106,8 +107,8 @@ def test_image_that_exceeds_memory_after_scaling(monkeypatch, tmp_path):
     good, long = noise(300, 300, 3), noise(1, 50_000, 3)
     responses = model.execute([request(good), request(long), request(b"no image")])
     assert [response.error is None for response in responses] == [True, False, False]
-    assert "scaled from (50000, 1) to (12800000, 256) pixels it would fill the memory" in responses[1].error
-    assert responses[2].error == "IMAGE is none of BMP, GIF, JPEG, PNG, TIFF, WEBP"
+    assert "(12800000, 256)" in responses[1].error
+    assert "BMP, GIF, JPEG" in responses[2].error
 
 
 def test_images_are_rotated_by_their_exif_orientation(monkeypatch, tmp_path, image_model):
@@ -124,29 +125,23 @@ def test_images_are_rotated_by_their_exif_orientation(monkeypatch, tmp_path, ima
     assert np.abs(expected - framework.pixels([noise(40, 50, 3)])["pixel_values"]).max() > 0.5
 
 
-def test_a_processor_that_does_more_is_rejected_for_images_only(tmp_path):
-    folder = save_image_model(tmp_path / "model")
-    processor = transformers.MobileViTImageProcessorPil(
-        size={"shortest_edge": 36}, crop_size={"height": 32, "width": 32}
-    )
-    processor.save_pretrained(folder)
-    with pytest.raises(ExportError, match="MobileViTImageProcessor has a custom preprocess") as caught:
+CLIP = {"size": {"shortest_edge": 36}, "crop_size": {"height": 32, "width": 32}}
+
+
+@pytest.mark.parametrize(
+    ("processor", "options", "value"),
+    [
+        ("MobileViTImageProcessorPil", CLIP, "custom preprocess"),
+        ("CLIPImageProcessorPil", {"do_center_crop": False, "size": {"shortest_edge": 32}}, "one size"),
+        ("ViTImageProcessorPil", {"size": {"height": 48, "width": 48}}, "[3, 48, 48]"),
+    ],
+)
+def test_processors_that_the_served_step_cannot_replace(image_model, tmp_path, processor, options, value):
+    folder = Path(shutil.copytree(image_model, tmp_path / "model"))
+    getattr(transformers, processor)(**options).save_pretrained(folder)
+    with pytest.raises(ExportError) as caught:
         framework_of(folder)
-    assert "input: pixels" in str(caught.value)
-    assert framework_of(folder, input="pixels").example["pixel_values"].shape[1:] == (3, 32, 32)
-
-
-def test_sizes_that_depend_on_the_image_are_rejected(tmp_path):
-    folder = save_image_model(tmp_path / "model", size=32)
-    transformers.CLIPImageProcessorPil(do_center_crop=False, size={"shortest_edge": 32}).save_pretrained(
-        folder
-    )
-    with pytest.raises(ExportError, match="a batch needs one size"):
-        framework_of(folder)
-
-
-def test_unsupported_image_sizes_are_rejected(tmp_path):
-    folder = save_image_model(tmp_path / "model")
-    transformers.ViTImageProcessorPil(size={"height": 48, "width": 48}).save_pretrained(folder)
-    with pytest.raises(ExportError, match=r"pixels of shape \[3, 48, 48\]"):
-        framework_of(folder)
+    assert value in caught.value.message
+    if options is CLIP:  # it does more with images; pixels are the callers'
+        assert "input: pixels" in str(caught.value.remedy)
+        assert framework_of(folder, input="pixels").example["pixel_values"].shape[1:] == (3, 32, 32)

@@ -38,9 +38,9 @@ def as_pickle(source: FetchedSource, folder: Path, *, parts: int = 1) -> Fetched
     places = {}
     for part in range(parts):
         file = f"pytorch_model-{part + 1:05}-of-{parts:05}.bin"
-        held = {name: weights[name] for name in sorted(weights)[part::parts]}
-        torch.save(held, folder / file)
-        places |= dict.fromkeys(held, file)
+        tensors = {name: weights[name] for name in sorted(weights)[part::parts]}
+        torch.save(tensors, folder / file)
+        places |= dict.fromkeys(tensors, file)
     index = {"metadata": {}, "weight_map": places}
     (folder / "pytorch_model.bin.index.json").write_text(json.dumps(index))
     return FetchedSource(folder, "", "")
@@ -49,15 +49,15 @@ def as_pickle(source: FetchedSource, folder: Path, *, parts: int = 1) -> Fetched
 @pytest.mark.parametrize("parts", [1, 3])
 def test_a_trusted_pickle_is_the_same_model(tiny_source, tmp_path, parts):
     source = as_pickle(tiny_source, tmp_path / "model", parts=parts)
-    found = TextFramework(source=source, recipe=RECIPE, trust=TRUSTED)
+    pickled = TextFramework(source=source, recipe=RECIPE, trust=TRUSTED)
     safe = TextFramework(source=tiny_source, recipe=RECIPE)
     tokens = safe.tokenize(TEXTS)
-    np.testing.assert_array_equal(found.answer(tokens)["embedding"], safe.answer(tokens)["embedding"])
+    np.testing.assert_array_equal(pickled.answer(tokens)["embedding"], safe.answer(tokens)["embedding"])
 
 
 def test_no_untrusted_pickle_is_read(tiny_source, tmp_path):
     source = as_pickle(tiny_source, tmp_path / "model")
-    with pytest.raises(ExportError, match=r"no file named model\.safetensors"):
+    with pytest.raises(ExportError, match=r"model\.safetensors"):
         TextFramework(source=source, recipe=RECIPE)
 
 
@@ -75,17 +75,15 @@ def test_a_trusted_pickle_still_runs_no_code(tiny_source, tmp_path):
     import torch
 
     source = as_pickle(tiny_source, tmp_path / "model")
-    weights = torch.load(source.folder / "pytorch_model.bin")
-    torch.save({**weights, "more": _Runs(tmp_path / "proof")}, source.folder / "pytorch_model.bin")
-    with pytest.raises(
-        ExportError, match=": its pickle holds more than tensors, which is rejected even if trusted"
+    file = source.folder / "pytorch_model.bin"
+    code = _Runs(tmp_path / "proof")
+    for save in (
+        lambda: torch.save({**torch.load(file), "more": code}, file),
+        lambda: file.write_bytes(pickle.dumps(code)),
     ):
-        TextFramework(source=source, recipe=RECIPE, trust=TRUSTED)
-    (source.folder / "pytorch_model.bin").write_bytes(pickle.dumps(_Runs(tmp_path / "proof")))
-    with pytest.raises(
-        ExportError, match=": its pickle holds more than tensors, which is rejected even if trusted"
-    ):
-        TextFramework(source=source, recipe=RECIPE, trust=TRUSTED)
+        save()
+        with pytest.raises(ExportError, match="even if trusted"):
+            TextFramework(source=source, recipe=RECIPE, trust=TRUSTED)
     assert not (tmp_path / "proof").exists()
 
 
@@ -109,7 +107,7 @@ def write_model(folder: Path, *, trusted: bool) -> Path:
 def test_the_reason_in_model_yaml_decides(tiny_source, tmp_path):
     as_pickle(tiny_source, tmp_path / "weights")
     untrusted = load_document(write_model(tmp_path, trusted=False), ModelSpec)
-    with pytest.raises(SourceError, match=r"pytorch_model\.bin, a pickle"):
+    with pytest.raises(SourceError, match=r"pytorch_model\.bin"):
         write_repository(untrusted, tmp_path / "untrusted")
     trusted = load_document(write_model(tmp_path, trusted=True), ModelSpec)
     assert write_repository(trusted, tmp_path / "trusted").parity[0].min_cosine > 0.9999
@@ -124,5 +122,5 @@ def test_pickle_that_is_truncated_or_has_no_weights(tiny_source: FetchedSource, 
     torch.save([1, 2], file)
     for content in (whole[:-1000], b"", file.read_bytes()):
         file.write_bytes(content)
-        with pytest.raises(ExportError, match=r"transformers cannot load the model: \w"):
+        with pytest.raises(ExportError, match=r"load the model: \w"):
             TextFramework(source=source, recipe=RECIPE, trust=TRUSTED)

@@ -63,8 +63,8 @@ def sentence_model(
         {"idx": n, "name": str(n), "type": f"{package}.{kind}", "path": f"{n}_{kind}" if n else transformer}
         for n, kind in enumerate(modules)
     ]
-    written = {"modules": listed, "1_Pooling__config": old("mean"), **files}
-    for name, content in written.items():
+    contents = {"modules": listed, "1_Pooling__config": old("mean"), **files}
+    for name, content in contents.items():
         file = folder / f"{name.replace('__', '/')}.json"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(content))
@@ -221,49 +221,40 @@ def test_the_old_layout_has_the_transformer_in_a_folder(tiny_folder, tmp_path):
     (folder / "onnx").mkdir()
     shutil.copy(folder / "0_BERT/model.safetensors", folder / "onnx/model.safetensors")
     document = write(tmp_path, "{kind: text-embedding}", folder)
-    wanted = file_selection(document.record)
-    assert [file.relative_to(folder).as_posix() for file in wanted.weights_among(folder)] == [
+    selection = file_selection(document.record)
+    assert [file.relative_to(folder).as_posix() for file in selection.weights_among(folder)] == [
         "0_BERT/model.safetensors",
         "2_Dense/model.safetensors",
     ]
-    source = fetch_source("file://m", model_folder=tmp_path, cache_dir=tmp_path, selection=wanted)
+    source = fetch_source("file://m", model_folder=tmp_path, cache_dir=tmp_path, selection=selection)
     loaded = framework(source.folder)
     assert loaded.answer(loaded.tokenize(TEXTS))["embedding"].shape == (4, 8)
 
 
-CONTRADICTIONS = {
-    "pooling": (
-        "pooling: mean",
-        "recipe.pooling: the recipe has mean; 1_Pooling/config.json in the source has cls and max",
-    ),
-    "normalize": (
-        "normalize: false",
-        "recipe.normalize: the recipe has false; modules.json in the source has true",
-    ),
-    "max_length": (
-        "max_length: 20",
-        "recipe.max_length: the recipe has 20; sentence_bert_config.json in the source has 16",
-    ),
-}
-
-
-@pytest.mark.parametrize(("field", "stated", "told"), [(k, *v) for k, v in CONTRADICTIONS.items()])
-def test_a_recipe_that_contradicts_the_source_needs_a_reason(tiny_folder, tmp_path, field, stated, told):
+@pytest.mark.parametrize(
+    ("field", "value", "file", "own"),
+    [
+        ("pooling", "mean", "1_Pooling/config.json", "cls and max"),
+        ("normalize", False, "modules.json", "true"),
+        ("max_length", 20, "sentence_bert_config.json", "16"),
+    ],
+)
+def test_a_recipe_that_contradicts_the_source_needs_a_reason(tiny_folder, tmp_path, field, value, file, own):
     folder = sentence_model(
         tiny_folder,
         tmp_path / "m",
         ("Transformer", "Pooling", "Normalize"),
         **{"1_Pooling__config": old("cls", "max"), "sentence_bert_config": {"max_seq_length": 16}},
     )
-    document = write(tmp_path, f"{{kind: text-embedding, {stated}}}", folder)
+    document = write(tmp_path, f"{{kind: text-embedding, {field}: {json.dumps(value)}}}", folder)
     with pytest.raises(InvalidFilesError) as caught:
         write_repository(document, tmp_path / "work")
-    assert f"model.yaml:4: {told}" in str(caught.value)
-    assert f"set `overrides: {{{field}: <reason>}}`" in str(caught.value)
-    value = stated.partition(": ")[2]
-    meant = value if field == "pooling" else json.loads(value)
-    allowed = framework(folder, **{field: meant}, overrides={field: REASON}).head.recipe.model_dump()[field]
-    assert allowed == (("mean",) if field == "pooling" else meant)
+    (violation,) = caught.value.violations
+    assert (violation.line, violation.field) == (4, f"recipe.{field}")
+    assert f"{file} in" in violation.message
+    assert violation.message.endswith(f" {own}")
+    allowed = framework(folder, **{field: value}, overrides={field: REASON}).head.recipe.model_dump()[field]
+    assert allowed == (("mean",) if field == "pooling" else value)
 
 
 @pytest.mark.parametrize(
@@ -301,61 +292,38 @@ def test_an_invalid_dimension_is_rejected(tiny_folder, tmp_path, wrong):
 def test_a_prompt_of_the_source_is_not_dropped_silently(tiny_folder, tmp_path):
     config = {"prompts": {"query": "query: ", "document": ""}, "default_prompt_name": "query"}
     folder = sentence_model(tiny_folder, tmp_path / "m", config_sentence_transformers=config)
-    with pytest.raises(ExportError, match=r"sets the prompt 'query: '") as caught:
+    with pytest.raises(ExportError, match=r"'query: '"):
         framework(folder)
-    assert "`overrides: {prompt: <reason>}`" in str(caught.value)
     assert framework(folder, overrides={"prompt": "callers send it"}).max_length
     assert framework(
         sentence_model(tiny_folder, tmp_path / "n", config_sentence_transformers={"prompts": {}})
     )
 
 
+POOLING, BERT = "1_Pooling__config", "sentence_bert_config"
+FLAG, MEAN = "pooling_mode_cls_token", "pooling_mode_mean_tokens"
 REJECTED: dict[str, tuple[dict[str, Any], str]] = {
-    "another module": (
-        {"modules": ("Transformer", "Pooling", "LayerNorm")},
-        ": the recipe text-embedding does not export the module LayerNorm",
-    ),
-    "no pooling": ({"modules": ("Transformer", "Normalize")}, "expected Transformer, then Pooling"),
-    "code of its own": ({"package": "custom_st"}, "names custom_st.Transformer, Python code in the source"),
-    "an unknown pooling": (
-        {"1_Pooling__config": {"pooling_mode": "median"}},
-        "1_Pooling/config.json: unknown pooling_mode 'median'; allowed: cls, max, mean",
-    ),
-    "an unknown flag": (
-        {"1_Pooling__config": {"pooling_mode_attention": True, "pooling_mode_mean_tokens": True}},
-        "1_Pooling/config.json: pooling_mode_attention is True; expected at least one of",
-    ),
-    "a number for a flag": (
-        {"1_Pooling__config": {"pooling_mode_cls_token": 1, "pooling_mode_mean_tokens": False}},
-        "1_Pooling/config.json: pooling_mode_cls_token is 1; expected at least one of",
-    ),
-    "no flag": (
-        {"1_Pooling__config": {"pooling_mode_cls_token": False, "pooling_mode_mean_tokens": False}},
-        "1_Pooling/config.json: no pooling mode is true",
-    ),
-    "a length in quotes": (
-        {"sentence_bert_config": {"max_seq_length": "16"}},
-        "sentence_bert_config.json: max_seq_length is '16'; expected a positive integer",
-    ),
-    "another task": (
-        {"sentence_bert_config": {"transformer_task": "fill-mask"}},
-        "sentence_bert_config.json: transformer_task is 'fill-mask'",
-    ),
+    "another module": ({"modules": ("Transformer", "Pooling", "LayerNorm")}, "module LayerNorm"),
+    "no pooling": ({"modules": ("Transformer", "Normalize")}, "Transformer, Normalize"),
+    "code of its own": ({"package": "custom_st"}, "custom_st.Transformer"),
+    "an unknown pooling": ({POOLING: {"pooling_mode": "median"}}, "1_Pooling/config.json: unknown"),
+    "an unknown flag": ({POOLING: {"pooling_mode_attention": True, MEAN: True}}, "attention is True"),
+    "a number for a flag": ({POOLING: {FLAG: 1, MEAN: False}}, "pooling_mode_cls_token is 1"),
+    "no flag": ({POOLING: {FLAG: False, MEAN: False}}, "no pooling mode"),
+    "a length in quotes": ({BERT: {"max_seq_length": "16"}}, "max_seq_length is '16'"),
+    "another task": ({BERT: {"transformer_task": "fill-mask"}}, "transformer_task is 'fill-mask'"),
     "another output of the model": (
-        {"sentence_bert_config": {"modality_config": {"text": {"method_output_name": "pooler_output"}}}},
-        "sentence_bert_config.json: the answers come from 'pooler_output'",
+        {BERT: {"modality_config": {"text": {"method_output_name": "pooler_output"}}}},
+        "'pooler_output'",
     ),
-    "a list for a mapping": ({"1_Pooling__config": []}, "1_Pooling/config.json: expected a dict, got a list"),
-    "a folder elsewhere": (
-        {"transformer_path": "../x"},
-        "'../x' is not a folder of the source",
-    ),
-    "no transformer": ({"transformer_path": "0_BERT"}, "has no 0_BERT/config.json"),
+    "a list for a mapping": ({POOLING: []}, "got a list"),
+    "a folder elsewhere": ({"transformer_path": "../x"}, "'../x'"),
+    "no transformer": ({"transformer_path": "0_BERT"}, "0_BERT/config.json"),
 }
 
 
-@pytest.mark.parametrize(("changes", "told"), REJECTED.values(), ids=REJECTED)
-def test_settings_that_cannot_be_applied_are_rejected(tiny_folder, tmp_path, changes, told):
+@pytest.mark.parametrize(("changes", "value"), REJECTED.values(), ids=REJECTED)
+def test_settings_that_cannot_be_applied_are_rejected(tiny_folder, tmp_path, changes, value):
     facts = dict(changes)
     modules = facts.pop("modules", ("Transformer", "Pooling"))
     path = facts.pop("transformer_path", None)
@@ -365,36 +333,27 @@ def test_settings_that_cannot_be_applied_are_rejected(tiny_folder, tmp_path, cha
         (folder / "modules.json").write_text(text.replace('"path": ""', f'"path": "{path}"'))
     with pytest.raises(ExportError) as caught:
         framework(folder)
-    assert told in str(caught.value)
+    assert value in str(caught.value)
 
 
 DENSE: dict[str, tuple[dict[str, Any], str]] = {
-    "another size": (
-        {"sizes": (16, 8)},
-        "2_Dense/config.json: in_features is 16, but mean pooling returns vectors of 32",
-    ),
-    "an unknown activation": (
-        {"activation_function": "os.system"},
-        "2_Dense/config.json: unknown activation_function 'os.system'",
-    ),
-    "an activation with another name": (
-        {"activation_function": "torch.nn.Bilinear"},
-        "unknown activation_function 'torch.nn.Bilinear'",
-    ),
-    "on tokens": ({"module_input_name": "token_embeddings"}, "module_input_name is 'token_embeddings'"),
-    "weights of another size": ({"out_features": 9}, "the weights in 2_Dense do not match its layer"),
-    "no size": ({"in_features": None}, ": expected positive in_features and out_features, got"),
+    "another size": ({"sizes": (16, 8)}, "in_features is 16"),
+    "an unknown activation": ({"activation_function": "os.system"}, "'os.system'"),
+    "an activation with another name": ({"activation_function": "torch.nn.Bilinear"}, "'torch.nn.Bilinear'"),
+    "on tokens": ({"module_input_name": "token_embeddings"}, "'token_embeddings'"),
+    "weights of another size": ({"out_features": 9}, "weights in 2_Dense"),
+    "no size": ({"in_features": None}, "in_features"),
 }
 
 
-@pytest.mark.parametrize(("changes", "told"), DENSE.values(), ids=DENSE)
-def test_dense_layers_that_cannot_be_applied_are_rejected(tiny_folder, tmp_path, changes, told):
+@pytest.mark.parametrize(("changes", "value"), DENSE.values(), ids=DENSE)
+def test_dense_layers_that_cannot_be_applied_are_rejected(tiny_folder, tmp_path, changes, value):
     facts = dict(changes)
     folder = sentence_model(tiny_folder, tmp_path / "m", ("Transformer", "Pooling", "Dense"))
     add_dense(folder / "2_Dense", facts.pop("sizes", (HIDDEN, 8)), **facts)
     with pytest.raises(ExportError) as caught:
         framework(folder)
-    assert told in str(caught.value)
+    assert value in str(caught.value)
 
 
 def test_pickled_weights_of_a_dense_layer_are_read_if_trusted(tiny_folder, tmp_path):
@@ -403,9 +362,8 @@ def test_pickled_weights_of_a_dense_layer_are_read_if_trusted(tiny_folder, tmp_p
     (folder / "2_Dense/model.safetensors").unlink()
     named = {name: torch.from_numpy(array) for name, array in weights.items()}
     torch.save(named, folder / "2_Dense/pytorch_model.bin")
-    with pytest.raises(ExportError, match=r"2_Dense has no model.safetensors") as caught:
+    with pytest.raises(ExportError, match=r"2_Dense has no"):
         framework(folder)
-    assert "`trust: {pickle: <reason>}`" in str(caught.value)
     loaded = framework(folder, trust=Trust(pickle="made by this very test"))
     assert loaded.answer(loaded.tokenize(TEXTS))["embedding"].shape == (4, 8)
 

@@ -1,5 +1,6 @@
 """Every Hugging Face task: the exported graph answers as PyTorch does, and labels its outputs."""
 
+import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,18 +20,19 @@ from tests.model_build.tiny_tasks import LABELS, QUESTIONS, TOKEN_LABELS, save_t
 from tritonstack.spec.models import recipes
 
 Saved = Callable[..., Path]
+BART = {"d_model": 32, "encoder_layers": 1, "decoder_layers": 1, "decoder_start_token_id": 3}
 
 
 @pytest.fixture(scope="session")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Saved:
     """Save each model once."""
-    made: dict[str, Path] = {}
+    folders: dict[str, Path] = {}
 
     def save(architecture: str, **changes: Any) -> Path:
         key = f"{architecture} {sorted(changes.items())}"
-        if key not in made:
-            made[key] = save_text_model(tmp_path_factory.mktemp("model"), architecture, **changes)
-        return made[key]
+        if key not in folders:
+            folders[key] = save_text_model(tmp_path_factory.mktemp("model"), architecture, **changes)
+        return folders[key]
 
     return save
 
@@ -74,16 +76,11 @@ def test_the_default_length_fits_the_models_positions(saved, architecture, posit
     assert framework_of(folder, kind="text-classification", max_length=None).max_length == expected
 
 
-@pytest.mark.parametrize(
-    "architecture",
-    [
-        pytest.param("BertForSequenceClassification", marks=pytest.mark.soak),
-        pytest.param("RobertaForSequenceClassification", marks=pytest.mark.soak),
-        pytest.param("DistilBertForSequenceClassification", marks=pytest.mark.soak),
-    ],
-)
+@pytest.mark.soak  # as with every export here: the first of a process takes ten seconds
+@pytest.mark.parametrize("architecture", ["Bert", "Roberta", "DistilBert"])
 def test_text_classification(saved, tmp_path, architecture):
-    framework = framework_of(saved(architecture, labels=LABELS), kind="text-classification")
+    folder = saved(f"{architecture}ForSequenceClassification", labels=LABELS)
+    framework = framework_of(folder, kind="text-classification")
     graph = framework.export(tmp_path / "1")
     assert [tensor.name for tensor in graph.inputs] == ["input_ids", "attention_mask"]
     (scores,) = graph.outputs
@@ -97,7 +94,7 @@ def test_text_classification(saved, tmp_path, architecture):
 
 
 @pytest.mark.parametrize(
-    ("said", "wanted", "expected"),
+    ("problem", "activation", "expected"),
     [
         ("multi_label_classification", None, "sigmoid"),
         ("regression", None, "none"),
@@ -105,9 +102,9 @@ def test_text_classification(saved, tmp_path, architecture):
         (None, None, "softmax"),
     ],
 )
-def test_activation_comes_from_the_recipe_or_the_model(saved, said, wanted, expected):
-    model = saved("BertForSequenceClassification", labels=LABELS, problem_type=said)
-    framework = framework_of(model, kind="text-classification", activation=wanted)
+def test_activation_comes_from_the_recipe_or_the_model(saved, problem, activation, expected):
+    model = saved("BertForSequenceClassification", labels=LABELS, problem_type=problem)
+    framework = framework_of(model, kind="text-classification", activation=activation)
     tokens = framework.tokenize(TEXTS[:1])
     (plain,) = framework_of(model, kind="text-classification", activation="none").answer(tokens)["scores"]
     odds = {
@@ -123,11 +120,11 @@ def test_one_label_is_a_binary_classifier(saved):
     scores = framework_of(model, kind="text-classification").answer
     tokens = framework_of(model, kind="text-classification").tokenize(TEXTS[:1])
     assert 0 < scores(tokens)["scores"][0, 0] < 1
-    with pytest.raises(ExportError, match="one label, whose softmax is always 1"):
+    with pytest.raises(ExportError, match="softmax"):
         framework_of(model, kind="text-classification", activation="softmax")
 
 
-@pytest.mark.soak  # as with every export here: the first of a process takes ten seconds
+@pytest.mark.soak
 def test_token_classification(saved, tmp_path):
     framework = framework_of(
         saved("BertForTokenClassification", labels=TOKEN_LABELS), kind="token-classification"
@@ -150,15 +147,12 @@ def test_token_classification(saved, tmp_path):
     assert not offsets[row][0].any()
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("architecture", "inputs"),
     [
-        pytest.param(
-            "BertForQuestionAnswering",
-            ["input_ids", "attention_mask", "token_type_ids"],
-            marks=pytest.mark.soak,
-        ),
-        pytest.param("RobertaForQuestionAnswering", ["input_ids", "attention_mask"], marks=pytest.mark.soak),
+        ("BertForQuestionAnswering", ["input_ids", "attention_mask", "token_type_ids"]),
+        ("RobertaForQuestionAnswering", ["input_ids", "attention_mask"]),
     ],
 )
 def test_question_answering(saved, tmp_path, architecture, inputs):
@@ -174,18 +168,12 @@ def test_question_answering(saved, tmp_path, architecture, inputs):
     assert_graph_answers(framework, graph, tokens)
     if "token_type_ids" in inputs:
         one_type = tokens | {"token_type_ids": tokens["token_type_ids"] * 0}
-        assert (
-            np.abs(
-                framework.answer(one_type)["start_logits"] - framework.answer(tokens)["start_logits"]
-            ).max()
-            > 0.01
-        )
+        answers = [framework.answer(row)["start_logits"] for row in (one_type, tokens)]
+        assert np.abs(answers[0] - answers[1]).max() > 0.01
 
 
-@pytest.mark.parametrize(
-    "architecture",
-    [pytest.param(name, marks=pytest.mark.soak) for name in ("MPNetModel", "T5EncoderModel")],
-)
+@pytest.mark.soak
+@pytest.mark.parametrize("architecture", ["MPNetModel", "T5EncoderModel"])
 def test_feature_extraction(saved, tmp_path, architecture):
     """T5's attention is exported unfused, because the fused form cannot be decomposed."""
     framework = framework_of(saved(architecture), kind="feature-extraction")
@@ -197,48 +185,38 @@ def test_feature_extraction(saved, tmp_path, architecture):
 
 
 def test_an_encoder_is_found_in_a_model_with_a_decoder(saved):
-    model = saved("BartModel", d_model=32, encoder_layers=1, decoder_layers=1, decoder_start_token_id=3)
-    framework = framework_of(model, kind="feature-extraction")
+    framework = framework_of(saved("BartModel", **BART), kind="feature-extraction")
     assert type(framework.head.encoder).__name__ == "BartEncoder"
 
 
-def test_model_without_the_head_of_its_task(saved):
-    with pytest.raises(ExportError, match=r"missing for: classifier\.bias, classifier\.weight") as caught:
-        framework_of(saved("BertModel"), kind="text-classification")
-    assert "trained for text classification" in str(caught.value)
+@pytest.mark.parametrize(
+    ("architecture", "kind", "value"),
+    [
+        ("BertModel", "text-classification", "classifier.bias, classifier.weight"),
+        ("BartModel", "token-classification", "no bart model"),
+    ],
+)
+def test_a_model_of_another_task(saved, architecture, kind, value):
+    with pytest.raises(ExportError) as caught:
+        framework_of(saved(architecture, **(BART if "Bart" in architecture else {})), kind=kind)
+    assert value in str(caught.value)
 
 
-def test_architecture_without_the_task(saved):
-    with pytest.raises(ExportError, match="has no bart model for token classification"):
-        framework_of(
-            saved("BartModel", d_model=32, encoder_layers=1, decoder_layers=1, decoder_start_token_id=3),
-            kind="token-classification",
-        )
-
-
-def changed(folder: Path, copy: Path, file: str, text: str) -> Path:
-    copy.mkdir()
-    for found in folder.iterdir():
-        (copy / found.name).write_bytes(found.read_bytes())
-    (copy / file).write_text(text)
-    return copy
-
-
-def test_remote_code_without_trust(saved, tmp_path):
-    config = '{"model_type": "own", "auto_map": {"AutoConfig": "own.OwnConfig"}}'
-    model = changed(saved("BertModel"), tmp_path / "m", "config.json", config)
-    (model / "own.py").write_text("raise SystemExit('this ran')")
-    with pytest.raises(ExportError, match=": it contains Python code, which would run here") as caught:
-        framework_of(model, kind="feature-extraction")
-    assert "trust: {remote_code:" in str(caught.value)
-
-
-def test_truncated_weights(saved, tmp_path):
-    model = changed(saved("BertModel"), tmp_path / "m", "note.txt", "")
-    weights = model / "model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:-1000])
-    with pytest.raises(ExportError, match="transformers cannot load the model"):
-        framework_of(model, kind="feature-extraction")
+@pytest.mark.parametrize(
+    ("old", "new", "value"),
+    [
+        ('"model_type": "bert"', '"model_type": "own", "auto_map": {"AutoConfig": "own.Own"}', "Python code"),
+        ('"2": "cross"', '"7": "cross"', "[0, 1, 7]"),
+    ],
+    ids=["code", "labels"],
+)
+def test_a_config_that_is_rejected(saved, tmp_path, old, new, value):
+    folder = shutil.copytree(saved("BertForSequenceClassification", labels=LABELS), tmp_path / "m")
+    (folder / "config.json").write_text((folder / "config.json").read_text().replace(old, new))
+    (folder / "own.py").write_text("raise SystemExit('this ran')")
+    with pytest.raises(ExportError) as caught:
+        framework_of(folder, kind="text-classification")
+    assert value in str(caught.value)
 
 
 def test_a_tokenizer_without_fast_form(saved, monkeypatch):
@@ -246,13 +224,5 @@ def test_a_tokenizer_without_fast_form(saved, monkeypatch):
 
     slow = type("Slow", (), {"is_fast": False, "pad_token_id": 0})
     monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", lambda *_, **__: slow())
-    with pytest.raises(ExportError, match=r"no fast \(tokenizers\) form"):
+    with pytest.raises(ExportError, match="no fast"):
         framework_of(saved("BertModel"), kind="feature-extraction")
-
-
-def test_mismatched_labels_are_rejected(saved, tmp_path):
-    source = saved("BertForSequenceClassification", labels=LABELS)
-    text = (source / "config.json").read_text().replace('"2": "cross"', '"7": "cross"')
-    model = changed(source, tmp_path / "m", "config.json", text)
-    with pytest.raises(ExportError, match=r"expected labels 0 to 2, got \[0, 1, 7\]"):
-        framework_of(model, kind="text-classification")

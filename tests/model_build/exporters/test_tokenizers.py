@@ -68,11 +68,11 @@ def test_pieces_become_a_fast_tokenizer(tmp_path, family):
     for text in ("ﬁne words, Ⅻ times", "naïve café", "two  spaces"):
         plain = text.lower() if family == "albert" else text
         expected = original.encode(plain, out_type=str)
-        found = served.encode(text, add_special_tokens=False).tokens
+        pieces = served.encode(text, add_special_tokens=False).tokens
         if family == "albert":  # which also removes accents
-            assert len(found) == len(served.encode(plain, add_special_tokens=False).tokens)
+            assert len(pieces) == len(served.encode(plain, add_special_tokens=False).tokens)
         else:
-            assert [piece for piece in found if piece != tokenizer.unk_token] == [
+            assert [piece for piece in pieces if piece != tokenizer.unk_token] == [
                 piece for piece in expected if not original.is_unknown(original.piece_to_id(piece))
             ]
 
@@ -85,7 +85,7 @@ def test_a_conversion_that_splits_differently_is_rejected(tmp_path, monkeypatch)
         "encode",
         lambda self, text, **options: encode(self, text, **options)[1:],
     )
-    with pytest.raises(ExportError, match=r"transformers cannot convert sentencepiece\.bpe\.model: Sentence"):
+    with pytest.raises(ExportError, match=r"sentencepiece\.bpe\.model: Sentence"):
         load_tokenizer(tmp_path, trust=UNTRUSTED)
 
 
@@ -118,6 +118,6 @@ def test_padding_without_a_padding_token(tmp_path, config, padding):
 def test_a_tokenizer_of_special_tokens_alone_is_rejected(tmp_path):
     """As transformers 5 makes it from `BertTokenizerFast(vocab_file=...)`: each word would be unknown."""
     transformers.BertTokenizerFast().save_pretrained(tmp_path)
-    with pytest.raises(ExportError, match="no vocabulary, only special tokens") as error:
+    with pytest.raises(ExportError, match="only special tokens") as error:
         load_tokenizer(tmp_path, trust=UNTRUSTED)
     assert "ignores `vocab_file=`" in str(error.value.remedy)

@@ -40,20 +40,20 @@ def test_auto_serves_one_precision_and_records_all(tmp_path, classifier, folders
     file = write_classifier(tmp_path, classifier, "auto")
     result = build_model(model=load_document(file, ModelSpec), folders=folders)
     manifest = read_manifest(result.artifact_dir)
-    *graphs, one, two = manifest.candidates
+    *graphs, merged, split = manifest.candidates
     assert [candidate.name for candidate in graphs] == ["fp32", "bf16", "int8"]
     assert all(candidate.parity for candidate in graphs), "each can be made of this graph"
     (kept,) = (candidate for candidate in graphs if candidate.kept)
     assert (kept.precision, kept.parity) == (manifest.precision, manifest.parity[0])
-    assert (one.name, two.name) == ("one model", "two models")
-    assert one.kept is not two.kept
-    for layout in (one, two):
+    assert (merged.name, split.name) == ("one model", "two models")
+    assert merged.kept is not split.kept
+    for layout in (merged, split):
         assert layout.precision == manifest.precision
         ((callers, milliseconds),) = layout.latency_ms.items()
         assert callers.endswith(" callers")
         assert milliseconds > 0
         assert layout.reason
-    assert one.size_bytes > two.size_bytes, "it contains ONNX Runtime"
+    assert merged.size_bytes > split.size_bytes, "it contains ONNX Runtime"
 
 
 def test_a_recorded_choice_reproduces_the_artifact_and_others_are_not_reused(tmp_path, classifier, folders):
@@ -75,15 +75,15 @@ def test_a_recorded_layout_reproduces_the_artifact(tmp_path, classifier, folders
     """The real server also gets concurrent texts of several lengths, which the tokenizer pads in groups."""
     monkeypatch.setattr(texts, "GROUPS_FROM_BYTES", 0)
     model = load_document(write_classifier(tmp_path, classifier, "auto"), ModelSpec)
-    made = {
+    manifests = {
         choice: build_model(model=model, folders=folders, choices={"moods": choice}).manifest
         for choice in ("fp32", "fp32; two models")
     }
-    for choice, manifest in made.items():
+    for choice, manifest in manifests.items():
         assert manifest.choices == {"moods": choice}
-        assert next(one.name for one in manifest.candidates if one.kept) == "fp32"
+        assert next(candidate.name for candidate in manifest.candidates if candidate.kept) == "fp32"
     parts = {
-        choice: {file.path.split("/")[0] for file in manifest.files} for choice, manifest in made.items()
+        choice: {file.path.split("/")[0] for file in manifest.files} for choice, manifest in manifests.items()
     }
     assert parts == {
         "fp32": {"model", "moods"},
@@ -98,9 +98,9 @@ def test_bf16_is_served_in_openvino(kind, tmp_path, classifier, folders):
         model, part = load_document(file, ModelSpec), "model"
     else:
         save_onnx(tmp_path / "model/weights/model.onnx")
-        asked = [{"inputs": {"x": [1.0, 2.0, 3.5]}}, {"random": {"rows": 5}}]
+        requests = [{"inputs": {"x": [1.0, 2.0, 3.5]}}, {"random": {"rows": 5}}]
         extra = {"precision": "bf16", "triton": {"warm_up": True}}
-        model = write_supplied(tmp_path / "model", {"kind": "onnx"}, test_inputs=asked, **extra)
+        model = write_supplied(tmp_path / "model", {"kind": "onnx"}, test_inputs=requests, **extra)
         part = "tiny"
     manifest = (built := build_model(model=model, folders=folders)).manifest
     assert (manifest.precision, manifest.parity[-1].stage) == ("bf16", "served")

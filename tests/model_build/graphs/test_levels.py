@@ -1,7 +1,6 @@
 """Precision levels: candidates of a graph, the choice among them, and its report."""
 
 import json
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,19 +15,12 @@ from model_build.data.graphs import ExportedGraph, ServableGraph
 from model_build.errors import ExportError, ParityError
 from model_build.graphs import candidates, eight_bits, levels, onnx_file, precision
 from model_build.graphs.candidates import Candidate, choose, report
-from model_build.graphs.eight_bits import (
-    to_calibrated_int8,
-    to_dynamic_int8,
-    to_int8_for_tensorrt,
-)
+from model_build.graphs.eight_bits import to_calibrated_int8, to_dynamic_int8, to_int8_for_tensorrt
 from model_build.graphs.half import steps_out_of_range, to_fp16
 from model_build.graphs.levels import FP32, INT8
 from model_build.graphs.precision import choose_precision
 from model_build.graphs.readable import make_readable
-from model_build.graphs.running import (
-    GraphSession,
-    compare_graph,
-)
+from model_build.graphs.running import GraphSession, compare_graph
 from model_build.progress import BuildSteps, ignore_progress
 from tests.model_build.tiny_graphs import answered, convolutions, normalized, perceptron, transposed
 from tritonstack.records.manifests import CandidateReport
@@ -37,6 +29,11 @@ from tritonstack.spec.models.model import ModelSpec
 
 CPU = parse_target("cpu")
 GPU = parse_target("sm86-24.09")
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> ExportedGraph:
+    return perceptron(tmp_path / "graph")
 
 
 def spec_of(**more: Any) -> ModelSpec:
@@ -73,8 +70,7 @@ def operators(graph: ExportedGraph | ServableGraph) -> set[str]:
     return {node.op_type for node in onnx.load(file).graph.node}
 
 
-def test_fp32_is_the_exported_file_byte_for_byte(tmp_path):
-    graph = perceptron(tmp_path / "graph")
+def test_fp32_is_the_exported_file_byte_for_byte(graph):
     before = graph.file.read_bytes()
     servable = settle(graph, answered(graph))
     assert servable.folder == graph.file.parent
@@ -94,37 +90,28 @@ def test_the_same_graph_gives_the_same_bytes(convert, tmp_path):
     assert str(tmp_path).encode() not in (files[0] / "model.onnx").read_bytes()
 
 
-def test_int8_graph_is_shared_and_reproducible(tmp_path):
-    graph = perceptron(tmp_path / "graph")
+def test_int8_graph_is_shared_and_reproducible(graph):
     servable = settle(graph, answered(graph), precision="int8")
     assert servable.precision == "int8"
     assert {"MatMulInteger", "BiasGelu"} <= operators(servable)
     assert not {"MatMul", "Erf"} & operators(servable)
     (only,) = servable.candidates
     assert (only.name, only.kept) == ("int8", True)
-    assert only.reason.startswith("model.yaml names it; weights of 7 bits, so that processors without VNNI")
+    assert only.reason.startswith("model.yaml")
     assert servable.parity.min_cosine < 1
     assert servable.inputs == graph.inputs
 
 
-def test_integers_have_a_scale_for_each_channel_and_seven_bits(tmp_path):
-    graph = perceptron(tmp_path / "graph")
+def test_integers_have_a_scale_for_each_channel_and_seven_bits(graph, tmp_path):
     made = to_dynamic_int8(graph, tmp_path / "made", answered(graph))
-    weights = {
-        tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in onnx.load(made.file).graph.initializer
-    }
+    model = onnx.load(made.file)
+    weights = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
     (scale,) = (array for name, array in weights.items() if "w1" in name and name.endswith("scale"))
     (quantised,) = (array for name, array in weights.items() if name.endswith("w1_quantized"))
     assert scale.shape == (128,)
     assert quantised.dtype == np.int8
     assert np.abs(quantised.astype(int)).max() <= 64
-
-
-def test_every_release_reads_the_opset(tmp_path):
-    graph = perceptron(tmp_path / "graph")
-    made = to_dynamic_int8(graph, tmp_path / "made", answered(graph))
-    model = onnx.load(made.file)
-    assert model.ir_version == 8
+    assert model.ir_version == 8, "every release reads it"
     assert {entry.domain: entry.version for entry in model.opset_import} == {"": 18, "com.microsoft": 1}
     assert make_readable(made, CPU) is made
 
@@ -132,9 +119,9 @@ def test_every_release_reads_the_opset(tmp_path):
 def test_a_graph_newer_than_a_release_is_rejected(tmp_path):
     newer = normalized(tmp_path / "graph", kind="Gelu", opset=20)
     assert make_readable(newer, parse_target("sm86-25.04")) is newer
-    with pytest.raises(ExportError, match=r"Gelu of opset 20; Triton 23\.12 \(ONNX Run.* 1\.16\.3\)") as told:
+    with pytest.raises(ExportError, match=r"Gelu of opset 20; .* 1\.16\.3") as caught:
         settle(newer, answered(newer))
-    assert told.value.remedy == "save the graph with opset 19 or lower"
+    assert "opset 19" in str(caught.value.remedy)
 
 
 def test_a_newer_opset_with_old_operators_is_lowered(tmp_path):
@@ -146,8 +133,7 @@ def test_a_newer_opset_with_old_operators_is_lowered(tmp_path):
     assert servable.parity.max_absolute_error == 0
 
 
-def test_newer_file_format_is_rewritten_if_lossless(tmp_path):
-    graph = perceptron(tmp_path / "graph")
+def test_newer_file_format_is_rewritten_if_lossless(graph):
     model = onnx.load(graph.file)
     model.ir_version = 11
     onnx.save(model, graph.file)
@@ -156,7 +142,7 @@ def test_newer_file_format_is_rewritten_if_lossless(tmp_path):
     assert onnx.load(graph.file).ir_version == 11
     model.graph.initializer[0].data_type = onnx.TensorProto.FLOAT8E4M3FN
     onnx.save(model, graph.file)
-    with pytest.raises(ExportError, match=r"types of file format 11; Triton 23\.12"):
+    with pytest.raises(ExportError, match=r"file format 11; .* 23\.12"):
         make_readable(graph, CPU)
 
 
@@ -174,21 +160,17 @@ def test_a_graph_without_quantizable_nodes_is_reported(tmp_path):
     from tests.model_build.tiny_graphs import lookup
 
     graph = lookup(tmp_path / "graph")
-    with pytest.raises(
-        ExportError, match="the graph has no matrix products with weights, so there is nothing to quantize"
-    ):
+    with pytest.raises(ExportError, match="nothing to quantize"):
         settle(graph, answered(graph), precision="int8")
 
 
-def test_a_miss_fails_with_the_table(tmp_path):
-    graph = perceptron(tmp_path / "graph")
-    with pytest.raises(ParityError, match=r"accepted +y +>= 0\.9999999") as caught:
+def test_a_miss_fails_with_the_table(graph):
+    with pytest.raises(ParityError, match=r">= 0\.9999999") as caught:
         settle(graph, answered(graph), precision="int8", accept={"cosine": 0.9999999})
     assert "case" in caught.value.message.splitlines()[1]
 
 
-def test_auto_keeps_one_and_reports_all(tmp_path):
-    graph = perceptron(tmp_path / "graph")
+def test_auto_keeps_one_and_reports_all(graph):
     servable = settle(graph, answered(graph), precision="auto")
     names = [candidate.name for candidate in servable.candidates]
     assert names == ["fp32", "bf16", "int8"]
@@ -199,8 +181,7 @@ def test_auto_keeps_one_and_reports_all(tmp_path):
     assert all(candidate.reason for candidate in servable.candidates)
 
 
-def test_bf16_is_the_exported_graph_in_openvino(tmp_path):
-    graph = perceptron(tmp_path / "graph")
+def test_bf16_is_the_exported_graph_in_openvino(graph):
     before = graph.file.read_bytes()
     servable = settle(graph, answered(graph), precision="bf16")
     assert (servable.backend, servable.precision) == ("openvino", "bf16")
@@ -210,49 +191,42 @@ def test_bf16_is_the_exported_graph_in_openvino(tmp_path):
     assert [candidate.kept for candidate in servable.candidates] == [True]
 
 
-def test_bf16_beyond_the_tolerance_is_an_error(tmp_path):
-    graph = perceptron(tmp_path / "graph")
+def test_bf16_beyond_the_tolerance_is_an_error(graph):
     cases = [
         replace(case, expected={name: array + 5 for name, array in case.expected.items()})
         for case in answered(graph)
     ]
-    with pytest.raises(ParityError, match=r"exceeds the tolerance|differs"):
+    with pytest.raises(ParityError, match=r"tolerance|differs"):
         settle(graph, cases, precision="bf16")
 
 
-def test_bf16_graph_that_openvino_cannot_load_is_an_error(tmp_path):
-    graph = perceptron(tmp_path / "graph")
+def test_bf16_graph_that_openvino_cannot_load_is_an_error(graph):
     cases = answered(graph)
     model = onnx.load(graph.file)
     model.graph.node[-1].op_type, model.graph.node[-1].domain = "NoSuchProduct", "com.example"
     model.opset_import.add(domain="com.example", version=1)
     onnx.save(model, graph.file)
-    with pytest.raises(ExportError, match=r"OpenVINO cannot load the graph: .*NoSuchProduct") as told:
+    with pytest.raises(ExportError, match=r"OpenVINO .*NoSuchProduct"):
         settle(graph, cases, precision="bf16")
-    assert "use another precision" in str(told.value.remedy)
 
 
 @pytest.mark.parametrize("target", ["sm86-24.09", "cpu"])
-def test_bf16_where_openvino_cannot_serve_it(target, tmp_path):
-    graph = perceptron(tmp_path / "graph")
+def test_bf16_where_openvino_cannot_serve_it(target, graph):
     labels = {} if target != "cpu" else {"tensors": {"y": {"labels": [f"label {n}" for n in range(16)]}}}
-    with pytest.raises(
-        ExportError, match=r"bf16 is not available: (OpenVINO runs on CPUs|y has labels)"
-    ) as told:
+    with pytest.raises(ExportError, match=r"CPUs|labels") as caught:
         settle(graph, answered(graph), target, precision="bf16", **labels)
-    assert told.value.code == "TS114"
+    assert caught.value.code == "TS114"
 
 
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
         ({"batching": {"max_batch": 4, "queue_delay_us": 9}}, "combines no requests"),
-        ({"triton": {"parameters": {"intra_op_thread_count": "1"}}}, "a setting of its ONNX Runtime backend"),
+        ({"triton": {"parameters": {"intra_op_thread_count": "1"}}}, "ONNX Runtime backend"),
         ({"tensors": {"y": {"labels": [f"label {n}" for n in range(16)]}}}, "y has labels"),
     ],
 )
-def test_auto_does_not_try_bf16_with_settings_that_openvino_lacks(settings, reason, tmp_path):
-    graph = perceptron(tmp_path / "graph")
+def test_auto_does_not_try_bf16_with_settings_that_openvino_lacks(settings, reason, graph):
     servable = settle(graph, answered(graph), precision="auto", **settings)
     (bf16,) = (candidate for candidate in servable.candidates if candidate.name == "bf16")
     assert bf16.reason.startswith("not tried: ")
@@ -260,7 +234,7 @@ def test_auto_does_not_try_bf16_with_settings_that_openvino_lacks(settings, reas
     assert not bf16.latency_ms
 
 
-def test_auto_serves_bf16_if_it_is_the_fastest(tmp_path, monkeypatch):
+def test_auto_serves_bf16_if_it_is_the_fastest(graph, monkeypatch):
     times = {"fp32": 10.0, "bf16": 5.0, "int8": 20.0}
 
     def timed(sessions: dict[str, Any], *_: Any, **__: Any) -> dict[str, dict[str, float]]:
@@ -268,7 +242,6 @@ def test_auto_serves_bf16_if_it_is_the_fastest(tmp_path, monkeypatch):
 
     monkeypatch.setattr(candidates, "time_graphs", timed)
     monkeypatch.setattr(precision, "computes_bf16", lambda: True)  # else it is not tried
-    graph = perceptron(tmp_path / "graph")
     servable = settle(graph, answered(graph), precision="auto")
     assert (servable.backend, servable.precision) == ("openvino", "bf16")
     assert servable.parameters == {"HINT_BF16": "YES"}
@@ -276,8 +249,7 @@ def test_auto_serves_bf16_if_it_is_the_fastest(tmp_path, monkeypatch):
     assert (kept.name, kept.latency_ms) == ("bf16", {"1x16": 5.0})
 
 
-def test_openvino_is_timed_row_by_row_because_triton_does_not_combine_its_requests(tmp_path):
-    graph = perceptron(tmp_path / "graph")
+def test_openvino_is_timed_row_by_row_because_triton_does_not_combine_its_requests(graph):
     session = levels.BF16.session(graph, threads=1)
     runs: list[int] = []
     answer = session.answer
@@ -290,57 +262,46 @@ def test_openvino_is_timed_row_by_row_because_triton_does_not_combine_its_reques
     assert runs[3:] == [3]
 
 
-def test_auto_tries_nothing_after_its_budget(tmp_path, monkeypatch):
+def test_auto_tries_nothing_after_its_budget(graph, tmp_path, monkeypatch):
     monkeypatch.setattr(precision, "AUTO_BUDGET_S", 0.0)
     monkeypatch.setattr(precision, "computes_bf16", lambda: True)  # else bf16 is not tried
-    graph = perceptron(tmp_path / "graph")
     servable = settle(graph, answered(graph), precision="auto")
     assert servable.precision == "fp32"
     reasons = {candidate.name: candidate.reason for candidate in servable.candidates}
-    assert reasons["int8"].startswith("not tried: the budget of 0 s is spent")
+    assert "the budget of 0 s" in reasons["int8"]
     monkeypatch.setattr(precision, "AUTO_BUDGET_S", 300.0)
     again = settle(perceptron(tmp_path / "again"), answered(graph), precision="auto")
     assert all("not tried" not in candidate.reason for candidate in again.candidates)
 
 
-def test_auto_keeps_fp32_if_no_other_precision_is_accurate(tmp_path):
-    graph = perceptron(tmp_path / "graph")
+def test_auto_keeps_fp32_if_no_other_precision_is_accurate(graph):
     servable = settle(graph, answered(graph), precision="auto", accept={"cosine": 0.9999999})
     assert servable.precision == "fp32"
     reasons = {candidate.name: candidate.reason for candidate in servable.candidates}
-    assert reasons["int8"].startswith("exceeds the tolerance: 4 of 4 outputs; worst: y of ")
-    assert "tolerance >= 0.9999999; weights of 7 bits" in reasons["int8"]
+    assert "4 of 4 outputs; worst: y" in reasons["int8"]
+    assert "tolerance >= 0.9999999" in reasons["int8"]
     assert servable.folder == graph.file.parent
 
 
-def test_failed_converter_is_reported_as_a_reason(tmp_path, monkeypatch):
-    def broken(*_: object) -> ExportedGraph:
-        raise KeyError("a shape")
+def fails(*_: object) -> ExportedGraph:
+    raise KeyError("a shape")
 
-    monkeypatch.setattr(levels, "INT8", replace(INT8, convert=broken))
-    graph = perceptron(tmp_path / "graph")
+
+def returns_nan(graph: ExportedGraph, folder: Path, cases: object) -> ExportedGraph:
+    return perceptron(folder, scale=float("nan"))
+
+
+@pytest.mark.parametrize(("convert", "value"), [(fails, "KeyError: 'a shape'"), (returns_nan, "NaN")])
+def test_failed_conversion_is_reported_as_a_reason(graph, monkeypatch, convert, value):
+    monkeypatch.setattr(levels, "INT8", replace(INT8, convert=convert))
     servable = settle(graph, answered(graph), precision="auto")
-    (broken_one,) = (candidate for candidate in servable.candidates if candidate.name == "int8")
-    assert broken_one.reason.partition("; ")[0] == (
-        "the graph cannot be converted to int8: KeyError: 'a shape'"
-    )
-    assert not broken_one.kept
+    (candidate,) = (candidate for candidate in servable.candidates if candidate.name == "int8")
+    assert value in candidate.reason
+    assert not candidate.kept
+    assert CandidateReport.model_validate_json(candidate.model_dump_json()) == candidate
 
 
-def test_answers_that_are_not_numbers_can_be_recorded_as_a_reason(tmp_path, monkeypatch):
-    def broken(graph: ExportedGraph, folder: Path, cases: object) -> ExportedGraph:
-        return perceptron(folder, scale=float("nan"))
-
-    monkeypatch.setattr(levels, "INT8", replace(INT8, convert=broken))
-    graph = perceptron(tmp_path / "graph")
-    servable = settle(graph, answered(graph), precision="auto")
-    (one,) = (candidate for candidate in servable.candidates if candidate.name == "int8")
-    assert one.reason.startswith("its answers are NaN where the framework's are not")
-    assert CandidateReport.model_validate_json(one.model_dump_json()) == one
-
-
-def test_fastest_correct_candidate_over_all_shapes_is_chosen(tmp_path):
-    graph = perceptron(tmp_path / "graph")
+def test_fastest_correct_candidate_over_all_shapes_is_chosen(graph):
     parity = report_of("graph", compare_graph(GraphSession(graph.file), answered(graph)))
     fused = replace(INT8, name="fused")
     base = Candidate(FP32, graph, parity, None, {"a": 4.0, "b": 100.0})
@@ -348,14 +309,12 @@ def test_fastest_correct_candidate_over_all_shapes_is_chosen(tmp_path):
     quicker = Candidate(fused, graph, parity, None, {"a": 1.0, "b": 50.0})
     assert choose([base, quick, quicker]) is quicker
     assert choose([base, quick, replace(quicker, violation="wrong")]) is quick
-    told = report(quick, [base, quick, quicker]).reason
-    assert told.startswith("1.83 times as fast as fp32; fused is faster; weights of 7 bits")
+    assert report(quick, [base, quick, quicker]).reason.startswith("1.83 times")
     noise = replace(quick, latency_ms={"a": 3.9, "b": 97.0})
     assert choose([base, noise]) is base
 
 
-def test_fp16_keeps_the_types_of_inputs_and_outputs(tmp_path):
-    graph = perceptron(tmp_path / "graph")
+def test_fp16_keeps_the_types_of_inputs_and_outputs(graph):
     servable = settle(graph, answered(graph), "sm86-24.09", precision="fp16")
     model = onnx.load(servable.folder / "model.onnx")
     weights = {tensor.data_type for tensor in model.graph.initializer}
@@ -375,42 +334,36 @@ def test_values_that_overflow_fp16_stay_in_fp32(tmp_path):
     assert [file.name for file in graph.file.parent.iterdir()] == ["model.onnx"]
 
 
-def as_it_is_in(graph: ExportedGraph, folder: Path) -> ExportedGraph:
-    folder.mkdir()
-    return replace(graph, file=Path(shutil.copy(graph.file, folder)))
-
-
 @pytest.mark.parametrize(
-    ("accept", "rejected"),
+    "accept",
     [
-        ({}, "relative 4."),
-        ({"cosine": 0.98}, "relative 4."),
-        ({"cosine": 0.98, "top1": 0.9}, "relative 4."),
-        ({"relative": 0.01}, "relative 4."),
-        ({"outputs": {"y": {"cosine": 0.9}}}, "relative 4."),
+        {},
+        {"cosine": 0.98},
+        {"cosine": 0.98, "top1": 0.9},
+        {"relative": 0.01},
+        {"outputs": {"y": {"cosine": 0.9}}},
     ],
 )
-def test_auto_rejects_errors_above_the_tolerance(accept, rejected, tmp_path, monkeypatch):
+def test_auto_rejects_errors_above_the_tolerance(graph, accept, monkeypatch):
     """All answers of the graph are 4.5 % too small; its cosine is 1."""
 
     def shrunk(graph: ExportedGraph, folder: Path, cases: object) -> ExportedGraph:
-        made = as_it_is_in(graph, folder)
-        model = onnx.load(made.file)
+        folder.mkdir()
+        model = onnx.load(graph.file)
         for tensor in model.graph.initializer:
             if tensor.name == "w2":
                 array = onnx.numpy_helper.to_array(tensor) * np.float32(0.955)
                 tensor.CopyFrom(onnx.numpy_helper.from_array(array, "w2"))
-        onnx.save(model, made.file)
-        return made
+        onnx.save(model, folder / "model.onnx")
+        return replace(graph, file=folder / "model.onnx")
 
     monkeypatch.setattr(levels, "INT8", replace(INT8, convert=shrunk))
-    graph = perceptron(tmp_path / "graph")
     servable = settle(graph, answered(graph), precision="auto", accept=accept)
-    (shrunk_one,) = (one for one in servable.candidates if one.name == "int8")
-    assert shrunk_one.parity is not None
-    assert shrunk_one.parity.min_cosine > 0.9999
-    assert rejected in shrunk_one.reason
-    assert "tolerance <= 0.0" in shrunk_one.reason
+    (candidate,) = (candidate for candidate in servable.candidates if candidate.name == "int8")
+    assert candidate.parity is not None
+    assert candidate.parity.min_cosine > 0.9999
+    assert "relative 4." in candidate.reason
+    assert "tolerance <= 0.0" in candidate.reason
 
 
 @pytest.mark.parametrize("convert", [to_dynamic_int8, to_int8_for_tensorrt])
@@ -464,8 +417,7 @@ def test_weights_too_large_for_protobuf_are_stored_as_external_data(convert, tmp
 
 
 @pytest.mark.parametrize("convert", CONVERTERS)
-def test_steps_need_no_names(convert, tmp_path):
-    graph = perceptron(tmp_path / "graph")
+def test_steps_need_no_names(graph, convert, tmp_path):
     model = onnx.load(graph.file)
     for node in model.graph.node:
         node.ClearField("name")

@@ -76,13 +76,13 @@ def test_exact_sessions_have_no_signed_weights_left(convert, graph, tmp_path, mo
 def test_graphs_that_overflow_are_recognized(graph, tmp_path, monkeypatch):
     exported = graph(tmp_path / "graph")
     own = [to_dynamic_int8, to_calibrated_int8]
-    made = [convert(exported, tmp_path / f"own{n}", answered(exported)) for n, convert in enumerate(own)]
-    assert [can_overflow(one.file) for one in (exported, *made)] == [False] * 3
+    converted = [convert(exported, tmp_path / f"own{n}", answered(exported)) for n, convert in enumerate(own)]
+    assert [can_overflow(graph.file) for graph in (exported, *converted)] == [False] * 3
     monkeypatch.setattr(eight_bits, "SEVEN_BITS", False)
     wide = [
         convert(exported, tmp_path / f"wide{n}", answered(exported)) for n, convert in enumerate(FULL_RANGE)
     ]
-    assert [can_overflow(one.file) for one in wide] == [True] * 3
+    assert [can_overflow(graph.file) for graph in wide] == [True] * 3
 
 
 def test_a_table_of_8_bits_does_not_overflow(tmp_path):
@@ -111,10 +111,10 @@ def test_a_given_graph_that_needs_vnni_is_unverified(target, tmp_path, monkeypat
     model = write_supplied(tmp_path, {"kind": "onnx"}, test_inputs=tests)
     served = GraphSession(tmp_path / "weights/model.onnx", exact=False).answer(inputs)["y"]
     if target == "cpu" and not np.allclose(served, session.answer(inputs)["y"], rtol=1e-3):
-        with pytest.raises(ParityError) as told:  # this processor has no VNNI
+        with pytest.raises(ParityError) as caught:  # this processor has no VNNI
             write_repository(model, tmp_path / "work", target)
-        assert NEEDS_VNNI in told.value.message
-        assert "reduce_range=True" in str(told.value.remedy)
+        assert NEEDS_VNNI in caught.value.message
+        assert "reduce_range=True" in str(caught.value.remedy)
         return
     written = write_repository(model, tmp_path / "work", target)
     assert written.unverified == ((NEEDS_VNNI,) if target == "cpu" else ())

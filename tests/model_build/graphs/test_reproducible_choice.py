@@ -21,7 +21,7 @@ def test_a_recorded_choice_is_reused_without_timing(choice, tmp_path, monkeypatc
     servable = settle(graph, answered(graph), precision="auto", accept=LOOSE, recorded=choice)
     (only,) = servable.candidates
     assert (only.name, only.kept) == (choice, True)
-    assert only.reason.startswith("chosen by an earlier build of the same files")
+    assert "earlier build" in only.reason
     assert servable.precision == only.precision
 
 
@@ -29,7 +29,7 @@ def test_a_recorded_choice_is_reused_without_timing(choice, tmp_path, monkeypatc
 def test_record_for_other_hardware_is_replaced_by_a_new_choice(choice, tmp_path):
     graph = perceptron(tmp_path / "graph")
     servable = settle(graph, answered(graph), precision="auto", accept={"cosine": 0.9999999}, recorded=choice)
-    assert [one.name for one in servable.candidates] == ["fp32", "bf16", "int8"]
+    assert [candidate.name for candidate in servable.candidates] == ["fp32", "bf16", "int8"]
     assert servable.precision == "fp32"
 
 

@@ -59,6 +59,6 @@ def test_weights_that_other_nodes_read_stay_unchanged(tmp_path):
     model = onnx.load(graph.file)
     model.graph.node.append(onnx.helper.make_node("Identity", ["w1"], ["copy"], name="copy"))
     smooth(model, answered(graph))
-    read = {node.name: list(node.input) for node in model.graph.node}
-    assert read["plain"] == ["n", "w1"]
-    assert read["transposed"][0] == "smoothed_0"
+    inputs = {node.name: list(node.input) for node in model.graph.node}
+    assert inputs["plain"] == ["n", "w1"]
+    assert inputs["transposed"][0] == "smoothed_0"

@@ -29,7 +29,7 @@ def model(folder: Path, text: str, **more: Any) -> Document[ModelSpec]:
     return write_supplied(folder, {"kind": "onnx"}, extra=text, **more)
 
 
-def violation(document: Document[ModelSpec], *specs: TensorSpec) -> str:
+def error_of(document: Document[ModelSpec], *specs: TensorSpec) -> str:
     with pytest.raises(InvalidFilesError) as caught:
         read_rows(document, specs or None)
     return str(caught.value)
@@ -52,22 +52,29 @@ def test_without_model_metadata_values_have_their_natural_types(tmp_path):
     assert types == {"a": np.int64, "b": np.float32, "c": np.bool_, "d": np.object_, "e": np.float16}
 
 
+BF16 = TensorSpec(name="x", datatype="BF16", shape=(1,))
+
+
 @pytest.mark.parametrize(
-    ("value", "message"),
+    ("value", "spec", "message"),
     [
-        ("[1.0, [2.0]]", "its lists have different lengths"),
-        ("[[1.0], [2.0, 3.0]]", "its lists have different lengths"),
-        ("[1.0, text]", "'text' is not a number in the range of FP32"),
-        ("[1.0, true]", "True is not a number in the range of FP32"),
-        ("[1.0, 1.0e+39]", r"1e+39 is not a number in the range of FP32"),
-        ("[1.0]", "x has shape [1]; the model takes [2]"),
-        ("[[1.0, 2.0]]", "write it without the batch dimension"),
+        ("[1.0, [2.0]]", X, "different lengths"),
+        ("[[1.0], [2.0, 3.0]]", X, "different lengths"),
+        ("[1.0, text]", X, "'text' is not a number"),
+        ("[1.0, true]", X, "True is not a number"),
+        ("[1.0, 1.0e+39]", X, "1e+39 is not a number"),
+        ("[1.0]", X, "shape [1]; the model takes [2]"),
+        ("[[1.0, 2.0]]", X, "without the batch dimension"),
+        ("[!!binary AAEC, !!binary AAEC]", X, "3 bytes"),
+        ("[1.0]", BF16, "BF16"),
+        ("[1, a]", None, "mixed types"),
     ],
 )
-def test_values_out_of_range_are_rejected(tmp_path, value, message):
-    told = violation(model(tmp_path, f"test_inputs:\n- inputs:\n    x: {value}\n"), X)
-    assert message in told
-    assert "model.yaml:8: test_inputs.0.inputs.x: " in told
+def test_values_that_do_not_fit_are_rejected(tmp_path, value, spec, message):
+    document = model(tmp_path, f"test_inputs:\n- inputs:\n    x: {value}\n")
+    error = error_of(document, *([spec] if spec else []))
+    assert message in error
+    assert "model.yaml:8: test_inputs.0.inputs.x: " in error
 
 
 @pytest.mark.parametrize("datatype", ["FP16", "FP32", "FP64"])
@@ -82,11 +89,11 @@ def test_nan_is_a_value_of_float_inputs(tmp_path, datatype):
 @pytest.mark.parametrize(
     ("text", "field", "message"),
     [
-        ("inputs: {x: [1.0, .nan], ids: [.nan]}", "inputs.ids", "nan is not a whole number"),
+        ("inputs: {x: [1.0, .nan], ids: [.nan]}", "inputs.ids", "nan is not"),
         ("inputs: {x: [1.0, 2.0], ids: [1], names: [.nan]}", "inputs.names", "nan is not text"),
-        ("inputs: {x: [1.0, 2.0]}\n  outputs: {y: [.nan]}", "outputs.y", ".nan is allowed in inputs only"),
+        ("inputs: {x: [1.0, 2.0]}\n  outputs: {y: [.nan]}", "outputs.y", ".nan is allowed"),
         ("inputs: {x: [1.0, null]}", "inputs.x", "null is not a value"),
-        ("random: {below: .nan}", "random.below", "expected an integer, got NaN"),
+        ("random: {below: .nan}", "random.below", "expected an integer"),
     ],
 )
 def test_nan_is_valid_only_for_floats(tmp_path, text, field, message):
@@ -112,23 +119,14 @@ def test_integers_must_fit_their_type(tmp_path, value, fits):
     if fits:
         assert read_rows(document, [spec])[0].inputs["x"].tolist() == [value]
     else:
-        assert "is not a whole number in the range of UINT8" in violation(document, spec)
+        assert "UINT8" in error_of(document, spec)
 
 
 def test_unknown_and_missing_names(tmp_path):
-    told = violation(model(tmp_path, "test_inputs:\n- inputs:\n    idz: [1]\n"), X, IDS)
-    assert "model.yaml:8: test_inputs.0.inputs.idz: unknown tensor; the model has x, ids" in told
-    assert "did you mean 'ids'?" in told
-    assert "the model also takes x, ids" in told
-
-
-def test_values_of_several_kinds_and_unknown_types(tmp_path):
-    assert "its values have mixed types" in violation(
-        model(tmp_path, "test_inputs:\n- inputs: {x: [1, a]}\n")
-    )
-    spec = TensorSpec(name="x", datatype="BF16", shape=(1,))
-    told = violation(model(tmp_path, "test_inputs:\n- inputs: {x: [1.0]}\n"), spec)
-    assert "BF16 values cannot be written inline" in told
+    error = error_of(model(tmp_path, "test_inputs:\n- inputs:\n    idz: [1]\n"), X, IDS)
+    assert "model.yaml:8: test_inputs.0.inputs.idz: " in error
+    assert "'ids'?" in error
+    assert "also takes x, ids" in error
 
 
 def test_rows_of_a_file(tmp_path):
@@ -156,25 +154,23 @@ def test_right_answers_of_a_file(tmp_path):
         ({"x": np.ones((3, 3), np.float32)}, "x has shape [3]; the model takes [2]"),
         ({"x": np.ones((0, 2), np.float32)}, "the arrays have different row counts:"),
         ({"x": np.float32(1)}, "the arrays have different row counts:"),
-        ({"x": np.array([[object()]])}, "rows.npz is not an .npz archive"),
+        ({"x": np.array([[object()]])}, "rows.npz is not"),
         ({"y": np.ones((3, 2), np.float32)}, "unknown tensor; the model has x"),
         ({"x": np.ones((1, 2), np.complex64)}, "x is complex64"),
     ],
 )
 def test_files_with_wrong_arrays_are_rejected(tmp_path, arrays, message):
     np.savez(tmp_path / "rows.npz", allow_pickle=True, **arrays)
-    told = violation(model(tmp_path, "test_inputs:\n- file: rows.npz\n"), X)
+    error = error_of(model(tmp_path, "test_inputs:\n- file: rows.npz\n"), X)
     for part in message.split("; "):
-        assert part in told
-    assert "model.yaml:7: test_inputs.0.file" in told
+        assert part in error
+    assert "model.yaml:7: test_inputs.0.file" in error
 
 
 @pytest.mark.parametrize("content", [b"", b"text", b"PK\x05\x06" + bytes(18)])
 def test_a_file_that_is_not_an_archive(tmp_path, content):
     (tmp_path / "rows.npz").write_bytes(content)
-    document = model(tmp_path, "test_inputs:\n- file: rows.npz\n")
-    with pytest.raises(InvalidFilesError):
-        read_rows(document, [X])
+    assert "test_inputs.0.file" in error_of(model(tmp_path, "test_inputs:\n- file: rows.npz\n"), X)
 
 
 def test_random_numbers_are_reproducible(tmp_path):
@@ -186,23 +182,23 @@ def test_random_numbers_are_reproducible(tmp_path):
     assert rows[0].inputs["ids"].shape == (7,)
     assert all(row.inputs["ids"].max() < 9 for row in rows[:3])
     assert not np.array_equal(rows[0].inputs["x"], rows[3].inputs["x"])
-    for one, other in zip(rows, again, strict=True):
-        np.testing.assert_array_equal(one.inputs["x"], other.inputs["x"])
+    for row, other in zip(rows, again, strict=True):
+        np.testing.assert_array_equal(row.inputs["x"], other.inputs["x"])
 
 
 @pytest.mark.parametrize(
-    ("asked", "specs", "message"),
+    ("options", "specs", "message"),
     [
         ("{}", [IDS], "ids has variable sizes: [-1]; set `sizes: {ids: [...]}`"),
-        ("{}", [NAMES], "names takes BYTES, which cannot be random"),
-        ("{sizes: {id: [3]}}", [IDS], "unknown tensor; the model has ids"),
+        ("{}", [NAMES], "names takes BYTES"),
+        ("{sizes: {id: [3]}}", [IDS], "the model has ids"),
         ("{sizes: {x: [3]}}", [X], "x has shape [3]; the model takes [2]"),
-        ("{}", [], "this model does not declare its inputs, so random ones cannot be generated"),
+        ("{}", [], "does not declare its inputs"),
     ],
 )
-def test_invalid_random_number_requests(tmp_path, asked, specs, message):
-    told = violation(model(tmp_path, f"test_inputs:\n- random: {asked}\n"), *specs)
-    assert [part for part in message.split("; ") if part not in told] == []
+def test_invalid_random_number_requests(tmp_path, options, specs, message):
+    error = error_of(model(tmp_path, f"test_inputs:\n- random: {options}\n"), *specs)
+    assert [part for part in message.split("; ") if part not in error] == []
 
 
 def test_rows_give_tensors_their_common_shape(tmp_path):
@@ -212,6 +208,8 @@ def test_rows_give_tensors_their_common_shape(tmp_path):
         TensorSpec(name="x", datatype="FP32", shape=(-1, 1)),
         TensorSpec(name="n", datatype="INT64", shape=()),
     )
+    document = model(tmp_path, "test_inputs:\n- inputs: {x: [1.5]}\ntensors: {x: {shape: [-1]}}\n")
+    assert tensors_of_rows(document, read_rows(document))[0].shape == (-1,), "dynamic on purpose"
 
 
 @pytest.mark.parametrize(
@@ -233,11 +231,6 @@ def test_rows_that_contradict_each_other(tmp_path, second, tensors, message):
     assert message in str(caught.value)
 
 
-def test_intentionally_dynamic_sizes(tmp_path):
-    document = model(tmp_path, "test_inputs:\n- inputs: {x: [1.5]}\ntensors: {x: {shape: [-1]}}\n")
-    assert tensors_of_rows(document, read_rows(document))[0].shape == (-1,)
-
-
 def test_model_yaml_narrows_dynamic_sizes_of_the_graph(tmp_path):
     text = "tensors:\n  ids: {shape: [8]}\n  y: {labels: [low, high]}\n"
     document = model(tmp_path, text, test_inputs=[{"random": {}}])
@@ -250,18 +243,13 @@ def test_model_yaml_narrows_dynamic_sizes_of_the_graph(tmp_path):
 @pytest.mark.parametrize(
     ("text", "field", "message"),
     [
-        ("tensors: {idz: {shape: [8]}}", "tensors.idz", "unknown tensor 'idz'; the model has ids, y"),
-        ("tensors: {idz: {shape: [8]}}", "tensors.idz", "did you mean 'ids'?"),
-        ("tensors: {ids: {datatype: INT64}}", "tensors.ids.datatype", "ids is INT32 in the model, got INT64"),
-        ("tensors: {y: {shape: [-1, 3]}}", "tensors.y.shape", "[-1, 3] contradicts the model's y: [-1, 2]"),
-        ("tensors: {y: {shape: [2]}}", "tensors.y.shape", "[2] contradicts the model's y"),
-        ("tensors: {y: {labels: [a, b, c]}}", "tensors.y.labels", "expected 2 labels for y, got 3"),
-        ("tensors: {ids: {labels: [a]}}", "tensors.ids.labels", "ids is an input"),
-        (
-            "accept: {outputs: {z: {cosine: 0.9}}}",
-            "accept.outputs.z",
-            "unknown tensor 'z'; the model has y",
-        ),
+        ("tensors: {idz: {shape: [8]}}", "tensors.idz", "'ids'?"),
+        ("tensors: {ids: {datatype: INT64}}", "tensors.ids.datatype", "INT32 in the model, got INT64"),
+        ("tensors: {y: {shape: [-1, 3]}}", "tensors.y.shape", "[-1, 3] contradicts"),
+        ("tensors: {y: {shape: [2]}}", "tensors.y.shape", "[2] contradicts"),
+        ("tensors: {y: {labels: [a, b, c]}}", "tensors.y.labels", "2 labels for y, got 3"),
+        ("tensors: {ids: {labels: [a]}}", "tensors.ids.labels", "is an input"),
+        ("accept: {outputs: {z: {cosine: 0.9}}}", "accept.outputs.z", "the model has y"),
     ],
 )
 def test_model_yaml_that_contradicts_the_graph(tmp_path, text, field, message):
@@ -283,20 +271,15 @@ def test_an_archive_that_expands_without_bounds_is_not_unpacked(tmp_path):
             stream.write(bytes(2**20))
     assert (tmp_path / "rows.npz").stat().st_size < 2_000_000
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    assert f"bytes; the limit is {MAX_EXPANDED_BYTES:,}" in violation(
-        model(tmp_path, "test_inputs:\n- file: rows.npz\n"), X
-    )
+    assert f"{MAX_EXPANDED_BYTES:,}" in error_of(model(tmp_path, "test_inputs:\n- file: rows.npz\n"), X)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000
 
 
 def test_array_larger_than_memory_is_rejected(tmp_path):
+    header = {"descr": "<f4", "fortran_order": False, "shape": (2**50, 2)}
     with zipfile.ZipFile(tmp_path / "rows.npz", "w") as archive, archive.open("x.npy", "w") as stream:
-        np.lib.format.write_array_header_1_0(
-            stream, {"descr": "<f4", "fortran_order": False, "shape": (2**50, 2)}
-        )
-    assert "rows.npz is not an .npz archive" in violation(
-        model(tmp_path, "test_inputs:\n- file: rows.npz\n"), X
-    )
+        np.lib.format.write_array_header_1_0(stream, header)
+    assert "rows.npz" in error_of(model(tmp_path, "test_inputs:\n- file: rows.npz\n"), X)
 
 
 SOUND = b"RIFF\x80\x00\xff\x00"
@@ -330,30 +313,18 @@ def test_npz_of_bytes_and_of_objects(tmp_path):
     np.savez(tmp_path / "rows.npz", names=np.array([["a"], ["b"]], dtype="S"))
     assert [row.inputs["names"].tolist() for row in read_rows(document, [NAMES])] == [["a"], ["b"]]
     np.savez(tmp_path / "rows.npz", names=np.array([[SOUND]], dtype=object), allow_pickle=True)
-    assert "inputs: {<name>: [{file: <file>}]}" in violation(document, NAMES)
+    assert "inputs: {<name>: [{file: <file>}]}" in error_of(document, NAMES)
 
 
 @pytest.mark.parametrize(
     "value",
-    [
-        "{file: ../a}",
-        "{file: /etc/a}",
-        "{base64: '?'}",
-        "{url: x}",
-        "{file: a, base64: AA==}",
-        "{}",
-    ],
+    ["{file: ../a}", "{file: /etc/a}", "{base64: '?'}", "{url: x}", "{file: a, base64: AA==}", "{}"],
 )
 def test_bytes_that_are_no_file_of_the_model_or_no_base64(value, tmp_path):
     with pytest.raises(InvalidFilesError) as caught:
         model(tmp_path, f"test_inputs:\n- inputs:\n    names: [{value}]\n")
-    (one,) = caught.value.violations
-    assert (one.line, one.field) == (7, "test_inputs.0")
-
-
-def test_bytes_for_numbers_are_an_error(tmp_path):
-    document = model(tmp_path, "test_inputs:\n- inputs: {x: [!!binary AAEC, !!binary AAEC]}\n")
-    assert "a value of 3 bytes is not a number" in violation(document, X)
+    (violation,) = caught.value.violations
+    assert (violation.line, violation.field) == (7, "test_inputs.0")
 
 
 def test_a_reference_gets_bytes_as_they_are(tmp_path):

@@ -63,8 +63,8 @@ class TritonPythonModel:
         for answer in answers:
             if answer.has_error():
                 return pb_utils.InferenceResponse(error=answer.error())
-        found = [pb_utils.get_output_tensor_by_name(answer, "numbers_out").as_numpy() for answer in answers]
-        return pb_utils.InferenceResponse([pb_utils.Tensor("total", sum(found))])
+        numbers = [pb_utils.get_output_tensor_by_name(answer, "numbers_out").as_numpy() for answer in answers]
+        return pb_utils.InferenceResponse([pb_utils.Tensor("total", sum(numbers))])
 """
 
 
@@ -162,27 +162,27 @@ def delete(server: TritonServer, name: str) -> None:
 @pytest.mark.soak
 def test_two_artifacts_on_one_host(tmp_path, folders):
     """The check of each build covers both hosting modes; a rollout hosts two builds of one model."""
-    built = {
+    artifacts = {
         "first": build(judge_and_members(tmp_path / "1"), folders),
         "second": build(judge_and_members(tmp_path / "2", plus="# changed\n"), folders),
     }
-    manifest = built["first"].manifest
+    manifest = artifacts["first"].manifest
     assert (manifest.entry_model, manifest.max_batch) == ("judge", 2)
     assert ([tensor.name for tensor in manifest.inputs], manifest.target) == (["numbers"], "cpu")
     assert manifest.parity[-1].max_absolute_error == 0
     archives = [entry.path for entry in manifest.files if entry.path.endswith("env.tar.gz")]
     assert [report.path for report in manifest.environments] == archives
-    lint = lint_repository(built["first"].artifact_dir / ARCHIVE_NAME, LintOptions("26.05"))
+    lint = lint_repository(artifacts["first"].artifact_dir / ARCHIVE_NAME, LintOptions("26.05"))
     assert (lint.entry, lint.findings) == ("judge", ())
-    paths = {name: f"/models/{name}/invoke" for name in built}
-    target = {name: {"X-Amzn-SageMaker-Target-Model": f"{name}.tar.gz"} for name in built}
-    with hosted({name: one.artifact_dir for name, one in built.items()}, tmp_path, folders) as server:
-        for name in (*built, *built):
+    paths = {name: f"/models/{name}/invoke" for name in artifacts}
+    target = {name: {"X-Amzn-SageMaker-Target-Model": f"{name}.tar.gz"} for name in artifacts}
+    with hosted(
+        {name: artifact.artifact_dir for name, artifact in artifacts.items()}, tmp_path, folders
+    ) as server:
+        for name in (*artifacts, *artifacts):
             load(server, name)
-            assert ask(server, paths[name], [[1.0, 2.0], [5.0, 6.0]], target[name]) == [
-                [5.0, 7.0],
-                [13.0, 15.0],
-            ]
+            answers = ask(server, paths[name], [[1.0, 2.0], [5.0, 6.0]], target[name])
+            assert answers == [[5.0, 7.0], [13.0, 15.0]]
             _only_failed_calls_fail(server, paths[name], target[name])
             if name == "second":
                 delete(server, "first")
@@ -192,14 +192,14 @@ def test_two_artifacts_on_one_host(tmp_path, folders):
 def _only_failed_calls_fail(server: TritonServer, path: str, headers: Mapping[str, str]) -> None:
     """Send good and bad requests at once; Triton passes several of them to the code together."""
     with ThreadPoolExecutor(8) as pool:
-        sent = [[[float(number)]] for number in (1, -1) * 8]
-        answers = list(pool.map(lambda numbers: ask(server, path, numbers, headers), sent))
+        requests = [[[float(number)]] for number in (1, -1) * 8]
+        answers = list(pool.map(lambda numbers: ask(server, path, numbers, headers), requests))
     assert answers[::2] == [[[5.0]]] * 8
     assert all(status == 400 and "a number is negative" in text for status, text in answers[1::2])
 
 
 def test_a_call_that_only_serving_finds(tmp_path, folders):
     models = judge_and_members(tmp_path, names="'one', 't' + 'hree'")
-    with pytest.raises(ServingError, match=r"the code calls the model 'three', .*declared: one, two-steps"):
+    with pytest.raises(ServingError, match=r"'three', .*: one, two-steps"):
         build(models, folders)
     assert not list((folders.artifacts / "judge").rglob(ARCHIVE_NAME))

@@ -68,6 +68,8 @@ def test_tensors_are_connected_by_name(tmp_path):
     pipeline = wired(tmp_path, "{model: encode}; {model: classify}; {model: rank}")
     assert (names(pipeline.inputs), names(pipeline.outputs)) == (["TEXT", "limit"], ["debug", "order"])
     assert pipeline.max_batch == 4
+    narrowed = wired(tmp_path, "{model: wide}; {model: encode}").inputs
+    assert narrowed[0].shape == (1,), "an input of two steps has the limits of both"
 
 
 def test_branches_join(tmp_path):
@@ -88,10 +90,9 @@ def test_steps_that_wait_for_each_other(tmp_path):
         "{model: same, inputs: {x: b}, outputs: {x: c}}",
     )
     assert wiring.run() is None
-    (found,) = [str(violation) for violation in wiring.violations]
-    cycle = "step 1 (same) -> step 2 (same) -> step 3 (same) -> step 1 (same)"
-    assert f"model.yaml:9: recipe.steps.2.outputs.x: the steps wait for each other: {cycle}" in found
-    assert "help: give step 1 another tensor than 'c'" in found
+    (violation,) = wiring.violations
+    assert (violation.line, violation.field) == (9, "recipe.steps.2.outputs.x")
+    assert "step 1 (same) -> step 2 (same) -> step 3 (same) -> step 1 (same)" in violation.message
 
 
 def test_chosen_outputs_are_added(tmp_path):
@@ -115,59 +116,37 @@ def test_one_model_twice_by_mapping(tmp_path):
     assert pipeline.max_batch == 2
 
 
-def test_input_of_two_steps_has_the_limits_of_both(tmp_path):
-    pipeline = wired(tmp_path, "{model: wide}; {model: encode}")
-    assert pipeline.inputs[0].shape == (1,)
-
-
 @pytest.mark.parametrize(
-    ("steps", "line", "complaint"),
+    ("steps", "line", "value"),
     [
-        ("{model: encode}; {model: typed}", 8, "takes 'embedding' as FP64 [384]; it is FP32 [384]"),
+        ("{model: encode}; {model: typed}", 8, "FP64 [384]; it is FP32 [384]"),
         ("{model: encode}; {model: flat}", 8, "different ranks"),
         ("{model: encode}; {model: narrow}", 8, "(output of step 1): other sizes"),
-        ("{model: encode}; {model: unbatched}", 8, "has no batch dimension; other steps have one"),
-        (
-            "{model: encode, outputs: {embeding: x}}; {model: classify}",
-            7,
-            "'encode' has no output 'embeding'\n  help: did you mean 'embedding'?",
-        ),
-        (
-            "{model: encode}; {model: classify, inputs: {vector: embedding}}",
-            8,
-            "'classify' has no input 'vector'\n  help: allowed: embedding",
-        ),
-        (
-            "{model: encode}; {model: other}",
-            8,
-            "no step outputs 'embeding', which 'other' takes\n  help: did you",
-        ),
-        ("{model: encode}; {model: encode}", 8, "outputs 'embedding', which already exists (output of step"),
-        ("{model: classify}; {model: encode}", 8, "outputs 'embedding'; already input of step 1"),
-        ("{model: encode}; {model: same}", 8, "outputs 'x', which already exists (input of step 2)"),
+        ("{model: encode}; {model: unbatched}", 8, "no batch dimension"),
+        ("{model: encode, outputs: {embeding: x}}; {model: classify}", 7, "'embedding'?"),
+        ("{model: encode}; {model: classify, inputs: {vector: embedding}}", 8, "allowed: embedding"),
+        ("{model: encode}; {model: other}", 8, "did you mean 'embedding'"),
+        ("{model: encode}; {model: encode}", 8, "already exists (output of step"),
+        ("{model: classify}; {model: encode}", 8, "'embedding'; already input of step 1"),
+        ("{model: encode}; {model: same}", 8, "'x', which already exists (input of step 2)"),
     ],
 )
-def test_mismatched_tensors_are_rejected(tmp_path, steps, line, complaint):
+def test_mismatched_tensors_are_rejected(tmp_path, steps, line, value):
     wiring = wire(tmp_path, steps)
     assert wiring.run() is None
-    texts = [str(violation) for violation in wiring.violations]
-    assert any(f"model.yaml:{line}: " in text and complaint in text for text in texts), texts
+    assert any(each.line == line and value in str(each) for each in wiring.violations), wiring.violations
     assert all(violation.remedy for violation in wiring.violations)
 
 
 @pytest.mark.parametrize(
-    ("extra", "outputs", "complaint"),
+    ("extra", "outputs", "field", "value"),
     [
-        ("batching: {max_batch: 5}\n", "", "batching.max_batch: 'classify' takes at most 4"),
-        (
-            "",
-            "  outputs: [score]\n",
-            "recipe.outputs.0: no step outputs 'score'\n  help: did you mean 'scores'?",
-        ),
-        ("", "  outputs: [embedding]\n", "recipe.steps.1: the outputs of 'classify' are unused"),
+        ("batching: {max_batch: 5}\n", "", "batching.max_batch", "'classify' takes at most 4"),
+        ("", "  outputs: [score]\n", "recipe.outputs.0", "'scores'?"),
+        ("", "  outputs: [embedding]\n", "recipe.steps.1", "'classify'"),
     ],
 )
-def test_invalid_pipelines_are_rejected(tmp_path, extra, outputs, complaint):
+def test_invalid_pipelines_are_rejected(tmp_path, extra, outputs, field, value):
     wiring = wire(tmp_path, "{model: encode}; {model: classify}", extra, outputs)
     assert wiring.run() is None
-    assert any(complaint in str(violation) for violation in wiring.violations), wiring.violations
+    assert any(each.field == field and value in str(each) for each in wiring.violations), wiring.violations

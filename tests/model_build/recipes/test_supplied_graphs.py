@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from model_build.errors import UnsafeWeightsError
 from model_build.repository.config import read_config
 from tests.model_build.supplied_models import save_onnx, save_scripted, write_entry, write_supplied
 from tests.model_build.written_repositories import contents, error_of, tensors, write_repository
+from tritonstack.base.errors import InvalidFilesError
 
 X = [{"inputs": {"x": [1.0, 2.0, 3.5]}}, {"inputs": {"x": [0.0, -2.0, 3.5]}}]
 SCALED = [
@@ -19,17 +21,16 @@ SCALED = [
 ]
 MASKED = [{"inputs": {"x": [1.0, 2.0, 3.5], "mask": [1.0]}}]
 TRUST = {"pickle": "made by this very test"}
+ONNX, TORCHSCRIPT = {"kind": "onnx"}, {"kind": "torchscript", "file": "net.pt"}
+ENTRY = {"kind": "torchscript", "entry": "scorer.py:make"}
 
 
 @pytest.mark.parametrize("external", [False, True])
 def test_tensors_are_read_from_the_onnx_graph(tmp_path, external):
     file = save_onnx(tmp_path / "weights/net.onnx", external=external)
-    written = write_repository(
-        write_supplied(
-            tmp_path, {"kind": "onnx", "file": "net.onnx"}, test_inputs=[*X, {"random": {"rows": 2}}]
-        ),
-        tmp_path / "work",
-    )
+    recipe = {"kind": "onnx", "file": "net.onnx"}
+    model = write_supplied(tmp_path, recipe, test_inputs=[*X, {"random": {"rows": 2}}])
+    written = write_repository(model, tmp_path / "work")
     assert tensors(written) == [("x", "FP32", (3,)), ("y", "FP32", (2,)), ("best", "INT64", (1,))]
     assert [case.expected["best"].shape for case in written.cases] == [(1, 1)] * 4
     files = contents(written.folder / "tiny" / "1")
@@ -39,18 +40,11 @@ def test_tensors_are_read_from_the_onnx_graph(tmp_path, external):
 
 def test_an_onnx_graph_without_a_batch_dimension(tmp_path):
     save_onnx(tmp_path / "weights/model.onnx", batch=1)
-    told = error_of(lambda: write_supplied(tmp_path, {"kind": "onnx"}, test_inputs=X), tmp_path)
-    assert "batching.max_batch: these tensors have no variable first dimension: x [1, 3]" in told
-    assert "set `batching: {max_batch: 0}`, or export the graph" in told
-    written = write_repository(
-        write_supplied(
-            tmp_path,
-            {"kind": "onnx"},
-            test_inputs=[{"inputs": {"x": [[1.0, 2.0, 3.0]]}}],
-            batching={"max_batch": 0},
-        ),
-        tmp_path / "other",
-    )
+    with pytest.raises(InvalidFilesError, match=r"x \[1, 3\]") as caught:
+        write_repository(write_supplied(tmp_path, ONNX, test_inputs=X), tmp_path / "work")
+    assert caught.value.violations[0].field == "batching.max_batch"
+    unbatched = {"test_inputs": [{"inputs": {"x": [[1.0, 2.0, 3.0]]}}], "batching": {"max_batch": 0}}
+    written = write_repository(write_supplied(tmp_path, ONNX, **unbatched), tmp_path / "other")
     assert tensors(written) == [("x", "FP32", (1, 3)), ("y", "FP32", (1, 2)), ("best", "INT64", (1,))]
 
 
@@ -72,23 +66,23 @@ def save_nodes(file: Path, nodes: list[Any], takes: tuple[int, Any], gives: list
 
 
 @pytest.mark.parametrize(
-    ("said", "told"), [("batch", "in a batch of 2 rows"), ("k", "; expected one row per requested row")]
+    ("size", "value"), [("batch", "in a batch of 2 rows"), ("k", "; expected one row per requested row")]
 )
-def test_a_graph_without_its_declared_batch_dimension(tmp_path, said, told):
+def test_a_graph_without_its_declared_batch_dimension(tmp_path, size, value):
     from onnx import TensorProto, helper
 
     product = helper.make_node("MatMul", ["x", "w"], ["p"])
     last = (
         helper.make_node("Reshape", ["p", "one"], ["y"])
-        if said == "batch"
+        if size == "batch"
         else helper.make_node("Concat", ["p", "p"], ["y"], axis=0)
     )
     takes = (TensorProto.FLOAT, ["batch", 3])
-    save_nodes(tmp_path / "weights/model.onnx", [product, last], takes, [said, 2])
+    save_nodes(tmp_path / "weights/model.onnx", [product, last], takes, [size, 2])
     tests = [{"inputs": {"x": [1.0, 2.0, 3.0]}}]
-    found = error_of(lambda: write_supplied(tmp_path, {"kind": "onnx"}, test_inputs=tests), tmp_path)
-    assert told in found
-    assert "set `batching: {max_batch: 0}`" in found
+    error = error_of(lambda: write_supplied(tmp_path, ONNX, test_inputs=tests), tmp_path)
+    assert value in error
+    assert "max_batch: 0" in error
 
 
 def test_a_test_input_that_the_graph_cannot_answer(tmp_path):
@@ -97,40 +91,37 @@ def test_a_test_input_that_the_graph_cannot_answer(tmp_path):
     nodes = [helper.make_node("Gather", ["w", "x"], ["y"])]
     save_nodes(tmp_path / "weights/model.onnx", nodes, (TensorProto.INT64, ["batch"]), ["batch", 2])
     tests = [{"inputs": {"x": 1}}, {"inputs": {"x": 7}}]
-    found = error_of(lambda: write_supplied(tmp_path, {"kind": "onnx"}, test_inputs=tests), tmp_path)
-    assert "test_inputs.1: the graph fails: " in found
-    assert "idx=7 must be within" in found
+    with pytest.raises(InvalidFilesError, match="idx=7") as caught:
+        write_repository(write_supplied(tmp_path, ONNX, test_inputs=tests), tmp_path / "work")
+    assert caught.value.violations[0].field == "test_inputs.1"
 
 
-def test_graph_with_operators_unsupported_by_triton(tmp_path):
-    save_onnx(tmp_path / "weights/model.onnx", domain="my.own")
-    told = error_of(lambda: write_supplied(tmp_path, {"kind": "onnx"}, test_inputs=X), tmp_path)
-    assert "uses operators that Triton's ONNX Runtime lacks: my.own:Relu" in told
-
-
-def test_graph_that_is_damaged_or_has_no_external_data(tmp_path):
-    file = save_onnx(tmp_path / "weights/model.onnx", external=True)
-    (tmp_path / "weights/model.onnx.data").unlink()
-    model = write_supplied(tmp_path, {"kind": "onnx"}, test_inputs=X)
-    assert "the external weights file model.onnx.data is missing" in error_of(lambda: model, tmp_path / "a")
-    file.write_bytes(b"\x00no graph")
-    assert "model.onnx is not an ONNX graph" in error_of(lambda: model, tmp_path / "b")
-
-
-def test_a_graph_with_external_data_outside_its_folder(tmp_path):
+def leave_its_folder(file: Path) -> None:
     import onnx
 
-    file = save_onnx(tmp_path / "weights/model.onnx", external=True)
     graph = onnx.load(file, load_external_data=False)
     graph.graph.initializer[0].external_data[0].value = "../secret"
     onnx.save(graph, file)
-    told = error_of(lambda: write_supplied(tmp_path, {"kind": "onnx"}, test_inputs=X), tmp_path)
-    assert "'../secret' is not a safe file name" in told
+
+
+@pytest.mark.parametrize(
+    ("change", "value"),
+    [
+        (lambda file: save_onnx(file, domain="my.own"), "my.own:Relu"),
+        (lambda file: file.with_suffix(".onnx.data").unlink(), "model.onnx.data is missing"),
+        (lambda file: file.write_bytes(b"\x00no graph"), "model.onnx is not"),
+        (leave_its_folder, "'../secret' is not"),
+    ],
+    ids=["operators", "no data", "no graph", "data elsewhere"],
+)
+def test_graphs_that_are_rejected(tmp_path, change, value):
+    change(save_onnx(tmp_path / "weights/model.onnx", external=True))
+    assert value in error_of(lambda: write_supplied(tmp_path, ONNX, test_inputs=X), tmp_path)
 
 
 def test_saved_module_is_served_unchanged(tmp_path):
     file = save_scripted(tmp_path / "weights/net.pt")
-    model = write_supplied(tmp_path, {"kind": "torchscript", "file": "net.pt"}, test_inputs=SCALED)
+    model = write_supplied(tmp_path, TORCHSCRIPT, test_inputs=SCALED)
     written = write_repository(model, tmp_path / "work")
     assert tensors(written) == [
         ("x", "FP32", (3,)),
@@ -144,8 +135,7 @@ def test_saved_module_is_served_unchanged(tmp_path):
 
 def test_function_that_creates_a_module(tmp_path):
     write_entry(tmp_path)
-    recipe = {"kind": "torchscript", "entry": "scorer.py:make"}
-    model = write_supplied(tmp_path, recipe, test_inputs=MASKED)
+    model = write_supplied(tmp_path, ENTRY, test_inputs=MASKED)
     written = [write_repository(model, tmp_path / "one"), write_repository(model, tmp_path / "two")]
     assert tensors(written[0]) == [
         ("x", "FP32", (3,)),
@@ -158,40 +148,32 @@ def test_function_that_creates_a_module(tmp_path):
 
 def test_a_module_described_in_model_yaml_gets_random_inputs(tmp_path):
     write_entry(tmp_path)
-    said = {"x": {"datatype": "FP32", "shape": [3]}, "mask": {"datatype": "FP32", "shape": [1]}}
-    model = write_supplied(
-        tmp_path,
-        {"kind": "torchscript", "entry": "scorer.py:make"},
-        test_inputs=[{"random": {"rows": 3}}],
-        tensors=said,
-    )
+    declared = {"x": {"datatype": "FP32", "shape": [3]}, "mask": {"datatype": "FP32", "shape": [1]}}
+    model = write_supplied(tmp_path, ENTRY, test_inputs=[{"random": {"rows": 3}}], tensors=declared)
     assert len(write_repository(model, tmp_path / "work").cases) == 3
 
 
 def test_input_not_accepted_by_forward(tmp_path):
     save_scripted(tmp_path / "weights/net.pt")
     wrong = [{"inputs": {"x": [1.0, 2.0, 3.5], "scales": [2.0]}}]
-    told = error_of(
-        lambda: write_supplied(tmp_path, {"kind": "torchscript", "file": "net.pt"}, test_inputs=wrong),
-        tmp_path,
-    )
-    assert "test_inputs.0.inputs.scales: the module's forward takes x, scale" in told
-    assert "did you mean 'scale'?" in told
+    error = error_of(lambda: write_supplied(tmp_path, TORCHSCRIPT, test_inputs=wrong), tmp_path)
+    assert "test_inputs.0.inputs.scales" in error
+    assert "'scale'?" in error
 
 
-def test_an_entry_that_fails_is_reported_with_its_line(tmp_path):
+@pytest.mark.parametrize(
+    ("code", "value"),
+    [
+        (None, "scorer.py:17: FileNotFoundError"),
+        ("def made(folder):\n    return 3\n", "'make'"),
+        ("def make(folder):\n    return 3\n", "returned a int"),
+    ],
+)
+def test_an_entry_that_fails_is_reported_with_its_line(tmp_path, code, value):
     write_entry(tmp_path)
     file = tmp_path / "scorer.py"
-    recipe = {"kind": "torchscript", "entry": "scorer.py:make"}
-    file.write_text(file.read_text().replace("scorer.safetensors", "other.safetensors"))
-    told = error_of(lambda: write_supplied(tmp_path, recipe, test_inputs=MASKED), tmp_path / "a")
-    assert "scorer.py:17: FileNotFoundError" in told
-    file.write_text("def made(folder):\n    return 3\n")
-    told = error_of(lambda: write_supplied(tmp_path, recipe, test_inputs=MASKED), tmp_path / "b")
-    assert "scorer.py: unknown function 'make'" in told
-    file.write_text("def make(folder):\n    return 3\n")
-    told = error_of(lambda: write_supplied(tmp_path, recipe, test_inputs=MASKED), tmp_path / "c")
-    assert "returned a int, not a torch.nn.Module" in told
+    file.write_text(code or file.read_text().replace("scorer.safetensors", "other.safetensors"))
+    assert value in error_of(lambda: write_supplied(tmp_path, ENTRY, test_inputs=MASKED), tmp_path)
 
 
 def test_trusted_pickle_is_not_torchscript(tmp_path):
@@ -199,13 +181,10 @@ def test_trusted_pickle_is_not_torchscript(tmp_path):
 
     (tmp_path / "weights").mkdir()
     torch.save({"w": torch.ones(2)}, tmp_path / "weights/net.pt")
-    recipe = {"kind": "torchscript", "file": "net.pt"}
-    told = error_of(lambda: write_supplied(tmp_path, recipe, test_inputs=X, trust=TRUST), tmp_path / "a")
-    assert "net.pt is a pickle of weights or of a module (torch.save), not TorchScript" in told
-    assert "set `entry: <file>.py:<function>`" in told
+    model = write_supplied(tmp_path, TORCHSCRIPT, test_inputs=X, trust=TRUST)
+    assert "not TorchScript" in error_of(lambda: model, tmp_path / "a")
     (tmp_path / "weights/net.pt").write_bytes(pickle.dumps([1]))
-    told = error_of(lambda: write_supplied(tmp_path, recipe, test_inputs=X), tmp_path / "b")
-    assert "not TorchScript" in told
+    assert "not TorchScript" in error_of(lambda: model, tmp_path / "b")
 
 
 def test_a_module_that_writes_files_is_rejected(tmp_path):
@@ -216,9 +195,9 @@ def test_a_module_that_writes_files_is_rejected(tmp_path):
         for name, content in entries.items():
             hostile = b'\n    torch.save(x, "/etc/passwd")' if name.endswith(".py") else b""
             archive.writestr(name, content + hostile)
-    recipe = {"kind": "torchscript", "file": "net.pt"}
-    told = error_of(lambda: write_supplied(tmp_path, recipe, test_inputs=SCALED), tmp_path)
-    assert "uses torch.save, which access files or other machines" in told
+    model = write_supplied(tmp_path, TORCHSCRIPT, test_inputs=SCALED)
+    with pytest.raises(UnsafeWeightsError, match=r"torch\.save"):
+        write_repository(model, tmp_path / "work")
 
 
 def test_a_module_that_mixes_rows_has_no_batch_dimension(tmp_path):
@@ -226,6 +205,6 @@ def test_a_module_that_mixes_rows_has_no_batch_dimension(tmp_path):
     write_entry(tmp_path)
     file = tmp_path / "scorer.py"
     file.write_text(file.read_text().replace("self.layer(x) * mask", "(self.layer(x) * mask).sum(dim=0)"))
-    recipe = {"kind": "torchscript", "entry": "scorer.py:make"}
-    told = error_of(lambda: write_supplied(tmp_path, recipe, test_inputs=MASKED), tmp_path)
-    assert "batching.max_batch: for one row, scores has shape [2]; expected a batch of one" in told
+    error = error_of(lambda: write_supplied(tmp_path, ENTRY, test_inputs=MASKED), tmp_path)
+    assert "batching.max_batch" in error
+    assert "scores has shape [2]" in error

@@ -42,6 +42,10 @@ def language_model(
 
 def framework(folder: Path, *, max_length: int | None = None, **model: Any) -> CausalFramework:
     write_language_model(folder / "weights", **model)
+    return load(folder, max_length)
+
+
+def load(folder: Path, max_length: int | None = None) -> CausalFramework:
     source = fetch_source("file://weights", model_folder=folder, cache_dir=folder)
     recipe = TextGenerationRecipe(kind="text-generation", max_tokens=40, max_length=max_length)
     return CausalFramework(source=source, recipe=recipe, trust=UNTRUSTED, allow_unused={})
@@ -50,21 +54,21 @@ def framework(folder: Path, *, max_length: int | None = None, **model: Any) -> C
 @pytest.mark.soak
 @pytest.mark.parametrize("kind", ["llama", "qwen2"])
 def test_the_graph_chooses_the_tokens_of_transformers(tmp_path, kind):
-    found = framework(tmp_path, kind=kind)
-    graph = found.export(tmp_path / "graph")
-    completions = [_completion(found, text) for text in (*TEXTS, "hello " * 20)]
+    model = framework(tmp_path, kind=kind)
+    graph = model.export(tmp_path / "graph")
+    completions = [_completion(model, text) for text in (*TEXTS, "hello " * 20)]
     assert len(completions[0].tokens) == 32
-    _compare(found, graph, completions)
-    generator = found.generator(graph.file)
-    assert generator.greedy_tokens("", 4) == found.complete([0], 4)
+    _compare(model, graph, completions)
+    generator = model.generator(graph.file)
+    assert generator.greedy_tokens("", 4) == model.complete([0], 4)
     wrong = completions[0]
     wrong.tokens[3] += 1
-    with pytest.raises(ParityError, match="differs from transformers' in token 4 of 32"):
-        _compare(found, graph, [wrong])
+    with pytest.raises(ParityError, match="token 4 of 32"):
+        _compare(model, graph, [wrong])
 
 
 def test_models_with_other_attention_are_rejected(tmp_path):
-    with pytest.raises(ExportError, match="mistral has layers that see only some of the tokens"):
+    with pytest.raises(ExportError, match="mistral"):
         framework(tmp_path, kind="mistral", sliding_window=16)
 
 
@@ -72,29 +76,27 @@ def test_models_with_other_attention_are_rejected(tmp_path):
     ("name", "value"), [("begin_suppress_tokens", [1]), ("bad_words_ids", [[1, 2]]), ("num_beams", 4)]
 )
 def test_settings_that_change_completions_are_rejected(tmp_path, name, value):
-    write_language_model(tmp_path / "weights")
+    framework(tmp_path)
     file = tmp_path / "weights/generation_config.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), name: value}))
-    source = fetch_source("file://weights", model_folder=tmp_path, cache_dir=tmp_path)
-    recipe = TextGenerationRecipe(kind="text-generation")
-    with pytest.raises(ExportError, match=rf"generation_config.json: {name} .*, which is not supported"):
-        CausalFramework(source=source, recipe=recipe, trust=UNTRUSTED, allow_unused={})
+    with pytest.raises(ExportError, match=f"generation_config.json: {name}"):
+        load(tmp_path)
 
 
 def test_lengths_are_those_of_the_model(tmp_path):
-    with pytest.raises(ExportError, match="max_length is 65, but the model has 64 positions"):
+    with pytest.raises(ExportError, match=r"65, .* 64 positions"):
         framework(tmp_path / "a", max_length=POSITIONS + 1)
-    found = framework(tmp_path / "b")
-    assert (found.options.max_length, found.options.max_tokens) == (64, 40)
-    with pytest.raises(ExportError, match=r"a test text has \d+ tokens; expected 1 to 63"):
-        _completion(found, "hello world " * 32)
-    with pytest.raises(ExportError, match="the model has 32 positions; expected more than 32"):
+    model = framework(tmp_path / "b")
+    assert (model.options.max_length, model.options.max_tokens) == (64, 40)
+    with pytest.raises(ExportError, match="1 to 63"):
+        _completion(model, "hello world " * 32)
+    with pytest.raises(ExportError, match="more than 32"):
         longest(None, positions=32)
 
 
 def test_an_unbuildable_model_leaves_nothing(tmp_path, folders):
     model = language_model(tmp_path, recipe={"max_length": POSITIONS + 1})
-    with pytest.raises(ModelBuildError, match="the model has 64 positions"):
+    with pytest.raises(ModelBuildError, match="64 positions"):
         build_model(model=model, folders=folders)
     assert not list(folders.artifacts.rglob("model.tar.gz"))
 
@@ -178,20 +180,20 @@ def test_parameters_have_their_effect(server):
 
 @pytest.mark.e2e
 @pytest.mark.parametrize(
-    ("text", "inputs", "parameters", "words"),
+    ("text", "inputs", "parameters", "value"),
     [
-        ("hello " * 100, {}, {}, "expected fewer than 64 tokens in text_input"),
-        ("hello", {}, {"max_tokens": 41}, "max_tokens: expected an integer from 1 to 40, got 41"),
-        ("hello", {}, {"tokens": 4}, "unknown parameter 'tokens'"),
+        ("hello " * 100, {}, {}, "fewer than 64"),
+        ("hello", {}, {"max_tokens": 41}, "1 to 40, got 41"),
+        ("hello", {}, {"tokens": 4}, "'tokens'"),
         ("hello", {"sampling_parameters": "no"}, {}, "sampling_parameters: invalid JSON"),
         ("hello", {"sampling_parameters": "[1]"}, {}, "expected a JSON object"),
-        (["a", "b"], {}, {}, "can not convert input"),
+        (["a", "b"], {}, {}, "convert"),
     ],
 )
-def test_invalid_requests_are_rejected(server, text, inputs, parameters, words):
+def test_invalid_requests_are_rejected(server, text, inputs, parameters, value):
     reply = ask(server, text, inputs, **parameters)
     assert reply.status == 400
-    assert words in reply.body.decode()
+    assert value in reply.body.decode()
 
 
 @pytest.mark.e2e

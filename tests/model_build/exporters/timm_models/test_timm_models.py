@@ -160,43 +160,40 @@ def test_labels_of_imagenet(tmp_path):
     assert framework_of(others).head.labels == {}
 
 
-def test_wrong_sources(resnet, tmp_path):
-    def rejected(name: str, message: str, **changes: Any) -> str:
-        with pytest.raises(ExportError, match=message) as caught:
-            framework_of(changed(resnet, tmp_path / name, **changes))
-        return caught.value.remedy or ""
-
-    assert "omit `library: timm`" in rejected("a", "has no `architecture`", architecture=None)
-    assert "recipe onnx" in rejected("b", "has no architecture 'resnet-9000'", architecture="resnet-9000")
-    assert "save_for_hf" in rejected("c", "timm cannot load the model", architecture="test_vit")
-    assert "label_names" in rejected("d", "expected 3 label_names, got 1", label_names=["one"])
-    settings = json.loads((resnet / "config.json").read_text())["pretrained_cfg"]
-    grey = {**settings, "input_size": [1, 64, 64]}
-    assert rejected("e", "channels", pretrained_cfg=grey, model_args={"in_chans": 1, "num_classes": 3})
-    assert "pretrained_cfg" in rejected(
-        "f", "cannot prepare images", pretrained_cfg={**settings, "mean": "x"}
-    )
+GREY = {"input_size": [1, 64, 64]}
 
 
-LOADING = {
-    "pretrained_strict": False,
-    "features_only": True,
-    "out_indices": [1, 2],
-    "pruned": True,
-    "pretrained": False,
-    "pretrained_cfg_overlay": {"num_classes": 5},
-    "pretrained_filter_fn": "none",
-    "kwargs_filter": ["num_classes"],
-    "device": "meta",
+@pytest.mark.parametrize(
+    ("settings", "changes", "message", "remedy"),
+    [
+        ({}, {"architecture": None}, "`architecture`", "omit `library: timm`"),
+        ({}, {"architecture": "resnet-9000"}, "resnet-9000", "recipe onnx"),
+        ({}, {"architecture": "test_vit"}, "timm cannot load", "save_for_hf"),
+        ({}, {"label_names": ["one"]}, "3 label_names, got 1", "label_names"),
+        (GREY, {"model_args": {"in_chans": 1, "num_classes": 3}}, "channels", ""),
+        ({"mean": "x"}, {}, "cannot prepare images", "pretrained_cfg"),
+    ],
+)
+def test_wrong_sources(resnet, tmp_path, settings, changes, message, remedy):
+    own = json.loads((resnet / "config.json").read_text())["pretrained_cfg"]
+    folder = changed(resnet, tmp_path / "source", **{"pretrained_cfg": {**own, **settings}, **changes})
+    with pytest.raises(ExportError, match=message) as caught:
+        framework_of(folder)
+    assert remedy in (caught.value.remedy or "")
+
+
+LOADING: dict[str, Any] = {
+    **{"pretrained_strict": False, "features_only": True, "out_indices": [1, 2], "pruned": True},
+    **{"pretrained": False, "pretrained_cfg_overlay": {"num_classes": 5}, "pretrained_filter_fn": "none"},
+    **{"kwargs_filter": ["num_classes"], "device": "meta"},
 }
 
 
 @pytest.mark.parametrize(("name", "value"), LOADING.items())
 def test_arguments_that_change_how_weights_are_loaded(resnet, tmp_path, name, value):
     arguments = json.loads((resnet / "config.json").read_text())["model_args"]
-    with pytest.raises(ExportError, match=f"model_args has {name}, which is not part of a model") as caught:
+    with pytest.raises(ExportError, match=f"model_args has {name}"):
         framework_of(changed(resnet, tmp_path / "source", model_args={**arguments, name: value}))
-    assert "save_for_hf" in (caught.value.remedy or "")
 
 
 def test_numbers_of_classes_that_contradict_each_other(resnet, tmp_path):
@@ -242,37 +239,41 @@ def test_weights_in_config_json_are_not_read(resnet, tmp_path):
     settings = json.loads((resnet / "config.json").read_text())["pretrained_cfg"]
     other = {**settings, "state_dict": {"fc.bias": [0, 0, 0]}, "custom_load": True, "url": "https://e/x.bin"}
     pixels = framework_of(resnet).pixels([noise(40, 40, 3)])
-    found = framework_of(changed(resnet, tmp_path / "source", pretrained_cfg=other)).answer(pixels)
-    np.testing.assert_array_equal(found["scores"], framework_of(resnet).answer(pixels)["scores"])
+    answer = framework_of(changed(resnet, tmp_path / "source", pretrained_cfg=other)).answer(pixels)
+    np.testing.assert_array_equal(answer["scores"], framework_of(resnet).answer(pixels)["scores"])
 
 
 def test_tensors_that_timm_does_not_use(tmp_path):
     folder = save_timm_model(tmp_path / "source", "dla46x_c")  # timm loads it without `strict`
     weights = load_file(folder / "model.safetensors")
     save_file({**weights, "other.weight": weights["fc.bias"]}, folder / "model.safetensors")
-    with pytest.raises(ExportError, match=r"does not use these tensors of the source: other\.weight"):
+    with pytest.raises(ExportError, match=r": other\.weight"):
         framework_of(folder)
 
 
-def test_label_names(resnet, tmp_path):
+def test_numbered_label_names(resnet, tmp_path):
     numbered = changed(resnet, tmp_path / "a", label_names={"2": "c", "0": "a", "1": "b"})
     assert framework_of(numbered).head.labels == {"scores": ("a", "b", "c")}
 
-    def rejected(name: str, message: str, names: object) -> None:
-        with pytest.raises(ExportError, match=message) as caught:
-            framework_of(changed(resnet, tmp_path / name, label_names=names))
-        assert "as a list, in the order" in (caught.value.remedy or "")
 
-    rejected("b", "has the key 'n01440764'; expected the class numbers 0 to 0", {"n01440764": "tench"})
-    rejected("c", "has the key '3'; expected the class numbers 0 to 2", {"1": "a", "2": "b", "3": "c"})
-    rejected("d", "expected label_names to be a list", "cat")
-    rejected("e", "expected label_names to be a list", [["cat"], ["dog"], ["bird"]])
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ({"n01440764": "tench"}, "'n01440764'.* 0 to 0"),
+        ({"1": "a", "2": "b", "3": "c"}, "'3'.* 0 to 2"),
+        ("cat", "label_names"),
+        ([["cat"], ["dog"], ["bird"]], "label_names"),
+    ],
+)
+def test_wrong_label_names(resnet, tmp_path, names, message):
+    with pytest.raises(ExportError, match=message):
+        framework_of(changed(resnet, tmp_path / "source", label_names=names))
 
 
 def test_wrong_files(resnet, tmp_path):
     broken = changed(resnet, tmp_path / "json")
     (broken / "config.json").write_text("{")
-    with pytest.raises(ExportError, match=r"config\.json cannot be read as JSON"):
+    with pytest.raises(ExportError, match=r"config\.json cannot"):
         framework_of(broken)
     pickled = changed(resnet, tmp_path / "pickle")
     (pickled / "model.safetensors").rename(pickled / "pytorch_model.bin")
@@ -299,7 +300,7 @@ def test_a_pickle_is_read_only_if_trusted(resnet, tmp_path):
 
 def test_a_model_without_classifier(tmp_path):
     folder = save_timm_model(tmp_path / "source", classes=0)
-    with pytest.raises(ExportError, match=r"no classifier \(num_classes: 0\)") as caught:
+    with pytest.raises(ExportError, match=r"num_classes: 0") as caught:
         framework_of(folder)
     assert "image-embedding" in (caught.value.remedy or "")
     framework = framework_of(folder, "image-embedding")
