@@ -20,12 +20,12 @@ def compare_answers(
     answer: Answer, cases: Sequence[Case], accept: ModelTolerance, *, max_batch: int
 ) -> ParityReport:
     """Run each case alone and, if the model batches, batches of cases with equal shapes."""
-    asked = [*cases]
+    requests = [*cases]
     if max_batch > 1:
         groups = (alike[:max_batch] for alike in same_shapes(cases))
-        asked += [join_cases(alike) for alike in groups if len(alike) > 1]
+        requests += [join_cases(alike) for alike in groups if len(alike) > 1]
     comparisons = []
-    for case in asked:
+    for case in requests:
         actual = answer(case.inputs)
         comparisons += [
             compare(case.name, name, actual=actual[name], expected=expected)

@@ -36,15 +36,15 @@ def examples_of(
     `accept` and `precision` are those used to judge the served archive.
     """
     if keeps_state:
-        written = _sequence(cases, accept, precision)
+        examples = _sequence(cases, accept, precision)
     else:
         usual = [case for case in cases if case.typical] or cases
         least = sorted(usual, key=_size)[:MOST_REQUESTS]
-        written = [_example(case, accept, precision) for case in least]
-    selected = list(_within_limit(written))
+        examples = [_example(case, accept, precision) for case in least]
+    selected = list(_within_limit(examples))
     none_because = ""
     if not selected:
-        size = min(map(_bytes_of, written)) / 1e6
+        size = min(map(_bytes_of, examples)) / 1e6
         none_because = (
             f"the smallest test input and its answer take {size:.0f} MB; the limit is "
             f"{MOST_BYTES_ALONE / 1e6:.0f} MB"
@@ -57,15 +57,15 @@ def examples_of_texts(texts: Sequence[str], *, model: str, digest: str) -> Examp
     return Examples(model=model, digest=digest, texts=tuple(texts[:MOST_REQUESTS]))
 
 
-def _within_limit(written: Sequence[Example]) -> Iterator[Example]:
+def _within_limit(examples: Sequence[Example]) -> Iterator[Example]:
     """Yield examples in order while they fit; the first may be larger."""
-    left = MOST_BYTES
-    for number, example in enumerate(written):
+    remaining = MOST_BYTES
+    for number, example in enumerate(examples):
         size = _bytes_of(example)
-        if size > (left if number else MOST_BYTES_ALONE):
+        if size > (remaining if number else MOST_BYTES_ALONE):
             return
         yield example
-        left -= size
+        remaining -= size
 
 
 def _sequence(cases: Sequence[Case], accept: ModelTolerance, precision: PrecisionOption) -> list[Example]:

@@ -158,8 +158,8 @@ class GenerateCheck:
         )
 
     def _failed(self, server: TritonServer, text: str, reply: TritonResponse) -> ServingError:
-        shown = reply.body.decode(errors="replace")[:SHOWN]
-        message = f"generate for {text!r} returned status {reply.status} without text: {shown}"
+        body = reply.body.decode(errors="replace")[:SHOWN]
+        message = f"generate for {text!r} returned status {reply.status} without text: {body}"
         return ServingError(
             with_errors(message, server),
             remedy="check the engine options of the recipe, and that the weights are a generating model",

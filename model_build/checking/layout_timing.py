@@ -65,15 +65,15 @@ def time_layouts(
                 for number, (name, repository) in enumerate(repositories.items())
             ]
             for layout in layouts:
-                layout.attempt(lambda one: one.enter(running, encoded[0]))
+                layout.attempt(lambda each: each.enter(running, encoded[0]))
             callers = _callers(max(layout.seconds_alone for layout in layouts))
             for _ in range(1 + ROUNDS):  # the first one warms up
                 for layout in layouts:
-                    layout.attempt(lambda one: one.costs.append(_cost(one.client, encoded, callers)))
+                    layout.attempt(lambda each: each.costs.append(_cost(each.client, encoded, callers)))
             return {layout.name: layout.result(callers) for layout in layouts}
 
-    found = measured(1)
-    return measured(2) if any(one.was_silent for one in found.values()) else found
+    times = measured(1)
+    return measured(2) if any(each.was_silent for each in times.values()) else times
 
 
 @dataclass

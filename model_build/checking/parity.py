@@ -50,19 +50,19 @@ def judge(
     precision: PrecisionOption = "fp32",
 ) -> ParityReport:
     """Return the report of a stage; raise ParityError with a table of all misses."""
-    missed = _misses(comparisons, accept, precision)
-    if missed and all(item.note == NAN_EXPECTED for item in missed):
-        names = sorted({f"{item.output} of {item.case}" for item in missed})
+    misses = _misses(comparisons, accept, precision)
+    if misses and all(item.note == NAN_EXPECTED for item in misses):
+        names = sorted({f"{item.output} of {item.case}" for item in misses})
         owner = "the model" if stage == "repeated" else "the framework"
         raise ParityError(
             f"{owner}'s own answer is NaN, so it cannot be compared: {', '.join(names[:5])}",
             remedy="check the test input (such as a logarithm of a negative number), the model's operators "
             "and weights",
         )
-    if missed:
+    if misses:
         raise ParityError(
-            f"{WHAT[stage]}: {len(missed)} of {len(comparisons)} "
-            f"outputs exceed the tolerance, marked {MISS}\n{_table(missed, accept, precision)}",
+            f"{WHAT[stage]}: {len(misses)} of {len(comparisons)} "
+            f"outputs exceed the tolerance, marked {MISS}\n{_table(misses, accept, precision)}",
             remedy=REPEAT if stage == "repeated" else WIDEN,
         )
     accepted: dict[str, Tolerance] = {}
@@ -77,14 +77,14 @@ def describe_miss(
     comparisons: Sequence[Comparison], accept: ModelTolerance, precision: PrecisionOption
 ) -> str | None:
     """Describe the worst miss; None if there is none."""
-    missed = _misses(comparisons, accept, precision)
-    if not missed:
+    misses = _misses(comparisons, accept, precision)
+    if not misses:
         return None
-    worst = missed[0]
+    worst = misses[0]
     tolerance = _tolerance(worst, accept, precision)
     measure = max(MEASURES, key=lambda measure: measure.excess(worst, tolerance))
     return (
-        f"exceeds the tolerance: {len(missed)} of {len(comparisons)} outputs; worst: {worst.output} of "
+        f"exceeds the tolerance: {len(misses)} of {len(comparisons)} outputs; worst: {worst.output} of "
         f"{worst.case!r} with {measure.title} {measure.value(worst):{measure.form}}, tolerance "
         f"{measure.describe_bound(tolerance)}"
     )
@@ -119,37 +119,37 @@ def _misses(
         tolerance = _tolerance(item, accept, precision)
         return max(measure.excess(item, tolerance) for measure in MEASURES)
 
-    missed = [item for item in comparisons if not item.is_within(_tolerance(item, accept, precision))]
-    return sorted(missed, key=excess, reverse=True)
+    misses = [item for item in comparisons if not item.is_within(_tolerance(item, accept, precision))]
+    return sorted(misses, key=excess, reverse=True)
 
 
 def _tolerance(item: Comparison, accept: ModelTolerance, precision: PrecisionOption) -> Tolerance:
     return accept.tolerance(item.output, precision, item.answers)
 
 
-def _table(missed: Sequence[Comparison], accept: ModelTolerance, precision: PrecisionOption) -> str:
+def _table(misses: Sequence[Comparison], accept: ModelTolerance, precision: PrecisionOption) -> str:
     """Format the misses as a table, worst first, with the measures that have a tolerance."""
     tolerances = {
         item.output: _tolerance(item, accept, precision)
-        for item in sorted(missed, key=lambda item: item.output)
+        for item in sorted(misses, key=lambda item: item.output)
     }
-    asked = [
+    measures = [
         measure
         for measure in MEASURES
         if any(measure.bound(tolerance) is not None for tolerance in tolerances.values())
     ]
-    rows = [["case", "output", *(measure.title for measure in asked), ""]]
+    rows = [["case", "output", *(measure.title for measure in measures), ""]]
     rows += [
         [
             item.case,
             item.output,
-            *(_cell(measure, item, tolerances[item.output]) for measure in asked),
+            *(_cell(measure, item, tolerances[item.output]) for measure in measures),
             item.note,
         ]
-        for item in missed[:ROWS_SHOWN]
+        for item in misses[:ROWS_SHOWN]
     ]
     rows += [
-        ["accepted", output, *(measure.describe_bound(tolerance) for measure in asked), ""]
+        ["accepted", output, *(measure.describe_bound(tolerance) for measure in measures), ""]
         for output, tolerance in tolerances.items()
     ]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]

@@ -48,7 +48,9 @@ class RequestPlan:
                 yield from client.compare("together", joined)
         with ThreadPoolExecutor(AT_ONCE) as pool:
             crowd = [*self.series(), *reversed(self.series())]
-            for comparisons in pool.map(lambda one: list(ask_in_order(client, "at once", [one])), crowd):
+            for comparisons in pool.map(
+                lambda series: list(ask_in_order(client, "at once", [series])), crowd
+            ):
                 yield from comparisons
 
     def latencies(self, client: InvocationClient) -> Iterator[LatencyReport]:

@@ -54,9 +54,9 @@ def ask_reference(
 
     file, _, function = entry.partition(":")
     with tempfile.TemporaryDirectory(prefix="tritonstack-reference-") as temporary:
-        asked, answered = Path(temporary) / "asked.npz", Path(temporary) / "answered.npz"
-        _save(asked, requests)
-        command = [sys.executable, __file__, str(folder / file), function, str(asked), str(answered)]
+        requests_file, answered = Path(temporary) / "asked.npz", Path(temporary) / "answered.npz"
+        _save(requests_file, requests)
+        command = [sys.executable, __file__, str(folder / file), function, str(requests_file), str(answered)]
         command += [str(source.absolute()) if source else "", SEVERAL if several else ONE]
         try:
             done = subprocess.run(
@@ -115,15 +115,15 @@ def _load(file: Path) -> list[dict[str, Array]]:
     with np.load(file, allow_pickle=False) as saved:
         parts: list[dict[str, Array]] = [{} for _ in range(int(saved["count"]))]
         for key in saved.files:
-            found = _KEY.fullmatch(key)
-            if found is not None:
-                number, separator, name = found.groups()
+            match = _KEY.fullmatch(key)
+            if match is not None:
+                number, separator, name = match.groups()
                 array = _as_bytes(saved[key]) if separator == _OF_BYTES else saved[key]
                 parts[int(number)][name] = array.astype(np.object_) if array.dtype.kind in "US" else array
     return parts
 
 
-def _main(file: str, function: str, asked: str, answered: str, source: str, number: str) -> int:
+def _main(file: str, function: str, requests_file: str, answered: str, source: str, number: str) -> int:
     """Run as the child process."""
     spec = importlib.util.spec_from_file_location("tritonstack_reference", file)
     if spec is None or spec.loader is None:
@@ -132,10 +132,10 @@ def _main(file: str, function: str, asked: str, answered: str, source: str, numb
     sys.path[0] = str(Path(file).parent)
     try:
         spec.loader.exec_module(module)
-        found = getattr(module, function)
-        keywords = _keywords(found, source)
-        read = _responses if number == SEVERAL else _response
-        answers = [read(found(request, **keywords)) for request in _load(Path(asked))]
+        call = getattr(module, function)
+        keywords = _keywords(call, source)
+        responses_of = _responses if number == SEVERAL else _response
+        answers = [responses_of(call(request, **keywords)) for request in _load(Path(requests_file))]
     except Exception as error:
         lines = [
             frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file

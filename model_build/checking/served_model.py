@@ -86,9 +86,9 @@ class InvocationClient:
         """Send one case and compare every output."""
         outputs = self.ask(case.inputs, parameters)
         if missing := sorted(case.expected.keys() - outputs.keys()):
-            found = f"{', '.join(sorted(outputs))}; missing: {', '.join(missing)}"
+            names = f"{', '.join(sorted(outputs))}; missing: {', '.join(missing)}"
             raise ServingError(
-                with_errors(f"the served artifact returned {found}", self.server),
+                with_errors(f"the served artifact returned {names}", self.server),
                 remedy="make the model return every output that its config.pbtxt declares",
             )
         return [
@@ -110,8 +110,8 @@ def require_success(reply: TritonResponse, server: TritonServer, subject: str) -
 
 def error_text(body: bytes) -> str:
     """Return the error in a body as text; outputs before it may be in binary form."""
-    found = body[max(0, body.rfind(b'{"error"')) :].decode(errors="replace")[:500]
-    return "".join(letter if letter.isprintable() or letter == "\n" else "\ufffd" for letter in found)
+    text = body[max(0, body.rfind(b'{"error"')) :].decode(errors="replace")[:500]
+    return "".join(letter if letter.isprintable() or letter == "\n" else "\ufffd" for letter in text)
 
 
 def with_errors(message: str, server: TritonServer) -> str:

@@ -181,6 +181,6 @@ class ServingCheck:
 
 def own_threads(repository: Path) -> Threads:
     """Return the threads of an endpoint with the cores of this machine."""
-    found = read_instances(repository, gpu=False)
+    instances = read_instances(repository, gpu=False)
     cores = len(os.sched_getaffinity(0))
-    return Threads(cores, found.most, found.graphs_decide_threads, found.least_threads)
+    return Threads(cores, instances.most, instances.graphs_decide_threads, instances.least_threads)

@@ -88,16 +88,16 @@ def sized_cases(
 
     Raises InvalidFilesError for an axis with a single size that cannot be resized.
     """
-    found: list[SizedCase] = []
+    resized: list[SizedCase] = []
     violations: list[FileViolation] = []
     for axis in _with_single_dimensions(variable_axes(inputs, rows)):
         cases, failures = _resized_cases(axis, rows, original, batches=batches)
-        found += cases
+        resized += cases
         if axis.required and len(cases) < ENOUGH and len(axis.sizes) < ENOUGH:
             violations.append(_not_resizable(model, axis, failures))
     if violations:
         raise InvalidFilesError(violations)
-    return found
+    return resized
 
 
 def batch_cases(rows: Sequence[Row], original: Answer, *, max_batch: int) -> list[Case]:
@@ -255,18 +255,18 @@ def _resized(arrays: Mapping[str, Array], axis: Axis, size: int) -> dict[str, Ar
     return resized
 
 
-def _places(size: int, known: int) -> Array:
-    """Return the index of the known value to use at each position of the new dimension.
+def _places(size: int, old_size: int) -> Array:
+    """Return the index of the old value to use at each position of the new dimension.
 
-    If it is larger, the first `known` positions repeat one value, so a model that reads only those positions
-    (such as a maximum over a constant size) answers differently.
+    If it is larger, the first `old_size` positions repeat one value, so a model that reads only those (such
+    as a maximum over a constant size) answers differently.
     """
     places = np.arange(size)
-    if size <= known:
+    if size <= old_size:
         return places
-    if size < 2 * known:
-        return np.where(places < known, known - 1, places - known)
-    return (places - (size - known)).clip(0)
+    if size < 2 * old_size:
+        return np.where(places < old_size, old_size - 1, places - old_size)
+    return (places - (size - old_size)).clip(0)
 
 
 def _different_rows(rows: Sequence[Row]) -> Iterator[Mapping[str, Array]]:

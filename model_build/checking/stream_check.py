@@ -81,12 +81,12 @@ class StreamCheck:
             state_dir=self.work / "server",
         ) as server:
             server.wait_ready(timeout_s=READY_WITHIN_S)
-            comparisons = [found for case in self.cases for found in self._compare(server, "alone", case)]
+            comparisons = [part for case in self.cases for part in self._compare(server, "alone", case)]
             judge("served", comparisons, self.accept, precision=self.precision)
             crowd = [*self.cases, *reversed(self.cases)]
             with ThreadPoolExecutor(AT_ONCE) as pool:
-                for found in pool.map(lambda case: list(self._compare(server, "at once", case)), crowd):
-                    comparisons += found
+                for part in pool.map(lambda case: list(self._compare(server, "at once", case)), crowd):
+                    comparisons += part
             first = self.cases[0]
             latency = measure(lambda: self._ask(server, first), batch=1, requests=MEASURED_REQUESTS["one"])
             memory = server.shared_memory_held()
@@ -117,9 +117,9 @@ class StreamCheck:
         try:
             reply = asyncio.run(self._read(server, body, responses))
         except TritonTimeoutError as error:
-            got = f"{case.name} got {len(responses)} responses"
+            state = f"{case.name} got {len(responses)} responses"
             raise ServingError(
-                with_errors(f"{got}, and no final flag within {self.within_s:.0f} s", server),
+                with_errors(f"{state}, and no final flag within {self.within_s:.0f} s", server),
                 remedy="send flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL with the last response, or "
                 "alone after it, for every request, also after an error",
             ) from error

@@ -45,12 +45,12 @@ class EngineBuilder:
         """Build an engine, using cached kernel timings; return the TensorRT version."""
         cache_name = self._cache_name()
         cache = self.files.fetch(cache_name)
-        known = cache.exists()
+        has_timings = cache.exists()
         command = order.command(self.trtexec, plan=plan, timing_cache=cache)
         try:
             self._run(command)
         except _FailedError:
-            if not known:
+            if not has_timings:
                 raise
             # A timing cache that is corrupt or from other hardware fails the build; it is disposable.
             self.notify("retrying without the timing cache")
@@ -135,8 +135,8 @@ class EngineBuilder:
         return version is not None
 
     def _check_capability(self, line: str) -> None:
-        _, found, capability = line.partition(_CAPABILITY)
-        if found and capability.strip() != self.capability:
+        _, label, capability = line.partition(_CAPABILITY)
+        if label and capability.strip() != self.capability:
             raise EngineError(
                 f"the local GPU has compute capability {capability.strip()}; the engine needs "
                 f"{self.capability}",

@@ -25,24 +25,26 @@ def graph_for_engine(
     graph: ExportedGraph, *, precision: Precision, version: Version, cases: Sequence[Case]
 ) -> ExportedGraph:
     """Return the graph for trtexec; its inputs and outputs have the engine's types."""
-    made = graph
+    prepared = graph
     if precision == "int8":
-        made = to_int8_for_tensorrt(graph, _beside(graph, "int8"), cases)
-    if version < INT64 and any(tensor.datatype == "INT64" for tensor in (*made.inputs, *made.outputs)):
-        made = with_narrow_integers(made, _beside(made, "int32"))
-    made = in_readable_operators(made, _beside(made, "older"), version)
-    _check_types(made, version)
-    return made
+        prepared = to_int8_for_tensorrt(graph, _beside(graph, "int8"), cases)
+    if version < INT64 and any(
+        tensor.datatype == "INT64" for tensor in (*prepared.inputs, *prepared.outputs)
+    ):
+        prepared = with_narrow_integers(prepared, _beside(prepared, "int32"))
+    prepared = in_readable_operators(prepared, _beside(prepared, "older"), version)
+    _check_types(prepared, version)
+    return prepared
 
 
 def _check_types(graph: ExportedGraph, version: Version) -> None:
-    known = tensor_types(version)
-    unknown = [tensor for tensor in (*graph.inputs, *graph.outputs) if tensor.datatype not in known]
+    types = tensor_types(version)
+    unknown = [tensor for tensor in (*graph.inputs, *graph.outputs) if tensor.datatype not in types]
     if unknown:
         raise EngineError(
             f"TensorRT {'.'.join(map(str, version))} does not support the tensor types of "
             + ", ".join(f"{tensor.name} ({tensor.datatype})" for tensor in unknown),
-            remedy=f"save the graph with inputs and outputs of {', '.join(sorted(known))}, or set "
+            remedy=f"save the graph with inputs and outputs of {', '.join(sorted(types))}, or set "
             "`format: onnx`",
         )
 

@@ -94,10 +94,10 @@ class _EngineCache:
         self, folder: Path, release: TritonRelease, own: str, capabilities: Sequence[str]
     ) -> dict[str, str]:
         """Copy the engines of all capabilities into a folder; return their file names by capability."""
-        built = self._steps.run(
+        own_plan = self._steps.run(
             STEP, lambda: self._build(release, own), lambda plan: f"{plan.stat().st_size / 1e6:.1f} MB"
         )
-        plans = {capability: self._find(capability, own, built) for capability in capabilities}
+        plans = {capability: self._find(capability, own, own_plan) for capability in capabilities}
         lacking = [capability for capability, plan in plans.items() if not plan.is_file()]
         if lacking:
             raise EngineError(
@@ -137,8 +137,8 @@ class _EngineCache:
         self._files.share(name)
         return plan
 
-    def _find(self, capability: str, own: str, built: Path) -> Path:
-        return built if capability == own else self._files.fetch(self._name(capability))
+    def _find(self, capability: str, own: str, own_plan: Path) -> Path:
+        return own_plan if capability == own else self._files.fetch(self._name(capability))
 
     def _name(self, capability: str) -> str:
         return f"engines/{engine_key(self._order, capability)}.plan"

@@ -99,9 +99,9 @@ class EngineOrder:
 
 def version_of_banner(text: str) -> Version | None:
     """Parse the version from `[TensorRT v8601]` or `[TensorRT v100900]`, which trtexec prints first."""
-    _, found, rest = text.partition("[TensorRT v")
+    _, marker, rest = text.partition("[TensorRT v")
     digits = rest.partition("]")[0]
-    if not found or not digits.isdigit():
+    if not marker or not digits.isdigit():
         return None
     number = int(digits)
     # Minor versions have two digits; up to TensorRT 8 they had one.
@@ -112,8 +112,8 @@ def version_of_banner(text: str) -> Version | None:
 
 def version_of_plan(text: str) -> str | None:
     """Parse the version from the output of `--getPlanVersionOnly`."""
-    _, found, rest = text.partition("Plan was created with TensorRT version ")
-    return rest.split()[0] if found else None
+    _, marker, rest = text.partition("Plan was created with TensorRT version ")
+    return rest.split()[0] if marker else None
 
 
 def _shape(name: str, sizes: Sequence[int]) -> str:

@@ -89,7 +89,7 @@ def _activation(folder: Path, path: str) -> Activation | None:
         for place, name in ((folder / path, "config.json"), (folder, SENTENCE_CONFIG))
     )
     inner = config.get("sentence_transformers")
-    found: tuple[tuple[str, Any], ...] = (
+    settings: tuple[tuple[str, Any], ...] = (
         (f"{SENTENCE_CONFIG}: activation_fn", own.get("activation_fn")),
         (
             "config.json: sentence_transformers.activation_fn",
@@ -100,7 +100,7 @@ def _activation(folder: Path, path: str) -> Activation | None:
             config.get("sbert_ce_default_activation_function"),
         ),
     )
-    for place, name in found:
+    for place, name in settings:
         if name is None:
             continue
         package, _, kind = str(name).rpartition(".")

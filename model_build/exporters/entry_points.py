@@ -36,16 +36,18 @@ def load_entry(folder: Path, entry: str) -> Callable[..., Any]:
         )
     module = importlib.util.module_from_spec(spec)
     call_entry(lambda: loader.exec_module(module), file)
-    found = getattr(module, function, None)
-    if not callable(found):
-        known = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
-        nearest = closest(function, known)
+    member = getattr(module, function, None)
+    if not callable(member):
+        functions = [
+            key for key, value in vars(module).items() if callable(value) and not key.startswith("_")
+        ]
+        nearest = closest(function, functions)
         raise ExportError(
             f"{name}: unknown function {function!r}",
             remedy=f"did you mean {nearest!r}?" if nearest else "add it, or correct its name",
             code=ModelCodeError.code,
         )
-    function_found: Callable[..., Any] = found
+    function_found: Callable[..., Any] = member
     return function_found
 
 

@@ -48,8 +48,8 @@ class ImageProcessor:
     def pixels(self, images: Iterable[bytes]) -> Array:
         """Return the framework's pixels for image files."""
         opened = [load_image(PIL.Image.open(BytesIO(image))) for image in images]
-        found = self._processor(opened, return_tensors="np")["pixel_values"]
-        return np.ascontiguousarray(found, dtype=np.float32)
+        pixels = self._processor(opened, return_tensors="np")["pixel_values"]
+        return np.ascontiguousarray(pixels, dtype=np.float32)
 
     def shape(self) -> tuple[int, ...]:
         """Return channels, height, and width, which must not depend on the image."""
@@ -78,12 +78,12 @@ def encoded(pixels: Array) -> bytes:
 def preparation_of(processor: Any) -> Mapping[str, Any]:
     """Return the content of preparation.json for the served step."""
     kind = type(processor).__name__.removesuffix("Pil").removesuffix("Fast")
-    known = {"ConvNextImageProcessor": _convnext_sizes, "LevitImageProcessor": _levit_sizes}
-    if kind not in known:
+    geometries = {"ConvNextImageProcessor": _convnext_sizes, "LevitImageProcessor": _levit_sizes}
+    if kind not in geometries:
         _check_methods(processor, kind)
     if processor.do_pad:
         raise _export_error(kind, "pads images")
-    geometry = known.get(kind, _sizes)(processor, kind) if processor.do_resize else []
+    geometry = geometries.get(kind, _sizes)(processor, kind) if processor.do_resize else []
     if processor.do_center_crop:
         geometry.append({"crop": [processor.crop_size.height, processor.crop_size.width]})
     return {

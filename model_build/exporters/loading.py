@@ -130,8 +130,8 @@ def _padding_token(folder: Path, tokenizer: Any) -> str:
     """
     config = read_settings_file(folder, "config.json")
     stated = config.get("pad_token_id")
-    known = isinstance(stated, int) and 0 <= stated < len(tokenizer)
-    token = tokenizer.convert_ids_to_tokens(stated) if known else tokenizer.eos_token
+    is_token = isinstance(stated, int) and 0 <= stated < len(tokenizer)
+    token = tokenizer.convert_ids_to_tokens(stated) if is_token else tokenizer.eos_token
     if token is None:
         raise ExportError(
             "the tokenizer has no padding token, and no token for the end of a text",

@@ -21,7 +21,7 @@ def make_module(function: Callable[[Path], Any], source: Path) -> torch.nn.Modul
     """
     other = _hashes_of(_made(function, source, seed=1))
     module = _made(function, source, seed=0)
-    random = [name for name, found in _hashes_of(module).items() if other.get(name, found) != found]
+    random = [name for name, digest in _hashes_of(module).items() if other.get(name, digest) != digest]
     if random:
         raise ExportError(
             f"the function returns a module with random weights: {shown(random)}",
@@ -34,10 +34,10 @@ def make_module(function: Callable[[Path], Any], source: Path) -> torch.nn.Modul
 
 def _made(function: Callable[[Path], Any], source: Path, *, seed: int) -> torch.nn.Module:
     torch.manual_seed(seed)
-    made = function(source)
-    if not isinstance(made, torch.nn.Module):
-        raise TypeError(f"returned a {type(made).__name__}, not a torch.nn.Module")
-    return made
+    module = function(source)
+    if not isinstance(module, torch.nn.Module):
+        raise TypeError(f"returned a {type(module).__name__}, not a torch.nn.Module")
+    return module
 
 
 def _hashes_of(module: torch.nn.Module) -> Mapping[str, bytes]:

@@ -239,18 +239,18 @@ def _pooling(folder: Path, name: str) -> SourcedValue:
     flags = {key: value for key, value in config.items() if key.startswith("pooling_mode_")}
     odd = [key for key, value in flags.items() if value and not (value is True and key in POOLING_FLAGS)]
     if odd or (flags and "pooling_mode" not in config and not any(flags.values())):
-        found = f"{odd[0]} is {flags[odd[0]]!r}" if odd else "no pooling mode is true"
+        reason = f"{odd[0]} is {flags[odd[0]]!r}" if odd else "no pooling mode is true"
         raise ExportError(
-            f"{name}: {found}; expected at least one of {', '.join(POOLING_FLAGS)} to be true, others false",
+            f"{name}: {reason}; expected at least one of {', '.join(POOLING_FLAGS)} to be true, others false",
             remedy="save the model again with sentence-transformers, or use a recipe of kind python",
         )
     flagged = [mode for flag, mode in POOLING_FLAGS.items() if config.get(flag)]
-    found = config.get("pooling_mode", flagged or "mean")
-    modes = [found] if isinstance(found, str) else found
-    known = get_args(PoolingMode)
-    if not isinstance(modes, list) or not modes or not all(mode in known for mode in modes):
+    stated = config.get("pooling_mode", flagged or "mean")
+    modes = [stated] if isinstance(stated, str) else stated
+    allowed = get_args(PoolingMode)
+    if not isinstance(modes, list) or not modes or not all(mode in allowed for mode in modes):
         raise ExportError(
-            f"{name}: unknown pooling_mode {found!r}; allowed: {', '.join(known)}",
+            f"{name}: unknown pooling_mode {stated!r}; allowed: {', '.join(allowed)}",
             remedy="use a recipe of kind python",
         )
     return SourcedValue(tuple(modes), name)
@@ -309,8 +309,8 @@ def tokens_allowed(folder: Path, path: str = ".") -> int | None:
 
     def settings(name: str) -> dict[str, Any]:
         inner = (PurePosixPath(path) / name).as_posix()
-        found: dict[str, Any] = read_settings_file(folder, inner)
-        return found
+        content: dict[str, Any] = read_settings_file(folder, inner)
+        return content
 
     config, bounds = settings("config.json"), [settings("tokenizer_config.json").get("model_max_length")]
     positions, padding = config.get("max_position_embeddings"), config.get("pad_token_id")

@@ -93,7 +93,7 @@ class TextFramework(Framework):
         """Return the framework's answers to questions, one row each."""
         tokens = self.tokenize(samples, extra=("offsets",))
         numbers = self.answer({name: tokens[name] for name in self.inputs})
-        found = [
+        answers = [
             best_answer(
                 sample[1],
                 starts=numbers["start_logits"][row],
@@ -105,7 +105,7 @@ class TextFramework(Framework):
         ]
         types = {"answer": np.object_, "score": np.float32, "start": np.int64, "end": np.int64}
         return {
-            name: np.array([[answer[column]] for answer in found], dtype=kind)
+            name: np.array([[answer[column]] for answer in answers], dtype=kind)
             for column, (name, kind) in enumerate(types.items())
         }
 
@@ -129,8 +129,8 @@ class TextFramework(Framework):
             ids[row, :end] = [*before, *body, *after]
         mask = (np.arange(length) < used[:, None]).astype(np.int64)
         types = (np.arange(length) >= used[:, None] // 2).astype(np.int64) * mask
-        found = {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
-        return {name: found[name] for name in self._names}
+        tokens = {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
+        return {name: tokens[name] for name in self._names}
 
     def other_example(self) -> dict[str, Array]:
         """Return an example with other batch and token counts."""

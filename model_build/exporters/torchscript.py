@@ -45,9 +45,9 @@ class NamedModule(torch.nn.Module):
         super().__init__()
         self.module = module.eval()
         self.inputs = _in_order_of_forward(module, tuple(example))
-        found = _named(self._call(_tensors(example, self.inputs)), outputs)
-        self.outputs = tuple(outputs) if outputs else tuple(found)
-        _pick(found, self.outputs)
+        answers = _named(self._call(_tensors(example, self.inputs)), outputs)
+        self.outputs = tuple(outputs) if outputs else tuple(answers)
+        _pick(answers, self.outputs)
         _check_numbers(self.outputs)
 
     def forward(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -103,16 +103,16 @@ def trace_module(
     module: torch.nn.Module, example: Mapping[str, Array], *, outputs: Sequence[str] | None = None
 ) -> TracedModule:
     """Trace `module` with named inputs; with several rows in `example`, the batch size is variable."""
-    named = module if isinstance(module, NamedModule) else name_tensors(module, example, outputs)
+    wrapper = module if isinstance(module, NamedModule) else name_tensors(module, example, outputs)
     try:
-        with torch.no_grad(), _quiet(), _fresh_class_names(), _signature(named.inputs):
-            script = _JIT.trace(named, _tensors(example, named.inputs), check_trace=False)
+        with torch.no_grad(), _quiet(), _fresh_class_names(), _signature(wrapper.inputs):
+            script = _JIT.trace(wrapper, _tensors(example, wrapper.inputs), check_trace=False)
     except _TRACE_ERRORS as error:
         raise UnsupportedModelError(
             f"PyTorch cannot trace this module: {error}",
             remedy="control flow that depends on input values cannot be traced; use torch.jit.script",
         ) from error
-    return TracedModule(script, named.inputs, named.outputs)
+    return TracedModule(script, wrapper.inputs, wrapper.outputs)
 
 
 def save_torchscript(traced: TracedModule, folder: Path) -> Path:
@@ -168,8 +168,8 @@ def known_arguments(module: torch.nn.Module) -> tuple[str, ...] | None:
 
 def _in_order_of_forward(module: torch.nn.Module, names: Sequence[str]) -> tuple[str, ...]:
     """Return the inputs in forward's order; raise ExportError for an unknown one."""
-    known = known_arguments(module)
-    order = tuple(names) if known is None else known
+    arguments = known_arguments(module)
+    order = tuple(names) if arguments is None else arguments
     for name in names:
         if not name.isidentifier() or name not in order:
             nearest = closest(name, order)
@@ -191,20 +191,20 @@ def _named(result: Any, outputs: Sequence[str] | None) -> dict[str, torch.Tensor
     return dict(zip(names, many, strict=True))
 
 
-def _pick(found: Mapping[str, Any], names: Sequence[str]) -> tuple[torch.Tensor, ...]:
+def _pick(answers: Mapping[str, Any], names: Sequence[str]) -> tuple[torch.Tensor, ...]:
     for name in names:
-        if name not in found:
-            nearest = closest(name, found)
+        if name not in answers:
+            nearest = closest(name, answers)
             raise UnsupportedModelError(
-                f"the module has no output {name!r}; outputs: {', '.join(found)}",
+                f"the module has no output {name!r}; outputs: {', '.join(answers)}",
                 remedy=f"did you mean {nearest!r}?" if nearest else None,
             )
-        if not isinstance(found[name], torch.Tensor):
+        if not isinstance(answers[name], torch.Tensor):
             raise UnsupportedModelError(
-                f"the module's output {name!r} is a {type(found[name]).__name__}, not a tensor",
+                f"the module's output {name!r} is a {type(answers[name]).__name__}, not a tensor",
                 remedy="return tensors, by name or as a tuple",
             )
-    return tuple(found[name] for name in names)
+    return tuple(answers[name] for name in names)
 
 
 def _tensors(arrays: Mapping[str, Array], names: Sequence[str]) -> tuple[torch.Tensor, ...]:

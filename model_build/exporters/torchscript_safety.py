@@ -52,9 +52,9 @@ def check_torchscript(file: Path) -> None:
 def _reaching(archive: zipfile.ZipFile, names: list[str]) -> Iterator[str]:
     for name in names:
         if "/code/" in name and name.endswith(".py"):
-            for found in _REACHING.findall(archive.read(name).decode("utf-8", errors="replace")):
-                if not _KNOWN_OPERATORS.match(found):
-                    yield found
+            for operator in _REACHING.findall(archive.read(name).decode("utf-8", errors="replace")):
+                if not _KNOWN_OPERATORS.match(operator):
+                    yield operator
 
 
 def _not_torchscript(file: Path) -> ExportError:
@@ -64,10 +64,10 @@ def _not_torchscript(file: Path) -> ExportError:
     with file.open("rb") as stream:
         begin = stream.read(4)
     is_pickle = zipfile.is_zipfile(file) or begin[:1] == PICKLE_MAGIC
-    found = (
+    content = (
         "a pickle of weights or of a module (torch.save)" if is_pickle else "a file not saved by torch.jit"
     )
     return UnsupportedModelError(
-        f"{file.name} is {found}, not TorchScript; `trust` does not change that",
+        f"{file.name} is {content}, not TorchScript; `trust` does not change that",
         remedy=_USE_ENTRY,
     )

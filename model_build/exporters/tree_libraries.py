@@ -197,8 +197,8 @@ def _load_lightgbm(file: Path) -> Trees:
     rounds = booster.num_trees() // booster.num_model_per_iteration() if averaged else 1
 
     def contributions(rows: Array) -> Array:
-        found = np.asarray(booster.predict(rows, pred_contrib=True)) / rounds
-        return found.reshape(len(rows), booster.num_model_per_iteration(), -1)
+        values = np.asarray(booster.predict(rows, pred_contrib=True)) / rounds
+        return values.reshape(len(rows), booster.num_model_per_iteration(), -1)
 
     return Trees(
         "lightgbm",

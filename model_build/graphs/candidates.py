@@ -76,14 +76,14 @@ def attempt(
     Cases run alone and batched: integer answers depend on the other rows of a batch.
     """
     try:
-        made = make(level, graph, cases)
-        comparisons = compare_graph(level.session(made), [*cases, *batches(cases, max_batch)])
+        converted = make(level, graph, cases)
+        comparisons = compare_graph(level.session(converted), [*cases, *batches(cases, max_batch)])
     except (ExportError, ParityError) as error:
         return Candidate(level, violation=error.message)
     if not all(comparison.is_number for comparison in comparisons):
-        return Candidate(level, made, violation="its answers are NaN where the framework's are not")
+        return Candidate(level, converted, violation="its answers are NaN where the framework's are not")
     parity = report_of("graph", comparisons)
-    return Candidate(level, made, parity, describe_miss(comparisons, accept, "auto"))
+    return Candidate(level, converted, parity, describe_miss(comparisons, accept, "auto"))
 
 
 def time_candidates(
@@ -116,20 +116,20 @@ def speed_up(candidate: Candidate, base: Candidate) -> float:
 
 def report(candidate: Candidate, timed: Sequence[Candidate]) -> CandidateReport:
     """Return the manifest entry of one candidate."""
-    return _report(candidate, kept=candidate is choose(timed), reason=_reason(candidate, timed))
+    return _report(candidate, is_chosen=candidate is choose(timed), reason=_reason(candidate, timed))
 
 
 def report_only(candidate: Candidate, reason: str) -> CandidateReport:
     """Return the manifest entry of the only graph."""
-    return _report(candidate, kept=True, reason=reason)
+    return _report(candidate, is_chosen=True, reason=reason)
 
 
-def _report(candidate: Candidate, *, kept: bool, reason: str) -> CandidateReport:
+def _report(candidate: Candidate, *, is_chosen: bool, reason: str) -> CandidateReport:
     level = candidate.level
     return CandidateReport(
         name=level.name,
         precision=level.precision,
-        kept=kept,
+        kept=is_chosen,
         reason=f"{reason}; {level.about}" if level.about else reason,
         parity=candidate.parity,
         latency_ms=dict(candidate.latency_ms),

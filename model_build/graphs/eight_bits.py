@@ -99,14 +99,14 @@ def _quantize_products(
     from onnxruntime.quantization import QuantType, quantize_dynamic  # noqa: PLC0415
 
     folder.mkdir(parents=True)
-    made = folder / "made.onnx"
+    quantized = folder / "made.onnx"
     # The library transposes weights and then rejects the shapes recorded here.
     del model.graph.value_info[:]
     smooth(model, cases)
     with _quiet():
         quantize_dynamic(
             model,
-            made,
+            quantized,
             weight_type=QuantType.QInt8,
             per_channel=True,
             reduce_range=SEVEN_BITS,
@@ -114,7 +114,7 @@ def _quantize_products(
             use_external_data_format=folder_bytes(graph.file.parent) > INLINE_LIMIT,
             extra_options=dict(_FLOAT),
         )
-    return _finish(made, folder, graph)
+    return _finish(quantized, folder, graph)
 
 
 def _calibrate(
@@ -139,14 +139,14 @@ def _calibrate(
             return next(self._left, None)
 
     folder.mkdir(parents=True)
-    made, prepared = folder / "made.onnx", folder / "prepared.onnx"
+    quantized, prepared = folder / "made.onnx", folder / "prepared.onnx"
     with _quiet():
         # Folds normalization into the preceding convolutions, to quantize them as one.
         large = folder_bytes(graph.file.parent) > INLINE_LIMIT
         quant_pre_process(graph.file, prepared, skip_symbolic_shape=True, save_as_external_data=large)
         quantize_static(
             prepared,
-            made,
+            quantized,
             Reader(),
             use_external_data_format=large,
             quant_format=QuantFormat.QDQ,
@@ -157,12 +157,12 @@ def _calibrate(
             extra_options={**_FLOAT, **extra_options},
             **how,
         )
-    return _finish(made, folder, graph)
+    return _finish(quantized, folder, graph)
 
 
-def _finish(made: Path, folder: Path, graph: ExportedGraph) -> ExportedGraph:
+def _finish(quantized: Path, folder: Path, graph: ExportedGraph) -> ExportedGraph:
     """Clean the converted graph; raise ExportError if nothing was quantized."""
-    model = onnx.load(made)
+    model = onnx.load(quantized)
     for file in folder.iterdir():
         file.unlink()
     if not any(node.op_type in ("MatMulInteger", "QuantizeLinear") for node in model.graph.node):

@@ -72,12 +72,12 @@ def steps_out_of_range(file: Path, cases: Sequence[Case]) -> list[str]:
 
 def _drop_repeats(model: onnx.ModelProto) -> None:
     """Deduplicate the casts that the converter adds per fp32 node under one name."""
-    made: set[str] = set()
+    names: set[str] = set()
     nodes = []
     for node in model.graph.node:
-        if node.op_type == "Cast" and made.issuperset(node.output):
+        if node.op_type == "Cast" and names.issuperset(node.output):
             continue
-        made.update(node.output)
+        names.update(node.output)
         nodes.append(node)
     del model.graph.node[:]
     model.graph.node.extend(nodes)
@@ -108,8 +108,8 @@ def _casts(node: ir.Node, to: ir.DataType) -> bool:
 def _large_values(model: onnx.ModelProto, probe: Path, cases: Sequence[Case]) -> set[str]:
     """Return the values beyond the safe range, with every value exposed as an output."""
     floats = onnx.TensorProto.FLOAT
-    known = {value.name: value for value in onnx.shape_inference.infer_shapes(model).graph.value_info}
-    inner = [value for value in known.values() if value.type.tensor_type.elem_type == floats]
+    shapes = {value.name: value for value in onnx.shape_inference.infer_shapes(model).graph.value_info}
+    inner = [value for value in shapes.values() if value.type.tensor_type.elem_type == floats]
     names = [value.name for value in inner]
     names += [value.name for value in model.graph.output if value.type.tensor_type.elem_type == floats]
     for value in inner:

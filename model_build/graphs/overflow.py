@@ -65,9 +65,9 @@ def _quantizes_weights(node: ir.Node) -> bool:
         return False
     weights = _tensor(node.inputs[0])
     zero = _tensor(node.inputs[2]) if len(node.inputs) > _MATRIX else None
-    named = node.attributes.get("output_dtype")
+    datatype = node.attributes.get("output_dtype")
     is_signed = (zero is not None and zero.dtype == ir.DataType.INT8) or (
-        named is not None and named.as_int() == ir.DataType.INT8
+        datatype is not None and datatype.as_int() == ir.DataType.INT8
     )
     return weights is not None and len(weights.shape) >= _MATRIX and is_signed
 

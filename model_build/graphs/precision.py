@@ -84,14 +84,14 @@ def _unlike_batches(graph: ExportedGraph, spec: ModelSpec) -> Iterator[str]:
 def _named(
     level: Level, graph: ExportedGraph, cases: Sequence[Case], spec: ModelSpec, steps: BuildSteps
 ) -> ServableGraph:
-    made = graph
+    converted = graph
     if level.convert is not as_it_is:
-        made = steps.run(f"make {level.name}", lambda: make(level, graph, cases), _describe_size)
-    parity = steps.run("compare graph", lambda: check(level, made, cases, spec.accept), describe_parity)
-    servable = _servable(level, made, parity)
+        converted = steps.run(f"make {level.name}", lambda: make(level, graph, cases), _describe_size)
+    parity = steps.run("compare graph", lambda: check(level, converted, cases, spec.accept), describe_parity)
+    servable = _servable(level, converted, parity)
     if level is FP32:
         return servable
-    return replace(servable, candidates=(report_only(Candidate(level, made, parity), NAMED),))
+    return replace(servable, candidates=(report_only(Candidate(level, converted, parity), NAMED),))
 
 
 @dataclass(frozen=True)

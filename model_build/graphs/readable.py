@@ -104,5 +104,5 @@ def _types(graph: onnx.GraphProto) -> Iterator[int]:
 
 
 def _served(target: Target) -> Collection[TritonRelease]:
-    named = release_of(str(target))
-    return (RELEASES[named],) if named else tuple(RELEASES.values())
+    version = release_of(str(target))
+    return (RELEASES[version],) if version else tuple(RELEASES.values())

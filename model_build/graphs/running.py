@@ -140,8 +140,8 @@ def time_graphs(
 
 def _rounds(seconds_a_round: float, most_seconds: float) -> int:
     """Return how often to run all graphs."""
-    wanted = min(max(SECONDS_A_SHAPE / seconds_a_round, ROUNDS[0]), ROUNDS[1])
-    return max(LEAST_ROUNDS, int(min(wanted, most_seconds / seconds_a_round)))
+    rounds = min(max(SECONDS_A_SHAPE / seconds_a_round, ROUNDS[0]), ROUNDS[1])
+    return max(LEAST_ROUNDS, int(min(rounds, most_seconds / seconds_a_round)))
 
 
 def _once(session: LoadedGraph, inputs: Inputs) -> float:

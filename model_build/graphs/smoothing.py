@@ -50,11 +50,11 @@ def smooth(model: onnx.ModelProto, cases: Sequence[Case]) -> None:
     The ranges come from `cases`. A graph without such products stays unchanged.
     """
     weights = {tensor.name: tensor for tensor in model.graph.initializer}
-    found = list(_smoothable(model, weights))
-    if not found:
+    values = list(_smoothable(model, weights))
+    if not values:
         return
-    ranges = _ranges(model, [smoothed.value for smoothed in found], cases)
-    for number, smoothed in enumerate(found):
+    ranges = _ranges(model, [smoothed.value for smoothed in values], cases)
+    for number, smoothed in enumerate(values):
         _apply(model, smoothed, weights, ranges[smoothed.value], number)
 
 

@@ -57,11 +57,11 @@ def tensors_of_rows(model: Document[ModelSpec], rows: Sequence[Row], *, outputs:
                 model.violation(ModelInputError, lacking.path, f"{name} is missing", "add it to every row")
             )
             continue
-        found = _tensor(model, name, [(row, arrays[name]) for row, arrays in parts])
-        if isinstance(found, FileViolation):
-            violations.append(found)
+        tensor = _tensor(model, name, [(row, arrays[name]) for row, arrays in parts])
+        if isinstance(tensor, FileViolation):
+            violations.append(tensor)
         else:
-            tensors.append(found)
+            tensors.append(tensor)
     for row, arrays in parts:
         violations += [
             model.violation(
@@ -158,14 +158,14 @@ def _narrowed(spec: TensorSpec, narrowing: TensorNarrowing | None) -> TensorSpec
 
 
 def _unknown(
-    model: Document[ModelSpec], path: FieldPath, names: Sequence[str], known: Sequence[str]
+    model: Document[ModelSpec], path: FieldPath, names: Sequence[str], declared: Sequence[str]
 ) -> Iterator[FileViolation]:
     for name in names:
-        if name not in known:
-            nearest = closest(name, known)
+        if name not in declared:
+            nearest = closest(name, declared)
             yield model.violation(
                 ModelMismatchError,
                 (*path, name),
-                f"unknown tensor {name!r}; the model has {', '.join(known)}",
+                f"unknown tensor {name!r}; the model has {', '.join(declared)}",
                 f"did you mean {nearest!r}?" if nearest else "remove it or correct its name",
             )

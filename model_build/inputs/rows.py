@@ -100,10 +100,10 @@ def read_outputs(
 ) -> dict[str, Array]:
     """Read the expected outputs of a test input that sends a text or an image."""
     reader = _Reader(model, None, outputs)
-    found = reader.right(index, model.record.test_inputs[index])
+    arrays = reader.right(index, model.record.test_inputs[index])
     if reader.violations:
         raise InvalidFilesError(reader.violations)
-    return found
+    return arrays
 
 
 class _Reader:
@@ -148,19 +148,19 @@ class _Reader:
         self,
         path: FieldPath,
         values: Mapping[str, Any],
-        known: Sequence[TensorSpec] | None,
+        specs: Sequence[TensorSpec] | None,
         *,
         all_of_them: bool = True,
     ) -> dict[str, Array]:
-        self._check_names(path, list(values), known, all_of_them=all_of_them)
+        self._check_names(path, list(values), specs, all_of_them=all_of_them)
         arrays = {}
         for name, value in values.items():
-            spec = _find(known, name)
-            if known is not None and spec is None:
+            spec = _find(specs, name)
+            if specs is not None and spec is None:
                 continue
-            asked = self._model.record.tensors.get(name, TensorNarrowing()).datatype
+            declared = self._model.record.tensors.get(name, TensorNarrowing()).datatype
             try:
-                datatype = spec.datatype if spec else asked
+                datatype = spec.datatype if spec else declared
                 value_of_bytes = with_bytes(value, self._model.file.parent)
                 array = array_of(value_of_bytes, datatype, allow_nan=path[-1] == "inputs")
             except UnfitValuesError as error:
@@ -188,10 +188,10 @@ class _Reader:
         self._check_names(path, list(inputs), self._inputs)
         self._check_names(path, list(right), self._outputs, all_of_them=False)
         fine = [
-            self._fits(path, key, array, _find(known, key))
-            for known, part in ((self._inputs, inputs), (self._outputs, right))
+            self._fits(path, key, array, _find(specs, key))
+            for specs, part in ((self._inputs, inputs), (self._outputs, right))
             for key, array in part.items()
-            if known is None or _find(known, key)
+            if specs is None or _find(specs, key)
         ]
         if all(fine):
             for number in range(min(rows)):
@@ -221,8 +221,8 @@ class _Reader:
 
     def _fits(self, path: FieldPath, name: str, array: Array, spec: TensorSpec | None) -> bool:
         datatype = datatype_of(array)
-        asked = self._model.record.tensors.get(name, TensorNarrowing()).datatype
-        expected = spec.datatype if spec else asked or datatype
+        declared = self._model.record.tensors.get(name, TensorNarrowing()).datatype
+        expected = spec.datatype if spec else declared or datatype
         if datatype is None or datatype != expected:
             expected_type = NUMPY_TYPES.get(expected or "")
             self._violation(
@@ -233,7 +233,7 @@ class _Reader:
             return False
         return self._has_shape(path, name, array.shape[1:], spec)
 
-    def _random(self, path: FieldPath, name: str, index: int, asked: RandomInputs) -> Iterator[Row]:
+    def _random(self, path: FieldPath, name: str, index: int, options: RandomInputs) -> Iterator[Row]:
         if self._inputs is None:
             self._violation(
                 path,
@@ -241,17 +241,17 @@ class _Reader:
                 "set `inputs: {...}` or `file: <file>.npz`",
             )
             return
-        self._check_names((*path, "sizes"), list(asked.sizes), self._inputs, all_of_them=False)
-        shapes = {spec.name: asked.sizes.get(spec.name, spec.shape) for spec in self._inputs}
+        self._check_names((*path, "sizes"), list(options.sizes), self._inputs, all_of_them=False)
+        shapes = {spec.name: options.sizes.get(spec.name, spec.shape) for spec in self._inputs}
         before = len(self.violations)
         for spec in self._inputs:
             self._check_random(path, spec, shapes[spec.name])
         if len(self.violations) > before:
             return
         random = np.random.default_rng((RANDOM_SEED, index))
-        for number in range(asked.rows):
+        for number in range(options.rows):
             arrays = {
-                spec.name: _random_array(random, spec.datatype, shapes[spec.name], asked.below)
+                spec.name: _random_array(random, spec.datatype, shapes[spec.name], options.below)
                 for spec in self._inputs
             }
             yield Row(f"{name}, row {number + 1}", path, arrays)
@@ -274,13 +274,13 @@ class _Reader:
         self,
         path: FieldPath,
         names: Sequence[str],
-        known: Sequence[TensorSpec] | None,
+        specs: Sequence[TensorSpec] | None,
         *,
         all_of_them: bool = True,
     ) -> None:
-        if known is None:
+        if specs is None:
             return
-        expected = [spec.name for spec in known]
+        expected = [spec.name for spec in specs]
         for name in names:
             if name not in expected:
                 nearest = closest(name, expected)
@@ -311,8 +311,8 @@ class _Reader:
         self.violations.append(self._model.violation(ModelInputError, path, message, remedy))
 
 
-def _find(known: Sequence[TensorSpec] | None, name: str) -> TensorSpec | None:
-    return next((spec for spec in known or () if spec.name == name), None)
+def _find(specs: Sequence[TensorSpec] | None, name: str) -> TensorSpec | None:
+    return next((spec for spec in specs or () if spec.name == name), None)
 
 
 def _as_object(array: Array) -> Array:

@@ -31,10 +31,10 @@ def datatype_of(array: Array) -> str | None:
     return "BYTES" if array.dtype.kind in "US" else TRITON_TYPES.get(array.dtype)
 
 
-def fits_shape(shape: tuple[int, ...], asked: tuple[int, ...]) -> bool:
+def fits_shape(shape: tuple[int, ...], declared: tuple[int, ...]) -> bool:
     """Return whether an array's sizes match a tensor's, where -1 means any."""
-    return len(shape) == len(asked) and all(
-        want in (-1, have) for have, want in zip(shape, asked, strict=True)
+    return len(shape) == len(declared) and all(
+        want in (-1, have) for have, want in zip(shape, declared, strict=True)
     )
 
 

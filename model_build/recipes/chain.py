@@ -46,14 +46,14 @@ def chain_answers(
             state_dir=work / f"step-{index + 1}",
         ) as server:
             server.wait_ready(timeout_s=READY_WITHIN_S)
-            for known in tensors:
+            for values in tensors:
                 answers = _ask(
-                    server, step.model, {input_name: known[name] for input_name, name in step.inputs.items()}
+                    server, step.model, {input_name: values[name] for input_name, name in step.inputs.items()}
                 )
-                known.update({name: answers[input_name] for input_name, name in step.outputs.items()})
+                values.update({name: answers[input_name] for input_name, name in step.outputs.items()})
     return [
-        Case(name, inputs, {tensor.name: known[tensor.name] for tensor in pipeline.outputs}, origin="served")
-        for (name, inputs), known in zip(requests, tensors, strict=True)
+        Case(name, inputs, {tensor.name: values[tensor.name] for tensor in pipeline.outputs}, origin="served")
+        for (name, inputs), values in zip(requests, tensors, strict=True)
     ]
 
 

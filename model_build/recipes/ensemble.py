@@ -75,7 +75,7 @@ class Ensemble:
                 installation=context.installation,
                 work=context.folder / "chain",
             ),
-            lambda asked: f"{len(asked)} cases",
+            lambda results: f"{len(results)} cases",
         )
         repository = context.folder / "repository"
         environments = steps.run(
@@ -125,14 +125,14 @@ class Ensemble:
         ]
 
     def _check_sent_as(self, kind: str, inputs: Sequence[TensorSpec]) -> None:
-        expected, found = set(SENT_AS[kind]), {tensor.name for tensor in inputs}
-        if expected != found:
+        expected, names = set(SENT_AS[kind]), {tensor.name for tensor in inputs}
+        if expected != names:
             raise InvalidFilesError(
                 [
                     self._model.violation(
                         CompositionError,
                         ("test_inputs", 0),
-                        f"the pipeline takes {', '.join(sorted(found))}; {kind} need "
+                        f"the pipeline takes {', '.join(sorted(names))}; {kind} need "
                         f"{' and '.join(sorted(expected))}",
                         "set `inputs: {...}` with every tensor, or map the step's inputs",
                     )

@@ -60,13 +60,13 @@ def write_graph(
     """Write the repository of a model that is one graph, which may have a tokenizer or decoder in front."""
     spec = context.model.record
     filled_in = tensors_of_triton(context.model)
-    asked = served_cases(cases, (*servable.inputs, *servable.outputs), filled_in)
+    requests = served_cases(cases, (*servable.inputs, *servable.outputs), filled_in)
     inputs = served_tensors(servable.inputs, filled_in)
     outputs = served_tensors(servable.outputs, filled_in)
     repository = context.folder / "repository"
 
     def write() -> tuple[EnvironmentReport, ...]:
-        written = () if front is None else (front.preparation.write(repository, servable, outputs, context),)
+        reports = () if front is None else (front.preparation.write(repository, servable, outputs, context),)
         add_graph_model(
             repository,
             name=spec.name if front is None else ENCODER,
@@ -74,9 +74,9 @@ def write_graph(
             batching=spec.batching,
             triton=spec.triton,
             target=context.target,
-            around=ModelProperties(model=context.model, example=asked[0].inputs),
+            around=ModelProperties(model=context.model, example=requests[0].inputs),
         )
-        return written
+        return reports
 
     environments = steps.run(
         "repository",
@@ -85,7 +85,7 @@ def write_graph(
     )
     if front is not None:
         inputs = (front.preparation.callers_send,)
-        asked = served_cases(front.preparation.requests(cases, front.answer), servable.outputs, ())
+        requests = served_cases(front.preparation.requests(cases, front.answer), servable.outputs, ())
     return WrittenRepository(
         folder=repository,
         entry=spec.name,
@@ -93,7 +93,7 @@ def write_graph(
         inputs=inputs,
         outputs=outputs,
         parity=(servable.parity,),
-        cases=asked,
+        cases=requests,
         precision=servable.precision,
         tensorrt=servable.tensorrt,
         candidates=servable.candidates,
@@ -104,8 +104,8 @@ def write_graph(
 
 def bound_python(environments: Sequence[EnvironmentReport], context: BuildContext) -> str | None:
     """Return the one Python that the artifact needs; None for any."""
-    found = (target_python(environment, context.target.python) for environment in environments)
-    return next((python for python in found if python is not None), None)
+    pythons = (target_python(environment, context.target.python) for environment in environments)
+    return next((python for python in pythons if python is not None), None)
 
 
 def served_tensors(tensors: Sequence[TensorSpec], filled_in: Collection[str]) -> tuple[TensorSpec, ...]:
@@ -147,8 +147,8 @@ def served_cases(
 def describe_sizes(sized: Sequence[SizedCase]) -> str:
     """Describe the sizes tried besides those of the test inputs."""
     tried: dict[str, list[int]] = {}
-    for one in sized:
-        tried.setdefault(one.axis.title, []).append(one.size)
+    for resized in sized:
+        tried.setdefault(resized.axis.title, []).append(resized.size)
     axes = (f"{axis}: {', '.join(map(str, sizes))}" for axis, sizes in tried.items())
     return "; ".join(axes) or "only the batch dimension varies"
 

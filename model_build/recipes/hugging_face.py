@@ -91,7 +91,7 @@ class HuggingFace:
         environments = steps.run(
             "repository",
             lambda: layout.write(repository, servable, framework, context),
-            lambda written: f"{_parts(repository)}; runs on {bound_python(written, context) or 'any Python'}",
+            lambda reports: f"{_parts(repository)}; runs on {bound_python(reports, context) or 'any Python'}",
         )
         return WrittenRepository(
             folder=repository,

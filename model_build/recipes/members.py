@@ -67,8 +67,8 @@ def add_calls(
     ]
     if violations:
         raise InvalidFilesError(violations)
-    unpacked = {written: member.unpacked for written, member in members.items()}
-    digests = {written: member.manifest.digest for written, member in members.items()}
+    unpacked = {called_name: member.unpacked for called_name, member in members.items()}
+    digests = {called_name: member.manifest.digest for called_name, member in members.items()}
     called = called_folders(alone.folder, unpacked, digests)
     used = steps.run(
         "calls",
@@ -77,26 +77,30 @@ def add_calls(
         ),
         lambda _: ", ".join(folder.name for folder in called.values()),
     )
-    kept = [report for report in alone.environments if used[report.path.partition("/")[0]] in report.path]
+    own_reports = [
+        report for report in alone.environments if used[report.path.partition("/")[0]] in report.path
+    ]
     reports = (
-        (called[written], report)
-        for written, member in members.items()
+        (called[called_name], report)
+        for called_name, member in members.items()
         for report in member.manifest.environments
     )
     return replace(
         alone,
         target=common_target([(name, alone.target), *members_targets(members.values())]),
         precision=members_precision(members.values()),
-        tensorrt=next((one.manifest.tensorrt for one in members.values() if one.manifest.tensorrt), None),
+        tensorrt=next(
+            (other.manifest.tensorrt for other in members.values() if other.manifest.tensorrt), None
+        ),
         choices=members_choices(members.values()),
-        environments=(*kept, *environment_reports(reports, used)),
+        environments=(*own_reports, *environment_reports(reports, used)),
     )
 
 
 def members_precision(members: Iterable[Member]) -> Precision:
     """Return the precision of the least precise member."""
-    known = {member.manifest.precision for member in members}
-    return max((precision for precision in COARSENESS if precision in known), key=COARSENESS.index)
+    precisions = {member.manifest.precision for member in members}
+    return max((precision for precision in COARSENESS if precision in precisions), key=COARSENESS.index)
 
 
 def members_choices(members: Iterable[Member]) -> dict[str, str]:
@@ -109,9 +113,9 @@ def common_target(targets: Sequence[tuple[str, Target]]) -> Target:
     pythons = {target.python for _, target in targets if target.python}
     hardware = {target.hardware for _, target in targets}
     if len(pythons) > 1 or len(hardware) > 1:
-        found = ", ".join(f"{model}: {target}" for model, target in targets)
+        listing = ", ".join(f"{model}: {target}" for model, target in targets)
         raise LayoutError(
-            f"the models have different targets ({found})",
+            f"the models have different targets ({listing})",
             remedy="build all models of the artifact for the same hardware and Python version",
         )
     return Target(hardware.pop(), pythons.pop() if pythons else None)

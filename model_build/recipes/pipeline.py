@@ -100,55 +100,55 @@ class Wiring:
         step = self._steps[index]
         sides: tuple[Side, ...] = ("inputs", "outputs")
         for side in sides:
-            known = [tensor.name for tensor in getattr(self._manifest(index), side)]
+            names = [tensor.name for tensor in getattr(self._manifest(index), side)]
             for name in getattr(step, side):
-                if name not in known:
+                if name not in names:
                     self._add_violation(
                         ("recipe", "steps", index, side, name),
                         f"{step.model!r} has no {side[:-1]} {name!r}",
-                        _nearest(name, known),
+                        _nearest(name, names),
                     )
 
     def _take(self, index: int) -> None:
         for place, tensor in self._renamed(index, "inputs"):
-            known = self._tensors.get(tensor.name)
-            if known is None:
+            source = self._tensors.get(tensor.name)
+            if source is None:
                 self._tensors[tensor.name] = _Tensor(tensor, index, made=False, takers=[index])
                 continue
-            known.takers.append(index)
-            if mismatch := _mismatch(known.spec, tensor):
+            source.takers.append(index)
+            if mismatch := _mismatch(source.spec, tensor):
                 self._add_violation(
                     place,
                     f"{self._steps[index].model!r} takes {tensor.name!r} as {_shown(tensor)}; it is "
-                    f"{_shown(known.spec)} ({known.origin}): {mismatch}",
+                    f"{_shown(source.spec)} ({source.origin}): {mismatch}",
                     "map another tensor to this input, or add a step between the two",
                 )
-            elif not known.made:
-                known.spec = _narrowed(known.spec, tensor)
+            elif not source.made:
+                source.spec = _narrowed(source.spec, tensor)
 
     def _make(self, index: int) -> None:
         for place, tensor in self._renamed(index, "outputs"):
-            known = self._tensors.get(tensor.name)
-            if known is None:
+            existing = self._tensors.get(tensor.name)
+            if existing is None:
                 self._tensors[tensor.name] = _Tensor(tensor, index, made=True)
-            elif known.made or known.step == index:
+            elif existing.made or existing.step == index:
                 self._add_violation(
                     place,
                     f"{self._steps[index].model!r} outputs {tensor.name!r}, which already exists "
-                    f"({known.origin})",
+                    f"({existing.origin})",
                     f"rename this one: `outputs: {{...: other-{tensor.name}}}`",
                 )
-            elif cycle := self._cycle(index, known.step):
+            elif cycle := self._cycle(index, existing.step):
                 steps = " -> ".join(f"step {step + 1} ({self._steps[step].model})" for step in cycle)
                 self._add_violation(
                     place,
                     f"the steps wait for each other: {steps}",
-                    f"give step {known.step + 1} another tensor than {tensor.name!r}",
+                    f"give step {existing.step + 1} another tensor than {tensor.name!r}",
                 )
             else:
                 self._add_violation(
                     place,
-                    f"{self._steps[index].model!r} outputs {tensor.name!r}; already {known.origin}",
+                    f"{self._steps[index].model!r} outputs {tensor.name!r}; already {existing.origin}",
                     "move this step first, or rename one of them",
                 )
 
@@ -190,13 +190,13 @@ class Wiring:
                 )
 
     def _outputs(self) -> tuple[str, ...]:
-        made = {name: tensor for name, tensor in self._tensors.items() if tensor.made}
+        produced = {name: tensor for name, tensor in self._tensors.items() if tensor.made}
         for index, name in enumerate(self._wanted):
-            if name not in made:
+            if name not in produced:
                 self._add_violation(
-                    ("recipe", "outputs", index), f"no step outputs {name!r}", _nearest(name, list(made))
+                    ("recipe", "outputs", index), f"no step outputs {name!r}", _nearest(name, list(produced))
                 )
-        return self._wanted or tuple(name for name, tensor in made.items() if not tensor.takers)
+        return self._wanted or tuple(name for name, tensor in produced.items() if not tensor.takers)
 
     def _max_batch(self) -> int:
         sizes = [self._manifest(index).max_batch for index in range(len(self._steps))]
@@ -235,20 +235,20 @@ class Wiring:
                 self._manifest(index).inputs, self._renamed(index, "inputs"), strict=True
             )
         }
-        made = {
+        results = {
             input_name.name: tensor.name
             for input_name, (_, tensor) in zip(
                 self._manifest(index).outputs, self._renamed(index, "outputs"), strict=True
             )
             if tensor.name in outputs or self._tensors[tensor.name].takers
         }
-        if not made and not self.violations:
+        if not results and not self.violations:
             self._add_violation(
                 ("recipe", "steps", index),
                 f"the outputs of {step.model!r} are unused",
                 "remove this step, or list one of its outputs in `recipe.outputs`",
             )
-        return WiredStep(step.model, sources, made)
+        return WiredStep(step.model, sources, results)
 
     def _add_violation(self, place: FieldPath, message: str, remedy: str) -> None:
         self.violations.append(self._document.violation(CompositionError, place, message, remedy))
@@ -279,6 +279,6 @@ def _shown(tensor: TensorSpec) -> str:
     return f"{tensor.datatype} {list(tensor.shape)}"
 
 
-def _nearest(name: str, known: Sequence[str]) -> str:
-    suggestion = closest(name, known)
-    return f"did you mean '{suggestion}'?" if suggestion else f"allowed: {', '.join(known)}"
+def _nearest(name: str, names: Sequence[str]) -> str:
+    suggestion = closest(name, names)
+    return f"did you mean '{suggestion}'?" if suggestion else f"allowed: {', '.join(names)}"

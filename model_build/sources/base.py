@@ -54,14 +54,18 @@ class FetchedSource:
             require_same(self.listed, list_files(self.folder))
 
 
-def fetched(found: FoundFolder, *, source: str, selection: FileSelection = TRANSFORMERS) -> FetchedSource:
+def fetched(
+    source_folder: FoundFolder, *, source: str, selection: FileSelection = TRANSFORMERS
+) -> FetchedSource:
     """Return the record of a folder, after checking that its weights are safe to load."""
-    files = list_files(found.folder)
-    weights = selection.weights_among(found.folder)
+    files = list_files(source_folder.folder)
+    weights = selection.weights_among(source_folder.folder)
     if not weights:
         raise no_weights(list(files), source, selection)
     check_weights(weights)
-    return FetchedSource(found.folder, found.revision, hash_files(weights), files, found.others)
+    return FetchedSource(
+        source_folder.folder, source_folder.revision, hash_files(weights), files, source_folder.others
+    )
 
 
 def check_listing(sizes: Mapping[str, int], *, source: str, into: Path) -> None:

@@ -41,9 +41,11 @@ def fetch_from_hub(
     disable_progress_bars()  # the build reports its own progress
     try:
         listed = _names(repository, revision, selection, endpoint)
-        wanted = [name for name in listed if selection.holds(name)]
-        patterns = [glob.escape(name) for name in wanted] or list(selection.patterns)
-        found = snapshot_download(repository, revision=revision, allow_patterns=patterns, endpoint=endpoint)
+        names = [name for name in listed if selection.holds(name)]
+        patterns = [glob.escape(name) for name in names] or list(selection.patterns)
+        snapshot = snapshot_download(
+            repository, revision=revision, allow_patterns=patterns, endpoint=endpoint
+        )
     except GatedRepoError as error:
         raise SourceError(
             f"hf://{text}: the model is gated",
@@ -70,11 +72,11 @@ def fetch_from_hub(
         ) from error
     except (HfHubHTTPError, OSError) as error:
         raise SourceError(f"hf://{text}: {error}", remedy="check the network and HF_ENDPOINT") from error
-    folder = Path(found)
+    folder = Path(snapshot)
     check_weights(selection.weights_among(folder))  # faster than hashing incomplete files
     for name in selection.among(folder):
         _check_file(folder / name, source=f"hf://{text}")
-    others = tuple(sorted({*listed} - {*wanted})) if listed else None
+    others = tuple(sorted({*listed} - {*names})) if listed else None
     return FoundFolder(folder, folder.name, others)
 
 

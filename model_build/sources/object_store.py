@@ -68,9 +68,9 @@ def fetch_from_s3(text: str, *, cache_dir: Path, selection: FileSelection = TRAN
         files = [file for file in listed if selection.holds(file.name)]
         if not selection.has_weights([file.name for file in files]):
             raise no_weights([file.name for file in listed], f"s3://{text}", selection)
-        found = _from_cache(files, cache_dir / "s3")
-        found = found or _fetch(client, text, files, selection, cache_dir / "s3")
-        return replace(found, others=tuple(file.name for file in listed if file not in files))
+        folder = _from_cache(files, cache_dir / "s3")
+        folder = folder or _fetch(client, text, files, selection, cache_dir / "s3")
+        return replace(folder, others=tuple(file.name for file in listed if file not in files))
     except (BotoCoreError, ClientError) as error:
         if aws_error_code(error) in CHANGED_CODES:
             raise SourceError(

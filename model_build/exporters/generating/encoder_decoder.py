@@ -84,12 +84,12 @@ class InputReader(EncoderDecoderModel):
 class OutputStep(EncoderDecoderModel):
     """One step of the decoder."""
 
-    def forward(self, input_ids: torch.Tensor, *given: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    def forward(self, input_ids: torch.Tensor, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Return the scores after the last token, then the keys and values of the output.
 
-        `given` are the keys and values of the input, then those of the output.
+        `tensors` are the keys and values of the input, then those of the output.
         """
-        cross, past = given[: len(given) // 2], given[len(given) // 2 :]
+        cross, past = tensors[: len(tensors) // 2], tensors[len(tensors) // 2 :]
         cache = transformers.EncoderDecoderCache(_cache_of(past), transformers.DynamicCache())
         cache.cross_attention_cache = _cache_of(cross)
         cache.is_updated = dict.fromkeys(range(len(cross) // 2), True)
@@ -129,17 +129,17 @@ class EncoderDecoderFramework(GenerationFramework):
 
     def _export(self, folder: Path) -> ExportedGraph:
         # Sizes above 1 that differ, because the exporter treats size 1 as a constant, and equal ones as one.
-        read = torch.ones((2, 7), dtype=torch.long)
+        states = torch.ones((2, 7), dtype=torch.long)
         reader, step = (kind(self._model, None).eval() for kind in (InputReader, OutputStep))
         with torch.inference_mode():
-            cross = [torch.zeros_like(tensor) for tensor in reader(read)]
+            cross = [torch.zeros_like(tensor) for tensor in reader(states)]
         names = layer_names(len(cross))
         past = [tensor[:, :, :3] for tensor in cross]
         batch, length = torch.export.Dim("batch", min=1), torch.export.Dim("length", min=1)
         tokens, earlier = torch.export.Dim("tokens", min=1), torch.export.Dim("earlier", min=0)
         crosses = [CROSS + name for name in names]
         save_graph(
-            to_onnx(reader, (read,), names=([INPUT], crosses), sizes=({0: batch, 1: length},)),
+            to_onnx(reader, (states,), names=([INPUT], crosses), sizes=({0: batch, 1: length},)),
             folder / ENCODER,
         )
         model = to_onnx(

@@ -93,7 +93,7 @@ class GenerationFramework(ABC):
         """Return transformers' own greedy completion."""
         ids = torch.tensor([list(prompt)])
         with quiet(), torch.inference_mode():
-            found = self._model.generate(
+            output = self._model.generate(
                 ids,
                 attention_mask=torch.ones_like(ids),
                 # What it omits comes from the model's generation_config.json.
@@ -106,15 +106,15 @@ class GenerationFramework(ABC):
                     repetition_penalty=self.options.repetition_penalty,
                 ),
             )
-        completion: list[int] = found[0, len(self.options.before(prompt)) :].tolist()
+        completion: list[int] = output[0, len(self.options.before(prompt)) :].tolist()
         return completion
 
     def text_of(self, prompt: Sequence[int], completion: Sequence[int]) -> str:
         """Return the text that a completion adds to its prompt."""
-        kept, begin = list(completion), list(self.options.before(prompt))
-        if kept and kept[-1] in self.options.end_tokens:
-            kept.pop()
-        before, whole = (self._decoded(ids) for ids in (begin, [*begin, *kept]))
+        tokens, begin = list(completion), list(self.options.before(prompt))
+        if tokens and tokens[-1] in self.options.end_tokens:
+            tokens.pop()
+        before, whole = (self._decoded(ids) for ids in (begin, [*begin, *tokens]))
         return whole[len(before) :]
 
     def export(self, folder: Path) -> ExportedGraph:

@@ -73,16 +73,16 @@ def banned_tokens(settings: Any, ends: Collection[int]) -> tuple[int, ...]:
     return tuple(sorted({word[0] for word in words if word[0] not in ends} | set(suppressed)))
 
 
-def longest(asked: int | None, *, positions: int | None, usual: int = USUAL_LENGTH) -> int:
-    """Return the most tokens of a text; `positions` are those of the model, `usual` holds without `asked`."""
-    if asked and positions and asked > positions:
+def longest(requested: int | None, *, positions: int | None, usual: int = USUAL_LENGTH) -> int:
+    """Return the most tokens of a text; `positions` are the model's, `usual` holds without `requested`."""
+    if requested and positions and requested > positions:
         raise ExportError(
-            f"max_length is {asked}, but the model has {positions} positions",
+            f"max_length is {requested}, but the model has {positions} positions",
             remedy=f"write `max_length: {positions}` or less in the recipe",
             code=ModelMismatchError.code,
         )
-    wanted = asked or usual
-    length = min(wanted, positions or wanted)
+    most = requested or usual
+    length = min(most, positions or most)
     if length <= COMPARED_TOKENS:
         raise ExportError(
             f"the model has {length} positions; expected more than {COMPARED_TOKENS}, for a completion to "

@@ -39,10 +39,10 @@ def scores(numbers: torch.Tensor, activation: Activation) -> torch.Tensor:
 
 def labels_of(config: Any) -> tuple[str, ...]:
     """Return the labels in logit order; config.json may list them in any order."""
-    named = {int(place): str(label) for place, label in config.id2label.items()}
-    if sorted(named) != list(range(config.num_labels)):
+    labels = {int(place): str(label) for place, label in config.id2label.items()}
+    if sorted(labels) != list(range(config.num_labels)):
         raise ExportError(
-            f"config.json: expected labels 0 to {config.num_labels - 1}, got {sorted(named)}",
+            f"config.json: expected labels 0 to {config.num_labels - 1}, got {sorted(labels)}",
             remedy="correct id2label in the model's config.json",
         )
-    return tuple(named[place] for place in range(config.num_labels))
+    return tuple(labels[place] for place in range(config.num_labels))

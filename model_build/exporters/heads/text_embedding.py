@@ -56,18 +56,18 @@ class TextEmbedding(TextHead):
     @classmethod
     def read_source(cls, folder: Path, recipe: TextRecipe) -> SourceSettings:
         """Read sentence-transformers' settings, if the source has them."""
-        found = read_settings(folder)
-        if found is None or not isinstance(recipe, TextEmbeddingRecipe):
+        settings = read_settings(folder)
+        if settings is None or not isinstance(recipe, TextEmbeddingRecipe):
             return super().read_source(folder, _for_clip(folder, recipe))
-        filled = fill_recipe(recipe, found)
-        cut = None if "truncate_dim" in recipe.overrides else found.dimensions
+        filled = fill_recipe(recipe, settings)
+        cut = None if "truncate_dim" in recipe.overrides else settings.dimensions
         return SourceSettings(
             filled,
-            found.transformer,
-            lowercase=found.lowercase,
-            layers=found.layers,
+            settings.transformer,
+            lowercase=settings.lowercase,
+            layers=settings.layers,
             dimensions=cut,
-            normalizes=found.normalize.value,
+            normalizes=settings.normalize.value,
         )
 
     def add_layers(self, settings: SourceSettings, *, trust: Trust) -> None:

@@ -18,5 +18,5 @@ class TextPairClassification(TextClassification):
     @classmethod
     def read_source(cls, folder: Path, recipe: Any) -> SourceSettings:
         """Return the recipe, completed from the source."""
-        found = read_cross_encoder(folder, recipe)
-        return SourceSettings(found.recipe, found.folder, lowercase=found.lowercase)
+        settings = read_cross_encoder(folder, recipe)
+        return SourceSettings(settings.recipe, settings.folder, lowercase=settings.lowercase)

@@ -27,10 +27,10 @@ def missing_for_shap(model: Any) -> tuple[str, str] | None:
         )
     for index in range(model.num_tree):
         tree = model.get_tree_accessor(index)
-        left, right = (np.asarray(tree.get_field(name)) for name in ("cleft", "cright"))
-        if _depth(left, right) > DEEPEST:
+        left_nodes, right = (np.asarray(tree.get_field(name)) for name in ("cleft", "cright"))
+        if _depth(left_nodes, right) > DEEPEST:
             return f"tree {index} is deeper than {DEEPEST} levels", f"limit `max_depth`, and {AGAIN}"
-        if len(left) > 1 and not _has_counts(tree):
+        if len(left_nodes) > 1 and not _has_counts(tree):
             return (
                 f"tree {index} has a node without training rows, or the file does not count them",
                 f"raise `min_child_weight`, and {AGAIN}",
@@ -56,11 +56,11 @@ def share_base_scores(model: Any) -> None:
     header.set_field("base_scores", np.zeros_like(bases))
 
 
-def _depth(left: Array, right: Array) -> int:
+def _depth(left_nodes: Array, right: Array) -> int:
     """Return the number of tests on the longest path."""
     level, depth = np.array([0]), -1
     while level.size:
-        children = np.concatenate([left[level], right[level]])
+        children = np.concatenate([left_nodes[level], right[level]])
         level, depth = children[children >= 0], depth + 1
     return depth
 

@@ -105,11 +105,11 @@ class ScikitModel:
             for output in outputs:
                 method: Callable[[Any], Any] = getattr(self.estimator, methods.get(output.name, "predict"))
                 try:
-                    found = method(rows)
+                    answer = method(rows)
                 except ValueError:
                     # Some compute only in the type of their training data.
-                    found = method(_narrowed(rows))
-                array = np.asarray(found.toarray() if hasattr(found, "toarray") else found)
+                    answer = method(_narrowed(rows))
+                array = np.asarray(answer.toarray() if hasattr(answer, "toarray") else answer)
                 kind = {"BYTES": np.object_, "INT64": np.int64}.get(output.datatype, array.dtype)
                 answers[output.name] = array.astype(kind).reshape(len(rows), *output.shape)
         return answers
@@ -231,12 +231,12 @@ def _narrowed(rows: Any) -> Any:
 def _parts(estimator: Any) -> Iterator[Any]:
     """Yield an estimator and all that it consists of."""
     yield estimator
-    found = [*vars(estimator).values()]
-    while found:
-        item = found.pop()
+    values = [*vars(estimator).values()]
+    while values:
+        item = values.pop()
         if isinstance(item, list | tuple):
-            found.extend(item)
+            values.extend(item)
         elif isinstance(item, dict):
-            found.extend(item.values())
+            values.extend(item.values())
         elif hasattr(item, "get_params") and not isinstance(item, type):
             yield from _parts(item)

@@ -69,9 +69,9 @@ def load_model(timm: Any, folder: Path, config: Mapping[str, Any], trust: Trust)
 
 def _check_arguments(timm: Any, config: Mapping[str, Any]) -> None:
     """Reject `model_args` that change how weights are loaded, or contradict the number of classes."""
-    given = config.get("model_args", {})
+    arguments = config.get("model_args", {})
     others = {*inspect.signature(timm.models.build_model_with_cfg).parameters, *_OTHER_LOADING} - {"kwargs"}
-    if loading := sorted(others & given.keys()):
+    if loading := sorted(others & arguments.keys()):
         raise ExportError(
             f"config.json: model_args has {', '.join(loading)}, which is not part of a model: timm may leave "
             "weights random, or return other tensors",
@@ -80,7 +80,7 @@ def _check_arguments(timm: Any, config: Mapping[str, Any]) -> None:
     # Without `pretrained_cfg`, the whole file has its fields.
     described = config.get("pretrained_cfg", config)
     trained = config.get("num_classes", described.get("num_classes"))
-    classes = given.get("num_classes")
+    classes = arguments.get("num_classes")
     if None not in (classes, trained) and classes != trained:
         raise ExportError(
             f"config.json: num_classes is {trained}, and model_args has num_classes {classes}: timm would "
@@ -93,16 +93,16 @@ def _check_arguments(timm: Any, config: Mapping[str, Any]) -> None:
 def _recorded_loads() -> Iterator[Sequence[Any]]:
     """Record the result of each `load_state_dict`: timm only logs what was missing."""
     module: Any = torch.nn.Module
-    load, found = module.load_state_dict, []
+    load, results = module.load_state_dict, []
 
     def recorded(self: Any, *arguments: Any, **options: Any) -> Any:
         result = load(self, *arguments, **options)
-        found.append(result)
+        results.append(result)
         return result
 
     module.load_state_dict = recorded
     try:
-        yield found
+        yield results
     finally:
         module.load_state_dict = load
 

@@ -64,10 +64,10 @@ def _difference(tokenizer: Any, original: Any) -> str | None:
             for piece in original.encode(plain)
         ]
         ids = tokenizer(text, add_special_tokens=False)["input_ids"]
-        found = [
-            "unknown" if one == tokenizer.unk_token_id else tokenizer.convert_ids_to_tokens(one)
-            for one in ids
+        pieces = [
+            "unknown" if number == tokenizer.unk_token_id else tokenizer.convert_ids_to_tokens(number)
+            for number in ids
         ]
-        if found != expected:
-            return f"SentencePiece splits {text!r} into {expected}, the converted tokenizer into {found}"
+        if pieces != expected:
+            return f"SentencePiece splits {text!r} into {expected}, the converted tokenizer into {pieces}"
     return None

@@ -45,12 +45,12 @@ class TextTokenizer:
             return_offsets_mapping=True,
             return_tensors="np",
         )
-        found = arrays_of(tokens) | {"offsets": arrays_of(tokens)["offset_mapping"]}
+        arrays = arrays_of(tokens) | {"offsets": arrays_of(tokens)["offset_mapping"]}
         if pairs:
             sequences = [tokens.sequence_ids(row) for row in range(len(texts))]
             is_context = np.array([[place == 1 for place in row] for row in sequences])
-            found["offsets"] = found["offsets"] * is_context[..., None]
-        return {name: found[name] for name in names}
+            arrays["offsets"] = arrays["offsets"] * is_context[..., None]
+        return {name: arrays[name] for name in names}
 
     def served(self) -> str:
         """Return the tokenizer as JSON, with padding and truncation explicit."""

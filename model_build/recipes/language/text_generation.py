@@ -61,12 +61,12 @@ class TextGeneration:
 
     def write_repository(self, context: BuildContext, steps: BuildSteps) -> WrittenRepository:
         """Export the graph of one step, compare completions, and write the repository."""
-        framework = steps.run("load", lambda: self._load(context), lambda found: found.description)
+        framework = steps.run("load", lambda: self._load(context), lambda item: item.description)
         completions = steps.run("answer", lambda: self._completions(framework), _count)
         graph = steps.run(
             "export",
             lambda: framework.export(context.folder / "graph"),
-            lambda found: f"ONNX, {found.file.stat().st_size / 1e6:.1f} MB",
+            lambda item: f"ONNX, {item.file.stat().st_size / 1e6:.1f} MB",
         )
         steps.run("compare graph", lambda: _compare(framework, graph, completions), _count)
         repository = context.folder / "repository"
@@ -83,10 +83,8 @@ class TextGeneration:
             outputs=(TEXT_OUT,),
             parity=(),
             cases=[
-                Case(
-                    found.text, {TEXT_IN.name: _texts(found.text)}, {TEXT_OUT.name: _texts(found.completion)}
-                )
-                for found in completions
+                Case(item.text, {TEXT_IN.name: _texts(item.text)}, {TEXT_OUT.name: _texts(item.completion)})
+                for item in completions
             ],
             environments=(environment,),
             max_batch=0,
@@ -149,13 +147,13 @@ def _compare(
 ) -> Sequence[_Completion]:
     """Raise ParityError unless the served loop chooses the same tokens."""
     generator = framework.generator(graph.file)
-    for found in completions:
-        chosen = generator.greedy_tokens(found.text, found.most)
-        for place, (ours, right) in enumerate(zip(chosen, found.tokens, strict=True)):
+    for expected in completions:
+        chosen = generator.greedy_tokens(expected.text, expected.most)
+        for place, (ours, right) in enumerate(zip(chosen, expected.tokens, strict=True)):
             if ours != right:
                 raise ParityError(
-                    f"the completion of {found.text!r} differs from transformers' in token {place + 1} of "
-                    f"{len(found.tokens)}: {ours} instead of {right}",
+                    f"the completion of {expected.text!r} differs from transformers' in token {place + 1} of "
+                    f"{len(expected.tokens)}: {ours} instead of {right}",
                     remedy="use test texts whose next tokens the model is sure of; if every text differs, "
                     "serve the model with the recipe vllm, or with one of kind python",
                 )
@@ -163,7 +161,7 @@ def _compare(
 
 
 def _count(completions: Sequence[_Completion]) -> str:
-    tokens = sum(len(found.tokens) for found in completions)
+    tokens = sum(len(completion.tokens) for completion in completions)
     return f"{len(completions)} texts, {tokens} tokens"
 
 
