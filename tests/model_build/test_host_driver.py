@@ -1,6 +1,5 @@
 """A GPU build checks the host's driver first."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -45,18 +44,15 @@ def test_an_old_driver_is_rejected_with_a_message(host, release, driver):
     host(f"{driver}\\n")
     with pytest.raises(DriverError) as caught:
         require_driver(GPU, {"NVIDIA_TRITON_SERVER_VERSION": release})
-    found = RELEASES[release]
-    assert caught.value.message == (
-        f"the CUDA {found.cuda} of Triton {release} needs NVIDIA driver {least_driver(found, sure=False)} or "
-        f"newer; this host has {driver}"
-    )
+    least = least_driver(RELEASES[release], sure=False)
+    assert f"driver {least} or newer; this host has {driver}" in caught.value.message
     assert "builds.machines.sm86" in str(caught.value.remedy)
 
 
 @pytest.mark.parametrize(("printed", "code"), [(None, 0), ("", 0), ("NVIDIA-SMI has failed", 9)])
 def test_host_image_without_a_driver_is_rejected(host, printed, code):
     host(printed, code)
-    with pytest.raises(DriverError, match="finds no driver on this host"):
+    with pytest.raises(DriverError, match="no driver"):
         require_driver(GPU, {"NVIDIA_TRITON_SERVER_VERSION": "25.09"})
 
 
@@ -73,9 +69,8 @@ def test_the_job_checks_it_before_any_work(host, tmp_path, monkeypatch):
     host("535.1\\n")
     monkeypatch.setenv("NVIDIA_TRITON_SERVER_VERSION", "26.03")
     (tmp_path / "project").mkdir()
-    told: list[dict[str, Any]] = []
+    events: list[dict[str, Any]] = []
     project = write_project(tmp_path / "project")
-    code = run_order(project, BuildOrder(model="minilm", targets=GPU), told.append)
-    (event,) = told
-    assert (code, event["event"]) == (1, "failed")
-    assert "this host has 535.1" in event["message"], json.dumps(event)
+    assert run_order(project, BuildOrder(model="minilm", targets=GPU), events.append) == 1
+    (event,) = events
+    assert (event["event"], event["code"]) == ("failed", DriverError.code)

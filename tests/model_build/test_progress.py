@@ -42,10 +42,10 @@ def disguise() -> str:
 
 @pytest.mark.parametrize("action", [press_ctrl_c, swallow, disguise])
 def test_an_interrupt_ends_the_step(action):
-    told: list[Progress] = []
+    changes: list[Progress] = []
     with pytest.raises(KeyboardInterrupt):
-        BuildSteps(told.append).run("export", action, str)  # type: ignore[arg-type]
-    assert [progress.state for progress in told] == ["started", "failed"]
+        BuildSteps(changes.append).run("export", action, str)  # type: ignore[arg-type]
+    assert [progress.state for progress in changes] == ["started", "failed"]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
@@ -62,5 +62,4 @@ def test_builds_start_without_slow_libraries(module):
     """They take seconds to import; steps that need them import them."""
     slow = ("torch", "transformers", "onnx", "onnxruntime", "boto3", "huggingface_hub", "xgboost", "sklearn")
     code = f"import sys, {module}; print([name for name in {slow} if name in sys.modules])"
-    found = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True).stdout
-    assert found == "[]\n"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "[]\n"

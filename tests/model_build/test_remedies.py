@@ -32,7 +32,6 @@ from tests.model_build.linting.given_repositories import (
     SINGLE,
     TRIO,
     findings,
-    lines,
     write,
 )
 from tritonstack.base.errors import TritonstackError
@@ -41,10 +40,10 @@ from tritonstack.spec.models.model_fields import Trust
 
 def commands(remedy: str | None, **places: Path) -> list[str]:
     """Return the commands of a remedy, with paths for its placeholders."""
-    found = re.findall(r"`([^`]+)`", remedy or "")
+    lines = re.findall(r"`([^`]+)`", remedy or "")
     for name, path in places.items():
-        found = [command.replace(f"<{name}>", str(path)) for command in found]
-    return found
+        lines = [line.replace(f"<{name}>", str(path)) for line in lines]
+    return lines
 
 
 def run(command: str, folder: Path) -> None:
@@ -75,12 +74,12 @@ def test_links_in_an_archive(tmp_path, kind):
     else:
         file.symlink_to(tmp_path / "elsewhere.onnx")
     archive = tar(repository, tmp_path / "model.tar.gz")
-    finding = next(one for one in findings(archive) if one.code == "TS410")
+    finding = next(item for item in findings(archive) if item.code == "TS410")
     assert "link to" in finding.message
     assert ("outside" in finding.message) is (kind == "soft")
     for command in commands(finding.remedy, repository=repository, copy=tmp_path / "copy"):
         run(command, tmp_path)
-    assert lines(archive) == []
+    assert findings(archive) == []
 
 
 def test_a_repository_below_two_folders(tmp_path):
@@ -93,42 +92,29 @@ def test_a_repository_below_two_folders(tmp_path):
         assert importable.name == "whole"
     for command in commands(finding.remedy):
         run(command, tmp_path / "given")
-    assert lines(tmp_path / "given/model.tar.gz") == []
+    assert findings(tmp_path / "given/model.tar.gz") == []
 
 
 def test_a_call_of_a_step_of_the_ensemble_is_no_finding(tmp_path):
     program = PROGRAM + "\n\nCALL = pb_utils.InferenceRequest(model_name='scores')\n"
     files = {**TRIO, "cut/1/model.py": program}
-    assert lines(write(tmp_path / "ensemble", files)) == []
+    assert findings(write(tmp_path / "ensemble", files)) == []
     alone = {**CUT, "cut/1/model.py": program}
-    assert any("[TS332]" in line for line in lines(write(tmp_path / "alone", alone)))
+    assert "TS332" in {finding.code for finding in findings(write(tmp_path / "alone", alone))}
 
 
 def classifier(file: Path) -> Path:
     """Write a graph with probabilities as maps, as CatBoost does, without their tensor."""
     maps = helper.make_map_type_proto(TensorProto.INT64, helper.make_tensor_type_proto(TensorProto.FLOAT, []))
     probabilities = helper.make_value_info("probabilities", helper.make_sequence_type_proto(maps))
-    nodes = [
-        helper.make_node(
-            "LinearClassifier",
-            ["features"],
-            ["label", "probability_tensor"],
-            domain="ai.onnx.ml",
-            coefficients=[1.0, -1.0, 0.5, 0.5],
-            intercepts=[0.0, 0.0],
-            classlabels_ints=[0, 1],
-            post_transform="SOFTMAX",
-        ),
-        helper.make_node(
-            "ZipMap",
-            ["probability_tensor"],
-            ["probabilities"],
-            domain="ai.onnx.ml",
-            classlabels_int64s=[0, 1],
-        ),
-    ]
+    tensors = ["label", "probability_tensor"]
+    weights = {"coefficients": [1.0, -1.0, 0.5, 0.5], "intercepts": [0.0, 0.0], "classlabels_ints": [0, 1]}
+    linear = helper.make_node("LinearClassifier", ["features"], tensors, domain="ai.onnx.ml", **weights)
+    zipped = helper.make_node("ZipMap", tensors[1:], ["probabilities"], domain="ai.onnx.ml")
+    zipped.attribute.append(helper.make_attribute("classlabels_int64s", [0, 1]))
+    linear.attribute.append(helper.make_attribute("post_transform", "SOFTMAX"))
     graph = helper.make_graph(
-        nodes,
+        [linear, zipped],
         "classifier",
         [helper.make_tensor_value_info("features", TensorProto.FLOAT, ["N", 2])],
         [helper.make_tensor_value_info("label", TensorProto.INT64, ["N"]), probabilities],
@@ -144,7 +130,7 @@ def test_probabilities_as_maps(tmp_path):
         run(command, tmp_path)
     file = tmp_path / "model-tensors.onnx"
     _, outputs = graph_tensors(file)
-    assert [(one.name, one.datatype, one.shape) for one in outputs] == [
+    assert [(spec.name, spec.datatype, spec.shape) for spec in outputs] == [
         ("label", "INT64", (-1,)),
         ("probability_tensor", "FP32", (-1, 2)),
     ]
@@ -187,10 +173,10 @@ def hdf5(file: Path) -> Path:
     return file
 
 
-@pytest.mark.parametrize("made", [keras, hdf5])
+@pytest.mark.parametrize("write_file", [keras, hdf5])
 @pytest.mark.parametrize("read", [check_torchscript, graph_tensors])
-def test_a_keras_model_is_named(tmp_path, made, read):
-    error = error_of(lambda: read(made(tmp_path / "model.keras")))
+def test_a_keras_model_is_named(tmp_path, write_file, read):
+    error = error_of(lambda: read(write_file(tmp_path / "model.keras")))
     assert "Keras" in error.message
     assert ".export('model.onnx', format='onnx'" in (error.remedy or "")
 
@@ -201,11 +187,7 @@ def saved_model(root: Path) -> Path:
 
 FOREIGN: Mapping[str, tuple[Any, str, str]] = {
     "SavedModel": (saved_model, "SavedModel", "tf2onnx.convert --saved-model {path}"),
-    "SavedModel below": (
-        lambda root: saved_model(root / "export").parent,
-        "SavedModel",
-        "--saved-model {path}/export",
-    ),
+    "SavedModel below": (lambda root: saved_model(root / "export").parent, "SavedModel", "{path}/export"),
     "Hugging Face": (lambda root: write(root, {"config.json": "{}"}), "Hugging Face", "--from {path}"),
     "Keras": (lambda root: keras(root.parent / "m.keras"), "Keras", "load_model('{path}')"),
     "graph": (lambda root: classifier(root.parent / "m.onnx"), ".onnx", "--recipe onnx --from {path}"),
@@ -214,8 +196,8 @@ FOREIGN: Mapping[str, tuple[Any, str, str]] = {
 
 @pytest.mark.parametrize("name", FOREIGN)
 def test_an_import_names_what_it_cannot_import(tmp_path, name):
-    made, kind, remedy = FOREIGN[name]
-    path = made(tmp_path / "given")
+    write_model, kind, remedy = FOREIGN[name]
+    path = write_model(tmp_path / "given")
 
     def work() -> None:
         with open_import(ImportRequest(path, OPTIONS)):
@@ -243,7 +225,7 @@ class Head(torch.nn.Module):
         return x * 2 if self.traced else x * float(x.sum())
 
 
-class Given(Framework):
+class HeadFramework(Framework):
     """The framework of such a head."""
 
     def other_example(self) -> dict[str, Any]:
@@ -254,7 +236,7 @@ class Given(Framework):
 @pytest.mark.parametrize("traced", [True, False])
 def test_torchscript_is_named_only_if_it_works(traced):
     head: Any = Head(traced=traced)
-    framework = Given(head, example={"x": np.ones((2, 4), np.float32)}, axes={0: "batch"})
+    framework = HeadFramework(head, example={"x": np.ones((2, 4), np.float32)}, axes={0: "batch"})
     with pytest.raises(ExportError) as caught:
         framework.export(Path())
     assert caught.value.remedy == ("set `format: torchscript` in the recipe" if traced else NO_FORMAT)

@@ -16,14 +16,14 @@ CORPUS = ["hello world, this is a tiny text for a tiny tokenizer, and a tiny mod
 @cache
 def tokenizer() -> Tokenizer:
     """A byte-level tokenizer, as GPT-2's: any text has tokens, and a token may be part of a character."""
-    found = Tokenizer(models.BPE())
-    found.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    found.decoder = decoders.ByteLevel()
+    byte_level = Tokenizer(models.BPE())
+    byte_level.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    byte_level.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
-    found.train_from_iterator(
+    byte_level.train_from_iterator(
         CORPUS, trainers.BpeTrainer(vocab_size=300, special_tokens=[END], initial_alphabet=alphabet)
     )
-    return found
+    return byte_level
 
 
 def write_language_model(folder: Path, *, kind: str = "gpt2", **settings: Any) -> Path:

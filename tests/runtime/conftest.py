@@ -7,7 +7,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from tests.contract.drivers.local import EmbeddedDriver
 from tests.python_models import python_model
+from tests.runtime.kserve_requests import Host
 from tritonstack.base.paths import find_project
 from tritonstack.runtime import TritonInstallation, TritonServer, find_installation
 
@@ -86,26 +88,34 @@ def installation() -> TritonInstallation:
     return find_installation(home=find_project(Path(__file__)).state_dir / "server")
 
 
+@pytest.fixture(scope="module")
+def host() -> Iterator[Host]:
+    """A multi-model server that the tests of a file share."""
+    driver = EmbeddedDriver()
+    yield Host(driver.multi_model())
+    driver.close()
+
+
 Start = Callable[..., TritonServer]
 
 
 @pytest.fixture
 def start(installation: TritonInstallation, tmp_path: Path) -> Iterator[Start]:
     """Start servers that stop with the test; they are ready by default."""
-    started: list[TritonServer] = []
+    servers: list[TritonServer] = []
 
-    def start_one(repository: Path, *, ready: bool = True, **environment: str) -> TritonServer:
+    def start_server(repository: Path, *, ready: bool = True, **environment: str) -> TritonServer:
         server = TritonServer.start(
             installation=installation,
             model_root=repository,
             environment={"SAGEMAKER_TRITON_LOG_VERBOSE": "false", **environment},
-            state_dir=tmp_path / f"state-{len(started)}",
+            state_dir=tmp_path / f"state-{len(servers)}",
         )
-        started.append(server)
+        servers.append(server)
         if ready:
             server.wait_ready(timeout_s=60)
         return server
 
-    yield start_one
-    for server in started:
+    yield start_server
+    for server in servers:
         server.stop(grace_s=0)

@@ -5,6 +5,7 @@ import contextlib
 import socket
 import threading
 import time
+from unittest.mock import Mock
 
 import pytest
 
@@ -12,6 +13,7 @@ from tritonstack.runtime import TritonRequestError, TritonTimeoutError, TritonUn
 from tritonstack.runtime.async_connections import AsyncConnectionPool
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-Name: a: b\r\n\r\nok"
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 class Scripted:
@@ -45,20 +47,20 @@ class Scripted:
                     time.sleep(0.01)
 
 
-def ask(server, *, times=1, together=1, timeout_s=10.0, **request):
+def send(server, *, times=1, together=1, timeout_s=10.0, **request):
     """Send `times` rounds of concurrent requests; return the responses or errors of each round."""
     fields = {"method": "POST", "path": "/p", "body": b"body", "headers": {"A": "b"}, **request}
 
     async def rounds():
         pool = AsyncConnectionPool(connect=server.connect)
-        found = []
+        results = []
         for _ in range(times):
             requests = (pool.request(timeout_s=timeout_s, **fields) for _ in range(together))
-            found.append(await asyncio.gather(*requests, return_exceptions=True))
+            results.append(await asyncio.gather(*requests, return_exceptions=True))
             await asyncio.sleep(0.05)  # the end of a connection is noticed
         pool.close()
         await asyncio.sleep(0)
-        return found
+        return results
 
     return asyncio.run(rounds())
 
@@ -71,27 +73,20 @@ def ask(server, *, times=1, together=1, timeout_s=10.0, **request):
         ((b"HTTP/1.1 100 Continue\r\n\r\n", OK), b"ok"),
         ((b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",), b""),
         ((b"HTTP/1.1 200 \r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",), b"ok"),
-        (
-            (
-                b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;x=y\r\no",
-                b"\r\n1\r\nk\r\n0\r\nT: 1\r\n",
-                b"\r\n",
-            ),
-            b"ok",
-        ),
+        ((CHUNKED + b"1;x=y\r\no", b"\r\n1\r\nk\r\n0\r\nT: 1\r\n", b"\r\n"), b"ok"),
         ((b"HTTP/1.1 200 OK\r\n\r\no", b"k", None), b"ok"),
         ((b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok", None), b"ok"),
     ],
     ids=range(8),
 )
 def test_responses_are_read_in_every_framing(pieces, body):
-    ((response,),) = ask(Scripted(pieces))
+    ((response,),) = send(Scripted(pieces))
     assert (response.status, response.body) == (200, body)
 
 
 def test_request_has_its_headers_and_content_length():
     server = Scripted()
-    ((response,),) = ask(server)
+    ((response,),) = send(server)
     assert response.headers == {"content-length": "2", "x-name": "a: b"}
     assert server.received == [
         b"POST /p HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: identity\r\nA: b\r\n"
@@ -105,9 +100,9 @@ def test_request_has_its_headers_and_content_length():
         (None,),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nok", None),
         (b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nok",),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n", None),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nok\r\n0\r\n\r\n",),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nx\r\nok\r\n0\r\n\r\n",),
+        (CHUNKED + b"2\r\nok\r\n", None),
+        (CHUNKED + b"1\r\nok\r\n0\r\n\r\n",),
+        (CHUNKED + b"x\r\nok\r\n0\r\n\r\n",),
         (b"HTTP/1.1 200 OK\r\nno colon\r\n\r\n",),
         (b"nonsense\r\n\r\n",),
         (b"HTTP/1.1 200 OK\r\nA: " + b"a" * 70_000,),
@@ -116,7 +111,7 @@ def test_request_has_its_headers_and_content_length():
 )
 def test_broken_responses_are_errors_and_end_their_connection(pieces):
     server = Scripted(pieces)
-    (broken,), (response,) = ask(server, times=2)
+    (broken,), (response,) = send(server, times=2)
     assert type(broken) is TritonRequestError
     assert response.body == b"ok"
     assert server.connections == 2
@@ -125,7 +120,7 @@ def test_broken_responses_are_errors_and_end_their_connection(pieces):
 
 def test_connections_are_reused_by_any_number_of_concurrent_requests():
     server = Scripted()
-    rounds = ask(server, times=4, together=100)
+    rounds = send(server, times=4, together=100)
     assert all(response.body == b"ok" for responses in rounds for response in responses)
     assert server.connections == 100
 
@@ -143,7 +138,7 @@ def test_connections_are_reused_by_any_number_of_concurrent_requests():
 )
 def test_ended_and_desynchronized_connections_are_not_reused(pieces):
     server = Scripted(pieces)
-    (first,), (second,) = ask(server, times=2)
+    (first,), (second,) = send(server, times=2)
     assert (first.body, second.body) == (b"ok", b"ok")
     assert server.connections == 2
 
@@ -152,7 +147,7 @@ def test_connection_whose_end_was_just_read_is_not_used():
     """The event loop has read the end, and has not yet told the pool."""
     server = Scripted()
 
-    async def ask_after_the_end():
+    async def request_after_the_end():
         pool = AsyncConnectionPool(connect=server.connect)
         request = {"method": "POST", "path": "/p", "body": b"", "headers": {}, "timeout_s": 10.0}
         await pool.request(**request)
@@ -161,16 +156,8 @@ def test_connection_whose_end_was_just_read_is_not_used():
         pool.close()
         return response
 
-    assert asyncio.run(ask_after_the_end()).body == b"ok"
+    assert asyncio.run(request_after_the_end()).body == b"ok"
     assert server.connections == 2
-
-
-def test_a_request_ends_at_its_time_limit():
-    server = Scripted((b"HTTP/1.1 200 OK\r\n", *[b"A: b\r\n"] * 100))
-    began = time.monotonic()
-    ((failed,),) = ask(server, timeout_s=0.2)
-    assert isinstance(failed, TritonTimeoutError)
-    assert time.monotonic() - began < 0.9
 
 
 @pytest.mark.parametrize("first_s", [0.05, 10.0], ids=["shorter", "longer"])
@@ -196,17 +183,15 @@ def test_each_request_of_a_connection_has_its_own_time_limit(first_s):
 
 
 def test_request_to_an_unreachable_server_was_not_received():
-    class Gone:
-        def connect(self):
-            raise TritonUnreachableError("gone")
-
-    ((failed,),) = ask(Gone())
-    assert isinstance(failed, TritonUnreachableError)
+    server = Scripted()
+    server.connect = Mock(side_effect=TritonUnreachableError("gone"))
+    ((failure,),) = send(server)
+    assert isinstance(failure, TritonUnreachableError)
 
 
 @pytest.mark.parametrize("value", ["a\r\nB: c", "a\nb", "a\0b"])
 def test_headers_with_line_breaks_are_not_sent(value):
     server = Scripted()
-    ((failed,),) = ask(server, headers={"A": value})
-    assert isinstance(failed, TritonRequestError)
+    ((failure,),) = send(server, headers={"A": value})
+    assert isinstance(failure, TritonRequestError)
     assert server.received == []

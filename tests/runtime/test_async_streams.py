@@ -19,7 +19,7 @@ def read(*pieces, timeout_s=10.0, headers=None):
             "POST",
             "/p",
             connect=Scripted(pieces).connect,
-            body=b"body",
+            body=b"b",
             headers=headers or {},
             timeout_s=timeout_s,
         )
@@ -69,5 +69,5 @@ def test_the_limit_holds_for_the_whole_response(pieces):
 
 
 def test_a_header_with_a_line_break_is_rejected():
-    with pytest.raises(TritonRequestError, match="line break"):
+    with pytest.raises(TritonRequestError):
         read(headers={"X": "a\r\nY: b"})

@@ -54,6 +54,4 @@ def test_a_containers_server_keeps_the_images_variables_but_no_credentials(monke
 
 def test_missing_backend_is_reported_with_the_available_ones():
     assert EMBEDDED.why_no_backend("python") is None
-    assert EMBEDDED.why_no_backend("tensorrt") == (
-        "this server has no tensorrt backend; it has ensemble, python"
-    )
+    assert "ensemble, python" in (EMBEDDED.why_no_backend("tensorrt") or "")

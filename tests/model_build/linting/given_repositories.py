@@ -118,19 +118,20 @@ def findings(path: Path, options: LintOptions = OPTIONS) -> list[Finding]:
     return list(lint_repository(path, options).findings)
 
 
-def lines(path: Path, options: LintOptions = OPTIONS) -> list[str]:
-    """Return the findings as `error path:line: field: message [code]`, below the path."""
-    return [
-        f"{one.severity} {one.coded()}".replace(f"{path}/", "").partition("\n")[0]
-        for one in findings(path, options)
-    ]
+def found_at(path: Path, options: LintOptions = OPTIONS) -> list[str]:
+    """Return the findings as `error TS316 scores/config.pbtxt:4 input.dims`, below the path."""
+    return [_place(finding, path) for finding in findings(path, options)]
 
 
-def assert_found(folder: Path, files: Files, line: str, form: str) -> None:
-    """Write a repository, perhaps pack it, and expect a finding whose line starts like this."""
-    path = write(folder / "given", files)
-    if form == "archive":
-        path = packed(path, folder / "model.tar.gz")
-    found = lines(path)
-    assert [one for one in found if one.startswith(line.replace("{path}", str(path)))], found
-    assert all(one.remedy for one in findings(path))
+def _place(finding: Finding, path: Path) -> str:
+    file = str(finding.file.relative_to(path)) if finding.file != path else "{path}"
+    line = f":{finding.line}" if finding.line else ""
+    return f"{finding.severity} {finding.code} {file}{line} {finding.field or '-'}"
+
+
+def assert_finding(path: Path, expected: str, options: LintOptions = OPTIONS) -> None:
+    """Expect a finding as `found_at` describes it, and perhaps a value that its message has."""
+    *place, value = (*expected.split(" ", 4), "")[:5]
+    results = findings(path, options)
+    assert any(_place(one, path) == " ".join(place) and value in one.message for one in results), results
+    assert all(one.remedy for one in results)

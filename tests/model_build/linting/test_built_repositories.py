@@ -1,6 +1,5 @@
 """Repositories that this project builds have no finding."""
 
-from model_build.data.graphs import ServableGraph
 from model_build.environments.packing import build_environment
 from model_build.repository.parts import (
     SchedulingStep,
@@ -10,8 +9,9 @@ from model_build.repository.parts import (
     environment_file,
 )
 from model_build.store.archive import pack
-from tests.model_build.linting.given_repositories import PROGRAM, graph, lines
-from tritonstack.records.manifests import ParityReport, TensorSpec
+from tests.model_build.linting.given_repositories import PROGRAM, findings, graph
+from tests.model_build.repository.tiny_repositories import a_graph
+from tritonstack.records.manifests import TensorSpec
 from tritonstack.reference.targets import Target
 from tritonstack.spec.models.triton_options import Batching, TritonOptions
 
@@ -32,19 +32,10 @@ def test_an_artifact_with_an_ensemble_has_no_finding(tmp_path):
     code.write_text(PROGRAM)
     add_python_model(folder, name="cut", code=code, inputs=[TEXT], outputs=[IDS], batching=BATCHING)
     build_environment([], file=environment_file(folder, "cut"), cache_dir=tmp_path / "cache")
-    exported = tmp_path / "exported"
-    exported.mkdir()
-    (exported / "model.onnx").write_bytes(graph(GRAPH_CONFIG))
-    servable = ServableGraph(
-        folder=exported,
-        backend="onnxruntime",
-        precision="fp32",
-        inputs=(IDS,),
-        outputs=(VECTOR,),
-        parity=ParityReport(stage="graph", cases=1, min_cosine=1.0, max_absolute_error=0.0),
-    )
+    exported = a_graph(tmp_path / "exported", inputs=(IDS,), outputs=(VECTOR,))
+    (exported.folder / "model.onnx").write_bytes(graph(GRAPH_CONFIG))
     add_graph_model(
-        folder, name="run", graph=servable, batching=BATCHING, triton=TritonOptions(), target=Target("cpu")
+        folder, name="run", graph=exported, batching=BATCHING, triton=TritonOptions(), target=Target("cpu")
     )
     steps = [
         SchedulingStep("cut", {"TEXT": "TEXT"}, {"ids": "ids"}),
@@ -52,5 +43,5 @@ def test_an_artifact_with_an_ensemble_has_no_finding(tmp_path):
     ]
     add_ensemble(folder, name="whole", inputs=[TEXT], outputs=[VECTOR], steps=steps, max_batch=4)
     packed = pack(folder, tmp_path / "model.tar.gz")
-    assert lines(packed.file) == []
-    assert lines(folder) == []
+    assert findings(packed.file) == []
+    assert findings(folder) == []

@@ -2,7 +2,14 @@
 
 import pytest
 
-from tests.model_build.linting.given_repositories import ONNX, graph, lines, write
+from tests.model_build.linting.given_repositories import (
+    ONNX,
+    assert_finding,
+    findings,
+    found_at,
+    graph,
+    write,
+)
 from tests.model_build.supplied_models import FEATURES, save_xgboost
 
 GROUP = "instance_group [ { count: 1 kind: KIND_CPU } ]\n"
@@ -18,52 +25,32 @@ backend: "onnxruntime"
 input [ { name: "x" data_type: TYPE_FP32 dims: [ 1, 4 ] } ]
 output [ { name: "y" data_type: TYPE_FP32 dims: [ 1, 2 ] } ]
 """
+X, WITH_BATCH = "dims: [ 4 ]", 'max_batch_size: 8\ninput [ { name: "x" data_type: TYPE_FP32 dims: [ 4 ] } ]'
 CASES = {
-    "name": (ONNX, '"x"', '"X"', "4: input.name: model.onnx has no input 'X'"),
-    "output": (ONNX, '"y"', '"scores"', "5: output.name: model.onnx has no output 'scores'"),
-    "type": (
-        ONNX,
-        "TYPE_FP32 dims: [ 4 ]",
-        "TYPE_INT32 dims: [ 4 ]",
-        "4: input.data_type: 'x' is INT32 here",
-    ),
-    "size": (
-        ONNX,
-        "dims: [ 4 ]",
-        "dims: [ 5 ]",
-        "4: input.dims: 'x' has dims [5] here, and [4] in the graph",
-    ),
-    "rank": (ONNX, "dims: [ 4 ]", "dims: [ 1, 4 ]", "4: input.dims: 'x' has dims [1, 4] here, and [4]"),
-    "variable": (ONNX, "dims: [ 4 ]", "dims: [ -1 ]", "4: input.dims: 'x' has dims [-1] here, and [4]"),
-    "batch": (
-        UNBATCHED,
-        'input [ { name: "x" data_type: TYPE_FP32 dims: [ 1, 4 ] } ]',
-        'max_batch_size: 8\ninput [ { name: "x" data_type: TYPE_FP32 dims: [ 4 ] } ]',
-        "2: max_batch_size: 'x' is [1, 4] in the graph, without a variable batch dimension",
-    ),
+    "name": (ONNX, '"x"', '"X"', "4 input.name 'X'"),
+    "output": (ONNX, '"y"', '"scores"', "5 output.name 'scores'"),
+    "type": (ONNX, f"TYPE_FP32 {X}", f"TYPE_INT32 {X}", "4 input.data_type INT32"),
+    "size": (ONNX, X, "dims: [ 5 ]", "4 input.dims [5] here, and [4]"),
+    "rank": (ONNX, X, "dims: [ 1, 4 ]", "4 input.dims [1, 4] here, and [4]"),
+    "variable": (ONNX, X, "dims: [ -1 ]", "4 input.dims [-1] here, and [4]"),
+    "batch": (UNBATCHED, UNBATCHED.splitlines()[1], WITH_BATCH, "2 max_batch_size [1, 4]"),
 }
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_a_configuration_that_differs_from_the_graph(name, tmp_path):
-    config, old, new, line = CASES[name]
-    folder = write(
-        tmp_path / "given", {"scores/config.pbtxt": config + GROUP, "scores/1/model.onnx": "graph"}
-    )
-    assert lines(folder) == []
+@pytest.mark.parametrize(("config", "old", "new", "finding"), CASES.values(), ids=CASES)
+def test_a_configuration_that_differs_from_the_graph(tmp_path, config, old, new, finding):
+    files = {"scores/config.pbtxt": config + GROUP, "scores/1/model.onnx": "graph"}
+    folder = write(tmp_path / "given", files)
+    assert findings(folder) == []
     (folder / "scores/config.pbtxt").write_text(config.replace(old, new) + GROUP)
-    found = [one for one in lines(folder) if "TS316" in one]
-    assert found[0].startswith(f"error scores/config.pbtxt:{line}"), lines(folder)
+    assert_finding(folder, f"error TS316 scores/config.pbtxt:{finding}")
 
 
 def test_every_input_of_the_graph_is_declared(tmp_path):
     more = ONNX + 'input [ { name: "mask" data_type: TYPE_FP32 dims: [ 4 ] } ]\n'
-    folder = write(tmp_path / "given", {"scores/config.pbtxt": ONNX})
-    (folder / "scores/1").mkdir()
+    folder = write(tmp_path / "given", {"scores/config.pbtxt": ONNX, "scores/1/model.onnx": ""})
     (folder / "scores/1/model.onnx").write_bytes(graph(more))
-    assert lines(folder) == [
-        "error scores/config.pbtxt:4: input: model.onnx also has the input 'mask' [TS316]"
-    ]
+    assert_finding(folder, "error TS316 scores/config.pbtxt:4 input 'mask'")
 
 
 def test_what_a_graph_allows(tmp_path):
@@ -71,27 +58,22 @@ def test_what_a_graph_allows(tmp_path):
     own = ONNX.replace("dims: [ 4 ]", "dims: [ 2, 2 ] reshape { shape: [ 4 ] }")
     files = {"scores/config.pbtxt": own, "scores/1/model.onnx": "graph"}
     folder = write(tmp_path / "given", files)
-    made = ONNX.replace("dims: [ 2 ]", "dims: [ -1 ]")
-    made += 'output [ { name: "z" data_type: TYPE_FP32 dims: [ 2 ] } ]\n'
-    (folder / "scores/1/model.onnx").write_bytes(graph(made))
-    assert lines(folder) == []
+    variable = ONNX.replace("dims: [ 2 ]", "dims: [ -1 ]")
+    variable += 'output [ { name: "z" data_type: TYPE_FP32 dims: [ 2 ] } ]\n'
+    (folder / "scores/1/model.onnx").write_bytes(graph(variable))
+    assert findings(folder) == []
 
 
 def test_a_file_that_is_no_graph(tmp_path):
     folder = write(tmp_path / "given", {"scores/config.pbtxt": ONNX, "scores/1/model.onnx": "text"})
-    (found,) = lines(folder)
-    assert found.startswith("error scores/1/model.onnx: model.onnx is not an ONNX graph")
-    assert found.endswith("[TS306]")
+    assert found_at(folder) == ["error TS306 scores/1/model.onnx -"]
 
 
 def test_the_number_of_features_of_trees(tmp_path):
     folder = write(tmp_path / "given", {"trees/config.pbtxt": FOREST.format(features=FEATURES)})
     save_xgboost(folder / "trees/1/xgboost.json")
-    assert lines(folder) == []
+    assert findings(folder) == []
     (folder / "trees/config.pbtxt").write_text(FOREST.format(features=3))
-    assert lines(folder) == [
-        "error trees/config.pbtxt:3: input.dims: 'input__0' has 3 values here, and the trees have "
-        f"{FEATURES} features [TS316]"
-    ]
+    assert_finding(folder, f"error TS316 trees/config.pbtxt:3 input.dims {FEATURES} features")
     (folder / "trees/1/xgboost.json").write_text("[]")
-    assert lines(folder) == ["error trees/1/xgboost.json: not an XGBoost model in JSON [TS306]"]
+    assert found_at(folder) == ["error TS306 trees/1/xgboost.json -"]

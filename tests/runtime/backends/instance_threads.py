@@ -11,10 +11,10 @@ from tritonstack.runtime import TritonServer
 
 def instance_threads(server: TritonServer) -> list[int]:
     """Return the number of threads of each process that runs an instance."""
-    found = []
+    counts = []
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             command = (folder / "cmdline").read_bytes().split(b"\0")
             if command[0].endswith(b"stub") and os.getsid(int(folder.name)) == os.getsid(server.pid):
-                found.append(len(list((folder / "task").iterdir())))
-    return found
+                counts.append(len(list((folder / "task").iterdir())))
+    return counts

@@ -14,9 +14,9 @@ RNG = np.random.default_rng(11)
 ROWS = RNG.random((300, 4), dtype=np.float32)
 ROWS[:, 1] = RNG.integers(0, 6, 300)
 TARGETS = (ROWS[:, 0] * 3).astype(int) ^ (ROWS[:, 1] > 2)
-ASKED = ROWS[:40].copy()
-ASKED[::3, 0] = np.nan
-ASKED[1::3, 1] = -1
+SAMPLES = ROWS[:40].copy()
+SAMPLES[::3, 0] = np.nan
+SAMPLES[1::3, 1] = -1
 Trained = tuple[Any, np.ndarray[Any, Any]]
 
 
@@ -26,29 +26,29 @@ def values(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], np.ndarray[Any, A
     monkeypatch.delitem(sys.modules, "tree_shap", raising=False)
     import tree_shap
 
-    return lambda model: np.asarray(tree_shap.TreeShap(model).values(ASKED))
+    return lambda model: np.asarray(tree_shap.TreeShap(model).values(SAMPLES))
 
 
 def xgboost_trees(folder: Path, rows: Any = ROWS, targets: Any = TARGETS, **settings: Any) -> Trained:
     import treelite
     import xgboost
 
-    asked = {"max_depth": 5, "nthread": 1, "seed": 1, **settings}
-    booster = xgboost.train(asked, xgboost.DMatrix(rows, targets), num_boost_round=8)
+    options = {"max_depth": 5, "nthread": 1, "seed": 1, **settings}
+    booster = xgboost.train(options, xgboost.DMatrix(rows, targets), num_boost_round=8)
     booster.save_model(folder / "m.json")
     model = treelite.frontend.load_xgboost_model(folder / "m.json", format_choice="json")
-    return model, booster.predict(xgboost.DMatrix(ASKED), pred_contribs=True, strict_shape=True)
+    return model, booster.predict(xgboost.DMatrix(SAMPLES), pred_contribs=True, strict_shape=True)
 
 
 def lightgbm_trees(folder: Path, *, categories: list[int], **settings: Any) -> Trained:
     import lightgbm
     import treelite
 
-    asked = {"verbose": -1, "num_threads": 1, "seed": 1, "min_data_in_leaf": 5, **settings}
+    options = {"verbose": -1, "num_threads": 1, "seed": 1, "min_data_in_leaf": 5, **settings}
     data = lightgbm.Dataset(ROWS, TARGETS, categorical_feature=categories)
-    booster = lightgbm.train(asked, data, num_boost_round=8)
+    booster = lightgbm.train(options, data, num_boost_round=8)
     booster.save_model(folder / "m.txt")
-    expected = np.asarray(booster.predict(ASKED, pred_contrib=True))
+    expected = np.asarray(booster.predict(SAMPLES, pred_contrib=True))
     return treelite.frontend.load_lightgbm_model(folder / "m.txt"), expected
 
 
@@ -73,8 +73,8 @@ def test_values_are_those_of_xgboost(tmp_path, values, settings):
 )
 def test_values_are_those_of_lightgbm(tmp_path, values, settings, categories):
     model, expected = lightgbm_trees(tmp_path, categories=categories, **settings)
-    found = values(model)
-    np.testing.assert_allclose(found, expected.reshape(found.shape), atol=2e-6)
+    actual = values(model)
+    np.testing.assert_allclose(actual, expected.reshape(actual.shape), atol=2e-6)
 
 
 def test_values_of_a_forest_add_up_to_its_answer(values):
@@ -82,24 +82,23 @@ def test_values_of_a_forest_add_up_to_its_answer(values):
     from sklearn.ensemble import RandomForestClassifier
 
     forest = RandomForestClassifier(n_estimators=5, max_depth=4, random_state=1).fit(ROWS, TARGETS)
-    found = values(treelite.sklearn.import_model(forest))
-    filled = forest.predict_proba(ASKED)
-    np.testing.assert_allclose(found.sum(axis=2), filled, atol=1e-5)
-    assert np.abs(found[:, :, 3]).max() > 0
+    contributions = values(treelite.sklearn.import_model(forest))
+    np.testing.assert_allclose(contributions.sum(axis=2), forest.predict_proba(SAMPLES), atol=1e-5)
+    assert np.abs(contributions[:, :, 3]).max() > 0
 
 
 def test_trees_that_fil_rejects_are_rejected(tmp_path, values):
     model, _ = xgboost_trees(tmp_path, objective="multi:softprob", num_class=4)
-    with pytest.raises(ValueError, match="Vector base_scores not supported"):
+    with pytest.raises(ValueError, match="base_scores"):
         values(model)
     model, _ = xgboost_trees(tmp_path)
     tree = model.get_tree_accessor(0)
     tree.set_field("sum_hess_present", np.zeros_like(tree.get_field("sum_hess_present")))
-    with pytest.raises(ValueError, match="Model does not have node statistics"):
+    with pytest.raises(ValueError, match="statistics"):
         values(model)
     # Each test separates the largest of these values from the others.
     steps = np.arange(64, dtype=np.float32)[:, np.newaxis].repeat(4, axis=1)
     deep = {"max_depth": 40, "lambda": 0, "base_score": 0.0, "tree_method": "exact"}
     model, _ = xgboost_trees(tmp_path, rows=steps, targets=1.9 ** steps[:, 0], **deep)
-    with pytest.raises(ValueError, match="Tree depths above 32 not supported"):
+    with pytest.raises(ValueError, match="32"):
         values(model)
