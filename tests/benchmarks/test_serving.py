@@ -32,16 +32,14 @@ def test_answers_close_to_the_framework_are_right():
     ],
 )
 def test_other_answers_are_wrong(answer, difference):
-    found = Reference(ANSWERS, cosine=0.99, absolute=0.01).difference(0, answer)
-    assert found is not None
-    assert found.startswith(difference)
+    assert (Reference(ANSWERS, cosine=0.99, absolute=0.01).difference(0, answer) or "").startswith(difference)
 
 
 def test_the_answer_to_another_request_is_wrong_even_if_all_answers_are_alike():
     alike = 1 + ANSWERS * 1e-3
     reference = Reference(alike, cosine=0.99)
     assert reference.difference(0, alike[0]) is None
-    assert reference.difference(0, alike[1]) == "closer to the answer to another request"
+    assert "another request" in (reference.difference(0, alike[1]) or "")
 
 
 def trial(form: Form, **figures: float) -> Trial:

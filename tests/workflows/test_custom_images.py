@@ -94,11 +94,11 @@ def test_existing_image_is_locked_by_its_digest(account: Account) -> None:
 def test_local_machine_builds_and_pushes_without_remote_builds(
     account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    heard = tmp_path / "heard"
-    publish_by(account, tmp_path, f'echo "$@" >{heard}; exit 3', monkeypatch)
-    with pytest.raises(UnusableImageError, match="cannot build and push"):
+    arguments = tmp_path / "arguments"
+    publish_by(account, tmp_path, f'echo "$@" >{arguments}; exit 3', monkeypatch)
+    with pytest.raises(UnusableImageError, match="build and push"):
         account.lock()
-    assert heard.read_text() == f"serving {account.image.base} {account.image.uri}\n"
+    assert arguments.read_text() == f"serving {account.image.base} {account.image.uri}\n"
     assert account.workspace.lock.record.images == {}
 
 
@@ -106,5 +106,5 @@ def test_an_image_missing_after_its_build_is_reported(
     account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     publish_by(account, tmp_path, "exit 0", monkeypatch)
-    with pytest.raises(UnusableImageError, match="was built but is not in its repository"):
+    with pytest.raises(UnusableImageError, match="its repository"):
         account.lock()

@@ -57,14 +57,12 @@ def printed(command: Path, folder: Path) -> str:
 
 
 def test_the_cdk_command_runs_the_cli_of_the_current_project(prefix: Path, tmp_path: Path) -> None:
-    for name in ("first one", "second"):
+    for name in ("my first", "second"):
         set_up(tmp_path / name, name)
-    command = prefix / "bin/cdk"
-    (tmp_path / "first one/models/deep").mkdir(parents=True)
-    assert printed(command, tmp_path / "first one") == "first one diff"
-    assert printed(command, tmp_path / "first one/models/deep") == "first one diff"
-    assert printed(command, tmp_path / "second") == "second diff"
-    assert printed(command, tmp_path) == "second diff"
+    command, deep = prefix / "bin/cdk", tmp_path / "my first/models"
+    deep.mkdir(parents=True)
+    assert printed(command, deep.parent) == printed(command, deep) == "my first diff"
+    assert printed(command, tmp_path / "second") == printed(command, tmp_path) == "second diff"
 
 
 def test_the_cdk_command_follows_the_state_folder(
@@ -78,10 +76,11 @@ def test_the_cdk_command_follows_the_state_folder(
 
 def test_link_from_an_earlier_release_is_replaced(prefix: Path, tmp_path: Path) -> None:
     old = script(tmp_path / "gone/.tritonstack/cdk" / setup.CDK_PROGRAM, "echo old")
+    content = old.read_text()
     (prefix / "bin/cdk").symlink_to(old)
     set_up(tmp_path / "shop", "shop")
     assert printed(prefix / "bin/cdk", tmp_path / "shop") == "shop diff"
-    assert old.read_text() == "#!/bin/sh\necho old\n"
+    assert old.read_text() == content
 
 
 def link_npm(command: Path) -> None:
@@ -111,18 +110,18 @@ def states(project: Project) -> dict[str, str]:
 def test_doctor_reports_optional_extras(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, name: str, state: str
 ) -> None:
-    monkeypatch.setattr(doctor, "find_spec", lambda asked: None if asked == module else object())
-    found = states(Project(tmp_path))
-    extra = {one: text for one, text in found.items() if one.startswith("extra")}
-    assert extra == dict.fromkeys(extra, "ok") | {name: state}
-    assert found["Triton server"] == "optional"
+    monkeypatch.setattr(doctor, "find_spec", lambda spec: None if spec == module else object())
+    checks = states(Project(tmp_path))
+    extras_ = {check: text for check, text in checks.items() if check.startswith("extra")}
+    assert extras_ == dict.fromkeys(extras_, "ok") | {name: state}
+    assert checks["Triton server"] == "optional"
 
 
 def test_doctor_names_the_version_of_the_cdk_cli_and_the_expected_one(prefix: Path, tmp_path: Path) -> None:
     program = script(prefix / "bin/cdk", "echo 3.0.0")
-    (check,) = [one for one in doctor.doctor(Session(Project(tmp_path))).checks if one.name == "CDK CLI"]
-    assert check.detail == f"version 3.0.0 ({program}); expected version {pinned_cdk_version()}"
-    assert (check.state, check.remedy) == ("missing", "run `tritonstack setup`")
+    checks = {check.name: check for check in doctor.doctor(Session(Project(tmp_path))).checks}
+    assert checks["CDK CLI"].state == "missing"
+    assert all(part in checks["CDK CLI"].detail for part in ("3.0.0", str(program), pinned_cdk_version()))
 
 
 @pytest.mark.parametrize("uv", [True, False])
@@ -131,7 +130,7 @@ def test_setup_without_pip_names_the_command_that_installs_it(
 ) -> None:
     monkeypatch.setattr(extras, "find_spec", lambda _: None)
     monkeypatch.setattr(extras.shutil, "which", lambda _: "/bin/uv" if uv else None)
-    with pytest.raises(UsageError, match="pip is not installed") as caught:
+    with pytest.raises(UsageError, match="pip") as caught:
         setup.install_node()
     expected = "uv pip install pip" if uv else f"{sys.executable} -m ensurepip"
     assert f"`{expected}`" in str(caught.value.remedy)
@@ -178,10 +177,9 @@ def test_setup_returns_what_it_installed(project: Project, tools: dict[str, bool
     session = Session(project, reporter)
     tools["cdk"] = True
     assert setup.setup(session, server=False) == setup.ProjectSetup(("node",), server=False)
-    assert reporter.titles == ["installing Node"]
     assert setup.setup(session).installed == ("server",)
     assert setup.setup(session).installed == ()
-    assert reporter.titles == ["installing Node", "installing the embedded Triton server"]
+    assert len(reporter.titles) == 2
 
 
 def test_the_json_of_setup_is_one_document(

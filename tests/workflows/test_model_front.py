@@ -21,8 +21,7 @@ def port() -> Iterator[int]:
 def status_of(port: int, method: str, headers: dict[str, str]) -> tuple[int, str]:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     path, body = ("/ping", None) if method == "GET" else ("/invocations", b"{}")
-    given = {name: value.format(port=port) for name, value in headers.items()}
-    connection.request(method, path, body, given)
+    connection.request(method, path, body, {name: value.format(port=port) for name, value in headers.items()})
     reply = connection.getresponse()
     content = json.load(reply)
     connection.close()
@@ -33,12 +32,12 @@ def status_of(port: int, method: str, headers: dict[str, str]) -> tuple[int, str
 @pytest.mark.parametrize(
     ("headers", "reason"),
     [
-        pytest.param({"Host": "evil.example:{port}"}, "the Host header is evil.example", id="rebinding"),
-        pytest.param({"Host": "127.0.0.1:1"}, "the Host header is 127.0.0.1:1", id="other-port"),
-        pytest.param({"Origin": "https://evil.example"}, "rejects requests of web pages", id="origin"),
-        pytest.param({"Origin": "null"}, "rejects requests of web pages", id="sandboxed"),
-        pytest.param({"Sec-Fetch-Site": "cross-site"}, "rejects requests of web pages", id="no-cors"),
-        pytest.param({"Sec-Fetch-Site": "same-site"}, "rejects requests of web pages", id="other-port-page"),
+        pytest.param({"Host": "evil.example:{port}"}, "Host header is evil.example", id="rebinding"),
+        pytest.param({"Host": "127.0.0.1:1"}, "Host header is 127.0.0.1:1", id="other-port"),
+        pytest.param({"Origin": "https://evil.example"}, "web pages", id="origin"),
+        pytest.param({"Origin": "null"}, "web pages", id="sandboxed"),
+        pytest.param({"Sec-Fetch-Site": "cross-site"}, "web pages", id="no-cors"),
+        pytest.param({"Sec-Fetch-Site": "same-site"}, "web pages", id="other-port-page"),
     ],
 )
 def test_a_web_page_gets_no_answer(port: int, method: str, headers: dict[str, str], reason: str) -> None:
@@ -50,4 +49,6 @@ def test_a_web_page_gets_no_answer(port: int, method: str, headers: dict[str, st
 @pytest.mark.parametrize("method", ["GET", "POST"])
 @pytest.mark.parametrize("headers", [{}, {"Host": "localhost:{port}"}, {"Host": "[::1]:{port}"}])
 def test_a_program_gets_an_answer(port: int, method: str, headers: dict[str, str]) -> None:
-    assert status_of(port, method, headers) == (503, "no version of the model is served yet")
+    status, message = status_of(port, method, headers)
+    assert status == 503
+    assert "no version" in message

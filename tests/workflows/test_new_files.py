@@ -86,12 +86,12 @@ def test_each_commented_key_with_a_value_is_valid_without_the_comment(project, k
     add(project, "fresh", kind)
     file = project.model_file("fresh")
     text = file.read_text()
-    given = set(yaml.safe_load(text)["recipe"])
-    excluded = {"entry"} & given and {"file"}  # alternatives of each other
-    for found in COMMENTED.finditer(text):
-        indent, line = found.groups()
+    keys = set(yaml.safe_load(text)["recipe"])
+    excluded = {"entry"} & keys and {"file"}  # alternatives of each other
+    for comment in COMMENTED.finditer(text):
+        indent, line = comment.groups()
         if line.partition(":")[0] not in {*excluded, "input", "format", "precision"}:
-            changed = f"{text[: found.start()]}{indent}{line}{text[found.end() :]}"
+            changed = f"{text[: comment.start()]}{indent}{line}{text[comment.end() :]}"
             parse_document(changed, file, ModelSpec)
 
 
@@ -112,17 +112,17 @@ def test_files_are_copied_as_the_source(project, tmp_path):
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("double", {"recipe": "python"}, "models/double already exists"),
-        ("Fresh", {"recipe": "python"}, "invalid name 'Fresh'"),
-        ("../fresh", {"recipe": "python"}, "invalid name '../fresh'"),
-        ("fresh", {"recipe": "pyton"}, "unknown recipe 'pyton'"),
-        ("fresh", {"recipe": "onnx"}, "the recipe onnx needs a source"),
-        ("fresh", {"recipe": "onnx", "source": "model.onnx"}, "invalid source 'model.onnx'"),
+        ("double", {"recipe": "python"}, "models/double"),
+        ("Fresh", {"recipe": "python"}, "'Fresh'"),
+        ("../fresh", {"recipe": "python"}, "'../fresh'"),
+        ("fresh", {"recipe": "pyton"}, "'pyton'"),
+        ("fresh", {"recipe": "onnx"}, "needs a source"),
+        ("fresh", {"recipe": "onnx", "source": "model.onnx"}, "'model.onnx'"),
         ("fresh", {"recipe": "onnx", "source": SOURCE, "copy": Path("x")}, "exclude each other"),
-        ("fresh", {"recipe": "onnx", "copy": Path("none.onnx")}, "none.onnx: file not found"),
-        ("fresh", {"recipe": "ensemble", "members": ("double",)}, "expected at least 2 models"),
-        ("fresh", {"recipe": "ensemble", "members": ("double", "nobody")}, "unknown model 'nobody'"),
-        ("fresh", {"recipe": "onnx", "source": SOURCE, "members": ("double",)}, "has no steps"),
+        ("fresh", {"recipe": "onnx", "copy": Path("none.onnx")}, "none.onnx"),
+        ("fresh", {"recipe": "ensemble", "members": ("double",)}, "at least 2"),
+        ("fresh", {"recipe": "ensemble", "members": ("double", "nobody")}, "'nobody'"),
+        ("fresh", {"recipe": "onnx", "source": SOURCE, "members": ("double",)}, "no steps"),
     ],
 )
 def test_an_invalid_model_writes_nothing(project, name, options, message):
@@ -137,7 +137,7 @@ def test_a_failed_copy_leaves_nothing(project, tmp_path):
     source = tmp_path / "source"
     source.mkdir()
     (source / "link").symlink_to(tmp_path / "missing")
-    with pytest.raises(UsageError, match="source/link: cannot copy: "):
+    with pytest.raises(UsageError, match="source/link"):
         new_model(project, "fresh", recipe="vllm", copy=source)
     assert {folder.name for folder in project.models_dir.iterdir()} == {"double"}
 
@@ -163,8 +163,8 @@ def test_an_insertion_changes_nothing_else(text):
     before, after = yaml.safe_load(text), yaml.safe_load(changed)
     assert after.pop("endpoints") == {**before.pop("endpoints", {}), "fresh": {"kind": "single"}}
     assert after == before
-    kept = [line for line in text.replace("endpoints: {}", "endpoints:").splitlines() if line.strip()]
-    assert [line for line in changed.splitlines() if line in kept] == kept
+    lines = [line for line in text.replace("endpoints: {}", "endpoints:").splitlines() if line.strip()]
+    assert [line for line in changed.splitlines() if line in lines] == lines
 
 
 @pytest.mark.parametrize("text", ENVIRONMENTS.values(), ids=ENVIRONMENTS)
@@ -237,15 +237,11 @@ def test_several_models_share_an_endpoint(project):
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("double", {"environment": "local", "models": ["double"]}, "already has an endpoint 'double'"),
-        ("fresh", {"environment": "locl", "models": ["double"]}, "unknown environment 'locl'"),
-        ("fresh", {"environment": "local", "models": ["nobody"]}, "unknown model 'nobody'"),
-        ("Fresh", {"environment": "local", "models": ["double"]}, "invalid name 'Fresh'"),
-        (
-            "fresh",
-            {"environment": "local", "models": ["double"], "instance_type": "ml.none"},
-            "--instance-type: unknown instance type 'ml.none'",
-        ),
+        ("double", {"environment": "local", "models": ["double"]}, "'double'"),
+        ("fresh", {"environment": "locl", "models": ["double"]}, "'locl'"),
+        ("fresh", {"environment": "local", "models": ["nobody"]}, "'nobody'"),
+        ("Fresh", {"environment": "local", "models": ["double"]}, "'Fresh'"),
+        ("fresh", {"environment": "local", "models": ["double"], "instance_type": "ml.none"}, "'ml.none'"),
     ],
 )
 def test_an_invalid_endpoint_writes_nothing(project, monkeypatch, name, options, message):
@@ -282,9 +278,9 @@ def test_a_new_environment_is_valid_and_commented(project):
 @pytest.mark.parametrize(
     ("name", "account", "region", "message"),
     [
-        ("dev", "333333333333", "eu-west-1", "environments/dev.yaml already exists"),
-        ("a-endpoint", "333333333333", "eu-west-1", "contains 'endpoint'"),
-        ("staging", "3333", "eu-west-1", "invalid AWS account '3333'"),
+        ("dev", "333333333333", "eu-west-1", "environments/dev.yaml"),
+        ("a-endpoint", "333333333333", "eu-west-1", "'endpoint'"),
+        ("staging", "3333", "eu-west-1", "'3333'"),
         ("staging", "333333333333", "eu-west-9", "eu-west-9"),
     ],
 )
@@ -295,54 +291,43 @@ def test_an_invalid_environment_writes_nothing(project, name, account, region, m
     assert contents(project) == before
 
 
+ENDPOINT = ("endpoint", "x", "--environment", "local", "--model", "double")
+
+
 def test_commands_print_written_files_and_next_steps(project, monkeypatch, capsys):
     monkeypatch.chdir(project.root)
     assert run(["new", "model", "fresh", "--recipe", "python"]) == 0
-    assert capsys.readouterr().out == (
-        "wrote models/fresh/model.py, models/fresh/model.yaml; "
-        "next: edit test_inputs in models/fresh/model.yaml; "
-        "then tritonstack new endpoint fresh --environment local --model fresh\n"
+    output = capsys.readouterr().out
+    assert all(
+        part in output for part in ("models/fresh/model.py", "models/fresh/model.yaml", "new endpoint")
     )
     assert run(["new", "endpoint", "fresh", "--environment", "local", "--model", "fresh"]) == 0
-    assert capsys.readouterr().out == (
-        "wrote environments/local.yaml; next: tritonstack build local --no-publish\n"
-    )
+    assert "environments/local.yaml" in capsys.readouterr().out
     assert run(["new", "environment", "staging", "--account", "333333333333", "--region", "eu-west-1"]) == 0
-    assert "wrote environments/staging.yaml" in capsys.readouterr().out
+    assert "environments/staging.yaml" in capsys.readouterr().out
     assert run(["validate"]) == 0
 
 
 @pytest.mark.parametrize(
-    ("arguments", "expected"),
+    ("arguments", "option"),
     [
-        (
-            ("environment", "x", "--account", "33333", "--region", "eu-west-1"),
-            "--account: invalid AWS account '33333'",
-        ),
-        (
-            ("environment", "x", "--account", "3" * 12, "--region", "nowhere"),
-            "--region: SageMaker publishes no Triton image in region 'nowhere'",
-        ),
+        (("environment", "x", "--account", "nope", "--region", "eu-west-1"), "--account"),
+        (("environment", "x", "--account", "3" * 12, "--region", "nope"), "--region"),
         (
             ("environment", "x", "--account", "3" * 12, "--region", "eu-west-1", "--promote-from", "nope"),
-            "--promote-from: unknown environment 'nope'",
+            "--promote-from",
         ),
-        (("model", "x", "--recipe", "text-embedding", "--source", "nope"), "--source: invalid source 'nope'"),
-        (
-            ("endpoint", "x", "--environment", "local", "--model", "double", "--instance-type", "ml.nope"),
-            "--instance-type: unknown instance type 'ml.nope'",
-        ),
-        (
-            ("endpoint", "x", "--environment", "local", "--model", "double", "--image", "nope"),
-            "--image: containers/nope has no Dockerfile",
-        ),
+        (("model", "x", "--recipe", "text-embedding", "--source", "nope"), "--source"),
+        ((*ENDPOINT, "--instance-type", "ml.nope"), "--instance-type"),
+        ((*ENDPOINT, "--image", "nope"), "--image"),
     ],
 )
-def test_an_error_names_the_option(project, capsys, arguments, expected):
+def test_an_error_names_the_option(project, capsys, arguments, option):
     before = contents(project)
     assert run(["--project", str(project.root), "new", *arguments]) == 2
     error = capsys.readouterr().err
-    assert expected in error
+    assert f"{option}: " in error
+    assert "nope" in error
     assert ".yaml:" not in error
     assert contents(project) == before
 
@@ -350,9 +335,9 @@ def test_an_error_names_the_option(project, capsys, arguments, expected):
 def test_the_next_steps_fit_the_recipe_and_the_environment(project, capsys):
     command = ["--project", str(project.root), "new"]
     assert run([*command, "model", "chat", "--recipe", "vllm", "--source", SOURCE]) == 0
-    assert "vLLM backend to containers/; then tritonstack new endpoint chat" in capsys.readouterr().out
+    assert "containers/" in capsys.readouterr().out
     assert run([*command, "endpoint", "again", "--environment", "local", "--model", "double"]) == 0
-    assert "next: tritonstack build local --no-publish" in capsys.readouterr().out
+    assert "local --no-publish" in capsys.readouterr().out
     new_environment(project, "qa", account="1" * 12, region="eu-west-1")
     new_environment(project, "live", account="2" * 12, region="eu-west-1", promote_from="qa")
     for environment, following in (("qa", "build qa"), ("live", "promote qa live")):
@@ -374,31 +359,30 @@ def test_a_group_without_a_command_is_a_short_error(project, capsys, group):
 def test_a_source_revision_that_can_move_is_a_warning(project, capsys, revision, warned):
     new_model(project, "fresh", recipe="text-embedding", source=f"hf://example/model@{revision}")
     assert run(["--project", str(project.root), "validate"]) == 0
-    found = capsys.readouterr().err
-    assert (f"source: '{revision}' is not a full commit hash" in found) == warned
-    assert ("[TS303]" in found) == warned
+    warning = capsys.readouterr().err
+    assert (f"'{revision}'" in warning) == ("[TS303]" in warning) == warned
 
 
-def test_only_the_placeholder_picture_is_noted(project, capsys):
-    new_model(project, "fresh", recipe="image-classification", source=f"hf://example/model@{'0a1b2c3d' * 5}")
-    command = ["--project", str(project.root), "validate"]
-    assert run(command) == 0
-    assert "test_inputs has a placeholder" in capsys.readouterr().err
-    (project.models_dir / "fresh" / PLACEHOLDER_IMAGE).write_bytes(placeholder_image(33))
-    assert run(command) == 0
-    assert "has a placeholder" not in capsys.readouterr().err
+RECIPES_WITH_TESTS = (
+    "text-embedding",
+    "text-pair-classification",
+    "question-answering",
+    "image-classification",
+)
 
 
-@pytest.mark.parametrize("recipe", ["text-embedding", "text-pair-classification", "question-answering"])
+@pytest.mark.parametrize("recipe", RECIPES_WITH_TESTS)
 def test_placeholders_of_new_files_are_noted(project, capsys, recipe):
     new_model(project, "fresh", recipe=recipe, source=f"hf://example/model@{'0a1b2c3d' * 5}")
     command = ["--project", str(project.root), "validate"]
     assert run(command) == 0
     assert "models/fresh/model.yaml:" in (note := capsys.readouterr().err)
-    assert "test_inputs has a placeholder of `tritonstack new`" in note
+    assert "has a placeholder" in note
     file = project.models_dir / "fresh" / "model.yaml"
     for number, text in enumerate(PLACEHOLDERS):
         file.write_text(file.read_text().replace(text, f"Text {number}."))
+    if recipe == "image-classification":
+        (file.parent / PLACEHOLDER_IMAGE).write_bytes(placeholder_image(33))
     assert run(command) == 0
     assert "has a placeholder" not in capsys.readouterr().err
 
@@ -410,12 +394,12 @@ def test_project_without_models_lists_none(tmp_path, capsys):
     project = Project(tmp_path)
     command = ["--project", str(tmp_path)]
     assert run([*command, "validate"]) == 0
-    assert capsys.readouterr().out == "valid: environments none; models none\n"
+    assert capsys.readouterr().out.count("none") == 2
     new_environment(project, "dev", account="1" * 12, region="eu-west-1")
     assert run([*command, "quotas", "dev"]) == 0
-    assert capsys.readouterr().out == "none: the environment has no endpoints\n"
+    assert capsys.readouterr().out.startswith("none: ")
     assert run([*command, "invoke", "dev", "search", "hello"]) == 2
-    assert "help: it has: none" in capsys.readouterr().err
+    assert "none" in capsys.readouterr().err
 
 
 KILLED = """\

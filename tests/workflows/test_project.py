@@ -36,11 +36,11 @@ def test_a_missing_source_folder_is_reported(project: Project, environment: str 
 
 def test_a_valid_project_returns_what_was_checked(project: Project) -> None:
     notes = Notes()
-    found = validate(Session(project, notes))
-    assert (found.environments, found.templates, found.models) == (("dev",), (), ("minilm",))
-    (unbuilt,) = found.unbuilt
-    assert "dev.lock.yaml has no artifact" in unbuilt
-    assert (found.next_commands, found.not_deployable) == (("tritonstack build dev",), ("dev",))
+    result = validate(Session(project, notes))
+    assert (result.environments, result.templates, result.models) == (("dev",), (), ("minilm",))
+    (unbuilt,) = result.unbuilt
+    assert "dev.lock.yaml" in unbuilt
+    assert (result.next_commands, result.not_deployable) == (("tritonstack build dev",), ("dev",))
     assert notes.lines == []
 
 
@@ -51,11 +51,9 @@ def test_locks_are_completed_in_the_order_of_promotions(project: Project) -> Non
         renamed = text.replace("name: dev", f"name: {name}")
         project.environment_file(name).write_text(f"{renamed}promotion: {{source: {source}}}\n")
     edit(project.environment_file("dev"), "111111111111", "000000000000")
-    assert validate(Session(project)).next_commands == (
-        "tritonstack build dev --no-publish",
-        "tritonstack promote dev b",
-        "tritonstack promote b a",
-    )
+    build, *promotions = validate(Session(project)).next_commands
+    assert build.startswith("tritonstack build dev ")
+    assert promotions == ["tritonstack promote dev b", "tritonstack promote b a"]
 
 
 def test_an_invalid_file_raises_with_its_line(project: Project) -> None:
@@ -73,21 +71,17 @@ def test_instance_without_a_template_is_a_usage_error(project: Project) -> None:
 
 def test_unreachable_account_is_not_reported_as_valid(project: Project) -> None:
     edit(project.environment_file("dev"), "1" * 12, "0" * 12)
-    with pytest.raises(LockEntryError, match=r"dev was not checked online: .*is not running"):
+    with pytest.raises(LockEntryError, match=r"dev .*not running"):
         validate(Session(project), "dev", online=True)
 
 
 def test_quotas_are_those_of_the_environments_account_and_region(project: Project) -> None:
-    found = quotas(Session(project), "dev")
-    assert (found.account, found.region) == ("1" * 12, "eu-west-1")
-    (instances,) = [quota for quota in found.quotas if quota.name == "ml.c7i.xlarge for endpoint usage"]
+    result = quotas(Session(project), "dev")
+    assert (result.account, result.region) == ("1" * 12, "eu-west-1")
+    (instances,) = [quota for quota in result.quotas if quota.name == "ml.c7i.xlarge for endpoint usage"]
     assert instances.value > 0
-    assert (instances.code, instances.account_value, instances.request, bool(found.unread)) == (
-        None,
-        None,
-        None,
-        True,
-    )
+    assert (instances.code, instances.account_value, instances.request) == (None, None, None)
+    assert result.unread
 
 
 DELIVERY = "repository: example/project\nenvironments: [{name: dev}, {name: prod}]\n"

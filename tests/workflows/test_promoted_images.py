@@ -5,6 +5,7 @@ Those of environments on AWS are in ECR; promotion copies them only to another r
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -46,7 +47,7 @@ class Engine:
         def tag(repository: str, *, tag: str) -> None:
             self.names[f"{repository}:{tag}"] = digest
 
-        tags = [other for other, held in self.names.items() if held == digest]
+        tags = [other for other, image in self.names.items() if image == digest]
         return SimpleNamespace(id=digest, tags=tags, tag=tag)
 
 
@@ -92,13 +93,9 @@ def test_the_local_cloud_keeps_images_in_the_engine(project: Project, engine: En
     _, local = stores_of(project)
     assert local.digest("v2") is None
     assert local.bytes_from(local, DIGEST) == 0
-    assert copied(local, local) == "the same image in the local engine"
+    assert "same image" in copied(local, local)
     assert local.digest("v2") == DIGEST
-    assert [
-        name
-        for name in engine.names
-        if name.startswith("000000000003.dkr.ecr.") and name.endswith("/serving:v2")
-    ]
+    assert any(re.fullmatch(r"000000000003\.dkr\.ecr\..*/serving:v2", name) for name in engine.names)
 
 
 @pytest.mark.usefixtures("engine")
@@ -106,6 +103,6 @@ def test_images_are_not_copied_between_an_engine_and_a_registry(project: Project
     registry, local = stores_of(project)
     for source, target in ((registry, local), (local, registry)):
         assert target.bytes_from(source, DIGEST) == 0
-        with pytest.raises(TritonstackError, match="without a registry") as raised:
+        with pytest.raises(TritonstackError, match="without a registry") as caught:
             copied(source, target)
-        assert raised.value.remedy == "build it for dev: `tritonstack build dev`"
+        assert "`tritonstack build dev`" in str(caught.value.remedy)

@@ -104,7 +104,7 @@ def test_script_destroys_without_a_prompt_and_only_by_name(
     plan = plan_destruction(session, "dev")
     assert (plan.stacks, plan.needs_name) == (["tritonstack-dev-foundation"], True)
     for confirm in (None, "prod"):
-        with pytest.raises(UsageError, match="pass --yes --confirm dev"):
+        with pytest.raises(UsageError, match="--confirm dev"):
             destroy(session, plan, confirm=confirm)
     destruction = destroy(session, plan, confirm="dev")
     assert destruction.stacks == ("tritonstack-dev-foundation",)
@@ -130,8 +130,8 @@ KINDS_TO_DESTROY = sorted({field.name for field in dataclasses.fields(Destructio
 
 @pytest.mark.parametrize("kind", KINDS_TO_DESTROY)
 def test_a_plan_with_any_resource_to_delete_is_not_empty(project: Project, kind: str) -> None:
-    def is_empty(**found: Any) -> bool:
-        return DestructionPlan(**found, target=target, needs_name=False, rejected=None).is_empty
+    def is_empty(**resources: Any) -> bool:
+        return DestructionPlan(**resources, target=target, needs_name=False, rejected=None).is_empty
 
     target: Any = None
     assert is_empty()
@@ -141,14 +141,14 @@ def test_a_plan_with_any_resource_to_delete_is_not_empty(project: Project, kind:
 
 def test_the_json_of_a_status_lists_every_location_not_searched() -> None:
     here, there = Location("1" * 12, "eu-west-1"), Location("2" * 12, "eu-west-1")
-    found = Statuses(
+    statuses = Statuses(
         (EnvironmentStatus("dev", here.account, here.region, error="denied"),),
-        ExpiringEnvironments(not_searched={here: "denied", there: "expired token"}),
+        ExpiringEnvironments(not_searched={here: "denied", there: "expired"}),
     )
-    assert found.not_searched == {here: "denied", there: "expired token"}
-    assert document(found)["not_searched"] == [
+    assert statuses.not_searched == {here: "denied", there: "expired"}
+    assert document(statuses)["not_searched"] == [
         f"{here.account} eu-west-1: denied",
-        f"{there.account} eu-west-1: expired token",
+        f"{there.account} eu-west-1: expired",
     ]
 
 

@@ -30,19 +30,15 @@ def test_the_latest_build_of_all_projects_is_found():
     latest = build(codebuild, SM86, "m")
     build(codebuild, CPU, "other")
     cloud = account(codebuild=codebuild)
-    found = latest_build(cloud, "t-dev", "m", projects=[CPU, SM86], processing=False)
-    assert found is not None
-    assert (found.state.id, found.state.log_group, found.state.status) == (latest, "", "running")
+    job = latest_build(cloud, "t-dev", "m", projects=[CPU, SM86], processing=False)
+    assert job is not None
+    assert (job.state.id, job.state.log_group, job.state.status) == (latest, "", "running")
     codebuild.write_log(latest)
     codebuild.end(latest, "FAILED")
-    assert found.read_state().status == "failed"
-    assert found.read_state().log_group == "/t-dev/builds"
-    assert latest_build(cloud, "t-dev", "absent", projects=[CPU], processing=False) is None
-
-
-def test_projects_that_do_not_exist_have_no_builds():
-    cloud = account(codebuild=StrictCodeBuild(CPU))
-    assert latest_build(cloud, "t-dev", "m", projects=[CPU, SM86], processing=False) is None
+    assert job.read_state().status == "failed"
+    assert job.read_state().log_group == "/t-dev/builds"
+    # A project that does not exist has no builds.
+    assert latest_build(cloud, "t-dev", "absent", projects=[CPU, "t-dev-none"], processing=False) is None
 
 
 def test_processing_jobs_are_found_by_their_model():
@@ -52,12 +48,12 @@ def test_processing_jobs_are_found_by_their_model():
     service.start(replace(ON_L4, model="other"), "1" * 16, 1)
     sagemaker.put("t-dev-other-build-job", "InProgress")  # of another environment
     cloud = account(sagemaker=sagemaker, codebuild=codebuild)
-    found = latest_build(cloud, "t-dev", ON_L4.model, projects=[CPU], processing=True)
-    assert found is not None
-    assert (found.state.id, found.state.log_group) == (first, PROCESSING_LOG_GROUP)
-    assert found.state.log_stream == f"{first}/"
+    job = latest_build(cloud, "t-dev", ON_L4.model, projects=[CPU], processing=True)
+    assert job is not None
+    assert (job.state.id, job.state.log_group) == (first, PROCESSING_LOG_GROUP)
+    assert job.state.log_stream == f"{first}/"
     sagemaker.jobs[first]["ProcessingJobStatus"] = "Completed"
-    assert found.read_state().status == "succeeded"
+    assert job.read_state().status == "succeeded"
 
     build(codebuild, CPU, "other")
     sagemaker.jobs[first]["CreationTime"] = BEGAN + timedelta(hours=1)

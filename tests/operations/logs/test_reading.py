@@ -60,13 +60,13 @@ def test_all_pages_of_all_groups_are_read_in_order_of_time(events):
 
 
 def test_lines_are_selected_by_variant_instance_and_text(events):
-    events.put(SEARCH, "main/i-0a1", BEGIN, 'failed to load "bert"')
+    events.put(SEARCH, "main/i-0a1", BEGIN, 'cannot load "bert"')
     events.put(SEARCH, "main/i-0b2", BEGIN + 1, "loaded")
     events.put(SEARCH, "challenger/i-0b3", BEGIN + 2, "loaded")
-    assert messages(cursor(events, stream_prefix="main/").new_lines()) == ['failed to load "bert"', "loaded"]
+    assert messages(cursor(events, stream_prefix="main/").new_lines()) == ['cannot load "bert"', "loaded"]
     assert messages(cursor(events, instance="i-0b").new_lines()) == ["loaded", "loaded"]
     assert messages(cursor(events, stream_prefix="main/", instance="i-0b2").new_lines()) == ["loaded"]
-    assert messages(cursor(events, contains='load "').new_lines()) == ['failed to load "bert"']
+    assert messages(cursor(events, contains='load "').new_lines()) == ['cannot load "bert"']
     assert cursor(events, instance="0a1").new_lines() == []
 
 
@@ -102,19 +102,19 @@ def test_follow_orders_lines_of_streams_that_deliver_at_different_polls(events):
 
 def test_a_log_group_may_appear_and_vanish(events):
     del events.groups[SEARCH]
-    one = cursor(events)
-    assert (one.new_lines(), one.group_exists) == ([], False)
+    log = cursor(events)
+    assert (log.new_lines(), log.group_exists) == ([], False)
     events.put(SEARCH, "main/i-1", BEGIN, "started")
-    assert (messages(one.new_lines()), one.group_exists) == (["started"], True)
+    assert (messages(log.new_lines()), log.group_exists) == (["started"], True)
     del events.groups[SEARCH]
-    assert (one.new_lines(), one.group_exists) == ([], False)
+    assert (log.new_lines(), log.group_exists) == ([], False)
 
 
 def test_a_missing_permission_names_its_action(events):
     events.denied = "User: arn:aws:iam::1:user/ann is not authorized to perform: logs:FilterLogEvents"
-    with pytest.raises(AwsCallError, match="lack the permission logs:FilterLogEvents") as raised:
+    with pytest.raises(AwsCallError, match="permission logs:FilterLogEvents") as caught:
         cursor(events).new_lines()
-    assert "add logs:FilterLogEvents to the IAM policy" in str(raised.value)
+    assert "logs:FilterLogEvents" in str(caught.value.remedy)
 
 
 def test_following_ends_with_the_build_after_its_last_line(events):

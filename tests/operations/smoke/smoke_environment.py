@@ -141,12 +141,12 @@ def tensors_of(body: bytes, content_type: str) -> Arrays:
         return fields
     size = int(content_type.rpartition("=")[2])
     header = json.loads(body[:size])
-    found: dict[str, Any] = {"parameters": header.get("parameters", {})}
+    arrays: dict[str, Any] = {"parameters": header.get("parameters", {})}
     for tensor in header["inputs"]:
         length = tensor["parameters"]["binary_data_size"]
-        found[tensor["name"]] = np.frombuffer(body[size : size + length], np.float32)
+        arrays[tensor["name"]] = np.frombuffer(body[size : size + length], np.float32)
         size += length
-    return found
+    return arrays
 
 
 def reply(outputs: Arrays) -> tuple[bytes, str]:

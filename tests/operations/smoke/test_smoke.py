@@ -82,18 +82,14 @@ def answering(scores: Any) -> SimulatedEndpoints:
 
 def failing(*errors: Exception, then: Any = RIGHT) -> SimulatedEndpoints:
     """Raise each of the errors once, then answer."""
-    left = list(errors)
+    remaining = list(errors)
 
     def answer(fields: Mapping[str, Any], tensors: Mapping[str, Any]) -> Mapping[str, Any]:
-        if left:
-            raise left.pop(0)
+        if remaining:
+            raise remaining.pop(0)
         return {"scores": then}
 
     return SimulatedEndpoints(answer)
-
-
-def told(results: list[SmokeResult]) -> list[tuple[str, str]]:
-    return [(result.outcome, result.detail) for result in results]
 
 
 def test_endpoint_that_answers_as_in_its_build(cloud, tmp_path):
@@ -112,49 +108,36 @@ def test_endpoint_that_answers_as_in_its_build(cloud, tmp_path):
     assert call["EndpointName"] == here.workspace.spec.endpoint_name("search")
     assert not {"TargetModel", "TargetVariant", "InferenceComponentName"} & call.keys()
     np.testing.assert_array_equal(tensors_of(call["Body"], call["ContentType"])["x"], ASKED[0])
-    assert first.outcome == "ok"
 
 
 @pytest.mark.parametrize(
-    ("scores", "detail"),
+    ("scores", "values"),
     [
         # Within the cosine and not within the absolute error.
-        (
-            RIGHT + np.array([[0, 0.002, 0.01]]),
-            "scores is 0.202 for 0.2 at [0, 1]: cosine 0.9999977 (accepted >= 0.9999), "
-            "absolute 1.00e-02 (accepted <= 0.001)",
-        ),
-        (
-            RIGHT[:, ::-1],  # the labels in another order
-            "scores is 0.7 for 0.1 at [0, 0]: cosine 0.3333333 (accepted >= 0.9999), "
-            "absolute 6.00e-01 (accepted <= 0.001)",
-        ),
-        (
-            [[0.1, np.nan, 0.7]],
-            "scores is nan for 0.2 at [0, 1]: cosine nan (accepted >= 0.9999), "
-            "absolute nan (accepted <= 0.001)",
-        ),
-        (RIGHT[:, :2], "scores: expected shape [1, 3], got [1, 2]"),
+        (RIGHT + np.array([[0, 0.002, 0.01]]), ("0.202", "[0, 1]", "0.9999977", "1.00e-02", "<= 0.001")),
+        # The labels in another order.
+        (RIGHT[:, ::-1], ("0.7", "[0, 0]", "0.3333333", ">= 0.9999", "6.00e-01")),
+        ([[0.1, np.nan, 0.7]], ("nan", "[0, 1]")),
+        (RIGHT[:, :2], ("[1, 3]", "[1, 2]")),
     ],
 )
-def test_differences_are_reported_with_the_tolerance(cloud, tmp_path, scores, detail):
+def test_differences_are_reported_with_the_tolerance(cloud, tmp_path, scores, values):
     here = smoke_site(cloud, tmp_path)
     here.stock("minilm", example())
     (result,) = here.smoke(answering(scores))
-    assert (result.outcome, result.detail, result.is_failure) == ("wrong", detail, True)
-    assert result.milliseconds is not None
-    assert str(result) == f"search/main: minilm, test input 1: wrong (0 ms): {detail}"
+    assert (result.outcome, result.is_failure, result.milliseconds) == ("wrong", True, 0)
+    assert all(value in result.detail for value in ("scores", *values))
 
 
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        (model_error("CUDA out of memory"), "the model failed [ModelError 500]: CUDA out of memory"),
+        (model_error("CUDA out of memory"), "[ModelError 500]: CUDA out of memory"),
         (
-            client_error("InvokeEndpoint", "ValidationError", "Endpoint t-search of account 1 not found."),
-            "the endpoint was not found [ValidationError]: Endpoint t-search of account 1 not found.",
+            client_error("InvokeEndpoint", "ValidationError", "Endpoint t-search not found."),
+            "[ValidationError]",
         ),
-        (client_error("InvokeEndpoint", "AccessDeniedException", "no"), "access was denied"),
+        (client_error("InvokeEndpoint", "AccessDeniedException", "no"), "denied"),
     ],
 )
 def test_error_is_reported_immediately_with_the_message_of_the_endpoint(cloud, tmp_path, error, words):
@@ -196,7 +179,7 @@ def test_wait_has_a_timeout(cloud, tmp_path):
     here.stock("minilm", example())
     (result,) = here.smoke(failing(*[NOT_READY] * 100), patience_s=10)
     assert (result.outcome, here.time.now) == ("failed", 10)
-    assert "the model is not ready yet" in result.detail
+    assert "not ready" in result.detail
 
 
 SLEEPING = ASYNCHRONOUS.replace("{}}", "{}, scaling: {min_instances: 0}}")
@@ -244,20 +227,10 @@ def addressed(workspace: Workspace) -> list[dict[str, Any]]:
         (PLAIN, [{"variant": "main", "model": "minilm"}]),
         (ONE_MACHINE, [{"variant": "main", "model": "minilm", "one_machine": True}]),
         (ASYNCHRONOUS, [{"variant": "main", "model": "minilm", "asynchronous": True}]),
-        (
-            COMPONENTS,
-            [{"variant": "main", "model": "minilm", "component": COMPONENT}],
-        ),
+        (COMPONENTS, [{"variant": "main", "model": "minilm", "component": COMPONENT}]),
         (
             COMPONENTS.replace("memory_mb", "max_copies: 1, memory_mb"),
-            [
-                {
-                    "variant": "main",
-                    "model": "minilm",
-                    "component": COMPONENT,
-                    "one_machine": True,
-                }
-            ],
+            [{"variant": "main", "model": "minilm", "component": COMPONENT, "one_machine": True}],
         ),
         (
             COMPARED,
@@ -280,29 +253,20 @@ def test_each_model_of_each_variant_is_addressed(tmp_path, endpoints, targets):
     assert addressed(workspace_of(tmp_path, endpoints)) == targets
 
 
-def test_wrong_model_of_a_multi_model_endpoint_is_reported(cloud, tmp_path):
-    here = smoke_site(cloud, tmp_path, MANY)
+@pytest.mark.parametrize(
+    ("endpoints", "field", "right", "variant"),
+    [(MANY, "TargetModel", TARGET, "main"), (COMPARED, "TargetVariant", "main", "challenger")],
+)
+def test_the_one_of_two_targets_with_wrong_answers_is_reported(
+    cloud, tmp_path, endpoints, field, right, variant
+):
+    here = smoke_site(cloud, tmp_path, endpoints)
     here.stock("minilm", example())
     here.stock("other", example())
-    endpoints = SimulatedEndpoints(
-        lambda fields, tensors: {"scores": RIGHT if fields["TargetModel"] == TARGET else -RIGHT}
-    )
-    assert [(result.model, result.outcome) for result in here.smoke(endpoints)] == [
-        ("minilm", "ok"),
-        ("other", "wrong"),
-    ]
-
-
-def test_challenger_with_wrong_answers_is_reported(cloud, tmp_path):
-    here = smoke_site(cloud, tmp_path, COMPARED)
-    here.stock("minilm", example())
-    here.stock("other", example())
-    endpoints = SimulatedEndpoints(
-        lambda fields, tensors: {"scores": RIGHT if fields["TargetVariant"] == "main" else -RIGHT}
-    )
-    assert [(result.variant, result.outcome) for result in here.smoke(endpoints)] == [
-        ("main", "ok"),
-        ("challenger", "wrong"),
+    runtime = SimulatedEndpoints(lambda call, tensors: {"scores": RIGHT if call[field] == right else -RIGHT})
+    assert [(result.model, result.variant, result.outcome) for result in here.smoke(runtime)] == [
+        ("minilm", "main", "ok"),
+        ("other", variant, "wrong"),
     ]
 
 
@@ -311,7 +275,6 @@ def test_a_shadow_cannot_be_invoked_which_is_not_an_error(cloud, tmp_path):
     here.stock("minilm", example())
     main, shadow = here.smoke(answering(RIGHT))
     assert (main.outcome, shadow.variant, shadow.outcome) == ("ok", "shadow", "skipped")
-    assert "their answers are dropped" in shadow.detail
     assert not shadow.is_failure
 
 
@@ -340,12 +303,12 @@ def damage(here: SmokeSite, what: str) -> None:
 @pytest.mark.parametrize(
     ("what", "words"),
     [
-        ("unpublished", "artifact abababababab of 'minilm' not found in s3://tritonstack-dev-artifacts-"),
-        ("earlier", "without examples; run `tritonstack build` again"),
-        ("missing", "examples.json is missing; delete manifest.json and examples.json below"),
-        ("other", "examples.json does not match its manifest; delete"),
-        ("none", "has no examples: the smallest takes 10 MB"),
-        ("unfit", "invalid example tensor x (FP32 [9])"),
+        ("unpublished", "s3://tritonstack-dev-artifacts-"),
+        ("earlier", "`tritonstack build`"),
+        ("missing", "examples.json is missing"),
+        ("other", "examples.json does not match"),
+        ("none", "10 MB"),
+        ("unfit", "x (FP32 [9])"),
     ],
 )
 def test_unverifiable_answers_are_failures_with_a_remedy(cloud, tmp_path, what, words):
@@ -361,7 +324,8 @@ def test_model_missing_from_the_lock(cloud, tmp_path):
     here.stock("minilm", example())
     built, unbuilt = here.smoke(answering(RIGHT))
     assert (built.outcome, unbuilt.model, unbuilt.digest) == ("ok", "other", None)
-    assert told([unbuilt]) == [("not-checked", "not in the lock: run `tritonstack build dev --no-publish`")]
+    assert unbuilt.outcome == "not-checked"
+    assert "dev --no-publish`" in unbuilt.detail
 
 
 def counting() -> Answer:
@@ -369,9 +333,10 @@ def counting() -> Answer:
     counts: dict[int, int] = {}
 
     def answer(fields: Mapping[str, Any], tensors: Mapping[str, Any]) -> Mapping[str, Any]:
-        asked = tensors["parameters"]
-        counts[asked["sequence_id"]] = 1 if asked["sequence_start"] else counts[asked["sequence_id"]] + 1
-        return {"scores": np.array([[counts[asked["sequence_id"]]]], dtype=np.float32)}
+        parameters = tensors["parameters"]
+        sequence_id = parameters["sequence_id"]
+        counts[sequence_id] = 1 if parameters["sequence_start"] else counts[sequence_id] + 1
+        return {"scores": np.array([[counts[sequence_id]]], dtype=np.float32)}
 
     return answer
 
@@ -382,12 +347,9 @@ def test_sequence_is_sent_in_order_if_there_is_one_instance(cloud, tmp_path):
     endpoints = SimulatedEndpoints(counting())
     assert [result.outcome for result in here.smoke(endpoints)] == ["ok"] * 3
     sent = [tensors_of(call["Body"], call["ContentType"])["parameters"] for call in endpoints.calls]
-    assert [(one["sequence_start"], one["sequence_end"]) for one in sent] == [
-        (True, False),
-        (False, False),
-        (False, True),
-    ]
-    assert len({one["sequence_id"] for one in sent}) == 1
+    assert [step["sequence_start"] for step in sent] == [True, False, False]
+    assert [step["sequence_end"] for step in sent] == [False, False, True]
+    assert len({step["sequence_id"] for step in sent}) == 1
     here.smoke(endpoints)
     again = tensors_of(endpoints.calls[-1]["Body"], endpoints.calls[-1]["ContentType"])["parameters"]
     assert again["sequence_id"] != sent[0]["sequence_id"]
@@ -398,7 +360,6 @@ def test_only_the_first_request_of_a_sequence_is_sent_if_there_are_several_insta
     here.stock("minilm", *sequence(3))
     first, rest = here.smoke(SimulatedEndpoints(counting()))
     assert (first.outcome, rest.example, rest.outcome) == ("ok", "step 2", "skipped")
-    assert "requests may reach different instances" in rest.detail
 
 
 @pytest.mark.parametrize(
@@ -412,25 +373,21 @@ def test_only_the_first_request_of_a_sequence_is_sent_if_there_are_several_insta
 )
 def test_generating_model_answers_with_texts(cloud, tmp_path, answer, outcome):
     here = smoke_site(cloud, tmp_path)
-    here.stock("minilm", texts=("Hello", "Schöne neue Welt"))
+    here.stock("minilm", texts=("Hello", "Grüße"))
     endpoints = SimulatedEndpoints(lambda fields, tensors: answer)
     first, second = here.smoke(endpoints)
     assert (first.outcome, first.example, second.example) == (outcome, "text 1", "text 2")
-    assert json.loads(endpoints.calls[1]["Body"])["text_input"] == "Schöne neue Welt"
+    assert json.loads(endpoints.calls[1]["Body"])["text_input"] == "Grüße"
 
 
 @pytest.mark.parametrize(
     ("responses", "outcome", "words"),
     [
         ((b'"scores":[0.1,0.2,0.7]', b'"scores":[0.7,0.2,0.1]'), "ok", ""),
-        ((b'"scores":[0.1,0.2,0.7]',), "wrong", "expected 2 responses, got 1"),
-        (
-            (b'"scores":[0.1,0.2,0.7]', b'"scores":[0.1,0.2,0.7]'),
-            "wrong",
-            "2: scores is 0.1 for 0.7",
-        ),
-        ((b'"scores":[0.1,0.2,0.7]', b'"scores":0.7'), "wrong", "expected shape [1, 3], got [1]"),
-        ((b'"scores":[0.1,0.2,0.7]', b'"other":0.7'), "wrong", "response 2: output scores is missing"),
+        ((b'"scores":[0.1,0.2,0.7]',), "wrong", "got 1"),
+        ((b'"scores":[0.1,0.2,0.7]', b'"scores":[0.1,0.2,0.7]'), "wrong", "0.1 for 0.7"),
+        ((b'"scores":[0.1,0.2,0.7]', b'"scores":0.7'), "wrong", "got [1]"),
+        ((b'"scores":[0.1,0.2,0.7]', b'"other":0.7'), "wrong", "scores is missing"),
         ((b'"scores":[0.1,0.2,0.7]', b'"error":"no ink"'), "failed", "no ink"),
     ],
 )
@@ -479,7 +436,7 @@ def test_asynchronous_endpoint_answers_through_the_data_bucket(cloud, tmp_path, 
     here = smoke_site(cloud, tmp_path, ASYNCHRONOUS)
     here.stock("minilm", example())
     queue = SimulatedQueue(cloud.client("s3"), lambda fields, tensors: {"scores": RIGHT}, stored_as)
-    assert told(here.smoke(queue)) == [("ok", "")]
+    assert [result.outcome for result in here.smoke(queue)] == ["ok"]
     assert queue.request is not None
     assert queue.request["Key"].startswith("requests/tritonstack-dev-search/smoke/")
     wrong = SimulatedQueue(cloud.client("s3"), lambda fields, tensors: {"scores": -RIGHT}, stored_as)
@@ -491,7 +448,7 @@ def test_an_idle_queue_is_awaited_and_reported(cloud, tmp_path):
     here.stock("minilm", example())
     (result,) = here.smoke(SimulatedQueue(cloud.client("s3"), lambda *_: {}, silent=True), patience_s=7)
     assert (result.outcome, here.time.now) == ("failed", 7)
-    assert "no answer at s3://tritonstack-dev-data-" in result.detail
+    assert "s3://tritonstack-dev-data-" in result.detail
 
 
 def test_object_in_the_bucket_that_is_not_an_answer(cloud, tmp_path):

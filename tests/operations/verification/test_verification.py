@@ -1,5 +1,6 @@
 """Verdicts: requirements on stacks, artifacts, and answers, and the recorded events."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -47,43 +48,24 @@ def standing(status: str, template: Any = WANTED, reason: str = "") -> DeployedS
 
 
 @pytest.mark.parametrize(
-    ("found", "failures", "notes"),
+    ("stack", "failure", "note"),
     [
-        (standing("CREATE_COMPLETE"), [], []),
-        (standing("UPDATE_COMPLETE"), [], []),
-        (
-            standing("UPDATE_ROLLBACK_COMPLETE", reason="alarm fired"),
-            [],
-            ["its last update was rolled back: alarm fired"],
-        ),
-        (standing("UPDATE_COMPLETE", OTHER), ["not deployed: is changed"], []),
-        (
-            standing("UPDATE_ROLLBACK_COMPLETE", OTHER),
-            ["not deployed: is changed"],
-            ["its last update was rolled back"],
-        ),
-        (
-            standing("UPDATE_IN_PROGRESS"),
-            ["a CloudFormation operation is in progress (UPDATE_IN_PROGRESS)"],
-            [],
-        ),
-        (
-            standing("UPDATE_ROLLBACK_FAILED", reason="no rights"),
-            ["its status is UPDATE_ROLLBACK_FAILED: no rights"],
-            [],
-        ),
-        (standing("ROLLBACK_COMPLETE", None), ["not deployed: its status is ROLLBACK_COMPLETE"], []),
-        (
-            standing("REVIEW_IN_PROGRESS", None),
-            ["not deployed: its first change set was never executed (REVIEW_IN_PROGRESS)"],
-            [],
-        ),
-        (None, ["not deployed: the stack does not exist"], []),
+        (standing("CREATE_COMPLETE"), "", ""),
+        (standing("UPDATE_COMPLETE"), "", ""),
+        (standing("UPDATE_ROLLBACK_COMPLETE", reason="alarm fired"), "", "alarm fired"),
+        (standing("UPDATE_COMPLETE", OTHER), "is changed", ""),
+        (standing("UPDATE_ROLLBACK_COMPLETE", OTHER), "is changed", "rolled back"),
+        (standing("UPDATE_IN_PROGRESS"), "(UPDATE_IN_PROGRESS)", ""),
+        (standing("UPDATE_ROLLBACK_FAILED", reason="no rights"), "FAILED: no rights", ""),
+        (standing("ROLLBACK_COMPLETE", None), "ROLLBACK_COMPLETE", ""),
+        (standing("REVIEW_IN_PROGRESS", None), "(REVIEW_IN_PROGRESS)", ""),
+        (None, "does not exist", ""),
     ],
 )
-def test_a_stack_must_exist_be_stable_and_match(found, failures, notes):
-    check = stack_check(NAME, found, WANTED)
-    assert (list(check.failures), list(check.notes)) == (failures, notes)
+def test_a_stack_must_exist_be_stable_and_match(stack, failure, note):
+    check = stack_check(NAME, stack, WANTED)
+    for words, lines in ((failure, check.failures), (note, check.notes)):
+        assert [line.endswith(words) for line in lines] == [True] * bool(words)
 
 
 @pytest.mark.parametrize(("stored", "other"), [("J?rgen", False), ("Jurgen", True)])
@@ -102,14 +84,11 @@ def test_a_stack_is_read_with_its_resolved_references(cloud):
         TemplateBody=body,
         Parameters=[{"ParameterKey": "A", "ParameterValue": "value"}],
     )
-    found = deployed_stack(cloud, NAME)
-    assert found is not None
-    assert found.facts.parameters == {"A": "value"}
-    assert found.facts.resources["Topic"].startswith("arn:aws:sns:")
-    assert found.template == {
-        "Resources": {"Topic": {"Type": "AWS::SNS::Topic"}},
-        "Parameters": {"A": {"Type": "String"}},
-    }
+    stack = deployed_stack(cloud, NAME)
+    assert stack is not None
+    assert stack.facts.parameters == {"A": "value"}
+    assert stack.facts.resources["Topic"].startswith("arn:aws:sns:")
+    assert stack.template == json.loads(body)
     assert deployed_stack(cloud, f"{NAME}-two") is None
 
 
@@ -119,24 +98,17 @@ THERE = "s3://b/models/minilm/x/model.tar.gz"
 
 
 @pytest.mark.parametrize(
-    ("head", "failure"),
+    ("head", "words"),
     [
-        ({"ContentLength": 7, "Metadata": {"sha256": "ab" * 32}}, None),
-        (None, f"minilm: artifact not found at {THERE}"),
-        (
-            {"ContentLength": 8, "Metadata": {"sha256": "ab" * 32}},
-            f"minilm: the object at {THERE} is not the locked archive: got "
-            "8 bytes with recorded digest abababababab, expected 7 with abababababab",
-        ),
-        (
-            {"ContentLength": 7},
-            f"minilm: the object at {THERE} is not the locked archive: got "
-            "7 bytes with recorded digest none, expected 7 with abababababab",
-        ),
+        (None, ("not found",)),
+        ({"ContentLength": 8, "Metadata": {"sha256": "ab" * 32}}, ("8 bytes", "expected 7 ")),
+        ({"ContentLength": 7}, ("digest none", "with abababababab")),
     ],
 )
-def test_archive_has_a_size_and_a_note(head, failure):
-    assert place_failure(PLACE, head, bucket="b") == failure
+def test_archive_has_a_size_and_a_note(head, words):
+    failure = place_failure(PLACE, head, bucket="b") or ""
+    assert all(word in failure for word in ("minilm", THERE, *words))
+    assert place_failure(PLACE, {"ContentLength": 7, "Metadata": {"sha256": "ab" * 32}}, bucket="b") is None
 
 
 @pytest.fixture
@@ -149,13 +121,13 @@ def workspace(cloud: Cloud, project: Project) -> Workspace:
     edit(file, "model: minilm", "models: [minilm]")
     lock_everything(project, "dev")
     edit(project.lock_file("dev"), "90000000", "9000")  # what is put there is made, sent and hashed
-    made = load_workspace(project, "dev")
-    cloud.client("s3").create_bucket(Bucket=made.spec.artifact_bucket)
-    return made
+    workspace = load_workspace(project, "dev")
+    cloud.client("s3").create_bucket(Bucket=workspace.spec.artifact_bucket)
+    return workspace
 
 
 def test_every_model_of_the_lock_is_under_the_model_prefix(cloud, workspace):
-    assert artifact_check(cloud, workspace, "search").detail == "0 of 1 at the model prefix"
+    assert artifact_check(cloud, workspace, "search").detail.startswith("0 of 1 ")
     (place,) = places(workspace, "search")
     assert place.key.startswith("endpoints/tritonstack-dev-search/minilm/")
     cloud.client("s3").put_object(
@@ -165,7 +137,7 @@ def test_every_model_of_the_lock_is_under_the_model_prefix(cloud, workspace):
         Metadata={"sha256": place.artifact.digest},
     )
     check = artifact_check(cloud, workspace, "search")
-    assert (check.passed, check.detail) == (True, "1 of 1 at the model prefix")
+    assert (check.passed, check.detail[:7]) == (True, "1 of 1 ")
 
 
 def answer(**changes: Any) -> SmokeResult:
@@ -184,22 +156,21 @@ def answer(**changes: Any) -> SmokeResult:
 def test_answers_are_counted_and_wrong_ones_reported():
     shadow = answer(outcome="skipped", variant="shadow", example="", detail="impossible", milliseconds=None)
     check = smoke_check([answer(), answer(outcome="wrong", detail="off by 2", milliseconds=30.0), shadow])
-    assert check.failures == ("main: minilm, first: wrong (30 ms): off by 2",)
-    assert check.notes == ("shadow: minilm was not tested: impossible",)
+    (failure,), (note,) = check.failures, check.notes
+    assert failure.startswith("main: minilm, first")
+    assert failure.endswith("off by 2")
+    assert note.startswith("shadow: minilm")
     assert check.detail == "1 of 2 correct, slowest 30 ms"
 
 
 def test_unchecked_models_are_listed_with_the_verdict():
     shadow = answer(outcome="skipped", variant="shadow", detail="impossible", milliseconds=None)
     cut_short = answer(outcome="skipped", example="step 2", detail="it keeps a state")
-    found = verdict(with_smoke(GOOD, [answer(), cut_short, shadow]))
-    assert found.summary.endswith("; untested, answers unknown: search/shadow")
-    (endpoint,) = document(found)["endpoints"]
+    tested = verdict(with_smoke(GOOD, [answer(), cut_short, shadow]))
+    assert tested.summary.endswith(": search/shadow")
+    (endpoint,) = document(tested)["endpoints"]
     assert endpoint["not_tested"] == [{"variant": "shadow", "model": "minilm", "reason": "impossible"}]
-    assert found.endpoints[0].checks[-1].notes == (
-        "shadow: minilm was not tested: impossible",
-        "main: minilm, step 2: skipped (12 ms): it keeps a state",
-    )
+    assert len(tested.endpoints[0].checks[-1].notes) == 2
 
 
 def verdict(*endpoints: EndpointVerdict, tested: bool = True, **facts: Any) -> Verdict:
@@ -210,23 +181,24 @@ GOOD = EndpointVerdict("search", "tritonstack-dev-search", (Check("alarms", comp
 BAD = EndpointVerdict("search", "tritonstack-dev-search", (Check("alarms", ("one fires",)),))
 
 
-def kinds(workspace: Workspace, found: Verdict) -> list[tuple[str, str]]:
-    return [(event.kind, event.note) for event in verdict_events(workspace, found)]
+REFUTED = ("refuted", "search: alarms: one fires")
+
+
+def kinds(workspace: Workspace, verdict: Verdict) -> list[tuple[str, str]]:
+    return [(event.kind, event.note) for event in verdict_events(workspace, verdict)]
 
 
 def test_the_recorded_verdict(workspace):
     assert kinds(workspace, verdict(GOOD)) == [("verified", "")]
-    assert kinds(workspace, verdict(BAD)) == [("refuted", "search: alarms: one fires")]
+    assert kinds(workspace, verdict(BAD)) == [REFUTED]
     # Its answers are unchecked, so a promotion must not rely on it.
     assert kinds(workspace, verdict(GOOD, tested=False)) == []
-    assert kinds(workspace, verdict(BAD, tested=False)) == [("refuted", "search: alarms: one fires")]
+    assert kinds(workspace, verdict(BAD, tested=False)) == [REFUTED]
 
 
 def test_an_error_in_a_shared_stack_refutes_all_endpoints(workspace):
-    broken = (Check("tritonstack-dev-foundation", ("not deployed yet",)),)
-    assert kinds(workspace, verdict(GOOD, stacks=broken)) == [
-        ("refuted", "tritonstack-dev-foundation: not deployed yet")
-    ]
+    broken = (Check("foundation", ("missing",)),)
+    assert kinds(workspace, verdict(GOOD, stacks=broken)) == [("refuted", "foundation: missing")]
 
 
 def test_an_artifact_of_two_endpoints_is_refuted_if_either_fails(workspace):
@@ -234,9 +206,9 @@ def test_an_artifact_of_two_endpoints_is_refuted_if_either_fails(workspace):
     spec, other = workspace.spec, replace(GOOD, name="another")
     both = spec.model_copy(update={"endpoints": {**spec.endpoints, "another": spec.endpoints["search"]}})
     two = replace(workspace, environment=replace(workspace.environment, record=both))
-    said = verdict_events(two, replace(verdict(BAD), endpoints=(BAD, other)))
-    assert [event.kind for event in said] == ["verified", "refuted"]
-    assert said[0].at < said[1].at
+    first, last = verdict_events(two, replace(verdict(BAD), endpoints=(BAD, other)))
+    assert (first.kind, last.kind) == ("verified", "refuted")
+    assert first.at < last.at
 
 
 def test_a_verdict_is_stored_in_the_environments_bucket(cloud, workspace):
@@ -252,5 +224,5 @@ def test_a_verdict_that_cannot_be_written_is_reported_nevertheless(cloud, worksp
         raise ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "PutObject")
 
     monkeypatch.setattr("tritonstack.operations.verification.verdicts.record_event", fail)
-    with pytest.raises(NotRecordedError, match="failed: 1 difference from commit cccccccc"):
+    with pytest.raises(NotRecordedError, match="cccccccc"):
         record_verdict(cloud, workspace, verdict(BAD))

@@ -87,11 +87,11 @@ class Site:
         for bucket in (workspace.spec.artifact_bucket, workspace.spec.data_bucket):
             boto3.client("s3", region_name="us-east-1").create_bucket(Bucket=bucket)
         empty = {"none_because": "the test has none"} if requests == (None,) else {}
-        kept = tuple(one for one in requests or (example(),) if one is not None)
-        examples = Examples(model="minilm", digest=DIGESTS["minilm"], requests=kept, **empty)
+        stored = tuple(request for request in requests or (example(),) if request is not None)
+        examples = Examples(model="minilm", digest=DIGESTS["minilm"], requests=stored, **empty)
         put(cloud, workspace, "minilm", EXAMPLES_NAME, examples.to_json())
-        found = manifest_of("minilm", examples_sha256=examples.sha256, max_batch=8, **facts)
-        put(cloud, workspace, "minilm", MANIFEST_NAME, found.to_json())
+        manifest = manifest_of("minilm", examples_sha256=examples.sha256, max_batch=8, **facts)
+        put(cloud, workspace, "minilm", MANIFEST_NAME, manifest.to_json())
 
     def answers(self, answer: Callable[[Arrays], Arrays]) -> Endpoint:
         endpoint = Endpoint(answer)

@@ -35,12 +35,12 @@ def stock(site: Site, dtype: type[np.generic], *, given: type[np.generic] = np.f
 
 def test_the_request_asks_for_a_binary_answer(site: Site) -> None:
     stock(site, np.float16)
-    found = printed(site)
-    assert found.content_type == "application/json"
-    assert json.loads(found.body)["parameters"] == {"binary_data_output": True}
-    assert "--output answer.bin --write-out '%{content_type}'" in found.text
-    assert "decode_reply" in found.text
-    assert "--query ContentType --output text answer.bin" in printed(site, "aws-cli").text
+    request = printed(site)
+    assert request.content_type == "application/json"
+    assert json.loads(request.body)["parameters"] == {"binary_data_output": True}
+    assert "answer.bin --write-out" in request.text
+    assert "decode_reply" in request.text
+    assert "text answer.bin" in printed(site, "aws-cli").text
     assert 'Files.write(Path.of("answer.bin"), answer.body().asByteArray());' in printed(site, "java").text
     assert DECODING in printed(site, "javascript").text
     assert "client.infer(" in printed(site, "python").text  # decodes every answer by itself
@@ -48,18 +48,18 @@ def test_the_request_asks_for_a_binary_answer(site: Site) -> None:
 
 def test_halves_are_also_sent_in_binary_form(site: Site) -> None:
     stock(site, np.float16, given=np.float16)
-    found = printed(site)
-    size = int(found.content_type.rpartition("=")[2])
-    assert json.loads(found.body[:size])["parameters"] == {"binary_data_output": True}
+    request = printed(site)
+    size = int(request.content_type.rpartition("=")[2])
+    assert json.loads(request.body[:size])["parameters"] == {"binary_data_output": True}
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_other_outputs_are_asked_for_in_json(site: Site, language: str) -> None:
     stock(site, np.float32)
-    found = printed(site, language)
-    assert "binary_data_output" not in found.body.decode()
-    assert "answer.bin" not in found.text
-    assert "DataView" not in found.text
+    request = printed(site, language)
+    assert "binary_data_output" not in request.body.decode()
+    assert "answer.bin" not in request.text
+    assert "DataView" not in request.text
 
 
 def answer_of(outputs: dict[str, tuple[str, np.ndarray]]) -> tuple[bytes, str]:

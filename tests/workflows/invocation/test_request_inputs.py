@@ -59,36 +59,32 @@ def test_values_get_the_type_and_the_batch_of_the_model(
 def test_without_a_batch_dimension_shapes_are_taken_as_they_are() -> None:
     assert read(("x", "FP32", (2,)), "[1, 2]", max_batch=0).shape == (2,)
     assert read(("x", "FP32", (1,)), "1", max_batch=0).shape == (1,)
-    with pytest.raises(UsageError, match=r"expected shape \[2\] for input 'x', got \[2, 2\]"):
+    with pytest.raises(UsageError, match=r"input 'x', got \[2, 2\]"):
         read(("x", "FP32", (2,)), "[[1, 2], [3, 4]]", max_batch=0)
 
 
 @pytest.mark.parametrize(
     ("datatype", "value", "message"),
     [
-        (
-            "FP32",
-            "[1, 2, 3]",
-            "--input x: expected shape [2], or rows of that shape for input 'x', got [3]",
-        ),
-        ("FP32", "[[1], [2, 3]]", "the lists for input 'x' differ in length"),
-        ("FP32", '["a", "b"]', "expected FP32 for input 'x', got texts"),
-        ("FP32", "[null, 1]", "expected FP32 for input 'x', got null"),
-        ("INT64", "[1.5, 2]", "expected INT64 for input 'x', got decimal numbers"),
-        ("UINT8", "[1, 256]", "input 'x' has values outside the range of UINT8"),
-        ("BOOL", "[1, 0]", "expected BOOL for input 'x', got integers"),
-        ("BYTES", "[1, 2]", "expected texts for input 'x' (BYTES), got integers"),
-        ("BYTES", '[["a"], ["b", "c"]]', "got lists of different length"),
-        ("BYTES", '["a", "\\ud800"]', "--input x: expected text in UTF-8, got '\\ud800'"),
-        ("BYTES", "caf\udce9", "--input x: expected text in UTF-8, got 'caf\\udce9'"),
-        ("INT64", f"[{2**70}, 1]", "got integers of more than 64 bits"),
-        ("INT64", "[NaN, 1]", "expected INT64 for input 'x', got decimal numbers"),
-        ("FP32", '{"a": 1}', "expected FP32 for input 'x', got JSON objects"),
-        ("FP32", '{"a": 1, "a": 2}', "--input x: invalid JSON (duplicate key 'a')"),
-        ("FP16", "[70000, 1]", "input 'x' has values outside the range of FP16"),
-        ("FP32", "[1e39, 1]", "input 'x' has values outside the range of FP32"),
-        ("FP32", "one", "--input x: invalid JSON"),
-        ("FP32", "@missing.npy", "cannot read missing.npy: No such file"),
+        ("FP32", "[1, 2, 3]", "'x', got [3]"),
+        ("FP32", "[[1], [2, 3]]", "'x' differ in length"),
+        ("FP32", '["a", "b"]', "'x', got texts"),
+        ("FP32", "[null, 1]", "'x', got null"),
+        ("INT64", "[1.5, 2]", "'x', got decimal numbers"),
+        ("UINT8", "[1, 256]", "range of UINT8"),
+        ("BOOL", "[1, 0]", "'x', got integers"),
+        ("BYTES", "[1, 2]", "'x' (BYTES), got integers"),
+        ("BYTES", '[["a"], ["b", "c"]]', "different length"),
+        ("BYTES", '["a", "\\ud800"]', "'\\ud800'"),
+        ("BYTES", "caf\udce9", "'caf\\udce9'"),
+        ("INT64", f"[{2**70}, 1]", "64 bits"),
+        ("INT64", "[NaN, 1]", "'x', got decimal numbers"),
+        ("FP32", '{"a": 1}', "'x', got JSON objects"),
+        ("FP32", '{"a": 1, "a": 2}', "duplicate key 'a'"),
+        ("FP16", "[70000, 1]", "range of FP16"),
+        ("FP32", "[1e39, 1]", "range of FP32"),
+        ("FP32", "one", "invalid JSON"),
+        ("FP32", "@missing.npy", "missing.npy: No such file"),
     ],
 )
 def test_values_that_do_not_fit_are_rejected(datatype: str, value: str, message: str) -> None:
@@ -106,13 +102,13 @@ PAIR = (("user", "INT64", (1,)), ("item", "INT64", (1,)))
 @pytest.mark.parametrize(
     ("values", "message", "remedy"),
     [
-        (["usr=1"], "the model 'ncf' has no input 'usr'", "did you mean 'user'? its inputs: user (INT64"),
-        (["user=1"], "missing input item (INT64, shape [1])", "--input item=@FILE"),
+        (["usr=1"], "'usr'", "'user'"),
+        (["user=1"], "item (INT64, shape [1])", "item=@FILE"),
         (["user=1", "user=2"], "duplicate input 'user'", "once"),
-        (["user"], "--input user: expected NAME=VALUE", "NAME=@FILE"),
-        (["user=[1,2]", "item=1"], "user has 2, item has 1", "the same rows"),
-        (["user=[]", "item=[]"], "expected at least 1 row, got 0", "per row"),
-        (["user=[1,2,3]", "item=[1,2,3]"], "expected at most 2 rows, got 3", "max_batch"),
+        (["user"], "--input user: ", "NAME=@FILE"),
+        (["user=[1,2]", "item=1"], "user has 2, item has 1", "same rows"),
+        (["user=[]", "item=[]"], "got 0", "per row"),
+        (["user=[1,2,3]", "item=[1,2,3]"], "at most 2 rows, got 3", "max_batch"),
     ],
 )
 def test_inputs_are_compared_with_those_of_the_model(values: list[str], message: str, remedy: str) -> None:
@@ -135,23 +131,19 @@ def test_data_files_name_their_inputs(tmp_path: Path) -> None:
     ]
     triton.write_text(json.dumps({"inputs": tensors}))
     for file in (npz, plain, triton):
-        found = read_inputs(GivenInputs(data=file), model(*PAIR))
-        assert {name: array.tolist() for name, array in found.items()} == {"user": [[7]], "item": [[42]]}
-        assert {array.dtype for array in found.values()} == {np.dtype(np.int64)}
+        arrays = read_inputs(GivenInputs(data=file), model(*PAIR))
+        assert {name: array.tolist() for name, array in arrays.items()} == {"user": [[7]], "item": [[42]]}
+        assert {array.dtype for array in arrays.values()} == {np.dtype(np.int64)}
 
 
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
         ("a.csv", b"1,2", "is neither .npz nor .json"),
-        ("a.json", b"[1, 2]", "expected an object of input names and values"),
+        ("a.json", b"[1, 2]", "expected an object"),
         ("a.json", b"{", "invalid JSON"),
-        ("a.json", b'{"inputs": [{"name": "user"}]}', "expected an object of input names"),
-        (
-            "a.json",
-            b'{"inputs": [{"name": "user", "shape": [2], "data": [1]}]}',
-            "does not fit its shape [2]",
-        ),
+        ("a.json", b'{"inputs": [{"name": "user"}]}', "expected an object"),
+        ("a.json", b'{"inputs": [{"name": "user", "shape": [2], "data": [1]}]}', "shape [2]"),
         ("a.npz", b"PK", "cannot read"),
     ],
 )
@@ -187,9 +179,9 @@ def test_arrays_and_json_are_read_for_any_input(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("width", [1, 2, 3, 4])
 def test_audio_becomes_samples(tmp_path: Path, width: int) -> None:
-    wanted = np.array([0.0, 0.5, -0.5, -1.0])
+    expected = np.array([0.0, 0.5, -0.5, -1.0])
     limit = 2 ** (8 * width - 1)
-    whole = [int(value * limit) + (128 if width == 1 else 0) for value in wanted]
+    whole = [int(value * limit) + (128 if width == 1 else 0) for value in expected]
     raw = b"".join(value.to_bytes(width, "little", signed=width > 1) for value in whole for _ in range(2))
     with wave.open(str(tmp_path / "a.wav"), "wb") as audio:
         audio.setnchannels(2)
@@ -198,7 +190,7 @@ def test_audio_becomes_samples(tmp_path: Path, width: int) -> None:
         audio.writeframes(raw)
     samples = read(("audio", "FP32", (-1,)), f"@{tmp_path / 'a.wav'}")
     assert samples.dtype == np.float32
-    np.testing.assert_allclose(samples, [wanted], atol=2 / 2**8)
+    np.testing.assert_allclose(samples, [expected], atol=2 / 2**8)
 
 
 def test_an_image_becomes_pixels(tmp_path: Path) -> None:

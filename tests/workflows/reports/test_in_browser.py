@@ -43,6 +43,7 @@ REACHABLE = (
     "[...document.querySelectorAll('main a, main summary, main [tabindex=\"0\"]')]"
     ".filter((one) => one.checkVisibility({contentVisibilityAuto: true})).length"
 )
+OPENED = "document.querySelector('main details').open"
 HIDDEN_DETAILS = (
     "[...document.querySelectorAll('details > *')]"
     ".filter((one) => !one.checkVisibility({contentVisibilityAuto: true})).length"
@@ -73,11 +74,11 @@ def page(chromium: Browser, file: Path) -> Page:
 def accessibility(page: Page) -> list[str]:
     """Return serious findings of axe-core."""
     page.run(AXE.read_text())
-    found = page.run("axe.run(document, {resultTypes: ['violations']}).then((one) => one.violations)")
+    violations = page.run("axe.run(document, {resultTypes: ['violations']}).then((one) => one.violations)")
     return [
-        f"{one['id']}: {one['help']}: {[node['html'][:120] for node in one['nodes'][:3]]}"
-        for one in found
-        if one["impact"] in ("serious", "critical")
+        f"{violation['id']}: {violation['help']}: {[node['html'][:120] for node in violation['nodes'][:3]]}"
+        for violation in violations
+        if violation["impact"] in ("serious", "critical")
     ]
 
 
@@ -92,7 +93,7 @@ def test_there_are_no_errors_and_no_serious_accessibility_findings(page: Page, v
 def test_the_accessibility_check_finds_what_is_wrong(page: Page) -> None:
     page.run("document.querySelector('p').style.color = '#eee'")
     page.run("document.body.append(document.createElement('button'))")
-    assert {one.partition(":")[0] for one in accessibility(page)} >= {"button-name"}
+    assert {violation.partition(":")[0] for violation in accessibility(page)} >= {"button-name"}
 
 
 @pytest.mark.parametrize("width", [320, 375, 768, 1280, 1920])
@@ -108,17 +109,15 @@ def test_the_keyboard_reaches_everything(page: Page) -> None:
     page.press("Enter")
     assert page.run("document.activeElement.id") == "report"
     assert page.run("location.hash") == "#report"
-    wanted = page.run(REACHABLE)
-    reached = 0
-    for _ in range(wanted):
+    reachable = page.run(REACHABLE)
+    assert reachable > 20
+    for _ in range(reachable):
         page.press("Tab")
-        shown = "getComputedStyle(document.activeElement).outlineStyle"
-        assert page.run(f"document.activeElement.closest('main') !== null && {shown}") == "solid"
-        reached += 1
-    assert reached == wanted > 20
+        outline = "getComputedStyle(document.activeElement).outlineStyle"
+        assert page.run(f"document.activeElement.closest('main') !== null && {outline}") == "solid"
     page.run("document.querySelector('main summary').focus()")
     page.press("Enter")
-    assert page.run("document.querySelector('main details').open") is True
+    assert page.run(OPENED) is True
 
 
 def test_everything_is_printed_in_light_colors(page: Page) -> None:

@@ -129,32 +129,32 @@ def sample_with_manifest() -> ReportData:
 def test_overridden_gates_need_attention() -> None:
     sample = sample_report()
     (current,) = sample.environments[0].models["ranker"]
-    overridden = dataclasses.replace(current, override="gate verified overridden: hotfix")
-    for one, shown in ((current, False), (overridden, True)):
-        environment = dataclasses.replace(sample.environments[0], models={"ranker": (one,)})
+    overridden = dataclasses.replace(current, override="verified: hotfix")
+    for locked, is_overridden in ((current, False), (overridden, True)):
+        environment = dataclasses.replace(sample.environments[0], models={"ranker": (locked,)})
         data = dataclasses.replace(sample, environments=(environment,), models=sample.models[:1])
-        assert ("gate verified overridden: hotfix" in str(attention(data))) == shown
-        assert ("gate overridden" in str(matrix(data))) == shown
+        assert ("verified: hotfix" in str(attention(data))) == is_overridden
+        assert ("gate overridden" in str(matrix(data))) == is_overridden
 
 
 def test_changed_files_without_effect_need_no_deploy() -> None:
     """A deploy that the CDK found to change nothing is not proposed; one that records a commit is."""
     report = sample_report()
-    (dev,) = [one for one in report.environments if one.name == "dev"]
+    dev = report.environments[0]
 
     def proposed(commit: str, *, compared: bool) -> bool:
         assert dev.status is not None
         (endpoint,) = dev.status.endpoints
         assert endpoint.deployed is not None
-        seen = dataclasses.replace(
+        changed = dataclasses.replace(
             endpoint,
             deployed=endpoint.deployed.model_copy(update={"commit": commit}),
-            models=tuple(dataclasses.replace(one, live=one.locked) for one in endpoint.models),
+            models=tuple(dataclasses.replace(model, live=model.locked) for model in endpoint.models),
             to_deploy=("files differ",),
         )
-        status = dataclasses.replace(dev.status, endpoints=(seen,))
-        one = dataclasses.replace(dev, status=status, changes=dev.changes if compared else None)
-        return "to deploy: files differ" in attention(dataclasses.replace(report, environments=(one,)))
+        status = dataclasses.replace(dev.status, endpoints=(changed,))
+        read = dataclasses.replace(dev, status=status, changes=dev.changes if compared else None)
+        return "to deploy: files differ" in attention(dataclasses.replace(report, environments=(read,)))
 
     assert proposed("1" * 40, compared=False)
     assert not proposed("1" * 40, compared=True)
@@ -162,11 +162,10 @@ def test_changed_files_without_effect_need_no_deploy() -> None:
 
 
 def test_a_critical_vulnerability_names_the_release_that_fixes_it() -> None:
-    known = Advisory("CVE-1", "24.09", 9.8), Advisory("CVE-2", "25.04", 9.8)
-    assert critical_fix([*known]) == "fixed in 25.04"
-    assert critical_fix([*known, Advisory("CVE-3", "99.01", 9.8)]) == (
-        "fixed in 99.01, which SageMaker does not offer yet"
-    )
+    advisories = [Advisory("CVE-1", "24.09", 9.8), Advisory("CVE-2", "25.04", 9.8)]
+    assert critical_fix(advisories) == "fixed in 25.04"
+    later = critical_fix([*advisories, Advisory("CVE-3", "99.01", 9.8)])
+    assert later.startswith("fixed in 99.01, ")
 
 
 def test_a_rolled_back_artifact_is_not_reported_as_current() -> None:
@@ -174,39 +173,38 @@ def test_a_rolled_back_artifact_is_not_reported_as_current() -> None:
     (current,) = sample.environments[0].models["ranker"]
     restored = dataclasses.replace(current, instead_of="cd" * 32)
     cells = []
-    for one in (current, restored):
-        environment = dataclasses.replace(sample.environments[0], models={"ranker": (one,)})
+    for locked in (current, restored):
+        environment = dataclasses.replace(sample.environments[0], models={"ranker": (locked,)})
         data = dataclasses.replace(sample, environments=(environment,), models=sample.models[:1])
         cells.append(" ".join(Page(f"<section>{matrix(data)}</section>").texts))
     assert "current" in cells[0]
     assert "rolled back" not in cells[0]
     assert "current" not in cells[1]
-    assert " ".join(cells[1].split()).endswith("rolled back instead of cdcdcdcdcdcd")
+    assert "rolled back" in cells[1]
+    assert "cdcdcdcdcdcd" in cells[1]
 
 
 def test_an_environment_that_was_not_read_is_not_reported_as_healthy() -> None:
     sample = sample_report()
-    environment = ReportedEnvironment("dev", "111111111111", "eu-west-1", unread="AWS error: token expired")
-    model = dataclasses.replace(sample.models[0], load_tests=(), unread={"dev": "AWS error: token expired"})
+    environment = ReportedEnvironment("dev", "111111111111", "eu-west-1", unread="token expired")
+    model = dataclasses.replace(sample.models[0], load_tests=(), unread={"dev": "token expired"})
     parts = sections(dataclasses.replace(sample, environments=(environment,), models=(model,)))
-    assert "Nothing that this report covers" not in parts["attention"]
-    assert "not read: AWS error: token expired" in parts["attention"]
-    assert "AWS error: token expired" in parts["environments"]
-    assert "No load test is recorded" not in parts["artifacts"]
-    assert "The load tests in dev were not read: AWS error: token expired." in parts["artifacts"]
+    assert all("token expired" in parts[name] for name in ("attention", "environments", "artifacts"))
+    assert "Nothing" not in parts["attention"]
+    assert "No load test" not in parts["artifacts"]
 
 
 def test_a_rollout_names_coarse_averages_and_alarms_of_unknown_state() -> None:
     sample = sample_report()
     prod = sample.environments[1]
     completed, stopped = prod.rollouts
-    for one, quiet in ((completed, True), (stopped, False)):
-        changed = dataclasses.replace(one, period_s=300, unknown_alarms=one.alarms[1:])
+    for rollout, quiet in ((completed, True), (stopped, False)):
+        changed = dataclasses.replace(rollout, period_s=300, unknown_alarms=rollout.alarms[1:])
         environment = dataclasses.replace(prod, rollouts=(changed,))
         html = sections(dataclasses.replace(sample, environments=(environment,)))["rollouts"]
-        assert "requests per minute, averages over 5 min" in html
+        assert "over 5 min" in html
         assert "State unknown" in html
-        assert ("No rollback alarm was in state ALARM: main-latency-p99." in html) is quiet
+        assert ("ALARM: main-latency-p99." in html) is quiet
 
 
 def test_a_report_on_a_large_project_stays_below_a_megabyte() -> None:
@@ -227,12 +225,12 @@ def test_charts_of_equal_and_zero_values_have_a_finite_axis() -> None:
     event = ranker.load_tests[0]
     assert event.load_test is not None
     assert ranker.manifest is not None
-    levels = tuple(one.model_copy(update={"answered_per_s": 0.0}) for one in event.load_test.levels)
+    levels = tuple(level.model_copy(update={"answered_per_s": 0.0}) for level in event.load_test.levels)
     test = event.model_copy(update={"load_test": event.load_test.model_copy(update={"levels": levels})})
-    alike = tuple(one.model_copy(update={"batch": 1}) for one in ranker.manifest.latency)
+    alike = tuple(latency.model_copy(update={"batch": 1}) for latency in ranker.manifest.latency)
     instant = tuple(
-        one.model_copy(update={"latency_ms": dict.fromkeys(one.latency_ms, 0.0)})
-        for one in ranker.manifest.candidates
+        candidate.model_copy(update={"latency_ms": dict.fromkeys(candidate.latency_ms, 0.0)})
+        for candidate in ranker.manifest.candidates
     )
     built = ranker.manifest.model_copy(update={"latency": alike, "candidates": instant})
     model = dataclasses.replace(ranker, manifest=built, load_tests=(test,))

@@ -80,12 +80,9 @@ def test_users_send_the_given_texts_in_turn(site: Site, served: Any) -> None:
     result = measured(site, "one", "two", users=(2,))
     sent = [inputs_of(request)["TEXT"].tolist() for request in server.requests]
     assert {text[0][0] for text in sent} == {b"one", b"two"}
-    assert {request.target for request in server.requests} == {
-        "/endpoints/tritonstack-dev-search/invocations"
-    }
+    assert {request.target.split("/")[2] for request in server.requests} == {"tritonstack-dev-search"}
     (run_,) = result.runs
-    assert run_.load == "closed loop, 2 users"
-    assert run_.errors == {}
+    assert (run_.load, run_.errors) == ("closed loop, 2 users", {})
     assert "slices" not in document(result)["runs"][0]
 
 
@@ -129,7 +126,7 @@ def test_no_answer_at_all_is_an_error_and_the_run_is_saved(
     site: Site, served: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     served(lambda _: reply(b"{}", status=503, x_amzn_ErrorType="ServiceUnavailable"))
-    with pytest.raises(TritonstackError, match=r"answered no request .* ServiceUnavailable \(10\)") as caught:
+    with pytest.raises(TritonstackError, match=r"ServiceUnavailable \(10\)") as caught:
         measured(site, "a", rates=(10,), is_even=True)
     assert caught.value.code == "TS914"
     assert command(site, "--rate", "10", "--even", "--save", str(tmp_path / "a.json")) == 1
@@ -148,8 +145,7 @@ def test_a_file_that_cannot_be_written_is_an_error_before_the_load(
     assert server.requests == []
 
 
-@pytest.mark.parametrize("option", ["--save", "--plot"])
-@pytest.mark.parametrize("as_json", [False, True])
+@pytest.mark.parametrize(("option", "as_json"), [("--save", False), ("--save", True), ("--plot", True)])
 def test_a_disk_that_fills_meanwhile_loses_no_result(
     site: Site, served: Any, tmp_path: Path, option: str, as_json: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -168,11 +164,11 @@ def test_a_disk_that_fills_meanwhile_loses_no_result(
     if as_json:
         assert json.loads(printed.out)["runs"]
     assert "closed loop, 1 user" in printed.out
-    assert "error[TS901]: cannot write" in printed.err
+    assert "error[TS901]" in printed.err
 
 
 def events(*data: bytes) -> bytes:
-    return reply(b"".join(b"data: %s\n\n" % one for one in data), content_type="text/event-stream")
+    return reply(b"".join(b"data: %s\n\n" % event for event in data), content_type="text/event-stream")
 
 
 def test_a_decoupled_model_gets_json_and_each_answer_needs_a_response(site: Site, served: Any) -> None:
@@ -194,21 +190,13 @@ def test_a_decoupled_model_gets_json_and_each_answer_needs_a_response(site: Site
     assert int(run_.latencies.sum()) == 10
 
 
-def test_a_decoupled_model_that_never_responds(site: Site, served: Any) -> None:
-    site.model(COUNTER, SINGLE)
-    site.stock(inputs=(X,), outputs=(Y,))
-    served(lambda _: events())
-    with pytest.raises(TritonstackError, match=r"answered no request .* NoResponseError \(10\)"):
-        measured(site, rates=(10,), is_even=True)
-
-
 def test_a_comparison_needs_the_same_load_before_anything_is_sent(
     site: Site, served: Any, tmp_path: Path
 ) -> None:
     server, file = served(lambda _: reply()), tmp_path / "a.json"
     file.write_text(measured(site, "a", users=(1,)).text())
     count = len(server.requests)
-    with pytest.raises(UsageError, match="other loads: closed loop, 1 user"):
+    with pytest.raises(UsageError, match="closed loop, 1 user"):
         measured(site, "a", rates=(10,), compare=file)
     assert len(server.requests) == count
     (comparison,) = measured(site, "a", users=(1, 2), compare=file).comparisons
@@ -234,25 +222,20 @@ def test_a_replay_sends_what_was_captured(site: Site, served: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("load", "message"),
+    ("load", "endpoints", "word"),
     [
-        ({"users": (1,), "rates": (2,)}, "--users and --rate exclude each other"),
-        ({"trace": Path("a.csv")}, "--trace has its own duration"),
-        ({"is_even": True}, "--even applies to --rate only"),
-        ({"users": (2,), "speed": 2.0}, "--speed applies to --trace and --replay only"),
+        ({"users": (1,), "rates": (2,)}, PLAIN, "--users and --rate"),
+        ({"trace": Path("a.csv")}, PLAIN, "--trace"),
+        ({"is_even": True}, PLAIN, "--even"),
+        ({"users": (2,), "speed": 2.0}, PLAIN, "--speed"),
+        ({}, QUEUED, "asynchronous"),  # it has no latency
     ],
 )
-def test_loads_that_do_not_fit_together(site: Site, served: Any, load: Any, message: str) -> None:
+def test_loads_that_do_not_fit(site: Site, served: Any, load: Any, endpoints: str, word: str) -> None:
+    edit(site.project.environment_file("dev"), PLAIN, endpoints)
     served(lambda _: reply())
-    with pytest.raises(UsageError, match=message):
+    with pytest.raises(UsageError, match=word):
         measured(site, "a", **load)
-
-
-def test_an_asynchronous_endpoint_has_no_latency(site: Site, served: Any) -> None:
-    edit(site.project.environment_file("dev"), PLAIN, QUEUED)
-    served(lambda _: reply())
-    with pytest.raises(UsageError, match="asynchronous"):
-        measured(site, "a")
 
 
 def test_the_cost_on_aws_is_said_before_and_needs_consent(
@@ -267,9 +250,8 @@ def test_the_cost_on_aws_is_said_before_and_needs_consent(
     server = served(lambda _: reply())
     command = ["--project", str(site.root), "bench", "dev", "search", "a", "--duration", "1"]
     assert run(command) == 2
-    told = capsys.readouterr().err
-    assert "from 1 to 5 instances of ml.c7i.xlarge: up to 1.3 instance hours; about 0.33" in told
-    assert "add --yes" in told
+    message = capsys.readouterr().err
+    assert all(part in message for part in ("1 to 5 instances", "1.3 instance hours", "0.33", "--yes"))
     assert server.requests == []
     assert run([*command, "--yes"]) == 0
     assert server.requests

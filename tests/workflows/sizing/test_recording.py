@@ -23,7 +23,7 @@ from tritonstack.operations.aws import Cloud
 from tritonstack.operations.events import read_events
 from tritonstack.operations.loads import evidence
 from tritonstack.project.loading import load_workspace
-from tritonstack.records.events import Event
+from tritonstack.records.events import Event, TouchedArtifact
 from tritonstack.workflows import LoadOptions, Session, bench, plan_bench
 
 KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
@@ -51,8 +51,8 @@ class Recorded:
 
     def bench(self, **options: Any) -> Any:
         session = Session(self.site.project)
-        given = {"options": LOADS, **options}
-        return bench(session, plan_bench(session, "dev", "search", ["a"], **given), record=True)
+        plan = plan_bench(session, "dev", "search", ["a"], **{"options": LOADS, **options})
+        return bench(session, plan, record=True)
 
     def events(self) -> list[Event]:
         return read_events(self.cloud, self.bucket, kinds=["load-tested"])
@@ -106,27 +106,18 @@ def test_levels_are_recorded_with_what_served_them(recorded: Any) -> None:
     (event,) = site.events()
     assert result.recorded == event.key
     assert (event.by, event.endpoints) == ("ann", ("search",))
-    assert [(one.model, one.target, one.digest) for one in event.artifacts] == [
-        ("minilm", "cpu", DIGESTS["minilm"])
-    ]
+    assert event.artifacts == (TouchedArtifact(model="minilm", target="cpu", digest=DIGESTS["minilm"]),)
     assert event.load_test is not None
     # What runs counts, not what the file says.
     assert (event.load_test.instance_type, event.load_test.real_instances) == ("ml.m5.large", True)
-    assert [(one.lowest_instances, one.highest_instances) for one in event.load_test.levels] == [(2, 2)] * 2
-    assert not any(one.is_trace for one in event.load_test.levels)
-    assert [one.offered_per_s for one in event.load_test.levels] == [40, 80]
-    assert [one.answers for one in event.load_test.levels] == [40, 80]
-    assert [one.p99_ms for one in event.load_test.levels] == [None, None]
-    assert event.note.startswith("on 2 x ml.m5.large: open loop, 40 per second evenly: ")
-
-
-def test_a_closed_loop_has_no_offered_rate(recorded: Any) -> None:
-    site = recorded()
-    serve(DIGESTS["minilm"])
-    site.bench(options=LoadOptions(users=(2,), seconds=1))
-    (event,) = site.events()
-    assert event.load_test is not None
-    assert event.load_test.levels[0].offered_per_s is None
+    levels = event.load_test.levels
+    assert [(level.lowest_instances, level.highest_instances) for level in levels] == [(2, 2)] * 2
+    assert not any(level.is_trace for level in levels)
+    assert [(level.offered_per_s, level.answers, level.p99_ms) for level in levels] == [
+        (40, 40, None),
+        (80, 80, None),
+    ]
+    assert event.note.startswith("on 2 x ml.m5.large: ")
 
 
 def test_nothing_is_recorded_without_the_option(recorded: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -143,11 +134,11 @@ def test_nothing_is_recorded_without_the_option(recorded: Any, capsys: pytest.Ca
 def test_another_artifact_is_rejected_before_anything_is_sent(recorded: Any) -> None:
     sent: list[object] = []
     site = recorded(lambda request: sent.append(request) or reply())
-    with pytest.raises(TritonstackError, match="tritonstack-dev-search does not exist") as caught:
+    with pytest.raises(TritonstackError, match="tritonstack-dev-search") as caught:
         site.bench()
     assert caught.value.code == "TS513"
     serve("ef" * 32)
-    with pytest.raises(TritonstackError, match=r"serves s3://.* and the lock names minilm \(abababababab\)"):
+    with pytest.raises(TritonstackError, match=r"s3://.* minilm \(abababababab\)"):
         site.bench()
     assert sent == []
     assert site.events() == []
@@ -164,7 +155,7 @@ def test_an_update_during_the_load_is_not_recorded(recorded: Any) -> None:
 
     site = recorded(answer)
     serve(DIGESTS["minilm"])
-    with pytest.raises(TritonstackError, match="was updated during the load test"):
+    with pytest.raises(TritonstackError, match="was updated"):
         site.bench()
     assert updated
     assert site.events() == []
@@ -191,16 +182,14 @@ def test_scaling_counts_for_the_level_in_which_it_happens(recorded: Any) -> None
     site.bench()
     (event,) = site.events()
     assert event.load_test is not None
-    assert [(one.lowest_instances, one.highest_instances) for one in event.load_test.levels] == [
-        (2, 2),
-        (2, 5),
-    ]
-    assert event.note.startswith("on 2 to 5 x ml.m5.xlarge: ")
+    levels = event.load_test.levels
+    assert [(level.lowest_instances, level.highest_instances) for level in levels] == [(2, 2), (2, 5)]
+    assert event.note.startswith("on 2 to 5 x ")
 
 
 def test_an_endpoint_that_is_being_scaled_is_recorded(recorded: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """moto scales at once, and has no pending deployments."""
-    shown: dict[str, Any] = {}
+    pending: dict[str, Any] = {}
 
     class Describing:
         def __init__(self, real: Any) -> None:
@@ -210,10 +199,10 @@ def test_an_endpoint_that_is_being_scaled_is_recorded(recorded: Any, monkeypatch
             return getattr(self._real, name)
 
         def describe_endpoint(self, **names: str) -> dict[str, Any]:
-            found: dict[str, Any] = self._real.describe_endpoint(**names) | {"EndpointStatus": "Updating"}
-            (variant,) = found["ProductionVariants"]
+            endpoint: dict[str, Any] = self._real.describe_endpoint(**names) | {"EndpointStatus": "Updating"}
+            (variant,) = endpoint["ProductionVariants"]
             variant |= {"CurrentInstanceCount": 1, "DesiredInstanceCount": 3}
-            return found | shown
+            return endpoint | pending
 
     client = RecordingCloud.client
     monkeypatch.setattr(
@@ -229,9 +218,9 @@ def test_an_endpoint_that_is_being_scaled_is_recorded(recorded: Any, monkeypatch
     (event,) = site.events()
     assert event.load_test is not None
     levels = event.load_test.levels
-    assert {(one.lowest_instances, one.highest_instances) for one in levels} == {(1, 3)}
-    shown["PendingDeploymentSummary"] = {"EndpointConfigName": "later"}
-    with pytest.raises(TritonstackError, match="is Updating; only load tests in service are recorded"):
+    assert {(level.lowest_instances, level.highest_instances) for level in levels} == {(1, 3)}
+    pending["PendingDeploymentSummary"] = {"EndpointConfigName": "later"}
+    with pytest.raises(TritonstackError, match="is Updating"):
         site.bench()
 
 
@@ -257,9 +246,9 @@ def test_credentials_without_write_access_are_an_error(
         raise ClientError({"Error": {"Code": "AccessDenied", "Message": "Access Denied"}}, "PutObject")
 
     monkeypatch.setattr("tritonstack.operations.loads.evidence.record_event", denied)
-    with pytest.raises(TritonstackError, match=r"cannot record the load test .* Access Denied") as caught:
+    with pytest.raises(TritonstackError, match="Access Denied") as caught:
         site.bench()
-    assert "may write below events/" in str(caught.value.remedy)
+    assert "events/" in str(caught.value.remedy)
 
 
 def test_the_documentation_lists_each_permission() -> None:
@@ -277,6 +266,6 @@ def test_one_of_several_variants_is_required(recorded: Any) -> None:
         PLAIN,
         PLAIN.replace("}", ", challenger: {model: other, share: 0.5}}"),
     )
-    with pytest.raises(UsageError, match=r"has 2 variants, and --record") as caught:
+    with pytest.raises(UsageError, match="2 variants") as caught:
         site.bench()
     assert "--variant main" in str(caught.value.remedy)

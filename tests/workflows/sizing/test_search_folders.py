@@ -42,10 +42,10 @@ with only_search(Project(Path(sys.argv[1]))):
 @pytest.fixture
 def record(tmp_path: Path) -> RunRecord:
     """A file with two runs."""
-    found = RunRecord(tmp_path / "search" / "runs.jsonl", SPACE)
+    record = RunRecord(tmp_path / "search" / "runs.jsonl", SPACE)
     for run in RUNS:
-        found.append(run)
-    return found
+        record.append(run)
+    return record
 
 
 def read(record: RunRecord) -> tuple[list[TunedRun], list[str]]:
@@ -87,11 +87,9 @@ CHOICE = '{"a: instances": 1, "OMP_NUM_THREADS": null}'
 def test_an_invalid_line_is_ignored_with_a_note(record: RunRecord, line: str) -> None:
     first, *others = record.file.read_text().splitlines()
     record.file.write_text("\n".join([first, line, *others, ""]))
-    found, notes = read(record)
-    assert found == RUNS
-    assert [note.partition(": ")[2] for note in notes] == [
-        "ignored invalid lines: 2; their runs are measured again"
-    ]
+    runs, notes = read(record)
+    assert (runs, len(notes)) == (RUNS, 1)
+    assert "lines: 2;" in notes[0]
     assert read(record) == (RUNS, [])
 
 
@@ -150,8 +148,8 @@ def test_an_error_within_a_search_is_not_that_of_the_lock(tmp_path: Path) -> Non
 def test_what_is_not_of_a_search_stays(tmp_path: Path) -> None:
     project = Project(tmp_path)
     folder, other = searches_dir(project), tmp_path / "other"
-    for one in (folder, other):
-        one.mkdir(parents=True)
+    folder.mkdir(parents=True)
+    other.mkdir()
     (folder / ".DS_Store").write_text("")
     (folder / "link").symlink_to(other)
     (folder / "broken").symlink_to("missing")
@@ -160,7 +158,7 @@ def test_what_is_not_of_a_search_stays(tmp_path: Path) -> None:
         os.utime(path, (before, before))
     with only_search(project):
         remove_stale_searches(project)
-    assert {one.name for one in folder.iterdir()} == {".DS_Store", "link", "broken"}
+    assert {path.name for path in folder.iterdir()} == {".DS_Store", "link", "broken"}
     assert other.is_dir()
 
 

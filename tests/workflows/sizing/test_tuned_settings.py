@@ -48,10 +48,8 @@ def searched(
     """Return values by field, and what is skipped with its reason."""
     options: dict[str, Any] = {"cores": 4, "real": False, "cores_transfer": True, **machine}
     settings, skipped = served_settings(model, part, **options)
-    return (
-        {one.field: one.dimension.values for one in settings},
-        [f"{one.field}: {one.reason}" for one in skipped],
-    )
+    values = {setting.field: setting.dimension.values for setting in settings}
+    return values, [f"{setting.field}: {setting.reason}" for setting in skipped]
 
 
 def test_values_include_the_present_one_and_rows_are_never_fewer() -> None:
@@ -68,13 +66,13 @@ def test_values_include_the_present_one_and_rows_are_never_fewer() -> None:
 def test_other_cores_leave_the_instances() -> None:
     values, skipped = searched(spec(CODE), cores_transfer=False)
     assert set(values) == {"queue_delay_us", "max_batch"}
-    assert skipped == ["instances: the endpoint has other cores"]
+    assert [line.partition(":")[0] for line in skipped] == ["instances"]
 
 
 @pytest.mark.parametrize(
     ("model", "part", "reason"),
     [
-        (spec(TEXTS), STAND_IN, "Python stand-in: measure it on the real image"),
+        (spec(TEXTS), STAND_IN, "Python stand-in"),
         (spec(TEXTS), None, "no part of its own"),
         (spec(CODE, triton={"config": "own.pbtxt"}), PYTHON, "own.pbtxt has them"),
         (spec(CODE, triton={"sequences": {"start": "x"}}), PYTHON, "keeps state"),
@@ -94,7 +92,7 @@ def test_nvidias_own_backend_is_searched() -> None:
 
 def test_queues_with_limits_have_no_delay_and_models_without_batches_no_larger_ones() -> None:
     limited = spec(CODE, batching={"queue": {"max_waiting": 9}})
-    assert "queue_delay_us: limits and priorities of the queue exclude it" in searched(limited)[1]
+    assert any(line.startswith("queue_delay_us: limits") for line in searched(limited)[1])
     assert set(searched(spec(CODE, batching={"dynamic": False}))[0]) == {"instances"}
 
 
@@ -117,19 +115,20 @@ def test_small_batches_need_one_model(changes: dict[str, Any], has: bool) -> Non
 
 def test_precision_and_layout() -> None:
     settings, skipped = built_settings(spec(TEXTS), real=False)
-    assert [(one.field, one.dimension.values, one.dimension.ordered) for one in settings] == [
-        ("precision", ("fp32", "int8"), False)
-    ]
-    assert [one.field for one in skipped] == ["one_model", "precision: bf16"]
-    assert [one.field for one in built_settings(spec(TEXTS), real=True)[0]] == ["precision", "one_model"]
+    (precision,) = settings
+    dimension = precision.dimension
+    assert (precision.field, dimension.values, dimension.ordered) == ("precision", ("fp32", "int8"), False)
+    assert [setting.field for setting in skipped] == ["one_model", "precision: bf16"]
+    fields = [setting.field for setting in built_settings(spec(TEXTS), real=True)[0]]
+    assert fields == ["precision", "one_model"]
     assert built_settings(spec(TEXTS, precision="auto"), real=True)[0] == []
     assert built_settings(spec(CODE), real=True) == ([], [])
 
 
 def test_threads_keep_a_number_that_is_written_down() -> None:
     assert thread_setting({}, 4).dimension.values == (None, 1, 2, 4)
-    given = thread_setting({"OMP_NUM_THREADS": "3"}, 4).dimension
-    assert (given.values, given.start) == ((1, 2, 3, 4), 2)
+    threads = thread_setting({"OMP_NUM_THREADS": "3"}, 4).dimension
+    assert (threads.values, threads.start) == ((1, 2, 3, 4), 2)
 
 
 @pytest.mark.parametrize(
@@ -152,5 +151,5 @@ def test_several_groups_of_instances_stay() -> None:
     groups = [{"count": 1}, {"count": 2, "device": "gpu"}]
     values, skipped = searched(spec(CODE, triton={"instances": groups}))
     assert "instances" not in values
-    assert skipped == ["instances: it has several groups of instances, which stay as they are"]
+    assert [line.partition(":")[0] for line in skipped] == ["instances"]
     assert "instances" in searched(spec(CODE, triton={"instances": groups[:1]}))[0]
