@@ -80,7 +80,7 @@ class CodeBuildJobs:
     def _start(
         self, job: str, attempt: int, variables: list[dict[str, str]], *, role: str | None = None
     ) -> JobState:
-        asked = {
+        request = {
             "projectName": self._project,
             # The project may have been redeployed from another commit meanwhile; use the requested source.
             "sourceTypeOverride": "S3",
@@ -89,15 +89,15 @@ class CodeBuildJobs:
             "idempotencyToken": f"{job}-{attempt}",
             **({"serviceRoleOverride": role} if role else {}),
         }
-        return build_state(self._begun(asked))
+        return build_state(self._begun(request))
 
-    def _begun(self, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _begun(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         """Start the build; raise NoRoomError at a limit.
 
         The account's quota includes builds of other projects, so this project may have none running.
         """
         try:
-            started = once_role_is_known(lambda: self._client.start_build(**asked), self._clock)
+            started = once_role_is_known(lambda: self._client.start_build(**request), self._clock)
         except ClientError as error:
             code, message = aws_error_code(error), aws_error_message(error)
             if code != _LIMIT:
@@ -124,7 +124,7 @@ class CodeBuildJobs:
         if not ids:
             return []
         builds = {build["id"]: build for build in self._client.batch_get_builds(ids=ids[:100])["builds"]}
-        return [builds[one] for one in ids if one in builds]
+        return [builds[build_id] for build_id in ids if build_id in builds]
 
     def poll(self, attempt_id: str) -> JobState:
         """Return a build's status."""

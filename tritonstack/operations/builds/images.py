@@ -30,8 +30,8 @@ class UnusableImageError(TritonstackError):
 
 def missing_images(cloud: Cloud, infra: BuildInfra) -> list[str]:
     """Return the images that the repositories lack."""
-    wanted = (*infra.images.values(), *infra.endpoint_images)
-    return [uri for uri in wanted if image_digest(cloud, uri) is None]
+    images = (*infra.images.values(), *infra.endpoint_images)
+    return [uri for uri in images if image_digest(cloud, uri) is None]
 
 
 def image_job(cloud: Cloud, infra: BuildInfra) -> tuple[CodeBuildJobs, JobState, bool]:
@@ -63,12 +63,14 @@ def image_digest(cloud: Cloud, uri: str) -> str | None:
     """Return an image's digest; None if missing. Raise an error if SageMaker cannot run it."""
     repository, _, tag = uri.partition("/")[2].rpartition(":")
     try:
-        found = cloud.client("ecr").describe_images(repositoryName=repository, imageIds=[{"imageTag": tag}])
+        description = cloud.client("ecr").describe_images(
+            repositoryName=repository, imageIds=[{"imageTag": tag}]
+        )
     except ClientError as error:
         if aws_error_code(error) in _ABSENT:
             return None
         raise
-    details = found["imageDetails"][0]
+    details = description["imageDetails"][0]
     if str(details.get("imageManifestMediaType", "")).startswith(_OCI):
         raise UnusableImageError(
             (

@@ -71,9 +71,9 @@ def own_role(cloud: Cloud, base: str, model: str) -> str:
 def stack_outputs(cloud: Cloud, stack: str) -> dict[str, str] | None:
     """Read a stack's outputs; None if it does not exist."""
     try:
-        found = cloud.client("cloudformation").describe_stacks(StackName=stack)["Stacks"][0]
+        description = cloud.client("cloudformation").describe_stacks(StackName=stack)["Stacks"][0]
     except ClientError as error:
         if "does not exist" in str(error):
             return None
         raise
-    return {output["OutputKey"]: output["OutputValue"] for output in found.get("Outputs", [])}
+    return {output["OutputKey"]: output["OutputValue"] for output in description.get("Outputs", [])}

@@ -131,12 +131,12 @@ class LogTail:
     def _streams(self, state: JobState) -> list[str]:
         if not state.log_stream.endswith("/"):
             return [state.log_stream]
-        found = self._client.describe_log_streams(
+        page = self._client.describe_log_streams(
             logGroupName=state.log_group, logStreamNamePrefix=state.log_stream
         )
         return [
             stream["logStreamName"]
-            for stream in found["logStreams"]
+            for stream in page["logStreams"]
             if stream["creationTime"] >= state.began_ms
         ]
 
@@ -221,8 +221,12 @@ def find_result(cloud: Cloud, infra: BuildInfra, order: JobOrder, job: str) -> M
         return None  # deleted since: build it again
     manifest = parse_manifest(body, origin=f"s3://{infra.bucket}/{key}")
     # The job's custom code may have written this record, so check that model and digest match.
-    asked = (order.model, digest, order.spec_hash)
-    if (manifest.model, manifest.digest, manifest.spec_hash) != asked or manifest.target not in order.targets:
+    request = (order.model, digest, order.spec_hash)
+    if (
+        manifest.model,
+        manifest.digest,
+        manifest.spec_hash,
+    ) != request or manifest.target not in order.targets:
         raise BuildJobError(
             (
                 f"s3://{infra.bucket}/{key} does not match the request: {manifest.model} "

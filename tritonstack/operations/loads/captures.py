@@ -41,25 +41,25 @@ def read_capture(
     keys = list(_keys(s3, bucket, prefix, begin, end))
     with ThreadPoolExecutor(_READERS) as pool:
         bodies = pool.map(lambda key: (key, s3.get_object(Bucket=bucket, Key=key)["Body"].read()), keys)
-        found = [
+        arrivals = [
             captured
             for key, body in bodies
             for captured in _requests(body, origin=f"s3://{bucket}/{key}")
             if begin <= captured[0] < end
         ]
-    if not found:
+    if not arrivals:
         raise NoMeasurementsError(
             f"{where} has no captured requests from {begin.isoformat()} to {end.isoformat()}",
             remedy="deploy the endpoint with `data_capture`, wait some minutes after its requests, and name "
             "a period with requests; `input` must be captured",
         )
-    found.sort(key=lambda one: one[0])
-    first = found[0][0]
-    seconds = np.array([(when - first).total_seconds() for when, _ in found])
-    within = np.random.default_rng(seed).uniform(0, 1, len(found))
+    arrivals.sort(key=lambda arrival: arrival[0])
+    first = arrivals[0][0]
+    seconds = np.array([(when - first).total_seconds() for when, _ in arrivals])
+    within = np.random.default_rng(seed).uniform(0, 1, len(arrivals))
     order = np.argsort(seconds + within, kind="stable")
     return CapturedLoad(
-        tuple(found[index][1] for index in order),
+        tuple(arrivals[index][1] for index in order),
         Trace((seconds + within)[order], float(seconds[-1]) + 1.0),
         first,
     )

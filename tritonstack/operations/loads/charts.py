@@ -40,8 +40,8 @@ def _over_time(shown: Sequence[tuple[LoadRun, bool]]) -> LineChart:
     lines = []
     for run, dashed in shown:
         points = [
-            ((number + 0.5) * run.slice_s, float(percentiles_s(one.latencies, (99.0,))[0]) * 1000)
-            for number, one in enumerate(run.slices)
+            ((number + 0.5) * run.slice_s, float(percentiles_s(part.latencies, (99.0,))[0]) * 1000)
+            for number, part in enumerate(run.slices)
         ]
         lines.append(
             ChartLine(_named(run, dashed), [point for point in points if not math.isnan(point[1])], dashed)
@@ -69,12 +69,14 @@ class Curve:
 
 def draw_curves(title: str, curves: Sequence[Curve], dots: Sequence[Point]) -> str:
     """Return an SVG document with curves, and with a dot for each of many runs."""
-    highest = max((x for x, _ in [*dots, *(point for one in curves for point in one.points)]), default=1.0)
+    highest = max(
+        (x for x, _ in [*dots, *(point for curve in curves for point in curve.points)]), default=1.0
+    )
     step = round_step(highest / 6)
     last = step * math.ceil(highest / step)
     chart = LineChart(
         "p99 in ms, by answers per second",
-        [ChartLine(one.name, one.points) for one in curves]
+        [ChartLine(curve.name, curve.points) for curve in curves]
         + [ChartLine("runs of the search", dots, is_dots=True)],
         [(number * step, f"{number * step:g}") for number in range(int(last / step) + 1)],
         lambda x: x / last,

@@ -54,12 +54,12 @@ class RunComparison:
 def compare_runs(before: LoadRun, after: LoadRun) -> RunComparison:
     """Compare two runs under the same load."""
     differences = tuple(_differences(before, after))
-    found = {difference.verdict for difference in differences} - {"no difference shown"}
+    verdicts = {difference.verdict for difference in differences} - {"no difference shown"}
     if after.failed_share > before.failed_share + _FAILED:
-        found.add("worse")
-    if not found:
+        verdicts.add("worse")
+    if not verdicts:
         return RunComparison(after.load, differences, "no difference shown")
-    return RunComparison(after.load, differences, found.pop() if len(found) == 1 else "mixed")
+    return RunComparison(after.load, differences, verdicts.pop() if len(verdicts) == 1 else "mixed")
 
 
 def _differences(before: LoadRun, after: LoadRun) -> Iterator[MeasuredDifference]:
@@ -76,16 +76,16 @@ def _differences(before: LoadRun, after: LoadRun) -> Iterator[MeasuredDifference
         more_is_better=True,
     )
     counts = [
-        percentiles_s(weights @ np.array([one.latencies for one in run.kept]), _COMPARED) * 1000
+        percentiles_s(weights @ np.array([part.latencies for part in run.kept]), _COMPARED) * 1000
         for weights, run in zip(draws, (before, after), strict=True)
     ]
-    known = [run.percentiles_ms() for run in (before, after)]
+    percentiles = [run.percentiles_ms() for run in (before, after)]
     for column, percent in enumerate(_COMPARED):
-        if percent in known[0] and percent in known[1]:
+        if percent in percentiles[0] and percent in percentiles[1]:
             yield _difference(
                 f"p{percent:g} ms",
-                known[0][percent],
-                known[1][percent],
+                percentiles[0][percent],
+                percentiles[1][percent],
                 counts[0][:, column],
                 counts[1][:, column],
                 more_is_better=False,
@@ -93,7 +93,7 @@ def _differences(before: LoadRun, after: LoadRun) -> Iterator[MeasuredDifference
 
 
 def _answers(run: LoadRun) -> NDArray[np.int64]:
-    return np.array([one.answered for one in run.kept])
+    return np.array([part.answered for part in run.kept])
 
 
 def _drawn(run: LoadRun, *, seed: int) -> NDArray[np.float64]:

@@ -129,8 +129,8 @@ class LoadRecorder:
         return event
 
     def _counts(self) -> InstanceCounts:
-        found = self.cloud.client("sagemaker").describe_endpoint(EndpointName=self._full_name)
-        variants = {one["VariantName"]: one for one in found["ProductionVariants"]}
+        endpoint = self.cloud.client("sagemaker").describe_endpoint(EndpointName=self._full_name)
+        variants = {variant["VariantName"]: variant for variant in endpoint["ProductionVariants"]}
         return counts_of(variants[self.artifact.variant])
 
     @property
@@ -144,20 +144,20 @@ def _read_instances(cloud: Cloud, workspace: Workspace, artifact: MeasuredArtifa
     sagemaker = cloud.client("sagemaker")
     with explain_denied("sagemaker"):
         try:
-            found: dict[str, Any] = sagemaker.describe_endpoint(EndpointName=full)
+            endpoint: dict[str, Any] = sagemaker.describe_endpoint(EndpointName=full)
         except ClientError as error:
             if "could not find" not in str(error).lower():
                 raise
             raise NotRecordedError(f"{full} does not exist", remedy=deploy) from None
-        if found["EndpointStatus"] not in SERVING and not _is_scaled(found):
+        if endpoint["EndpointStatus"] not in SERVING and not _is_scaled(endpoint):
             raise NotRecordedError(
-                f"{full} is {found['EndpointStatus']}; only load tests in service are recorded",
+                f"{full} is {endpoint['EndpointStatus']}; only load tests in service are recorded",
                 remedy=f"wait for the update, for example with `tritonstack verify "
                 f"{workspace.cli_arguments} --wait`",
             )
-        config = sagemaker.describe_endpoint_config(EndpointConfigName=found["EndpointConfigName"])
-        variants = {one["VariantName"]: one for one in config["ProductionVariants"]}
-        running = {one["VariantName"] for one in found["ProductionVariants"]}
+        config = sagemaker.describe_endpoint_config(EndpointConfigName=endpoint["EndpointConfigName"])
+        variants = {production["VariantName"]: production for production in config["ProductionVariants"]}
+        running = {production["VariantName"] for production in endpoint["ProductionVariants"]}
         if artifact.variant not in variants or artifact.variant not in running:
             raise NotRecordedError(f"{full} has no variant {artifact.variant!r}", remedy=deploy)
         variant = variants[artifact.variant]
@@ -168,7 +168,7 @@ def _read_instances(cloud: Cloud, workspace: Workspace, artifact: MeasuredArtifa
         if not artifact.multi_model:
             url = sagemaker.describe_model(ModelName=model)["PrimaryContainer"]["ModelDataUrl"]
             _require_artifact(url, full, artifact.touched, deploy)
-    return ServingInstances(found["EndpointConfigName"], model, variant["InstanceType"])
+    return ServingInstances(endpoint["EndpointConfigName"], model, variant["InstanceType"])
 
 
 def _is_scaled(endpoint: Mapping[str, Any]) -> bool:
@@ -212,11 +212,11 @@ def _rounded(value: float | None) -> float | None:
 
 def _note(test: LoadTest) -> str:
     levels = "; ".join(
-        f"{one.load}: {one.answered_per_s:.1f} answers per second"
-        + (f", p99 {one.p99_ms:.1f} ms" if one.p99_ms is not None else "")
-        for one in test.levels
+        f"{level.load}: {level.answered_per_s:.1f} answers per second"
+        + (f", p99 {level.p99_ms:.1f} ms" if level.p99_ms is not None else "")
+        for level in test.levels
     )
-    lowest = min(one.lowest_instances for one in test.levels)
-    highest = max(one.highest_instances for one in test.levels)
+    lowest = min(level.lowest_instances for level in test.levels)
+    highest = max(level.highest_instances for level in test.levels)
     counts = f"{highest}" if lowest == highest else f"{lowest} to {highest}"
     return f"on {counts} x {test.instance_type}{'' if test.real_instances else ' (local cloud)'}: {levels}"

@@ -25,8 +25,8 @@ def count_latencies(latencies_s: Iterable[float]) -> Counts:
 
 def bucket_of(latencies_s: NDArray[np.float64]) -> NDArray[np.int64]:
     """Return the bucket of each latency."""
-    found = np.log(np.maximum(latencies_s, _LEAST_S) / _LEAST_S) / _GROWTH
-    return np.minimum(found.astype(np.int64), BUCKETS - 1)
+    buckets = np.log(np.maximum(latencies_s, _LEAST_S) / _LEAST_S) / _GROWTH
+    return np.minimum(buckets.astype(np.int64), BUCKETS - 1)
 
 
 def percentiles_s(counts: NDArray[np.generic], percents: Sequence[float]) -> NDArray[np.float64]:
@@ -36,8 +36,8 @@ def percentiles_s(counts: NDArray[np.generic], percents: Sequence[float]) -> NDA
     totals = cumulated[:, -1]
     result = np.empty((len(rows), len(percents)))
     for column, percent in enumerate(percents):
-        wanted = np.maximum(np.ceil(np.round(totals * percent / 100, 6)), 1)
-        result[:, column] = _middle_s((cumulated < wanted[:, None]).sum(axis=1))
+        ranks = np.maximum(np.ceil(np.round(totals * percent / 100, 6)), 1)
+        result[:, column] = _middle_s((cumulated < ranks[:, None]).sum(axis=1))
     result[totals == 0] = np.nan
     return result[0] if np.ndim(counts) == 1 else result
 

@@ -44,7 +44,7 @@ class LoadSender:
             endpoint_url=cloud.variables.get("AWS_ENDPOINT_URL"),
             config=config,
         )
-        self._calls = [call_of(facts, one.body, one.content_type) for one in requests]
+        self._calls = [call_of(facts, request.body, request.content_type) for request in requests]
         self._order = list(range(len(requests)))
         random.Random(_ORDER_SEED).shuffle(self._order)  # noqa: S311 - no secret
 

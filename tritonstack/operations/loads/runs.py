@@ -83,7 +83,7 @@ class LoadRun:
     @cached_property
     def latencies(self) -> Counts:
         """The latencies after the warm-up."""
-        return np.sum([one.latencies for one in self.kept], axis=0)  # type: ignore[no-any-return]
+        return np.sum([part.latencies for part in self.kept], axis=0)  # type: ignore[no-any-return]
 
     @public
     def seconds(self) -> float:
@@ -93,12 +93,14 @@ class LoadRun:
     @public
     def answered_per_s(self) -> Annotated[float, Rounded(3)]:
         """Answers of the model per second."""
-        return sum(one.answered for one in self.kept) / self.seconds
+        return sum(part.answered for part in self.kept) / self.seconds
 
     @public
     def errors(self) -> Mapping[str, int]:
         """The failed requests by class, after the warm-up."""
-        return Counter[str]() if not self.kept else sum((Counter(one.errors) for one in self.kept), Counter())
+        return (
+            Counter[str]() if not self.kept else sum((Counter(part.errors) for part in self.kept), Counter())
+        )
 
     @public
     def failed_share(self) -> Annotated[float, Rounded(6)]:
@@ -114,10 +116,10 @@ class LoadRun:
     def percentiles_ms(self) -> dict[float, float]:
         """Return the percentiles for which there are enough answers: ten or more beyond each."""
         total = int(self.latencies.sum())
-        known = [
+        percents = [
             percent for percent in PERCENTS if total * (1 - percent / 100) >= 10 or percent == PERCENTS[0]
         ]
-        return dict(zip(known, (percentiles_s(self.latencies, known) * 1000).tolist(), strict=True))
+        return dict(zip(percents, (percentiles_s(self.latencies, percents) * 1000).tolist(), strict=True))
 
     @property
     def generator_limited(self) -> bool:
@@ -144,9 +146,9 @@ class LoadRun:
         slices = {
             "seconds": self.slice_s,
             "warm_up": self.warm_up,
-            "answered": [one.answered for one in self.slices],
-            "errors": [dict(one.errors) for one in self.slices],
-            "latencies": [to_pairs(one.latencies) for one in self.slices],
+            "answered": [part.answered for part in self.slices],
+            "errors": [dict(part.errors) for part in self.slices],
+            "latencies": [to_pairs(part.latencies) for part in self.slices],
         }
         return {**document(self), "slices": slices}
 
@@ -210,7 +212,7 @@ def summarize(sent: Sent, *, load: str, seconds: float, is_trace: bool) -> LoadR
                 Counter(sent.errors[index] for index in failed),
             )
         )
-    warm_up, steady = (0, True) if is_trace else find_steady([mean_s(one.latencies) for one in slices])
+    warm_up, steady = (0, True) if is_trace else find_steady([mean_s(part.latencies) for part in slices])
     late = np.array(sent.sent) - due
     return LoadRun(
         load=load,
@@ -233,11 +235,11 @@ def find_steady(means: Sequence[float]) -> tuple[int, bool]:
     values = np.array(means)
     if len(values) < _LEAST_SLICES:
         return 0, False
-    known: NDArray[np.float64] = np.where(np.isnan(values), np.nanmax(values, initial=0.0), values)
-    most = len(known) // 2
-    errors = [float(known[cut:].var() / (len(known) - cut)) for cut in range(most + 1)]
+    medians: NDArray[np.float64] = np.where(np.isnan(values), np.nanmax(values, initial=0.0), values)
+    most = len(medians) // 2
+    errors = [float(medians[cut:].var() / (len(medians) - cut)) for cut in range(most + 1)]
     cut = int(np.argmin(errors))
-    rest = known[cut:]
+    rest = medians[cut:]
     first, second = rest[: len(rest) // 2], rest[len(rest) // 2 :]
     noise = math.sqrt(first.var() / len(first) + second.var() / len(second))
     apart = abs(float(second.mean() - first.mean()))
@@ -265,8 +267,8 @@ def load_runs(file: Path) -> SavedRuns:
         raise _unreadable(file, f"not a saved load test ({type(error).__name__}: {error})") from error
 
 
-def _read_run(found: Mapping[str, Any]) -> LoadRun:
-    parts = found["slices"]
+def _read_run(content: Mapping[str, Any]) -> LoadRun:
+    parts = content["slices"]
     slices = tuple(
         Slice(from_pairs(pairs), int(answered), {str(name): int(count) for name, count in errors.items()})
         for pairs, answered, errors in zip(
@@ -277,13 +279,13 @@ def _read_run(found: Mapping[str, Any]) -> LoadRun:
     if not 0 <= warm_up < len(slices):
         raise ValueError("it has no slices after the warm-up")
     return LoadRun(
-        load=str(found["load"]),
+        load=str(content["load"]),
         slice_s=float(parts["seconds"]),
         slices=slices,
         warm_up=warm_up,
-        steady=bool(found["steady"]),
-        processor=float(found["generator"]["processors"]),
-        late_ms=float(found["generator"]["late_p99_ms"]),
+        steady=bool(content["steady"]),
+        processor=float(content["generator"]["processors"]),
+        late_ms=float(content["generator"]["late_p99_ms"]),
     )
 
 

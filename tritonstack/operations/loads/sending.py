@@ -46,7 +46,7 @@ class Sent:
 
 async def open_loop(send: Send, offsets: Offsets, *, on_second: Callable[[int], None] | None = None) -> Sent:
     """Send each request at its offset; return when all are answered."""
-    found, room = Sent(), asyncio.Semaphore(MAX_OPEN)
+    record, room = Sent(), asyncio.Semaphore(MAX_OPEN)
     clock = _Clock()
 
     async def one(number: int, due: float) -> None:
@@ -55,7 +55,7 @@ async def open_loop(send: Send, offsets: Offsets, *, on_second: Callable[[int], 
             error = await send(number)
         finally:
             room.release()
-        found.note(due, sent, clock.now(), error)
+        record.note(due, sent, clock.now(), error)
 
     async with asyncio.TaskGroup() as tasks:
         for number, due in enumerate(offsets.tolist()):
@@ -66,15 +66,15 @@ async def open_loop(send: Send, offsets: Offsets, *, on_second: Callable[[int], 
             tasks.create_task(one(number, due))
             if on_second is not None:
                 on_second(int(due))
-    found.processor_s = clock.processor_s()
-    return found
+    record.processor_s = clock.processor_s()
+    return record
 
 
 async def closed_loop(
     send: Send, *, users: int, seconds: float, on_second: Callable[[int], None] | None = None
 ) -> Sent:
     """Let each of many users send a request as soon as the previous one is answered."""
-    found = Sent()
+    record = Sent()
     clock = _Clock()
     numbers = iter(range(sys.maxsize))
 
@@ -82,7 +82,7 @@ async def closed_loop(
         await asyncio.sleep(first_s)
         while (sent := clock.now()) < seconds:
             error = await send(next(numbers))
-            found.note(sent, sent, clock.now(), error)
+            record.note(sent, sent, clock.now(), error)
             if error:  # a server that rejects at once is not asked a thousand times per second
                 await asyncio.sleep(random.uniform(0.05, 0.15))  # noqa: S311 - no secret
             if on_second is not None:
@@ -92,8 +92,8 @@ async def closed_loop(
     async with asyncio.TaskGroup() as tasks:
         for number in range(users):
             tasks.create_task(user(spread_s * number / users))
-    found.processor_s = clock.processor_s()
-    return found
+    record.processor_s = clock.processor_s()
+    return record
 
 
 def run_loop(main: Coroutine[Any, Any, Sent]) -> Sent:

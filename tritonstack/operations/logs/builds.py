@@ -37,11 +37,11 @@ def latest_build(
 ) -> LoggedBuild | None:
     """Return the latest build of a model, of any target; None if there is none."""
     with explain_denied("codebuild"):
-        found = [_in_codebuild(cloud, project, model) for project in projects]
+        builds = [_in_codebuild(cloud, project, model) for project in projects]
     if processing:
         with explain_denied("sagemaker"):
-            found.append(_in_processing(cloud, base, model))
-    return max((build for build in found if build), key=lambda build: build.started, default=None)
+            builds.append(_in_processing(cloud, base, model))
+    return max((build for build in builds if build), key=lambda build: build.started, default=None)
 
 
 def _in_codebuild(cloud: Cloud, project: str, model: str) -> LoggedBuild | None:

@@ -136,8 +136,8 @@ class _StepPolicy(_Policy):
 
     def breach(self) -> float | None:
         """Return the mean of the evaluated datapoints, minus the threshold."""
-        known = self.alarm.known
-        return STEP_AGGREGATES["Average"](known) - self.plan.alarm.threshold if known else None
+        values = self.alarm.known
+        return STEP_AGGREGATES["Average"](values) - self.plan.alarm.threshold if values else None
 
 
 @dataclass(frozen=True)
@@ -186,14 +186,14 @@ class Autoscaler:
         """Return the change to ask for; an endpoint that is updating accepts none."""
         for alarm in self._alarms:
             alarm.publish(now)
-        larger = [one for one in self._out(now, current) if one[0] > current]
-        smaller = [one for one in self._in(now, current) if one[0] < current]
+        larger = [proposal for proposal in self._out(now, current) if proposal[0] > current]
+        smaller = [proposal for proposal in self._in(now, current) if proposal[0] < current]
         if is_updating or not (larger or smaller):
             return None
         # A scale-out goes before a scale-in, even if the maximum leaves no room for it.
-        wanted, policy = max(larger or smaller, key=lambda one: one[0])
+        count, policy = max(larger or smaller, key=lambda proposal: proposal[0])
         lowest, highest = limits
-        bounded = min(highest, wanted) if larger else max(lowest, wanted)
+        bounded = min(highest, count) if larger else max(lowest, count)
         if bounded == current:
             return None
         self._acting = _Activity(policy, current, is_out=bool(larger))

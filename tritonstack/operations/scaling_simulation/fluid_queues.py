@@ -165,7 +165,7 @@ class FluidQueues:
         weights = np.repeat(accepted[used] / self._samples, self._samples)
         # Without an instance at the end, some requests are never served.
         waits_on = np.isinf(wait).ravel() & (len(accepted) * TICK_S - arrived <= setup.timeout_s)
-        found = sort_into_slices(
+        latencies_by_slice = sort_into_slices(
             arrived,
             (wait + service[:, None] * curve.shape[picked]).ravel(),
             np.where(waits_on, 0.0, weights),
@@ -175,7 +175,11 @@ class FluidQueues:
         begins = np.arange(len(accepted)) * TICK_S
         when = np.minimum((begins / slice_s).astype(np.int64), slices - 1)
         refused = np.bincount(when, weights=self._refused, minlength=slices)
-        return SliceLatencies(found.counts, found.lost + refused, waiting=float(weights[waits_on].sum()))
+        return SliceLatencies(
+            latencies_by_slice.counts,
+            latencies_by_slice.lost + refused,
+            waiting=float(weights[waits_on].sum()),
+        )
 
     def _routed(self, used: NDArray[np.int64], position: NDArray[np.float64]) -> NDArray[np.float64]:
         begin, end = self._wait_s[used, 0], self._wait_s[used, 1]
@@ -217,5 +221,5 @@ def _smoothed(counts: NDArray[np.float64]) -> NDArray[np.float64]:
     width = min(_SMOOTHED_TICKS, len(counts))
     ones = np.ones(width)
     sums = np.convolve(counts, ones, mode="same")
-    known: NDArray[np.float64] = np.convolve(np.ones(len(counts)), ones, mode="same")
-    return sums / known
+    weights: NDArray[np.float64] = np.convolve(np.ones(len(counts)), ones, mode="same")
+    return sums / weights

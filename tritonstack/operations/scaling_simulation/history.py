@@ -55,7 +55,7 @@ class BackTest:
     @public
     def instances_within_one(self) -> Annotated[float, Rounded(4)]:
         """The share of minutes in which the instances differ by at most one."""
-        return sum(abs(one) <= 1 for one in self._differences) / max(1, self.minutes_compared)
+        return sum(abs(difference) <= 1 for difference in self._differences) / max(1, self.minutes_compared)
 
     @public
     def instances_mean_difference(self) -> Annotated[float, Rounded(4)]:
@@ -65,7 +65,7 @@ class BackTest:
     @public
     def recorded_instance_hours(self) -> Annotated[float, Rounded(4)]:
         """The recorded instances over time, of the minutes in which they are known."""
-        return sum(one.instances or 0.0 for one in self.minutes) / 60
+        return sum(minute.instances or 0.0 for minute in self.minutes) / 60
 
     @public
     def p99_ratio(self) -> Annotated[float | None, Rounded(4)]:
@@ -88,7 +88,7 @@ class BackTest:
     @public
     def recorded_errors(self) -> int:
         """The recorded answers with a server error."""
-        return round(sum(one.errors for one in self.minutes))
+        return round(sum(minute.errors for minute in self.minutes))
 
 
 def read_history(
@@ -115,9 +115,9 @@ def read_history(
         "p50": (latency, "p50"),
         "p99": (latency, "p99"),
     }
-    found = _read(cloudwatch, queries, begin, end)
+    values = _read(cloudwatch, queries, begin, end)
     count = round((end - begin) / _MINUTE)
-    minutes = tuple(_minute(found, begin + number * _MINUTE, monitored) for number in range(count))
+    minutes = tuple(_minute(values, begin + number * _MINUTE, monitored) for number in range(count))
     if not any(minute.requests for minute in minutes):
         raise NoMeasurementsError(
             f"CloudWatch has no requests to {monitored.endpoint_name} ({variant.name}) from "
@@ -133,13 +133,15 @@ def back_test(run: ScalingRun, minutes: Sequence[RecordedMinute]) -> BackTest:
     return BackTest(
         run,
         tuple(minutes),
-        p50_ms=_weighted(minutes, [one.p50_ms for one in minutes]),
-        p99_ms=_weighted(minutes, [one.p99_ms for one in minutes]),
+        p50_ms=_weighted(minutes, [minute.p50_ms for minute in minutes]),
+        p99_ms=_weighted(minutes, [minute.p99_ms for minute in minutes]),
     )
 
 
 def _weighted(minutes: Sequence[RecordedMinute], values: Sequence[float | None]) -> float | None:
-    pairs = [(one.requests, value) for one, value in zip(minutes, values, strict=True) if value is not None]
+    pairs = [
+        (minute.requests, value) for minute, value in zip(minutes, values, strict=True) if value is not None
+    ]
     total = sum(weight for weight, _ in pairs)
     return round(sum(weight * value for weight, value in pairs) / total, 3) if total else None
 
@@ -147,7 +149,7 @@ def _weighted(minutes: Sequence[RecordedMinute], values: Sequence[float | None])
 def _read(
     cloudwatch: Any, queries: Mapping[str, tuple[Metric, str]], begin: datetime, end: datetime
 ) -> dict[str, dict[datetime, float]]:
-    asked = [
+    requests = [
         {
             "Id": name,
             "MetricStat": {
@@ -162,33 +164,33 @@ def _read(
         }
         for name, (metric, statistic) in queries.items()
     ]
-    found: dict[str, dict[datetime, float]] = {name: {} for name in queries}
+    values: dict[str, dict[datetime, float]] = {name: {} for name in queries}
     pages = cloudwatch.get_paginator("get_metric_data").paginate(
-        MetricDataQueries=asked, StartTime=begin, EndTime=end
+        MetricDataQueries=requests, StartTime=begin, EndTime=end
     )
     for page in pages:
         for result in page["MetricDataResults"]:
             pairs = zip(result["Timestamps"], result["Values"], strict=True)
-            found[result["Id"]] |= {when.replace(second=0, microsecond=0): value for when, value in pairs}
-    return found
+            values[result["Id"]] |= {when.replace(second=0, microsecond=0): value for when, value in pairs}
+    return values
 
 
 def _minute(
-    found: Mapping[str, Mapping[datetime, float]], when: datetime, monitored: Monitored
+    values: Mapping[str, Mapping[datetime, float]], when: datetime, monitored: Monitored
 ) -> RecordedMinute:
-    requests, shares = found["requests"].get(when, 0.0), found["shares"].get(when, 0.0)
+    requests, shares = values["requests"].get(when, 0.0), values["shares"].get(when, 0.0)
     instances: float | None = None
     if shares > 0:
         # Each request publishes one divided by the number of instances.
         instances = requests / shares
     elif not monitored.component:
-        instances = found["machines"].get(when)
+        instances = values["machines"].get(when)
     return RecordedMinute(
         requests=requests,
-        errors=found["errors"].get(when, 0.0),
+        errors=values["errors"].get(when, 0.0),
         instances=None if instances is None else round(instances, 2),
-        p50_ms=_milliseconds(found["p50"].get(when)),
-        p99_ms=_milliseconds(found["p99"].get(when)),
+        p50_ms=_milliseconds(values["p50"].get(when)),
+        p99_ms=_milliseconds(values["p99"].get(when)),
     )
 
 

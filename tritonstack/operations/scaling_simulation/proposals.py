@@ -97,12 +97,12 @@ class PolicySearch:
         self._fixed()
         if self._held:
             self._refine_cooldowns()
-        found, cheapest = [], min((one.run.instance_hours for one in self._held), default=0.0)
-        for one in self._held:
-            is_near = one.run.instance_hours <= _NEARLY * cheapest
-            changes = sum(self.current.get(key) != value for key, value in one.settings.items())
-            found.append((not is_near, changes if is_near else 0, one.run.instance_hours, one))
-        return [one for *_, one in sorted(found, key=lambda item: item[:3])]
+        proposals, cheapest = [], min((proposal.run.instance_hours for proposal in self._held), default=0.0)
+        for proposal in self._held:
+            is_near = proposal.run.instance_hours <= _NEARLY * cheapest
+            changes = sum(self.current.get(key) != value for key, value in proposal.settings.items())
+            proposals.append((not is_near, changes if is_near else 0, proposal.run.instance_hours, proposal))
+        return [proposal for *_, proposal in sorted(proposals, key=lambda item: item[:3])]
 
     @property
     def most(self) -> int:
@@ -151,7 +151,9 @@ class PolicySearch:
             return
         if self.objective.holds(cheapest):
             return
-        if self._held and cheapest.instance_hours >= min(one.run.instance_hours for one in self._held):
+        if self._held and cheapest.instance_hours >= min(
+            proposal.run.instance_hours for proposal in self._held
+        ):
             return  # a higher minimum only costs more
         while highest - lowest > 1:
             middle = (lowest + highest) // 2
@@ -193,7 +195,7 @@ class PolicySearch:
                 lowest = middle + 1
 
     def _refine_cooldowns(self) -> None:
-        best = min(self._held, key=lambda one: one.run.instance_hours)
+        best = min(self._held, key=lambda proposal: proposal.run.instance_hours)
         for out_s in (0, 60, 300):
             for in_s in (0, 60, 300, 600):
                 self._tried({**best.settings, "scale_out_cooldown_s": out_s, "scale_in_cooldown_s": in_s})
@@ -222,9 +224,9 @@ class PolicySearch:
         begin = self.demand.begin.astimezone(UTC)
         seconds = begin.hour * 3600 + begin.minute * 60 + begin.second
         hour = ((np.arange(len(self.demand.counts)) * TICK_S + seconds) / 3600).astype(np.int64) % _HOURS
-        found = np.zeros(_HOURS)
-        np.maximum.at(found, hour, self._smoothed())
-        return found
+        rates = np.zeros(_HOURS)
+        np.maximum.at(rates, hour, self._smoothed())
+        return rates
 
     def _smoothed(self) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         """The rate of each tick, averaged over a minute."""

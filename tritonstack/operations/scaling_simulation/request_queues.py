@@ -82,7 +82,7 @@ class RequestQueues:
         first, last = np.searchsorted(self._arrivals, (begin, end))
         refused, self._work_s, self._answered = len(self._refused), 0.0, 0
         self._pull(begin)
-        self._inside = self._peak = sum(one.outstanding for one in self._instances)
+        self._inside = self._peak = sum(instance.outstanding for instance in self._instances)
         for number, arrived in enumerate(self._arrivals[first:last].tolist(), start=int(first)):
             self._advance(arrived)
             self._arrive(arrived, 0 if self._models is None else int(self._models[number]))
@@ -96,26 +96,26 @@ class RequestQueues:
             unserved=len(self._refused) - refused,
             concurrency=math.ceil(self._peak / max(1, len(instances))),
             busy=min(1.0, self._work_s / (TICK_S * self._slots * max(1, len(instances)))),
-            backlog=len(self._central) + sum(one.outstanding for one in instances),
+            backlog=len(self._central) + sum(instance.outstanding for instance in instances),
         )
 
     def latencies(self, slices: int, slice_s: float) -> SliceLatencies:
         """Serve what is left, and return all latencies."""
         self._advance(_EVENT_LIMIT)
         arrived, latencies = map(as_array, self._served)
-        found = sort_into_slices(
+        by_slice = sort_into_slices(
             arrived,
             latencies,
             np.ones(len(arrived)),
             shape=(slices, slice_s),
             timeout_s=self._setup.timeout_s,
         )
-        expired = [one for one in self._central if self._end - one > self._setup.timeout_s]
+        expired = [arrival for arrival in self._central if self._end - arrival > self._setup.timeout_s]
         lost = as_array([*self._refused, *expired])
         number = np.minimum((lost / slice_s).astype(np.int64), slices - 1)
         return SliceLatencies(
-            found.counts,
-            found.lost + np.bincount(number, minlength=slices),
+            by_slice.counts,
+            by_slice.lost + np.bincount(number, minlength=slices),
             waiting=len(self._central) - len(expired),
         )
 
@@ -146,11 +146,11 @@ class RequestQueues:
         instances = self._instances
         if self._setup.cache is not None:
             # SageMaker sends requests to instances that have the model, if there are any.
-            instances = [one for one in instances if model in one.ready_at] or instances
+            instances = [instance for instance in instances if model in instance.ready_at] or instances
         if len(instances) == 1:
             return instances[0]
-        fewest = min([one.outstanding for one in instances])
-        idle = [one for one in instances if one.outstanding == fewest]
+        fewest = min([instance.outstanding for instance in instances])
+        idle = [instance for instance in instances if instance.outstanding == fewest]
         if len(idle) == 1:
             return idle[0]
         if not self._picks:
@@ -209,7 +209,7 @@ def _load(loaded: OrderedDict[int, float], model: int, now: float, cache: ModelC
         loaded.move_to_end(model)
         return loaded[model]
     size = cache.sizes[model]
-    while loaded and sum(cache.sizes[one] for one in loaded) + size > cache.memory_bytes:
+    while loaded and sum(cache.sizes[model_number] for model_number in loaded) + size > cache.memory_bytes:
         loaded.popitem(last=False)
     loaded[model] = now + cache.load_s[model]
     return loaded[model]

@@ -12,29 +12,29 @@ Statistic = Callable[[Sequence[TickLoad]], float | None]
 
 def _per_instance(ticks: Sequence[TickLoad]) -> float | None:
     """Sum of 1/instances for each request. Without traffic, SageMaker publishes zeros."""
-    return sum(one.requests / max(1, one.instances) for one in ticks)
+    return sum(tick.requests / max(1, tick.instances) for tick in ticks)
 
 
 def _concurrency(ticks: Sequence[TickLoad]) -> float | None:
-    return max(one.concurrency for one in ticks)
+    return max(tick.concurrency for tick in ticks)
 
 
 def _utilization(ticks: Sequence[TickLoad]) -> float | None:
-    measured = [one.busy for one in ticks if one.instances]
+    measured = [tick.busy for tick in ticks if tick.instances]
     return 100 * sum(measured) / len(measured) if measured else None
 
 
 def _backlog(ticks: Sequence[TickLoad]) -> float | None:
-    measured = [one.backlog / one.instances for one in ticks if one.instances]
+    measured = [tick.backlog / tick.instances for tick in ticks if tick.instances]
     return sum(measured) / len(measured) if measured else None
 
 
 def _without_capacity(ticks: Sequence[TickLoad]) -> float | None:
-    return max(float(one.backlog > 0 and not one.instances) for one in ticks)
+    return max(float(tick.backlog > 0 and not tick.instances) for tick in ticks)
 
 
 def _failures(ticks: Sequence[TickLoad]) -> float | None:
-    return float(sum(one.unserved for one in ticks if not one.instances))
+    return float(sum(tick.unserved for tick in ticks if not tick.instances))
 
 
 STATISTICS: Mapping[str, Statistic] = {

@@ -27,21 +27,21 @@ def limit_changes(
     scheduled: Sequence[ScheduledLimits], *, begin: datetime, seconds: float
 ) -> tuple[LimitChange, ...]:
     """Return the changes of a period; the first is that which is in force at its begin, if any."""
-    found = sorted(
+    changes = sorted(
         (change for limits in scheduled for change in _occurrences(limits, begin, seconds)),
         key=lambda change: change.at,
     )
-    earlier = [change for change in found if change.at <= 0]
-    return (*earlier[-1:], *(change for change in found if change.at > 0))
+    earlier = [change for change in changes if change.at <= 0]
+    return (*earlier[-1:], *(change for change in changes if change.at > 0))
 
 
 def _occurrences(limits: ScheduledLimits, begin: datetime, seconds: float) -> Iterator[LimitChange]:
     minute, hour, _, _, days, _ = limits.schedule.removeprefix("cron(").removesuffix(")").split()
-    zone, wanted = ZoneInfo(limits.timezone), {DAYS.index(day) for day in days.split(",")}
+    zone, weekdays = ZoneInfo(limits.timezone), {DAYS.index(day) for day in days.split(",")}
     day = (begin - _WEEK).astimezone(zone).date()
     last = (begin + timedelta(seconds=seconds)).astimezone(zone).date()
     while day <= last:
-        if day.weekday() in wanted:
+        if day.weekday() in weekdays:
             when = datetime.combine(day, time(int(hour), int(minute)), zone).astimezone(UTC)
             at = (when - begin).total_seconds()
             if at < seconds:

@@ -73,10 +73,10 @@ class ServiceCurve:
 
     def service_s(self, rates: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the mean service time at so many requests per second of one instance."""
-        known = np.array([0.0, *self.rates])
+        load = np.array([0.0, *self.rates])
         # np.interp needs increasing rates; on a plateau, the lowest concurrency counts.
-        first = np.concatenate([[True], np.diff(known) > 0])
-        busy = np.maximum(np.interp(rates, known[first], np.arange(len(known))[first]), 1.0)
+        first = np.concatenate([[True], np.diff(load) > 0])
+        busy = np.maximum(np.interp(rates, load[first], np.arange(len(load))[first]), 1.0)
         service: NDArray[np.float64] = busy / np.interp(busy, np.arange(1, self.slots + 1), self.rates)
         return service
 
@@ -158,6 +158,6 @@ def _at_each_concurrency(points: Iterable[tuple[float, float]]) -> tuple[float, 
     rates = np.maximum.accumulate(np.array([point[1] for point in ordered]))
     enough = int(np.argmax(rates >= _SATURATED * rates[-1]))
     slots = min(_MOST_SLOTS, max(1, round(concurrency[enough])))
-    found = np.interp(np.arange(1, slots + 1), concurrency, rates)
-    found[-1] = rates[enough]
-    return tuple(float(rate) for rate in np.maximum.accumulate(found))
+    answers = np.interp(np.arange(1, slots + 1), concurrency, rates)
+    answers[-1] = rates[enough]
+    return tuple(float(rate) for rate in np.maximum.accumulate(answers))

@@ -175,9 +175,9 @@ class _Run:
         if not is_updating and bounded != fleet.desired:
             self._ask(end, bounded, self._limit_cause)
             is_updating = True  # alarms that act now change nothing
-        wanted = self._scaler.decide(end, fleet.desired, limits=self._limits, is_updating=is_updating)
-        if wanted is not None:
-            self._ask(end, wanted.instances, wanted.cause)
+        decision = self._scaler.decide(end, fleet.desired, limits=self._limits, is_updating=is_updating)
+        if decision is not None:
+            self._ask(end, decision.instances, decision.cause)
 
     def _due(self, now: float) -> None:
         """Take the limits of the schedules that are due."""
@@ -220,10 +220,10 @@ class _Run:
             for first in range(0, len(latencies.counts), MOST_SLICES)
         ]
         percentiles = np.concatenate(parts)
-        found = []
+        slices = []
         for number, (p50, p99) in enumerate(percentiles.tolist()):
             part = slice(number * per_slice, (number + 1) * per_slice)
-            found.append(
+            slices.append(
                 SimulatedSlice(
                     at_s=number * per_slice * TICK_S,
                     requests=int(self._demand.counts[part].sum()),
@@ -235,7 +235,7 @@ class _Run:
                     p99_ms=_known(p99),
                 )
             )
-        return found
+        return slices
 
 
 def _known(value: float) -> float | None:

@@ -15,12 +15,12 @@ def draw_simulations(title: str, runs: Mapping[str, ScalingRun]) -> str:
     """Return an SVG document of simulations by name: the first with solid lines, others with dashed ones."""
     shown = list(runs.items())
     first = shown[0][1]
-    requests = _lines([("all", first)], lambda one: one.requests / first.slice_s)
-    lost = _lines([(f"lost, {name}", run) for name, run in shown], lambda one: one.lost / first.slice_s)
+    requests = _lines([("all", first)], lambda part: part.requests / first.slice_s)
+    lost = _lines([(f"lost, {name}", run) for name, run in shown], lambda part: part.lost / first.slice_s)
     charts = [
         _chart("requests per second", [*requests, *lost], first),
-        _chart("instances in service", _lines(shown, lambda one: one.in_service), first),
-        _chart("p99 in ms", _lines(shown, lambda one: one.p99_ms), first),
+        _chart("instances in service", _lines(shown, lambda part: part.in_service), first),
+        _chart("p99 in ms", _lines(shown, lambda part: part.p99_ms), first),
     ]
     return draw_charts(title, charts)
 
@@ -28,7 +28,7 @@ def draw_simulations(title: str, runs: Mapping[str, ScalingRun]) -> str:
 def _lines(shown: Sequence[tuple[str, ScalingRun]], value: Value) -> list[ChartLine]:
     lines = []
     for number, (name, run) in enumerate(shown):
-        points = [(one.at_s, found) for one in run.slices if (found := value(one)) is not None]
+        points = [(part.at_s, height) for part in run.slices if (height := value(part)) is not None]
         lines.append(ChartLine(name, points, dashed=number > 0))
     return lines
 

@@ -84,9 +84,9 @@ def smoke_endpoint(
 
 def not_tested(results: Sequence[SmokeResult]) -> list[UntestedVariant]:
     """Return the variants without a request, and the reasons. Pure."""
-    asked = {(one.variant, one.model) for one in results if one.outcome != "skipped"}
-    left = {(one.variant, one.model): one.detail for one in results}
-    return [UntestedVariant(*key, reason) for key, reason in left.items() if key not in asked]
+    tested = {(result.variant, result.model) for result in results if result.outcome != "skipped"}
+    reasons = {(result.variant, result.model): result.detail for result in results}
+    return [UntestedVariant(*key, reason) for key, reason in reasons.items() if key not in tested]
 
 
 def _smoke(
@@ -103,22 +103,22 @@ def _smoke(
         examples = load_examples(
             cloud, bucket=workspace.spec.artifact_bucket, model=target.model, digest=target.artifact.digest
         )
-        for asked in ask_all(cloud, workspace.spec, target, examples, deadline):
-            yield _result(target, asked)
+        for answer in ask_all(cloud, workspace.spec, target, examples, deadline):
+            yield _result(target, answer)
     except TritonstackError as error:  # examples are missing or corrupt
         yield _result(target, RequestResult("", "not-checked", _error_text(error)))
 
 
-def _result(target: SmokeTarget, asked: RequestResult) -> SmokeResult:
+def _result(target: SmokeTarget, answer: RequestResult) -> SmokeResult:
     return SmokeResult(
         endpoint=target.endpoint,
         model=target.model,
         digest=target.artifact.digest if target.artifact else None,
         variant=target.variant,
-        example=asked.example,
-        outcome=asked.outcome,
-        detail=asked.detail,
-        milliseconds=asked.milliseconds,
+        example=answer.example,
+        outcome=answer.outcome,
+        detail=answer.detail,
+        milliseconds=answer.milliseconds,
     )
 
 

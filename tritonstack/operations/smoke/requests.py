@@ -91,25 +91,25 @@ class _ModelTester:
         inputs = {tensor.name: array_of(tensor) for tensor in example.inputs}
         if example.responses:
             return self._stream(example, inputs)
-        outputs, asked = self._timed(example.name, lambda: self._infer(inputs, parameters))
+        outputs, result = self._timed(example.name, lambda: self._infer(inputs, parameters))
         if outputs is None:
-            return asked
+            return result
         failures = [failure for right in example.outputs if (failure := output_difference(right, outputs))]
         if not failures:
-            return asked
-        return RequestResult(example.name, "wrong", "; ".join(failures), asked.milliseconds)
+            return result
+        return RequestResult(example.name, "wrong", "; ".join(failures), result.milliseconds)
 
     def _stream(self, example: Example, inputs: Mapping[str, Array]) -> RequestResult:
         """Send one request to a decoupled model, and compare each response."""
-        responses, asked = self._timed(
+        responses, result = self._timed(
             example.name, lambda: list(self._client.stream_responses(flat_inputs(inputs)))
         )
         if responses is None:
-            return asked
+            return result
         failure = response_difference(example, responses)
         if failure is None:
-            return asked
-        return RequestResult(example.name, "wrong", failure, asked.milliseconds)
+            return result
+        return RequestResult(example.name, "wrong", failure, result.milliseconds)
 
     def _infer(self, inputs: Mapping[str, Array], parameters: Parameters) -> Mapping[str, Array]:
         if not self._target.asynchronous:
@@ -120,10 +120,10 @@ class _ModelTester:
     def generate(self, name: str, text: str) -> RequestResult:
         """Send a text-generation request; any text passes."""
         parameters: Mapping[str, Any] = {"temperature": 0, "max_tokens": MAX_TOKENS}
-        answer, asked = self._timed(name, lambda: self._client.generate(text, parameters=parameters))
+        answer, result = self._timed(name, lambda: self._client.generate(text, parameters=parameters))
         if answer is None or answer:
-            return asked
-        return RequestResult(name, "wrong", "the answer is empty", asked.milliseconds)
+            return result
+        return RequestResult(name, "wrong", "the answer is empty", result.milliseconds)
 
     def _timed(self, name: str, ask: Callable[[], Result]) -> tuple[Result | None, RequestResult]:
         while True:
@@ -187,10 +187,10 @@ def output_difference(right: RightAnswer, outputs: Mapping[str, Array]) -> str |
         return f"{right.name}: expected shape {list(expected.shape)}, got {list(actual.shape)}"
     if comparison.is_within(right.tolerance):
         return None
-    asked = [measure for measure in MEASURES if measure.bound(right.tolerance) is not None]
+    measures = [measure for measure in MEASURES if measure.bound(right.tolerance) is not None]
     measured = ", ".join(
         f"{measure.title} {measure.value(comparison):{measure.form}} (accepted "
         f"{measure.describe_bound(right.tolerance)})"
-        for measure in asked
+        for measure in measures
     )
     return f"{right.name} is {first_difference(actual, expected, right.tolerance)}: {measured}"

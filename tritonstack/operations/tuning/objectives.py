@@ -54,25 +54,25 @@ class Objective:
         limit = "" if self.p99_ms is None else f" with p99 <= {self.p99_ms:g} ms"
         return f"highest throughput{limit}"
 
-    def meets(self, found: Measured, *, tolerance: float = 0.0) -> bool:
+    def meets(self, figures: Measured, *, tolerance: float = 0.0) -> bool:
         """Return whether a run stays within the limits."""
-        if not found.usable or found.failed_share > MOST_FAILED:
+        if not figures.usable or figures.failed_share > MOST_FAILED:
             return False
-        if self.rate is not None and found.answered_per_s < LEAST_ANSWERED * self.rate:
+        if self.rate is not None and figures.answered_per_s < LEAST_ANSWERED * self.rate:
             return False
-        return self.p99_ms is None or found.p99_ms <= self.p99_ms * (1 + tolerance)
+        return self.p99_ms is None or figures.p99_ms <= self.p99_ms * (1 + tolerance)
 
-    def gain(self, found: Measured) -> float:
+    def gain(self, figures: Measured) -> float:
         """Return the logarithm of what is to be large, whether or not the limits are met."""
-        return -math.log(found.p99_ms) if self.rate is not None else math.log(found.answered_per_s)
+        return -math.log(figures.p99_ms) if self.rate is not None else math.log(figures.answered_per_s)
 
-    def slack(self, found: Measured) -> float:
+    def slack(self, figures: Measured) -> float:
         """Return how far a run is within the limits, as a logarithm; negative beyond them."""
         slacks = [_FREE]
         if self.p99_ms is not None:
-            slacks.append(math.log(self.p99_ms / found.p99_ms))
+            slacks.append(math.log(self.p99_ms / figures.p99_ms))
         if self.rate is not None:
-            slacks.append(math.log(found.answered_per_s / (LEAST_ANSWERED * self.rate)))
-        if found.failed_share > MOST_FAILED:
-            slacks.append(-min(1.0, 10 * found.failed_share))
+            slacks.append(math.log(figures.answered_per_s / (LEAST_ANSWERED * self.rate)))
+        if figures.failed_share > MOST_FAILED:
+            slacks.append(-min(1.0, 10 * figures.failed_share))
         return min(slacks)

@@ -67,23 +67,23 @@ class Search:
         if not runs:
             return NextRun(self.space.start, "start")
         measured = {run.choice for run in runs}
-        found: NextRun | None = None
+        following: NextRun | None = None
         if self.space.size <= min(_SMALL_GRID, self.most_runs):
-            left = [
+            candidates = [
                 choice for choice in self.space.sample(self.space.size, self.seed) if choice not in measured
             ]
-            found = NextRun(left[0], "spread") if left else None
+            following = NextRun(candidates[0], "spread") if candidates else None
         elif number < self.most_runs - self._finalists:
-            found = self._searched(runs, measured)
-        return found or self._finalist(runs)
+            following = self._searched(runs, measured)
+        return following or self._finalist(runs)
 
     def _searched(self, runs: Sequence[TunedRun], measured: set[Choice]) -> NextRun | None:
         if len(runs) < self._spread:
             return NextRun(self._farthest(sorted(measured)), "spread")
         if len(runs) % _REPEAT_EVERY == 0 and self.most_runs >= 2 * _REPEAT_EVERY:
             return NextRun(self.best(runs), "repeat")
-        found = self._most_promising(runs, measured)
-        return None if found is None else NextRun(found, "search")
+        choice = self._most_promising(runs, measured)
+        return None if choice is None else NextRun(choice, "search")
 
     def best(self, runs: Sequence[TunedRun]) -> Choice:
         """Return the best measured combination, by all runs together; the start if nothing is better."""
@@ -101,8 +101,8 @@ class Search:
 
     def meets(self, runs: Sequence[TunedRun], choice: Choice) -> bool:
         """Return whether the runs of a combination stay within the limits, by their geometric mean."""
-        found = _found(runs, choice)
-        return all(one.usable for one in found) and self.objective.meets(average(found))
+        results = _found(runs, choice)
+        return all(result.usable for result in results) and self.objective.meets(average(results))
 
     @property
     def _finalists(self) -> int:
@@ -115,7 +115,7 @@ class Search:
         return max(2, min(4, self.most_runs // 3))
 
     def _changes(self, choice: Choice) -> int:
-        return sum(one != start for one, start in zip(choice, self.space.start, strict=True))
+        return sum(place != start for place, start in zip(choice, self.space.start, strict=True))
 
     def _farthest(self, measured: Sequence[Choice]) -> Choice:
         """Return a combination with the values, and the pairs of values, that the measured ones lack most.
@@ -127,21 +127,21 @@ class Search:
         dimensions = range(len(self.space.dimensions))
         pairs = list(itertools.combinations(dimensions, 2))
         values = Counter((index, choice[index]) for choice in measured for index in dimensions)
-        joint = Counter((one, two, choice[one], choice[two]) for choice in measured for one, two in pairs)
+        joint = Counter(
+            (first, second, choice[first], choice[second]) for choice in measured for first, second in pairs
+        )
 
         def novelty(choice: Choice) -> tuple[int, int, float]:
             repeated = sum(values[index, choice[index]] for index in dimensions)
-            together = sum(joint[one, two, choice[one], choice[two]] for one, two in pairs)
+            together = sum(joint[first, second, choice[first], choice[second]] for first, second in pairs)
             return -repeated, -together, min(self._distance(choice, other) for other in measured)
 
-        return max((one for one in candidates if one not in measured), key=novelty)
+        return max((candidate for candidate in candidates if candidate not in measured), key=novelty)
 
-    def _distance(self, one: Choice, other: Choice) -> float:
+    def _distance(self, first: Choice, second: Choice) -> float:
         return sum(
-            abs(dimension.places[left] - dimension.places[right])
-            if dimension.ordered
-            else float(left != right)
-            for dimension, left, right in zip(self.space.dimensions, one, other, strict=True)
+            abs(dimension.places[a] - dimension.places[b]) if dimension.ordered else float(a != b)
+            for dimension, a, b in zip(self.space.dimensions, first, second, strict=True)
         )
 
     def _most_promising(self, runs: Sequence[TunedRun], measured: set[Choice]) -> Choice | None:
@@ -155,26 +155,26 @@ class Search:
         gains, slacks = self._gains(runs), self._slacks(runs)
         is_within = slacks is None or self.meets(runs, best)
         near = () if is_stuck or not is_within else self.space.near(best)
-        left = [choice for choice in near if choice not in measured]
-        if not left:
+        untried = [choice for choice in near if choice not in measured]
+        if not untried:
             around = sorted(measured, key=lambda choice: choice != best)
             everything = self.space.candidates(around, self.seed + len(runs))
-            left = [choice for choice in everything if choice not in measured]
-        if not left:
+            untried = [choice for choice in everything if choice not in measured]
+        if not untried:
             return None
-        wanted = gains if is_within or slacks is None else slacks
-        means, deviations = wanted.predict(left)
-        promised = _improvement(means - wanted.predict([best])[0][0], deviations)
+        goal = gains if is_within or slacks is None else slacks
+        means, deviations = goal.predict(untried)
+        promised = _improvement(means - goal.predict([best])[0][0], deviations)
         if is_within and slacks is not None and not is_stuck:
-            promised = promised * _positive(*slacks.predict(left))
-        return left[int(np.argmax(promised))]
+            promised = promised * _positive(*slacks.predict(untried))
+        return untried[int(np.argmax(promised))]
 
     def _finalist(self, runs: Sequence[TunedRun]) -> NextRun | None:
         """Return one of the best combinations that has been measured once only."""
-        finalists, left = list[Choice](), list(runs)
-        while left and len(finalists) < max(1, self._finalists):
-            finalists.append(best := self.best(left))
-            left = [run for run in left if run.choice != best]
+        finalists, remaining = list[Choice](), list(runs)
+        while remaining and len(finalists) < max(1, self._finalists):
+            finalists.append(best := self.best(remaining))
+            remaining = [run for run in remaining if run.choice != best]
         once = [choice for choice in finalists if len(of(runs, choice)) == 1]
         return NextRun(once[0], "finalist") if once else None
 
@@ -188,13 +188,13 @@ class Search:
         return None
 
     def _fitted(self, runs: Sequence[TunedRun], measure: Callable[[Measured], float]) -> Surrogate:
-        known = [measure(run.found) for run in runs if run.found.usable]
-        broken = min(known, default=0.0) - _BROKEN
-        seen = [
+        values = [measure(run.found) for run in runs if run.found.usable]
+        broken = min(values, default=0.0) - _BROKEN
+        observations = [
             Observation(run.choice, number, measure(run.found) if run.found.usable else broken)
             for number, run in enumerate(runs)
         ]
-        return fit(self.space, seen)
+        return fit(self.space, observations)
 
 
 def default_runs(space: SearchSpace) -> int:
@@ -209,17 +209,17 @@ def of(runs: Sequence[TunedRun], choice: Choice) -> list[TunedRun]:
     return [run for run in runs if run.choice == choice]
 
 
-def average(found: Sequence[Measured]) -> Measured:
+def average(results: Sequence[Measured]) -> Measured:
     """Return the geometric mean of some runs of one combination."""
 
     def mean(values: Sequence[float]) -> float:
         return math.exp(sum(math.log(value) for value in values) / len(values))
 
     return Measured(
-        mean([one.answered_per_s for one in found]),
-        mean([one.p50_ms for one in found]),
-        mean([one.p99_ms for one in found]),
-        sum(one.failed_share for one in found) / len(found),
+        mean([result.answered_per_s for result in results]),
+        mean([result.p50_ms for result in results]),
+        mean([result.p99_ms for result in results]),
+        sum(result.failed_share for result in results) / len(results),
     )
 
 

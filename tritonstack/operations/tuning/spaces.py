@@ -47,25 +47,28 @@ class SearchSpace:
     @property
     def size(self) -> int:
         """The number of combinations: the runs of an exhaustive grid."""
-        return math.prod(len(one.values) for one in self.dimensions)
+        return math.prod(len(dimension.values) for dimension in self.dimensions)
 
     @property
     def start(self) -> Choice:
         """What the files have now."""
-        return tuple(one.start for one in self.dimensions)
+        return tuple(dimension.start for dimension in self.dimensions)
 
     def values(self, choice: Choice) -> dict[str, Any]:
         """Return the values of a combination by the names of the dimensions."""
-        return {one.name: one.values[place] for one, place in zip(self.dimensions, choice, strict=True)}
+        return {
+            dimension.name: dimension.values[place]
+            for dimension, place in zip(self.dimensions, choice, strict=True)
+        }
 
     def grid(self) -> Iterator[Choice]:
         """Yield every combination."""
-        return itertools.product(*(range(len(one.values)) for one in self.dimensions))
+        return itertools.product(*(range(len(dimension.values)) for dimension in self.dimensions))
 
     def near(self, choice: Choice) -> Iterator[Choice]:
         """Yield the combinations that differ in one dimension."""
-        for index, one in enumerate(self.dimensions):
-            for place in range(len(one.values)):
+        for index, dimension in enumerate(self.dimensions):
+            for place in range(len(dimension.values)):
                 if place != choice[index]:
                     yield (*choice[:index], place, *choice[index + 1 :])
 
@@ -76,14 +79,14 @@ class SearchSpace:
             everything = list(self.grid())
             generator.shuffle(everything)
             return everything[:count]
-        found = dict[Choice, None]()
-        while len(found) < count:
-            found[tuple(generator.randrange(len(one.values)) for one in self.dimensions)] = None
-        return list(found)
+        choices = dict[Choice, None]()
+        while len(choices) < count:
+            choices[tuple(generator.randrange(len(dimension.values)) for dimension in self.dimensions)] = None
+        return list(choices)
 
     def candidates(self, around: Sequence[Choice], seed: int) -> list[Choice]:
         """Return the combinations to consider: all, or a sample and what is near the given ones."""
         if self.size <= LISTED_AT_MOST:
             return list(self.grid())
-        near = [one for choice in around for one in self.near(choice)]
+        near = [neighbor for choice in around for neighbor in self.near(choice)]
         return list(dict.fromkeys([*around, *near, *self.sample(LISTED_AT_MOST // 2, seed)]))

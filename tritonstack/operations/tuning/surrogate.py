@@ -64,26 +64,26 @@ class Surrogate:
 
     def predict(self, choices: Sequence[Choice]) -> tuple[Array, Array]:
         """Return the mean and the standard deviation of each score, without noise and drift."""
-        across = _alike(self.space, choices, [one.choice for one in self.seen], self.shape)
+        across = _alike(self.space, choices, [observation.choice for observation in self.seen], self.shape)
         solved = np.linalg.solve(self.factor, across.T)
         variance = np.maximum(1.0 - (solved**2).sum(axis=0), _JITTER)
         return across @ self.weights * self.scale + self.center, np.sqrt(variance) * self.scale
 
 
-def fit(space: SearchSpace, seen: Sequence[Observation]) -> Surrogate:
+def fit(space: SearchSpace, observations: Sequence[Observation]) -> Surrogate:
     """Return the most likely predictor of some measurements; at least one."""
-    scores = np.array([one.score for one in seen])
+    scores = np.array([observation.score for observation in observations])
     center = float(scores.mean())
     scale = max(_LEAST_SCALE, float(scores.std()))
     values = (scores - center) / scale
-    times = np.array([float(one.when) for one in seen])
+    times = np.array([float(observation.when) for observation in observations])
     apart = np.exp(-(((times[:, None] - times[None, :]) / _DRIFT_RUNS) ** 2))
-    choices = [one.choice for one in seen]
+    choices = [observation.choice for observation in observations]
     best: tuple[float, _Shape, Array, Array] | None = None
     for length, interaction in itertools.product(_LENGTHS, _INTERACTIONS):
         settings = _alike(space, choices, choices, _Shape(length, interaction, 0.0, 0.0))
         for noise, drift in itertools.product(_NOISES, _DRIFTS):
-            whole = settings + (drift / scale) ** 2 * apart + (noise / scale) ** 2 * np.eye(len(seen))
+            whole = settings + (drift / scale) ** 2 * apart + (noise / scale) ** 2 * np.eye(len(observations))
             factor = np.linalg.cholesky(whole)
             half = np.linalg.solve(factor, values)
             likelihood = -0.5 * float(half @ half) - float(np.log(np.diag(factor)).sum())
@@ -91,22 +91,22 @@ def fit(space: SearchSpace, seen: Sequence[Observation]) -> Surrogate:
                 weights = np.linalg.solve(factor.T, half)
                 best = likelihood, _Shape(length, interaction, noise, drift), weights, factor
     assert best is not None  # noqa: S101 - there is at least one shape
-    return Surrogate(space, tuple(seen), best[1], center, scale, best[2], best[3])
+    return Surrogate(space, tuple(observations), best[1], center, scale, best[2], best[3])
 
 
-def _alike(space: SearchSpace, ones: Sequence[Choice], others: Sequence[Choice], shape: _Shape) -> Array:
+def _alike(space: SearchSpace, rows: Sequence[Choice], columns: Sequence[Choice], shape: _Shape) -> Array:
     """Return how alike combinations are: 1 for equal ones."""
-    left, right = np.array(ones, dtype=np.int64), np.array(others, dtype=np.int64)
-    added = np.zeros((len(left), len(right)))
+    first, second = np.array(rows, dtype=np.int64), np.array(columns, dtype=np.int64)
+    added = np.zeros((len(first), len(second)))
     multiplied = np.ones_like(added)
     for index, dimension in enumerate(space.dimensions):
         places = np.array(dimension.places)
         if dimension.ordered:
-            distance = places[left[:, index]][:, None] - places[right[:, index]][None, :]
-            one: Array = np.exp(-0.5 * (distance / shape.length) ** 2)
+            distance = places[first[:, index]][:, None] - places[second[:, index]][None, :]
+            likeness: Array = np.exp(-0.5 * (distance / shape.length) ** 2)
         else:
-            one = np.where(left[:, index][:, None] == right[:, index][None, :], 1.0, 0.3)
-        added += one
-        multiplied *= one
+            likeness = np.where(first[:, index][:, None] == second[:, index][None, :], 1.0, 0.3)
+        added += likeness
+        multiplied *= likeness
     share = shape.interaction
     return (1 - share) * added / max(1, len(space.dimensions)) + share * multiplied

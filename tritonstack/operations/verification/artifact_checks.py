@@ -35,10 +35,10 @@ def artifact_check(cloud: Cloud, workspace: Workspace, name: str) -> Check:
     s3, bucket = cloud.client("s3"), workspace.spec.artifact_bucket
     placed = places(workspace, name)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        found = list(pool.map(lambda place: find_object(s3, bucket, place.key), placed))
+        heads = list(pool.map(lambda place: find_object(s3, bucket, place.key), placed))
     failures = tuple(
         failure
-        for place, head in zip(placed, found, strict=True)
+        for place, head in zip(placed, heads, strict=True)
         if (failure := place_failure(place, head, bucket=bucket))
     )
     multi_model = isinstance(workspace.spec.endpoints[name], MultiModelEndpoint)

@@ -84,42 +84,44 @@ class PropertyComparison:
     skipped: int = 0
     """Values that only CloudFormation knows."""
 
-    def compare(self, expected: Any, found: Any, path: str) -> None:
+    def compare(self, expected: Any, actual: Any, path: str) -> None:
         """Compare a value recursively."""
         if isinstance(expected, Unknown):
             self.skipped += 1
-        elif isinstance(expected, Mapping) and isinstance(found, Mapping):
-            self._mappings(expected, found, path)
-        elif isinstance(expected, list) and isinstance(found, Sequence) and not isinstance(found, str):
-            self._lists(expected, found, path)
+        elif isinstance(expected, Mapping) and isinstance(actual, Mapping):
+            self._mappings(expected, actual, path)
+        elif isinstance(expected, list) and isinstance(actual, Sequence) and not isinstance(actual, str):
+            self._lists(expected, actual, path)
         else:
             self.compared += 1
-            if not _same(expected, found, name=_last(path)):
-                self.differences.append(Difference(path, expected, found))
+            if not _same(expected, actual, name=_last(path)):
+                self.differences.append(Difference(path, expected, actual))
 
-    def _mappings(self, expected: Mapping[str, Any], found: Mapping[str, Any], path: str) -> None:
-        also = found if _last(path) in _EXACT else _NEVER_UNASKED & found.keys()
+    def _mappings(self, expected: Mapping[str, Any], actual: Mapping[str, Any], path: str) -> None:
+        also = actual if _last(path) in _EXACT else _NEVER_UNASKED & actual.keys()
         for name in sorted({*expected, *also} - _UNCOUNTED):
-            self.compare(expected.get(name, ABSENT), found.get(name, ABSENT), _below(path, name))
+            self.compare(expected.get(name, ABSENT), actual.get(name, ABSENT), _below(path, name))
 
-    def _lists(self, expected: list[Any], found: Sequence[Any], path: str) -> None:
-        key = _key_of([*expected, *found])
+    def _lists(self, expected: list[Any], actual: Sequence[Any], path: str) -> None:
+        key = _key_of([*expected, *actual])
         if key is not None:
-            expected_items, found_items = ({item[key]: item for item in items} for items in (expected, found))
+            expected_items, found_items = (
+                {item[key]: item for item in items} for items in (expected, actual)
+            )
             for name in dict.fromkeys((*expected_items, *found_items)):
                 self.compare(
                     expected_items.get(name, ABSENT), found_items.get(name, ABSENT), f"{path}[{name}]"
                 )
-        elif any(isinstance(item, Mapping) for item in (*expected, *found)):
-            for index in range(max(len(expected), len(found))):
-                expected_item, found_item = (_at(items, index) for items in (expected, found))
+        elif any(isinstance(item, Mapping) for item in (*expected, *actual)):
+            for index in range(max(len(expected), len(actual))):
+                expected_item, found_item = (_at(items, index) for items in (expected, actual))
                 self.compare(expected_item, found_item, f"{path}[{index + 1}]")
         elif any(isinstance(item, Unknown) for item in expected):
             self.skipped += 1
         else:
             self.compared += 1
-            if sorted(map(str, expected)) != sorted(map(str, found)):
-                self.differences.append(Difference(path, expected, list(found)))
+            if sorted(map(str, expected)) != sorted(map(str, actual)):
+                self.differences.append(Difference(path, expected, list(actual)))
 
 
 def shown(value: Any) -> str:
@@ -128,20 +130,20 @@ def shown(value: Any) -> str:
     return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 1]}…"
 
 
-def _same(expected: Any, found: Any, *, name: str) -> bool:
-    if isinstance(found, Absent) or isinstance(expected, Absent):
-        return not any(side for side in (expected, found) if not isinstance(side, Absent))
+def _same(expected: Any, actual: Any, *, name: str) -> bool:
+    if isinstance(actual, Absent) or isinstance(expected, Absent):
+        return not any(side for side in (expected, actual) if not isinstance(side, Absent))
     if name in _NAMES:
-        return str(expected).lower() == str(found).lower()
-    if isinstance(expected, str) and isinstance(found, str):
+        return str(expected).lower() == str(actual).lower()
+    if isinstance(expected, str) and isinstance(actual, str):
         # The strings 1.0 and 1 differ. The expected value may be one that CloudFormation stored.
-        return expected in (found, as_stored(found))
-    if isinstance(expected, bool) or isinstance(found, bool):
-        return str(expected).lower() == str(found).lower()
+        return expected in (actual, as_stored(actual))
+    if isinstance(expected, bool) or isinstance(actual, bool):
+        return str(expected).lower() == str(actual).lower()
     try:
-        return float(expected) == float(found)
+        return float(expected) == float(actual)
     except (TypeError, ValueError):
-        return bool(expected == found)
+        return bool(expected == actual)
 
 
 def _at(items: Sequence[Any], index: int) -> Any:

@@ -112,11 +112,11 @@ def _models(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
     """Check the models and images of the configuration."""
     comparison, failures = PropertyComparison(), []
     for holder, expected_model in expected.models.items():
-        found = live.models.get(holder)
-        if found is None:
+        model = live.models.get(holder)
+        if model is None:
             failures.append(f"{holder}: its model has been deleted")
         else:
-            comparison.compare(expected_model, found, f"{holder}: ")
+            comparison.compare(expected_model, model, f"{holder}: ")
     failures += describe_differences(comparison.differences)
     failures += _image_failures(expected, live.described or {})
     return Check(
@@ -155,7 +155,7 @@ def _image_failures(expected: ExpectedEndpoint, described: Described) -> Iterato
 
 def _machines(expected: ExpectedEndpoint, described: Described) -> Check:
     """Check instance counts and traffic weights."""
-    failures, notes, seen = [], [], []
+    failures, notes, compared = [], [], []
     for variant in _live_variants(described):
         name = variant["VariantName"]
         expected_variant = expected.variants.get(name)
@@ -171,27 +171,29 @@ def _machines(expected: ExpectedEndpoint, described: Described) -> Check:
         elif current != desired:
             notes.append(f"{name}: {current} of {desired} instances are running")
         failures += _weight_failures(name, expected_variant, variant)
-        seen.append(f"{name} {current} ({range_text(least, most)})")
-    return Check("machines", tuple(failures), tuple(notes), ", ".join(seen), compared=2 * len(seen))
+        compared.append(f"{name} {current} ({range_text(least, most)})")
+    return Check("machines", tuple(failures), tuple(notes), ", ".join(compared), compared=2 * len(compared))
 
 
 def _weight_failures(name: str, expected: Properties, variant: Described) -> Iterator[str]:
-    asked, now = expected.get("InitialVariantWeight"), variant.get("CurrentWeight")
-    if asked is not None and now is not None and abs(float(asked) - float(now)) > 1e-6:
-        yield f"{name}: its weight is {now:g}, expected {asked:g}"
+    weight, now = expected.get("InitialVariantWeight"), variant.get("CurrentWeight")
+    if weight is not None and now is not None and abs(float(weight) - float(now)) > 1e-6:
+        yield f"{name}: its weight is {now:g}, expected {weight:g}"
 
 
-def _component(expected: ExpectedEndpoint, properties: Properties, found: Described | None) -> Check:
+def _component(expected: ExpectedEndpoint, properties: Properties, component: Described | None) -> Check:
     """Check the inference component's copies."""
     name = properties["InferenceComponentName"]
-    if found is None:
+    if component is None:
         return Check("component", (f"inference component {name} does not exist",))
     comparison, failures = PropertyComparison(), []
-    comparison.compare({key: item for key, item in properties.items() if key != "RuntimeConfig"}, found, "")
-    status, reason = found.get("InferenceComponentStatus"), found.get("FailureReason", "")
+    comparison.compare(
+        {key: item for key, item in properties.items() if key != "RuntimeConfig"}, component, ""
+    )
+    status, reason = component.get("InferenceComponentStatus"), component.get("FailureReason", "")
     if status != "InService":
         failures.append(f"its status is {status}{f': {reason}' if reason else ''}")
-    copies = found.get("RuntimeConfig", {}).get("DesiredCopyCount", 0)
+    copies = component.get("RuntimeConfig", {}).get("DesiredCopyCount", 0)
     target = expected.targets.get(f"inference-component/{name}")
     if target is not None:
         least, most = span(target)
@@ -229,10 +231,10 @@ def _names(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
     """Check that callers find the model names that the template publishes."""
     failures = []
     for parameter, value in expected.names.items():
-        found = live.names.get(parameter)
-        if found is None:
+        names = live.names.get(parameter)
+        if names is None:
             failures.append(f"the parameter {parameter} with model names does not exist")
-        elif found != value:
+        elif names != value:
             failures.append(f"the model names in the parameter {parameter} differ from the template")
     path = next(iter(expected.names)).rpartition("/")[0]
     return Check("names", tuple(failures), detail=f"published at {path}", compared=len(expected.names))
@@ -242,11 +244,11 @@ def _alarms(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
     """Check that each alarm exists, evaluates the right metric, and has actions enabled."""
     comparison, failures = PropertyComparison(), []
     for name, expected_alarm in expected.alarms.items():
-        found = live.alarms.get(name)
-        if found is None:
+        alarm = live.alarms.get(name)
+        if alarm is None:
             failures.append(f"alarm {name} does not exist")
         else:
-            comparison.compare({"ActionsEnabled": True, **expected_alarm}, found, f"{name}: ")
+            comparison.compare({"ActionsEnabled": True, **expected_alarm}, alarm, f"{name}: ")
     return Check(
         "alarms",
         (*failures, *describe_differences(comparison.differences)),

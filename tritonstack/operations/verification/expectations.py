@@ -113,14 +113,14 @@ def expected_endpoint(template: Template, facts: StackFacts) -> ExpectedEndpoint
 def _policies(
     template: Template, resolver: Resolver, targets: Mapping[str, Properties]
 ) -> list[tuple[tuple[str, str], Properties]]:
-    found = []
+    policies = []
     for item in _of_type(template, POLICY).values():
         properties = item["Properties"]
         referred = next(references(properties.get("ScalingTargetId")), "")
         holder = targets.get(referred, properties)
         key = (str(holder["ResourceId"]), str(properties["PolicyName"]))
-        found.append((key, resolver.value(properties)))
-    return found
+        policies.append((key, resolver.value(properties)))
+    return policies
 
 
 def _of_type(template: Template, kind: str) -> dict[str, Any]:

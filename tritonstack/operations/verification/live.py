@@ -59,12 +59,12 @@ def deployed_stack(cloud: Cloud, name: str) -> DeployedStack | None:
     """Return a stack with its resolved references; None if it does not exist."""
     client = cloud.client("cloudformation")
     try:
-        found = client.describe_stacks(StackName=name)["Stacks"][0]
+        stack = client.describe_stacks(StackName=name)["Stacks"][0]
     except ClientError as error:
         if "does not exist" in str(error):
             return None
         raise
-    state = StackState(name, found["StackStatus"], found.get("StackStatusReason", ""))
+    state = StackState(name, stack["StackStatus"], stack.get("StackStatusReason", ""))
     if not state.was_created:
         return DeployedStack(state, StackFacts(name, cloud.account, cloud.region), None)
     pages = client.get_paginator("list_stack_resources").paginate(StackName=name)
@@ -80,7 +80,7 @@ def deployed_stack(cloud: Cloud, name: str) -> DeployedStack | None:
         },
         parameters={
             item["ParameterKey"]: item.get("ResolvedValue", item.get("ParameterValue", ""))
-            for item in found.get("Parameters", ())
+            for item in stack.get("Parameters", ())
         },
     )
     return DeployedStack(state, facts, deployed_templates(cloud, [state]).get(name))
@@ -114,25 +114,25 @@ def observe_endpoint(cloud: Cloud, expected: ExpectedEndpoint) -> LiveEndpoint:
 
 def _values(cloud: Cloud, parameters: Iterable[str]) -> dict[str, str]:
     """Return the values of the existing SSM parameters with these names."""
-    client, found = cloud.client("ssm"), {}
+    client, values = cloud.client("ssm"), {}
     for name in parameters:
         try:
-            found[name] = str(client.get_parameter(Name=name)["Parameter"]["Value"])
+            values[name] = str(client.get_parameter(Name=name)["Parameter"]["Value"])
         except ClientError as error:
             if aws_error_code(error) != "ParameterNotFound":
                 raise
-    return found
+    return values
 
 
 def live_alarms(cloud: Cloud, names: Iterable[str]) -> dict[str, Described]:
     """Return the existing alarms with these names."""
     client, requested = cloud.client("cloudwatch"), sorted(names)
-    found = {}
+    alarms = {}
     for begin in range(0, len(requested), _ALARMS_A_CALL):
         some = requested[begin : begin + _ALARMS_A_CALL]
         answer = client.describe_alarms(AlarmNames=some, AlarmTypes=["MetricAlarm"], MaxRecords=len(some))
-        found.update({alarm["AlarmName"]: alarm for alarm in answer["MetricAlarms"]})
-    return found
+        alarms.update({alarm["AlarmName"]: alarm for alarm in answer["MetricAlarms"]})
+    return alarms
 
 
 def side_by_side(work: Callable[[_T], _R], items: Iterable[_T]) -> list[_R]:
@@ -150,8 +150,8 @@ class _Scaling:
 
     def targets(self) -> dict[str, Described]:
         """Return the scalable targets."""
-        found = self.client.describe_scalable_targets(**_SAGEMAKER, ResourceIds=list(self.ids))
-        return {target["ResourceId"]: target for target in found["ScalableTargets"]}
+        page = self.client.describe_scalable_targets(**_SAGEMAKER, ResourceIds=list(self.ids))
+        return {target["ResourceId"]: target for target in page["ScalableTargets"]}
 
     def policies(self) -> dict[tuple[str, str], Described]:
         """Return the policies by resource id and name."""

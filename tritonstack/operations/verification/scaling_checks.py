@@ -18,11 +18,11 @@ def scaling_check(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
     """Check targets, limits, policies, and schedules."""
     comparison, failures = PropertyComparison(), []
     for resource_id, target in expected.targets.items():
-        found = live.targets.get(resource_id)
-        if found is None:
+        registered = live.targets.get(resource_id)
+        if registered is None:
             failures.append(f"{_of(resource_id)}: not registered for scaling")
             continue
-        failures += _limit_failures(resource_id, target, found)
+        failures += _limit_failures(resource_id, target, registered)
         expected_actions = {item["ScheduledActionName"]: item for item in target.get("ScheduledActions", ())}
         found_actions = {item["ScheduledActionName"]: item for item in live.schedules.get(resource_id, ())}
         _compare_named(comparison, expected_actions, found_actions, f"{_of(resource_id)}: schedule")
@@ -71,12 +71,12 @@ def _allowed(target: Properties) -> list[tuple[int, int]]:
     return [(int(item["MinCapacity"]), int(item["MaxCapacity"])) for item in (target, *actions)]
 
 
-def _limit_failures(resource_id: str, target: Properties, found: Described) -> Iterator[str]:
-    now = (int(found["MinCapacity"]), int(found["MaxCapacity"]))
+def _limit_failures(resource_id: str, target: Properties, live: Described) -> Iterator[str]:
+    now = (int(live["MinCapacity"]), int(live["MaxCapacity"]))
     if now not in _allowed(target):
-        asked = " or ".join(dict.fromkeys(range_text(*pair) for pair in _allowed(target)))
-        yield f"{_of(resource_id)} scales from {now[0]} to {now[1]}, expected {asked}"
-    suspended = [name for name, value in found.get("SuspendedState", {}).items() if value]
+        allowed = " or ".join(dict.fromkeys(range_text(*pair) for pair in _allowed(target)))
+        yield f"{_of(resource_id)} scales from {now[0]} to {now[1]}, expected {allowed}"
+    suspended = [name for name, value in live.get("SuspendedState", {}).items() if value]
     if suspended:
         yield f"{_of(resource_id)}: scaling is suspended: {', '.join(suspended)}"
 
@@ -84,8 +84,8 @@ def _limit_failures(resource_id: str, target: Properties, found: Described) -> I
 def _compare_named(
     comparison: PropertyComparison, expected: dict[str, Properties], live: dict[str, Described], label: str
 ) -> None:
-    asked, found = ([{**item, "Name": name} for name, item in side.items()] for side in (expected, live))
-    comparison.compare(asked, found, label)
+    wishes, actual = ([{**item, "Name": name} for name, item in side.items()] for side in (expected, live))
+    comparison.compare(wishes, actual, label)
 
 
 def _without_target(policy: Properties) -> Properties:

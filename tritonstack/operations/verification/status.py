@@ -127,8 +127,8 @@ class EnvironmentStatus(ComparedRevision):
     @public
     def deployed(self) -> ShownEvent:
         """The last deployment of any of its endpoints."""
-        known = [one.deployed for one in self.endpoints if one.deployed]
-        return max(known, key=lambda event: event.at, default=None)
+        events = [endpoint.deployed for endpoint in self.endpoints if endpoint.deployed]
+        return max(events, key=lambda event: event.at, default=None)
 
 
 @dataclass(frozen=True)
@@ -145,12 +145,14 @@ def environment_status(
 ) -> EnvironmentStatus:
     """Return the status of an environment; `cache` holds events that were read before."""
     spec, names = workspace.spec, list(workspace.spec.endpoints)
-    seen = dict(zip(names, side_by_side(lambda name: _observe(cloud, workspace, name), names), strict=True))
+    observations = dict(
+        zip(names, side_by_side(lambda name: _observe(cloud, workspace, name), names), strict=True)
+    )
     events = [
         latest_of_each(latest_events(cloud, spec.artifact_bucket, *kinds, cache=cache), names)
         for kinds in (("deployed",), ("verified", "refuted"))
     ]
-    expected = [one.expected for one in seen.values() if one.expected is not None]
+    expected = [observed.expected for observed in observations.values() if observed.expected is not None]
     traffic = recent_traffic(cloud, expected, now=now) if expected else {}
     lacking = missing_copies(cloud, bucket=spec.artifact_bucket, copies=model_copies(workspace))
     copied = {(copy.endpoint, copy.model) for copy in model_copies(workspace)} - {
@@ -166,7 +168,7 @@ def environment_status(
             _status(
                 workspace,
                 name,
-                seen[name],
+                observations[name],
                 traffic=traffic.get(spec.endpoint_name(name), Traffic()),
                 copied={model for endpoint, model in copied if endpoint == name},
                 deployed=events[0].get(name),
@@ -206,30 +208,30 @@ def undeployed(
     `changed` are relevant files that differ from the deployed commit, the environment's first; None if git
     cannot tell.
     """
-    found = [
+    differences = [
         f"{served.model} is {_short(served.live)}, lock expects {_short(served.locked)}"
         for served in models
         if served.live != served.locked
     ]
     if deployed is None:
-        return [*found, "no record of the deployed commit"]
+        return [*differences, "no record of the deployed commit"]
     commit = deployed.commit
     if commit is None or not is_committed(commit):
         listed = f": {list_files(deployed.uncommitted)}" if deployed.uncommitted else ""
-        found.append(f"deployed from uncommitted files{listed}; deploy from a commit to record it")
-        known = deployed.uncommitted or ()
-        is_complete = bool(known) and not known[-1].startswith("(")
-        if is_complete and (later := [file for file in changed or () if file not in known]):
-            found.append(f"changed since the deploy: {list_files(later)}")
+        differences.append(f"deployed from uncommitted files{listed}; deploy from a commit to record it")
+        uncommitted = deployed.uncommitted or ()
+        is_complete = bool(uncommitted) and not uncommitted[-1].startswith("(")
+        if is_complete and (later := [file for file in changed or () if file not in uncommitted]):
+            differences.append(f"changed since the deploy: {list_files(later)}")
     elif changed is None:
-        found.append(f"deployed from commit {short_commit(commit)}, which is not in this git checkout")
+        differences.append(f"deployed from commit {short_commit(commit)}, which is not in this git checkout")
     elif changed:
         others = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
-        found.append(
+        differences.append(
             f"{changed[0]}{others} differ{'s' if len(changed) == 1 else ''} "
             f"from commit {short_commit(commit)}"
         )
-    return found
+    return differences
 
 
 def _observe(cloud: Cloud, workspace: Workspace, name: str) -> _ObservedEndpoint:
@@ -245,7 +247,7 @@ def _observe(cloud: Cloud, workspace: Workspace, name: str) -> _ObservedEndpoint
 def _status(
     workspace: Workspace,
     name: str,
-    seen: _ObservedEndpoint,
+    observed: _ObservedEndpoint,
     *,
     traffic: Traffic,
     copied: Iterable[str],
@@ -254,12 +256,12 @@ def _status(
     checkout: Checkout,
 ) -> EndpointStatus:
     full_name = workspace.spec.endpoint_name(name)
-    if seen.expected is None or seen.live.described is None:
-        stack = seen.deployed.state if seen.deployed else None
+    if observed.expected is None or observed.live.described is None:
+        stack = observed.deployed.state if observed.deployed else None
         drift = (f"stack status: {stack.status}",) if stack else ()
         # A verdict on a deleted endpoint does not apply.
         return EndpointStatus(name, full_name, "not deployed", drift=drift, deployed=deployed)
-    models = served_digests(workspace, name, seen.live, copied)
+    models = served_digests(workspace, name, observed.live, copied)
     commit = deployed.commit if deployed else None
     changed = checkout.changed_since(commit_id(commit), _deciding_files(workspace)) if commit else None
     if changed:
@@ -267,24 +269,24 @@ def _status(
     return EndpointStatus(
         name=name,
         endpoint=full_name,
-        status=seen.live.described["EndpointStatus"],
+        status=observed.live.described["EndpointStatus"],
         models=tuple(models),
-        machines=tuple(_machines(seen.expected, seen.live.described)),
+        machines=tuple(_machines(observed.expected, observed.live.described)),
         traffic=traffic,
-        firing_alarms=tuple(firing_alarms(seen.expected, seen.live)),
-        drift=tuple(_drift(seen)),
+        firing_alarms=tuple(firing_alarms(observed.expected, observed.live)),
+        drift=tuple(_drift(observed)),
         to_deploy=tuple(undeployed(deployed, changed, models)),
         deployed=deployed,
         verdict=verdict,
     )
 
 
-def _drift(seen: _ObservedEndpoint) -> Iterator[str]:
+def _drift(observed: _ObservedEndpoint) -> Iterator[str]:
     """Return the differences between a deployed endpoint and its stack."""
-    if seen.deployed is not None and seen.deployed.state.failure:
-        yield f"stack: {seen.deployed.state.failure}"
-    if seen.expected is not None:
-        for check in endpoint_checks(seen.expected, seen.live):
+    if observed.deployed is not None and observed.deployed.state.failure:
+        yield f"stack: {observed.deployed.state.failure}"
+    if observed.expected is not None:
+        for check in endpoint_checks(observed.expected, observed.live):
             if check.aspect != HEALTH:
                 yield from (f"{check.aspect}: {failure}" for failure in check.failures)
 

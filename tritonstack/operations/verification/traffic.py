@@ -73,9 +73,9 @@ def recent_traffic(
             StartTime=now - WINDOW,
             EndTime=now,
         )
-        found = {item["Id"]: item["Values"] for item in answer["MetricDataResults"]}
+        series = {item["Id"]: item["Values"] for item in answer["MetricDataResults"]}
         for number, query in enumerate(some):
-            _add(values[query.endpoint], query, found.get(f"q{number}", ()))
+            _add(values[query.endpoint], query, series.get(f"q{number}", ()))
     return {name: _traffic(figures) for name, figures in values.items()}
 
 

@@ -87,7 +87,7 @@ class Verdict(ComparedRevision):
         shared = [f"{check.aspect}: {failure}" for check in self.stacks for failure in check.failures]
         return [
             *shared,
-            *(f"{one.name}: {failure}" for one in self.endpoints for failure in one.failures),
+            *(f"{endpoint.name}: {failure}" for endpoint in self.endpoints for failure in endpoint.failures),
         ]
 
     @public
@@ -111,12 +111,16 @@ class Verdict(ComparedRevision):
         """Return the untested variants as text."""
         if not self.tested:
             return "; no smoke requests were sent"
-        left = [f"{one.name}/{variant.variant}" for one in self.endpoints for variant in one.not_tested]
-        return f"; untested, answers unknown: {', '.join(left)}" if left else ""
+        names = [
+            f"{endpoint.name}/{variant.variant}"
+            for endpoint in self.endpoints
+            for variant in endpoint.not_tested
+        ]
+        return f"; untested, answers unknown: {', '.join(names)}" if names else ""
 
     @property
     def _checks(self) -> list[Check]:
-        return [*self.stacks, *(check for one in self.endpoints for check in one.checks)]
+        return [*self.stacks, *(check for endpoint in self.endpoints for check in endpoint.checks)]
 
 
 def check_endpoints(
@@ -138,12 +142,12 @@ def check_shared_stacks(cloud: Cloud, workspace: Workspace, assembly: Assembly) 
 
 
 def stack_check(
-    name: str, found: DeployedStack | None, expected: Template, *, aspect: str = "stack"
+    name: str, stack: DeployedStack | None, expected: Template, *, aspect: str = "stack"
 ) -> Check:
     """Check that a stack exists, is complete, and matches its template. Pure."""
-    if found is None:
+    if stack is None:
         return Check(aspect, ("not deployed: the stack does not exist",), compared=1)
-    state, notes = found.state, []
+    state, notes = stack.state, []
     because = f": {state.reason}" if state.reason else ""
     failures = []
     if state.failure:
@@ -151,7 +155,7 @@ def stack_check(
         failures.append(f"not deployed: {state.failure}" if never else state.failure)
     elif state.status == "UPDATE_ROLLBACK_COMPLETE":
         notes.append(f"its last update was rolled back{because}")
-    deployed: Template | None = as_written(found.template, expected)
+    deployed: Template | None = as_written(stack.template, expected)
     if deployed is not None and deployed != expected:
         plan = plan_stack(name, deployed=deployed, new=expected)
         failures.append(f"not deployed: {plan.summary.removeprefix(f'{name}: ')}")
@@ -167,21 +171,23 @@ def with_smoke(verdict: EndpointVerdict, results: Sequence[SmokeResult]) -> Endp
 def smoke_check(results: Sequence[SmokeResult]) -> Check:
     """Summarize smoke results. Pure."""
     texts = {result: shortened(str(result).partition("/")[2]) for result in results}
-    left = not_tested(results)
-    unasked = [f"{one.variant}: {one.model} was not tested: {one.reason}" for one in left]
-    whole = {(one.variant, one.model) for one in left}
+    untested = not_tested(results)
+    unasked = [f"{skipped.variant}: {skipped.model} was not tested: {skipped.reason}" for skipped in untested]
+    whole = {(skipped.variant, skipped.model) for skipped in untested}
     partly = [
-        texts[one] for one in results if one.outcome == "skipped" and (one.variant, one.model) not in whole
+        texts[skipped]
+        for skipped in results
+        if skipped.outcome == "skipped" and (skipped.variant, skipped.model) not in whole
     ]
-    asked = [result for result in results if result.outcome != "skipped"]
-    right = [result for result in asked if not result.is_failure]
-    slowest = max((result.milliseconds or 0.0 for result in asked), default=0.0)
+    answers = [result for result in results if result.outcome != "skipped"]
+    right = [result for result in answers if not result.is_failure]
+    slowest = max((result.milliseconds or 0.0 for result in answers), default=0.0)
     return Check(
         "answers",
-        tuple(texts[result] for result in asked if result.is_failure),
+        tuple(texts[result] for result in answers if result.is_failure),
         (*unasked, *partly),
-        f"{len(right)} of {len(asked)} correct, slowest {slowest:.0f} ms" if asked else "none sent",
-        compared=len(asked),
+        f"{len(right)} of {len(answers)} correct, slowest {slowest:.0f} ms" if answers else "none sent",
+        compared=len(answers),
     )
 
 
@@ -192,8 +198,8 @@ def verdict_events(workspace: Workspace, verdict: Verdict) -> list[Event]:
     because promotion would take it as proof of correct answers.
     """
     shared = any(not check.passed for check in verdict.stacks)
-    refuted = [one.name for one in verdict.endpoints if shared or not one.passed]
-    passed = [one.name for one in verdict.endpoints if one.name not in refuted]
+    refuted = [endpoint.name for endpoint in verdict.endpoints if shared or not endpoint.passed]
+    passed = [endpoint.name for endpoint in verdict.endpoints if endpoint.name not in refuted]
     events = []
     if passed and verdict.tested:
         events.append(new_event("verified", workspace, endpoints=passed, revision=verdict.revision))

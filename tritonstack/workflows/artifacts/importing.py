@@ -71,36 +71,36 @@ def import_model(session: Session, path: Path, options: ImportOptions | None = N
 
     Raises InvalidFilesError with what would fail on SageMaker, and UsageError if there is nothing to import.
     """
-    asked = options or ImportOptions()
+    choices = options or ImportOptions()
     project = session.project
-    release = asked.release
-    if asked.environment is not None:
-        release = release or load_workspace(project, asked.environment).spec.triton_release
+    release = choices.release
+    if choices.environment is not None:
+        release = release or load_workspace(project, choices.environment).spec.triton_release
     request = ImportRequest(
         path,
-        lint_options(release, asked.instance_type),
-        asked.name,
-        asked.model,
-        asked.inputs,
-        asked.trust_pickle,
+        lint_options(release, choices.instance_type),
+        choices.name,
+        choices.model,
+        choices.inputs,
+        choices.trust_pickle,
     )
-    with session.reporter.step(f"importing {path}") as step, open_import(request) as found:
-        name = request.named(found.name)
+    with session.reporter.step(f"importing {path}") as step, open_import(request) as repository:
+        name = request.named(repository.name)
         require_new(project, name, remedy="choose another name with --name")
         with adding_model(project, name) as staged:
-            imported = found.write(staged, name, request)
+            imported = repository.write(staged, name, request)
             _write_model_yaml(staged / "model.yaml", imported, path)
         step.detail = f"{imported.kind} as {name}"
     next_command = ""
-    if asked.environment is not None:
-        next_command = _add_endpoint(project, name, asked.environment, asked.instance_type)
+    if choices.environment is not None:
+        next_command = _add_endpoint(project, name, choices.environment, choices.instance_type)
     return ImportResult(
         name,
         imported.kind,
         model_folder_files(project, name),
         imported.changes,
         imported.findings,
-        asked.environment,
+        choices.environment,
         next_command,
     )
 
@@ -116,9 +116,9 @@ def _write_model_yaml(file: Path, imported: ImportedModel, path: Path) -> None:
             read_rows(document, *imported.tensors)
     except InvalidFilesError as error:
         option = {"trust": "--trust-pickle", "test_inputs": "--inputs"}
-        named = [(option.get(one.field.partition(".")[0]), one) for one in error.violations]
+        named = [(option.get(violation.field.partition(".")[0]), violation) for violation in error.violations]
         raise UsageError(
-            "\n".join(f"{name or one.field}: {one.message}" for name, one in named),
+            "\n".join(f"{name or violation.field}: {violation.message}" for name, violation in named),
             remedy=error.violations[-1].remedy,
             code=error.violations[-1].code,
         ) from error
@@ -127,10 +127,10 @@ def _write_model_yaml(file: Path, imported: ImportedModel, path: Path) -> None:
 def _add_endpoint(project: Project, name: str, environment: str, instance_type: str | None) -> str:
     """Add the endpoint, and return the next command; remove the model if that fails."""
     try:
-        made = new_endpoint(
+        files = new_endpoint(
             project, name, environment=environment, models=(name,), instance_type=instance_type
         )
     except BaseException:
         shutil.rmtree(project.models_dir / name)
         raise
-    return made.next_command
+    return files.next_command

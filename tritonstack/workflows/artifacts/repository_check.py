@@ -70,8 +70,10 @@ def check_repository(
     """
     options = lint_options(release, instance_type, default_model)
     with session.reporter.step(f"checking {path}") as step:
-        found = lint_repository(path, options)
-        check = RepositoryCheck(path, options.release, found.models, found.entry, found.findings)
+        violations = lint_repository(path, options)
+        check = RepositoryCheck(
+            path, options.release, violations.models, violations.entry, violations.findings
+        )
         step.detail = f"{check.counts}"
     return check
 
@@ -88,10 +90,10 @@ def lint_options(
     return LintOptions(chosen, INSTANCE_TYPES[instance_type].gpus, default_model)
 
 
-def _require(name: str, known: dict[str, Any], kind: str) -> None:
-    if name not in known:
-        suggestion = closest(name, known)
+def _require(name: str, choices: dict[str, Any], kind: str) -> None:
+    if name not in choices:
+        suggestion = closest(name, choices)
         raise CommandLineError(
             f"unknown {kind} {name!r}",
-            remedy=f"did you mean '{suggestion}'?" if suggestion else f"known: {', '.join(known)}",
+            remedy=f"did you mean '{suggestion}'?" if suggestion else f"known: {', '.join(choices)}",
         )

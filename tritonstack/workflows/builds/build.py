@@ -164,7 +164,7 @@ class _Build:
             if to_lock
             else False
         )
-        fresh = [one.manifest.digest for one in self.outcomes if one.manifest and not one.reused]
+        fresh = [done.manifest.digest for done in self.outcomes if done.manifest and not done.reused]
         changed |= attest_builds(lock, self.built, hashes=self.workspace.hashes, rebuilt=fresh)
         if manifests:
             self._report_conflicts(to_lock)
@@ -180,11 +180,13 @@ class _Build:
         describes that of the current files, and the manifest on this machine or in the bucket the other one.
         """
         right: dict[tuple[str, str], str | None] = {}
-        for needed in (one.needed for one in self.outcomes):
+        for needed in (outcome.needed for outcome in self.outcomes):
             if needed.locked and not needed.reason:
                 right[needed.model, needed.locked.digest] = None if needed.is_kept else needed.spec_hash
         return [
-            one for one in manifests if right.get((one.model, one.digest), one.spec_hash) == one.spec_hash
+            outcome
+            for outcome in manifests
+            if right.get((outcome.model, outcome.digest), outcome.spec_hash) == outcome.spec_hash
         ]
 
     def _report_conflicts(self, manifests: Sequence[Manifest]) -> None:
@@ -240,15 +242,15 @@ class _Build:
                 and has_examples(self.cloud, bucket=bucket, model=needed.model, digest=digest)
             )
         )
-        found = local_manifest(self.session, needed.model, digest)
-        if found is not None:
-            folder, manifest = found
+        stored = local_manifest(self.session, needed.model, digest)
+        if stored is not None:
+            folder, manifest = stored
             self.outcomes.append(Outcome(needed, manifest, reused=True, artifact_dir=folder))
         elif intact or needed.is_kept:
             self.outcomes.append(Outcome(needed, reused=True))
             if self.cloud is not None and not published:
                 self._report_missing(needed)
-        return intact or needed.is_kept or found is not None
+        return intact or needed.is_kept or stored is not None
 
     def _report_missing(self, needed: NeededArtifact) -> None:
         """Report a missing artifact; a new build would replace it in the lock without passing a gate."""

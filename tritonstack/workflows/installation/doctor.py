@@ -63,11 +63,11 @@ def doctor(session: Session) -> Installation:
 
 def _checks(project: Project) -> Iterator[InstallationCheck]:
     for extra, (module, purpose) in _EXTRAS.items():
-        found = find_spec(module) is not None
+        installed = find_spec(module) is not None
         yield InstallationCheck(
             f"extra {extra}",
-            "installed" if found else f"no module {module}{purpose and f'; {purpose}'}",
-            None if found else f"run `{install_command(module)}`",
+            "installed" if installed else f"no module {module}{purpose and f'; {purpose}'}",
+            None if installed else f"run `{install_command(module)}`",
             optional=bool(purpose),
         )
     major = node_major()
@@ -87,7 +87,9 @@ def _checks(project: Project) -> Iterator[InstallationCheck]:
 
 def _server(project: Project) -> InstallationCheck:
     try:
-        found = find_installation(home=project.server_dir)
+        installation = find_installation(home=project.server_dir)
     except TritonNotFoundError as error:
         return InstallationCheck("Triton server", error.message, SETUP, optional=True)
-    return InstallationCheck("Triton server", f"{found.version} ({found.release})", optional=True)
+    return InstallationCheck(
+        "Triton server", f"{installation.version} ({installation.release})", optional=True
+    )

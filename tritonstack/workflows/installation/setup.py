@@ -70,8 +70,8 @@ def setup(session: Session, *, server: bool = True) -> ProjectSetup:
     write_cdk_command(project, reporter)
     if server and not server_is_current(home=project.server_dir):
         with reporter.step("installing the embedded Triton server") as step:
-            found = install_server(home=project.server_dir, on_update=step.update)
-            step.detail = f"Triton {found.version} ({found.release})"
+            installation = install_server(home=project.server_dir, on_update=step.update)
+            step.detail = f"Triton {installation.version} ({installation.release})"
         installed.append("server")
     return ProjectSetup(tuple(installed), server)
 

@@ -63,8 +63,8 @@ def read_data_file(file: Path) -> dict[str, Any]:
     """
     suffix = file.suffix.lower()
     if suffix == ".npz":
-        found = _array_of(file)
-        return {name: found[name] for name in found}
+        array = _array_of(file)
+        return {name: array[name] for name in array}
     if suffix != ".json":
         raise RequestInputError(
             f"{file} is neither .npz nor .json",
@@ -96,12 +96,12 @@ def parse_json(text: str | bytes, *, origin: str) -> Any:
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
         names = [name for name, _ in pairs]
         duplicate = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"duplicate key {duplicate!r}")
-    return found
+    return mapping
 
 
 def read_bytes(file: Path) -> bytes:

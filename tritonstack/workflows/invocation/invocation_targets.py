@@ -109,14 +109,11 @@ def _record(workspace: Workspace, model: str) -> ModelSpec:
     return workspace.models[model].record
 
 
-def require_known(name: str, known: Iterable[str], complaint: str) -> None:
-    """Raise UsageError with the closest known name if a name is unknown."""
-    known = list(known)
-    if name not in known:
-        suggestion = closest(name, known)
-        raise UnknownNameError(
-            f"{complaint} {name!r}",
-            remedy=f"did you mean '{suggestion}'?"
-            if suggestion
-            else f"it has: {', '.join(known[:10]) or 'none'}",
-        )
+def require_known(name: str, choices: Iterable[str], complaint: str) -> None:
+    """Raise UsageError with the closest of the choices if a name is none of them."""
+    names = list(choices)
+    if name not in names:
+        suggestion = closest(name, names)
+        listed = f"it has: {', '.join(names[:10]) or 'none'}"
+        remedy = f"did you mean '{suggestion}'?" if suggestion else listed
+        raise UnknownNameError(f"{complaint} {name!r}", remedy=remedy)

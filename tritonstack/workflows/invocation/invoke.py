@@ -73,8 +73,8 @@ class Invocation:
         for number, response in enumerate(self.responses):
             arrays |= {f"{number}/{name}": _storable(name, array) for name, array in response.items()}
         for name, rows in self.classes.items():
-            arrays[name] = np.array([[one.label for one in row] for row in rows])
-            arrays[f"{name}/values"] = np.array([[one.value for one in row] for row in rows])
+            arrays[name] = np.array([[label.label for label in row] for row in rows])
+            arrays[f"{name}/values"] = np.array([[label.value for label in row] for row in rows])
         written = io.BytesIO()
         np.savez(written, allow_pickle=False, **arrays)
         write_output(file, written.getvalue())
@@ -231,13 +231,13 @@ class ModelRequest:
         """Return the manifest of the deployed artifact, which has the tensors of the model."""
         bucket, digest = self.workspace.spec.artifact_bucket, self.digest
         model = self.target.model.name
-        found = read_published_manifest(self.cloud.client("s3"), bucket=bucket, model=model, digest=digest)
-        if found is None:
+        manifest = read_published_manifest(self.cloud.client("s3"), bucket=bucket, model=model, digest=digest)
+        if manifest is None:
             raise DamagedArtifactError(
                 f"the manifest of {model!r} is missing in s3://{bucket}",
                 remedy=f"run `tritonstack deploy {self.workspace.cli_arguments}` to publish it",
             )
-        return found
+        return manifest
 
     def generate(self, texts: tuple[str, ...]) -> Invocation:
         """Let a language model complete each text."""
@@ -313,13 +313,13 @@ class ModelRequest:
     def _infer(self, defaults: Mapping[str, Parameter] | None = None) -> Infer:
         """Return a function that sends one request and waits for its answer."""
         parameters = {**(defaults or {}), **self.options.parameters}
-        wanted = self._wanted_outputs
+        outputs = self._wanted_outputs
         if self.target.asynchronous:
             queue = self.target.queue(self.cloud, self.workspace.spec.data_bucket)
             timeout_s = self.options.timeout_s
-            return partial(queue.infer, outputs=wanted, parameters=parameters, timeout_s=timeout_s)
+            return partial(queue.infer, outputs=outputs, parameters=parameters, timeout_s=timeout_s)
         client = self.target.client(self.cloud.client("sagemaker-runtime"))
-        return partial(client.infer, outputs=wanted, parameters=parameters)
+        return partial(client.infer, outputs=outputs, parameters=parameters)
 
     @cached_property
     def _wanted_outputs(self) -> list[str | TopClasses] | None:
@@ -342,7 +342,7 @@ class ModelRequest:
         ]
 
     def _invocation(self, inputs: tuple[str, ...] | Arrays, outputs: Arrays) -> Invocation:
-        labelled = {one.output for one in self._wanted_outputs or () if isinstance(one, TopClasses)}
+        labelled = {output.output for output in self._wanted_outputs or () if isinstance(output, TopClasses)}
         return Invocation(
             inputs,
             {name: array for name, array in outputs.items() if name not in labelled},

@@ -49,7 +49,9 @@ class GivenInputs:
     @property
     def files(self) -> list[Path]:
         """The files that they name."""
-        named = [text[1:] for _, _, text in (one.partition("=") for one in self.values) if text[:1] == "@"]
+        named = [
+            text[1:] for _, _, text in (value.partition("=") for value in self.values) if text[:1] == "@"
+        ]
         return [*map(Path, named), *filter(None, [self.data])]
 
 
@@ -84,29 +86,29 @@ class _Text(str):
 def read_inputs(given: GivenInputs, manifest: Manifest) -> dict[str, Array]:
     """Return the tensors of a request, with the model's types and its batch dimension."""
     specs = {spec.name: spec for spec in manifest.inputs}
-    found: dict[str, Array] = {}
-    for one in [*_from_data(given.data), *map(_from_option, given.values)]:
-        if one.name not in specs:
+    arrays: dict[str, Array] = {}
+    for item in [*_from_data(given.data), *map(_from_option, given.values)]:
+        if item.name not in specs:
             raise RequestInputError(
-                f"{one.origin}: the model {manifest.model!r} has no input {one.name!r}",
-                remedy=_suggestion(one.name, specs.values()),
+                f"{item.origin}: the model {manifest.model!r} has no input {item.name!r}",
+                remedy=_suggestion(item.name, specs.values()),
             )
-        if one.name in found:
+        if item.name in arrays:
             raise RequestInputError(
-                f"{one.origin}: duplicate input {one.name!r}", remedy="give each input once"
+                f"{item.origin}: duplicate input {item.name!r}", remedy="give each input once"
             )
-        spec = specs[one.name]
-        found[one.name] = tensor_of(
-            one.content(spec), spec, batched=manifest.max_batch > 0, origin=one.origin
+        spec = specs[item.name]
+        arrays[item.name] = tensor_of(
+            item.content(spec), spec, batched=manifest.max_batch > 0, origin=item.origin
         )
-    missing = [spec for spec in specs.values() if spec.name not in found]
+    missing = [spec for spec in specs.values() if spec.name not in arrays]
     if missing:
         raise RequestInputError(
             f"missing input {described(missing[0])}",
             remedy=f"add it, for example --input {missing[0].name}=@FILE",
         )
-    _check_rows(found, manifest)
-    return found
+    _check_rows(arrays, manifest)
+    return arrays
 
 
 def _from_data(file: Path | None) -> list[_Given]:
@@ -115,11 +117,11 @@ def _from_data(file: Path | None) -> list[_Given]:
     return [_Given(name, str(file), value) for name, value in read_data_file(file).items()]
 
 
-def _from_option(given: str) -> _Given:
-    name, found, text = given.partition("=")
-    if not found or not name:
+def _from_option(option: str) -> _Given:
+    name, separator, text = option.partition("=")
+    if not separator or not name:
         raise RequestInputError(
-            f"--input {given}: expected NAME=VALUE", remedy="write --input NAME=VALUE or --input NAME=@FILE"
+            f"--input {option}: expected NAME=VALUE", remedy="write --input NAME=VALUE or --input NAME=@FILE"
         )
     return _Given(name, f"--input {name}", Path(text[1:]) if text.startswith("@") else _Text(text))
 
@@ -157,7 +159,7 @@ def _shapes(array: Array, spec: TensorSpec, batched: bool) -> Iterator[Array]:
 
 def _fits(shape: Sequence[int], expected: Sequence[int]) -> bool:
     return len(shape) == len(expected) and all(
-        wanted in (-1, size) for size, wanted in zip(shape, expected, strict=True)
+        dimension in (-1, size) for size, dimension in zip(shape, expected, strict=True)
     )
 
 
@@ -237,15 +239,15 @@ def _kind(array: Array, expected: tuple[type, ...] = (int, float)) -> str:
     """Name what an array has instead of the expected types."""
     if array.dtype.kind != "O":
         return _KINDS.get(array.dtype.type(0).item().__class__, f"values of NumPy's type {array.dtype}")
-    found = dict.fromkeys(type(item) for item in array.flat if not isinstance(item, expected))
-    return ", ".join(_KINDS.get(kind, kind.__name__) for kind in found) or "integers of more than 64 bits"
+    kinds = dict.fromkeys(type(item) for item in array.flat if not isinstance(item, expected))
+    return ", ".join(_KINDS.get(kind, kind.__name__) for kind in kinds) or "integers of more than 64 bits"
 
 
-def _check_rows(found: Mapping[str, Array], manifest: Manifest) -> None:
+def _check_rows(arrays: Mapping[str, Array], manifest: Manifest) -> None:
     """Check that all inputs have the same number of rows, and no more than the model accepts."""
     if not manifest.max_batch:
         return
-    rows = {name: len(array) for name, array in found.items()}
+    rows = {name: len(array) for name, array in arrays.items()}
     if len(set(rows.values())) > 1:
         counts = ", ".join(f"{name} has {count}" for name, count in rows.items())
         raise RequestInputError(

@@ -79,8 +79,8 @@ class SnippetRequest:
             "X-Amzn-SageMaker-Target-Variant": self.variant,
             "X-Amzn-SageMaker-Inference-Component": self.component,
         }
-        given = {name: value for name, value in named.items() if value is not None}
-        return {"Content-Type": self.content_type, **given}
+        headers = {name: value for name, value in named.items() if value is not None}
+        return {"Content-Type": self.content_type, **headers}
 
     @property
     def fields(self) -> dict[str, str]:
@@ -132,9 +132,9 @@ def as_aws_cli(request: SnippetRequest) -> str:
         "content-type": f"'{request.content_type}'",
         "body": f"fileb://{request.shell_file}",
     }
-    given = [f"  --{name} {value}" for name, value in options.items() if value is not None]
+    options_text = [f"  --{name} {value}" for name, value in options.items() if value is not None]
     answer = f"--query ContentType --output text {ANSWER}" if request.binary_answer else "answer.json"
-    lines = ["aws sagemaker-runtime invoke-endpoint", *given, f"  {end} {answer}"]
+    lines = ["aws sagemaker-runtime invoke-endpoint", *options_text, f"  {end} {answer}"]
     return f"{_body_in_shell(request)}{_target_comment(request, '#')}{_shell_call(request, lines)}"
 
 
@@ -176,9 +176,9 @@ def as_python(request: SnippetRequest) -> str:
         head = [] if request.inline else [_body_comment(request, "#"), "import json"]
         return "\n".join([*head, *lines]) + "\n"
     lines += _python_inputs(request)
-    given = f", parameters={dict(request.parameters)!r}" if request.parameters else ""
+    parameters = f", parameters={dict(request.parameters)!r}" if request.parameters else ""
     lines += [
-        f"outputs = client.infer(inputs{given})",
+        f"outputs = client.infer(inputs{parameters})",
         "for name, array in outputs.items():",
         "    print(name, array.dtype, array.shape, array)",
     ]

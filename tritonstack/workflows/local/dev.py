@@ -161,15 +161,15 @@ class _Versions:
         self, on_served: Callable[[ServedVersion], None], on_error: Callable[[TritonstackError], None]
     ) -> Development:
         """Serve each version until Ctrl-C."""
-        known: Snapshot | None = None
+        snapshot: Snapshot | None = None
         served = errors = 0
         try:
             while True:
-                if known is not None:
-                    wait_for_change(self._look, known)
+                if snapshot is not None:
+                    wait_for_change(self._look, snapshot)
                 with suppress(TritonstackError):  # the build reports it
                     self._watch_members()
-                known = self._look()
+                snapshot = self._look()
                 try:
                     on_served(self._serve())
                     served += 1
@@ -190,7 +190,7 @@ class _Versions:
         try:
             server, examples = self._start(folder)
             try:
-                found = tuple(differences(server, examples))
+                violations = tuple(differences(server, examples))
             except BaseException:
                 server.stop(grace_s=0)
                 raise
@@ -206,7 +206,7 @@ class _Versions:
         first = next(iter(examples.requests), None)
         command = _command(self._front.url, first, self._state / "request")
         seconds = round(time.monotonic() - begin, 1)
-        return ServedVersion(self._number, self._front.url, command, seconds, found)
+        return ServedVersion(self._number, self._front.url, command, seconds, violations)
 
     def _watch_members(self) -> None:
         models = load_models(self._session.project, self._model)

@@ -104,8 +104,8 @@ class _Handler(BaseHTTPRequestHandler):
         self._reject(HTTPStatus.FORBIDDEN, reason)
         return False
 
-    def _pass_on(self, method: str, known: str, body: bytes) -> None:
-        if self.path != known:
+    def _pass_on(self, method: str, path: str, body: bytes) -> None:
+        if self.path != path:
             self._reject(HTTPStatus.NOT_FOUND, "use GET /ping or POST /invocations")
             return
         headers = {name: value for name in PASSED_ON if (value := self.headers.get(name))}
@@ -114,7 +114,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self._reject(HTTPStatus.SERVICE_UNAVAILABLE, "no version of the model is served yet")
                 return
             try:
-                reply = server.request(method, known, body=body, headers=headers, timeout_s=REQUEST_WITHIN_S)
+                reply = server.request(method, path, body=body, headers=headers, timeout_s=REQUEST_WITHIN_S)
             except TritonstackError as error:
                 self._reject(HTTPStatus.BAD_GATEWAY, error.message)
                 return

@@ -19,13 +19,13 @@ def snapshot_of(folders: Iterable[Path]) -> Snapshot:
     return dict(_states(folders))
 
 
-def wait_for_change(look: Callable[[], Snapshot], known: Snapshot) -> Snapshot:
+def wait_for_change(look: Callable[[], Snapshot], start: Snapshot) -> Snapshot:
     """Return a later snapshot, once two in a row are equal: editors write a file in several steps."""
-    before = known
+    before = start
     while True:
         time.sleep(LOOK_EVERY_S)
         now = look()
-        if now != known and now == before:
+        if now != start and now == before:
             return now
         before = now
 

@@ -48,7 +48,8 @@ class DeliveryPlan:
     def previews(self) -> dict[str, Any] | None:
         """The previews of pull requests, and where they are deployed."""
         previews = self.spec.previews
-        stage = next((one for one in self.stages if previews and one.name == previews.environment), None)
+        stages = {stage.name: stage for stage in self.stages}
+        stage = stages.get(previews.environment) if previews else None
         if previews is None or stage is None:
             return None
         location = {"account": stage.account, "region": stage.region, "roles": stage.roles}

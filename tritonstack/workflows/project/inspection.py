@@ -132,28 +132,28 @@ def inspect(
 def _local_manifests(session: Session, model: str) -> dict[str, Manifest]:
     """Return the manifests on this machine, latest first. Damaged ones are reported, and skipped."""
     folders = ArtifactStore(artifacts_dir=session.project.artifacts_dir, model=model).folders()
-    found = {}
+    manifests = {}
     for folder in sorted(folders, key=lambda folder: folder.stat().st_mtime, reverse=True):
         try:
-            found[folder.name] = read_manifest(folder)
+            manifests[folder.name] = read_manifest(folder)
         except TritonstackError as error:
             session.reporter.note(f"skipped: {error.message}")
-    return found
+    return manifests
 
 
 def _locked(
     session: Session, model: str, without: Collection[str]
 ) -> dict[str, tuple[str, LockedArtifact, list[str]]]:
     """Return target, entry, and environments by digest."""
-    found: dict[str, tuple[str, LockedArtifact, list[str]]] = {}
+    locked: dict[str, tuple[str, LockedArtifact, list[str]]] = {}
     for environment in environment_names(session.project):
         if environment in without:
             continue
         file = session.project.lock_file(environment)
         entries = load_lock(file).record.models.get(model, {}) if file.is_file() else {}
         for target, entry in entries.items():
-            found.setdefault(entry.digest, (target, entry, []))[2].append(environment)
-    return found
+            locked.setdefault(entry.digest, (target, entry, []))[2].append(environment)
+    return locked
 
 
 def _known(
@@ -173,10 +173,10 @@ def _known(
 def _choose(model: str, artifacts: Sequence[KnownArtifact], digest: str | None) -> KnownArtifact | None:
     if digest is None:
         return max(artifacts, key=_rank, default=None)  # the first, and so the latest, of equals
-    matching = [one for one in artifacts if one.digest.startswith(digest.lower())]
+    matching = [artifact for artifact in artifacts if artifact.digest.startswith(digest.lower())]
     if len(matching) == 1:
         return matching[0]
-    digests = ", ".join(short_digest(one.digest) for one in matching or artifacts) or "none"
+    digests = ", ".join(short_digest(artifact.digest) for artifact in matching or artifacts) or "none"
     raise UnknownNameError(
         f"digest {digest!r} matches {len(matching)} artifacts of {model!r}",
         remedy=f"write more of it; matching artifacts: {digests}"
@@ -185,8 +185,8 @@ def _choose(model: str, artifacts: Sequence[KnownArtifact], digest: str | None) 
     )
 
 
-def _rank(one: KnownArtifact) -> tuple[bool, bool, bool]:
-    return one.current, one.local, bool(one.environments)
+def _rank(artifact: KnownArtifact) -> tuple[bool, bool, bool]:
+    return artifact.current, artifact.local, bool(artifact.environments)
 
 
 def _configs(session: Session, manifest: Manifest) -> dict[str, str]:

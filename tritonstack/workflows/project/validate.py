@@ -111,7 +111,7 @@ def _lock_commands(workspaces: Sequence[Workspace]) -> tuple[str, ...]:
             name = sources.get(name)
         return len(passed)
 
-    return tuple(dict.fromkeys(one.lock_command for one in sorted(workspaces, key=depth)))
+    return tuple(dict.fromkeys(incomplete.lock_command for incomplete in sorted(workspaces, key=depth)))
 
 
 def _notes(workspaces: Sequence[Workspace]) -> Iterator[str]:
@@ -144,9 +144,13 @@ def _warnings(
     delivery: Document[DeliverySpec] | None,
 ) -> tuple[str, ...]:
     """Return what regions and the pipeline may lack, and sources that can change."""
-    found = [warning for workspace in workspaces for warning in environment_warnings(workspace.environment)]
-    found += [warning for model in models for warning in source_warnings(model)]
-    return tuple(warning.coded() for warning in (*found, *(pipeline_warnings(delivery) if delivery else ())))
+    warnings = [
+        warning for workspace in workspaces for warning in environment_warnings(workspace.environment)
+    ]
+    warnings += [warning for model in models for warning in source_warnings(model)]
+    return tuple(
+        warning.coded() for warning in (*warnings, *(pipeline_warnings(delivery) if delivery else ()))
+    )
 
 
 def _violations(files: ProjectFiles, environment: str) -> list[FileViolation]:
@@ -177,18 +181,18 @@ def _check_online(
             continue
         preflights.append(check_account(session, workspace, cloud))
         with session.reporter.step(f"checking {name} online"):
-            found = check_online(workspace, cloud, has_registry=has_registry(workspace.spec))
-        if isinstance(found, Unchecked):
-            missed.append(found)
+            result = check_online(workspace, cloud, has_registry=has_registry(workspace.spec))
+        if isinstance(result, Unchecked):
+            missed.append(result)
             continue
         checked.append(name)
-        violations += found.violations
-        _report(session, "note", found.notes)
+        violations += result.violations
+        _report(session, "note", result.notes)
     for item in missed:
         session.reporter.note(str(item))
     if violations:
         raise UntrueLockError(violations)
-    if any(found.failed for found in preflights):
+    if any(result.failed for result in preflights):
         raise PreflightError(preflights)
     if not checked:
         raise LockEntryError(

@@ -25,7 +25,9 @@ class ChangeReader:
     def read(self, session: Session, workspace: Workspace, status: EnvironmentStatus) -> ReadChanges:
         """Return what a deploy of an environment would change, and what is missing."""
         name = workspace.spec.name
-        deployed = [(one.status, one.deployed and one.deployed.key) for one in status.endpoints]
+        deployed = [
+            (endpoint.status, endpoint.deployed and endpoint.deployed.key) for endpoint in status.endpoints
+        ]
         state = (workspace.spec, workspace.lock.record, dict(workspace.hashes), deployed)
         if name not in self._known or self._known[name][0] != state:
             self._known[name] = state, _compared(session, name)
@@ -42,10 +44,10 @@ def _compared(session: Session, name: str) -> ReadChanges:
 def _changes(outlook: DeployOutlook) -> DeployChanges:
     stacks = []
     for plan in outlook.changes.plans:
-        planned = [one for one in outlook.resource_changes.get(plan.stack, ()) if not one.expected]
-        taken = [one.summary for one in outlook.taken_by(plan.stack)]
+        planned = [change for change in outlook.resource_changes.get(plan.stack, ()) if not change.expected]
+        taken = [change.summary for change in outlook.taken_by(plan.stack)]
         if plan.action != "nothing" or taken:
-            details = (*taken, *plan.details, *(one.summary for one in planned))
+            details = (*taken, *plan.details, *(change.summary for change in planned))
             stacks.append((plan.summary, details))
     copied = [f"{name}: {', '.join(models)}" for name, models in outlook.model_prefixes.items()]
     others = (*outlook.leftover_lines, *(f"copied to the model prefix of {line}" for line in copied))

@@ -49,10 +49,10 @@ def describe_environment(workspace: Workspace, source: Workspace | None) -> Repo
 
 
 def _models(workspace: Workspace, source: Workspace | None) -> Mapping[str, tuple[LockedModel, ...]]:
-    found: dict[str, list[LockedModel]] = {}
+    models: dict[str, list[LockedModel]] = {}
     for needed in needed_artifacts(workspace):
-        found.setdefault(needed.model, []).append(_model(workspace, source, needed))
-    return {model: tuple(items) for model, items in found.items()}
+        models.setdefault(needed.model, []).append(_model(workspace, source, needed))
+    return {model: tuple(items) for model, items in models.items()}
 
 
 def _model(workspace: Workspace, source: Workspace | None, needed: NeededArtifact) -> LockedModel:
@@ -96,10 +96,13 @@ def _gates(spec: PromotionSpec) -> PromotionGates:
         f"cosine at least {spec.min_cosine:g}" if spec.min_cosine is not None else "",
         f"build p99 at most {spec.max_latency_p99_ms:g} ms" if spec.max_latency_p99_ms else "",
         *(
-            f"{name}: {one.rate_per_instance:g} requests/s per instance, p99 at most {one.p99_ms:g} ms"
-            for name, one in spec.performance.items()
+            f"{name}: {window.rate_per_instance:g} requests/s per instance, p99 at most {window.p99_ms:g} ms"
+            for name, window in spec.performance.items()
         ),
-        *(f"{describe_days(one.days)} {one.start}–{one.end} {one.timezone}" for one in spec.windows),
+        *(
+            f"{describe_days(window.days)} {window.start}–{window.end} {window.timezone}"
+            for window in spec.windows
+        ),
     ]
     return PromotionGates(spec.source, tuple(filter(None, required)))
 
@@ -125,13 +128,13 @@ def _costs(workspace: Workspace) -> Iterator[EndpointCost]:
         variants = endpoint.variants
         prices = [spec.prices.get(variant.instance.name) for variant in variants]
         machines = tuple(_machine(variant, price) for variant, price in zip(variants, prices, strict=True))
-        known = [price for price in prices if price is not None]
-        if len(known) < len(prices):
+        amounts = [price for price in prices if price is not None]
+        if len(amounts) < len(prices):
             yield EndpointCost(name, machines, None, None)
             continue
         # Copies of an inference component share instances; their number decides the instances.
-        least = sum(price * variant.scaling.lowest for price, variant in zip(known, variants, strict=True))
-        most = sum(price * variant.scaling.highest for price, variant in zip(known, variants, strict=True))
+        least = sum(price * variant.scaling.lowest for price, variant in zip(amounts, variants, strict=True))
+        most = sum(price * variant.scaling.highest for price, variant in zip(amounts, variants, strict=True))
         yield EndpointCost(name, machines, least * HOURS_PER_MONTH, most * HOURS_PER_MONTH)
 
 

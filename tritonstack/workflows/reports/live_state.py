@@ -83,8 +83,8 @@ def read_live_state(session: Session, workspace: Workspace, cache: LiveCache) ->
         missing.append(missing_data(f"events of {spec.name}", error))
         events_unread = missing[-1].reason
     try:
-        known = cache.rollouts.setdefault(spec.name, RolloutCache())
-        rollouts = tuple(_rollouts(cloud, workspace, known, now))
+        rollout_cache = cache.rollouts.setdefault(spec.name, RolloutCache())
+        rollouts = tuple(_rollouts(cloud, workspace, rollout_cache, now))
     except _FAILURES as error:
         missing.append(missing_data(f"rollouts of {spec.name}", error))
     return LiveState(cloud, status, unread, events_unread, events, rollouts, tuple(missing))
@@ -141,7 +141,8 @@ class StageLog:
     def completed(self, data: ReportData) -> ReportData:
         """Return a report whose rollouts have all stages that were seen."""
         environments = (
-            replace(one, rollouts=tuple(map(self._completed, one.rollouts))) for one in data.environments
+            replace(environment, rollouts=tuple(map(self._completed, environment.rollouts)))
+            for environment in data.environments
         )
         return replace(data, environments=tuple(environments))
 
@@ -172,12 +173,16 @@ def _running(item: LockedModel, running: Mapping[str, str | None]) -> LockedMode
 
 def _cost_now(workspace: Workspace, status: EnvironmentStatus, cost: EndpointCost) -> EndpointCost:
     """Add the cost of the instances that run now."""
-    found = next((one for one in status.endpoints if one.name == cost.endpoint), None)
-    if found is None or cost.least is None or not found.machines:
+    endpoint = next((candidate for candidate in status.endpoints if candidate.name == cost.endpoint), None)
+    if endpoint is None or cost.least is None or not endpoint.machines:
         return cost
     spec = workspace.spec
     types = {variant.name: variant.instance.name for variant in spec.endpoints[cost.endpoint].variants}
-    hourly = sum(spec.prices[types[one.variant]] * one.now for one in found.machines if one.variant in types)
+    hourly = sum(
+        spec.prices[types[candidate.variant]] * candidate.now
+        for candidate in endpoint.machines
+        if candidate.variant in types
+    )
     return replace(cost, now=hourly * HOURS_PER_MONTH)
 
 
@@ -188,5 +193,7 @@ def _pending(plan: PromotionPlan) -> Iterator[str]:
 
 def load_tests_of(events: Sequence[Event], model: str) -> tuple[Event, ...]:
     """Return the load tests of a model, latest first."""
-    found = [one for one in events if one.load_test and any(item.model == model for item in one.artifacts)]
-    return tuple(sorted(found, key=lambda one: one.at, reverse=True))
+    tests = [
+        event for event in events if event.load_test and any(item.model == model for item in event.artifacts)
+    ]
+    return tuple(sorted(tests, key=lambda event: event.at, reverse=True))

@@ -34,11 +34,11 @@ def describe_model(
     The locks of the environments `without` are not read.
     """
     try:
-        found = inspect(session, name, without=without)
+        inspection = inspect(session, name, without=without)
     except TritonstackError as error:
         return ReportedModel(name, "", ""), [missing_data(f"model {name}", error)]
-    spec, digest = found.spec, found.shown.digest if found.shown else None
-    manifest, failures = found.manifest, list[str]()
+    spec, digest = inspection.spec, inspection.shown.digest if inspection.shown else None
+    manifest, failures = inspection.manifest, list[str]()
     if manifest is None and digest:
         manifest, failures = _published(name, digest, live)
     events = [event for _, state in live for event in state.events]
@@ -48,7 +48,7 @@ def describe_model(
         precision=spec.precision,
         digest=digest,
         manifest=manifest,
-        steps=found.steps or tuple(_declared_steps(spec)),
+        steps=inspection.steps or tuple(_declared_steps(spec)),
         load_tests=load_tests_of(events, name),
         unread={
             workspace.spec.name: state.events_unread
@@ -71,7 +71,7 @@ def describe_model(
         return reported, gaps
     if spec.layout == "single":
         inputs, outputs = (
-            tuple(one.name for one in tensors) for tensors in (manifest.inputs, manifest.outputs)
+            tuple(tensor.name for tensor in tensors) for tensors in (manifest.inputs, manifest.outputs)
         )
         return replace(reported, steps=(GraphStep(manifest.entry_model, "", inputs, outputs),)), gaps
     gap = MissingData(
@@ -107,10 +107,10 @@ def _declared_steps(spec: ModelSpec) -> list[GraphStep]:
         GraphStep(step.model, "step", tuple(step.inputs.values()), tuple(step.outputs.values()), 1)
         for step in recipe.steps
     ]
-    made = {tensor for step in steps for tensor in step.outputs}
+    produced = {tensor for step in steps for tensor in step.outputs}
     used = {tensor for step in steps for tensor in step.inputs}
-    inputs = tuple(dict.fromkeys(one for step in steps for one in step.inputs if one not in made))
-    unused = (one for step in steps for one in step.outputs if one not in used)
+    inputs = tuple(dict.fromkeys(name for step in steps for name in step.inputs if name not in produced))
+    unused = (name for step in steps for name in step.outputs if name not in used)
     outputs = recipe.outputs or tuple(dict.fromkeys(unused))
     return [GraphStep(spec.name, "ensemble", inputs, outputs), *steps]
 
@@ -128,8 +128,8 @@ def _worst_example(session: Session, manifest: Manifest) -> str:
             examples = parse_examples(file.read_bytes(), origin=file)
             # The check sends each input alone and in batches, and says which before the input's name.
             names = (name, name.partition(": ")[2])
-            found = next((one for one in examples.requests if one.name in names), None)
-            return f"{name}: {_shown(found)}" if found else name
+            example = next((request for request in examples.requests if request.name in names), None)
+            return f"{name}: {_shown(example)}" if example else name
     return name
 
 

@@ -138,19 +138,21 @@ def collect(
     names = covered_environments(session, options)
     files = ProjectFiles(session.project)
     loaded = {name: load_reported(files, name) for name in names}
-    workspaces = {name: one for name, one in loaded.items() if isinstance(one, Workspace)}
+    workspaces = {
+        name: loaded_files for name, loaded_files in loaded.items() if isinstance(loaded_files, Workspace)
+    }
     missing: list[MissingData] = []
     live = _live_states(session, workspaces, options, cache or LiveCache(), missing)
     environments = []
-    for name, one in loaded.items():
-        if isinstance(one, ReportedEnvironment):
-            environments.append(one)
+    for name, loaded_files in loaded.items():
+        if isinstance(loaded_files, ReportedEnvironment):
+            environments.append(loaded_files)
             missing.append(
                 MissingData(f"environment {name}", "its files are invalid", "run `tritonstack validate`")
             )
             continue
-        reported = describe_environment(one, _source(files, one))
-        environments.append(_completed(session, one, reported, live, reader, missing))
+        reported = describe_environment(loaded_files, _source(files, loaded_files))
+        environments.append(_completed(session, loaded_files, reported, live, reader, missing))
     models = _models(session, workspaces, live, missing)
     return ReportData(
         project=session.project.root.resolve().name,
@@ -166,16 +168,16 @@ def collect(
 
 def covered_environments(session: Session, options: ReportOptions) -> list[str]:
     """Return the environments that a report covers; reject unknown names."""
-    asked = options.environments
-    known = environment_names(session.project)
-    for name in asked:
-        if name not in known:
-            suggestion = closest(name, known)
+    names = options.environments
+    existing = environment_names(session.project)
+    for name in names:
+        if name not in existing:
+            suggestion = closest(name, existing)
             raise UnknownNameError(
                 f"unknown environment {name!r}",
-                remedy=f"did you mean '{suggestion}'?" if suggestion else f"available: {', '.join(known)}",
+                remedy=f"did you mean '{suggestion}'?" if suggestion else f"available: {', '.join(existing)}",
             )
-    return [name for name in known if not asked or name in asked]
+    return [name for name in existing if not names or name in names]
 
 
 def _live_states(
@@ -191,10 +193,12 @@ def _live_states(
         ]
         return {name: LiveState(unread=_OFFLINE, events_unread=_OFFLINE) for name in workspaces}
     with session.reporter.step("reading the current state"), ThreadPoolExecutor(_AT_ONCE) as pool:
-        found = list(pool.map(lambda one: read_live_state(session, one, cache), workspaces.values()))
-    for state in found:
+        states = list(
+            pool.map(lambda workspace: read_live_state(session, workspace, cache), workspaces.values())
+        )
+    for state in states:
         missing += state.missing
-    return dict(zip(workspaces, found, strict=True))
+    return dict(zip(workspaces, states, strict=True))
 
 
 def _source(files: ProjectFiles, workspace: Workspace) -> Workspace | None:
@@ -234,18 +238,18 @@ def _models(
     live: Mapping[str, LiveState],
     missing: list[MissingData],
 ) -> tuple[ReportedModel, ...]:
-    known = [(workspaces[name], state) for name, state in live.items()]
-    served = {model for one in workspaces.values() for model in one.models}
+    read = [(workspaces[name], state) for name, state in live.items()]
+    served = {model for workspace in workspaces.values() for model in workspace.models}
     invalid = dict(_invalid_locks(session))
     missing += [missing_data(f"lock of {name}", error) for name, error in invalid.items()]
-    found = []
+    reports = []
     for name in model_names(session.project):
         if workspaces and name not in served:
             continue
-        model, gaps = describe_model(session, name, known, without=invalid)
+        model, gaps = describe_model(session, name, read, without=invalid)
         missing += gaps
-        found.append(model)
-    return tuple(found)
+        reports.append(model)
+    return tuple(reports)
 
 
 def _timeline(
@@ -259,14 +263,14 @@ def _timeline(
     locks = _lock_histories(session, names, missing)
     entries = []
     for model in models:
-        found: list[HistoryEntry] = []
+        builds: list[HistoryEntry] = []
         for name, lock in locks.items():
-            found += history_from_locks(name, model.name, lock.versions)
+            builds += history_from_locks(name, model.name, lock.versions)
         for state in live.values():
-            found += history_from_events(model.name, state.events)
-        for artifact in history_of(found):
-            entries += [_entry(model.name, one) for one in artifact.entries]
-    entries.sort(key=lambda one: one.at, reverse=True)
+            builds += history_from_events(model.name, state.events)
+        for artifact in history_of(builds):
+            entries += [_entry(model.name, entry) for entry in artifact.entries]
+    entries.sort(key=lambda entry: entry.at, reverse=True)
     if len(entries) > MOST_ENTRIES:
         subject, rest = "older entries of the timeline", len(entries) - MOST_ENTRIES
         reason = f"the latest {MOST_ENTRIES} are shown, {rest} older ones are not"
@@ -278,7 +282,7 @@ def _lock_histories(
     session: Session, names: Sequence[str], missing: list[MissingData]
 ) -> dict[str, LockHistory]:
     """Return the lock histories of environments; one that cannot be read is named as missing."""
-    found = {}
+    histories = {}
     for name in names:
         lock, subject = lock_history(session.project, name), f"history of {name} in git"
         try:
@@ -288,8 +292,8 @@ def _lock_histories(
             continue
         if gap:
             missing.append(MissingData(subject, gap))
-        found[name] = lock
-    return found
+        histories[name] = lock
+    return histories
 
 
 def _invalid_locks(session: Session) -> Iterator[tuple[str, TritonstackError]]:
@@ -301,5 +305,7 @@ def _invalid_locks(session: Session) -> Iterator[tuple[str, TritonstackError]]:
             yield name, error
 
 
-def _entry(model: str, one: HistoryEntry) -> TimelineEntry:
-    return TimelineEntry(one.at, one.kind, one.environment, model, one.digest, one.by, one.commit, one.note)
+def _entry(model: str, entry: HistoryEntry) -> TimelineEntry:
+    return TimelineEntry(
+        entry.at, entry.kind, entry.environment, model, entry.digest, entry.by, entry.commit, entry.note
+    )

@@ -194,7 +194,7 @@ def summary_of(data: ReportData) -> ReportSummary:
         data.project,
         data.at.isoformat(timespec="seconds"),
         data.commit,
-        tuple(one.name for one in data.environments),
-        tuple(one.name for one in data.models),
+        tuple(environment.name for environment in data.environments),
+        tuple(environment.name for environment in data.models),
         data.missing,
     )

@@ -166,7 +166,7 @@ class Benchmark(SavedRuns):
     @property
     def is_worse(self) -> bool:
         """Whether a comparison shows a worse result."""
-        return any(one.verdict in ("worse", "mixed") for one in self.comparisons)
+        return any(comparison.verdict in ("worse", "mixed") for comparison in self.comparisons)
 
     def chart(self) -> str:
         """Return an SVG document."""
@@ -310,19 +310,19 @@ def _require_one_kind(options: LoadOptions, texts: Sequence[str]) -> None:
         "--trace": options.trace is not None,
         "--replay": options.replay is not None,
     }
-    asked = [name for name, is_asked in kinds.items() if is_asked]
+    options_given = [name for name, is_asked in kinds.items() if is_asked]
     problem = ""
-    if len(asked) > 1:
-        problem = f"{' and '.join(asked)} exclude each other"
+    if len(options_given) > 1:
+        problem = f"{' and '.join(options_given)} exclude each other"
     elif texts and options.inputs:
         problem = "texts and other inputs exclude each other"
     elif options.replay is not None and (texts or options.inputs):
         problem = "--replay sends captured requests, and takes no inputs"
-    elif options.seconds is not None and {"--trace", "--replay"} & set(asked):
-        problem = f"{asked[0]} has its own duration"
+    elif options.seconds is not None and {"--trace", "--replay"} & set(options_given):
+        problem = f"{options_given[0]} has its own duration"
     elif options.is_even and not options.rates:
         problem = "--even applies to --rate only"
-    elif options.speed != 1 and not {"--trace", "--replay"} & set(asked):
+    elif options.speed != 1 and not {"--trace", "--replay"} & set(options_given):
         problem = "--speed applies to --trace and --replay only"
     if problem:
         raise CommandLineError(problem, remedy="omit one of them")
@@ -389,13 +389,15 @@ def _faster(trace: Trace, speed: float) -> Trace:
     return Trace(trace.offsets / speed, trace.seconds / speed)
 
 
-def _requests(request: ModelRequest, texts: tuple[str, ...], given: GivenInputs) -> Iterator[PreparedRequest]:
+def _requests(
+    request: ModelRequest, texts: tuple[str, ...], inputs: GivenInputs
+) -> Iterator[PreparedRequest]:
     model = request.target.model
-    if model.generates and not given:
+    if model.generates and not inputs:
         for text in texts or model.test_texts:
             yield PreparedRequest(question_body(text, {}), JSON_CONTENT_TYPE)
-    elif given:
-        yield _encoded(model, read_inputs(given, request.manifest))
+    elif inputs:
+        yield _encoded(model, read_inputs(inputs, request.manifest))
     elif model.takes_texts:
         for text in texts or model.test_texts:
             yield _encoded(model, {"TEXT": np.array([[text]], dtype=np.object_)})
@@ -443,11 +445,11 @@ def _cost(workspace: Workspace, endpoint: str, seconds: float) -> str:
 
 def parse_period(text: str) -> Period:
     """Return the period `BEGIN/END`, both in ISO 8601, or `BEGIN/` and a number of minutes such as `30m`."""
-    begin, found, end = text.partition("/")
+    begin, separator, end = text.partition("/")
     try:
         started = _instant(begin)
         ended = started + timedelta(minutes=float(end[:-1])) if end.endswith("m") else _instant(end)
-        if not found or ended <= started:
+        if not separator or ended <= started:
             raise ValueError("the end is not after the begin")
     except (ValueError, OverflowError) as error:
         raise CommandLineError(
@@ -458,5 +460,5 @@ def parse_period(text: str) -> Period:
 
 
 def _instant(text: str) -> datetime:
-    found = datetime.fromisoformat(text)
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    time = datetime.fromisoformat(text)
+    return time if time.tzinfo else time.replace(tzinfo=UTC)

@@ -86,16 +86,16 @@ def propose_scaling(
             current=simulated.settings(),
             is_queued=simulated.spec.asynchronous is not None,
         )
-        found = search.run()
+        proposals = search.run()
         confirmed = next(
             (
-                PolicyProposal(one.settings, run)
-                for one in found[:_MOST_CONFIRMED]
-                if (run := _confirmed(simulated, options, demand, objective, one)) is not None
+                PolicyProposal(proposal.settings, run)
+                for proposal in proposals[:_MOST_CONFIRMED]
+                if (run := _confirmed(simulated, options, demand, objective, proposal)) is not None
             ),
             None,
         )
-        step.detail = f"{search.evaluated} policies, {len(found)} hold it"
+        step.detail = f"{search.evaluated} policies, {len(proposals)} hold it"
     if confirmed is None:
         raise SearchError(
             f"none of {search.evaluated} policies holds {objective.describe()} with up to {search.most + 1} "

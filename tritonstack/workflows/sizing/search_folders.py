@@ -101,14 +101,15 @@ class RunRecord:
 
     def _run(self, line: str) -> TunedRun:
         content = parse_json(line)
-        values = [content["choice"][one.name] for one in self.space.dimensions]
-        found = content["found"]
-        for one in fields(Measured):
-            kind = str if one.name == "violation" else float | int
-            if not isinstance(found[one.name], kind):
-                raise TypeError(one.name)
-        choice = zip(self.space.dimensions, values, strict=True)
-        return TunedRun(tuple(one.values.index(value) for one, value in choice), Measured(**found))
+        values = [content["choice"][dimension.name] for dimension in self.space.dimensions]
+        figures = content["found"]
+        for field in fields(Measured):
+            kind = str if field.name == "violation" else float | int
+            if not isinstance(figures[field.name], kind):
+                raise TypeError(field.name)
+        pairs = zip(self.space.dimensions, values, strict=True)
+        choice = tuple(dimension.values.index(value) for dimension, value in pairs)
+        return TunedRun(choice, Measured(**figures))
 
     def append(self, run: TunedRun) -> None:
         """Add a run. One without answers is not kept: the search measures it again when it resumes."""
@@ -120,8 +121,8 @@ class RunRecord:
             stream.write(head + self._line(run))
 
     def _head(self) -> str:
-        space = [[one.name, one.values, one.start] for one in self.space.dimensions]
-        return f"{json.dumps({'space': space, 'figures': [one.name for one in fields(Measured)]})}\n"
+        space = [[dimension.name, dimension.values, dimension.start] for dimension in self.space.dimensions]
+        return f"{json.dumps({'space': space, 'figures': [field.name for field in fields(Measured)]})}\n"
 
     def _line(self, run: TunedRun) -> str:
         content = {"choice": self.space.values(run.choice), "found": asdict(run.found)}

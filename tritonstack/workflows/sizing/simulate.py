@@ -157,11 +157,13 @@ def _demand(
     factor = options.factor * main_share(spec)
     if options.history is not None:
         demand = counted_demand(
-            [one.requests for one in minutes],
+            [minute.requests for minute in minutes],
             begin=_whole_minute(options.history.begin),
             seed=seed,
             most=most,
-            instances=next((round(one.instances) for one in minutes if one.instances is not None), None),
+            instances=next(
+                (round(minute.instances) for minute in minutes if minute.instances is not None), None
+            ),
         )
     elif options.replay is not None:
         demand = _replayed(session, simulated, options, options.replay, most)

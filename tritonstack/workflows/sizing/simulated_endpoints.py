@@ -78,8 +78,8 @@ class SimulatedEndpoint:
 
     def settings(self) -> dict[str, object]:
         """Return the present values of `scaling`, with the limits and targets of copies in its keys."""
-        found = self.spec.scaling.model_dump(mode="json", exclude_none=True)
-        scaling = {key: value for key, value in found.items() if value != {}}
+        values = self.spec.scaling.model_dump(mode="json", exclude_none=True)
+        scaling = {key: value for key, value in values.items() if value != {}}
         components = self.spec.components
         for key, copy_key in _COPY_KEYS.items() if components else ():
             scaling.pop(key, None)
@@ -148,8 +148,8 @@ class SimulatedEndpoint:
             update={"endpoints": {**self.workspace.spec.endpoints, self.name: spec}}
         )
         monitored = monitored_endpoint(environment, self.name)
-        wanted = "copies" if monitored.component else monitored.main.name
-        return next((plan for plan in scaling_plans(monitored, spec) if plan.id == wanted), None)
+        plan_id = "copies" if monitored.component else monitored.main.name
+        return next((plan for plan in scaling_plans(monitored, spec) if plan.id == plan_id), None)
 
     def _serving(self, options: SimulationOptions) -> ServingSetup:
         spec, curve = self.spec, self.curve
@@ -177,8 +177,8 @@ class SimulatedEndpoint:
         artifacts = [_artifact(self.workspace, self.name, model) for model in models]
         shares = [options.popularity.get(model, 0.0 if options.popularity else 1.0) for model in models]
         return ModelCache(
-            sizes=tuple(one.unpacked_bytes + (one.copies_bytes or 0) for one in artifacts),
-            load_s=tuple(_load_s(one) for one in artifacts),
+            sizes=tuple(artifact.unpacked_bytes + (artifact.copies_bytes or 0) for artifact in artifacts),
+            load_s=tuple(_load_s(artifact) for artifact in artifacts),
             shares=tuple(share / sum(shares) for share in shares),
             memory_bytes=_MODEL_MEMORY * spec.instance.memory_gib * 2**30,
         )

@@ -55,8 +55,8 @@ class SimulationOptions:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        given = {"--trace": self.trace, "--replay": self.replay, "--history": self.history}
-        names = [name for name, value in given.items() if value is not None]
+        loads = {"--trace": self.trace, "--replay": self.replay, "--history": self.history}
+        names = [name for name, value in loads.items() if value is not None]
         if len(names) != 1:
             raise CommandLineError(
                 f"{' and '.join(names)} exclude each other" if names else "there is no load to simulate",
@@ -110,18 +110,18 @@ def parse_seconds(text: str, option: str) -> float:
 
 
 def _duration_s(text: str, option: str) -> Decimal:
-    found = re.fullmatch(r"(\d{1,15}(?:\.\d+)?)(ms|s|m|h|d)", text.strip())
-    if found is None:
+    duration = re.fullmatch(r"(\d{1,15}(?:\.\d+)?)(ms|s|m|h|d)", text.strip())
+    if duration is None:
         raise _invalid(option, text, "write a duration such as 250ms, 90s, 20m, or 2h")
-    seconds = Decimal(found[1]) * _SECONDS[found[2]]
+    seconds = Decimal(duration[1]) * _SECONDS[duration[2]]
     require_range(option, float(seconds), 0, _LONGEST_S)
     return seconds
 
 
 def parse_window(text: str) -> TimeWindow:
     """Return the part `BEGIN/LENGTH` of the simulated time, such as 2h/30m."""
-    begin, found, length = text.partition("/")
-    if not found:
+    begin, separator, length = text.partition("/")
+    if not separator:
         raise _invalid("--no-capacity", text, "write BEGIN/LENGTH, such as 2h/30m")
     start = parse_seconds(begin, "--no-capacity")
     return TimeWindow(start, start + parse_seconds(length, "--no-capacity"))
@@ -131,12 +131,12 @@ def parse_popularity(texts: Sequence[str]) -> dict[str, float]:
     """Return shares by model from `MODEL=SHARE`."""
     shares = {}
     for text in texts:
-        name, found, share = text.partition("=")
+        name, separator, share = text.partition("=")
         try:
             value = float(share)
         except ValueError:
             value = math.nan
-        if not found or not math.isfinite(value) or value < 0:
+        if not separator or not math.isfinite(value) or value < 0:
             raise _invalid("--popularity", text, "write MODEL=SHARE, such as reviews=0.7")
         shares[name] = value
     if shares and sum(shares.values()) <= 0:
@@ -147,10 +147,10 @@ def parse_popularity(texts: Sequence[str]) -> dict[str, float]:
 def parse_begin(text: str) -> datetime:
     """Return a time in ISO 8601; in UTC unless it names an offset."""
     try:
-        found = datetime.fromisoformat(text)
+        time = datetime.fromisoformat(text)
     except ValueError as error:
         raise _invalid("--begin", text, "write a time such as 2026-11-23T00:00") from error
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def _invalid(option: str, text: str, remedy: str) -> UsageError:

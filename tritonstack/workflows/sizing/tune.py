@@ -130,8 +130,8 @@ class Tuning:
 
     def result(self, choice: Choice) -> Measured:
         """Return the mean of all runs of a combination."""
-        found = [run.found for run in of(self.runs, choice)]
-        return average(found) if all(one.usable for one in found) else found[-1]
+        results = [run.found for run in of(self.runs, choice)]
+        return average(results) if all(result.usable for result in results) else results[-1]
 
     def diff(self) -> str:
         """Return the unified diff of all files."""
@@ -140,7 +140,7 @@ class Tuning:
     def chart(self) -> str:
         """Return an SVG document: p99 by throughput, of both curves and of all runs."""
         curves = [
-            Curve(name, [(one.answered_per_s, one.p99_ms) for _, one in points if one.usable])
+            Curve(name, [(figures.answered_per_s, figures.p99_ms) for _, figures in points if figures.usable])
             for name, points in self.curves.items()
         ]
         dots = [(run.found.answered_per_s, run.found.p99_ms) for run in self.runs if run.found.usable]
@@ -165,7 +165,7 @@ class Tuning:
             tuned=MeasuredSettings(**vars(self.tuned), settings=space.values(self.best)),
             meets=self.meets,
             curves={
-                name: [MeasuredLoad(**vars(found), load=load) for load, found in points]
+                name: [MeasuredLoad(**vars(figures), load=load) for load, figures in points]
                 for name, points in self.curves.items()
             },
             skipped=plan.skipped,
@@ -228,11 +228,11 @@ def search(session: Session, plan: TunePlan) -> list[TunedRun]:
             f"{describe(plan, following.choice)}"
         ) as step:
             is_whole = following.purpose in ("start", "finalist")
-            found = measure_choice(plan, following.choice, runs, is_whole=is_whole)
+            figures = measure_choice(plan, following.choice, runs, is_whole=is_whole)
             step.detail = (
-                found.violation or f"{found.answered_per_s:.1f} per second, p99 {found.p99_ms:.1f} ms"
+                figures.violation or f"{figures.answered_per_s:.1f} per second, p99 {figures.p99_ms:.1f} ms"
             )
-        runs.append(TunedRun(following.choice, found))
+        runs.append(TunedRun(following.choice, figures))
         if not runs[0].found.usable:
             break
         plan.record.append(runs[-1])
@@ -279,12 +279,12 @@ def measure_choice(plan: TunePlan, choice: Choice, runs: Sequence[TunedRun], *, 
     best = max(gains, default=None)
     try:
         form = _form(plan, values)
-        found = parts(form.repository, plan.target.model, plan.models)
-        with plan.serving.served(form, found, values) as server:
+        members = parts(form.repository, plan.target.model, plan.models)
+        with plan.serving.served(form, members, values) as server:
             return measure(
                 server,
                 plan.load,
-                is_hopeless=None if is_whole else lambda seen: is_far_below(objective.gain(seen), best),
+                is_hopeless=None if is_whole else lambda figures: is_far_below(objective.gain(figures), best),
             )
     except BuildInterruptedError:
         raise
@@ -309,18 +309,18 @@ def _built(values: Sequence[tuple[Setting, Any]]) -> BuiltValues:
 def _curves(session: Session, plan: TunePlan, best: Choice) -> dict[str, tuple[tuple[float, Measured], ...]]:
     """Measure the files as they are and the chosen combination under several loads."""
     loads = list(_level_loads(plan.load))
-    found = {}
+    curves = {}
     for name, choice in {"now": plan.search.space.start, "tuned": best}.items():
         if name == "tuned" and choice == plan.search.space.start:
             continue
         values = plan.values(choice)
         with session.reporter.step(f"curve of {name}: {describe(plan, choice)}"):
             form = _form(plan, values)
-            seen = parts(form.repository, plan.target.model, plan.models)
-            with plan.serving.served(form, seen, values) as server:
+            members = parts(form.repository, plan.target.model, plan.models)
+            with plan.serving.served(form, members, values) as server:
                 results = measure_levels(server, [load for _, load in loads])
-        found[name] = tuple((level, one) for (level, _), one in zip(loads, results, strict=True))
-    return found
+        curves[name] = tuple((level, figures) for (level, _), figures in zip(loads, results, strict=True))
+    return curves
 
 
 def _level_loads(load: Load) -> Iterator[tuple[float, Load]]:

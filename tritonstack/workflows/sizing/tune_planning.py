@@ -148,18 +148,18 @@ def _planned(
     python = _python(target)
     builder = FormBuilder(session, target.model, models, (f"cpu-{python}", "cpu"), folder)
     form = builder.form(())
-    found = parts(form.repository, target.model, models)
+    members = parts(form.repository, target.model, models)
     same_cores = target.vcpus in (None, cores)
     settings: list[Setting] = []
     skipped: list[SkippedSetting] = []
-    for one, document in models.items():
+    for name, document in models.items():
         served = served_settings(
-            document.record, found.get(one), cores=cores, real=real, cores_transfer=same_cores
+            document.record, members.get(name), cores=cores, real=real, cores_transfer=same_cores
         )
         built = built_settings(document.record, real=real)
-        for kept, left in (served, _buildable(session, builder, built)):
+        for kept, unsearched in (served, _buildable(session, builder, built)):
             settings += kept
-            skipped += left
+            skipped += unsearched
     if target.workspace is not None:
         threads = thread_setting(target.variables, cores)
         if same_cores and not isinstance(
@@ -172,7 +172,7 @@ def _planned(
     if not settings:
         raise UntunableError(
             f"{target.model!r} has no setting to search: "
-            + "; ".join(f"{one.model} {one.field}: {one.reason}" for one in skipped),
+            + "; ".join(f"{name.model} {name.field}: {name.reason}" for name in skipped),
             remedy="measure it on its endpoint with `tritonstack bench`",
         )
     space = SearchSpace(tuple(setting.dimension for setting in settings))
@@ -223,11 +223,11 @@ def _folder(
 
 
 def _buildable(
-    session: Session, builder: FormBuilder, found: tuple[list[Setting], list[SkippedSetting]]
+    session: Session, builder: FormBuilder, candidates: tuple[list[Setting], list[SkippedSetting]]
 ) -> tuple[list[Setting], list[SkippedSetting]]:
     """Build each value of settings that need it; keep the settings whose values can be built."""
-    kept, skipped = [], list(found[1])
-    for setting in found[0]:
+    kept, skipped = [], list(candidates[1])
+    for setting in candidates[0]:
         now = setting.dimension.values[setting.dimension.start]
         try:
             for value in setting.dimension.values:

@@ -82,13 +82,15 @@ class LocalServing:
         # It needs packages of builds, whose absence the command reports first.
         from model_build.repository.properties import read_instances, read_properties  # noqa: PLC0415
 
-        found = read_instances(repository, gpu=False)
-        threads = Threads(self.cores, found.most, found.graphs_decide_threads, found.least_threads)
-        given = dict(self.variables)
+        instances = read_instances(repository, gpu=False)
+        threads = Threads(
+            self.cores, instances.most, instances.graphs_decide_threads, instances.least_threads
+        )
+        variables = dict(self.variables)
         for setting, value in values:
             if not setting.model:
-                given.pop(OPENMP, None)
-                given |= {} if value is None else {OPENMP: str(value)}
+                variables.pop(OPENMP, None)
+                variables |= {} if value is None else {OPENMP: str(value)}
         options = ContainerOptions(
             form.manifest.entry_model,
             keeps_answers=read_properties(repository).keeps_answers,
@@ -98,7 +100,7 @@ class LocalServing:
             return TritonServer.start(
                 installation=self.installation,
                 model_root=repository,
-                environment=container_variables(given, options),
+                environment=container_variables(variables, options),
                 state_dir=state,
             )
 
@@ -135,36 +137,36 @@ def measure(
 
     A first part without answers and errors shows nothing: requests may take longer.
     """
-    found: list[Measured] = []
+    results: list[Measured] = []
 
     async def loop() -> Sent:
         for share in (1.0,) if is_hopeless is None else (_PROBE, 1 - _PROBE):
             sent = await _send(server, load, load.seconds * share)
-            found.append(_measured(sent, load.seconds * share))
-            first = found[-1]
+            results.append(_measured(sent, load.seconds * share))
+            first = results[-1]
             if is_hopeless is not None and (is_hopeless(first) if first.usable else first.failed_share):
                 break
         return sent
 
     _warm(server, load)
     run_loop(loop())
-    return found[-1]
+    return results[-1]
 
 
 def measure_levels(server: TritonServer, loads: Sequence[Load]) -> list[Measured]:
     """Measure a served combination under several loads."""
-    found: list[Measured] = []
+    results: list[Measured] = []
 
     async def loop() -> Sent:
         sent = Sent()
         for load in loads:
             sent = await _send(server, load, load.seconds)
-            found.append(_measured(sent, load.seconds))
+            results.append(_measured(sent, load.seconds))
         return sent
 
     _warm(server, loads[0])
     run_loop(loop())
-    return found
+    return results
 
 
 def is_far_below(gain: float, best: float | None) -> bool:

@@ -122,32 +122,32 @@ def parts(repository: Path, name: str, models: Mapping[str, Document[ModelSpec]]
     from model_build.repository.config import CONFIG_NAME, read_config  # noqa: PLC0415
 
     folders = {entry.name for entry in repository.iterdir() if entry.is_dir()}
-    found = {}
+    members = {}
     for model, folder in _folders(name, models, folders).items():
         if folder in folders:
             config = read_config(repository / folder / CONFIG_NAME)
             instances = sum(max(1, group.count) for group in config.instance_group)
-            found[model] = Part(folder, config.backend, max(1, instances))
-    return found
+            members[model] = Part(folder, config.backend, max(1, instances))
+    return members
 
 
-def _folders(name: str, models: Mapping[str, Document[ModelSpec]], known: set[str]) -> dict[str, str]:
+def _folders(name: str, models: Mapping[str, Document[ModelSpec]], existing: set[str]) -> dict[str, str]:
     """Return the folder of the computing part of each model, as model_build names them."""
     spec = models[name].record
     recipe = spec.recipe
-    found: dict[str, str] = {}
+    computing: dict[str, str] = {}
     if isinstance(recipe, PythonRecipe):
-        found[name] = f"{name}-logic" if recipe.calls else name
+        computing[name] = f"{name}-logic" if recipe.calls else name
     elif not isinstance(recipe, EnsembleRecipe | TritonRecipe):
-        found[name] = MAIN_PART if spec.layout == "ensemble" else name
+        computing[name] = MAIN_PART if spec.layout == "ensemble" else name
     for member in spec.members:
         prefix = member
         if isinstance(recipe, PythonRecipe):
             pattern = re.compile(rf"{re.escape(member)}-[0-9a-f]{{12}}")
-            prefix = next((folder for folder in sorted(known) if pattern.fullmatch(folder)), member)
-        for model, folder in _folders(member, models, known).items():
-            found.setdefault(model, prefix if folder == member else f"{prefix}-{folder}")
-    return found
+            prefix = next((folder for folder in sorted(existing) if pattern.fullmatch(folder)), member)
+        for model, folder in _folders(member, models, existing).items():
+            computing.setdefault(model, prefix if folder == member else f"{prefix}-{folder}")
+    return computing
 
 
 def served_settings(
@@ -159,7 +159,7 @@ def served_settings(
     reason = _why_fixed(spec, part, real=real)
     if reason or part is None:
         return [], [SkippedSetting(spec.name, "all", reason)]
-    found: list[tuple[str, tuple[Any, ...], Any, str]] = [
+    candidates: list[tuple[str, tuple[Any, ...], Any, str]] = [
         (
             "instances",
             (*_powers(2 * cores), cores),
@@ -170,8 +170,8 @@ def served_settings(
         ("max_batch", *_batches(spec)),
     ]
     if has_small_batches(spec) and isinstance(spec.recipe, TextRecipe):
-        found.append(("batch_tokens", TOKENS, spec.recipe.batch_tokens or BATCH_TOKENS, ""))
-    for field, values, now, why in found:
+        candidates.append(("batch_tokens", TOKENS, spec.recipe.batch_tokens or BATCH_TOKENS, ""))
+    for field, values, now, why in candidates:
         if why:
             skipped.append(SkippedSetting(spec.name, field, why))
         elif len(values := tuple(sorted({*values, now}))) > 1:
@@ -207,9 +207,9 @@ def built_settings(spec: ModelSpec, *, real: bool) -> Found:
     return settings, [*skipped, SkippedSetting(spec.name, "precision: bf16", openvino)]
 
 
-def thread_setting(given: Mapping[str, str], cores: int) -> Setting:
+def thread_setting(variables: Mapping[str, str], cores: int) -> Setting:
     """Return the threads of each instance, a variable of the endpoint; None leaves them to its vCPUs."""
-    now = int(given[OPENMP]) if given.get(OPENMP, "").isdecimal() else None
+    now = int(variables[OPENMP]) if variables.get(OPENMP, "").isdecimal() else None
     # A number that is written down cannot become none: only other numbers are tried then.
     values = (None, *_powers(cores)) if now is None else tuple(sorted({*_powers(cores), now}))
     return Setting("", OPENMP, Dimension(f"endpoint: {OPENMP}", values, values.index(now)))

@@ -96,26 +96,26 @@ def candidate_chart(model: str, candidates: Sequence[CandidateReport]) -> Markup
     """Return the error and latency of every measured candidate, and the ones that no other beats."""
     shape = _common_shape(candidates)
     points = [
-        (one, one.latency_ms[shape], max(1 - one.parity.min_cosine, _LEAST_ERROR))
-        for one in candidates
-        if one.parity is not None and shape in one.latency_ms
+        (candidate, candidate.latency_ms[shape], max(1 - candidate.parity.min_cosine, _LEAST_ERROR))
+        for candidate in candidates
+        if candidate.parity is not None and shape in candidate.latency_ms
     ]
     rows = [
         (
-            f"{index}. {one.name}",
-            one.precision,
-            number(one.latency_ms.get(shape), "{:.2f} ms"),
-            number(1 - one.parity.min_cosine if one.parity else None, "{:.1e}"),
-            number(one.size_bytes / 1e6, "{:.1f} MB"),
-            join((chip("served", "good"), " ", one.reason)) if one.kept else one.reason,
+            f"{index}. {candidate.name}",
+            candidate.precision,
+            number(candidate.latency_ms.get(shape), "{:.2f} ms"),
+            number(1 - candidate.parity.min_cosine if candidate.parity else None, "{:.1e}"),
+            number(candidate.size_bytes / 1e6, "{:.1f} MB"),
+            join((chip("served", "good"), " ", candidate.reason)) if candidate.kept else candidate.reason,
         )
-        for index, one in enumerate(candidates, 1)
+        for index, candidate in enumerate(candidates, 1)
     ]
     head = ("Candidate", "Precision", "CPU time", "1 − cosine", "Graph", "Outcome")
     data = table(f"Candidates of {model}", head, rows)
     if not points:
         return data
-    labels = {id(one): str(index) for index, one in enumerate(candidates, 1)}
+    labels = {id(candidate): str(index) for index, candidate in enumerate(candidates, 1)}
     groups = (
         ("measured", [point for point in points if not point[0].kept]),
         ("served", [point for point in points if point[0].kept]),
@@ -123,7 +123,7 @@ def candidate_chart(model: str, candidates: Sequence[CandidateReport]) -> Markup
     lines = [ChartLine("no other is better in both", _front([(x, y) for _, x, y in points]), dashed=True)]
     for name, some in groups:
         if some:
-            texts = [labels[id(one)] for one, *_ in some]
+            texts = [labels[id(candidate)] for candidate, *_ in some]
             lines.append(ChartLine(name, [(x, y) for _, x, y in some], is_dots=True, labels=texts))
     y_ticks, y_scale = _decades([y for *_, y in points])
     x_ticks, x_scale = _linear(max(x for _, x, _ in points), "{:g}")
@@ -133,10 +133,15 @@ def candidate_chart(model: str, candidates: Sequence[CandidateReport]) -> Markup
 
 def latency_chart(model: str, latency: Sequence[LatencyReport]) -> Markup:
     """Return the latency of served requests by batch size, as the build measured it."""
-    ordered = sorted(latency, key=lambda one: one.batch)
+    ordered = sorted(latency, key=lambda report: report.batch)
     rows = [
-        (str(one.batch), number(one.p50_ms, "{:.2f}"), number(one.p99_ms, "{:.2f}"), str(one.requests))
-        for one in ordered
+        (
+            str(report.batch),
+            number(report.p50_ms, "{:.2f}"),
+            number(report.p99_ms, "{:.2f}"),
+            str(report.requests),
+        )
+        for report in ordered
     ]
     head = ("Batch", "p50 in ms", "p99 in ms", "Requests")
     data = table(f"Latency of {model} in the build", head, rows, numbers=3)
@@ -146,10 +151,10 @@ def latency_chart(model: str, latency: Sequence[LatencyReport]) -> Markup:
     chart = LineChart(
         "ms per request, by batch size",
         [
-            ChartLine("p50", [(one.batch, one.p50_ms) for one in ordered]),
-            ChartLine("p99", [(one.batch, one.p99_ms) for one in ordered]),
+            ChartLine("p50", [(report.batch, report.p50_ms) for report in ordered]),
+            ChartLine("p99", [(report.batch, report.p99_ms) for report in ordered]),
         ],
-        [(one.batch, str(one.batch)) for one in ordered],
+        [(report.batch, str(report.batch)) for report in ordered],
         lambda batch: math.log2(batch) / last,
     )
     return _figure(chart, data)
@@ -157,8 +162,8 @@ def latency_chart(model: str, latency: Sequence[LatencyReport]) -> Markup:
 
 def _instances(test: LoadTest) -> str:
     """Return what answered, for example `1 to 4 × ml.c7i.xlarge`."""
-    lowest = min((one.lowest_instances for one in test.levels), default=0)
-    highest = max((one.highest_instances for one in test.levels), default=0)
+    lowest = min((level.lowest_instances for level in test.levels), default=0)
+    highest = max((level.highest_instances for level in test.levels), default=0)
     count = str(highest) if lowest == highest else f"{lowest} to {highest}"
     return f"{count} × {test.instance_type}" + ("" if test.real_instances else " (local cloud)")
 
@@ -169,21 +174,21 @@ def load_test_chart(model: str, events: Sequence[Event]) -> Markup:
     lines, rows = [], []
     for event, test in tests:
         name = f"{event.environment}, {moment(event.at)}, {_instances(test)}"
-        levels = sorted(test.levels, key=lambda one: one.answered_per_s)
+        levels = sorted(test.levels, key=lambda level: level.answered_per_s)
         for quantile in ("p50", "p99"):
-            values = [(one.answered_per_s, getattr(one, f"{quantile}_ms")) for one in levels]
+            values = [(level.answered_per_s, getattr(level, f"{quantile}_ms")) for level in levels]
             measured = [(rate, value) for rate, value in values if value is not None]
             if measured:
                 lines.append(ChartLine(f"{quantile}: {name}", measured, dashed=quantile == "p50"))
         rows += [
             (
-                f"{one.load}, {moment(event.at)}",
-                number(one.answered_per_s, "{:,.1f}"),
-                number(one.p50_ms, "{:.1f}"),
-                number(one.p99_ms, "{:.1f}"),
-                number(one.failed_percent, "{:.2f} %"),
+                f"{level.load}, {moment(event.at)}",
+                number(level.answered_per_s, "{:,.1f}"),
+                number(level.p50_ms, "{:.1f}"),
+                number(level.p99_ms, "{:.1f}"),
+                number(level.failed_percent, "{:.2f} %"),
             )
-            for one in levels
+            for level in levels
         ]
     head = ("Load", "Answers/s", "p50 in ms", "p99 in ms", "Failed")
     data = table(f"Load tests of {model}", head, rows, numbers=4)
@@ -195,15 +200,9 @@ def load_test_chart(model: str, events: Sequence[Event]) -> Markup:
 
 def rollout_film(rollout: PastRollout) -> Markup:
     """Return what happened during a rollout: planned traffic, requests, and alarms over time."""
-    first = min([0.0, *(x for x, _ in rollout.requests), *(one.begin_s for one in rollout.firing_alarms)])
-    last = max(
-        [
-            rollout.seconds,
-            *(x for x, _ in rollout.requests),
-            *(one.end_s for one in rollout.firing_alarms),
-            1.0,
-        ]
-    )
+    times = [second for second, _ in rollout.requests]
+    first = min([0.0, *times, *(alarm.begin_s for alarm in rollout.firing_alarms)])
+    last = max([1.0, rollout.seconds, *times, *(alarm.end_s for alarm in rollout.firing_alarms)])
     ticks, scale = _period(first, last)
     charts = []
     if rollout.outcome == "completed":
@@ -260,14 +259,15 @@ def _alarm_chart(rollout: PastRollout, ticks: Ticks, scale: Scale) -> Markup:
     if not rollout.firing_alarms:
         quiet = [name for name in rollout.alarms if name not in rollout.unknown_alarms]
         names = ", ".join(_alarm_id(rollout, name) for name in quiet)
-        known = tag("p", f"No rollback alarm was in state ALARM: {names}.", class_="note") if quiet else None
-        return tag("div", known, unknown)
+        note = tag("p", f"No rollback alarm was in state ALARM: {names}.", class_="note") if quiet else None
+        return tag("div", note, unknown)
     lanes = {name: len(rollout.alarms) - index for index, name in enumerate(rollout.alarms)}
     lines = [
         ChartLine(
-            _alarm_id(rollout, one.alarm), [(one.begin_s, lanes[one.alarm]), (one.end_s, lanes[one.alarm])]
+            _alarm_id(rollout, period.alarm),
+            [(period.begin_s, lanes[period.alarm]), (period.end_s, lanes[period.alarm])],
         )
-        for one in rollout.firing_alarms
+        for period in rollout.firing_alarms
     ]
     chart = LineChart(
         "alarms in state ALARM",
@@ -278,8 +278,8 @@ def _alarm_chart(rollout: PastRollout, ticks: Ticks, scale: Scale) -> Markup:
         lambda lane: lane / (len(lanes) + 1),
     )
     rows = [
-        (_alarm_id(rollout, one.alarm), minutes(one.begin_s), minutes(one.end_s))
-        for one in rollout.firing_alarms
+        (_alarm_id(rollout, period.alarm), minutes(period.begin_s), minutes(period.end_s))
+        for period in rollout.firing_alarms
     ]
     drawn = _figure(
         chart, table("Alarms in state ALARM", ("Alarm", "From", "To"), rows, numbers=2), style=_LANES
@@ -307,7 +307,7 @@ def _period(first: float, last: float) -> tuple[Ticks, Scale]:
     begin = math.floor(first / step) * step
     ticks = [(begin + index * step, f"{(begin + index * step) / unit:g} {symbol}") for index in range(8)]
     length = max(last - begin, 1e-9)
-    return [one for one in ticks if one[0] <= last], lambda second: (second - begin) / length
+    return [tick for tick in ticks if tick[0] <= last], lambda second: (second - begin) / length
 
 
 def _decades(values: Sequence[float]) -> tuple[Ticks, Scale]:
@@ -322,8 +322,8 @@ def _decades(values: Sequence[float]) -> tuple[Ticks, Scale]:
 def _common_shape(candidates: Sequence[CandidateReport]) -> str:
     """Return the largest input shape that most candidates were measured with."""
     counts: dict[str, int] = {}
-    for one in candidates:
-        for shape in one.latency_ms:
+    for candidate in candidates:
+        for shape in candidate.latency_ms:
             counts[shape] = counts.get(shape, 0) + 1
     return max(counts, key=lambda shape: (counts[shape], _elements(shape)), default="")
 

@@ -32,7 +32,9 @@ def tag(name: str, /, *children: Child, **attributes: str | int | None) -> Marku
 
 def join(children: Iterable[Child]) -> Markup:
     """Return children after each other."""
-    return Markup("".join(one if isinstance(one, Markup) else escape(one) for one in children if one))
+    return Markup(
+        "".join(child if isinstance(child, Markup) else escape(child) for child in children if child)
+    )
 
 
 def bullets(items: Iterable[Child], **attributes: str | int | None) -> Markup:

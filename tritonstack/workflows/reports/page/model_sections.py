@@ -77,21 +77,21 @@ def _parity(model: ReportedModel, built: Manifest) -> Markup:
         return tag("p", f"Not compared: {reasons}.", class_="absent")
     rows = [
         (
-            _STAGES[one.stage],
-            str(one.cases),
-            number(one.min_cosine, "{:.9f}"),
-            number(one.max_absolute_error, "{:.1e}"),
-            number(one.max_relative_error, "{:.1e}"),
-            number(one.min_top1_agreement, "{:.3f}"),
-            one.worst_case or "not recorded",
+            _STAGES[report.stage],
+            str(report.cases),
+            number(report.min_cosine, "{:.9f}"),
+            number(report.max_absolute_error, "{:.1e}"),
+            number(report.max_relative_error, "{:.1e}"),
+            number(report.min_top1_agreement, "{:.3f}"),
+            report.worst_case or "not recorded",
         )
-        for one in built.parity
+        for report in built.parity
     ]
     head = ("Compared", "Outputs", "Cosine ≥", "Error ≤", "Relative ≤", "Top-1 ≥", "Worst example")
     shown = table(f"Parity of {model.name}", head, rows)
     if model.worst_example:
         return join((shown, small("Worst example: ", tag("q", model.worst_example))))
-    if not any(one.worst_case for one in built.parity):
+    if not any(report.worst_case for report in built.parity):
         return join(
             (shown, absent("An early version built this artifact without the worst example.", _BUILD))
         )

@@ -35,60 +35,66 @@ _SHOWN_ADVISORIES = 12
 
 def attention(data: ReportData) -> Markup:
     """Return what needs an action, the most urgent first."""
-    found: dict[tuple[int, str], list[str]] = {}
-    for one in data.environments:
-        for rank, name, text in _findings(one):
-            found.setdefault((rank, text), []).append(name)
-    if not found:
+    findings: dict[tuple[int, str], list[str]] = {}
+    for environment in data.environments:
+        for rank, name, text in _findings(environment):
+            findings.setdefault((rank, text), []).append(name)
+    if not findings:
         return tag("p", chip("OK", "good"), " Nothing that this report covers needs attention.")
     kinds = ("bad", "warn", "info")
     labels = ("urgent", "check", "note")
     items = (
         tag("li", chip(labels[rank], kinds[rank]), tag("strong", ", ".join(names)), tag("span", text))
-        for (rank, text), names in sorted(found.items(), key=lambda item: item[0][0])
+        for (rank, text), names in sorted(findings.items(), key=lambda item: item[0][0])
     )
     return tag("ul", *items, class_="findings")
 
 
-def _findings(one: ReportedEnvironment) -> Iterator[tuple[int, str, str]]:
+def _findings(environment: ReportedEnvironment) -> Iterator[tuple[int, str, str]]:
     """Yield rank, environment, and text of each finding."""
-    if one.invalid:
-        yield 0, one.name, f"invalid files: {one.invalid.splitlines()[0]}"
+    if environment.invalid:
+        yield 0, environment.name, f"invalid files: {environment.invalid.splitlines()[0]}"
         return
-    if one.unread:
-        yield 1, one.name, f"not read: {one.unread}"
-    for endpoint in one.status.endpoints if one.status else ():
-        yield from ((rank, one.name, f"{endpoint.name}: {text}") for rank, text in _issues(endpoint))
+    if environment.unread:
+        yield 1, environment.name, f"not read: {environment.unread}"
+    for endpoint in environment.status.endpoints if environment.status else ():
+        yield from ((rank, environment.name, f"{endpoint.name}: {text}") for rank, text in _issues(endpoint))
         # Files can differ from the deployed commit without any effect, such as those of a promoted model.
-        if endpoint.lacks_only_commit or not (one.changes and one.changes.changes_nothing):
-            yield from ((2, one.name, f"{endpoint.name}: to deploy: {text}") for text in endpoint.to_deploy)
-    yield from ((1, one.name, text) for text in _model_issues(one))
-    if one.changes is not None and one.changes.rejected:
-        yield 0, one.name, "a deploy would be rejected"
-    critical = [advisory for advisory in one.advisories if advisory.is_critical]
+        if endpoint.lacks_only_commit or not (environment.changes and environment.changes.changes_nothing):
+            yield from (
+                (2, environment.name, f"{endpoint.name}: to deploy: {text}") for text in endpoint.to_deploy
+            )
+    yield from ((1, environment.name, text) for text in _model_issues(environment))
+    if environment.changes is not None and environment.changes.rejected:
+        yield 0, environment.name, "a deploy would be rejected"
+    critical = [advisory for advisory in environment.advisories if advisory.is_critical]
     if critical:
-        known = f"{count(len(critical), 'critical vulnerability', 'critical vulnerabilities')}"
-        rank = 1 if fix_available(critical) else 2
-        yield rank, one.name, f"Triton {one.release} has {known}; {critical_fix(critical)}"
-    if one.gates and one.gates.failed and one.gates.pending:
-        yield 2, one.name, f"{count(len(one.gates.failed), 'gate')} failed from {one.gates.source}"
+        number = count(len(critical), "critical vulnerability", "critical vulnerabilities")
+        issue = f"Triton {environment.release} has {number}; {critical_fix(critical)}"
+        yield (1 if fix_available(critical) else 2), environment.name, issue
+    if environment.gates and environment.gates.failed and environment.gates.pending:
+        yield (
+            2,
+            environment.name,
+            f"{count(len(environment.gates.failed), 'gate')} failed from {environment.gates.source}",
+        )
 
 
 def fix_available(advisories: list[Advisory]) -> bool:
     """Return whether SageMaker offers a release that fixes all of these."""
-    return max(one.fixed_in for one in advisories) <= max(RELEASES)
+    return max(advisory.fixed_in for advisory in advisories) <= max(RELEASES)
 
 
 def critical_fix(advisories: list[Advisory]) -> str:
     """Name the release that fixes all of these, and whether it can be used."""
-    release = max(one.fixed_in for one in advisories)
+    release = max(advisory.fixed_in for advisory in advisories)
     return f"fixed in {release}" + (
         "" if fix_available(advisories) else ", which SageMaker does not offer yet"
     )
 
 
-def _model_issues(one: ReportedEnvironment) -> Iterator[str]:
-    for model, items in one.models.items():
+def _model_issues(environment: ReportedEnvironment) -> Iterator[str]:
+    for model, items in environment.models.items():
         for item in items:
             if item.unverified:
                 yield f"{model} is unverified: {item.unverified}"
@@ -117,35 +123,45 @@ def environments(data: ReportData) -> Markup:
     head = ("Environment", "State", "Triton release", "Owner", "Promotion", "Cost per month")
     rows = [
         (
-            join((tag("span", one.name, class_="name"), *map(small, _location(one)))),
-            _state(one),
-            _release(one),
-            one.owner or small("no tag ", code("owner")),
-            _promotion(one.gates),
-            _cost(one),
+            join((tag("span", environment.name, class_="name"), *map(small, _location(environment)))),
+            _state(environment),
+            _release(environment),
+            environment.owner or small("no tag ", code("owner")),
+            _promotion(environment.gates),
+            _cost(environment),
         )
-        for one in data.environments
+        for environment in data.environments
     ]
     return table("Environments", head, rows, numbers=1)
 
 
-def _location(one: ReportedEnvironment) -> list[str]:
-    return [text for text in (one.account, one.region, "protected" if one.protected else "") if text]
+def _location(environment: ReportedEnvironment) -> list[str]:
+    return [
+        text
+        for text in (environment.account, environment.region, "protected" if environment.protected else "")
+        if text
+    ]
 
 
-def _state(one: ReportedEnvironment) -> Child:
-    if one.invalid:
-        return join((chip("invalid files", "bad"), small(one.invalid)))
-    if one.status is None:
+def _state(environment: ReportedEnvironment) -> Child:
+    if environment.invalid:
+        return join((chip("invalid files", "bad"), small(environment.invalid)))
+    if environment.status is None:
         link = small("see ", tag("a", "missing data", href="#missing"))
-        return join((chip("not read", "warn"), small(with_code(one.unread)), link))
-    return join((_health(one.status), _deployed(one.status), *map(_endpoint, one.status.endpoints)))
+        return join((chip("not read", "warn"), small(with_code(environment.unread)), link))
+    return join(
+        (
+            _health(environment.status),
+            _deployed(environment.status),
+            *map(_endpoint, environment.status.endpoints),
+        )
+    )
 
 
 def _health(status: EnvironmentStatus) -> Markup:
-    live = [one for one in status.endpoints if one.status == "InService"]
+    live = [endpoint for endpoint in status.endpoints if endpoint.status == "InService"]
     total = len(status.endpoints)
-    if any(one.firing_alarms or one.drift for one in status.endpoints):
+    if any(endpoint.firing_alarms or endpoint.drift for endpoint in status.endpoints):
         return chip("needs attention", "bad")
     kind = "good" if total and len(live) == total else "warn"
     return chip(f"{len(live)} of {count(total, 'endpoint')} in service", kind if live else "")
@@ -158,29 +174,31 @@ def _deployed(status: EnvironmentStatus) -> Markup:
     return small("deployed ", commit(last.commit), f" by {last.by}, {moment(last.at)}")
 
 
-def _endpoint(one: EndpointStatus) -> Markup:
-    machines = ", ".join(f"{part.variant} {part.now} ({part.least}–{part.most})" for part in one.machines)
-    traffic = f"{one.traffic.requests:,} requests in 15 min" if one.machines else ""
-    verdict = f"{one.verdict.kind} {moment(one.verdict.at)}" if one.verdict else ""
-    facts = " · ".join(filter(None, (one.status, machines, traffic, verdict)))
-    return small(tag("strong", one.name), f" {facts}")
+def _endpoint(endpoint: EndpointStatus) -> Markup:
+    machines = ", ".join(
+        f"{part.variant} {part.now} ({part.least}–{part.most})" for part in endpoint.machines
+    )
+    traffic = f"{endpoint.traffic.requests:,} requests in 15 min" if endpoint.machines else ""
+    verdict = f"{endpoint.verdict.kind} {moment(endpoint.verdict.at)}" if endpoint.verdict else ""
+    facts = " · ".join(filter(None, (endpoint.status, machines, traffic, verdict)))
+    return small(tag("strong", endpoint.name), f" {facts}")
 
 
-def _release(one: ReportedEnvironment) -> Child:
-    if not one.release:
+def _release(environment: ReportedEnvironment) -> Child:
+    if not environment.release:
         return None
-    if not one.advisories:
-        return join((one.release, small(f"no known vulnerability as of {AS_OF}")))
-    critical = [advisory for advisory in one.advisories if advisory.is_critical]
-    text = count(len(one.advisories), "CVE") + (f", {len(critical)} critical" if critical else "")
-    shown = one.advisories[:_SHOWN_ADVISORIES]
+    if not environment.advisories:
+        return join((environment.release, small(f"no known vulnerability as of {AS_OF}")))
+    critical = [advisory for advisory in environment.advisories if advisory.is_critical]
+    text = count(len(environment.advisories), "CVE") + (f", {len(critical)} critical" if critical else "")
+    shown = environment.advisories[:_SHOWN_ADVISORIES]
     items = [f"{item.cve}: CVSS {item.score:g}, fixed in {item.fixed_in}" for item in shown]
-    rest = len(one.advisories) - len(shown)
+    rest = len(environment.advisories) - len(shown)
     items += [f"and {rest} with lower scores"] if rest else []
     # Nobody can act on a vulnerability before SageMaker offers the fix.
     badge = chip(text, "bad" if critical and fix_available(critical) else "warn")
     source = small(f"NVIDIA's advisories as of {AS_OF}")
-    return join((tag("div", one.release), details(badge, bullets(items), source)))
+    return join((tag("div", environment.release), details(badge, bullets(items), source)))
 
 
 def _promotion(gates: PromotionGates | None) -> Child:
@@ -208,12 +226,12 @@ def _promotion(gates: PromotionGates | None) -> Child:
     return join((details(state, results), required, pending))
 
 
-def _cost(one: ReportedEnvironment) -> Child:
-    if not one.costs:
-        return small("not billed") if one.account else None
-    if any(cost.least is None for cost in one.costs):
+def _cost(environment: ReportedEnvironment) -> Child:
+    if not environment.costs:
+        return small("not billed") if environment.account else None
+    if any(cost.least is None for cost in environment.costs):
         return tag("a", "prices missing", href="#costs")
-    least, most = (sum(getattr(cost, name) or 0 for cost in one.costs) for name in ("least", "most"))
+    least, most = (sum(getattr(cost, name) or 0 for cost in environment.costs) for name in ("least", "most"))
     return number(least) if least == most else f"{number(least)}–{number(most)}"
 
 
@@ -221,15 +239,15 @@ def matrix(data: ReportData) -> Markup:
     """Return models by environments, with digests and differences."""
     if not data.models:
         return absent("The project has no model.", "`tritonstack new model` adds one.")
-    known = [one for one in data.environments if not one.invalid]
+    readable = [environment for environment in data.environments if not environment.invalid]
     rows = [
         (
             join((tag("span", model.name, class_="name"), small(model.description))),
-            *(_cell(one, model.name) for one in known),
+            *(_cell(environment, model.name) for environment in readable),
         )
         for model in data.models
     ]
-    return table("Models by environment", ("Model", *(one.name for one in known)), rows)
+    return table("Models by environment", ("Model", *(environment.name for environment in readable)), rows)
 
 
 def _cell(environment: ReportedEnvironment, model: str) -> Child:
@@ -276,5 +294,5 @@ def missing(data: ReportData) -> Markup:
     """Return what the report lacks, and what produces it."""
     if not data.missing:
         return tag("p", "The report has all of its data.")
-    rows = [(one.subject, with_code(one.reason), with_code(one.remedy) or "–") for one in data.missing]
+    rows = [(gap.subject, with_code(gap.reason), with_code(gap.remedy) or "–") for gap in data.missing]
     return table("Missing data", ("Data", "Reason", "Remedy"), rows)

@@ -39,34 +39,36 @@ _KINDS = {
 
 def changes(data: ReportData) -> Markup:
     """Return what a deploy of each environment would change."""
-    known = [one for one in data.environments if not one.invalid]
-    if not known:
+    readable = [environment for environment in data.environments if not environment.invalid]
+    if not readable:
         return absent("No environment was read.", "`tritonstack validate` checks their files.")
-    return join(tag("article", tag("h3", one.name), _changes(one)) for one in known)
+    return join(
+        tag("article", tag("h3", environment.name), _changes(environment)) for environment in readable
+    )
 
 
-def _changes(one: ReportedEnvironment) -> Markup:
-    if one.changes is None:
-        return absent("Not compared.", f"`tritonstack report` with access to {one.name} compares it.")
-    found = one.changes
-    if found.changes_nothing:
+def _changes(environment: ReportedEnvironment) -> Markup:
+    if environment.changes is None:
+        return absent("Not compared.", f"`tritonstack report` with access to {environment.name} compares it.")
+    deploy = environment.changes
+    if deploy.changes_nothing:
         return tag("p", chip("up to date", "good"), " A deploy changes nothing.")
-    return tag("div", *_change_parts(found))
+    return tag("div", *_change_parts(deploy))
 
 
-def _change_parts(found: DeployChanges) -> Iterator[Child]:
-    if found.rejected:
+def _change_parts(deploy: DeployChanges) -> Iterator[Child]:
+    if deploy.rejected:
         yield tag("p", chip("rejected", "bad"), " SageMaker or CloudFormation would reject this deploy.")
-    if found.models:
-        yield bullets(found.models)
-    for description, lines in found.stacks:
+    if deploy.models:
+        yield bullets(deploy.models)
+    for description, lines in deploy.stacks:
         yield (
             details(with_code(description), bullets(map(with_code, lines)))
             if lines
             else tag("p", with_code(description))
         )
-    if found.others:
-        yield bullets(map(with_code, found.others))
+    if deploy.others:
+        yield bullets(map(with_code, deploy.others))
 
 
 def timeline(data: ReportData) -> Markup:
@@ -83,27 +85,29 @@ def _entries(entries: tuple[TimelineEntry, ...], caption: str) -> Markup:
     head = ("Time (UTC)", "Event", "Environment", "Artifact", "By", "Commit", "Note")
     rows = [
         (
-            tag("time", moment(one.at), datetime=one.at),
-            chip(one.kind.replace("-", " "), _KINDS.get(one.kind, "")),
-            one.environment,
-            join((one.model, " ", digest(one.digest))),
-            one.by,
-            commit(one.commit),
-            one.note,
+            tag("time", moment(entry.at), datetime=entry.at),
+            chip(entry.kind.replace("-", " "), _KINDS.get(entry.kind, "")),
+            entry.environment,
+            join((entry.model, " ", digest(entry.digest))),
+            entry.by,
+            commit(entry.commit),
+            entry.note,
         )
-        for one in entries
+        for entry in entries
     ]
     return table(caption, head, rows)
 
 
 def rollouts(data: ReportData) -> Markup:
     """Return the latest rollouts of each endpoint."""
-    found = [(one.name, rollout) for one in data.environments for rollout in one.rollouts]
-    if not found:
+    pairs = [
+        (environment.name, rollout) for environment in data.environments for rollout in environment.rollouts
+    ]
+    if not pairs:
         text = "No update of an endpoint was read."
         return absent(text, "CloudFormation records one when `tritonstack deploy <env>` updates an endpoint.")
     parts = []
-    for name, rollout in found:
+    for name, rollout in pairs:
         kind = {"completed": "good", "in progress": "info"}.get(rollout.outcome, "bad")
         facts = f" {rollout.strategy}, {minutes(rollout.seconds)}, started {moment(rollout.started)} UTC."
         parts.append(
@@ -124,25 +128,25 @@ def costs(data: ReportData) -> Markup:
     """Return the cost of each endpoint, from the prices in the environment files."""
     rows = [
         (
-            f"{one.name} / {cost.endpoint}",
+            f"{environment.name} / {cost.endpoint}",
             join(tag("div", line) for line in cost.machines),
             number(cost.least),
             number(cost.now),
             number(cost.most),
         )
-        for one in data.environments
-        for cost in one.costs
+        for environment in data.environments
+        for cost in environment.costs
     ]
     if not rows:
         return absent("No environment of this report is billed.", "")
     head = ("Endpoint", "Instances", "Least", "Now", "Most")
-    total = _total([cost for one in data.environments for cost in one.costs])
+    total = _total([cost for environment in data.environments for cost in environment.costs])
     note = "730 hours per month, in the currency of `prices`; storage and requests are not included."
     shown = [
         table("Cost per month", head, [*rows, total], numbers=3),
         tag("p", with_code(note), class_="note"),
     ]
-    if any(cost.least is None for one in data.environments for cost in one.costs):
+    if any(cost.least is None for environment in data.environments for cost in environment.costs):
         shown.append(
             absent("Some instance types have no price.", "Add it to `prices` of the environment file.")
         )
