@@ -73,10 +73,10 @@ def rows(**rates: float) -> list[Row]:
 
 def test_goals_compare_within_each_round():
     measured = rows(ours=300, peer=200)
-    (found,) = outcomes([Goal("ours", "peer", throughput=1.5)], measured, users=200)
-    assert (found.ratio, found.processor, found.met) == (1.5, 1.0, True)
-    (found,) = outcomes([Goal("ours", "peer", throughput=1.51)], measured, users=200)
-    assert not found.met
+    (outcome,) = outcomes([Goal("ours", "peer", throughput=1.5)], measured, users=200)
+    assert (outcome.ratio, outcome.processor, outcome.met) == (1.5, 1.0, True)
+    (outcome,) = outcomes([Goal("ours", "peer", throughput=1.51)], measured, users=200)
+    assert not outcome.met
 
 
 def test_latencies_must_stay_below_their_threshold():
@@ -97,7 +97,8 @@ def test_a_goal_without_its_contestants_is_an_error():
 def test_requests_carry_their_tensors():
     numbers = np.arange(6, dtype=np.float32).reshape(2, 3)
     tensors = [json.loads(body.data)["inputs"][0] for body in number_bodies("x", numbers)]
-    assert [(one["shape"], one["data"]) for one in tensors] == [([1, 3], row.tolist()) for row in numbers]
+    assert [tensor["shape"] for tensor in tensors] == [[1, 3]] * 2
+    assert [tensor["data"] for tensor in tensors] == numbers.tolist()
 
 
 def test_binary_requests_carry_their_tensors_after_the_header():
@@ -105,7 +106,7 @@ def test_binary_requests_carry_their_tensors_after_the_header():
     bodies = binary_bodies("x", numbers)
     parts = [(body.data, int(body.content_type.rpartition("=")[2])) for body in bodies]
     tensors = [json.loads(data[:size])["inputs"][0] for data, size in parts]
-    assert [one["parameters"] for one in tensors] == [{"binary_data_size": 12}] * 2
+    assert [tensor["parameters"] for tensor in tensors] == [{"binary_data_size": 12}] * 2
     sent = [np.frombuffer(data[size:], np.float32).tolist() for data, size in parts]
     assert sent == numbers.tolist()
 
@@ -134,12 +135,12 @@ def test_requests_are_sent_with_their_length_and_further_headers():
 
 def test_errors_and_wrong_answers_fail_a_run():
     rounds = [ROUND, replace(ROUND, errors=2), replace(ROUND, wrong=("answer 3: cosine 0.1",))]
-    found = {
+    result = {
         "rows": [
             Row(name, "", "", 200, runs).to_json() for name, runs in (("good", [ROUND]), ("bad", rounds))
         ]
     }
-    assert list(failures("minilm", found)) == [
+    assert list(failures("minilm", result)) == [
         "minilm: bad, 200 users: 2 errors",
         "minilm: bad, 200 users: answer 3: cosine 0.1",
     ]

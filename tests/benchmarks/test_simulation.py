@@ -20,10 +20,10 @@ def course(name: str, *, late_s: float = 0.0, service_s: float = SLEEP_S * 1.05)
 @pytest.mark.parametrize("name", TRACES)
 def test_no_scale_out_of_a_trace_depends_on_two_tenths_of_a_second(name):
     """A request that takes longer on a busy machine counts later. A later scale-out doubles the p99."""
-    found = [simulated(course(name, late_s=late_s), MINUTE_S, PROVISIONING) for late_s in (0.0, 0.1, 0.2)]
-    out = [[one.at_s for one in run.changes if one.after > one.before] for run in found]
+    changes = [simulated(course(name, late_s=late_s), MINUTE_S, PROVISIONING) for late_s in (0.0, 0.1, 0.2)]
+    out = [[change.at_s for change in run.changes if change.after > change.before] for run in changes]
     assert out[0] == out[1] == out[2]
-    np.testing.assert_allclose([run.p99_ms for run in found], found[0].p99_ms, rtol=0.1)
+    np.testing.assert_allclose([run.p99_ms for run in changes], changes[0].p99_ms, rtol=0.1)
 
 
 def test_a_simulation_equals_itself_and_not_one_without_provisioning():
@@ -31,7 +31,7 @@ def test_a_simulation_equals_itself_and_not_one_without_provisioning():
     assert run.p99_ms is not None
     same = Measured(
         *arrivals(TRACES["spike"], MINUTE_S),
-        tuple(one.in_service for one in run.slices),
+        tuple(measured.in_service for measured in run.slices),
         run.p99_ms / 1000 * MINUTE_S / 60,
         0,
         SLEEP_S,

@@ -72,9 +72,9 @@ def test_the_provisioning_time_is_a_setting(project: Project, started: list[tupl
 
 
 def test_callback_runs_until_the_end(project: Project, started: list[tuple[str, Any]]) -> None:
-    seen: list[tuple[Any, int]] = []
-    cloud = up(Session(project), OPTIONS, on_ready=lambda ready: seen.append((ready, len(started))))
-    assert seen == [(cloud, 0)]
+    calls: list[tuple[Any, int]] = []
+    cloud = up(Session(project), OPTIONS, on_ready=lambda ready: calls.append((ready, len(started))))
+    assert calls == [(cloud, 0)]
     assert started == [("ended", 4711)]
 
 

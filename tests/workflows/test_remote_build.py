@@ -226,17 +226,17 @@ def test_concurrent_builds_are_limited_by_project_and_account(
     watched.codebuild = StrictCodeBuild(CPU, quota=quota, limit=concurrent or 100)
     watched.cloud.__dict__["stand_ins"]["codebuild"] = watched.codebuild
     watched.models = [f"model-{number}" for number in range(9)]
-    seen: list[int] = []
+    running: list[int] = []
 
     def act(build_id: str) -> None:
-        seen.append(sum(not build["buildComplete"] for build in watched.codebuild.builds.values()))
+        running.append(sum(not build["buildComplete"] for build in watched.codebuild.builds.values()))
         if not watched.codebuild.builds[build_id]["buildComplete"]:
             watched.finish(build_id)
 
     when_looked_at(watched, monkeypatch, act)
     outcomes = watched.run(build_stack=replace(watched.build_stack, concurrent=concurrent))
     assert sorted(outcome.needed.model for outcome in outcomes if outcome.manifest) == watched.models
-    assert seen[0] == max(seen) == at_once
+    assert running[0] == max(running) == at_once
     assert bool(watched.codebuild.rejected) == (quota == 1)
     output = capsys.readouterr().err
     assert ("is waiting" in output) == (quota == 1)

@@ -33,7 +33,7 @@ def s3():
 
 
 def put(s3: Any, *records: Any, hour: str = "2026/11/24/09", name: str = "00-00.jsonl") -> None:
-    lines = "".join(one if isinstance(one, str) else f"{json.dumps(one)}\n" for one in records)
+    lines = "".join(line if isinstance(line, str) else f"{json.dumps(line)}\n" for line in records)
     s3.put_object(
         Bucket="data", Key=f"{PREFIX}tritonstack-dev-search/main/{hour}/{name}", Body=lines.encode()
     )
@@ -53,12 +53,12 @@ def test_the_arrival_pattern_and_the_bodies_are_those_of_the_capture(s3):
     ]
     put(s3, *records[40:])
     put(s3, *records[:40], name="01-00.jsonl")
-    found = read(s3)
-    assert np.bincount(found.trace.offsets.astype(int), minlength=7).tolist() == counts
-    assert found.trace.seconds == 7.0
-    assert found.begin == BEGIN + timedelta(seconds=10)
-    assert (np.diff(found.trace.offsets) >= 0).all()
-    seconds = [int(request.body.split()[1]) for request in found.requests]
+    captured = read(s3)
+    assert np.bincount(captured.trace.offsets.astype(int), minlength=7).tolist() == counts
+    assert captured.trace.seconds == 7.0
+    assert captured.begin == BEGIN + timedelta(seconds=10)
+    assert (np.diff(captured.trace.offsets) >= 0).all()
+    seconds = [int(request.body.split()[1]) for request in captured.requests]
     assert seconds == sorted(second for second, count in enumerate(counts) for _ in range(count))
 
 

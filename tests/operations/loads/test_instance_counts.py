@@ -10,11 +10,11 @@ from tritonstack.operations.loads.instance_counts import InstanceCounts, Instanc
 
 def reading(counts: Sequence[int]) -> tuple[Callable[[], InstanceCounts], threading.Event]:
     """Return what reads one number after the other, and repeats the last; and when it has read that."""
-    left, done = list(counts), threading.Event()
+    remaining, done = list(counts), threading.Event()
 
     def read() -> InstanceCounts:
-        count = left.pop(0) if len(left) > 1 else left[0]
-        if len(left) == 1:
+        count = remaining.pop(0) if len(remaining) > 1 else remaining[0]
+        if len(remaining) == 1:
             done.set()
         return InstanceCounts(count, count)
 

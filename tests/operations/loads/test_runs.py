@@ -50,7 +50,7 @@ def test_answers_after_the_end_count_for_latency_but_not_for_throughput():
     """An overloaded server answers late; leaving those requests out would hide the longest waits."""
     run = run_of(lambda due: 1 + due)
     assert run.latencies.sum() > 900
-    assert sum(one.answered for one in run.slices) < 1100
+    assert sum(part.answered for part in run.slices) < 1100
     assert run.percentiles_ms()[99.0] > 15_000
 
 
@@ -71,9 +71,9 @@ def test_rare_percentiles_need_enough_answers():
 )
 def test_verdicts(factor, verdict):
     before, after = run_of(lambda _: 0.01), run_of(lambda _: 0.01 * factor, seed=2)
-    found = compare_runs(before, after)
-    assert found.verdict == verdict
-    median = next(one for one in found.differences if one.measure == "p50 ms")
+    comparison = compare_runs(before, after)
+    assert comparison.verdict == verdict
+    median = next(difference for difference in comparison.differences if difference.measure == "p50 ms")
     assert median.low <= median.ratio <= median.high
     assert median.ratio == pytest.approx(factor, rel=0.03)
 

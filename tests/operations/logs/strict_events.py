@@ -35,9 +35,9 @@ class StrictEvents:
         token = parameters.get("nextToken")
         if token is None:
             return {"events": [], "nextToken": "0"}
-        found, first = self._found(parameters), int(token)
-        more = {"nextToken": str(first + _PAGE)} if first + _PAGE < len(found) else {}
-        return {"events": found[first : first + _PAGE], **more}
+        events, first = self._found(parameters), int(token)
+        more = {"nextToken": str(first + _PAGE)} if first + _PAGE < len(events) else {}
+        return {"events": events[first : first + _PAGE], **more}
 
     def _found(self, parameters: dict[str, Any]) -> list[dict[str, Any]]:
         text = json.loads(parameters.get("filterPattern", '""'))

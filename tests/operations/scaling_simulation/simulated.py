@@ -38,8 +38,8 @@ def plan(*, asynchronous: bool = False, **scaling: Any) -> ScalingPlan:
     }
     endpoint = SingleEndpoint.model_validate_json(json.dumps(data))
     main = MonitoredVariant("main", INSTANCE_TYPES["ml.c7i.xlarge"], endpoint.scaling)
-    (found,) = scaling_plans(Monitored("search", (main,), asynchronous=asynchronous), endpoint)
-    return found
+    (scaling_plan,) = scaling_plans(Monitored("search", (main,), asynchronous=asynchronous), endpoint)
+    return scaling_plan
 
 
 def setup(scaling: ScalingPlan | None, **changes: Any) -> SimulationSetup:
@@ -69,4 +69,4 @@ def tick(number: int, **load: Any) -> TickLoad:
 
 
 def changes_of(run: Any) -> Sequence[tuple[float, int, int]]:
-    return [(one.at_s, one.before, one.after) for one in run.changes]
+    return [(change.at_s, change.before, change.after) for change in run.changes]

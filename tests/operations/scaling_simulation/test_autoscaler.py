@@ -24,18 +24,18 @@ def timeline(
 ) -> list[tuple[float, int]]:
     """Return when scaling asks for which count; each change is in service after `updating_s`."""
     scaler = Autoscaler(scaling, units={"CPUUtilization": 4.0}, delay_periods=delay_periods)
-    found, updating_until = [], -1.0
+    changes, updating_until = [], -1.0
     for number in range(ticks):
         now = (number + 1) * 10.0
-        if updating_until == now or (is_immediate and found and found[-1][0] == now - 10):
+        if updating_until == now or (is_immediate and changes and changes[-1][0] == now - 10):
             scaler.completed(now)
         scaler.observe(tick(number, **{"instances": current, **load(number)}))
-        wanted = scaler.decide(now, current, limits=limits, is_updating=now < updating_until)
-        if wanted is not None:
-            current = wanted.instances
-            found.append((now, current))
+        decision = scaler.decide(now, current, limits=limits, is_updating=now < updating_until)
+        if decision is not None:
+            current = decision.instances
+            changes.append((now, current))
             updating_until = now + updating_s if updating_s else -1.0
-    return found
+    return changes
 
 
 def rate(per_minute: float) -> dict[str, Any]:
@@ -68,8 +68,8 @@ def test_concurrency_acts_after_thirty_seconds():
 def test_fifteen_minutes_below_nine_tenths_scale_in():
     scaling = plan(max_instances=10, invocations_per_instance=600)
     # 8 instances with 1,100 per minute: 137.5 each; ceil(8 x 137.5 / 600) = 2.
-    found = timeline(scaling, lambda _: rate(1100), 100, current=8)
-    assert found == [(900.0, 2)]
+    changes = timeline(scaling, lambda _: rate(1100), 100, current=8)
+    assert changes == [(900.0, 2)]
     # 91 % of the target is not low enough; 89 % is, but fewer instances would be too few.
     assert timeline(scaling, lambda _: rate(2 * 600 * 0.91), 120, current=2) == []
     assert timeline(scaling, lambda _: rate(2 * 600 * 0.89), 120, current=2) == []
@@ -79,20 +79,20 @@ def test_a_cooldown_counts_what_was_added():
     scaling = plan(max_instances=10, invocations_per_instance=600, scale_out_cooldown_s=300)
     # To 2 at 180 s, in service at 190 s. Then 900 per minute and instance: counted from one instance, that
     # asks for ceil(1 x 900 / 600) = 2, which is no more than there are. The cooldown ends at 490 s.
-    found = timeline(scaling, lambda number: rate(1200 if number < 18 else 1800), 60)
-    assert found == [(180.0, 2), (540.0, 3)]
+    changes = timeline(scaling, lambda number: rate(1200 if number < 18 else 1800), 60)
+    assert changes == [(180.0, 2), (540.0, 3)]
     # 1,800 per minute and instance ask for 3 in the cooldown, too: a larger scale-out.
-    found = timeline(scaling, lambda number: rate(1200 if number < 18 else 3600), 29)
-    assert found == [(180.0, 2), (240.0, 3)]
+    changes = timeline(scaling, lambda number: rate(1200 if number < 18 else 3600), 29)
+    assert changes == [(180.0, 2), (240.0, 3)]
 
 
 def test_an_updating_endpoint_accepts_no_change():
     scaling = plan(max_instances=10, invocations_per_instance=600, scale_out_cooldown_s=0)
-    found = timeline(
+    changes = timeline(
         scaling, lambda number: rate(1200 + 10 * number), 80, updating_s=300.0, is_immediate=False
     )
-    assert found[0] == (180.0, 3)
-    assert found[1][0] >= 480
+    assert changes[0] == (180.0, 3)
+    assert changes[1][0] >= 480
 
 
 def test_all_target_tracking_policies_must_agree_to_scale_in_and_one_scales_out():
@@ -119,14 +119,14 @@ def test_steps_add_by_range_and_remove_after_five_minutes():
     assert timeline(scaling, lambda _: {"busy": 0.5}, 60) == []
     assert timeline(scaling, lambda _: {"busy": 0.1}, 59, current=6) == [(300.0, 4)]
     # In the cooldown, the step of 4 is larger than that of 1, which counts towards it: 1 + 4.
-    found = timeline(scaling, lambda number: {"busy": 0.7 if number < 6 else 0.95}, 17)
-    assert found == [(60.0, 2), (120.0, 5)]
+    changes = timeline(scaling, lambda number: {"busy": 0.7 if number < 6 else 0.95}, 17)
+    assert changes == [(60.0, 2), (120.0, 5)]
 
 
 def test_a_backlog_without_instances_wakes_an_asynchronous_endpoint():
     scaling = plan(asynchronous=True, min_instances=0, max_instances=5, backlog_per_instance=5)
-    found = timeline(scaling, lambda _: {"backlog": 12.0, "instances": 0}, 30, current=0, limits=(0, 5))
-    assert found[0] == (120.0, 1)
+    changes = timeline(scaling, lambda _: {"backlog": 12.0, "instances": 0}, 30, current=0, limits=(0, 5))
+    assert changes[0] == (120.0, 1)
     # 12 waiting on one instance, for three minutes: ceil(1 x 12 / 5) = 3; and to zero when nothing waits.
     assert timeline(scaling, lambda _: {"backlog": 12.0}, 20, limits=(0, 5))[0] == (180.0, 3)
     assert timeline(scaling, lambda _: {"backlog": 0.0}, 95, limits=(0, 5)) == [(900.0, 0)]
@@ -149,18 +149,18 @@ def test_the_datapoints_of_a_step_alarm_are_averaged():
 
 def test_a_scale_in_cooldown_begins_when_the_scale_in_has_completed():
     scaler = Autoscaler(plan(max_instances=10, invocations_per_instance=600), units={}, delay_periods=0.0)
-    found, current = [], 8
+    times, current = [], 8
     for number in range(240):
         now = (number + 1) * 10.0
-        if found and now == found[0] + 200:
+        if times and now == times[0] + 200:
             scaler.completed(now)
         scaler.observe(tick(number, instances=current, requests=current * (10 if number < 90 else 5)))
         if scaler.decide(now, current, limits=(1, 10), is_updating=False):
-            found.append(now)
+            times.append(now)
             current -= 1
     # Accepted, completed 200 s later, and 300 s of cooldown from then on.
-    assert found[0] == 900.0
-    assert not [at for at in found if 1100 <= at < 1400]
+    assert times[0] == 900.0
+    assert not [at for at in times if 1100 <= at < 1400]
 
 
 def test_a_failed_launch_has_no_cooldown_and_is_tried_again():
@@ -169,8 +169,8 @@ def test_a_failed_launch_has_no_cooldown_and_is_tried_again():
 
     def decided(number: int) -> int | None:
         scaler.observe(tick(number, requests=350))
-        wanted = scaler.decide((number + 1) * 10.0, 1, limits=(1, 10), is_updating=False)
-        return wanted and wanted.instances
+        decision = scaler.decide((number + 1) * 10.0, 1, limits=(1, 10), is_updating=False)
+        return decision and decision.instances
 
     assert [decided(number) for number in range(18)][-1] == 4
     scaler.failed()

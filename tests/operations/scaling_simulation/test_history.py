@@ -35,7 +35,7 @@ def test_minutes_are_read_with_requests_and_instances():
                 for _ in range(requests)
             ]
             cloudwatch.put_metric_data(Namespace="AWS/SageMaker", MetricData=data)
-        found = read_history(cloudwatch, monitored, main, begin=begin, end=begin + timedelta(minutes=3))
-    assert [one.requests for one in found] == [3.0, 4.0, 0.0]
-    assert [one.instances for one in found] == [1.0, 2.0, None]
-    assert [one.errors for one in found] == [0.0, 0.0, 0.0]
+        minutes = read_history(cloudwatch, monitored, main, begin=begin, end=begin + timedelta(minutes=3))
+    assert [recorded.requests for recorded in minutes] == [3.0, 4.0, 0.0]
+    assert [recorded.instances for recorded in minutes] == [1.0, 2.0, None]
+    assert [recorded.errors for recorded in minutes] == [0.0, 0.0, 0.0]

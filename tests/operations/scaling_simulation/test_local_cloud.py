@@ -48,8 +48,8 @@ def simulated(scaler: Autoscaler, minutes: list[int], capacity: int, *, begin: i
         for part in range(TICKS):
             scaler.observe(tick(number * TICKS + part, requests=value * capacity / TICKS, instances=capacity))
         now = (number + 1) * 60.0
-        if wanted := scaler.decide(now, capacity, limits=LIMITS, is_updating=False):
-            return wanted.instances
+        if decision := scaler.decide(now, capacity, limits=LIMITS, is_updating=False):
+            return decision.instances
     return capacity
 
 
@@ -71,8 +71,8 @@ def test_both_take_the_same_step_for_the_same_datapoints(capacity, minutes):
         for part in range(TICKS):
             requests = 0 if part else value * capacity
             scaler.observe(tick(number * TICKS + part, requests=requests, instances=capacity))
-    wanted = scaler.decide(300.0, capacity, limits=LIMITS, is_updating=False)
-    asked = []
+    decision = scaler.decide(300.0, capacity, limits=LIMITS, is_updating=False)
+    steps = []
     for policy in scaling.stepped:
         newest = tuple(float(value) for value in minutes[::-1][: policy.alarm.periods])
         rises = policy.alarm.comparison.startswith("Greater")
@@ -81,9 +81,9 @@ def test_both_take_the_same_step_for_the_same_datapoints(capacity, minutes):
             reading = AlarmReading(
                 name=policy.id, state="ALARM", values=newest, threshold=threshold, rises=rises
             )
-            asked.append(stepped(capacity, reading, configuration(policy)))
-    expected = max((one for one in asked if one is not None), default=capacity)
-    assert (capacity if wanted is None else wanted.instances) == expected
+            steps.append(stepped(capacity, reading, configuration(policy)))
+    expected = max((step for step in steps if step is not None), default=capacity)
+    assert (capacity if decision is None else decision.instances) == expected
 
 
 def configuration(policy: Stepping) -> dict[str, Any]:

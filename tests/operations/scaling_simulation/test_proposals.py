@@ -28,34 +28,34 @@ def search(
             return simulate_scaling(setup(None, initial=merged["min_instances"]), load, most_slices=1)
         return simulate_scaling(setup(plan(**merged)), load, most_slices=1)
 
-    found = PolicySearch(evaluate, objective, load, curve(slots=2), PRESENT, is_queued=False)
-    return list(found.run()), found
+    policies = PolicySearch(evaluate, objective, load, curve(slots=2), PRESENT, is_queued=False)
+    return list(policies.run()), policies
 
 
 def test_the_cheapest_policy_without_lost_requests_is_found_for_a_spike():
     load = demand((1200, 10), (600, 60), (600, 10)).approximated()
     objective = ScalingObjective(p99_ms=400, lost_share=0)
-    found, searched = search(load, objective)
+    proposals, searched = search(load, objective)
     assert searched.evaluated > 20
-    best = found[0]
+    best = proposals[0]
     assert objective.holds(best.run)
     assert best.run.lost == 0
     assert best.settings["min_instances"] in {3, 4}
     # One instance fewer, all the time, loses requests or is too slow.
     fewer = simulate_scaling(setup(None, initial=2), load)
     assert not objective.holds(fewer)
-    assert best.run.instance_hours <= min(one.run.instance_hours for one in found) * 1.01
+    assert best.run.instance_hours <= min(proposal.run.instance_hours for proposal in proposals) * 1.01
 
 
 def test_the_present_policy_remains_if_nothing_is_cheaper():
     load = demand((1800, 5)).approximated()
-    found, _ = search(load, ScalingObjective(p99_ms=1000))
-    assert found[0].settings == {}
+    proposals, _ = search(load, ScalingObjective(p99_ms=1000))
+    assert proposals[0].settings == {}
 
 
 def test_an_impossible_objective_has_no_policy():
-    found, _ = search(demand((600, 10)).approximated(), ScalingObjective(p99_ms=50))
-    assert found == []
+    proposals, _ = search(demand((600, 10)).approximated(), ScalingObjective(p99_ms=50))
+    assert proposals == []
 
 
 @pytest.mark.parametrize("offset_h", [5.5])
@@ -66,13 +66,13 @@ def test_a_day_with_a_pattern_gets_a_schedule_in_utc(offset_h):
     hours[8:18] = 55.0
     rates = np.repeat(hours, 360)
     load = Demand(np.random.default_rng(1).poisson(rates * 10), begin=begin)
-    found, _ = search(load, ScalingObjective(p99_ms=400, lost_share=0))
-    schedules: Any = found[0].settings["schedules"]
+    proposals, _ = search(load, ScalingObjective(p99_ms=400, lost_share=0))
+    schedules: Any = proposals[0].settings["schedules"]
     assert schedules["day"]["at"] == "07:30"
     assert schedules["day"]["min"] >= 3
     assert schedules["night"] == {"at": "18:00", "timezone": "UTC", "max": schedules["day"]["max"], "min": 1}
     always = simulate_scaling(setup(None, initial=schedules["day"]["min"]), load)
-    assert found[0].run.instance_hours < 0.8 * always.instance_hours
+    assert proposals[0].run.instance_hours < 0.8 * always.instance_hours
 
 
 NUMBERS = st.decimals(min_value="0.0001", max_value="5000", places=4, allow_nan=False).map(str)

@@ -73,10 +73,10 @@ def test_the_approximation_has_the_percentiles_of_single_requests(shape, load):
     offsets = poisson(instances * 2 * load / SERVICE_S, ticks * TICK_S, seed=6).offsets
     setup = ServingSetup(curve(slots=2, shape=shape), timeout_s=60)
     (exact, exact_loads), (fluid, fluid_loads) = both(offsets, ticks, setup, instances)
-    wanted = percentiles_s(exact.counts[0], (50.0, 99.0))
-    np.testing.assert_allclose(percentiles_s(fluid.counts[0], (50.0, 99.0)), wanted, rtol=0.15)
-    busy = [np.mean([one.busy for one in loads]) for loads in (exact_loads, fluid_loads)]
-    peaks = [np.mean([one.concurrency for one in loads]) for loads in (exact_loads, fluid_loads)]
+    percentiles = percentiles_s(exact.counts[0], (50.0, 99.0))
+    np.testing.assert_allclose(percentiles_s(fluid.counts[0], (50.0, 99.0)), percentiles, rtol=0.15)
+    busy = [np.mean([tick.busy for tick in loads]) for loads in (exact_loads, fluid_loads)]
+    peaks = [np.mean([tick.concurrency for tick in loads]) for loads in (exact_loads, fluid_loads)]
     assert busy[0] == pytest.approx(load, rel=0.03)
     assert busy[1] == pytest.approx(busy[0], rel=0.02)
     assert peaks[1] == pytest.approx(peaks[0], rel=0.3)
@@ -85,16 +85,16 @@ def test_the_approximation_has_the_percentiles_of_single_requests(shape, load):
 def test_a_full_queue_rejects_and_an_empty_fleet_loses_requests():
     offsets = np.arange(1000) / 100  # 100 per second for 10 seconds, on 10 per second
     limited = both(offsets, 1, ServingSetup(curve(), timeout_s=60, queue_limit=20), 1)
-    assert [found.lost.sum() for found, _ in limited] == pytest.approx([880, 880], abs=5)
+    assert [latencies.lost.sum() for latencies, _ in limited] == pytest.approx([880, 880], abs=5)
     empty = both(offsets, 1, ServingSetup(curve(), timeout_s=60), 0)
-    assert [(found.lost.sum(), loads[0].unserved) for found, loads in empty] == [(1000, 1000)] * 2
+    assert [(latencies.lost.sum(), loads[0].unserved) for latencies, loads in empty] == [(1000, 1000)] * 2
 
 
 def test_removed_instances_finish_what_they_have():
     setup = ServingSetup(curve(service_s=5.0), timeout_s=60)
-    found, _ = served(RequestQueues(setup, np.zeros(6), seed=1), 3, lambda tick: 2 if tick < 1 else 1)
-    assert found.counts.sum() == 6
-    assert found.lost.sum() == 0
+    latencies, _ = served(RequestQueues(setup, np.zeros(6), seed=1), 3, lambda tick: 2 if tick < 1 else 1)
+    assert latencies.counts.sum() == 6
+    assert latencies.lost.sum() == 0
 
 
 def test_a_model_that_is_not_loaded_delays_its_request():
@@ -103,7 +103,7 @@ def test_a_model_that_is_not_loaded_delays_its_request():
     for memory, slow in ((1.5, None), (2.5, 2)):
         cache = ModelCache(sizes=(1, 1), load_s=(3.0, 3.0), shares=(0.5, 0.5), memory_bytes=memory)
         queues = RequestQueues(ServingSetup(curve(), 60, cache=cache), offsets, seed=3)
-        found, _ = served(queues, 10, 1)
-        above = found.counts[0][int(bucket_of(np.array([2.9]))[0]) :].sum()
+        latencies, _ = served(queues, 10, 1)
+        above = latencies.counts[0][int(bucket_of(np.array([2.9]))[0]) :].sum()
         changes = 1 + int(np.count_nonzero(np.diff(np.random.default_rng(3).choice(2, 10, p=(0.5, 0.5)))))
         assert above == (changes if slow is None else slow)

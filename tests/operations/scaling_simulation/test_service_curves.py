@@ -30,12 +30,12 @@ def saved(*runs: LoadRun) -> SavedRuns:
 
 
 def test_a_load_test_tells_slots_and_rates():
-    found = measured_curve(saved(*(level(users) for users in (1, 2, 4, 8))), source="a.json")
-    assert found.slots == SLOTS
-    np.testing.assert_allclose(found.rates, (20, 40), rtol=0.03)
-    assert found.notes == ()
-    assert 0 < found.variation < 0.01
-    assert found.service_s(np.array([10.0, 40.0])) == pytest.approx(SERVICE_S, rel=0.03)
+    curve = measured_curve(saved(*(level(users) for users in (1, 2, 4, 8))), source="a.json")
+    assert curve.slots == SLOTS
+    np.testing.assert_allclose(curve.rates, (20, 40), rtol=0.03)
+    assert curve.notes == ()
+    assert 0 < curve.variation < 0.01
+    assert curve.service_s(np.array([10.0, 40.0])) == pytest.approx(SERVICE_S, rel=0.03)
 
 
 def test_what_a_load_test_leaves_open_is_noted():
@@ -50,13 +50,13 @@ def test_a_manifest_tells_batches_and_instances():
         LatencyReport(batch=1, requests=50, p50_ms=10.0, p99_ms=15.0),
         LatencyReport(batch=8, requests=50, p50_ms=40.0, p99_ms=50.0),
     )
-    found = manifest_curve(manifest("minilm", latency=latency, instances=2))
-    assert found.capacity == pytest.approx(2 * 8 / 0.040)
-    assert found.slots == 16
-    assert found.rates[0] == pytest.approx(100)
-    assert float(np.quantile(found.shape, 0.99) / np.quantile(found.shape, 0.5)) == pytest.approx(
+    curve = manifest_curve(manifest("minilm", latency=latency, instances=2))
+    assert curve.capacity == pytest.approx(2 * 8 / 0.040)
+    assert curve.slots == 16
+    assert curve.rates[0] == pytest.approx(100)
+    assert float(np.quantile(curve.shape, 0.99) / np.quantile(curve.shape, 0.5)) == pytest.approx(
         1.5, rel=0.03
     )
-    assert "build machine" in found.notes[0]
+    assert "build machine" in curve.notes[0]
     with pytest.raises(NoMeasurementsError, match="has no latencies"):
         manifest_curve(manifest("minilm"))

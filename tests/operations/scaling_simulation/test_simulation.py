@@ -39,7 +39,7 @@ def test_a_spike_loses_requests_under_one_policy_and_none_under_another(is_follo
     assert 0.3 < slow.cost < 0.5
     # The spike begins at 1,200 s. Three datapoints, published a minute later: to ceil(3600 / 900) = 4.
     assert changes_of(slow)[0] == (1440.0, 1, 4)
-    in_service = {one.at_s: one.in_service for one in slow.slices}
+    in_service = {part.at_s: part.in_service for part in slow.slices}
     assert in_service[1620.0] == 1
     assert in_service[1740.0] == 4  # 240 s of provisioning, and 60 s of loading
     # Cooldown and 15 low minutes after the spike's last high minute.
@@ -133,13 +133,13 @@ def test_schedules_follow_their_time_zone():
     )
     # The Monday on which summer time has just begun: 08:00 in Berlin is 06:00 in UTC.
     monday = datetime(2026, 3, 30, tzinfo=UTC)
-    found = limit_changes(scaling.scheduled, begin=monday, seconds=86_400)
-    assert [(one.at, one.minimum, one.name) for one in found[1:]] == [
+    limits = limit_changes(scaling.scheduled, begin=monday, seconds=86_400)
+    assert [(change.at, change.minimum, change.name) for change in limits[1:]] == [
         (6 * 3600, 3, "day"),
         (18 * 3600, 1, "night"),
     ]
     # Friday's night is in force before the first change.
-    assert (found[0].name, found[0].at) == ("night", -(2 * 24 + 5) * 3600)
+    assert (limits[0].name, limits[0].at) == ("night", -(2 * 24 + 5) * 3600)
     run = simulate_scaling(setup(scaling), demand((7 * 3600, 0.01), begin=monday).approximated())
     assert changes_of(run)[0] == (6 * 3600, 1, 3)
     assert run.changes[0].cause == "schedule day"
@@ -149,8 +149,8 @@ def test_an_asynchronous_endpoint_sleeps_and_wakes():
     scaling = plan(asynchronous=True, min_instances=0, max_instances=3, backlog_per_instance=5)
     serving = ServingSetup(curve(2.0, slots=4), timeout_s=6 * 3600, queued=True)
     load = demand((600, 0.0001), (600, 1.0), (3000, 0.0001))
-    for one in (load, load.approximated()):
-        run = simulate_scaling(setup(scaling, serving=serving), one)
+    for course in (load, load.approximated()):
+        run = simulate_scaling(setup(scaling, serving=serving), course)
         assert run.lost == 0
         assert next(after for _, _, after in changes_of(run)) == 1
         assert changes_of(run)[-1][2] == 0

@@ -165,13 +165,13 @@ def tune(
     search = Search(surface.space, objective, most_runs, seed)
     runs: list[TunedRun] = []
     while (following := search.next_run(runs)) is not None:
-        found = surface.measured(following.choice, len(runs), generator)
-        runs.append(TunedRun(following.choice, found))
+        figures = surface.measured(following.choice, len(runs), generator)
+        runs.append(TunedRun(following.choice, figures))
     return search.best(runs), runs
 
 
 def regret(surface: Surface, objective: Objective, choice: Choice) -> float:
     """Return by how much a choice is worse than the best of the whole grid, both without noise."""
-    within = [found for one in surface.space.grid() if objective.meets(found := surface.at(one))]
-    best = max(objective.gain(found) for found in within)
+    grid = [surface.at(candidate) for candidate in surface.space.grid()]
+    best = max(objective.gain(figures) for figures in grid if objective.meets(figures))
     return 1 - math.exp(objective.gain(surface.at(choice)) - best)

@@ -15,7 +15,7 @@ def test_throughput_or_latency_is_to_be_better():
 
 
 @pytest.mark.parametrize(
-    ("objective", "found", "meets"),
+    ("objective", "figures", "meets"),
     [
         (Objective(), FAST, True),
         (Objective(p99_ms=35), FAST, False),
@@ -26,6 +26,6 @@ def test_throughput_or_latency_is_to_be_better():
         (Objective(), Measured(0, math.nan, math.nan, violation="killed"), False),
     ],
 )
-def test_limits(objective, found, meets):
-    assert objective.meets(found) is meets
-    assert found.violation or (objective.slack(found) >= 0) is meets
+def test_limits(objective, figures, meets):
+    assert objective.meets(figures) is meets
+    assert figures.violation or (objective.slack(figures) >= 0) is meets

@@ -25,8 +25,8 @@ FEW_FAIL = 2
 
 def limited(surface: Surface) -> Objective:
     """A limit of p99 that a tenth of all combinations meets, and none exactly."""
-    found = [surface.at(choice) for choice in surface.space.grid()]
-    latencies = sorted(one.p99_ms for one in found if one.usable)
+    results = [surface.at(choice) for choice in surface.space.grid()]
+    latencies = sorted(result.p99_ms for result in results if result.usable)
     return Objective(p99_ms=latencies[len(latencies) // 10] * 1.04)
 
 

@@ -203,41 +203,41 @@ def test_differences_that_no_template_requested_are_notes(path, value, aspect, n
 
 def test_a_custom_image_must_have_its_digest():
     own = f"111111111111.dkr.ecr.eu-west-1.amazonaws.com/t/serving@sha256:{'a' * 64}"
-    wanted = expected(PLAIN)
-    wanted.models["main"]["PrimaryContainer"]["Image"] = own  # type: ignore[index]
-    live = running(wanted)
-    assert failures_of(wanted, live) == []
+    endpoint = expected(PLAIN)
+    endpoint.models["main"]["PrimaryContainer"]["Image"] = own  # type: ignore[index]
+    live = running(endpoint)
+    assert failures_of(endpoint, live) == []
     other = own.replace("a" * 64, "b" * 64)
     path = "described/ProductionVariants/0/DeployedImages/0/ResolvedImage"
-    assert failures_of(wanted, modified(live, path, other)) == ["models"]
+    assert failures_of(endpoint, modified(live, path, other)) == ["models"]
 
 
-def failures_of(wanted: Any, live: LiveEndpoint) -> list[str]:
-    return [check.aspect for check in endpoint_checks(wanted, live) if not check.passed]
+def failures_of(endpoint: Any, live: LiveEndpoint) -> list[str]:
+    return [check.aspect for check in endpoint_checks(endpoint, live) if not check.passed]
 
 
 def test_only_limits_set_by_a_schedule_are_accepted():
-    wanted = expected(PLAIN)
+    endpoint = expected(PLAIN)
     action = {
         "ScheduledActionName": "night",
         "Schedule": "cron(0 1 * * ? *)",
         "ScalableTargetAction": {"MinCapacity": 1, "MaxCapacity": 3},
     }
-    wanted.targets[TARGET]["ScheduledActions"] = [action]  # type: ignore[index]
-    live = running(wanted)
-    assert limits(wanted, "main") == (1, 6)
+    endpoint.targets[TARGET]["ScheduledActions"] = [action]  # type: ignore[index]
+    live = running(endpoint)
+    assert limits(endpoint, "main") == (1, 6)
     at_night = modified(
         modified(live, f"targets|{TARGET}|MinCapacity", 1), f"targets|{TARGET}|MaxCapacity", 3
     )
-    assert failures_of(wanted, at_night) == []
-    assert failures_of(wanted, modified(live, f"targets|{TARGET}|MinCapacity", 1)) == ["scaling"]
-    assert failures_of(wanted, modified(live, f"schedules|{TARGET}", [])) == ["scaling"]
+    assert failures_of(endpoint, at_night) == []
+    assert failures_of(endpoint, modified(live, f"targets|{TARGET}|MinCapacity", 1)) == ["scaling"]
+    assert failures_of(endpoint, modified(live, f"schedules|{TARGET}", [])) == ["scaling"]
     later = {**action, "Schedule": "cron(0 5 * * ? *)"}
-    assert failures_of(wanted, modified(live, f"schedules|{TARGET}", [later])) == ["scaling"]
+    assert failures_of(endpoint, modified(live, f"schedules|{TARGET}", [later])) == ["scaling"]
 
 
 @pytest.mark.parametrize(
-    ("asked", "found", "same"),
+    ("expected", "actual", "same"),
     [
         (1, "1.0", True),
         ("300", 300, True),
@@ -245,12 +245,12 @@ def test_only_limits_set_by_a_schedule_are_accepted():
         # The container reads the letters of a variable.
         ("1", "1.0", False),
         ("1000", "1_000", False),
-        # Where nothing was synthesised, what is asked for is what CloudFormation has stored of it.
+        # Without a synthesized template, CloudFormation's stored one is expected.
         ("J?rgen", "Jürgen", True),
         ("Jürgen", "J?rgen", False),
     ],
 )
-def test_numbers_compare_by_value_and_texts_by_spelling(asked, found, same):
+def test_numbers_compare_by_value_and_texts_by_spelling(expected, actual, same):
     comparison = PropertyComparison()
-    comparison.compare({"Environment": {"X": asked}}, {"Environment": {"X": found}}, "")
+    comparison.compare({"Environment": {"X": expected}}, {"Environment": {"X": actual}}, "")
     assert (not comparison.differences) is same

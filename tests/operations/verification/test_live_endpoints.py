@@ -197,10 +197,10 @@ def threshold(deployed: Deployed) -> Iterator[None]:
     cloudwatch = deployed.client("cloudwatch")
     (alarm,) = cloudwatch.describe_alarms(AlarmNames=[ALARM])["MetricAlarms"]
     settings = cloudwatch.meta.service_model.operation_model("PutMetricAlarm").input_shape.members
-    wanted = {name: value for name, value in alarm.items() if name in settings and name != "Metrics"}
-    cloudwatch.put_metric_alarm(**{**wanted, "Threshold": 999})
+    original = {name: value for name, value in alarm.items() if name in settings and name != "Metrics"}
+    cloudwatch.put_metric_alarm(**{**original, "Threshold": 999})
     yield
-    cloudwatch.put_metric_alarm(**wanted)
+    cloudwatch.put_metric_alarm(**original)
 
 
 @contextmanager
@@ -273,7 +273,7 @@ def replaced_model(deployed: Deployed, change: Callable[[dict[str, Any]], None])
     config = sagemaker.describe_endpoint(EndpointName=SEARCH)["EndpointConfigName"]
     variants = sagemaker.describe_endpoint_config(EndpointConfigName=config)["ProductionVariants"]
     model = sagemaker.describe_model(ModelName=variants[0]["ModelName"])
-    wanted = {
+    original = {
         name: model[name]
         for name in ("ModelName", "PrimaryContainer", "ExecutionRoleArn", "EnableNetworkIsolation")
     }
@@ -282,11 +282,11 @@ def replaced_model(deployed: Deployed, change: Callable[[dict[str, Any]], None])
         "Environment": dict(model["PrimaryContainer"]["Environment"]),
     }
     change(container)
-    sagemaker.delete_model(ModelName=wanted["ModelName"])
-    sagemaker.create_model(**{**wanted, "PrimaryContainer": container})
+    sagemaker.delete_model(ModelName=original["ModelName"])
+    sagemaker.create_model(**{**original, "PrimaryContainer": container})
     yield
-    sagemaker.delete_model(ModelName=wanted["ModelName"])
-    sagemaker.create_model(**wanted)
+    sagemaker.delete_model(ModelName=original["ModelName"])
+    sagemaker.create_model(**original)
 
 
 @contextmanager

@@ -47,34 +47,34 @@ def facts(stack: str) -> StackFacts:
 
 def expected(stack: str) -> ExpectedEndpoint:
     """Return what the template configures."""
-    found = expected_endpoint(reviewed_template(stack), facts(stack))
-    assert found is not None
-    return found
+    endpoint = expected_endpoint(reviewed_template(stack), facts(stack))
+    assert endpoint is not None
+    return endpoint
 
 
-def running(wanted: ExpectedEndpoint) -> LiveEndpoint:
+def running(endpoint: ExpectedEndpoint) -> LiveEndpoint:
     """Return the configured endpoint, with the additions and spelling of the services."""
-    wanted = copy.deepcopy(wanted)
-    config_name = wanted.properties["EndpointConfigName"].upper()
-    shown = [_shown_variant(wanted, name) for name in wanted.variants]
+    endpoint = copy.deepcopy(endpoint)
+    config_name = endpoint.properties["EndpointConfigName"].upper()
+    shown = [_shown_variant(endpoint, name) for name in endpoint.variants]
     described = {
-        "EndpointName": wanted.name,
+        "EndpointName": endpoint.name,
         "EndpointConfigName": config_name,
         "EndpointStatus": "InService",
-        "LastDeploymentConfig": wanted.properties.get("DeploymentConfig"),
-        "ProductionVariants": [item for item in shown if item["VariantName"] not in wanted.shadows],
-        "ShadowProductionVariants": [item for item in shown if item["VariantName"] in wanted.shadows],
+        "LastDeploymentConfig": endpoint.properties.get("DeploymentConfig"),
+        "ProductionVariants": [item for item in shown if item["VariantName"] not in endpoint.shadows],
+        "ShadowProductionVariants": [item for item in shown if item["VariantName"] in endpoint.shadows],
     }
-    if "DataCaptureConfig" in wanted.config:
+    if "DataCaptureConfig" in endpoint.config:
         described["DataCaptureConfig"] = {"CaptureStatus": "Started"}
     return LiveEndpoint(
         described=described,
-        config={**wanted.config, "EndpointConfigName": config_name, "CreationTime": "now"},
-        models={name: {**model, "ModelArn": "arn"} for name, model in wanted.models.items()},
-        component=_shown_component(wanted),
-        targets={name: _spelled(target, "ScheduledActions") for name, target in wanted.targets.items()},
-        policies={key: _spelled(policy, "ScalingTargetId") for key, policy in wanted.policies.items()},
-        schedules={name: target.get("ScheduledActions", []) for name, target in wanted.targets.items()},
+        config={**endpoint.config, "EndpointConfigName": config_name, "CreationTime": "now"},
+        models={name: {**model, "ModelArn": "arn"} for name, model in endpoint.models.items()},
+        component=_shown_component(endpoint),
+        targets={name: _spelled(target, "ScheduledActions") for name, target in endpoint.targets.items()},
+        policies={key: _spelled(policy, "ScalingTargetId") for key, policy in endpoint.policies.items()},
+        schedules={name: target.get("ScheduledActions", []) for name, target in endpoint.targets.items()},
         alarms={
             name: {
                 **_spelled(alarm),
@@ -82,9 +82,9 @@ def running(wanted: ExpectedEndpoint) -> LiveEndpoint:
                 "StateValue": "OK",
                 "Metrics": alarm.get("Metrics", []),
             }
-            for name, alarm in wanted.alarms.items()
+            for name, alarm in endpoint.alarms.items()
         },
-        names=wanted.names,
+        names=endpoint.names,
     )
 
 
@@ -120,9 +120,9 @@ def _named(item: dict[str, Any]) -> str:
     return str(name)
 
 
-def _shown_variant(wanted: ExpectedEndpoint, name: str) -> dict[str, Any]:
-    variant = wanted.variants[name]
-    image = wanted.models.get(name, {}).get("PrimaryContainer", {}).get("Image")
+def _shown_variant(endpoint: ExpectedEndpoint, name: str) -> dict[str, Any]:
+    variant = endpoint.variants[name]
+    image = endpoint.models.get(name, {}).get("PrimaryContainer", {}).get("Image")
     count = variant["InitialInstanceCount"]
     shown: dict[str, Any] = {
         "VariantName": name,
@@ -137,15 +137,15 @@ def _shown_variant(wanted: ExpectedEndpoint, name: str) -> dict[str, Any]:
     return shown
 
 
-def _shown_component(wanted: ExpectedEndpoint) -> dict[str, Any] | None:
-    if wanted.component is None:
+def _shown_component(endpoint: ExpectedEndpoint) -> dict[str, Any] | None:
+    if endpoint.component is None:
         return None
-    model = wanted.models[COMPONENT_MODEL]
+    model = endpoint.models[COMPONENT_MODEL]
     return {
-        **wanted.component,
+        **endpoint.component,
         "InferenceComponentStatus": "InService",
         "RuntimeConfig": {"DesiredCopyCount": 1, "CurrentCopyCount": 1},
-        "LastDeploymentConfig": wanted.component["DeploymentConfig"],
+        "LastDeploymentConfig": endpoint.component["DeploymentConfig"],
         "Model": model,
     }
 

@@ -30,7 +30,6 @@ from tritonstack.records.examples import EXAMPLES_NAME, Examples
 from tritonstack.records.manifests import MANIFEST_NAME, TensorSpec
 from tritonstack.workflows import Session, invoke
 from tritonstack.workflows.invocation.invoke import InvokeOptions
-from tritonstack.workflows.invocation.request_inputs import GivenInputs
 
 PLAIN = "  search: {kind: ensemble, model: minilm, instance_type: ml.c7i.xlarge}\n"
 QUEUED = PLAIN.replace("}", ", asynchronous: {}}")
@@ -106,8 +105,5 @@ class Site:
 
         self.patch.setattr(Session, "cloud", cloud)
 
-    def invoke(self, *texts: str, given: GivenInputs | None = None, **options: Any) -> Any:
-        inputs = given or GivenInputs()
-        return invoke(
-            Session(self.project), "dev", "search", texts, options=InvokeOptions(inputs=inputs, **options)
-        )
+    def invoke(self, *texts: str, **options: Any) -> Any:
+        return invoke(Session(self.project), "dev", "search", texts, options=InvokeOptions(**options))

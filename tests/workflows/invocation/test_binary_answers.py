@@ -23,11 +23,11 @@ from tritonstack.workflows.invocation.snippet import LANGUAGES
 HALVES = [1.5, -0.333251953125, 65504.0, 6e-8, 0.0, -np.inf]
 
 
-def stock(site: Site, dtype: type[np.generic], *, given: type[np.generic] = np.float32) -> None:
+def stock(site: Site, dtype: type[np.generic], *, sent_as: type[np.generic] = np.float32) -> None:
     site.model(TOKENS, SINGLE)
     answer = dict(tensor_of("y", RIGHT.astype(dtype)))
     right = RightAnswer(**answer, tolerance=Tolerance(cosine=0.9999))
-    sent = tensor_of("x", np.array([[1, 2, 3]], given))
+    sent = tensor_of("x", np.array([[1, 2, 3]], sent_as))
     site.stock(
         Example(name="input", origin="framework", inputs=(sent,), outputs=(right,)), inputs=(X,), outputs=(Y,)
     )
@@ -47,7 +47,7 @@ def test_the_request_asks_for_a_binary_answer(site: Site) -> None:
 
 
 def test_halves_are_also_sent_in_binary_form(site: Site) -> None:
-    stock(site, np.float16, given=np.float16)
+    stock(site, np.float16, sent_as=np.float16)
     request = printed(site)
     size = int(request.content_type.rpartition("=")[2])
     assert json.loads(request.body[:size])["parameters"] == {"binary_data_output": True}
@@ -122,8 +122,8 @@ def test_the_shell_reads_the_answer(site: Site, tmp_path: Path) -> None:
     stock(site, np.float16)
     text = printed(site).text.replace("python3 -c", f"{sys.executable} -c")
     body, content_type = answer_of({"y": ("FP16", np.array([[1.5, -2.0]], np.float16))})
-    (tmp_path / "given").write_bytes(body)
-    replaced = f"curl() {{ cp given answer.bin; printf '%s' '{content_type}'; }}\n"
+    (tmp_path / "body").write_bytes(body)
+    replaced = f"curl() {{ cp body answer.bin; printf '%s' '{content_type}'; }}\n"
     program = f"cd {tmp_path}\n{replaced}{text}"
     done = subprocess.run(["bash", "-c", program], check=True, capture_output=True, text=True)
     assert re.search(r"'y': array\(\[\[ ?1\.5, -2\. ?\]\], dtype=float16\)", done.stdout)

@@ -75,7 +75,7 @@ def test_given_inputs_are_sent_with_the_parameters(site: Site) -> None:
     site.model(TOKENS, SINGLE)
     site.stock(inputs=(X,), outputs=(Y,))
     endpoints = site.answers(double)
-    answer = site.invoke(given=GivenInputs(["x=[1, 2, 3]"]), parameters={"priority": 2})
+    answer = site.invoke(inputs=GivenInputs(["x=[1, 2, 3]"]), parameters={"priority": 2})
     assert answer.outputs["y"].tolist() == [[2.0, 4.0, 6.0]]
     assert endpoints.headers[0]["parameters"] == {"binary_data_output": True, "priority": 2}
 
@@ -170,7 +170,7 @@ def test_what_cannot_be_streamed_is_not_sent(site: Site, model: str, words: str)
     with pytest.raises(UsageError, match=words):
         site.invoke("Once", on_piece=print)
     with pytest.raises(UsageError, match="--stream completes texts"):
-        site.invoke(given=GivenInputs(["x=1"]), on_piece=print)
+        site.invoke(inputs=GivenInputs(["x=1"]), on_piece=print)
 
 
 def test_the_responses_of_a_decoupled_model(
@@ -286,7 +286,7 @@ def test_an_artifact_that_is_not_published_is_an_error(site: Site) -> None:
     site.model(TOKENS, SINGLE)
     site.answers(double)
     with pytest.raises(TritonstackError, match="manifest of 'minilm'") as caught:
-        site.invoke(given=GivenInputs(["x=[1, 2, 3]"]))
+        site.invoke(inputs=GivenInputs(["x=[1, 2, 3]"]))
     assert "tritonstack deploy dev" in str(caught.value.remedy)
 
 

@@ -260,7 +260,7 @@ def cut_audio(file: Path) -> None:
 )
 def test_damaged_files_are_named(tmp_path: Path, name: str, damage: Callable[[Path], None]) -> None:
     damage(tmp_path / name)
-    given = GivenInputs(data=tmp_path / name) if name == "a.npz" else GivenInputs([f"x=@{tmp_path / name}"])
+    inputs = GivenInputs(data=tmp_path / name) if name == "a.npz" else GivenInputs([f"x=@{tmp_path / name}"])
     with pytest.raises(UsageError, match=f"cannot read .*{name}") as caught:
-        read_inputs(given, model(("x", "FP32", (-1,))))
+        read_inputs(inputs, model(("x", "FP32", (-1,))))
     assert (caught.value.code, bool(caught.value.remedy)) == ("TS912", True)

@@ -149,24 +149,24 @@ def test_a_body_that_is_long_or_no_text_is_a_file(site: Site, array: np.ndarray)
     site.stock(request_with(array), inputs=(X,), outputs=(Y,))
     file = site.root / "body.bin"
     for language in LANGUAGES:
-        found = printed(site, language, body_file=file)  # type: ignore[arg-type]
-        assert "FILE" in found.text or "np.zeros" in found.text or "body.bin" in found.text
-        assert len(found.text) < 2500
+        request = printed(site, language, body_file=file)  # type: ignore[arg-type]
+        assert "FILE" in request.text or "np.zeros" in request.text or "body.bin" in request.text
+        assert len(request.text) < 2500
         if language == "python":
-            ast.parse(found.text)
+            ast.parse(request.text)
             bfloat16 = array.dtype == ml_dtypes.bfloat16
-            assert ("dtype=ml_dtypes.bfloat16" in found.text) is bfloat16
-            assert ("import ml_dtypes" in found.text) is bfloat16
-    assert file.read_bytes() == found.body
+            assert ("dtype=ml_dtypes.bfloat16" in request.text) is bfloat16
+            assert ("import ml_dtypes" in request.text) is bfloat16
+    assert file.read_bytes() == request.body
     assert re.fullmatch(
-        r"application/vnd\.sagemaker-triton\.binary\+json;json-header-size=\d+", found.content_type
+        r"application/vnd\.sagemaker-triton\.binary\+json;json-header-size=\d+", request.content_type
     )
-    size = int(found.content_type.rpartition("=")[2])
-    header = json.loads(found.body[:size])
+    size = int(request.content_type.rpartition("=")[2])
+    header = json.loads(request.body[:size])
     assert "parameters" not in header or "binary_data_output" not in header["parameters"]
-    renamed = found.body[:size].replace(b'{"inputs"', b'{"outputs"')
+    renamed = request.body[:size].replace(b'{"inputs"', b'{"outputs"')
     sent = decode_reply(
-        renamed + found.body[size:], content_type=found.content_type.replace(f"={size}", f"={size + 1}")
+        renamed + request.body[size:], content_type=request.content_type.replace(f"={size}", f"={size + 1}")
     )
     np.testing.assert_array_equal(sent.outputs["x"], array)
 
@@ -186,8 +186,8 @@ def test_commands_in_comments_run(site: Site, language: str, endpoint: str) -> N
         )
         selected = {"several": {"model": "minilm"}, "compared": {"variant": "main"}}.get(endpoint, {})
     file = site.root / "my request.bin"
-    found = printed(site, language, body_file=file, **selected)  # type: ignore[arg-type]
-    comments = [line for line in found.text.splitlines() if line.strip().startswith(("#", "//"))]
+    request = printed(site, language, body_file=file, **selected)  # type: ignore[arg-type]
+    comments = [line for line in request.text.splitlines() if line.strip().startswith(("#", "//"))]
     commands = [command for line in comments for command in re.findall(r"`(.+?)`", line)]
     writes = any(" --body " in command for command in commands)
     assert writes == (language != "python" or endpoint == "decoupled")
@@ -197,7 +197,7 @@ def test_commands_in_comments_run(site: Site, language: str, endpoint: str) -> N
         assert program == "tritonstack"
         if arguments[0] != "targets":  # which reads names that a deploy publishes
             assert run(["--project", str(site.project.root), *arguments]) == 0
-            assert file.read_bytes() == found.body
+            assert file.read_bytes() == request.body
 
 
 HOSTILE = 'it\'s "$HOME" `id` $(id) \\ \\u0041 \'\'\' """ %s\nEOF\n${x} // </script> \u2028 é \U0001f600'
@@ -225,18 +225,16 @@ def hostile(file: Path, language: str, number: int = 1) -> tuple[str, bytes]:
 
 @pytest.mark.parametrize(("language", "sent"), [("curl", "@{}"), ("aws-cli", "fileb://{}")])
 def test_shells_leave_texts_and_files_as_they_are(tmp_path: Path, language: str, sent: str) -> None:
-    file, seen = tmp_path / "it's $(id).json", tmp_path / "seen"
+    file, arguments = tmp_path / "it's $(id).json", tmp_path / "seen"
     text, body = hostile(file, language)
-    program = (
-        f'run() {{ printf \'%s\\0\' "$@" > \'{seen}\'; }}; curl() {{ run "$@"; }}; aws() {{ run "$@"; }}\n'
-    )
+    program = f"curl() {{ printf '%s\\0' \"$@\" > '{arguments}'; }}; aws() {{ curl \"$@\"; }}\n"
     subprocess.run(
         ["bash", "-euc", program + text],
         check=True,
         env={"AWS_ACCESS_KEY_ID": "i", "AWS_SECRET_ACCESS_KEY": "s"},
     )
     assert file.read_bytes() == body + b"\n"
-    assert sent.format(file) in seen.read_text().split("\0")
+    assert sent.format(file) in arguments.read_text().split("\0")
 
 
 TOKEN = 'a "token" with $HOME'

@@ -137,9 +137,9 @@ def blocks(png: bytes) -> np.ndarray[Any, Any]:
     return pixels[:height, :width].reshape(height // BLOCK, BLOCK, width // BLOCK, BLOCK, 3).mean(axis=(1, 3))
 
 
-def changed(one: bytes, other: bytes) -> float:
+def changed(before: bytes, other: bytes) -> float:
     """Return the share of blocks that differ, after both are made equally high."""
-    first, second = blocks(one), blocks(other)
+    first, second = blocks(before), blocks(other)
     if abs(len(first) - len(second)) > 0.08 * len(first) or first.shape[1] != second.shape[1]:
         return 1.0
     rows = np.linspace(0, len(second) - 1, len(first)).round().astype(int)

@@ -107,13 +107,13 @@ def test_stages_of_a_rollout_are_remembered() -> None:
     log, sample = StageLog(), sample_report()
     prod = sample.environments[1]
     running = dataclasses.replace(prod.rollouts[0], outcome="in progress")
-    seen: list[tuple[tuple[float, str], ...]] = []
+    stages_by_read: list[tuple[tuple[float, str], ...]] = []
     for at, text in ((5.0, "Creating"), (15.0, "Creating"), (25.0, "Baking: 50 %"), (30.0, "")):
         stages = ((at, text),) if text else ()
         rollouts = (dataclasses.replace(running, stages=stages),)
         read = dataclasses.replace(prod, rollouts=rollouts)
         (environment,) = log.completed(dataclasses.replace(sample, environments=(read,))).environments
-        seen.append(environment.rollouts[0].stages)
-    assert seen[1] == ((5.0, "Creating"),)
-    assert seen[2] == ((5.0, "Creating"), (25.0, "Baking: 50 %"))
-    assert seen[3] == seen[2]
+        stages_by_read.append(environment.rollouts[0].stages)
+    assert stages_by_read[1] == ((5.0, "Creating"),)
+    assert stages_by_read[2] == ((5.0, "Creating"), (25.0, "Baking: 50 %"))
+    assert stages_by_read[3] == stages_by_read[2]

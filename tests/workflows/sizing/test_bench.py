@@ -103,15 +103,15 @@ def test_errors_are_counted_by_class_and_not_retried(site: Site, served: Any) ->
     )
     throttled = reply(b"{}", status=400, x_amzn_ErrorType="ThrottlingException")
     answers = [reply(), failed, throttled, reply(b"<html>", status=502)]
-    seen = []
+    requests = []
 
     def answer(_: WireRequest) -> object:
-        seen.append(None)
-        return answers[len(seen) % 4]
+        requests.append(None)
+        return answers[len(requests) % 4]
 
     served(answer)
     (run_,) = measured(site, "a", rates=(40,), is_even=True).runs
-    assert len(seen) == 40
+    assert len(requests) == 40
     assert run_.errors == {"ModelError 503": 10, "ThrottlingException": 10, "HTTP 502": 10}
     assert run_.failed_share == pytest.approx(0.75)
 
@@ -176,11 +176,11 @@ def test_a_decoupled_model_gets_json_and_each_answer_needs_a_response(site: Site
     site.stock(inputs=(X,), outputs=(Y,))
     failed = events(b'{"y":1.0}', b'{"error":"out of numbers, see the data: no"}')
     answers = [events(b'{"y":[1.0]}', b'{"y":"a text with data: {\\"error\\""}'), events(), failed]
-    seen: list[None] = []
+    requests: list[None] = []
 
     def answer(_: WireRequest) -> object:
-        seen.append(None)
-        return answers[len(seen) % 3]
+        requests.append(None)
+        return answers[len(requests) % 3]
 
     server = served(answer)
     (run_,) = measured(site, rates=(30,), is_even=True).runs

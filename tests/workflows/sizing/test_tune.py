@@ -304,7 +304,7 @@ def test_an_endpoint_is_searched_and_its_files_are_written(
     environment = shop.environment_file("local")
     environment.write_bytes(environment.read_bytes().replace(b"\n", b"\r\n"))
     plan = plan_tuning(Session(shop), "local", "double", options=replace(OPTIONS, cores=2))
-    last = tuple(len(one.values) - 1 for one in plan.search.space.dimensions)
+    last = tuple(len(dimension.values) - 1 for dimension in plan.search.space.dimensions)
     changes = tuple(changes_of(Session(shop), plan, last))
     assert [change.name for change in changes] == ["models/double/model.yaml", "environments/local.yaml"]
     write_changes(Session(shop), Tuning(plan, (), last, changes, {}))
@@ -333,7 +333,7 @@ def test_called_models_are_searched_with_the_code_that_calls_them(shop: Project)
     plan = plan_tuning(Session(shop), "caller", options=OPTIONS)
     result = tune(Session(shop), plan, curve=False)
     assert [run.found.violation for run in result.runs] == [""] * len(result.runs)
-    last = tuple(len(one.values) - 1 for one in plan.search.space.dimensions)
+    last = tuple(len(dimension.values) - 1 for dimension in plan.search.space.dimensions)
     measured = measure_choice(plan, last, [], is_whole=True)
     assert measured.answered_per_s > result.now.answered_per_s
 
