@@ -260,7 +260,7 @@ def test_only_a_form_for_other_batch_sizes_differs_from_the_files(
 ) -> None:
     """An equal model.yaml is built to an equal digest."""
     models = load_models(project, "minilm")
-    builder = FormBuilder(Session(project), "minilm", models, ("cpu",), tmp_path / "search")
+    builder = FormBuilder(Session(project), "minilm", models, tmp_path / "search")
     copies: list[Project] = []
 
     def build(_: FormBuilder, copy: Project, __: object) -> Path:

@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ReadTimeoutError
 
 from tritonstack.base.files import parse_json
 from tritonstack.client.client import call_of
+from tritonstack.client.codec import encode_request
 from tritonstack.client.errors import NoResponseError, RequestFacts, StreamFailedError
 from tritonstack.client.light import LightRuntime
 from tritonstack.client.light.replies import HttpReply
@@ -29,6 +31,14 @@ class PreparedRequest:
 
     body: bytes
     content_type: str
+
+    @classmethod
+    def of(
+        cls, inputs: Mapping[str, np.ndarray[Any, Any]], parameters: Mapping[str, Any] | None = None
+    ) -> PreparedRequest:
+        """Return a request in Triton's binary form."""
+        encoded = encode_request(inputs, parameters=parameters or {})
+        return cls(bytes(encoded.body), encoded.content_type)
 
 
 class LoadSender:

@@ -110,15 +110,9 @@ def _smoke(
 
 
 def _result(target: SmokeTarget, answer: RequestResult) -> SmokeResult:
+    digest = target.artifact.digest if target.artifact else None
     return SmokeResult(
-        endpoint=target.endpoint,
-        model=target.model,
-        digest=target.artifact.digest if target.artifact else None,
-        variant=target.variant,
-        example=answer.example,
-        outcome=answer.outcome,
-        detail=answer.detail,
-        milliseconds=answer.milliseconds,
+        endpoint=target.endpoint, model=target.model, digest=digest, variant=target.variant, **vars(answer)
     )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
 from numpy.typing import NDArray
@@ -95,21 +95,14 @@ class _ModelTester:
         if outputs is None:
             return result
         failures = [failure for right in example.outputs if (failure := output_difference(right, outputs))]
-        if not failures:
-            return result
-        return RequestResult(example.name, "wrong", "; ".join(failures), result.milliseconds)
+        return _judged(result, "; ".join(failures))
 
     def _stream(self, example: Example, inputs: Mapping[str, Array]) -> RequestResult:
         """Send one request to a decoupled model, and compare each response."""
         responses, result = self._timed(
             example.name, lambda: list(self._client.stream_responses(flat_inputs(inputs)))
         )
-        if responses is None:
-            return result
-        failure = response_difference(example, responses)
-        if failure is None:
-            return result
-        return RequestResult(example.name, "wrong", failure, result.milliseconds)
+        return result if responses is None else _judged(result, response_difference(example, responses))
 
     def _infer(self, inputs: Mapping[str, Array], parameters: Parameters) -> Mapping[str, Array]:
         if not self._target.asynchronous:
@@ -121,9 +114,7 @@ class _ModelTester:
         """Send a text-generation request; any text passes."""
         parameters: Mapping[str, Any] = {"temperature": 0, "max_tokens": MAX_TOKENS}
         answer, result = self._timed(name, lambda: self._client.generate(text, parameters=parameters))
-        if answer is None or answer:
-            return result
-        return RequestResult(name, "wrong", "the answer is empty", result.milliseconds)
+        return _judged(result, "the answer is empty" if answer == "" else None)
 
     def _timed(self, name: str, ask: Callable[[], Result]) -> tuple[Result | None, RequestResult]:
         while True:
@@ -145,6 +136,10 @@ class _ModelTester:
         is_loading = self._target.target_model is not None and isinstance(error, ModelTimeoutError)
         is_waking = self._target.component is not None and _NO_CAPACITY in error.service.message
         return error.retryable or is_loading or is_waking
+
+
+def _judged(result: RequestResult, failure: str | None) -> RequestResult:
+    return replace(result, outcome="wrong", detail=failure) if failure else result
 
 
 def _sequence_parameters(examples: Examples) -> Callable[[Example], Parameters]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tritonstack.base.results import public
-from tritonstack.operations.verification.comparing import Difference
+from tritonstack.operations.verification.comparing import Difference, PropertyComparison
 
 _DIGEST = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{52}\b")
 _VARIANT_PATH = re.compile(r"^(?:Shadow)?ProductionVariants\[([^\]]+)\]\.")
@@ -28,6 +28,27 @@ class Check:
     compared: int = 0
     skipped: int = 0
     """Values that only CloudFormation knows."""
+
+    @classmethod
+    def of(
+        cls,
+        aspect: str,
+        comparison: PropertyComparison,
+        failures: Iterable[str] = (),
+        notes: Iterable[str] = (),
+        *,
+        detail: str,
+        others: int = 0,
+    ) -> Check:
+        """Return the check of compared values and of `others`, with the failures of those."""
+        return cls(
+            aspect,
+            (*failures, *describe_differences(comparison.differences)),
+            tuple(notes),
+            detail,
+            comparison.compared + others,
+            comparison.skipped,
+        )
 
     @public
     def passed(self) -> bool:

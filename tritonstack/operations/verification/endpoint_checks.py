@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from tritonstack.operations.deploying.endpoint_template import Properties
@@ -87,25 +88,14 @@ def _configuration(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
         return Check("configuration", ("its active configuration has been deleted",))
     comparison = PropertyComparison()
     comparison.compare(expected.config, live.config, "")
-    failures = [
-        *describe_differences(comparison.differences),
-        *_capture_failures(expected, live.described or {}),
-    ]
     types = dict.fromkeys(str(variant.get("InstanceType")) for variant in expected.variants.values())
-    return Check(
-        "configuration",
-        tuple(failures),
-        detail=f"{', '.join(expected.variants)} on {', '.join(types)}",
-        compared=comparison.compared,
-        skipped=comparison.skipped,
-    )
-
-
-def _capture_failures(expected: ExpectedEndpoint, described: Described) -> Iterator[str]:
+    detail = f"{', '.join(expected.variants)} on {', '.join(types)}"
+    check = Check.of("configuration", comparison, detail=detail)
     enabled = expected.config.get("DataCaptureConfig", {}).get("EnableCapture", False)
-    status = described.get("DataCaptureConfig", {}).get("CaptureStatus", "Started")
-    if enabled and status != "Started":
-        yield f"data capture is {status}, expected Started"
+    status = (live.described or {}).get("DataCaptureConfig", {}).get("CaptureStatus", "Started")
+    if not enabled or status == "Started":
+        return check
+    return replace(check, failures=(*check.failures, f"data capture is {status}, expected Started"))
 
 
 def _models(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
@@ -117,15 +107,9 @@ def _models(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
             failures.append(f"{holder}: its model has been deleted")
         else:
             comparison.compare(expected_model, model, f"{holder}: ")
-    failures += describe_differences(comparison.differences)
-    failures += _image_failures(expected, live.described or {})
-    return Check(
-        "models",
-        tuple(failures),
-        detail=shortened(", ".join(_served(expected))),
-        compared=comparison.compared + len(expected.models),
-        skipped=comparison.skipped,
-    )
+    detail = shortened(", ".join(_served(expected)))
+    check = Check.of("models", comparison, failures, detail=detail, others=len(expected.models))
+    return replace(check, failures=(*check.failures, *_image_failures(expected, live.described or {})))
 
 
 def _served(expected: ExpectedEndpoint) -> Iterator[str]:
@@ -145,12 +129,12 @@ def _image_failures(expected: ExpectedEndpoint, described: Described) -> Iterato
             specified, resolved = image.get("SpecifiedImage", expected_image), image.get("ResolvedImage", "")
             if specified != expected_image:
                 yield f"{name}: its instances run image {specified}, expected {expected_image}"
-            elif (
-                "@" in expected_image
-                and resolved
-                and resolved.partition("@")[2] != expected_image.partition("@")[2]
-            ):
+            elif "@" in expected_image and resolved and _digest(resolved) != _digest(expected_image):
                 yield f"{name}: its instances run image {resolved}, expected {expected_image}"
+
+
+def _digest(image: str) -> str:
+    return image.partition("@")[2]
 
 
 def _machines(expected: ExpectedEndpoint, described: Described) -> Check:
@@ -201,13 +185,8 @@ def _component(expected: ExpectedEndpoint, properties: Properties, component: De
         least = most = int(properties["RuntimeConfig"]["CopyCount"])
     if not least <= copies <= most:
         failures.append(f"{copies} copies, expected {range_text(least, most)}")
-    return Check(
-        "component",
-        (*failures, *describe_differences(comparison.differences)),
-        detail=f"{status}, {copies} copies ({range_text(least, most)})",
-        compared=comparison.compared + 2,
-        skipped=comparison.skipped,
-    )
+    detail = f"{status}, {copies} copies ({range_text(least, most)})"
+    return Check.of("component", comparison, failures, detail=detail, others=2)
 
 
 def _rollout(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
@@ -249,13 +228,8 @@ def _alarms(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
             failures.append(f"alarm {name} does not exist")
         else:
             comparison.compare({"ActionsEnabled": True, **expected_alarm}, alarm, f"{name}: ")
-    return Check(
-        "alarms",
-        (*failures, *describe_differences(comparison.differences)),
-        detail=str(len(expected.alarms)) if expected.alarms else "none expected",
-        compared=comparison.compared + len(expected.alarms),
-        skipped=comparison.skipped,
-    )
+    detail = str(len(expected.alarms)) if expected.alarms else "none expected"
+    return Check.of("alarms", comparison, failures, detail=detail, others=len(expected.alarms))
 
 
 def _health(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tritonstack.operations.deploying.endpoint_template import Properties
-from tritonstack.operations.verification.checks import Check, describe_differences, range_text
+from tritonstack.operations.verification.checks import Check, range_text
 from tritonstack.operations.verification.comparing import PropertyComparison
 from tritonstack.operations.verification.expectations import ExpectedEndpoint
 from tritonstack.operations.verification.live import Described, LiveEndpoint
@@ -37,13 +37,9 @@ def scaling_check(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
         {f"{_of(key[0])}: {key[1]}": policy for key, policy in live.policies.items()},
         "policy",
     )
-    return Check(
-        "scaling",
-        (*failures, *describe_differences(comparison.differences)),
-        detail=_seen(expected),
-        compared=comparison.compared + 2 * len(expected.targets),
-        skipped=comparison.skipped,
-    )
+    spans = [f"{_of(name)} {range_text(*span(target))}" for name, target in expected.targets.items()]
+    detail = ", ".join(spans) or "none expected"
+    return Check.of("scaling", comparison, failures, detail=detail, others=2 * len(expected.targets))
 
 
 def limits(expected: ExpectedEndpoint, variant: str) -> tuple[int, int]:
@@ -91,12 +87,6 @@ def _compare_named(
 def _without_target(policy: Properties) -> Properties:
     """The policy was found by its target, so the target is not compared."""
     return {key: value for key, value in policy.items() if key != "ScalingTargetId"}
-
-
-def _seen(expected: ExpectedEndpoint) -> str:
-    if not expected.targets:
-        return "none expected"
-    return ", ".join(f"{_of(name)} {range_text(*span(item))}" for name, item in expected.targets.items())
 
 
 def _of(resource_id: str) -> str:

@@ -172,12 +172,12 @@ def smoke_check(results: Sequence[SmokeResult]) -> Check:
     """Summarize smoke results. Pure."""
     texts = {result: shortened(str(result).partition("/")[2]) for result in results}
     untested = not_tested(results)
-    unasked = [f"{skipped.variant}: {skipped.model} was not tested: {skipped.reason}" for skipped in untested]
-    whole = {(skipped.variant, skipped.model) for skipped in untested}
-    partly = [
-        texts[skipped]
-        for skipped in results
-        if skipped.outcome == "skipped" and (skipped.variant, skipped.model) not in whole
+    notes = [f"{target.variant}: {target.model} was not tested: {target.reason}" for target in untested]
+    whole = {(target.variant, target.model) for target in untested}
+    notes += [
+        texts[result]
+        for result in results
+        if result.outcome == "skipped" and (result.variant, result.model) not in whole
     ]
     answers = [result for result in results if result.outcome != "skipped"]
     right = [result for result in answers if not result.is_failure]
@@ -185,7 +185,7 @@ def smoke_check(results: Sequence[SmokeResult]) -> Check:
     return Check(
         "answers",
         tuple(texts[result] for result in answers if result.is_failure),
-        (*unasked, *partly),
+        tuple(notes),
         f"{len(right)} of {len(answers)} correct, slowest {slowest:.0f} ms" if answers else "none sent",
         compared=len(answers),
     )

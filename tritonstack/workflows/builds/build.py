@@ -184,9 +184,9 @@ class _Build:
             if needed.locked and not needed.reason:
                 right[needed.model, needed.locked.digest] = None if needed.is_kept else needed.spec_hash
         return [
-            outcome
-            for outcome in manifests
-            if right.get((outcome.model, outcome.digest), outcome.spec_hash) == outcome.spec_hash
+            manifest
+            for manifest in manifests
+            if right.get((manifest.model, manifest.digest), manifest.spec_hash) == manifest.spec_hash
         ]
 
     def _report_conflicts(self, manifests: Sequence[Manifest]) -> None:

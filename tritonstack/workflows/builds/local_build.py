@@ -24,6 +24,7 @@ from model_build.store.artifacts import read_manifest
 from tritonstack.base.error_kinds import CommandInterruptedError, StorageError
 from tritonstack.base.errors import TritonstackError, shown_path
 from tritonstack.base.files import short_digest
+from tritonstack.base.paths import Project
 from tritonstack.operations.builds.jobs import parse_event
 from tritonstack.project.build_plans import NeededArtifact
 from tritonstack.runtime.sandbox import EXPOSE
@@ -36,6 +37,8 @@ _CORES_EACH, _GIB_EACH = 2, 6
 """Cores and memory per build."""
 _GRACE_S = 30
 RERUN = "rerun the command; it resumes here"
+CPU_TARGETS = (f"cpu-py{sys.version_info.major}{sys.version_info.minor}", "cpu")
+"""What a CPU build on this machine is for."""
 
 
 class BuildInterruptedError(TritonstackError):
@@ -136,13 +139,9 @@ class BuildProcesses:
 
 def _build_one(session: Session, steps: Steps, children: BuildProcesses, needed: NeededArtifact) -> Outcome:
     with steps.step(f"building {needed.model} for {needed.target}", label=needed.model) as step:
-        outcome = _run(
-            children,
-            step,
-            needed,
-            _command(session, needed),
-            build_log(session, f"{needed.model}-{needed.target}"),
-        )
+        command = build_command(session.project, needed.model, needed.targets, needed.choices)
+        log = build_log(session, f"{needed.model}-{needed.target}")
+        outcome = _run(children, step, needed, command, log)
         step.failed = outcome.error is not None
         if outcome.manifest:
             step.detail = (
@@ -151,13 +150,17 @@ def _build_one(session: Session, steps: Steps, children: BuildProcesses, needed:
         return outcome
 
 
-def _command(session: Session, needed: NeededArtifact) -> list[str]:
+def build_command(
+    project: Project, model: str, targets: Sequence[str], choices: Mapping[str, str], *options: str
+) -> list[str]:
+    """Return the command of a build process, which reports its steps as lines of JSON."""
     return [
         *(sys.executable, "-P", "-m", "model_build"),
-        *("--project", str(session.project.root)),
-        *("--model", needed.model),
-        *("--targets", " ".join(needed.targets)),
-        *("--choices", json.dumps(needed.choices)),
+        *("--project", str(project.root)),
+        *("--model", model),
+        *("--targets", " ".join(targets)),
+        *("--choices", json.dumps(dict(choices))),
+        *options,
         "--json-progress",
     ]
 

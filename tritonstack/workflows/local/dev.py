@@ -6,7 +6,6 @@ import json
 import os
 import shlex
 import shutil
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
@@ -26,7 +25,13 @@ from tritonstack.records.example_tensors import array_of
 from tritonstack.records.examples import EXAMPLES_NAME, Example, Examples, parse_examples
 from tritonstack.reference.container_variables import ADDITIONAL_ARGS, ContainerOptions, container_variables
 from tritonstack.runtime import TritonResponse, TritonServer, find_installation, require_isolation
-from tritonstack.workflows.builds.local_build import BuildProcesses, build_log, run_build
+from tritonstack.workflows.builds.local_build import (
+    CPU_TARGETS,
+    BuildProcesses,
+    build_command,
+    build_log,
+    run_build,
+)
 from tritonstack.workflows.extras import require
 from tritonstack.workflows.local.model_front import ModelFront
 from tritonstack.workflows.local.watching import Snapshot, snapshot_of, wait_for_change
@@ -220,14 +225,12 @@ class _Versions:
         self._folders = [*folders, *outside]
 
     def _start(self, folder: Path) -> tuple[TritonServer, Examples]:
+        command = build_command(
+            self._session.project, self._model, CPU_TARGETS, self._choices, "--write", str(folder)
+        )
+        log = build_log(self._session, f"{self._model}-dev")
         with self._session.reporter.step(f"building {self._model}") as step:
-            written = run_build(
-                self._processes,
-                step,
-                self._build_command(folder),
-                build_log(self._session, f"{self._model}-dev"),
-                subject=f"the build of {self._model}",
-            )
+            written = run_build(self._processes, step, command, log, subject=f"the build of {self._model}")
         self._choices = written["choices"]
         repository = Path(written["repository"])
         with self._session.reporter.step(f"starting {self._model}"):
@@ -260,18 +263,6 @@ class _Versions:
             environment=container_variables(arguments, options),
             state_dir=state,
         )
-
-    def _build_command(self, folder: Path) -> list[str]:
-        python = f"py{sys.version_info.major}{sys.version_info.minor}"
-        return [
-            *(sys.executable, "-P", "-m", "model_build"),
-            *("--project", str(self._session.project.root)),
-            *("--model", self._model),
-            *("--targets", f"cpu-{python} cpu"),
-            *("--choices", json.dumps(dict(self._choices))),
-            *("--write", str(folder)),
-            "--json-progress",
-        ]
 
 
 def differences(server: TritonServer, examples: Examples) -> Iterator[str]:

@@ -20,7 +20,7 @@ ReadChanges = tuple[DeployChanges | None, list[MissingData]]
 class ChangeReader:
     """Reads what a deploy would change, again only if the files or the last deployment have changed."""
 
-    _known: dict[str, tuple[object, ReadChanges]] = field(default_factory=dict)
+    _comparisons: dict[str, tuple[object, ReadChanges]] = field(default_factory=dict)
 
     def read(self, session: Session, workspace: Workspace, status: EnvironmentStatus) -> ReadChanges:
         """Return what a deploy of an environment would change, and what is missing."""
@@ -29,9 +29,9 @@ class ChangeReader:
             (endpoint.status, endpoint.deployed and endpoint.deployed.key) for endpoint in status.endpoints
         ]
         state = (workspace.spec, workspace.lock.record, dict(workspace.hashes), deployed)
-        if name not in self._known or self._known[name][0] != state:
-            self._known[name] = state, _compared(session, name)
-        return self._known[name][1]
+        if name not in self._comparisons or self._comparisons[name][0] != state:
+            self._comparisons[name] = state, _compared(session, name)
+        return self._comparisons[name][1]
 
 
 def _compared(session: Session, name: str) -> ReadChanges:

@@ -96,8 +96,8 @@ def _gates(spec: PromotionSpec) -> PromotionGates:
         f"cosine at least {spec.min_cosine:g}" if spec.min_cosine is not None else "",
         f"build p99 at most {spec.max_latency_p99_ms:g} ms" if spec.max_latency_p99_ms else "",
         *(
-            f"{name}: {window.rate_per_instance:g} requests/s per instance, p99 at most {window.p99_ms:g} ms"
-            for name, window in spec.performance.items()
+            f"{name}: {goal.rate_per_instance:g} requests/s per instance, p99 at most {goal.p99_ms:g} ms"
+            for name, goal in spec.performance.items()
         ),
         *(
             f"{describe_days(window.days)} {window.start}–{window.end} {window.timezone}"

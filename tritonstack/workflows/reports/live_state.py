@@ -136,7 +136,7 @@ def read_gates(
 class StageLog:
     """Remembers the stages of rollouts in progress; AWS reports only the present one."""
 
-    _known: dict[tuple[str, datetime], list[tuple[float, str]]] = field(default_factory=dict)
+    _stages: dict[tuple[str, datetime], list[tuple[float, str]]] = field(default_factory=dict)
 
     def completed(self, data: ReportData) -> ReportData:
         """Return a report whose rollouts have all stages that were seen."""
@@ -147,7 +147,7 @@ class StageLog:
         return replace(data, environments=tuple(environments))
 
     def _completed(self, rollout: PastRollout) -> PastRollout:
-        stages = self._known.setdefault((rollout.endpoint, rollout.started), [])
+        stages = self._stages.setdefault((rollout.endpoint, rollout.started), [])
         for at, text in rollout.stages:
             if not stages or stages[-1][1] != text:
                 stages.append((at, text))
@@ -179,9 +179,9 @@ def _cost_now(workspace: Workspace, status: EnvironmentStatus, cost: EndpointCos
     spec = workspace.spec
     types = {variant.name: variant.instance.name for variant in spec.endpoints[cost.endpoint].variants}
     hourly = sum(
-        spec.prices[types[candidate.variant]] * candidate.now
-        for candidate in endpoint.machines
-        if candidate.variant in types
+        spec.prices[types[machines.variant]] * machines.now
+        for machines in endpoint.machines
+        if machines.variant in types
     )
     return replace(cost, now=hourly * HOURS_PER_MONTH)
 

@@ -195,6 +195,6 @@ def summary_of(data: ReportData) -> ReportSummary:
         data.at.isoformat(timespec="seconds"),
         data.commit,
         tuple(environment.name for environment in data.environments),
-        tuple(environment.name for environment in data.models),
+        tuple(model.name for model in data.models),
         data.missing,
     )

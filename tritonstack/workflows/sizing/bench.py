@@ -20,7 +20,7 @@ from tritonstack.base.error_kinds import CommandLineError, NotApplicableError
 from tritonstack.base.errors import TritonstackError
 from tritonstack.base.results import Internal
 from tritonstack.client.client import question_body
-from tritonstack.client.codec import JSON_CONTENT_TYPE, encode_request
+from tritonstack.client.codec import JSON_CONTENT_TYPE
 from tritonstack.client.streaming import flat_inputs
 from tritonstack.operations.loads.arrivals import (
     MAX_REQUESTS,
@@ -419,8 +419,7 @@ def _encoded(
 ) -> PreparedRequest:
     if model.streams:
         return PreparedRequest(json.dumps(flat_inputs(inputs)).encode(), JSON_CONTENT_TYPE)
-    encoded = encode_request(inputs, parameters=parameters or {})
-    return PreparedRequest(bytes(encoded.body), encoded.content_type)
+    return PreparedRequest.of(inputs, parameters)
 
 
 def _cost(workspace: Workspace, endpoint: str, seconds: float) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +14,6 @@ import numpy as np
 
 from tritonstack.base.errors import TritonstackError, UsageError
 from tritonstack.base.yaml import Document
-from tritonstack.client.codec import encode_request
 from tritonstack.operations.loads.requests import PreparedRequest
 from tritonstack.operations.tuning.search import Search, default_runs
 from tritonstack.operations.tuning.spaces import Choice, SearchSpace
@@ -145,8 +143,7 @@ def _planned(
     folder: Path,
 ) -> TunePlan:
     real = installation.kind == "container"
-    python = _python(target)
-    builder = FormBuilder(session, target.model, models, (f"cpu-{python}", "cpu"), folder)
+    builder = FormBuilder(session, target.model, models, folder)
     form = builder.form(())
     members = parts(form.repository, target.model, models)
     same_cores = target.vcpus in (None, cores)
@@ -172,7 +169,7 @@ def _planned(
     if not settings:
         raise UntunableError(
             f"{target.model!r} has no setting to search: "
-            + "; ".join(f"{name.model} {name.field}: {name.reason}" for name in skipped),
+            + "; ".join(f"{setting.model} {setting.field}: {setting.reason}" for setting in skipped),
             remedy="measure it on its endpoint with `tritonstack bench`",
         )
     space = SearchSpace(tuple(setting.dimension for setting in settings))
@@ -194,10 +191,6 @@ def _planned(
         load=load,
         notes=tuple(_notes(target, cores, real=real)),
     )
-
-
-def _python(target: TunedTarget) -> str:
-    return f"py{sys.version_info.major}{sys.version_info.minor}"
 
 
 def _folder(
@@ -259,9 +252,7 @@ def _requests(spec: ModelSpec, form: Form, options: TuneOptions) -> Iterator[Pre
             f"the build of {spec.name!r} kept no test input, because all are too large",
             remedy="pass a request with --input or --data",
         )
-    for inputs in arrays:
-        encoded = encode_request(inputs)
-        yield PreparedRequest(bytes(encoded.body), encoded.content_type)
+    yield from map(PreparedRequest.of, arrays)
 
 
 def _notes(target: TunedTarget, cores: int, *, real: bool) -> Iterator[str]:

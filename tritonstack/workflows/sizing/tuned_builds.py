@@ -10,9 +10,8 @@ import hashlib
 import json
 import os
 import shutil
-import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,13 @@ from tritonstack.project.files.yaml_edits import with_changes
 from tritonstack.records.examples import EXAMPLES_NAME
 from tritonstack.records.manifests import ARCHIVE_NAME, Manifest
 from tritonstack.spec.models.model import ModelSpec
-from tritonstack.workflows.builds.local_build import BuildProcesses, build_log, run_build
+from tritonstack.workflows.builds.local_build import (
+    CPU_TARGETS,
+    BuildProcesses,
+    build_command,
+    build_log,
+    run_build,
+)
 from tritonstack.workflows.session import Session
 from tritonstack.workflows.sizing.search_folders import SearchError
 from tritonstack.workflows.sizing.tuned_settings import BATCH_TOKENS, Setting, has_small_batches
@@ -55,10 +60,8 @@ class FormBuilder:
     session: Session
     model: str
     models: Mapping[str, Document[ModelSpec]]
-    targets: tuple[str, ...]
     folder: Path
     """The folder of the search."""
-    choices: Mapping[str, str] = field(default_factory=dict)
 
     def form(self, values: BuiltValues, *, sized: bool = False) -> Form:
         """Return a form, built now or before; raise the error of its build.
@@ -130,14 +133,7 @@ class FormBuilder:
                 (home / name).symlink_to(place, target_is_directory=True)
         processes = BuildProcesses(expose=False, variables={"TRITONSTACK_HOME": str(home)})
         described = ", ".join(f"{setting.dimension.name} {value}" for setting, value in values)
-        command = [
-            *(sys.executable, "-P", "-m", "model_build"),
-            *("--project", str(project.root)),
-            *("--model", self.model),
-            *("--targets", " ".join(self.targets)),
-            *("--choices", json.dumps(dict(self.choices))),
-            "--json-progress",
-        ]
+        command = build_command(project, self.model, CPU_TARGETS, {})
         title = f"building {self.model}{f' with {described}' if described else ''}"
         try:
             with self.session.reporter.step(title) as step:
