@@ -16,12 +16,8 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 Arrays = Mapping[str, Array]
-WORKFLOW, PYTORCH, TENSORFLOW, FOREST = (
-    "transformworkflowtriton",
-    "predictpytorchtriton",
-    "predicttensorflowtriton",
-    "filtriton",
-)
+WORKFLOW, PYTORCH = "transformworkflowtriton", "predictpytorchtriton"
+TENSORFLOW, FOREST = "predicttensorflowtriton", "filtriton"
 BACKENDS = {
     WORKFLOW: ("", "python"),
     PYTORCH: ("pytorch_libtorch", "pytorch"),
@@ -41,7 +37,8 @@ class TritonPythonModel:
     def initialize(self, args):
         config = json.loads(args["model_config"])
         self.types = {
-            one["name"]: pb_utils.triton_string_to_numpy(one["data_type"]) for one in config["output"]
+            tensor["name"]: pb_utils.triton_string_to_numpy(tensor["data_type"])
+            for tensor in config["output"]
         }
         folder = os.path.join(args["model_repository"], args["model_version"], "workflow")
         with open(os.path.join(folder, "workflow.pkl"), "rb") as file:
@@ -51,7 +48,7 @@ class TritonPythonModel:
         return [self.answer(request) for request in requests]
 
     def answer(self, request):
-        inputs = {one.name(): one.as_numpy() for one in request.inputs()}
+        inputs = {tensor.name(): tensor.as_numpy() for tensor in request.inputs()}
         outputs = [
             pb_utils.Tensor(name, (inputs[source] * factor + term).astype(self.types[name]))
             for name, (source, factor, term) in self.terms.items()
@@ -154,24 +151,17 @@ def config(
             lines += [f"  dims: {size}" for size in column.dims] + ["}"]
     lines += ["instance_group {", "}"]
     if platform == "pytorch_libtorch":
-        lines += [
-            "parameters {",
-            '  key: "INFERENCE_MODE"',
-            "  value {",
-            '    string_value: "true"',
-            "  }",
-            "}",
-        ]
+        value = ["  value {", '    string_value: "true"', "  }"]
+        lines += ["parameters {", '  key: "INFERENCE_MODE"', *value, "}"]
     lines += [f'backend: "{backend}"'] if backend else []
     return "\n".join(lines) + "\n"
 
 
 def graph_pickle(modules: Sequence[str]) -> bytes:
-    """Return a list of classes of these modules, which do not exist here, as pickle's protocol 4 "
-    "writes it."""
+    """Return a list of classes of these modules, which do not exist here, in pickle's protocol 4."""
 
-    def text(one: str) -> bytes:
-        return pickle.SHORT_BINUNICODE + bytes([len(one)]) + one.encode()
+    def text(name: str) -> bytes:
+        return pickle.SHORT_BINUNICODE + bytes([len(name)]) + name.encode()
 
     entries = (text(module) + text("Operator") + pickle.STACK_GLOBAL + pickle.APPEND for module in modules)
     return pickle.PROTO + b"\x04" + pickle.EMPTY_LIST + b"".join(entries) + pickle.STOP
@@ -189,28 +179,28 @@ def save_module(file: Path, make: Callable[[], Any]) -> None:
 
 def answers(export: Export, inputs: Arrays) -> dict[str, Array]:
     """Run the steps in order in Python; an output replaces an earlier tensor of its name."""
-    known = dict(inputs)
+    arrays = dict(inputs)
     for step in export.steps:
         if step.module is not None:
-            known.update(run_module(step, known))
+            arrays.update(run_module(step, arrays))
             continue
-        made = {}
+        outputs = {}
         for column in step.outputs:
             source, factor, term = step.terms[column.name]
             dtype = {"INT64": np.int64, "INT32": np.int32, "FP32": np.float32}[column.datatype]
-            made[column.name] = (known[source] * factor + term).astype(dtype)
-        known.update(made)
-    return {column.name: known[column.name] for column in export.outputs}
+            outputs[column.name] = (arrays[source] * factor + term).astype(dtype)
+        arrays.update(outputs)
+    return {column.name: arrays[column.name] for column in export.outputs}
 
 
-def run_module(step: Step, known: Arrays) -> dict[str, Array]:
+def run_module(step: Step, arrays: Arrays) -> dict[str, Array]:
     """Run a PyTorch step."""
     import torch
 
     assert step.module is not None
-    given = {column.name: torch.from_numpy(known[column.name].copy()) for column in step.inputs}
+    tensors = {column.name: torch.from_numpy(arrays[column.name].copy()) for column in step.inputs}
     with torch.inference_mode():
-        return {step.outputs[0].name: step.module()(given).numpy()}
+        return {step.outputs[0].name: step.module()(tensors).numpy()}
 
 
 def ragged_scores() -> Any:

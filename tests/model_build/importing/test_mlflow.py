@@ -63,9 +63,9 @@ def lightgbm(root: Path) -> Path:
     return mlmodel(root, {"lightgbm": {"data": "model.lgb"}})
 
 
-def estimator(root: Path, made: Any) -> Path:
+def estimator(root: Path, model: Any) -> Path:
     root.mkdir()
-    (root / "model.pkl").write_bytes(pickle.dumps(made.fit(ROWS, BINARY)))
+    (root / "model.pkl").write_bytes(pickle.dumps(model.fit(ROWS, BINARY)))
     return mlmodel(root, {"sklearn": {"pickled_model": "model.pkl", "serialization_format": "pickle"}})
 
 
@@ -122,23 +122,16 @@ def test_a_pipeline_of_transformers(task, kind, project, tmp_path):
     assert load_document(project.model_file("run"), ModelSpec).record.recipe.kind == kind
 
 
+GENERATION = {"task": "text-generation", "model_binary": "model"}
 REJECTED: Mapping[str, tuple[Mapping[str, Any], str, str]] = {
-    "pytorch": (
-        {"pytorch": {"model_data": "data"}},
-        "the flavor pytorch cannot be imported",
-        "torch.jit.trace",
-    ),
-    "tensorflow": ({"tensorflow": {}}, "the flavor tensorflow cannot be imported", "tf2onnx"),
-    "spark": ({"spark": {}}, "the flavor spark cannot be imported", "ONNX"),
-    "python only": ({}, "the flavor python_function cannot be imported", "--recipe python"),
-    "task": (
-        {"transformers": {"task": "text-generation", "model_binary": "model"}},
-        "the transformers task 'text-generation' has no recipe",
-        "python",
-    ),
-    "no file": ({"onnx": {"data": "model.onnx"}}, "file not found: model.onnx", "again"),
+    "pytorch": ({"pytorch": {"model_data": "data"}}, "flavor pytorch", "torch.jit.trace"),
+    "tensorflow": ({"tensorflow": {}}, "flavor tensorflow", "tf2onnx"),
+    "spark": ({"spark": {}}, "flavor spark", "ONNX"),
+    "python only": ({}, "flavor python_function", "--recipe python"),
+    "task": ({"transformers": GENERATION}, "'text-generation'", "python"),
+    "no file": ({"onnx": {"data": "model.onnx"}}, "not found: model.onnx", "again"),
     "outside": ({"onnx": {"data": "../secret.onnx"}}, "../secret.onnx", ""),
-    "no name": ({"xgboost": {"data": 3}}, "expected a file name, got 3", "again"),
+    "no name": ({"xgboost": {"data": 3}}, "got 3", "again"),
 }
 
 
@@ -158,7 +151,7 @@ def test_a_flavor_without_a_recipe_is_rejected(name, project, tmp_path):
 )
 def test_pickles_are_read_without_running_them(make, kind, project, tmp_path):
     root = make(tmp_path / "run")
-    with pytest.raises(UsageError, match="is a pickle, which can run code") as caught:
+    with pytest.raises(UsageError, match=r"model\.pkl") as caught:
         import_model(Session(project), root, ImportOptions())
     assert caught.value.code == "TS217"
     assert [entry.name for entry in project.models_dir.iterdir()] == ["minilm"]
@@ -187,8 +180,8 @@ EXAMPLES: Mapping[str, tuple[Any, dict[str, Any], dict[str, Any], list[int]]] = 
 
 
 def with_example(root: Path, info: Mapping[str, Any], files: Mapping[str, Any]) -> Path:
-    found = yaml.safe_load((root / "MLmodel").read_text())
-    (root / "MLmodel").write_text(yaml.safe_dump({**found, "saved_input_example_info": dict(info)}))
+    values = yaml.safe_load((root / "MLmodel").read_text())
+    (root / "MLmodel").write_text(yaml.safe_dump({**values, "saved_input_example_info": dict(info)}))
     for name, content in files.items():
         (root / name).write_text(content if isinstance(content, str) else json.dumps(content))
     return root
@@ -200,9 +193,9 @@ def test_the_saved_example_becomes_test_inputs(name, project, tmp_path):
     result = import_model(
         Session(project), with_example(make(tmp_path / "run"), info, files), ImportOptions()
     )
-    assert result.changes == (f"took the test inputs from {next(iter(files))}",)
-    (asked,) = load_document(project.model_file("run"), ModelSpec).record.test_inputs
-    assert asked.file == "inputs.npz"
+    assert result.changes[0].endswith(next(iter(files)))
+    (test_input,) = load_document(project.model_file("run"), ModelSpec).record.test_inputs
+    assert test_input.file == "inputs.npz"
     with np.load(project.models_dir / "run/inputs.npz") as saved:
         ((tensor, array),) = saved.items()
     assert tensor == ("x" if make in (onnx, onnx_in_a_folder) else "input__0")
@@ -238,21 +231,21 @@ def test_texts_of_a_pipeline(task, content, expected, project, tmp_path):
     info = {"type": "json_object", "artifact_path": "input_example.json"}
     with_example(root, info, {"input_example.json": json.dumps(content)})
     import_model(Session(project), root, ImportOptions())
-    found = load_document(project.model_file("run"), ModelSpec).record.test_inputs
-    assert [one.text or one.question for one in found] == expected
+    inputs = load_document(project.model_file("run"), ModelSpec).record.test_inputs
+    assert [test_input.text or test_input.question for test_input in inputs] == expected
 
 
 UNUSABLE: Mapping[str, tuple[Any, Any, str]] = {
-    "texts": (xgboost, {"inputs": [["a", "b"]]}, "some of its values are no numbers"),
-    "one number": (xgboost, {"inputs": 3}, r"its shape is \[\]; expected rows"),
+    "texts": (xgboost, {"inputs": [["a", "b"]]}, "no numbers"),
+    "one number": (xgboost, {"inputs": 3}, r"\[\]"),
     "uneven rows": (xgboost, {"inputs": [[1, 2], [1]]}, "no numbers|different sizes"),
-    "no rows": (xgboost, {"columns": ["a"], "data": []}, "has no rows"),
-    "an uneven table": (xgboost, {"columns": ["a", "b"], "data": [[1]]}, "not a data frame of pandas"),
-    "no JSON": (xgboost, "{", "is not JSON"),
-    "deep": (xgboost, "[" * 100_000, "is not JSON"),
-    "other sizes": (onnx, {"inputs": [[1, 2]]}, r"x has shape \[2\]; the graph takes \[3\]"),
-    "other tensors": (onnx, {"inputs": {"z": [1]}}, "it has z; the graph takes x"),
-    "too large": (xgboost, " " * (1 << 21), "larger than 1 MiB"),
+    "no rows": (xgboost, {"columns": ["a"], "data": []}, "no rows"),
+    "an uneven table": (xgboost, {"columns": ["a", "b"], "data": [[1]]}, "data frame"),
+    "no JSON": (xgboost, "{", "JSON"),
+    "deep": (xgboost, "[" * 100_000, "JSON"),
+    "other sizes": (onnx, {"inputs": [[1, 2]]}, r"x has shape \[2\].*\[3\]"),
+    "other tensors": (onnx, {"inputs": {"z": [1]}}, "z; .* x"),
+    "too large": (xgboost, " " * (1 << 21), "1 MiB"),
 }
 
 
@@ -262,9 +255,9 @@ def test_an_unusable_example_is_named_and_random_inputs_remain(name, project, tm
     root = with_example(make(tmp_path / "run"), {}, {"input_example.json": content})
     result = import_model(Session(project), root, ImportOptions())
     (change,) = result.changes
-    assert re.search(f"left out the saved input example: .*({reason})", change)
-    (asked,) = load_document(project.model_file("run"), ModelSpec).record.test_inputs
-    assert asked.random is not None
+    assert re.search(reason, change)
+    (test_input,) = load_document(project.model_file("run"), ModelSpec).record.test_inputs
+    assert test_input.random is not None
     assert not (project.models_dir / "run/inputs.npz").exists()
 
 
@@ -276,7 +269,7 @@ def test_an_example_outside_of_the_model_is_rejected(project, tmp_path):
     assert [entry.name for entry in project.models_dir.iterdir()] == ["minilm"]
     missing = with_example(xgboost(tmp_path / "other"), {"artifact_path": "gone.json"}, {})
     result = import_model(Session(project), missing, ImportOptions())
-    assert result.changes == ("left out the saved input example: the file is missing",)
+    assert "missing" in result.changes[0]
 
 
 @pytest.mark.parametrize("text", ["flavors: [1]", "a: [", "x", "\x00"])
@@ -287,4 +280,4 @@ def test_a_damaged_file_is_rejected(text, project, tmp_path):
         import_model(Session(project), tmp_path / "run", ImportOptions())
     assert caught.value.code == "TS340"
     if text == "a: [":
-        assert "MLmodel: line 2: invalid YAML (" in str(caught.value)
+        assert "MLmodel: line 2:" in str(caught.value)

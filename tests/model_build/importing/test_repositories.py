@@ -117,9 +117,7 @@ def test_an_ensemble_with_branches_is_packed_and_compared(project, tmp_path, fol
     assert (result.name, result.kind) == ("whole", "Triton repository")
     source = project.models_dir / "whole/source"
     assert (source / "whole/config.pbtxt").read_text() == WHOLE
-    assert result.changes == (
-        "added whole/1/README.txt: git keeps no empty folder, and Triton needs this one",
-    )
+    assert [change.partition(":")[0] for change in result.changes] == ["added whole/1/README.txt"]
     endpoint = yaml.safe_load(project.environment_file("dev").read_text())["endpoints"]["whole"]
     assert (endpoint["kind"], endpoint["model"]) == ("ensemble", "whole")
     validate_project(ProjectFiles(project))
@@ -153,13 +151,13 @@ def test_wrong_and_changing_answers_fail_the_build(project, tmp_path, folders):
     x = np.ones((1, 3), np.float32)
     np.savez(tmp_path / "rows.npz", **{"x": x, "outputs/y": x * 3})
     take(project, single(tmp_path / "wrong"), name="wrong", inputs=tmp_path / "rows.npz")
-    with pytest.raises(ParityError, match="differs from the framework"):
+    with pytest.raises(ParityError, match="differs"):
         build(project, "wrong", folders)
     take(project, single(tmp_path / "random", "np.random.random(get(r, 'x').shape)"), name="random")
-    with pytest.raises(ParityError, match="the served artifact answers the same requests differently"):
+    with pytest.raises(ParityError, match="differently"):
         build(project, "random", folders)
     take(project, single(tmp_path / "nan", "np.log(get(r, 'x') - 99)"), name="nan")
-    with pytest.raises(ServingError, match="y of test input 1, row 1 has values that are not finite"):
+    with pytest.raises(ServingError, match="y of test input 1, row 1"):
         build(project, "nan", folders)
     assert not list(folders.artifacts.rglob("manifest.json"))
 
@@ -176,7 +174,7 @@ def test_tensors_that_triton_would_derive_are_written(config, project, tmp_path,
         (root / "scores/config.pbtxt").write_text(config)
     result = take(project, root)
     kinds = "output" if config and "input" in config else "input and output"
-    assert result.changes == (f"added the {kinds} tensors of the graph to scores/config.pbtxt",)
+    assert f"the {kinds} tensors" in result.changes[0]
     text = (project.models_dir / "scores/source/scores/config.pbtxt").read_text()
     assert text.startswith(config.rstrip("\n") if config else "# Added by the import")
     manifest = build(project, "scores", folders)
@@ -186,41 +184,44 @@ def test_tensors_that_triton_would_derive_are_written(config, project, tmp_path,
 
 
 @pytest.mark.parametrize(
-    "form", ["model folder", "version folder", "archive of a folder", "archive with a folder"]
+    ("form", "name"),
+    [
+        ("model folder", "double-it"),
+        ("own name", "other"),
+        ("archive", "scorer"),
+        ("folder above", "double-it"),
+    ],
 )
-def test_other_forms_of_one_model(form, project, tmp_path):
+def test_other_forms_of_one_model(form, name, project, tmp_path):
     root = single(tmp_path / "repository")
-    (root / "Double_It/.DS_Store").write_text("")
-    folder = root / "Double_It"
-    path = {
-        "model folder": lambda: folder,
-        "version folder": lambda: folder,
-        "archive of a folder": lambda: packed(folder, tmp_path / "scorer.tar.gz"),
-        "archive with a folder": lambda: packed(root, tmp_path / "model.tar.gz", "exported"),
-    }[form]()
-    if form == "version folder":
+    path = folder = root / "Double_It"
+    (folder / ".DS_Store").write_text("")
+    if form == "archive":
+        path = packed(folder, tmp_path / "scorer.tar.gz")
+    elif form == "folder above":
+        (root / ".DS_Store").write_text("")
+        path = packed(root, tmp_path / "model.tar.gz", "exported")
+    elif form == "own name":
         (folder / "config.pbtxt").write_text(f'name: "other"\n{(folder / "config.pbtxt").read_text()}')
     result = take(project, path)
-    assert result.name == {"archive of a folder": "scorer", "version folder": "other"}.get(form, "double-it")
-    assert "left out files of tools: .DS_Store" in result.changes
+    assert result.name == name
+    assert any(".DS_Store" in change for change in result.changes)
     files = {file.relative_to(project.models_dir).as_posix() for file in result.files}
-    base = f"{result.name}/source/{result.name}"
-    assert files == {f"{result.name}/model.yaml", f"{base}/config.pbtxt", f"{base}/1/model.py"}
+    base = f"{name}/source/{name}"
+    assert files == {f"{name}/model.yaml", f"{base}/config.pbtxt", f"{base}/1/model.py"}
     validate_project(ProjectFiles(project))
 
 
 def test_a_model_of_several_can_be_chosen(project, tmp_path):
     root = single(single(tmp_path / "repository"), name="other")
-    with pytest.raises(
-        UsageError, match="several models that serve by themselves: Double_It, other"
-    ) as caught:
+    with pytest.raises(UsageError, match="Double_It, other") as caught:
         take(project, root)
     assert caught.value.code == "TS340"
-    with pytest.raises(UsageError, match="has no model 'othr'"):
+    with pytest.raises(UsageError, match="'othr'"):
         take(project, root, model="othr")
     assert nothing_left(project)
     result = take(project, root, model="other")
-    assert result.changes == ("left out Double_It: other does not use them as steps",)
+    assert [change.partition(":")[0] for change in result.changes] == ["left out Double_It"]
 
 
 def test_texts_and_variable_sizes_get_test_inputs(project, tmp_path):
@@ -245,40 +246,23 @@ def test_texts_and_variable_sizes_get_test_inputs(project, tmp_path):
     assert dict(first.random.sizes) == {"x": (4, 5)}
 
 
+def with_config(text: str, mode: str = "w") -> Callable[[Path], Any]:
+    return lambda root: (single(root) / "Double_It/config.pbtxt").open(mode).write(text)
+
+
+DECOUPLED = "model_transaction_policy { decoupled: true }"
 BAD: Mapping[str, tuple[Callable[[Path], Any], str]] = {
-    "nothing": (lambda root: (root / "notes.txt").write_text(""), "has nothing to import"),
-    "empty": (lambda root: None, "has nothing to import"),
-    "syntax": (
-        lambda root: (single(root) / "Double_It/config.pbtxt").write_text("input {"),
-        "config.pbtxt:1",
-    ),
-    "unknown field": (
-        lambda root: (single(root) / "Double_It/config.pbtxt").write_text("batch: 3"),
-        'no field named "batch"',
-    ),
-    "missing file": (
-        lambda root: (single(root) / "Double_It/1/model.py").unlink(),
-        "no numeric version folder",
-    ),
+    "nothing": (lambda root: (root / "notes.txt").write_text(""), "nothing to import"),
+    "empty": (lambda root: None, "nothing to import"),
+    "syntax": (with_config("input {"), "config.pbtxt:1"),
+    "unknown field": (with_config("batch: 3"), '"batch"'),
+    "missing file": (lambda root: (single(root) / "Double_It/1/model.py").unlink(), "version folder"),
     "missing part": (lambda root: (branches(root) / "right").rename(root.parent / "r"), "needs right"),
-    "no tensors": (
-        lambda root: (single(root) / "Double_It/config.pbtxt").write_text('backend: "python"'),
-        "declares no input",
-    ),
+    "no tensors": (with_config('backend: "python"'), "no input"),
     "link": (lambda root: (single(root) / "Double_It/1/all").symlink_to("/etc/passwd"), "/etc/passwd"),
-    "pickle": (lambda root: (single(root) / "Double_It/1/a.pkl").write_bytes(b""), "has pickles"),
-    "decoupled": (
-        lambda root: (
-            (single(root) / "Double_It/config.pbtxt")
-            .open("a")
-            .write("model_transaction_policy { decoupled: true }")
-        ),
-        "is decoupled",
-    ),
-    "another name": (
-        lambda root: (single(root) / "Double_It/config.pbtxt").open("a").write('name: "other"'),
-        "expected name 'Double_It', got 'other'",
-    ),
+    "pickle": (lambda root: (single(root) / "Double_It/1/a.pkl").write_bytes(b""), "a.pkl"),
+    "decoupled": (with_config(DECOUPLED, "a"), "is decoupled"),
+    "another name": (with_config('name: "other"', "a"), "'Double_It', got 'other'"),
 }
 
 
@@ -303,7 +287,7 @@ def test_other_bad_requests_leave_nothing_behind(project, tmp_path):
     before = project.environment_file("dev").read_text()
     for path, options, message in (
         (tmp_path / "none", {}, "file not found"),
-        (Path("s3://bucket/model.tar.gz"), {}, "the import reads local files only"),
+        (Path("s3://bucket/model.tar.gz"), {}, "local files"),
         (tmp_path / "broken.tar.gz", {}, "broken.tar.gz"),
         (root, {"name": "Bad Name"}, "invalid name"),
         (root, {"name": "minilm"}, "already exists"),
@@ -312,8 +296,8 @@ def test_other_bad_requests_leave_nothing_behind(project, tmp_path):
         (root, {"environment": "none"}, "unknown environment"),
         (root, {"name": "search", "environment": "dev"}, "search"),
         (root, {"trust_pickle": "short"}, "--trust-pickle"),
-        (root, {"inputs": tmp_path / "broken.tar.gz"}, "--inputs: inputs.npz is not an .npz archive"),
-        (root, {"inputs": tmp_path / "shape.npz"}, "--inputs: x has shape [2]; the model takes [3]"),
+        (root, {"inputs": tmp_path / "broken.tar.gz"}, ".npz archive"),
+        (root, {"inputs": tmp_path / "shape.npz"}, "x has shape [2]"),
         (root, {"inputs": tmp_path / "name.npz"}, "--inputs: unknown tensor"),
     ):
         with pytest.raises(TritonstackError) as caught:
@@ -351,9 +335,9 @@ def test_an_import_that_is_killed_adds_no_model(project, tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("layout: single", "layout: ensemble", "expected 'single' for this repository, got 'ensemble'"),
-        ("name: double-it", "name: doubled", "the repository's model is 'double-it'"),
-        ("test_inputs:", "batching: {max_batch: 3}\ntest_inputs:", "takes this from the repository"),
+        ("layout: single", "layout: ensemble", "'single'"),
+        ("name: double-it", "name: doubled", "'double-it'"),
+        ("test_inputs:", "batching: {max_batch: 3}\ntest_inputs:", "batching"),
     ],
 )
 def test_a_changed_model_yaml_is_rejected(old, new, message, project, tmp_path, folders):
