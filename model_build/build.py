@@ -101,8 +101,8 @@ def build_model(
     adds nothing to the store.
     """
     models = {**members, model.record.name: model}
-    asked = [parse_target(text) for text in targets]
-    return _Build(model.record.name, models, folders, asked, choices, BuildSteps(on_progress)).run()
+    requested = [parse_target(text) for text in targets]
+    return _Build(model.record.name, models, folders, requested, choices, BuildSteps(on_progress)).run()
 
 
 @dataclass(frozen=True)
@@ -134,8 +134,8 @@ def write_model(
     Errors are those of `build_model`.
     """
     models = {**members, model.record.name: model}
-    asked = [parse_target(text) for text in targets]
-    build = _Build(model.record.name, models, folders, asked, choices, BuildSteps(on_progress))
+    requested = [parse_target(text) for text in targets]
+    build = _Build(model.record.name, models, folders, requested, choices, BuildSteps(on_progress))
     return build.guard(lambda: build.write(folder))
 
 
@@ -185,7 +185,7 @@ class _Build:
         spec_hash = model_hash(self._spec.name, self._models)
         if not has_artifact_of(self._store, spec_hash):
             self._find_server()  # fail before the source is fetched
-        source = self._steps.run("source", self._fetch, lambda found: f"revision {found.revision}")
+        source = self._steps.run("source", self._fetch, lambda fetched: f"revision {fetched.revision}")
         key = BuildKey(
             spec_hash, source.revision, source.weights_sha256, tools_of(self._spec.name, self._models)
         )
@@ -200,7 +200,7 @@ class _Build:
     def write(self, folder: Path) -> WrittenModel:
         """Write the repository only."""
         installation = self._find_server()
-        source = self._steps.run("source", self._fetch, lambda found: f"revision {found.revision}")
+        source = self._steps.run("source", self._fetch, lambda fetched: f"revision {fetched.revision}")
         self._require_memory(source)
         with shortages_explained(folder):
             written = self._recipe.write_repository(self._context(source, folder, installation), self._steps)
@@ -247,8 +247,10 @@ class _Build:
         return source
 
     def _find(self, key: BuildKey) -> BuiltArtifact | None:
-        found = find_artifact(self._store, key, self._targets, self._steps, choices=self._choices)
-        return BuiltArtifact(artifact_dir=found[0], manifest=found[1], reused=True) if found else None
+        artifact = find_artifact(self._store, key, self._targets, self._steps, choices=self._choices)
+        return (
+            BuiltArtifact(artifact_dir=artifact[0], manifest=artifact[1], reused=True) if artifact else None
+        )
 
     def _make(self, source: FetchedSource, key: BuildKey, work: Path) -> BuiltArtifact:
         installation = self._find_server()
@@ -363,9 +365,9 @@ class _Build:
 
     def _check_target(self, written: WrittenRepository) -> None:
         if not fits(written.target, self._targets):
-            asked = " or ".join(str(target) for target in self._targets)
+            expected = " or ".join(str(target) for target in self._targets)
             raise LayoutError(
-                f"the repository targets {written.target}; expected {asked}",
+                f"the repository targets {written.target}; expected {expected}",
                 remedy="correct the endpoint's instance_type or triton_release, or the targets of its models",
             )
 

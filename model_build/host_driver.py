@@ -37,12 +37,12 @@ def require_driver(targets: Sequence[str], environment: Mapping[str, str] = os.e
         f"newer (`fleet`, `instance_type`, or `by_hand: true`), or choose a triton_release with an older CUDA"
     )
     needed = f"the CUDA {release.cuda} of Triton {release.name} needs NVIDIA driver {least} or newer"
-    found = _driver_version()
-    if found is None:
+    version = _driver_version()
+    if version is None:
         raise DriverError(f"{needed}; nvidia-smi finds no driver on this host", remedy=remedy)
-    major = found.partition(".")[0]
+    major = version.partition(".")[0]
     if not major.isdecimal() or int(major) < least:
-        raise DriverError(f"{needed}; this host has {found}", remedy=remedy)
+        raise DriverError(f"{needed}; this host has {version}", remedy=remedy)
 
 
 def _driver_version() -> str | None:

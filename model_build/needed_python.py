@@ -48,5 +48,5 @@ def _python_violations(
 
 def server_python(installation: TritonInstallation) -> str:
     """Return the Python version of an embedded server, such as 3.11."""
-    found = (_PACKAGES.search(str(folder)) for folder in installation.library_path)
-    return next(match[1] for match in found if match)
+    matches = (_PACKAGES.search(str(folder)) for folder in installation.library_path)
+    return next(match[1] for match in matches if match)

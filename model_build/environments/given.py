@@ -99,10 +99,10 @@ def _take(archive: Path, member: tarfile.TarInfo, contents: EnvironmentContents,
             f"{archive} unpacks to more than {LIMIT_BYTES >> 30} GiB or {LIMIT_MEMBERS} files",
             remedy="remove packages that the model does not import, and pack the environment again",
         )
-    if found := _PACKAGE.fullmatch(name):
-        contents.packages.add(f"{found['name']}=={found['version']}")
-    if found := _PYTHON.fullmatch(name):
-        contents.pythons.add(found["version"])
+    if match := _PACKAGE.fullmatch(name):
+        contents.packages.add(f"{match['name']}=={match['version']}")
+    if match := _PYTHON.fullmatch(name):
+        contents.pythons.add(match["version"])
 
 
 def _check_link(archive: Path, name: str, member: tarfile.TarInfo) -> None:

@@ -126,7 +126,7 @@ def fill_cache(requirements: Sequence[str], *, cache_dir: Path, dependencies: bo
             _pack(folders, cached)
 
 
-def target_python(report: EnvironmentReport, asked: str | None) -> str | None:
+def target_python(report: EnvironmentReport, requested: str | None) -> str | None:
     """Return the Python (py310) that an artifact with this environment is bound to; None if none.
 
     `asked` is the Python of the build target.
@@ -134,7 +134,7 @@ def target_python(report: EnvironmentReport, asked: str | None) -> str | None:
     everywhere = {_tag(python) for python in RELEASE_PYTHONS} <= set(report.pythons)
     if not report.pythons or everywhere:
         return None
-    return asked if asked in report.pythons else report.pythons[0]
+    return requested if requested in report.pythons else report.pythons[0]
 
 
 def _tag(python: str) -> str:
@@ -171,15 +171,15 @@ def _folders(
     serves_all = set(PYTHONS) <= set(pythons)
     if not bound and not dependencies and serves_all:
         return {ANY_PYTHON: first}  # The oldest Python's pure wheels run on every later one.
-    found = {pythons[0]: first, **{python: fetch(python) for python in pythons[1:]}}
-    by_name = {wheel.name: wheel for wheels in found.values() for wheel in wheels}
+    wheels_of = {pythons[0]: first, **{python: fetch(python) for python in pythons[1:]}}
+    by_name = {wheel.name: wheel for wheels in wheels_of.values() for wheel in wheels}
     shared = {name for name in by_name if bound_python(name) is None}
-    for wheels in found.values():
+    for wheels in wheels_of.values():
         shared &= {wheel.name for wheel in wheels}
     folders = {ANY_PYTHON: tuple(by_name[name] for name in sorted(shared))}
     own_code = {
         f"{ANY_PYTHON}-{_tag(python)}": tuple(wheel for wheel in wheels if wheel.name not in shared)
-        for python, wheels in found.items()
+        for python, wheels in wheels_of.items()
     }
     # An empty folder per Python still marks that Python as supported.
     return {**folders, **own_code} if any(own_code.values()) or not serves_all else folders

@@ -161,23 +161,22 @@ class _Resolution:
 
     def _missing(self) -> list[str]:
         wheels = self._wheels()
-        wanted = self._reached()
-        return sorted({line for name, line in wanted if name not in wheels})
+        return sorted({line for name, line in self._reached() if name not in wheels})
 
     def _reached(self) -> set[tuple[str, str]]:
         """Return all distributions needed on this Python, with their requirement lines."""
         wheels = self._wheels()
         queue = [(item.name, frozenset(item.requirement.extras), str(item)) for item in self._roots]
-        seen: set[tuple[str, frozenset[str], str]] = set()
+        visited: set[tuple[str, frozenset[str], str]] = set()
         while queue:
-            wanted = queue.pop()
-            if wanted in seen:
+            need = queue.pop()
+            if need in visited:
                 continue
-            seen.add(wanted)
-            name, extras, _ = wanted
+            visited.add(need)
+            name, extras, _ = need
             if name in wheels:
                 queue.extend(self._needs(wheels[name], extras))
-        return {(name, line) for name, _, line in seen}
+        return {(name, line) for name, _, line in visited}
 
     def _needs(self, wheel: Path, extras: frozenset[str]) -> Iterator[tuple[str, frozenset[str], str]]:
         for line in _requires(wheel):
@@ -193,13 +192,13 @@ class _Resolution:
 
     def _download(self, lines: Iterable[str]) -> None:
         with tempfile.TemporaryDirectory(prefix="tritonstack-pip-") as temporary:
-            asked = Path(temporary) / "requirements.txt"
+            requirements = Path(temporary) / "requirements.txt"
             asked_lines = list(lines)
-            asked.write_text("\n".join(asked_lines) + "\n")
+            requirements.write_text("\n".join(asked_lines) + "\n")
             command = [*pip_command(), "download", "--quiet"]
             command += ["--only-binary=:all:", "--implementation=cp", f"--python-version={self._python}"]
             command += [f"--platform={platform}" for platform in PLATFORMS]
-            command += [f"--dest={self._folder}", f"--requirement={asked}"]
+            command += [f"--dest={self._folder}", f"--requirement={requirements}"]
             if not self._dependencies:
                 command.append("--no-deps")
             elif not self._hashed and not self._brings_numpy and _minor(self._python) <= NUMPY_1_UNTIL:
@@ -227,7 +226,7 @@ def _reason(log: str, lines: Sequence[str]) -> str:
     """Return pip's reason in one sentence, without version lists, with requirements by name."""
     errors = [line.removeprefix("ERROR: ") for line in log.splitlines() if line.startswith("ERROR: ")]
     reason = next((line for line in errors if line.startswith("Cannot install")), (errors or [""])[-1])
-    reason = _LINE_OF_FILE.sub(lambda found: lines[int(found[1]) - 1], reason)
+    reason = _LINE_OF_FILE.sub(lambda match: lines[int(match[1]) - 1], reason)
     return _VERSIONS.sub("", reason).strip()[:_LONGEST_REASON] or "pip failed without an error message"
 
 

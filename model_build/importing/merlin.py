@@ -50,7 +50,7 @@ class MerlinImport:
     def write(self, folder: Path, name: str, request: ImportRequest) -> ImportedModel:
         """Copy the steps, and write the ensemble."""
         steps = steps_of(self.models)
-        executor = next((one for one in self.models.values() if _is_executor(one)), None)
+        executor = next((model for model in self.models.values() if _is_executor(model)), None)
         violations = list(_unfit(self.models, steps, executor))
         if violations:
             raise InvalidFilesError(violations)
@@ -82,10 +82,10 @@ def is_merlin(models: Models) -> bool:
 
 def steps_of(models: Models) -> list[ModelFolder]:
     """Return the steps in their order: folders such as 0_transformworkflowtriton."""
-    found = [
+    numbered = [
         (int(match[1]), name) for name in models if (match := STEP.fullmatch(name)) and match[2] in STEP_KINDS
     ]
-    return [models[name] for _, name in sorted(found)]
+    return [models[name] for _, name in sorted(numbered)]
 
 
 def _is_executor(model: ModelFolder) -> bool:
@@ -157,7 +157,9 @@ def _library_findings(models: Models, used: Sequence[str]) -> Iterator[Finding]:
         for file in sorted(model.folder.glob("[0-9]*/model.py")):
             text = file.read_text(encoding="utf-8", errors="replace")
             needed = [
-                one for one in LIBRARIES if re.search(rf"^\s*(?:import|from)\s+{one}\b", text, re.MULTILINE)
+                library
+                for library in LIBRARIES
+                if re.search(rf"^\s*(?:import|from)\s+{library}\b", text, re.MULTILINE)
             ]
             if needed:
                 yield in_file(

@@ -86,7 +86,7 @@ class MlflowImport:
 
     def write(self, folder: Path, name: str, request: ImportRequest) -> ImportedModel:
         """Copy the files of the first supported flavor."""
-        flavor = next((known for known in _WRITERS if known in self.flavors), None)
+        flavor = next((candidate for candidate in _WRITERS if candidate in self.flavors), None)
         if flavor is None:
             raise self._unsupported()
         values = _WRITERS[flavor](self, folder, request)
@@ -119,33 +119,33 @@ class MlflowImport:
         return otherwise(), ()
 
     def _unsupported(self) -> UsageError:
-        found = [name for name in self.flavors if name != "python_function"] or list(self.flavors)
-        name = next((one for one in found if one in REMEDIES), found[0] if found else "")
+        flavors = [name for name in self.flavors if name != "python_function"] or list(self.flavors)
+        name = next((flavor for flavor in flavors if flavor in REMEDIES), flavors[0] if flavors else "")
         return ModelImportError(
-            f"{self.shown / MLMODEL}: the flavor {', '.join(found) or 'none'} cannot be imported; "
+            f"{self.shown / MLMODEL}: the flavor {', '.join(flavors) or 'none'} cannot be imported; "
             f"supported: {', '.join(sorted(_WRITERS))}",
             remedy=REMEDIES.get(name, OTHERWISE),
         )
 
     def copy(self, flavor: str, key: str, folder: Path, target: str | None = None) -> Path:
         """Copy the file or folder that a flavor names; return it in the source folder."""
-        named = self.flavors[flavor].get(key)
-        if not isinstance(named, str) or not named:
-            raise self.wrong(f"flavors.{flavor}.{key}: expected a file name, got {named!r}")
+        path_in_model = self.flavors[flavor].get(key)
+        if not isinstance(path_in_model, str) or not path_in_model:
+            raise self.wrong(f"flavors.{flavor}.{key}: expected a file name, got {path_in_model!r}")
         source = folder / SOURCE_FOLDER
         source.mkdir(exist_ok=True)
-        path = self.root / named
+        path = self.root / path_in_model
         if path.is_dir() and not path.is_symlink():
-            for file in list_files(self.root, named).values():
-                inner = source / Path(file.name).relative_to(named)
+            for file in list_files(self.root, path_in_model).values():
+                inner = source / Path(file.name).relative_to(path_in_model)
                 inner.parent.mkdir(parents=True, exist_ok=True)
                 copy_file(file, inner)
             return source
-        found = find_file(self.root, named) if path.exists() else None
-        if found is None:
-            raise self.wrong(f"flavors.{flavor}.{key}: file not found: {named}")
-        copy_file(found, source / (target or Path(named).name))
-        return source / (target or Path(named).name)
+        source_file = find_file(self.root, path_in_model) if path.exists() else None
+        if source_file is None:
+            raise self.wrong(f"flavors.{flavor}.{key}: file not found: {path_in_model}")
+        copy_file(source_file, source / (target or Path(path_in_model).name))
+        return source / (target or Path(path_in_model).name)
 
     def wrong(self, message: str) -> UsageError:
         """Return an error about the MLmodel file."""
@@ -166,12 +166,12 @@ def read_mlmodel(root: Path, shown: Path) -> MlflowImport:
     problem = "not a text file of at most 1 MiB"
     if is_small(file):
         try:
-            found = load_yaml(file.read_text(encoding="utf-8"))
-            flavors = found.get("flavors") if isinstance(found, dict) else None
-            if isinstance(flavors, dict) and all(isinstance(one, dict) for one in flavors.values()):
-                example = found.get("saved_input_example_info")
-                named = {str(name): flavor for name, flavor in flavors.items()}
-                return MlflowImport(root, shown, named, example if isinstance(example, dict) else {})
+            content = load_yaml(file.read_text(encoding="utf-8"))
+            flavors = content.get("flavors") if isinstance(content, dict) else None
+            if isinstance(flavors, dict) and all(isinstance(flavor, dict) for flavor in flavors.values()):
+                example = content.get("saved_input_example_info")
+                names = {str(name): flavor for name, flavor in flavors.items()}
+                return MlflowImport(root, shown, names, example if isinstance(example, dict) else {})
             problem = "no mapping `flavors`"
         except yaml.MarkedYAMLError as error:
             line = error.problem_mark.line + 1 if error.problem_mark else 1
@@ -246,14 +246,16 @@ def _sklearn(model: MlflowImport, folder: Path, request: ImportRequest) -> dict[
     model.require_trust(file, request)
     if _is_trees(file, model.shown / file.name):
         return _trees(model, folder, request, {"file": file.name})
-    inputs = model.inputs(folder, request, lambda one: column_inputs(one, "X", folder), _random_rows)
+    inputs = model.inputs(folder, request, lambda example: column_inputs(example, "X", folder), _random_rows)
     return {"recipe": {"kind": "scikit-learn", "file": file.name}, "test_inputs": inputs}
 
 
 def _trees(
     model: MlflowImport, folder: Path, request: ImportRequest, recipe: Mapping[str, Any]
 ) -> dict[str, Any]:
-    inputs = model.inputs(folder, request, lambda one: row_inputs(one, "input__0", folder), _random_rows)
+    inputs = model.inputs(
+        folder, request, lambda example: row_inputs(example, "input__0", folder), _random_rows
+    )
     return {"recipe": {"kind": "trees", **recipe}, "test_inputs": inputs}
 
 

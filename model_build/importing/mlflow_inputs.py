@@ -49,10 +49,10 @@ class InputExample:
         """Return rows of numbers; raise UnusableExampleError if some are no numbers."""
         if isinstance(self.values, dict):
             raise UnusableExampleError(f"it names the tensors {', '.join(self.values)}; expected rows")
-        found = _numbers(list(map(list, zip(*self.columns.values(), strict=True))) or self.values)
-        if found.ndim != 2:
-            raise UnusableExampleError(f"its shape is {list(found.shape)}; expected rows of numbers")
-        return found[:MOST_ROWS]
+        numbers = _numbers(list(map(list, zip(*self.columns.values(), strict=True))) or self.values)
+        if numbers.ndim != 2:
+            raise UnusableExampleError(f"its shape is {list(numbers.shape)}; expected rows of numbers")
+        return numbers[:MOST_ROWS]
 
     def texts(self) -> list[str]:
         """Return a list of texts."""
@@ -60,7 +60,7 @@ class InputExample:
         if isinstance(self.values, dict):
             lists = list(self.values.values())
         texts = [lists[0]] if lists and isinstance(lists[0], str) else next(iter(lists), None)
-        if len(lists) != 1 or not isinstance(texts, list) or not all(isinstance(one, str) for one in texts):
+        if len(lists) != 1 or not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
             raise UnusableExampleError("expected one column of texts")
         return texts[:MOST_TEXTS]
 
@@ -82,8 +82,8 @@ class InputExample:
 
 def read_example(root: Path, info: Mapping[str, Any]) -> InputExample | None:
     """Return the example that MLmodel's `saved_input_example_info` names; None without one."""
-    named = [info.get("serving_input_path"), info.get("artifact_path"), *FILES]
-    for name in dict.fromkeys(one for one in named if isinstance(one, str) and one):
+    names = [info.get("serving_input_path"), info.get("artifact_path"), *FILES]
+    for name in dict.fromkeys(path for path in names if isinstance(path, str) and path):
         file = find_file(root, name)
         if file is not None:
             if not is_small(file.path):
@@ -97,30 +97,30 @@ def read_example(root: Path, info: Mapping[str, Any]) -> InputExample | None:
 
 def _read(name: str, content: bytes, info: Mapping[str, Any]) -> InputExample:
     try:
-        found = parse_json(content)
+        document = parse_json(content)
     except ValueError as error:
         raise UnusableExampleError(f"{name} is not JSON") from error
-    if isinstance(found, dict):
+    if isinstance(document, dict):
         for key in TABLES:
-            if key in found:
-                return _table(name, found[key])
+            if key in document:
+                return _table(name, document[key])
         for key in ARRAYS:
-            if key in found:
-                return InputExample(name, values=found[key])
-        if info.get("type") == "dataframe" or found.keys() >= {"columns", "data"}:
-            return _table(name, found)
+            if key in document:
+                return InputExample(name, values=document[key])
+        if info.get("type") == "dataframe" or document.keys() >= {"columns", "data"}:
+            return _table(name, document)
     if info.get("type") == "dataframe":
-        return _table(name, found)
-    return InputExample(name, values=found)
+        return _table(name, document)
+    return InputExample(name, values=document)
 
 
-def _table(name: str, found: Any) -> InputExample:
+def _table(name: str, document: Any) -> InputExample:
     try:
-        if isinstance(found, dict):
-            columns = [str(column) for column in found["columns"]]
-            rows = [dict(zip(columns, row, strict=True)) for row in found["data"]]
+        if isinstance(document, dict):
+            columns = [str(column) for column in document["columns"]]
+            rows = [dict(zip(columns, row, strict=True)) for row in document["data"]]
         else:
-            rows = [{str(key): value for key, value in row.items()} for row in found]
+            rows = [{str(key): value for key, value in row.items()} for row in document]
             columns = list(rows[0])
         table = {column: [row[column] for row in rows] for column in columns}
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
@@ -162,17 +162,17 @@ def tensor_inputs(
 ) -> list[Mapping[str, Any]]:
     """Write arrays as test inputs of a graph's tensors, which have no batch dimension here."""
     if isinstance(example.values, dict):
-        given = example.values
+        values = example.values
     elif len(tensors) == 1:
         name = tensors[0].name
         table = list(map(list, zip(*example.columns.values(), strict=True)))
-        given = {name: example.columns.get(name, table) if example.columns else example.values}
+        values = {name: example.columns.get(name, table) if example.columns else example.values}
     else:
-        given = dict(example.columns)
-    if given.keys() != {tensor.name for tensor in tensors}:
+        values = dict(example.columns)
+    if values.keys() != {tensor.name for tensor in tensors}:
         expected = ", ".join(tensor.name for tensor in tensors)
-        raise UnusableExampleError(f"it has {', '.join(given) or 'one array'}; the graph takes {expected}")
-    arrays = {tensor.name: _array(given[tensor.name], tensor, batches=batches) for tensor in tensors}
+        raise UnusableExampleError(f"it has {', '.join(values) or 'one array'}; the graph takes {expected}")
+    arrays = {tensor.name: _array(values[tensor.name], tensor, batches=batches) for tensor in tensors}
     if len({len(array) for array in arrays.values()}) > 1:
         raise UnusableExampleError("its arrays have different numbers of rows")
     return _saved(folder, arrays)
@@ -184,33 +184,33 @@ def _array(values: Any, tensor: TensorSpec, *, batches: bool) -> Array:
         raise UnusableExampleError(f"{tensor.name} takes {tensor.datatype}")
     if tensor.datatype == "BYTES":
         try:
-            found = np.array(values)
+            array = np.array(values)
         except ValueError as error:
             raise UnusableExampleError(f"{tensor.name} has rows of different sizes") from error
-        if found.dtype.kind != "U":
+        if array.dtype.kind != "U":
             raise UnusableExampleError(f"{tensor.name} takes texts")
     else:
         numbers = _numbers(values)
         with np.errstate(invalid="ignore"):
-            found = numbers.astype(dtype)
-        if dtype.kind in "iub" and not np.array_equal(found, numbers):
+            array = numbers.astype(dtype)
+        if dtype.kind in "iub" and not np.array_equal(array, numbers):
             raise UnusableExampleError(f"{tensor.name} takes {tensor.datatype}; some values do not fit")
     if not batches:
-        found = found[np.newaxis]
-    if found.ndim == 0 or not fits_shape(found.shape[1:], tensor.shape):
+        array = array[np.newaxis]
+    if array.ndim == 0 or not fits_shape(array.shape[1:], tensor.shape):
         raise UnusableExampleError(
-            f"{tensor.name} has shape {list(found.shape[1:])}; the graph takes {list(tensor.shape)}"
+            f"{tensor.name} has shape {list(array.shape[1:])}; the graph takes {list(tensor.shape)}"
         )
-    return found[:MOST_ROWS]
+    return array[:MOST_ROWS]
 
 
 def _numbers(values: Any) -> Array:
     """Return numbers; JSON's null is NaN."""
     try:
-        found = np.array(values, dtype=object)
-        if any(not isinstance(one, int | float | None) for one in found.flat):
+        array = np.array(values, dtype=object)
+        if any(not isinstance(value, int | float | None) for value in array.flat):
             raise UnusableExampleError("some of its values are no numbers")
-        return found.astype(np.float64)
+        return array.astype(np.float64)
     except (ValueError, TypeError, OverflowError) as error:
         raise UnusableExampleError("its rows have different sizes") from error
 

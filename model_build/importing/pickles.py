@@ -12,7 +12,7 @@ LARGEST = 256 << 20
 
 def names_in_pickle(file: Path, *, shown: Path) -> frozenset[str]:
     """Return all strings of a pickle, module and class names among them; nothing of it is run."""
-    found: set[str] = set()
+    names: set[str] = set()
     if file.stat().st_size > LARGEST:
         raise ModelImportError(
             f"{shown}: the pickle is larger than {LARGEST >> 20} MiB, and is not read",
@@ -21,9 +21,9 @@ def names_in_pickle(file: Path, *, shown: Path) -> frozenset[str]:
     try:
         for operation, argument, _ in pickletools.genops(file.read_bytes()):
             if operation.name == "GLOBAL":
-                found |= set(str(argument).split(" "))
+                names |= set(str(argument).split(" "))
             elif isinstance(argument, str):
-                found.add(argument)
+                names.add(argument)
     except Exception as error:
         raise ModelImportError(f"{shown}: not a pickle: {error}", remedy="export the model again") from error
-    return frozenset(found)
+    return frozenset(names)

@@ -33,14 +33,14 @@ class ImportRequest:
     trust_pickle: str | None = None
     """Why its pickles are safe to load."""
 
-    def named(self, found: str) -> str:
+    def named(self, own_name: str) -> str:
         """Return the name of the new model, from the name of the imported one."""
         if self.name is not None:
             return self.name
-        words = re.sub(r"[^a-z0-9]+", "-", found.lower()).lstrip("0123456789-")
+        words = re.sub(r"[^a-z0-9]+", "-", own_name.lower()).lstrip("0123456789-")
         name = words[:_LONGEST_NAME].strip("-")
         if not NAME_PATTERN.fullmatch(name):
-            raise CommandLineError(f"cannot derive a model name from {found!r}", remedy="add --name NAME")
+            raise CommandLineError(f"cannot derive a model name from {own_name!r}", remedy="add --name NAME")
         return name
 
 

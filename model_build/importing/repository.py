@@ -75,14 +75,14 @@ def read_model(folder: Path, name: str, shown: Path) -> ModelFolder:
     return ModelFolder(name, folder, shown, config, lines)
 
 
-def choose_entry(models: Models, shown: Path, asked: str | None) -> str:
+def choose_entry(models: Models, shown: Path, requested: str | None) -> str:
     """Return the model to import: the only one, or the only ensemble, or the one asked for."""
-    if asked is not None:
-        if asked in models:
-            return asked
-        suggestion = closest(asked, models)
+    if requested is not None:
+        if requested in models:
+            return requested
+        suggestion = closest(requested, models)
         raise UnknownNameError(
-            f"{shown} has no model {asked!r}",
+            f"{shown} has no model {requested!r}",
             remedy=f"did you mean '{suggestion}'?" if suggestion else f"models: {', '.join(models)}",
         )
     ensembles = [name for name, model in models.items() if is_ensemble(model.config)]
@@ -98,11 +98,11 @@ def choose_entry(models: Models, shown: Path, asked: str | None) -> str:
 
 def parts_of(models: Models, entry: str) -> list[str]:
     """Return the entry model and, at any depth, the steps of ensembles; missing ones are skipped."""
-    found = [entry]
-    for name in found:
+    parts = [entry]
+    for name in parts:
         steps = (step.model_name for step in models[name].config.ensemble_scheduling.step)
-        found += [step for step in dict.fromkeys(steps) if step in models and step not in found]
-    return found
+        parts += [step for step in dict.fromkeys(steps) if step in models and step not in parts]
+    return parts
 
 
 def copy_models(models: Models, names: Sequence[str], repository: Path) -> Iterator[str]:
@@ -160,15 +160,15 @@ def _complete(folder: Path) -> Iterator[str]:
         return  # the check of the copy reports the file
     batch = model.config.max_batch_size > 0
     shapes = {
-        kind: [one.model_copy(update={"shape": one.shape[1:]}) if batch else one for one in found]
-        for kind, found in tensors.items()
+        kind: [spec.model_copy(update={"shape": spec.shape[1:]}) if batch else spec for spec in specs]
+        for kind, specs in tensors.items()
     }
-    known = model_config(name="", inputs=shapes["input"], outputs=shapes["output"], max_batch=0)
+    described = model_config(name="", inputs=shapes["input"], outputs=shapes["output"], max_batch=0)
     added = model_config_schema().ModelConfig()
     if not (model.config.backend or model.config.platform):
         added.backend = whole.backend
     for kind in missing:
-        getattr(added, kind).MergeFrom(getattr(known, kind))
+        getattr(added, kind).MergeFrom(getattr(described, kind))
     file = folder / CONFIG_NAME
     before = file.read_text(encoding="utf-8").rstrip("\n") + "\n\n" if file.exists() else ""
     text = f"{before}# Added by the import: the graph's.\n{text_format.MessageToString(added)}"

@@ -41,7 +41,7 @@ class _Tensor:
     def fits(self, shape: tuple[int, ...]) -> bool:
         """Return whether the sizes agree; -1 is any size."""
         return len(shape) == len(self.shape) and all(
-            one == other or -1 in (one, other) for one, other in zip(shape, self.shape, strict=True)
+            size == other or -1 in (size, other) for size, other in zip(shape, self.shape, strict=True)
         )
 
 
@@ -68,15 +68,17 @@ class ColumnWiring:
         "be connected."""
         for step in self.steps:
             taken = {
-                one.name: self._source(step, index, one)
-                for index, one in enumerate(tensors(step.config, "input"))
+                tensor.name: self._source(step, index, tensor)
+                for index, tensor in enumerate(tensors(step.config, "input"))
             }
-            made = {
-                one.name: _Tensor(step.name, one.name, one.datatype, one.shape)
-                for one in tensors(step.config, "output")
+            outputs_of_step = {
+                tensor.name: _Tensor(step.name, tensor.name, tensor.datatype, tensor.shape)
+                for tensor in tensors(step.config, "output")
             }
-            self.used.append((step, {name: one for name, one in taken.items() if one}, made))
-            self._replace(made)
+            self.used.append(
+                (step, {name: tensor for name, tensor in taken.items() if tensor}, outputs_of_step)
+            )
+            self._replace(outputs_of_step)
         outputs = self._outputs()
         if self.violations:
             raise InvalidFilesError(dict.fromkeys(self.violations))
@@ -85,21 +87,25 @@ class ColumnWiring:
             [
                 SchedulingStep(
                     step.name,
-                    {name: self.names[one] for name, one in taken.items()},
-                    {name: self.names[one] for name, one in made.items()},
+                    {name: self.names[tensor] for name, tensor in taken.items()},
+                    {name: self.names[tensor] for name, tensor in outputs_of_step.items()},
                 )
-                for step, taken, made in self.used
+                for step, taken, outputs_of_step in self.used
             ],
-            [one.name for one in outputs],
+            [tensor.name for tensor in outputs],
         )
         self._check_inputs({name for step in scheduled for name in step.inputs.values()})
-        return [_spec(one) for one in self.inputs.values()], [_spec(one) for one in outputs], scheduled
+        return (
+            [_spec(tensor) for tensor in self.inputs.values()],
+            [_spec(tensor) for tensor in outputs],
+            scheduled,
+        )
 
-    def _replace(self, made: Mapping[str, _Tensor]) -> None:
+    def _replace(self, outputs: Mapping[str, _Tensor]) -> None:
         """Let a step's outputs replace earlier tensors of the same columns, in whatever form these were."""
-        columns = set(map(_column, made))
-        self.latest = {name: one for name, one in self.latest.items() if _column(name) not in columns}
-        self.latest.update(made)
+        columns = set(map(_column, outputs))
+        self.latest = {name: tensor for name, tensor in self.latest.items() if _column(name) not in columns}
+        self.latest.update(outputs)
 
     def renamed(self) -> Iterator[str]:
         """Yield the tensors between steps that have another name in the ensemble."""
@@ -107,87 +113,91 @@ class ColumnWiring:
             if name != tensor.name and any(tensor in taken.values() for _, taken, _ in self.used):
                 yield f"the output {tensor.name} of {tensor.maker} is named {name} between the steps"
 
-    def _source(self, step: ModelFolder, index: int, wanted: TensorSpec) -> _Tensor | None:
+    def _source(self, step: ModelFolder, index: int, spec: TensorSpec) -> _Tensor | None:
         """Return what feeds an input: an earlier step, or the caller."""
-        found = self.latest.get(wanted.name)
+        source = self.latest.get(spec.name)
         place = ("input", index)
-        if found is None:
-            found = self._from_caller(step, place, wanted)
-        if found is None:
+        if source is None:
+            source = self._from_caller(step, place, spec)
+        if source is None:
             return None
-        if found.datatype != wanted.datatype:
+        if source.datatype != spec.datatype:
             self._violation(
                 step,
                 place,
-                f"{wanted.name} is {wanted.datatype} here, and {found.title} {found.datatype}",
+                f"{spec.name} is {spec.datatype} here, and {source.title} {source.datatype}",
                 "the executor casts it, and an ensemble does not: write the same data_type into both "
                 "config.pbtxt files if the models accept it, or change the schema and export again",
             )
-        elif not found.fits(wanted.shape):
+        elif not source.fits(spec.shape):
             self._violation(
                 step,
                 place,
-                f"{wanted.name} has dims {list(wanted.shape)} here, and {found.title} {list(found.shape)}",
+                f"{spec.name} has dims {list(spec.shape)} here, and {source.title} {list(source.shape)}",
                 "use the same dims, or -1",
             )
-        return found
+        return source
 
-    def _from_caller(self, step: ModelFolder, place: tuple[str, int], wanted: TensorSpec) -> _Tensor | None:
-        known = {one.name: one for one in tensors(self.executor.config, "input")} if self.executor else None
-        if hint := _other_form(wanted.name, self.latest) or _other_form(wanted.name, known or {}):
-            self._violation(step, place, f"{wanted.name}: {hint}", _FORMS)
+    def _from_caller(self, step: ModelFolder, place: tuple[str, int], spec: TensorSpec) -> _Tensor | None:
+        of_executor = (
+            {tensor_spec.name: tensor_spec for tensor_spec in tensors(self.executor.config, "input")}
+            if self.executor
+            else None
+        )
+        if hint := _other_form(spec.name, self.latest) or _other_form(spec.name, of_executor or {}):
+            self._violation(step, place, f"{spec.name}: {hint}", _FORMS)
             return None
-        if known is not None and wanted.name not in known:
+        if of_executor is not None and spec.name not in of_executor:
             self._violation(
                 step,
                 place,
-                f"no earlier step gives {wanted.name}, and the executor does not take it: an operator "
+                f"no earlier step gives {spec.name}, and the executor does not take it: an operator "
                 "without a step of its own makes it",
                 SPLIT,
             )
             return None
-        asked = known[wanted.name] if known else wanted
+        declared = of_executor[spec.name] if of_executor else spec
         # The step's dims hold for callers too; the executor's may be wider.
-        shape = wanted.shape if len(asked.shape) == len(wanted.shape) else asked.shape
-        tensor = _Tensor("", wanted.name, asked.datatype, shape)
-        self.inputs[wanted.name] = self.latest[wanted.name] = tensor
+        shape = spec.shape if len(declared.shape) == len(spec.shape) else declared.shape
+        tensor = _Tensor("", spec.name, declared.datatype, shape)
+        self.inputs[spec.name] = self.latest[spec.name] = tensor
         return tensor
 
     def _outputs(self) -> list[_Tensor]:
         """Return the tensors that the executor returns; without it, those of the last step."""
         if self.executor is None:
             return list(self.used[-1][2].values())
-        found = []
-        for index, wanted in enumerate(tensors(self.executor.config, "output")):
-            tensor, place = self.latest.get(wanted.name), ("output", index)
+        outputs = []
+        for index, spec in enumerate(tensors(self.executor.config, "output")):
+            tensor, place = self.latest.get(spec.name), ("output", index)
             if tensor is None:
-                hint = _other_form(wanted.name, self.latest)
+                hint = _other_form(spec.name, self.latest)
                 self._violation(
                     self.executor,
                     place,
-                    f"{wanted.name}: {hint}"
+                    f"{spec.name}: {hint}"
                     if hint
-                    else f"no step gives {wanted.name}: the executor computes it",
+                    else f"no step gives {spec.name}: the executor computes it",
                     _FORMS if hint else SPLIT,
                 )
             elif not tensor.maker:
                 self._violation(
                     self.executor,
                     place,
-                    f"{wanted.name} is an input that the executor returns unchanged",
+                    f"{spec.name} is an input that the executor returns unchanged",
                     SPLIT,
                 )
-            elif (tensor.datatype, tensor.fits(wanted.shape)) != (wanted.datatype, True):
+            elif (tensor.datatype, tensor.fits(spec.shape)) != (spec.datatype, True):
                 self._violation(
                     self.executor,
                     place,
-                    f"{wanted.name} is {wanted.datatype} {list(wanted.shape)} here, and {tensor.title} "
+                    f"{spec.name} is {spec.datatype} {list(spec.shape)} here, and {tensor.title} "
                     f"{tensor.datatype} {list(tensor.shape)}",
                     "an ensemble converts nothing: correct the schema, and export again",
                 )
             else:
-                found.append(tensor)
-        return found
+                outputs.append(tensor)
+        return outputs
 
     def _name(self, outputs: Sequence[_Tensor]) -> None:
         """Name every tensor: callers' tensors keep their names, others get a number if theirs recurs."""
@@ -206,17 +216,17 @@ class ColumnWiring:
                         )
                     ]
                 )
-        self.names = {one: one.name for one in (*self.inputs.values(), *outputs)}
+        self.names = {tensor: tensor.name for tensor in (*self.inputs.values(), *outputs)}
         taken = set(self.names.values())
-        for index, (_, _, made) in enumerate(self.used):
-            for one in made.values():
-                if one in self.names:
+        for index, (_, _, step_outputs) in enumerate(self.used):
+            for tensor in step_outputs.values():
+                if tensor in self.names:
                     continue
-                name, number = one.name, index
+                name, number = tensor.name, index
                 while name in taken:
-                    name, number = f"{one.name}_{number}", number + 1
+                    name, number = f"{tensor.name}_{number}", number + 1
                 taken.add(name)
-                self.names[one] = name
+                self.names[tensor] = name
 
     def _check_inputs(self, used: set[str]) -> None:
         """Require that the remaining steps use all that callers send to the executor."""
@@ -225,9 +235,9 @@ class ColumnWiring:
         if self.executor is None:
             return
         unused = [
-            (index, one.name)
-            for index, one in enumerate(tensors(self.executor.config, "input"))
-            if one.name not in self.inputs
+            (index, spec.name)
+            for index, spec in enumerate(tensors(self.executor.config, "input"))
+            if spec.name not in self.inputs
         ]
         for index, name in unused:
             self._violation(
@@ -250,18 +260,18 @@ def _column(name: str) -> str:
     return next((name.removesuffix(end) for end in _RAGGED if name.endswith(end)), name)
 
 
-def _other_form(name: str, known: Mapping[str, Any]) -> str:
+def _other_form(name: str, columns: Mapping[str, Any]) -> str:
     """Describe the form in which a column is known, if it is another one."""
     column = _column(name)
     if column == name:
-        forms = [one for one in known if one != name and _column(one) == column]
+        forms = [other_name for other_name in columns if other_name != name and _column(other_name) == column]
         return (
             f"a fixed-length column here; elsewhere it is ragged: {', '.join(sorted(forms))}" if forms else ""
         )
-    if column in known:
+    if column in columns:
         return f"a ragged column here; elsewhere it has a fixed length: {column}"
     rows = {column + end for end in _RAGGED[1:]}
-    other = sorted(known.keys() & (rows - {name})) if name in rows else []
+    other = sorted(columns.keys() & (rows - {name})) if name in rows else []
     return f"the rows of {column} are described here, and by {other[0]} elsewhere" if other else ""
 
 
@@ -269,8 +279,8 @@ def tensors(config: Any, kind: str) -> list[TensorSpec]:
     """Return the inputs or outputs of a step with all dimensions, the batch included."""
     batch = (-1,) if config.max_batch_size > 0 else ()
     return [
-        TensorSpec(name=one.name, datatype=datatype_name(one.data_type), shape=(*batch, *one.dims))
-        for one in getattr(config, kind)
+        TensorSpec(name=tensor.name, datatype=datatype_name(tensor.data_type), shape=(*batch, *tensor.dims))
+        for tensor in getattr(config, kind)
     ]
 
 

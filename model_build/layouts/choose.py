@@ -66,8 +66,8 @@ def choose_layout(
     return Chosen(
         layouts[kept],
         tuple(
-            _report(name, graph, kept=name == kept, reason=_reason(name, kept, tried), tried=one)
-            for name, one in tried.items()
+            _report(name, graph, kept=name == kept, reason=_reason(name, kept, tried), tried=trial)
+            for name, trial in tried.items()
         ),
     )
 
@@ -101,17 +101,19 @@ def _timed(
 
 def _cheapest(tried: Mapping[str, _Tried]) -> str:
     """Return the first layout, or a later one that needs at least LEAST_SAVING times less CPU time."""
-    served = {name: one.time.milliseconds for name, one in tried.items() if one.time.milliseconds is not None}
+    served = {
+        name: trial.time.milliseconds for name, trial in tried.items() if trial.time.milliseconds is not None
+    }
     if not served:
         raise ServingError(
-            "; ".join(f"{name}: {one.time.violation}" for name, one in tried.items()),
+            "; ".join(f"{name}: {trial.time.violation}" for name, trial in tried.items()),
             remedy="correct the model as the message says",
         )
-    kept = next(iter(served))
+    cheapest = next(iter(served))
     for name, milliseconds in served.items():
-        if served[kept] >= LEAST_SAVING * milliseconds:
-            kept = name
-    return kept
+        if served[cheapest] >= LEAST_SAVING * milliseconds:
+            cheapest = name
+    return cheapest
 
 
 def _report(
@@ -140,6 +142,6 @@ def _reason(name: str, kept: str, tried: Mapping[str, _Tried]) -> str:
 def _describe(tried: Mapping[str, _Tried]) -> str:
     kept = _cheapest(tried)
     return f"chose {kept}; " + "; ".join(
-        f"{name} failed" if one.time.milliseconds is None else f"{name} {one.time.milliseconds} ms"
-        for name, one in tried.items()
+        f"{name} failed" if trial.time.milliseconds is None else f"{name} {trial.time.milliseconds} ms"
+        for name, trial in tried.items()
     )

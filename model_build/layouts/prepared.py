@@ -117,20 +117,20 @@ class Preparation(ABC):
     def requests(self, cases: Sequence[Case], answer: Answer) -> list[Case]:
         """Return the requests that check the ensemble: the cases of the rows first, as callers send them."""
         sent = self.sent()
-        found = [
-            Case(case.name, self._requested([one]), case.expected, case.typical, case.origin)
-            for one, case in zip(sent, cases, strict=True)
+        requests = [
+            Case(case.name, self._requested([item]), case.expected, case.typical, case.origin)
+            for item, case in zip(sent, cases, strict=True)
         ]
         together = sent[: self._spec.batching.max_batch]
-        more = [(name, [one]) for name, one in self.more()]
+        more = [(name, [item]) for name, item in self.more()]
         if len(together) > 1:
             more.append(("test inputs in one request", together))
         for name, several in more:
             expected = dict(answer(self.arrays(several)))
-            found.append(
+            requests.append(
                 Case(name, self._requested(several), expected, typical=False, origin=cases[0].origin)
             )
-        return found
+        return requests
 
     def write(
         self,
@@ -153,7 +153,7 @@ class Preparation(ABC):
         return environment
 
     def _requested(self, sent: Sequence[Any]) -> dict[str, Array]:
-        return {self.callers_send.name: np.array([[one] for one in sent], dtype=np.object_)}
+        return {self.callers_send.name: np.array([[item] for item in sent], dtype=np.object_)}
 
     def _folder(self, source: Path) -> Path:
         return source / (self._recipe.processor or ".")
@@ -323,5 +323,5 @@ def preparation_for(model: Document[ModelSpec], recipe: GraphRecipe) -> Preparat
 
 def _stated_length(folder: Path) -> int | None:
     """Return the maximum length of tokenizer_config.json, if a recipe allows it."""
-    found = read_settings_file(folder, "tokenizer_config.json").get("model_max_length")
-    return found if isinstance(found, int) and 1 < found <= LONGEST_TEXT else None
+    length = read_settings_file(folder, "tokenizer_config.json").get("model_max_length")
+    return length if isinstance(length, int) and 1 < length <= LONGEST_TEXT else None

@@ -239,9 +239,9 @@ class TextsIn(TextLayout):
 
     def _in_one_model(self, graph: ServableGraph, framework: TextFramework, context: BuildContext) -> bool:
         """Return whether one Python model runs the tokenizer and the graph."""
-        asked = self._recipe.one_model
+        choice = self._recipe.one_model
         obstacles = list(self._obstacles(graph, framework, context))
-        if asked and obstacles:
+        if choice and obstacles:
             raise InvalidFilesError(
                 self._model.violation(
                     InvalidValueError,
@@ -251,7 +251,7 @@ class TextsIn(TextLayout):
                 )
                 for obstacle in obstacles
             )
-        in_one = not obstacles if asked is None else asked
+        in_one = not obstacles if choice is None else choice
         if self._recipe.batch_tokens is not None and not in_one:
             reason = obstacles[0] if obstacles else "`one_model: false` makes two models"
             raise InvalidFilesError(
@@ -396,8 +396,8 @@ def _tokens_case(
 
 def _caller_tensors(graph: ServableGraph, framework: TextFramework) -> list[TensorSpec]:
     """Return token tensors for callers; the graph may use another type."""
-    known = TOKEN_INPUTS | {tensor.name: tensor for tensor in graph.inputs}
-    return [known[name] for name in framework.token_tensors]
+    specs = TOKEN_INPUTS | {tensor.name: tensor for tensor in graph.inputs}
+    return [specs[name] for name in framework.token_tensors]
 
 
 def _with_text(sample: Sample, text: str) -> Sample:

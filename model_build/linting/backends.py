@@ -59,7 +59,7 @@ def _backend(config: Any, versions: list[Path]) -> str:
     if config.platform:
         if config.platform in TENSORFLOW_PLATFORMS:
             return "tensorflow"
-        return next((name for name, known in PLATFORMS.items() if config.platform in known), "")
+        return next((name for name, platforms in PLATFORMS.items() if config.platform in platforms), "")
     by_file = {file: backend for backend, file in DEFAULT_FILES.items()}
     if config.default_model_filename:
         return by_file.get(config.default_model_filename, "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from model_build.errors import ModelConfigError
@@ -44,24 +44,18 @@ def lint_repository(path: Path, options: LintOptions) -> RepositoryLint:
     with open_repository(path) as opened:
         if not opened.complete:
             return RepositoryLint((), None, opened.findings)
-        found = lint_folder(opened.root, opened.shown, options)
-        return RepositoryLint(found.models, found.entry, _sorted((*opened.findings, *found.findings)))
+        return lint_folder(opened.root, opened.shown, options, opened.findings)
 
 
-def lint_folder(root: Path, shown: Path, options: LintOptions) -> RepositoryLint:
+def lint_folder(
+    root: Path, shown: Path, options: LintOptions, earlier: tuple[Finding, ...] = ()
+) -> RepositoryLint:
     """Check an unpacked repository; `shown` is its path for messages."""
-    found = _lint(root, shown, options)
-    return RepositoryLint(found.models, found.entry, _sorted(found.findings))
-
-
-def _sorted(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    lint = _lint(root, shown, options)
+    findings = dict.fromkeys((*earlier, *lint.findings))
     order = {"error": 0, "warning": 1}
-    return tuple(
-        sorted(
-            dict.fromkeys(findings),
-            key=lambda one: (order[one.severity], str(one.file), one.line or 0),
-        )
-    )
+    ordered = sorted(findings, key=lambda item: (order[item.severity], str(item.file), item.line or 0))
+    return replace(lint, findings=tuple(ordered))
 
 
 def _lint(root: Path, shown: Path, options: LintOptions) -> RepositoryLint:
@@ -116,15 +110,8 @@ def _read(folder: Path, shown: Path, findings: list[Finding]) -> ModelFolder | N
     if not file.exists():
         return None
     if not is_small(file):
-        findings.append(
-            in_file(
-                "error",
-                ModelConfigError.code,
-                shown / CONFIG_NAME,
-                "not a text file of at most 1 MiB",
-                "replace it",
-            )
-        )
+        message = "not a text file of at most 1 MiB"
+        findings.append(in_file("error", ModelConfigError.code, shown / CONFIG_NAME, message, "replace it"))
         return None
     try:
         _, config, lines = parse_file(file, shown=shown / CONFIG_NAME)

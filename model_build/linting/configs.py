@@ -43,9 +43,9 @@ def _backend(model: ModelFolder, options: LintOptions) -> Iterator[Finding]:
     if is_ensemble(config):
         return
     backend = completed(config, model.versions).backend
-    known = [*(name for names in PLATFORMS.values() for name in names), *OTHER_PLATFORMS]
+    platforms = [*(name for names in PLATFORMS.values() for name in names), *OTHER_PLATFORMS]
     if not backend and config.platform:
-        suggestion = closest(config.platform, [*known, *SHIPPED])
+        suggestion = closest(config.platform, [*platforms, *SHIPPED])
         yield model.error(
             _REJECTED,
             f"unknown platform {config.platform!r}",
@@ -71,8 +71,8 @@ def _backend(model: ModelFolder, options: LintOptions) -> Iterator[Finding]:
 
 def _agree(config: Any) -> bool:
     """Return whether the platform, if given, belongs to the backend."""
-    known = PLATFORMS.get(config.backend)
-    return known is None or config.platform in ("", *known, *OTHER_PLATFORMS)
+    platforms = PLATFORMS.get(config.backend)
+    return platforms is None or config.platform in ("", *platforms, *OTHER_PLATFORMS)
 
 
 def _image(model: ModelFolder, backend: str, options: LintOptions) -> Iterator[Finding]:
@@ -177,17 +177,17 @@ def _missing_tensors(model: ModelFolder) -> Iterator[Finding]:
 
 def _referenced_files(model: ModelFolder) -> Iterator[Finding]:
     config = model.config
-    wanted: list[tuple[str, tuple[str | int, ...]]] = [
+    references: list[tuple[str, tuple[str | int, ...]]] = [
         (tensor.label_filename, ("output", index, "label_filename"))
         for index, tensor in enumerate(config.output)
     ]
-    wanted += [
+    references += [
         (f"warmup/{meta.input_data_file}", ("model_warmup", index))
         for index, sample in enumerate(config.model_warmup)
         for meta in sample.inputs.values()
         if meta.input_data_file
     ]
-    for name, place in wanted:
+    for name, place in references:
         if name and not (model.folder / name).is_file():
             yield model.error(
                 LayoutError.code, f"file not found: {name}", "add it, or remove the field", *place

@@ -70,7 +70,7 @@ def _settings(model: ModelFolder) -> Iterator[Finding]:
 
 def _steps(model: ModelFolder, models: Mapping[str, ModelFolder]) -> Iterator[Finding]:
     config = model.config
-    known = {tensor.name: _tensor(tensor, config, model.name) for tensor in (*config.input, *config.output)}
+    tensors = {tensor.name: _tensor(tensor, config, model.name) for tensor in (*config.input, *config.output)}
     for index, step in enumerate(config.ensemble_scheduling.step):
         place = (*_STEP, index)
         for field in ("model_name", "input_map", "output_map"):
@@ -87,7 +87,9 @@ def _steps(model: ModelFolder, models: Mapping[str, ModelFolder]) -> Iterator[Fi
                 f"set `max_batch_size: {most}` here, or raise that of the part",
                 "max_batch_size",
             )
-        if step.model_version > 0 and str(step.model_version) not in {one.name for one in part.versions}:
+        if step.model_version > 0 and str(step.model_version) not in {
+            version.name for version in part.versions
+        }:
             yield model.error(
                 _CODE,
                 f"step {index + 1} needs version {step.model_version} of {part.name}, which is missing",
@@ -96,7 +98,7 @@ def _steps(model: ModelFolder, models: Mapping[str, ModelFolder]) -> Iterator[Fi
                 "model_version",
             )
         for kind, mapping in (("input", step.input_map), ("output", step.output_map)):
-            yield from _mapping(model, part, kind, dict(mapping), known, place)
+            yield from _mapping(model, part, kind, dict(mapping), tensors, place)
 
 
 def _mapping(
@@ -104,7 +106,7 @@ def _mapping(
     part: ModelFolder,
     kind: str,
     mapping: Mapping[str, str],
-    known: dict[str, _Tensor],
+    outer_tensors: dict[str, _Tensor],
     place: tuple[str | int, ...],
 ) -> Iterator[Finding]:
     tensors = {tensor.name: tensor for tensor in getattr(part.config, kind)}
@@ -122,7 +124,9 @@ def _mapping(
                 field,
             )
             continue
-        yield from _agreement(model, known, outer, _tensor(tensors[name], part.config, part.name), place)
+        yield from _agreement(
+            model, outer_tensors, outer, _tensor(tensors[name], part.config, part.name), place
+        )
     for name, tensor in tensors.items():
         if kind == "input" and name not in mapping and not tensor.optional:
             yield model.error(
@@ -136,25 +140,25 @@ def _mapping(
 
 def _agreement(
     model: ModelFolder,
-    known: dict[str, _Tensor],
+    tensors: dict[str, _Tensor],
     name: str,
-    found: _Tensor,
+    tensor: _Tensor,
     place: tuple[str | int, ...],
 ) -> Iterator[Finding]:
-    before = known.setdefault(name, found)
-    if before.datatype != found.datatype:
+    before = tensors.setdefault(name, tensor)
+    if before.datatype != tensor.datatype:
         yield model.error(
             _CODE,
             f"{name!r} is {datatype_name(before.datatype)} in {before.model} and "
-            f"{datatype_name(found.datatype)} in {found.model}",
+            f"{datatype_name(tensor.datatype)} in {tensor.model}",
             "use one type: ensembles convert none",
             *place,
         )
-    elif not before.fits(found):
+    elif not before.fits(tensor):
         yield model.error(
             _CODE,
-            f"{name!r} has dims {list(before.full)} in {before.model} and {list(found.full)} in "
-            f"{found.model}",
+            f"{name!r} has dims {list(before.full)} in {before.model} and {list(tensor.full)} in "
+            f"{tensor.model}",
             "use the same dims, or -1",
             *place,
         )
@@ -166,9 +170,9 @@ def _flow(model: ModelFolder) -> Iterator[Finding]:
     steps = list(config.ensemble_scheduling.step)
     inputs = {tensor.name for tensor in config.input}
     outputs = {tensor.name for tensor in config.output}
-    made = [name for step in steps for name in step.output_map.values()]
+    computed = [name for step in steps for name in step.output_map.values()]
     used = {name for step in steps for name in step.input_map.values()}
-    for name in sorted(name for name, count in Counter(made).items() if count > 1):
+    for name in sorted(name for name, count in Counter(computed).items() if count > 1):
         yield model.error(
             _CODE, f"several outputs are mapped to {name!r}", "rename one", "ensemble_scheduling"
         )
@@ -176,19 +180,19 @@ def _flow(model: ModelFolder) -> Iterator[Finding]:
         yield model.error(_CODE, f"no step uses the input {name!r}", "remove it", "input")
     ready = _ready(steps, inputs)
     for name in sorted(outputs - ready):
-        cause = "its steps wait for each other" if name in made else "no step has it in its output_map"
+        cause = "its steps wait for each other" if name in computed else "no step has it in its output_map"
         yield model.error(
             _CODE, f"the output {name!r} is never computed: {cause}", "correct the mappings", "output"
         )
     for name in sorted(used - ready - inputs):
-        cause = "its steps wait for each other" if name in made else "no step computes it"
+        cause = "its steps wait for each other" if name in computed else "no step computes it"
         yield model.error(
             _CODE,
             f"a step needs {name!r}: {cause}",
             "map it to an input of the ensemble or an output of an earlier step",
             "ensemble_scheduling",
         )
-    for name in sorted(set(made) - used - outputs):
+    for name in sorted(set(computed) - used - outputs):
         yield model.error(
             _CODE,
             f"nothing uses {name!r}: Triton rejects unused tensors",
@@ -201,7 +205,7 @@ def _ready(steps: Sequence[Any], inputs: set[str]) -> set[str]:
     """Return the tensors that can be computed from the inputs."""
     ready = set(inputs)
     waiting = [(set(step.input_map.values()), set(step.output_map.values())) for step in steps]
-    while able := [made for needed, made in waiting if needed <= ready]:
+    while able := [outputs for needed, outputs in waiting if needed <= ready]:
         waiting = [step for step in waiting if not step[0] <= ready]
         ready.update(*able)
     return ready
@@ -217,7 +221,7 @@ def _cycles(models: Mapping[str, ModelFolder]) -> Iterator[Finding]:
         reached, new = set[str](), set(needs[name])
         while new:
             reached |= new
-            new = {part for one in new for part in needs.get(one, ())} - reached
+            new = {part for step in new for part in needs.get(step, ())} - reached
         if name in reached:
             yield model.error(
                 _CODE, f"the ensemble {name} contains itself", "remove the step", "ensemble_scheduling"
@@ -232,5 +236,5 @@ def _tensor(tensor: Any, config: Any, model: str) -> _Tensor:
 
 def _same(first: Sequence[int], second: Sequence[int]) -> bool:
     return len(first) == len(second) and all(
-        one == other or -1 in (one, other) for one, other in zip(first, second, strict=True)
+        size == other or -1 in (size, other) for size, other in zip(first, second, strict=True)
     )

@@ -50,8 +50,8 @@ class ModelFolder:
     @property
     def versions(self) -> list[Path]:
         """The numeric version folders, lowest first."""
-        found = (entry for entry in self.folder.iterdir() if entry.is_dir() and entry.name.isdecimal())
-        return sorted(found, key=lambda entry: int(entry.name))
+        folders = (entry for entry in self.folder.iterdir() if entry.is_dir() and entry.name.isdecimal())
+        return sorted(folders, key=lambda entry: int(entry.name))
 
     def error(self, code: str, message: str, remedy: str, *place: str | int) -> Finding:
         """Return an error at a field of config.pbtxt."""

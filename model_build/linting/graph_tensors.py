@@ -61,30 +61,30 @@ def _graph(model: ModelFolder, file: Path) -> Iterator[Finding]:
             yield from _names(model, kind, declared, tensors, shown)
             if kind == "input":
                 yield from _missing(model, needed, shown)
-            for index, one in enumerate(declared):
-                known = next((tensor for tensor in tensors if tensor.name == one.name), None)
-                if known is not None:
-                    yield from _tensor(model, kind, index, one, known)
+            for index, entry in enumerate(declared):
+                real = next((tensor for tensor in tensors if tensor.name == entry.name), None)
+                if real is not None:
+                    yield from _tensor(model, kind, index, entry, real)
 
 
 def _names(
     model: ModelFolder, kind: str, declared: Sequence[Any], tensors: Sequence[TensorSpec], shown: Path
 ) -> Iterator[Finding]:
     names = [tensor.name for tensor in tensors]
-    for index, one in enumerate(declared):
-        if one.name and one.name not in names:
-            suggestion = closest(one.name, names)
+    for index, entry in enumerate(declared):
+        if entry.name and entry.name not in names:
+            suggestion = closest(entry.name, names)
             yield model.error(
                 _CODE,
-                f"{shown.name} has no {kind} {one.name!r}",
+                f"{shown.name} has no {kind} {entry.name!r}",
                 f"did you mean '{suggestion}'?" if suggestion else f"the graph has {', '.join(names)}",
                 *(kind, index, "name"),
             )
 
 
 def _missing(model: ModelFolder, needed: Sequence[str], shown: Path) -> Iterator[Finding]:
-    given = {one.name for one in model.config.input} | filled_in(model.config)
-    missing = [name for name in needed if name not in given]
+    inputs = {entry.name for entry in model.config.input} | filled_in(model.config)
+    missing = [name for name in needed if name not in inputs]
     if missing:
         yield model.error(
             _CODE,
@@ -94,34 +94,34 @@ def _missing(model: ModelFolder, needed: Sequence[str], shown: Path) -> Iterator
         )
 
 
-def _tensor(model: ModelFolder, kind: str, index: int, one: Any, known: TensorSpec) -> Iterator[Finding]:
-    datatype = datatype_name(one.data_type)
-    if datatype != known.datatype:
-        text = f"{one.name!r} is {datatype} here, and {known.datatype} in the graph"
-        name = "STRING" if known.datatype == "BYTES" else known.datatype
+def _tensor(model: ModelFolder, kind: str, index: int, entry: Any, real: TensorSpec) -> Iterator[Finding]:
+    datatype = datatype_name(entry.data_type)
+    if datatype != real.datatype:
+        text = f"{entry.name!r} is {datatype} here, and {real.datatype} in the graph"
+        name = "STRING" if real.datatype == "BYTES" else real.datatype
         yield model.error(_CODE, text, f"set `data_type: TYPE_{name}`", *(kind, index, "data_type"))
     batch = model.config.max_batch_size > 0
-    if batch and known.shape[:1] != (-1,):
+    if batch and real.shape[:1] != (-1,):
         yield model.error(
             _CODE,
-            f"{one.name!r} is {list(known.shape)} in the graph, without a variable batch dimension; "
+            f"{entry.name!r} is {list(real.shape)} in the graph, without a variable batch dimension; "
             f"max_batch_size is {model.config.max_batch_size}",
             "set `max_batch_size: 0`, or export the graph with a batch dimension",
             "max_batch_size",
         )
         return
-    sizes = list(one.reshape.shape) if one.HasField("reshape") else list(one.dims)
-    expected = list(known.shape[1:] if batch else known.shape)
+    sizes = list(entry.reshape.shape) if entry.HasField("reshape") else list(entry.dims)
+    expected = list(real.shape[1:] if batch else real.shape)
     # A variable size of the graph may be fixed here; the reverse is rejected.
     fits = len(sizes) == len(expected) and all(
         graph in (-1, own) for own, graph in zip(sizes, expected, strict=True)
     )
     if not batch and not expected:
         fits = all(size == 1 for size in sizes)  # Triton cannot describe a tensor without dimensions
-    if not fits and datatype == known.datatype:
+    if not fits and datatype == real.datatype:
         yield model.error(
             _CODE,
-            f"{one.name!r} has dims {sizes} here, and {expected} in the graph"
+            f"{entry.name!r} has dims {sizes} here, and {expected} in the graph"
             + (", without the batch" if batch else ""),
             f"set `dims: {expected}`",
             *(kind, index, "dims"),
@@ -143,11 +143,11 @@ def _trees(model: ModelFolder, file: Path) -> Iterator[Finding]:
             "save it with save_model",
         )
         return
-    for index, one in enumerate(model.config.input):
-        if len(one.dims) == 1 and one.dims[0] not in (-1, features):
+    for index, entry in enumerate(model.config.input):
+        if len(entry.dims) == 1 and entry.dims[0] not in (-1, features):
             yield model.error(
                 _CODE,
-                f"{one.name!r} has {one.dims[0]} values here, and the trees have {features} features",
+                f"{entry.name!r} has {entry.dims[0]} values here, and the trees have {features} features",
                 f"set `dims: [ {features} ]`",
                 *("input", index, "dims"),
             )

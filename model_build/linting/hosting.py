@@ -27,56 +27,47 @@ from tritonstack.base.error_kinds import CompositionError, EndpointMismatchError
 from tritonstack.reference.container_variables import DEFAULT_MODEL_NAME
 
 _LAYOUT, _MODE = LayoutError.code, EndpointMismatchError.code
-RULES: Mapping[str, tuple[Severity, str, str]] = MappingProxyType(
+_PARTS = CompositionError.code
+RULES: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
-        "flat": ("error", _LAYOUT, "move everything into a folder with the model's name"),
-        "name": ("error", _LAYOUT, "rename it: Triton passes names to a shell"),
-        "link": (
-            "error",
-            _LAYOUT,
-            "replace links with copies of their targets: `cp -RL <repository> <copy>`",
-        ),
-        "special": ("error", _LAYOUT, "remove it"),
-        "no_config": ("error", _LAYOUT, f"add a {CONFIG_NAME}, or remove the folder"),
-        "folder_name": ("error", ModelConfigError.code, "rename the folder, or remove `name`"),
-        "backend_ensemble": (
-            "error",
-            CompositionError.code,
-            'set `platform: "ensemble"` and remove `backend`',
-        ),
-        "version_like": ("error", _LAYOUT, "rename it to a plain number from 1, or move it out"),
-        "no_version": ("error", _LAYOUT, "put the model's files into a folder named 1"),
-        "empty_version": ("error", _LAYOUT, "add the model's files, or remove the folder"),
-        "no_file": ("error", _LAYOUT, "add it, or correct the configuration"),
-        "looks_ensemble": ("error", _MODE, 'remove the text `platform: "ensemble"` from its comments'),
-        "hidden_ensemble": ("error", _MODE, 'write `platform: "ensemble"` exactly like this'),
+        "flat": (_LAYOUT, "move everything into a folder with the model's name"),
+        "name": (_LAYOUT, "rename it: Triton passes names to a shell"),
+        "link": (_LAYOUT, "replace links with copies of their targets: `cp -RL <repository> <copy>`"),
+        "special": (_LAYOUT, "remove it"),
+        "no_config": (_LAYOUT, f"add a {CONFIG_NAME}, or remove the folder"),
+        "folder_name": (ModelConfigError.code, "rename the folder, or remove `name`"),
+        "backend_ensemble": (_PARTS, 'set `platform: "ensemble"` and remove `backend`'),
+        "version_like": (_LAYOUT, "rename it to a plain number from 1, or move it out"),
+        "no_version": (_LAYOUT, "put the model's files into a folder named 1"),
+        "empty_version": (_LAYOUT, "add the model's files, or remove the folder"),
+        "no_file": (_LAYOUT, "add it, or correct the configuration"),
+        "looks_ensemble": (_MODE, 'remove the text `platform: "ensemble"` from its comments'),
+        "hidden_ensemble": (_MODE, 'write `platform: "ensemble"` exactly like this'),
         "no_model": (
-            "error",
             _LAYOUT,
             f"add <model>/{CONFIG_NAME} and <model>/1/<files>; `tritonstack import` takes MLflow models",
         ),
         "many_ensembles": (
-            "error",
             _MODE,
             "pack each ensemble with its parts into an archive of its own; make the steps of a nested "
             "ensemble steps of the outer one",
         ),
-        "missing_part": ("error", CompositionError.code, "add its folder, or correct `model_name`"),
+        "missing_part": (_PARTS, "add its folder, or correct `model_name`"),
         "not_part": (
-            "warning",
             _MODE,
             "remove it; if Python code calls it, set SAGEMAKER_TRITON_ADDITIONAL_ARGS=--load-model=<name> "
             "on a single-model endpoint",
         ),
         "many_models": (
-            "error",
             _MODE,
             "pack each model into an archive of its own; or name the model of a single-model endpoint in "
             f"{DEFAULT_MODEL_NAME} and pass it as --default-model",
         ),
     }
 )
-"""Severity, code, and remedy of each rule of the layout."""
+"""Code and remedy of each rule of the layout."""
+_WARNINGS = {"not_part"}
+"""Rules whose violation is no error."""
 _MULTI_MODEL_ONLY = {"looks_ensemble", "hidden_ensemble", "many_ensembles", "many_models"}
 """Rules that do not concern single-model endpoints with SAGEMAKER_TRITON_DEFAULT_MODEL_NAME."""
 
@@ -170,20 +161,21 @@ def choice_findings(
             f"{DEFAULT_MODEL_NAME} names {options.default_model!r}, which is missing",
             f"folders: {', '.join(folders) or 'none'}",
         )
-    seen = [
+    ensembles = [
         name for name in folders if is_small(root / name / CONFIG_NAME) and is_seen_as_ensemble(root / name)
     ]
     configs = {name: model.config for name, model in models.items()}
-    for violation in choice_violations(list(folders), seen, configs):
-        found = finding_of(violation, shown, models.get(violation.path.partition("/")[0]))
+    for violation in choice_violations(list(folders), ensembles, configs):
+        finding = finding_of(violation, shown, models.get(violation.path.partition("/")[0]))
         if options.default_model is not None and violation.rule in _MULTI_MODEL_ONLY:
-            found = replace(found, severity="warning")
-        yield found
+            finding = replace(finding, severity="warning")
+        yield finding
 
 
 def finding_of(violation: LayoutViolation, shown: Path, model: ModelFolder | None = None) -> Finding:
     """Return a rule's violation as a finding, with the line of its field."""
-    severity, code, remedy = RULES[violation.rule]
+    code, remedy = RULES[violation.rule]
+    severity: Severity = "warning" if violation.rule in _WARNINGS else "error"
     path = violation.path
     text = violation.message.removeprefix(path).removeprefix(":").strip() if path else violation.message
     line = line_of(model.lines, violation.field) if model and violation.field else None

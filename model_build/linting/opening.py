@@ -49,8 +49,8 @@ def open_repository(path: Path) -> Iterator[OpenedRepository]:
         yield OpenedRepository(path, path)
         return
     if not path.is_file():
-        found = "not a file or folder" if path.exists() else "file not found"
-        raise UnknownNameError(f"{path}: {found}", remedy="name a Triton repository or a model.tar.gz")
+        problem = "not a file or folder" if path.exists() else "file not found"
+        raise UnknownNameError(f"{path}: {problem}", remedy="name a Triton repository or a model.tar.gz")
     with tempfile.TemporaryDirectory(prefix="tritonstack-") as name:
         yield _unpacked(path, Path(name))
 

@@ -94,27 +94,31 @@ def _program(model: ModelFolder, file: Path, loaded: Collection[str]) -> Iterato
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     if MODEL_CLASS not in _names(tree):
         yield in_file("error", _CODE, shown, f"no class {MODEL_CLASS}", "define it with the method execute")
-    elif (found := classes.get(MODEL_CLASS)) and not found.bases and "execute" not in _methods(found):
+    elif (
+        (model_class := classes.get(MODEL_CLASS))
+        and not model_class.bases
+        and "execute" not in _methods(model_class)
+    ):
         yield in_file("error", _CODE, shown, f"{MODEL_CLASS} has no method execute", "define it")
     yield from _calls(tree, shown, loaded)
 
 
 def _names(tree: ast.Module) -> set[str]:
     """Return the names that some code binds; a star import may bind any."""
-    found: set[str] = set()
+    names: set[str] = set()
     for node in ast.walk(tree):
         match node:
             case ast.ClassDef(name=name) | ast.FunctionDef(name=name):
-                found.add(name)
+                names.add(name)
             case ast.Assign(targets=targets):
-                found |= {target.id for target in targets if isinstance(target, ast.Name)}
+                names |= {target.id for target in targets if isinstance(target, ast.Name)}
             case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
-                found |= {alias.asname or alias.name for alias in aliases}
-    return found | ({MODEL_CLASS} if "*" in found else set())
+                names |= {alias.asname or alias.name for alias in aliases}
+    return names | ({MODEL_CLASS} if "*" in names else set())
 
 
-def _methods(found: ast.ClassDef) -> set[str]:
-    return _names(ast.Module(body=found.body, type_ignores=[]))
+def _methods(model_class: ast.ClassDef) -> set[str]:
+    return _names(ast.Module(body=model_class.body, type_ignores=[]))
 
 
 def _calls(tree: ast.Module, shown: Path, loaded: Collection[str]) -> Iterator[Finding]:
@@ -177,7 +181,7 @@ def _packages(model: ModelFolder, file: Path, options: LintOptions) -> Iterator[
             "parameters",
         )
     pythons = {
-        found[1] for name in names if name.startswith(("bin/", "lib/")) and (found := _PYTHON.search(name))
+        match[1] for name in names if name.startswith(("bin/", "lib/")) and (match := _PYTHON.search(name))
     }
     python = RELEASES[options.release].python
     if pythons and python not in pythons:

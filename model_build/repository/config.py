@@ -119,6 +119,6 @@ def data_type(datatype: str) -> int:
 
 def datatype_name(number: int) -> str:
     """Return the protocol datatype of a config enum; its number if Triton has no such type."""
-    known = model_config_schema().DataType.DESCRIPTOR.values_by_number
-    name = str(known[number].name if number in known else number).removeprefix("TYPE_")
+    types = model_config_schema().DataType.DESCRIPTOR.values_by_number
+    name = str(types[number].name if number in types else number).removeprefix("TYPE_")
     return "BYTES" if name == "STRING" else name

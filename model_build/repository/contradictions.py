@@ -125,12 +125,12 @@ def _check_choices(existing: ExistingConfig, generated: Any) -> Iterator[FileVio
 
 def _check_scheduler(existing: ExistingConfig, generated: Any) -> Iterator[FileViolation]:
     scheduler = generated.WhichOneof("scheduling_choice")
-    asked = {place[0] for path, place in CHOICES if is_written(existing.model, path)} & _SCHEDULERS
+    schedulers = {place[0] for path, place in CHOICES if is_written(existing.model, path)} & _SCHEDULERS
     for name in sorted(existing.fields & _SCHEDULERS):
-        if name != scheduler and (asked or name == "sequence_batching"):
+        if name != scheduler and (schedulers or name == "sequence_batching"):
             yield existing.violation(
                 "model.yaml sets another batching mode"
-                if asked
+                if schedulers
                 else "the build cannot test sequences that model.yaml does not declare",
                 "set `batching` and `triton.sequences` of model.yaml accordingly",
                 name,

@@ -139,9 +139,9 @@ def _missing(existing: ExistingConfig, generated: Any) -> Any:
     present = existing.fields
     if not present & {"backend", "platform"}:
         missing.backend, missing.platform = generated.backend, generated.platform
-    asked = {place[0] for path, place in CHOICES if is_written(existing.model, path)}
+    chosen = {place[0] for path, place in CHOICES if is_written(existing.model, path)}
     for field, value in generated.ListFields():
-        if field.name in present or field.name not in (*_NEEDED, *asked, *_follows(generated)):
+        if field.name in present or field.name not in (*_NEEDED, *chosen, *_follows(generated)):
             continue
         if field.is_repeated or field.message_type is not None:
             getattr(missing, field.name).MergeFrom(value)
@@ -150,9 +150,9 @@ def _missing(existing: ExistingConfig, generated: Any) -> Any:
     for key in sorted(set(generated.parameters) - set(message.parameters)):
         missing.parameters[key].CopyFrom(generated.parameters[key])
     for name in ("input", "output"):
-        known = {tensor.name for tensor in getattr(message, name)} | filled_in(message)
+        declared = {tensor.name for tensor in getattr(message, name)} | filled_in(message)
         getattr(missing, name).extend(
-            tensor for tensor in getattr(generated, name) if tensor.name not in known
+            tensor for tensor in getattr(generated, name) if tensor.name not in declared
         )
     return missing
 
@@ -175,8 +175,8 @@ def filled_in(config: Any) -> set[str]:
 def tensors_of_triton(model: Document[ModelSpec]) -> set[str]:
     """Return the tensors that callers neither send nor receive."""
     existing = read_existing(model)
-    asked = set(control_inputs(model.record.triton.sequences).values())
-    return asked | (filled_in(existing.message) if existing else set())
+    controls = set(control_inputs(model.record.triton.sequences).values())
+    return controls | (filled_in(existing.message) if existing else set())
 
 
 def is_written(model: Document[ModelSpec], path: FieldPath) -> bool:

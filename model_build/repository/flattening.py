@@ -68,9 +68,9 @@ def needed_steps(steps: Sequence[SchedulingStep], outputs: Collection[str]) -> l
     """Drop steps with unused outputs: Triton rejects ensembles with unused tensors."""
     needed, required = [], set(outputs)
     for step in reversed(steps):
-        made = {name: tensor for name, tensor in step.outputs.items() if tensor in required}
-        if made:
-            needed.append(SchedulingStep(step.model, step.inputs, made))
+        outputs_used = {name: tensor for name, tensor in step.outputs.items() if tensor in required}
+        if outputs_used:
+            needed.append(SchedulingStep(step.model, step.inputs, outputs_used))
             required |= set(step.inputs.values())
     return needed[::-1]
 
@@ -115,10 +115,10 @@ def _own_environment(source: Path, folder: Path) -> None:
     """Give a copied model its own environment if it shares a neighbor's, which gets another name."""
     file = folder / CONFIG_NAME
     text = file.read_bytes().decode("utf-8")
-    named = re.search(re.escape(SHARED).replace(r"\{\}", f"({_NAME})"), text)
-    if named is not None:
-        shutil.copyfile(source / named[1] / ARCHIVE_NAME, folder / ARCHIVE_NAME)
-        file.write_bytes(text.replace(named[0], PARAMETER_VALUE).encode("utf-8"))
+    match = re.search(re.escape(SHARED).replace(r"\{\}", f"({_NAME})"), text)
+    if match is not None:
+        shutil.copyfile(source / match[1] / ARCHIVE_NAME, folder / ARCHIVE_NAME)
+        file.write_bytes(text.replace(match[0], PARAMETER_VALUE).encode("utf-8"))
 
 
 def rename_model(folder: Path) -> None:

@@ -51,16 +51,16 @@ def instance_violations(
 
 def optimize(config: Any, triton: TritonOptions) -> None:
     """Return the backend's optimization settings; None if nothing is set."""
-    asked, optimization = triton.optimization, config.optimization
-    if asked.graph_level is not None:
+    options, optimization = triton.optimization, config.optimization
+    if options.graph_level is not None:
         optimization.graph.SetInParent()
-        optimization.graph.level = asked.graph_level
-    if asked.cuda_graphs:
+        optimization.graph.level = options.graph_level
+    if options.cuda_graphs:
         optimization.cuda.graphs = True
-    if asked.pinned_memory is not None:
+    if options.pinned_memory is not None:
         for pinned in (optimization.input_pinned_memory, optimization.output_pinned_memory):
             pinned.SetInParent()
-            pinned.enable = asked.pinned_memory
+            pinned.enable = options.pinned_memory
 
 
 def choose_versions(config: Any, triton: TritonOptions) -> None:

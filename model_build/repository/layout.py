@@ -61,8 +61,8 @@ def check_layout(repository: Path, *, decoupled: bool = False) -> str:
                     f"{name} is decoupled: it returns several answers, and /invocations supports one",
                 )
             )
-    seen = [folder.name for folder in folders if is_seen_as_ensemble(folder)]
-    violations += choice_violations([folder.name for folder in folders], seen, configs)
+    ensembles = [folder.name for folder in folders if is_seen_as_ensemble(folder)]
+    violations += choice_violations([folder.name for folder in folders], ensembles, configs)
     if violations:
         raise LayoutError(
             f"{repository} cannot be hosted:\n"
@@ -70,7 +70,7 @@ def check_layout(repository: Path, *, decoupled: bool = False) -> str:
             remedy="give each model a folder of its own, <model>/config.pbtxt and <model>/1/<files>, and "
             "remove other files and folders",
         )
-    return seen[0] if seen else folders[0].name
+    return ensembles[0] if ensembles else folders[0].name
 
 
 def name_violations(repository: Path) -> Iterator[LayoutViolation]:
@@ -174,23 +174,23 @@ def _violations_of_policy(name: str, config: Any, versions: set[int]) -> Iterato
 
 
 def choice_violations(
-    folders: list[str], seen: list[str], configs: Mapping[str, Any]
+    folders: list[str], recognized: list[str], configs: Mapping[str, Any]
 ) -> Iterator[LayoutViolation]:
     """Yield why the hosting modes load another model than intended, or none.
 
     `seen` are the folders that multi-model hosting takes for ensembles. An ensemble that it does not
     recognize may be a step of the one that it does.
     """
-    inner = parts_of(seen[0], configs) if len(seen) == 1 else set()
+    inner = parts_of(recognized[0], configs) if len(recognized) == 1 else set()
     ensembles = [name for name, config in configs.items() if is_ensemble(config) and name not in inner]
-    for name in sorted(set(seen) - set(ensembles)):
+    for name in sorted(set(recognized) - set(ensembles)):
         if name in configs:
             yield LayoutViolation(
                 "looks_ensemble",
                 f"{name}/{CONFIG_NAME}",
                 f'{name} looks like an ensemble: its {CONFIG_NAME} contains the text platform: "ensemble"',
             )
-    for name in sorted(set(ensembles) - set(seen)):
+    for name in sorted(set(ensembles) - set(recognized)):
         yield LayoutViolation(
             "hidden_ensemble",
             f"{name}/{CONFIG_NAME}",
@@ -230,11 +230,11 @@ def _violations_of_parts(
 
 def parts_of(ensemble: str, configs: Mapping[str, Any]) -> set[str]:
     """Return the models that Triton loads with an ensemble: its steps, and those of ensembles among them."""
-    found = set[str]()
+    parts = set[str]()
     waiting = [ensemble]
     while waiting:
         config = configs.get(waiting.pop())
-        new = {step.model_name for step in config.ensemble_scheduling.step} - found if config else set()
-        found |= new
+        new = {step.model_name for step in config.ensemble_scheduling.step} - parts if config else set()
+        parts |= new
         waiting += new
-    return found
+    return parts

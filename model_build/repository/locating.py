@@ -50,28 +50,28 @@ class _Locator:
 
     def block(self, place: FieldPlace) -> None:
         """Read fields to the end of a block."""
-        seen: dict[str, int] = {}
+        counts: dict[str, int] = {}
         while (token := self._peek()) is not None and token.text not in _CLOSING:
             self._at += 1
             if token.text in (",", ";"):
                 continue
             self._skip(":")
-            self._values((*place, token.text), token, seen)
+            self._values((*place, token.text), token, counts)
         self._at += 1
 
-    def _values(self, place: FieldPlace, name: _Token, seen: dict[str, int]) -> None:
+    def _values(self, place: FieldPlace, name: _Token, counts: dict[str, int]) -> None:
         self.lines.setdefault(place, name.line)
         if not self._skip("["):
-            self._value(place, name, seen)
+            self._value(place, name, counts)
             return
         while (token := self._peek()) is not None and token.text != "]":
             if not self._skip(","):
-                self._value(place, token, seen)
+                self._value(place, token, counts)
         self._at += 1
 
-    def _value(self, place: FieldPlace, shown: _Token, seen: dict[str, int]) -> None:
-        number = seen.get(shown_name := str(place[-1]), 0)
-        seen[shown_name] = number + 1
+    def _value(self, place: FieldPlace, shown: _Token, counts: dict[str, int]) -> None:
+        number = counts.get(shown_name := str(place[-1]), 0)
+        counts[shown_name] = number + 1
         self.lines[(*place, number)] = shown.line
         token = self._tokens[self._at]
         self._at += 1

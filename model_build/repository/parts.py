@@ -277,14 +277,14 @@ def _graph_violations(
 def _python_violations(
     inputs: Sequence[TensorSpec], batching: Batching, triton: TritonOptions, target: Target | None
 ) -> Iterator[Violation]:
-    known = [tensor.name for tensor in inputs]
+    names = [tensor.name for tensor in inputs]
     for index, name in enumerate(batching.ragged):
-        if name not in known:
-            suggestion = closest(name, known)
+        if name not in names:
+            suggestion = closest(name, names)
             yield ModelMismatchError.at(
                 ("batching", "ragged", index),
                 f"the model has no input {name!r}",
-                f"did you mean '{suggestion}'?" if suggestion else f"allowed: {', '.join(known)}",
+                f"did you mean '{suggestion}'?" if suggestion else f"allowed: {', '.join(names)}",
             )
     if target is not None:
         yield from instance_violations(triton, target)
@@ -293,12 +293,12 @@ def _python_violations(
 
 def _raise_violations(violations: Iterable[Violation], around: ModelProperties) -> None:
     """Report the violation in the file that has it."""
-    found = list(violations)
-    if not found:
+    listed = list(violations)
+    if not listed:
         return
     if around.model is not None:
-        raise InvalidFilesError(around.model.place(violation) for violation in found)
+        raise InvalidFilesError(around.model.place(violation) for violation in listed)
     raise ModelMismatchError(
-        "\n".join(f"{'.'.join(map(str, violation.path))}: {violation.message}" for violation in found),
-        remedy="; ".join(dict.fromkeys(str(violation.remedy) for violation in found)),
+        "\n".join(f"{'.'.join(map(str, violation.path))}: {violation.message}" for violation in listed),
+        remedy="; ".join(dict.fromkeys(str(violation.remedy) for violation in listed)),
     )

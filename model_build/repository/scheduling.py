@@ -44,8 +44,8 @@ def control_inputs(sequences: Sequences | None) -> dict[str, str]:
     """Return the inputs that Triton fills in, by control: `start`, `end`, `ready`, `correlation_id`."""
     if sequences is None:
         return {}
-    named = {name: getattr(sequences, name) for name in (*BOOLEAN_CONTROLS, "correlation_id")}
-    return {name: tensor for name, tensor in named.items() if tensor is not None}
+    controls = {name: getattr(sequences, name) for name in (*BOOLEAN_CONTROLS, "correlation_id")}
+    return {name: tensor for name, tensor in controls.items() if tensor is not None}
 
 
 def callers_inputs(inputs: Sequence[TensorSpec], sequences: Sequences | None) -> tuple[TensorSpec, ...]:
@@ -61,35 +61,35 @@ def with_controls(
 
     `types` are the tensor datatypes of model.yaml.
     """
-    known = {tensor.name for tensor in inputs}
+    names = {tensor.name for tensor in inputs}
     usual = {"correlation_id": "UINT64"}
     return (
         *inputs,
         *(
             TensorSpec(name=name, datatype=types.get(name, usual.get(role, "INT32")), shape=(1,))
             for role, name in control_inputs(sequences).items()
-            if name not in known
+            if name not in names
         ),
     )
 
 
 def control_violations(inputs: Sequence[TensorSpec], sequences: Sequences | None) -> Iterator[Violation]:
     """Report control inputs that the model lacks, or has in an unsupported type."""
-    known = {tensor.name: tensor for tensor in inputs}
+    specs = {tensor.name: tensor for tensor in inputs}
     for role, name in control_inputs(sequences).items():
         place = ("triton", "sequences", role)
         allowed = CORRELATION_TYPES if role == "correlation_id" else tuple(FALSE_TRUE)
-        if name not in known:
-            suggestion = closest(name, known)
+        if name not in specs:
+            suggestion = closest(name, specs)
             yield ModelMismatchError.at(
                 place,
                 f"the model has no input {name!r}",
-                f"did you mean '{suggestion}'?" if suggestion else f"allowed: {', '.join(known)}",
+                f"did you mean '{suggestion}'?" if suggestion else f"allowed: {', '.join(specs)}",
             )
-        elif known[name].datatype not in allowed:
+        elif specs[name].datatype not in allowed:
             yield ModelMismatchError.at(
                 place,
-                f"the input {name!r} is {known[name].datatype}; Triton needs {' or '.join(allowed)}",
+                f"the input {name!r} is {specs[name].datatype}; Triton needs {' or '.join(allowed)}",
                 "change the input's type in the model",
             )
 

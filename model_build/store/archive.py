@@ -108,14 +108,14 @@ def unpack(
 
     With `on_rejected`, entries that are not allowed are reported and skipped; otherwise the first one raises.
     """
-    left, names = limit_bytes, set[str]()
+    room, names = limit_bytes, set[str]()
     try:
         with _open_gzip(archive, "rb") as gzip:
             stream = _Limited(gzip, archive, limit_bytes + limit_members * _HEADERS + tarfile.RECORDSIZE)
             with tarfile.open(fileobj=stream, mode="r|", tarinfo=CheckedMember) as tar:
                 for member in tar:
-                    left -= member.size
-                    _check_limit(archive, left)
+                    room -= member.size
+                    _check_limit(archive, room)
                     try:
                         names.add(_check_member(archive, member, names))
                     except ArchiveError as error:
@@ -154,20 +154,20 @@ def _place(tar: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:
 
 def read_members(archive: Path, entries: Iterable[FileEntry]) -> dict[str, bytes]:
     """Return the contents of some small files, by path, and compare them with their checksums."""
-    wanted, found = {entry.path: entry for entry in entries}, dict[str, bytes]()
+    by_path, contents = {entry.path: entry for entry in entries}, dict[str, bytes]()
     try:
         with _open_gzip(archive, "rb") as gzip, tarfile.open(fileobj=gzip, mode="r|") as tar:
-            while len(found) < len(wanted) and (member := tar.next()) is not None:
-                entry = wanted.get(member.name)
+            while len(contents) < len(by_path) and (member := tar.next()) is not None:
+                entry = by_path.get(member.name)
                 content = tar.extractfile(member) if entry and member.size == entry.size_bytes else None
                 if content is not None:
-                    found[member.name] = content.read()
+                    contents[member.name] = content.read()
     except (tarfile.TarError, EOFError, OSError, _GZIP_ERROR) as error:
         raise ArchiveError(f"{archive} cannot be read: {error}", remedy=REPACK) from error
-    for path, entry in wanted.items():
-        if path not in found or hashlib.sha256(found[path]).hexdigest() != entry.sha256:
+    for path, entry in by_path.items():
+        if path not in contents or hashlib.sha256(contents[path]).hexdigest() != entry.sha256:
             raise ArchiveError(f"{archive}: {path} is missing or differs from the manifest", remedy=REPACK)
-    return found
+    return contents
 
 
 def unpack_own(packed: PackedArchive, folder: Path) -> None:
@@ -257,8 +257,8 @@ def _described_link(name: str, member: tarfile.TarInfo) -> str:
     return f"a link to {target}" + (", outside the archive" if place.startswith(("/", "..")) else "")
 
 
-def _check_limit(archive: Path, left: int) -> None:
-    if left < 0:
+def _check_limit(archive: Path, room: int) -> None:
+    if room < 0:
         raise OversizedArchiveError(f"{archive} exceeds its unpacked size limit", remedy=REPACK)
 
 

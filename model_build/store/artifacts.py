@@ -33,44 +33,31 @@ class BuildKey:
 
     def made(self, manifest: Manifest) -> bool:
         """Return whether an artifact was built from exactly this."""
-        others = (
-            manifest.spec_hash,
-            manifest.source_revision,
-            manifest.weights_sha256,
-            dict(manifest.tools),
-        )
-        return others == (self.spec_hash, self.source_revision, self.weights_sha256, dict(self.tools))
+        revisions = (manifest.spec_hash, manifest.source_revision, manifest.weights_sha256)
+        own = (self.spec_hash, self.source_revision, self.weights_sha256)
+        return revisions == own and dict(manifest.tools) == dict(self.tools)
 
 
 def verify_artifact(folder: Path) -> Manifest:
     """Return an artifact's manifest after checking its archive and examples against it."""
     manifest = read_manifest(folder)
-    _check_examples(folder / EXAMPLES_NAME, manifest)
-    archive = folder / ARCHIVE_NAME
-    if not archive.is_file():
-        raise CorruptArtifactError(f"{archive} is missing", remedy=REBUILD)
-    if (size := archive.stat().st_size) != manifest.archive_bytes:
-        raise CorruptArtifactError(
-            f"{archive} is corrupt: {size} bytes, manifest expects {manifest.archive_bytes}",
-            remedy=REBUILD,
-        )
-    if (digest := sha256_of(archive)) != manifest.digest:
-        raise CorruptArtifactError(
-            f"checksum mismatch for {archive}: got {digest}, manifest expects {manifest.digest}",
-            remedy=REBUILD,
-        )
+    if manifest.examples_sha256 is not None:
+        _check_file(folder / EXAMPLES_NAME, manifest.examples_sha256)
+    _check_file(folder / ARCHIVE_NAME, manifest.digest, size_bytes=manifest.archive_bytes)
     return manifest
 
 
-def _check_examples(file: Path, manifest: Manifest) -> None:
-    if manifest.examples_sha256 is None:
-        return
+def _check_file(file: Path, sha256: str, *, size_bytes: int | None = None) -> None:
+    """Compare a file with the manifest; the size first, because it is cheap."""
     if not file.is_file():
         raise CorruptArtifactError(f"{file} is missing", remedy=REBUILD)
-    if (found := sha256_of(file)) != manifest.examples_sha256:
+    if size_bytes is not None and (size := file.stat().st_size) != size_bytes:
         raise CorruptArtifactError(
-            f"checksum mismatch for {file}: got {found}, manifest expects {manifest.examples_sha256}",
-            remedy=REBUILD,
+            f"{file} is corrupt: {size} bytes, manifest expects {size_bytes}", remedy=REBUILD
+        )
+    if (digest := sha256_of(file)) != sha256:
+        raise CorruptArtifactError(
+            f"checksum mismatch for {file}: got {digest}, manifest expects {sha256}", remedy=REBUILD
         )
 
 

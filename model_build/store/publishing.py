@@ -16,7 +16,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from model_build.errors import PublishError
+from model_build.errors import ModelBuildError, PublishError
 from model_build.store.artifacts import verify_artifact
 from model_build.store.aws_errors import explain
 from tritonstack.base.errors import TritonstackError, aws_error_code
@@ -57,13 +57,12 @@ def leave_record(client: Any, bucket: str, key: str, facts: Mapping[str, Any]) -
             Bucket=bucket, Key=key, Body=json.dumps(facts).encode(), ContentType="application/json"
         )
     except (BotoCoreError, ClientError) as error:
-        raise explain(
-            error,
-            error_type=PublishError,
-            doing=f"recording the build of {facts['model']}",
-            bucket=bucket,
-            missing_bucket_remedy="deploy the environment's foundation stack first; it creates the bucket",
-        ) from error
+        raise _explained(error, f"recording the build of {facts['model']}", bucket) from error
+
+
+def _explained(error: BotoCoreError | ClientError, doing: str, bucket: str) -> ModelBuildError:
+    remedy = "deploy the environment's foundation stack first; it creates the bucket"
+    return explain(error, error_type=PublishError, doing=doing, bucket=bucket, missing_bucket_remedy=remedy)
 
 
 def publish(*, artifact_dir: Path, bucket: str, s3_client: Any, kms_key_id: str | None = None) -> Published:
@@ -81,13 +80,8 @@ def publish(*, artifact_dir: Path, bucket: str, s3_client: Any, kms_key_id: str 
             if published is not None:
                 return Published(bucket, objects.prefix, uploaded=objects.written, manifest=published)
     except (BotoCoreError, ClientError) as error:
-        raise explain(
-            error,
-            error_type=PublishError,
-            doing=f"publishing {manifest.model} {short_digest(manifest.digest)}",
-            bucket=bucket,
-            missing_bucket_remedy="deploy the environment's foundation stack first; it creates the bucket",
-        ) from error
+        doing = f"publishing {manifest.model} {short_digest(manifest.digest)}"
+        raise _explained(error, doing, bucket) from error
     raise PublishError(
         f"other publishers keep writing to s3://{bucket}/{objects.prefix}/", remedy="wait and publish again"
     )
@@ -102,15 +96,15 @@ def _upload_files(objects: _ArtifactObjects, folder: Path, manifest: Manifest) -
     if published is not None and published.manifest.examples_sha256 is not None:
         objects.check_examples(published.manifest)
         return published.manifest
-    named = published.manifest if published else manifest
+    complete = published.manifest if published else manifest
     if manifest.examples_sha256 is not None:
         sha256 = objects.settle_examples((folder / EXAMPLES_NAME).read_bytes(), manifest)
         if sha256 is None:
             return None
-        named = named.model_copy(update={"examples_sha256": sha256})
+        complete = complete.model_copy(update={"examples_sha256": sha256})
     elif published is not None:
-        return named
-    return named if objects.put_manifest(named, replacing=published) else None
+        return complete
+    return complete if objects.put_manifest(complete, replacing=published) else None
 
 
 @dataclass(frozen=True)
@@ -134,10 +128,10 @@ class _ArtifactObjects:
 
     def find_manifest(self, manifest: Manifest) -> _Found | None:
         """Read the manifest, which marks the artifact as complete."""
-        found = self._get(MANIFEST_NAME)
-        if found is None:
+        stored = self._get(MANIFEST_NAME)
+        if stored is None:
             return None
-        body, etag = found
+        body, etag = stored
         published = parse_manifest(body, origin=self._url(MANIFEST_NAME))
         if published.digest != manifest.digest:
             raise PublishError(
@@ -193,19 +187,19 @@ class _ArtifactObjects:
                     remedy=f"delete {self._url(MANIFEST_NAME)}, and publish the artifact again",
                 ) from error
             raise
-        found = (head["ContentLength"], head.get("Metadata", {}).get(DIGEST_NOTE))
-        if found != (manifest.archive_bytes, manifest.digest) or _contradicts(head, manifest):
+        actual = (head["ContentLength"], head.get("Metadata", {}).get(DIGEST_NOTE))
+        if actual != (manifest.archive_bytes, manifest.digest) or _contradicts(head, manifest):
             raise PublishError(
                 f"{self._url(ARCHIVE_NAME)} does not match its manifest "
-                f"({found[0]} bytes, digest {found[1]})",
+                f"({actual[0]} bytes, digest {actual[1]})",
                 remedy="delete this object and its manifest, then publish again",
             )
 
     def check_examples(self, manifest: Manifest) -> None:
         """Verify the examples in the bucket before reporting the artifact as published."""
-        found = self._get(EXAMPLES_NAME)
-        if found is None or hashlib.sha256(found[0]).hexdigest() != manifest.examples_sha256:
-            failure = "is missing, but its manifest names it" if found is None else "has changed"
+        stored = self._get(EXAMPLES_NAME)
+        if stored is None or hashlib.sha256(stored[0]).hexdigest() != manifest.examples_sha256:
+            failure = "is missing, but its manifest names it" if stored is None else "has changed"
             raise PublishError(
                 f"{self._url(EXAMPLES_NAME)} {failure}",
                 remedy=f"delete {MANIFEST_NAME} and {EXAMPLES_NAME} there, then publish again",
@@ -216,11 +210,11 @@ class _ArtifactObjects:
 
         None if another publisher was faster.
         """
-        found = self._get(EXAMPLES_NAME)
-        if found is not None and _are_of(found[0], manifest):
-            return hashlib.sha256(found[0]).hexdigest()
+        stored = self._get(EXAMPLES_NAME)
+        if stored is not None and _are_of(stored[0], manifest):
+            return hashlib.sha256(stored[0]).hexdigest()
         # Unreadable examples without a manifest are replaced.
-        condition = {"IfMatch": found[1]} if found else {"IfNoneMatch": "*"}
+        condition = {"IfMatch": stored[1]} if stored else {"IfNoneMatch": "*"}
         return hashlib.sha256(body).hexdigest() if self._put(EXAMPLES_NAME, body, condition) else None
 
     def put_manifest(self, manifest: Manifest, *, replacing: _Found | None) -> bool:
@@ -230,12 +224,12 @@ class _ArtifactObjects:
 
     def _get(self, name: str) -> tuple[bytes, str] | None:
         try:
-            found = self.client.get_object(Bucket=self.bucket, Key=f"{self.prefix}/{name}")
+            response = self.client.get_object(Bucket=self.bucket, Key=f"{self.prefix}/{name}")
         except ClientError as error:
             if aws_error_code(error) in ABSENT_CODES:
                 return None
             raise
-        return found["Body"].read(), found["ETag"]
+        return response["Body"].read(), response["ETag"]
 
     def _put(self, name: str, body: bytes, condition: dict[str, str]) -> bool:
         try:

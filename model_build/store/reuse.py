@@ -14,10 +14,10 @@ from tritonstack.records.manifests import Manifest
 from tritonstack.reference.targets import Target, parse_target
 
 
-def fits(target: Target, asked: Sequence[Target]) -> bool:
+def fits(target: Target, requested: Sequence[Target]) -> bool:
     """Return whether an artifact for `target` runs on one of the requested targets; no Python bound means
     any."""
-    return any(target in (one, Target(one.hardware)) for one in asked)
+    return any(target in (item, Target(item.hardware)) for item in requested)
 
 
 def has_artifact_of(store: ArtifactStore, spec_hash: str) -> bool:
@@ -28,7 +28,7 @@ def has_artifact_of(store: ArtifactStore, spec_hash: str) -> bool:
 def find_artifact(
     store: ArtifactStore,
     key: BuildKey,
-    asked: Sequence[Target],
+    requested: Sequence[Target],
     steps: BuildSteps,
     *,
     choices: Mapping[str, str],
@@ -38,7 +38,7 @@ def find_artifact(
     `choices` are those recorded for `precision: auto`: other choices make another artifact.
     """
     for folder, manifest in _stored(store):
-        matches = fits(parse_target(manifest.target), asked) and key.made(manifest)
+        matches = fits(parse_target(manifest.target), requested) and key.made(manifest)
         # Artifacts of an earlier version lack examples; rebuild them, with identical archive bytes.
         matches = matches and manifest.examples_sha256 is not None
         matches = matches and manifest.choices.items() <= {**manifest.choices, **choices}.items()
@@ -57,7 +57,7 @@ def _stored(store: ArtifactStore) -> Iterator[tuple[Path, Manifest]]:
 
 def _is_sound(store: ArtifactStore, folder: Path, steps: BuildSteps) -> bool:
     try:
-        steps.run("existing", lambda: verify_artifact(folder), lambda found: short_digest(found.digest))
+        steps.run("existing", lambda: verify_artifact(folder), lambda manifest: short_digest(manifest.digest))
     except CorruptArtifactError:
         store.discard(folder)
         return False

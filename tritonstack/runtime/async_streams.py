@@ -52,15 +52,15 @@ class ResponseStream:
             async for part in self._chunks():
                 yield part
             return
-        left = head.length
-        while left is None or left > 0:
+        remaining = head.length
+        while remaining is None or remaining > 0:
             async with self._limited():
-                part = await self._reader.read(min(_LARGEST_PART, left or _LARGEST_PART))
-            if not part and left is None:
+                part = await self._reader.read(min(_LARGEST_PART, remaining or _LARGEST_PART))
+            if not part and remaining is None:
                 return
             if not part:
                 raise TritonRequestError("Triton closed the connection before the end of its response")
-            left = None if left is None else left - len(part)
+            remaining = None if remaining is None else remaining - len(part)
             yield part
 
     async def whole(self) -> bytes:
@@ -78,13 +78,13 @@ class ResponseStream:
             match = CHUNK_SIZE.fullmatch(line[:-2])
             if match is None:
                 raise TritonRequestError("a chunk of Triton's response does not begin with its size")
-            left = int(match[1], 16)
-            if left == 0:  # a trailer may follow, which is of no use
+            remaining = int(match[1], 16)
+            if remaining == 0:  # a trailer may follow, which is of no use
                 return
-            while left > 0:
+            while remaining > 0:
                 async with self._limited():
-                    part = await self._reader.readexactly(min(_LARGEST_PART, left))
-                left -= len(part)
+                    part = await self._reader.readexactly(min(_LARGEST_PART, remaining))
+                remaining -= len(part)
                 yield part
             async with self._limited():
                 await self._reader.readexactly(2)

@@ -42,10 +42,10 @@ def held_image(engine: docker.DockerClient, image: str) -> str | None:
     repository, _, digest = image.partition("@")
     for name in filter(None, (image, digest)):
         try:
-            found = engine.images.get(name)
+            local_image = engine.images.get(name)
         except ImageNotFound:
             continue
-        if name == image or any(tag.startswith(f"{repository}:") for tag in found.tags):
+        if name == image or any(tag.startswith(f"{repository}:") for tag in local_image.tags):
             return name
     return None
 

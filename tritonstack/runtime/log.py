@@ -27,13 +27,13 @@ def reasons(log: Path, *, limit: int = 12) -> str:
 
 def errors(log: Path, *, limit: int) -> str:
     """Return the last lines that report errors, shortened, without duplicates; empty if there is none."""
-    found: dict[str, None] = {}
+    lines: dict[str, None] = {}
     for line in _last_lines(log):
         match = _ERROR_LINE.match(line) or _REASON_ROW.match(line)
         if match and not any(text in line for text in _HARMLESS):
             shown = " ".join(line.split())
-            found[shown if len(shown) <= _LONGEST_LINE else f"{shown[:_LONGEST_LINE]} ..."] = None
-    return "\n".join(list(found)[-limit:])
+            lines[shown if len(shown) <= _LONGEST_LINE else f"{shown[:_LONGEST_LINE]} ..."] = None
+    return "\n".join(list(lines)[-limit:])
 
 
 def _last_lines(log: Path) -> list[str]:

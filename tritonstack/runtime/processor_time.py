@@ -12,7 +12,7 @@ TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 def processor_seconds(pid: int) -> float:
     """Return the CPU time of a process tree so far; that of ended processes is not counted."""
-    return sum(_ticks(one) for one in tree(pid)) / TICKS_PER_S
+    return sum(_ticks(process) for process in tree(pid)) / TICKS_PER_S
 
 
 def tree(pid: int) -> Iterator[int]:
@@ -31,9 +31,9 @@ def _ticks(pid: int) -> int:
 
 def _children(pid: int) -> list[int]:
     """Return the children of all threads; those of threads that end meanwhile are not counted."""
-    found: list[int] = []
+    children: list[int] = []
     with suppress(FileNotFoundError, ProcessLookupError):
         for task in list(Path(f"/proc/{pid}/task").iterdir()):
             with suppress(FileNotFoundError, ProcessLookupError):
-                found += map(int, (task / "children").read_text().split())
-    return found
+                children += map(int, (task / "children").read_text().split())
+    return children

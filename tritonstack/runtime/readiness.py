@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from tritonstack.runtime import log
@@ -68,15 +69,10 @@ class SageMakerServer:
         timeout_s: float = 60.0,
     ) -> TritonResponse:
         """Send one request to the SageMaker port. Any status is a response; raise an error without one."""
-        try:
+        with self._explained():
             return self._pool.request(
                 method, self._path(path), body=body, headers=headers, timeout_s=timeout_s
             )
-        except TritonTimeoutError:
-            raise
-        except TritonRequestError as error:
-            self._raise_if_ended(error)
-            raise
 
     async def exchange(
         self,
@@ -88,15 +84,10 @@ class SageMakerServer:
         timeout_s: float = 60.0,
     ) -> TritonResponse:
         """Send one request from an event loop, the same one for all requests; else as `request`."""
-        try:
+        with self._explained():
             return await self._async_pool.request(
                 method, self._path(path), body=body, headers=headers, timeout_s=timeout_s
             )
-        except TritonTimeoutError:
-            raise
-        except TritonRequestError as error:
-            self._raise_if_ended(error)
-            raise
 
     async def stream(
         self,
@@ -108,7 +99,7 @@ class SageMakerServer:
         timeout_s: float = 60.0,
     ) -> ResponseStream:
         """Send one request from an event loop; return its response while the body still arrives."""
-        try:
+        with self._explained():
             return await open_stream(
                 method,
                 self._path(path),
@@ -117,11 +108,6 @@ class SageMakerServer:
                 headers=headers,
                 timeout_s=timeout_s,
             )
-        except TritonTimeoutError:
-            raise
-        except TritonRequestError as error:
-            self._raise_if_ended(error)
-            raise
 
     def close_connections(self) -> None:
         """Close idle connections."""
@@ -137,10 +123,17 @@ class SageMakerServer:
     def _path(self, path: str) -> str:
         return self._routes.get(path, path)
 
-    def _raise_if_ended(self, error: TritonRequestError) -> None:
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
         """Explain a missing response by the server's end, if it has ended."""
-        status = self._read_exit_status()
-        if status is not None:
+        try:
+            yield
+        except TritonTimeoutError:
+            raise
+        except TritonRequestError as error:
+            status = self._read_exit_status()
+            if status is None:
+                raise
             kind = TritonEndedError if isinstance(error, TritonUnreachableError) else TritonFailedError
             raise self._failed(f"{self._server_name} has ended with exit status {status}", kind) from error
 

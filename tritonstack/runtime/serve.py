@@ -104,12 +104,12 @@ def serve_command(
     """
     multi_model = environment.get(MULTI_MODEL) == "true"
     notices: list[str] = []
-    seen = dict(environment)
+    variables = dict(environment)
     ping_mode = environment.get(OVERRIDE_PING_MODE) or ("live" if multi_model else "ready")
     if PING_MODE in environment:
         # `serve` assigns this variable without exporting it: the server sees the assignment only if the
         # container's environment already had the variable. Otherwise it uses "ready".
-        seen[PING_MODE] = ping_mode
+        variables[PING_MODE] = ping_mode
     if multi_model:
         notices.append(f'Triton is running in SageMaker MME mode. Using Triton ping mode: "{ping_mode}"')
     elif (model_root / "config.pbtxt").is_file():
@@ -121,8 +121,8 @@ def serve_command(
     _check_inference_type(environment, release)
     loaded: list[str] = []
     if not multi_model:
-        seen[DEFAULT_MODEL_NAME] = _default_model(environment, model_root, notices)
-        loaded = f"--load-model={seen[DEFAULT_MODEL_NAME]}".split()
+        variables[DEFAULT_MODEL_NAME] = _default_model(environment, model_root, notices)
+        loaded = f"--load-model={variables[DEFAULT_MODEL_NAME]}".split()
     served = str(multi_model_root) if multi_model else f"{served_at or model_root}/"
     return ServeCommand(
         argv=(
@@ -134,7 +134,7 @@ def serve_command(
             *_flags(environment, gpu_count),
             *loaded,
         ),
-        environment=seen,
+        environment=variables,
         multi_model=multi_model,
         port=_port(environment),
         notices=tuple(notices),
@@ -193,32 +193,32 @@ def _knows_inference_types(release: str | None) -> bool:
 
 
 def _default_model(environment: Mapping[str, str], model_root: Path, notices: list[str]) -> str:
-    named = environment.get(DEFAULT_MODEL_NAME)
-    if named:
-        if not (model_root / named.lstrip("/")).is_dir():
+    name = environment.get(DEFAULT_MODEL_NAME)
+    if name:
+        if not (model_root / name.lstrip("/")).is_dir():
             raise ServeRejectedError(
-                f"ERROR: Directory with provided {DEFAULT_MODEL_NAME} {named} does not exist",
+                f"ERROR: Directory with provided {DEFAULT_MODEL_NAME} {name} does not exist",
                 remedy=f"set {DEFAULT_MODEL_NAME} to the name of a folder in {model_root}",
             )
-        return named
-    found = _model_folders(model_root)
-    if not found:
+        return name
+    folders = _model_folders(model_root)
+    if not folders:
         raise ServeRejectedError(
             "ERROR: No model found in model repository",
             remedy="pack the model's folder (with config.pbtxt and version folders) at the top level of the "
             "archive",
         )
-    if len(found) > 1:
+    if len(folders) > 1:
         raise ServeRejectedError(
             "ERROR: More than 1 model directory found in model repository.\n"
             f"       Either provide a single directory or set {DEFAULT_MODEL_NAME} "
             "to run the ensemble backend.\n"
-            f"       Directories found in model repository: {' '.join(found)}",
+            f"       Directories found in model repository: {' '.join(folders)}",
             remedy=f"set {DEFAULT_MODEL_NAME} to one of the folders",
         )
     notices.append(f"WARNING: No {DEFAULT_MODEL_NAME} provided.")
-    notices.append(f"         Starting with the only existing model directory {found[0]}")
-    return found[0]
+    notices.append(f"         Starting with the only existing model directory {folders[0]}")
+    return folders[0]
 
 
 def _model_folders(model_root: Path) -> list[str]:

@@ -161,20 +161,20 @@ def require_isolation(installation: TritonInstallation) -> None:
 def _plan_in_namespaces(
     installation: TritonInstallation, model_root: Path, environment: Mapping[str, str]
 ) -> _Plan:
-    seen = MULTI_MODEL_ROOT if environment.get(MULTI_MODEL) == "true" else SINGLE_MODEL_ROOT
+    served_at = MULTI_MODEL_ROOT if environment.get(MULTI_MODEL) == "true" else SINGLE_MODEL_ROOT
     command = serve_command(
         environment=environment,
         model_root=model_root,
-        served_at=seen,
+        served_at=served_at,
         gpu_count=count_gpus(),
         release=installation.release,
     )
-    mounts = [shown(model_root, seen), *map(shown, installation.outside)]
+    mounts = [shown(model_root, served_at), *map(shown, installation.outside)]
     if installation.kind == "embedded":
         mounts.append(shown(installation.root, SERVER_ROOT))
         installation = installation.moved_to(SERVER_ROOT)
     command, routes = _routed(installation, command)
-    return _Plan(order=_order(installation, command, mounts=mounts), model_root=seen, routes=routes)
+    return _Plan(order=_order(installation, command, mounts=mounts), model_root=served_at, routes=routes)
 
 
 def _plan_on_host(

@@ -87,9 +87,9 @@ def enter(mounts: Sequence[Mount], *, nests: bool = False) -> None:
     `nests` lets its children create user namespaces: a build starts servers in their own.
     """
     # This process goes on importing modules.
-    wanted = _without_repetitions([*_of_the_system(), shown(sys.base_prefix), *mounts])
+    ordered = _without_repetitions([*_of_the_system(), shown(sys.base_prefix), *mounts])
     # The new root's mount hides what is below its folder.
-    sources = [os.open(mount["source"], os.O_PATH | os.O_CLOEXEC) for mount in wanted]
+    sources = [os.open(mount["source"], os.O_PATH | os.O_CLOEXEC) for mount in ordered]
     _mount_tmpfs(_HERE, mode="0755")
     for name in _EMPTY:
         os.mkdir(f"{_HERE}/{name}")
@@ -101,13 +101,13 @@ def enter(mounts: Sequence[Mount], *, nests: bool = False) -> None:
     for path in _SYSTEM:
         if os.path.islink(path):
             os.symlink(os.readlink(path), _HERE + path)
-    for mount, source in zip(wanted, sources, strict=True):
+    for mount, source in zip(ordered, sources, strict=True):
         _bind(source, _HERE + mount["target"])
     closed = _mount_proc(nests=nests)
     _change_root(_HERE)
     own = {"/": False, "/tmp": True, SHARED_MEMORY: True, "/proc": nests}  # noqa: S108 - the process's own
     _forbid_writing(
-        own | dict.fromkeys(closed, False) | {mount["target"]: mount["writable"] for mount in wanted}
+        own | dict.fromkeys(closed, False) | {mount["target"]: mount["writable"] for mount in ordered}
     )
     _give_up_privileges(nests=nests)
 
@@ -192,12 +192,12 @@ def _forbid_writing(writable: Mapping[str, bool]) -> None:
 
     The kernel lets nobody remove those.
     """
-    named = {"ro": MS_RDONLY, "nosuid": MS_NOSUID, "nodev": MS_NODEV, "noexec": MS_NOEXEC}
+    flag_of = {"ro": MS_RDONLY, "nosuid": MS_NOSUID, "nodev": MS_NODEV, "noexec": MS_NOEXEC}
     with open("/proc/self/mountinfo", "rb") as lines:
         mounted = [line.split()[4:6] for line in lines]
     for escaped, options in mounted:
         target = os.fsdecode(re.sub(rb"\\(\d{3})", lambda octal: bytes([int(octal[1], 8)]), escaped))
-        flags = MS_NOSUID | sum(named.get(option, 0) for option in options.decode().split(","))
+        flags = MS_NOSUID | sum(flag_of.get(option, 0) for option in options.decode().split(","))
         if not writable[next(folder for folder in (target, *_parents(target)) if folder in writable)]:
             flags |= MS_RDONLY
         if not target.startswith("/dev/"):
