@@ -93,13 +93,13 @@ def _build(home: Path, environment: str, model: str) -> Build:
 
 def _steps(output: str, model: str) -> dict[str, float]:
     """Return the seconds of each printed step; the model's own total line is none."""
-    found: dict[str, float] = {}
+    seconds: dict[str, float] = {}
     for line in output.splitlines():
         step = STEP.match(line.strip().removeprefix(f"{model}: "))
         if step and not line.startswith("✓"):
             name = "lock" if step["name"].startswith("environments/") else step["name"]
-            found[name] = found.get(name, 0.0) + float(step["seconds"])
-    return found
+            seconds[name] = seconds.get(name, 0.0) + float(step["seconds"])
+    return seconds
 
 
 def _table(model: str, builds: list[Build]) -> Table:

@@ -72,7 +72,8 @@ def _model(file: Path) -> Document[ModelSpec]:
 
 def _row_text(manifest: Manifest) -> str:
     times = "; ".join(
-        f"{one.name} {' '.join(map(str, one.latency_ms.values()))} ms" for one in manifest.candidates
+        f"{candidate.name} {' '.join(map(str, candidate.latency_ms.values()))} ms"
+        for candidate in manifest.candidates
     )
     return f"{short_digest(manifest.digest)} {manifest.choices[MODEL]} [{times}]"
 

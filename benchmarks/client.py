@@ -57,16 +57,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--calls", type=int, default=500, help="calls per transport and round")
     parser.add_argument("--rounds", type=int, default=7, help="number of rounds")
-    given = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         certificate = write_certificate(Path(folder) / "tls.pem")
         with stub(certificate) as url:
             transports = measured_transports(url, certificate)
             results: dict[str, list[float]] = {name: [] for name in transports}
-            for _ in range(given.rounds):
+            for _ in range(options.rounds):
                 for name, spend in transports.items():
-                    results[name].append(spend(given.calls))
-    Console().print(table(results, given.calls))
+                    results[name].append(spend(options.calls))
+    Console().print(table(results, options.calls))
 
 
 @contextmanager
@@ -176,11 +176,11 @@ def spent_in_asyncio(
     """Return the CPU time per call of coroutines that each call in sequence."""
 
     async def measure() -> float:
-        async with opened() as one:
+        async with opened() as client:
 
             async def coroutine(count: int) -> None:
                 for _ in range(count):
-                    assert np.array_equal(await one(), EMBEDDING)  # noqa: S101
+                    assert np.array_equal(await client(), EMBEDDING)  # noqa: S101
 
             async def together(count: int) -> None:
                 await asyncio.gather(*(coroutine(count) for _ in range(concurrent)))

@@ -173,12 +173,12 @@ def serving(folder: Path, requests: int) -> Iterator[Row]:
         deploy(session, started.url, archive, QUIET)
         yield "the cloud: memory, one endpoint in service", str(footprint(started.pid))
         yield "the cloud: CPU, one endpoint in service", idle_processor(started.pid, seconds=IDLE_S)
-        asked = {
+        requesters = {
             "bare tritonserver": lambda: triton.request("POST", "/invocations", body=BODY).status,
             "the cloud, plain HTTP": asking_plainly(started.url, keys),
             "the cloud, boto3": asking_with_boto3(session, started.url),
         }
-        times = taking_turns(asked, requests)
+        times = taking_turns(requesters, requests)
     baseline = statistics.median(times["bare tritonserver"])
     for name, elapsed in times.items():
         median, slow = statistics.median(elapsed), np.percentile(elapsed, 99)
@@ -186,11 +186,11 @@ def serving(folder: Path, requests: int) -> Iterator[Row]:
         yield f"an invocation: {name}", f"p50 {median:.1f} ms, p99 {slow:.1f} ms{more}"
 
 
-def taking_turns(asked: dict[str, Callable[[], int]], requests: int) -> dict[str, list[float]]:
+def taking_turns(requesters: dict[str, Callable[[], int]], requests: int) -> dict[str, list[float]]:
     """Return the milliseconds of each kind of request, interleaved."""
-    times: dict[str, list[float]] = {name: [] for name in asked}
+    times: dict[str, list[float]] = {name: [] for name in requesters}
     for number in range(WARM_UP + requests):
-        for name, ask in asked.items():
+        for name, ask in requesters.items():
             with stopwatch() as elapsed:
                 status = ask()
             if status != 200:

@@ -240,8 +240,8 @@ def report(runs: Mapping[str, Mapping[str, Sequence[Run]]], options: argparse.Na
     )
     table = Table(*columns, title=title)
     for load, by_target in runs.items():
-        for name, found in by_target.items():
-            table.add_row(load, name, *row(found))
+        for name, results in by_target.items():
+            table.add_row(load, name, *row(results))
     console = Console(width=170)
     console.print(table)
     open_runs, peak_runs = runs.values()

@@ -29,7 +29,7 @@ class Footprint:
 def footprint(pid: int) -> Footprint:
     """Measure a process tree."""
     pids = list(tree(pid))
-    rollups = [_rollup(one) for one in pids]
+    rollups = [_rollup(member) for member in pids]
     return Footprint(
         processes=len(pids),
         resident_mib=sum(rollup["Rss"] for rollup in rollups) / 1024,

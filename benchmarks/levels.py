@@ -66,7 +66,11 @@ def main() -> None:
     for name, elapsed in times.items():
         cosines = near[name]
         size = f"{sizes[name] / 1e6:.1f}" if name in sizes else ""
-        figures = (f"{cosines.min():.5f}", f"{cosines.mean():.5f}", *(f"{one:.2f}" for one in elapsed))
+        figures = (
+            f"{cosines.min():.5f}",
+            f"{cosines.mean():.5f}",
+            *(f"{milliseconds:.2f}" for milliseconds in elapsed),
+        )
         table.add_row(name, size, *figures)
     Console().print(table)
 
@@ -99,12 +103,12 @@ def _graphs(
     sizes = {}
     for level in (FP32, *candidate_levels(graph), FP16):
         try:
-            made = make(level, graph, cases)
+            candidate = make(level, graph, cases)
         except ExportError as error:
             print(f"{level.name}: {error.message}")
             continue
-        runs[level.name] = _in_runtime(level.session(made, threads=threads))
-        sizes[level.name] = folder_bytes(made.file.parent)
+        runs[level.name] = _in_runtime(level.session(candidate, threads=threads))
+        sizes[level.name] = folder_bytes(candidate.file.parent)
     return runs, sizes
 
 

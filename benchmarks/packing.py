@@ -78,13 +78,13 @@ def main() -> None:
 def measure_archives(folder: Path, rounds: int) -> Table:
     """Compare the build's archive of a model directory with tar's."""
     model = write_model(folder / "model")
-    found: dict[str, list[_Packed]] = {}
+    archives: dict[str, list[_Packed]] = {}
     for _ in range(rounds):
         for name in ROWS:
-            found.setdefault(name, []).append(_pack(name, model, folder / "packed.tar.gz"))
+            archives.setdefault(name, []).append(_pack(name, model, folder / "packed.tar.gz"))
     title = f"a model directory of 500 MB, packed: medians of {rounds} interleaved rounds"
     table = Table("what", "wall (lowest-highest)", "CPU", "size", "peak memory", title=title)
-    for name, runs in found.items():
+    for name, runs in archives.items():
         wall = sorted(run.seconds for run in runs)
         table.add_row(
             name,
@@ -93,18 +93,20 @@ def measure_archives(folder: Path, rounds: int) -> Table:
             f"{median(run.size for run in runs) / 1e6:.1f} MB",
             f"{max(run.peak for run in runs) / 1e6:.0f} MB" if runs[0].peak else "",
         )
-    _add_ratios(table, found)
+    _add_ratios(table, archives)
     return table
 
 
-def _add_ratios(table: Table, found: Mapping[str, Sequence[_Packed]]) -> None:
+def _add_ratios(table: Table, archives: Mapping[str, Sequence[_Packed]]) -> None:
     """Add the ratios to the other archives, each the median of the rounds."""
     for name, limit in ((IGZIP, "at most 1"), (IGZIP_HASHED, ""), (STANDARD, "at most 0.125")):
-        ratios = [ours.seconds / other.seconds for ours, other in zip(found[OURS], found[name], strict=True)]
+        ratios = [
+            ours.seconds / other.seconds for ours, other in zip(archives[OURS], archives[name], strict=True)
+        ]
         table.add_row(f"{OURS} / {name}", f"{median(ratios):.2f}", limit and f"limit: {limit}")
-    larger = found[OURS][0].size / found[STANDARD][0].size - 1
+    larger = archives[OURS][0].size / archives[STANDARD][0].size - 1
     table.add_row("larger than tar -czf", f"{larger * 100:+.2f} %", "limit: 1 %")
-    table.add_row("digests in all rounds", str(len({run.digest for run in found[OURS]})), "limit: 1")
+    table.add_row("digests in all rounds", str(len({run.digest for run in archives[OURS]})), "limit: 1")
 
 
 @dataclass(frozen=True)

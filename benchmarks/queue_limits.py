@@ -77,10 +77,10 @@ def main() -> None:
             for _ in range(options.rounds):
                 for count in CONNECTIONS:
                     for name, server in servers.items():
-                        one = load.run(server, connections=count, seconds=options.seconds)
-                        if one.errors:
-                            raise SystemExit(f"{name}: {one.errors} errors")
-                        rates.setdefault((name, count), []).append(one.rate)
+                        result = load.run(server, connections=count, seconds=options.seconds)
+                        if result.errors:
+                            raise SystemExit(f"{name}: {result.errors} errors")
+                        rates.setdefault((name, count), []).append(result.rate)
             for name in servers:
                 table.add_row(
                     str(instances), name, *(_described(rates[name, count]) for count in CONNECTIONS)

@@ -31,14 +31,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3, help="number of runs, of which the best is reported")
     rounds = parser.parse_args().rounds
-    ten, hundred, one, thousand = best_times(
+    ten, hundred, single, thousand = best_times(
         [ensembles(10), ensembles(100), many_models(1), many_models(1000)], rounds
     )
     table = Table("what", "measured", "limit", title="cdk synth")
     table.add_row("10 endpoints", f"{ten:.1f} s", "")
     table.add_row("100 endpoints", f"{hundred:.1f} s = {hundred / ten:.1f} × as long", "5 ×")
-    table.add_row("multi-model endpoint, 1 model", f"{one:.1f} s", "")
-    table.add_row("multi-model endpoint, 1,000 models", f"{thousand:.1f} s = {thousand - one:+.1f} s", "+2 s")
+    table.add_row("multi-model endpoint, 1 model", f"{single:.1f} s", "")
+    table.add_row(
+        "multi-model endpoint, 1,000 models", f"{thousand:.1f} s = {thousand - single:+.1f} s", "+2 s"
+    )
     Console().print(table)
 
 

@@ -36,8 +36,8 @@ def main() -> int:
         return 2
     repository = Path(sys.argv[1])
     # An advisory that was corrected lists a vulnerability again: the latest release counts.
-    found = {cve: (cve, fixed, score) for cve, fixed, score in sorted(_rows(repository))}
-    rows = sorted(found.values())
+    advisories = {cve: (cve, fixed, score) for cve, fixed, score in sorted(_rows(repository))}
+    rows = sorted(advisories.values())
     as_of = _git(repository, "log", "-1", "--format=%cs").strip()
     lines = "".join(f'    ("{cve}", "{fixed}", {score}),\n' for cve, fixed, score in rows)
     TABLE.write_text(
@@ -54,12 +54,14 @@ def _rows(repository: Path) -> Iterator[tuple[str, str, float]]:
         if "Triton" not in document.get("document", {}).get("title", ""):
             continue
         names = dict(_products(document["product_tree"]["branches"]))
-        for found in document["vulnerabilities"]:
-            fixed = [names.get(one, one) for one in found["product_status"].get("fixed", ())]
+        for vulnerability in document["vulnerabilities"]:
+            fixed = [
+                names.get(product, product) for product in vulnerability["product_status"].get("fixed", ())
+            ]
             release = _RELEASE.search(fixed[0]) if fixed else None
             if release is not None:
                 name = _RELEASES_OF_VERSIONS.get(release[0], release[0])
-                yield found["cve"], name, _score(found)
+                yield vulnerability["cve"], name, _score(vulnerability)
 
 
 def _products(branches: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
@@ -69,9 +71,11 @@ def _products(branches: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
         yield from _products(branch.get("branches", []))
 
 
-def _score(found: dict[str, Any]) -> float:
-    measured = (one.get("cvss_v3") or one.get("cvss_v4") or {} for one in found.get("scores", ()))
-    return max((float(one.get("baseScore", 0)) for one in measured), default=0.0)
+def _score(vulnerability: dict[str, Any]) -> float:
+    measured = (
+        score.get("cvss_v3") or score.get("cvss_v4") or {} for score in vulnerability.get("scores", ())
+    )
+    return max((float(score.get("baseScore", 0)) for score in measured), default=0.0)
 
 
 def _git(repository: Path, *arguments: str) -> str:

@@ -64,8 +64,8 @@ def main(arguments: list[str]) -> int:
 def release_notes(changelog: str, version: str) -> str:
     """Return the text below `## [version] - date`, or an empty string if there is none."""
     heading = rf"^## \[{re.escape(version)}\] - \d{{4}}-\d{{2}}-\d{{2}}\n(.*?)(?=^## |^\[[^\]]+\]: |\Z)"
-    found = re.search(heading, changelog, re.MULTILINE | re.DOTALL)
-    return found[1].strip() + "\n" if found and found[1].strip() else ""
+    section = re.search(heading, changelog, re.MULTILINE | re.DOTALL)
+    return section[1].strip() + "\n" if section and section[1].strip() else ""
 
 
 def distributions() -> Iterator[tuple[Path, Mapping[str, Any]]]:
@@ -108,24 +108,27 @@ def _declarations(version: str, reason: str) -> Iterator[str]:
         needs = [need for needs in lists for need in needs]
         pins = [need.split("==") for need in needs if need.partition("==")[0] in own and "==" in need]
         # A dynamic version shows in the wheel.
-        for key, found in [("version", project.get("version", version)), *pins]:
-            if found == version:
+        for key, declared in [("version", project.get("version", version)), *pins]:
+            if declared == version:
                 continue
             lines = enumerate(file.read_text(encoding="utf-8").splitlines(), 1)
-            line = next(n for n, text in lines if text.strip().startswith((f"{key} ", f'"{key}=={found}"')))
-            yield f"{file}:{line}: {key}: {found}, but {reason}\n  help: change the version, or tag v{found}"
+            line = next(
+                n for n, text in lines if text.strip().startswith((f"{key} ", f'"{key}=={declared}"'))
+            )
+            remedy = f"change the version, or tag v{declared}"
+            yield f"{file}:{line}: {key}: {declared}, but {reason}\n  help: {remedy}"
 
 
 def _wheels(version: str, wheels: Sequence[Path]) -> Iterator[str]:
     expected = {project["name"] for _, project in distributions()}
     built: dict[str, str] = {}
     for wheel in wheels:
-        name, found = _name_and_version(wheel)
+        name, built_as = _name_and_version(wheel)
         if name in built:
             yield f"{wheel.name}: duplicate wheel of {name}, beside {built[name]}"
         built[name] = wheel.name
-        if found != version:
-            yield f"{wheel.name}: Version: {found}, but the tag is v{version}\n  help: run `make wheels`"
+        if built_as != version:
+            yield f"{wheel.name}: Version: {built_as}, but the tag is v{version}\n  help: run `make wheels`"
     for name in sorted(expected - built.keys()):
         yield f"missing wheel of {name}\n  help: run `make wheels`"
     for name in sorted(built.keys() - expected):
@@ -140,11 +143,11 @@ def _name_and_version(wheel: Path) -> tuple[str, str]:
     return str(fields["Name"]), str(fields["Version"])
 
 
-def _changed(expected: Mapping[str, str], found: Mapping[str, str]) -> Iterator[str]:
-    for name in sorted(expected.keys() | found.keys()):
-        if expected.get(name) != found.get(name):
+def _changed(expected: Mapping[str, str], actual: Mapping[str, str]) -> Iterator[str]:
+    for name in sorted(expected.keys() | actual.keys()):
+        if expected.get(name) != actual.get(name):
             yield (
-                f"checksum mismatch for {name}: got {found.get(name, 'no file')}, "
+                f"checksum mismatch for {name}: got {actual.get(name, 'no file')}, "
                 f"the build made {expected.get(name, 'no such file')}\n"
                 "  help: delete the release, and run the workflow again"
             )

@@ -117,9 +117,9 @@ def ask(demo: Demo) -> None:
     console.print(_similarity_table(texts, similarity))
     paired = [similarity[2 * index, 2 * index + 1] for index in range(len(PARAPHRASES))]
     unrelated = [
-        similarity[one, other]
-        for one, other in itertools.combinations(range(len(texts)), 2)
-        if one // 2 != other // 2
+        similarity[first, other]
+        for first, other in itertools.combinations(range(len(texts)), 2)
+        if first // 2 != other // 2
     ]
     console.print(
         f"lowest paraphrase {min(paired):.2f}, highest unrelated pair {max(unrelated):.2f}", style="bold"
@@ -137,16 +137,16 @@ def destroy(demo: Demo) -> None:
 
 def check_leftovers(demo: Demo) -> None:
     """Step 6: list the remaining resources of every service."""
-    found = read_inventory(demo.address().environment())
-    left = [item for item in found if not item.get("pending_deletion")]
-    for item in found:
-        if item not in left:
+    inventory = read_inventory(demo.address().environment())
+    leftovers = [item for item in inventory if not item.get("pending_deletion")]
+    for item in inventory:
+        if item not in leftovers:
             console.print(f"  {item['service']} {item['type']} {item['id']} is scheduled for deletion")
-    for item in left:
+    for item in leftovers:
         console.print(f"  {item['service']} {item['type']} {item['id']}")
-    console.print(f"remaining resources: {len(left) or 'none'}")
-    if left:
-        raise DemoFailedError(f"{len(left)} resources remain")
+    console.print(f"remaining resources: {len(leftovers) or 'none'}")
+    if leftovers:
+        raise DemoFailedError(f"{len(leftovers)} resources remain")
 
 
 STEPS: tuple[tuple[str, Callable[[Demo], None]], ...] = (

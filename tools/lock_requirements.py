@@ -134,8 +134,8 @@ def write_embedded() -> None:
     """Write the hashes of the local server's packages, and keep the comments of each."""
     text = re.sub(r" \\\n\s+--hash=\S+", "", EMBEDDED.read_text(encoding="utf-8"))
     pins = [line for line in text.splitlines() if "==" in line and not line.startswith("#")]
-    found = {package.split()[0]: package for package in compiled("", pins, "--no-deps")}
-    lines = [found.get(line, line) for line in text.splitlines()]
+    hashed = {package.split()[0]: package for package in compiled("", pins, "--no-deps")}
+    lines = [hashed.get(line, line) for line in text.splitlines()]
     EMBEDDED.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 

@@ -111,11 +111,11 @@ def _copy(root: Path) -> Project:
 
 
 def _files(project: Project) -> Mapping[str, list[Path]]:
-    found = sorted(project.environments_dir.glob("*.yaml"))
-    locks = [file for file in found if file.name.endswith(".lock.yaml")]
-    templates = [file for file in found if file.name.endswith(".template.yaml")]
+    files = sorted(project.environments_dir.glob("*.yaml"))
+    locks = [file for file in files if file.name.endswith(".lock.yaml")]
+    templates = [file for file in files if file.name.endswith(".template.yaml")]
     return {
-        "environment": [file for file in found if file not in locks + templates],
+        "environment": [file for file in files if file not in locks + templates],
         "template": templates,
         "lock": locks,
         "model": sorted(project.models_dir.glob("*/model.yaml")),

@@ -50,11 +50,11 @@ def table_text() -> str:
     services = sorted(region_features.SERVICES.values())
     offered = {service: service_regions(service) for service in services}
     schemas = {region: schema_types(region) for region in sorted(ACCOUNTS)}
-    unknown = [region for region, found in schemas.items() if found is None]
+    unknown = [region for region, schema in schemas.items() if schema is None]
     missing_types = {
-        region: [name for name in types if name not in found]
-        for region, found in schemas.items()
-        if found is not None
+        region: [name for name in types if name not in schema]
+        for region, schema in schemas.items()
+        if schema is not None
     }
     missing_services = {
         region: [service for service in services if region not in offered[service]] for region in schemas
@@ -110,12 +110,12 @@ def page_table() -> str:
             return "?"
         return "yes" if missing is None else "no" if missing.certain else "?"
 
-    known = [region for region in ACCOUNTS if region_features.has_schemas(region)]
-    known = [region for region in ACCOUNTS if region_features.has_schemas(region)]
+    published = [region for region in ACCOUNTS if region_features.has_schemas(region)]
+    published = [region for region in ACCOUNTS if region_features.has_schemas(region)]
     columns = [
         name
         for name in region_features.FEATURES
-        if any(region_features.missing_feature(region, name) for region in known)
+        if any(region_features.missing_feature(region, name) for region in published)
     ]
     lines = [
         f"| region | Triton images | zones | {' | '.join(columns)} |",

@@ -100,8 +100,8 @@ def build(folder: Path) -> Path:
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     if ended.returncode:
         # The last lines of a failed strict build are a traceback of Zensical's own code.
-        found = (ended.stdout + ended.stderr).partition("Traceback")[0].strip()
-        raise SiteError(COLORS.sub("", found))
+        problems = (ended.stdout + ended.stderr).partition("Traceback")[0].strip()
+        raise SiteError(COLORS.sub("", problems))
     return folder / "site"
 
 

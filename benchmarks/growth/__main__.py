@@ -83,8 +83,8 @@ def main() -> None:
     failed = [
         f"{what} with {name}"
         for name, sizes in measured.items()
-        for what, found in sizes.items()
-        if not what.endswith(_IN_CLOUD) and not _growth(found).is_linear
+        for what, by_size in sizes.items()
+        if not what.endswith(_IN_CLOUD) and not _growth(by_size).is_linear
     ]
     if failed:
         sys.exit(f"faster than linear (exponent above {TOLERANCE:g}): {', '.join(failed)}")
@@ -92,7 +92,7 @@ def main() -> None:
 
 def measure(axis: Axis, rounds: int) -> Sizes:
     """Measure all commands at all sizes."""
-    found: Sizes = defaultdict(dict)
+    sizes: Sizes = defaultdict(dict)
     for size in axis.sizes:
         with tempfile.TemporaryDirectory() as folder:
             project = write_growing_project(Path(folder) / "project", axis.content(size))
@@ -101,9 +101,9 @@ def measure(axis: Axis, rounds: int) -> Sizes:
                 with growth_cloud(project.cloud_dir()) as cloud:
                     rows += _deployed(project, cloud, rounds)
         for what, seconds in rows:
-            found[what][size] = seconds
+            sizes[what][size] = seconds
             print(f"{axis.name} {size}: {what}: {seconds:.2f} s", file=sys.stderr, flush=True)
-    return found
+    return sizes
 
 
 def _offline(project: Project, rounds: int) -> Iterator[Row]:
@@ -147,35 +147,35 @@ def _with_cloud(what: str, cloud: GrowthCloud, rounds: int, action: Callable[[],
 
 def _best(rounds: int, action: Callable[[], object], *, before: Callable[[], object] = lambda: None) -> float:
     """Return the fewest CPU seconds of several rounds."""
-    found = []
+    times = []
     for _ in range(rounds):
         before()
         began = _processor_s()
         action()
-        found.append(_processor_s() - began)
-    return min(found)
+        times.append(_processor_s() - began)
+    return min(times)
 
 
 def _processor_s() -> float:
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(one.ru_utime + one.ru_stime for one in used)
+    return sum(usage.ru_utime + usage.ru_stime for usage in used)
 
 
 def _table(name: str, sizes: Sizes) -> Table:
-    columns = sorted({size for found in sizes.values() for size in found})
+    columns = sorted({size for by_size in sizes.values() for size in by_size})
     table = Table(
         "command", *(f"{size:,}" for size in columns), "ratio", "exponent", title=f"CPU s by {name}"
     )
-    for what, found in sizes.items():
-        growth = _growth(found)
+    for what, by_size in sizes.items():
+        growth = _growth(by_size)
         exponent = growth.exponent
-        cells = [f"{found[size]:.2f}" if size in found else "" for size in columns]
+        cells = [f"{by_size[size]:.2f}" if size in by_size else "" for size in columns]
         table.add_row(what, *cells, f"{growth.ratio:.1f}", "0" if exponent is None else f"{exponent:.2f}")
     return table
 
 
-def _growth(found: dict[int, float]) -> Growth:
-    return Growth(sorted(found), [found[size] for size in sorted(found)])
+def _growth(by_size: dict[int, float]) -> Growth:
+    return Growth(sorted(by_size), [by_size[size] for size in sorted(by_size)])
 
 
 def _numbers(text: str) -> list[int]:

@@ -86,8 +86,8 @@ def _build(project: Project, model: str, spec_hash: str) -> LockedArtifact:
     folder.mkdir(parents=True)
     (folder / "model.tar.gz").write_bytes(archive)
     size = len(archive)
-    made = manifest(model, digest=digest, spec_hash=spec_hash, archive_bytes=size, unpacked_bytes=size)
-    (folder / "manifest.json").write_text(made.to_json())
+    built = manifest(model, digest=digest, spec_hash=spec_hash, archive_bytes=size, unpacked_bytes=size)
+    (folder / "manifest.json").write_text(built.to_json())
     return LockedArtifact(digest=digest, spec_hash=spec_hash, archive_bytes=size, unpacked_bytes=size)
 
 

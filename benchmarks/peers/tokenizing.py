@@ -61,19 +61,19 @@ def main() -> None:
         "onnxruntime-extensions": (1, extensions(kept)),
         "openvino-tokenizers": (BATCH, openvino(kept)),
     }
-    asked = texts()[:TEXTS]
+    sentences = texts()[:TEXTS]
     times: dict[str, list[float]] = {name: [] for name in contestants}
-    found: dict[str, Ids] = {}
+    ids: dict[str, Ids] = {}
     for _ in range(options.rounds):
         for name, (size, tokenize) in contestants.items():
-            batches = [asked[begin : begin + size] for begin in range(0, TEXTS, size)]
+            batches = [sentences[begin : begin + size] for begin in range(0, TEXTS, size)]
             begin = time.process_time()
-            found[name] = list(chain.from_iterable(tokenize(batch) for batch in batches))
+            ids[name] = list(chain.from_iterable(tokenize(batch) for batch in batches))
             times[name].append((time.process_time() - begin) / TEXTS * 1e6)
     table = Table("tokenizer", "texts per call", "µs of CPU time per text", "texts with other ids")
     table.title = f"{TEXTS} texts, medians of {options.rounds} rounds (lowest to highest)"
     for name, elapsed in times.items():
-        other = sum(own != right for own, right in zip(found[name], found["tokenizers"], strict=True))
+        other = sum(own != right for own, right in zip(ids[name], ids["tokenizers"], strict=True))
         spread = f"{statistics.median(elapsed):.0f} ({min(elapsed):.0f}–{max(elapsed):.0f})"
         table.add_row(name, str(contestants[name][0]), spread, str(other))
     Console().print(table)
@@ -96,7 +96,7 @@ def extensions(kept: Any) -> Tokenize:
     options.intra_op_num_threads = 1
     options.register_custom_ops_library(onnxruntime_extensions.get_library_path())
     session = onnxruntime.InferenceSession(graph.SerializeToString(), options)
-    (name,) = (one.name for one in session.get_inputs())
+    (name,) = (tensor.name for tensor in session.get_inputs())
 
     def tokenize(batch: Sequence[str]) -> Ids:
         return [session.run(["input_ids"], {name: np.array(batch)})[0].reshape(-1).tolist()]

@@ -83,17 +83,17 @@ def main() -> int:
     for name in WORKS if options.work == "all" else [options.work]:
         began = time.monotonic()
         try:
-            found = measure(project, name, options)
+            figures = measure(project, name, options)
         except Exception:
             # The other works still run; an unattended run keeps what it has measured.
             traceback.print_exc()
-            found = {"failure": traceback.format_exc()}
-        found["seconds"] = round(time.monotonic() - began)
-        report["works"][name] = found
-        failed += failures(name, found)
+            figures = {"failure": traceback.format_exc()}
+        figures["seconds"] = round(time.monotonic() - began)
+        report["works"][name] = figures
+        failed += failures(name, figures)
         if options.json:
             write_json(options.json, report)
-        print(f"{name}: {found['seconds']} s", flush=True)
+        print(f"{name}: {figures['seconds']} s", flush=True)
     for line in failed:
         print(line, file=sys.stderr)
     return 1 if failed else 0
@@ -149,14 +149,14 @@ def measure(project: Project, name: str, options: argparse.Namespace) -> dict[st
         }
         rows = list(measured(place, work, forms, runs))
     print_rows(f"{name}: medians of {runs.rounds} rounds of {runs.seconds} s", rows)
-    found = list(outcomes(work.goals, rows, runs.users))
-    print_outcomes(found)
+    results = list(outcomes(work.goals, rows, runs.users))
+    print_outcomes(results)
     return {
         "builds": builds,
         "runs": asdict(runs),
         "forms": {f"{peer}, {users} users": asdict(form) for (peer, users), form in forms.items()},
         "rows": [row.to_json() for row in rows],
-        "goals": [one.to_json() for one in found],
+        "goals": [result.to_json() for result in results],
     }
 
 
@@ -166,10 +166,16 @@ def measured(place: Place, work: Work, forms: Forms, runs: Runs) -> Iterator[Row
         contestants = list(start_all(place, work, forms, running, runs))
         rounds: list[list[Round]] = [[] for _ in contestants]
         for _ in range(runs.rounds):
-            for one, results in zip(contestants, rounds, strict=True):
-                results.append(one.load.run(one.server, connections=one.users, seconds=one.seconds))
-    for one, results in zip(contestants, rounds, strict=True):
-        yield Row(one.server.name, one.server.backend, one.form, one.users, results)
+            for contestant, results in zip(contestants, rounds, strict=True):
+                results.append(
+                    contestant.load.run(
+                        contestant.server, connections=contestant.users, seconds=contestant.seconds
+                    )
+                )
+    for contestant, results in zip(contestants, rounds, strict=True):
+        yield Row(
+            contestant.server.name, contestant.server.backend, contestant.form, contestant.users, results
+        )
 
 
 def peer_rows(work: Work, users: int) -> Iterator[tuple[str, int]]:

@@ -72,18 +72,13 @@ def main() -> None:
     with endpoint() as (port, arrivals):
         for users in map(int, options.users.split(",")):
             bench, wrk = compared(port, users, options.seconds, options.rounds)
-            for what, one, other, limit in (
+            for what, ours, other, limit in (
                 ("per second", bench.rate, wrk.rate, THROUGHPUT_LIMIT),
                 ("p99 ms", bench.p99_ms, wrk.p99_ms, P99_LIMIT),
             ):
-                difference = one / other - 1
-                table.add_row(
-                    f"{users} users, {what}",
-                    f"{one:.1f}",
-                    f"{other:.1f}",
-                    f"{difference:+.1%}",
-                    f"{limit:.0%}",
-                )
+                difference = ours / other - 1
+                figures = (f"{ours:.1f}", f"{other:.1f}", f"{difference:+.1%}", f"{limit:.0%}")
+                table.add_row(f"{users} users, {what}", *figures)
                 exceeded += [f"{users} users, {what}"] if abs(difference) > limit else []
         share = misplaced(port, arrivals, options.seconds)
         table.add_row("replay: requests in another second", "", "", f"{share:.1%}", f"{ARRIVALS_LIMIT:.0%}")
@@ -122,8 +117,8 @@ def misplaced(port: int, arrivals: Connection, seconds: int) -> float:
     received += trace.offsets[0] - received[0]
     print(f"replayed {len(received)} requests in {time.perf_counter() - began:.1f} s", file=sys.stderr)
     expected = np.bincount(trace.offsets.astype(int), minlength=seconds)
-    found = np.bincount(received.astype(int), minlength=len(expected))
-    missing: int = np.abs(found[: len(expected)] - expected).sum() + found[len(expected) :].sum()
+    actual = np.bincount(received.astype(int), minlength=len(expected))
+    missing: int = np.abs(actual[: len(expected)] - expected).sum() + actual[len(expected) :].sum()
     return float(missing / 2 / counts.sum())
 
 
@@ -175,10 +170,10 @@ def _wrk(port: int, users: int, seconds: int) -> Figures:
         script.write_text(LUA.replace("SIZES", str(len(request))).replace("FILE", str(file)))
         load = ["wrk", "--threads=1", f"--connections={users}", f"--duration={seconds}s"]
         command = [*load, f"--script={script}", f"http://127.0.0.1:{port}{PATH}"]
-        found = finished(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE))
-    if found["errors"]:
-        sys.exit(f"wrk failed: {found['errors']:.0f} errors")
-    return Figures(found["requests"] / found["seconds"], found["p99_ms"])
+        result = finished(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE))
+    if result["errors"]:
+        sys.exit(f"wrk failed: {result['errors']:.0f} errors")
+    return Figures(result["requests"] / result["seconds"], result["p99_ms"])
 
 
 def _sender(port: int, requests: Sequence[PreparedRequest]) -> LoadSender:
@@ -187,9 +182,10 @@ def _sender(port: int, requests: Sequence[PreparedRequest]) -> LoadSender:
     return LoadSender(cloud, RequestFacts(NAME), requests, timeout_s=60)
 
 
-def _median(found: Sequence[Figures]) -> Figures:
+def _median(rounds: Sequence[Figures]) -> Figures:
     return Figures(
-        statistics.median(one.rate for one in found), statistics.median(one.p99_ms for one in found)
+        statistics.median(figures.rate for figures in rounds),
+        statistics.median(figures.p99_ms for figures in rounds),
     )
 
 
@@ -208,8 +204,8 @@ def endpoint() -> Iterator[tuple[int, Connection]]:
 
 def _drain(arrivals: Connection) -> list[float]:
     arrivals.send(None)
-    found: list[float] = arrivals.recv()
-    return found
+    times: list[float] = arrivals.recv()
+    return times
 
 
 def _serve(pipe: Connection) -> None:

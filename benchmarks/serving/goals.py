@@ -38,21 +38,21 @@ class Row:
 
     def median(self, figure: str) -> float:
         """Return the median of a figure of the rounds."""
-        return float(statistics.median(getattr(one, figure) for one in self.rounds))
+        return float(statistics.median(getattr(result, figure) for result in self.rounds))
 
     @property
     def errors(self) -> int:
         """Requests that failed in all rounds."""
-        return sum(one.errors for one in self.rounds)
+        return sum(result.errors for result in self.rounds)
 
     @property
     def wrong(self) -> list[str]:
         """Different answers from the framework's, in all rounds."""
-        return [text for one in self.rounds for text in one.wrong]
+        return [text for result in self.rounds for text in result.wrong]
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""
-        rates = [one.rate for one in self.rounds]
+        rates = [result.rate for result in self.rounds]
         return {
             "contestant": self.contestant,
             "backend": self.backend,
@@ -64,10 +64,10 @@ class Row:
             "p50_ms": round(self.median("p50_ms"), 2),
             "p99_ms": round(self.median("p99_ms"), 2),
             "cpu_ms_per_request": round(self.median("processor_ms"), 3),
-            "cosine_min": round(min(one.cosine for one in self.rounds), 5),
+            "cosine_min": round(min(result.cosine for result in self.rounds), 5),
             "errors": self.errors,
             "wrong_answers": self.wrong,
-            "rounds": [asdict(one) for one in self.rounds],
+            "rounds": [asdict(result) for result in self.rounds],
         }
 
 
@@ -107,18 +107,18 @@ def outcomes(goals: Sequence[Goal], rows: Sequence[Row], users: int) -> Iterator
     measured = {(row.contestant, row.users): row.rounds for row in rows}
     figures = {"throughput": "rate", "p99": "p99_ms", "p50": "p50_ms"}
     for goal in goals:
-        asked = goal.users or users
-        ours, peer = measured[goal.ours, asked], measured[goal.peer, asked]
+        count = goal.users or users
+        ours, peer = measured[goal.ours, count], measured[goal.peer, count]
         for figure, name in figures.items():
             threshold = getattr(goal, figure)
             if threshold is None:
                 continue
             ratio, processor = _ratio(ours, peer, name), _ratio(peer, ours, "processor_ms")
-            yield Outcome(goal, asked, figure, threshold, ratio, processor)
+            yield Outcome(goal, count, figure, threshold, ratio, processor)
 
 
 def _ratio(ours: Sequence[Round], peer: Sequence[Round], name: str) -> float:
     """Return the median of the ratios of a figure within each round."""
     pairs = zip(ours, peer, strict=True)
-    ratios = [getattr(one, name) / max(getattr(other, name), 1e-9) for one, other in pairs]
+    ratios = [getattr(own, name) / max(getattr(other, name), 1e-9) for own, other in pairs]
     return float(statistics.median(ratios))

@@ -82,9 +82,9 @@ class Reference:
         return f"off by {largest:.2g}, expected at most {self.absolute}" if largest > self.absolute else None
 
 
-def cosine_of(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:
+def cosine_of(first: NDArray[np.float32], other: NDArray[np.float32]) -> float:
     """Return the cosine of two vectors."""
-    return float(one @ other / np.linalg.norm(one) / np.linalg.norm(other))
+    return float(first @ other / np.linalg.norm(first) / np.linalg.norm(other))
 
 
 class Load:
@@ -119,10 +119,10 @@ class Load:
         running = self._wrk(server, script, WARM_UP_CONNECTIONS, WARM_UP_S)
         with ThreadPoolExecutor(CHECKED) as pool:
             places = spread(self._bodies, CHECKED)
-            found = list(pool.map(lambda place: self._ask(server, self._bodies[place]), places))
+            answers = list(pool.map(lambda place: self._ask(server, self._bodies[place]), places))
         result = finished(running)
-        numbers = {row: one for row, one in enumerate(found) if not isinstance(one, str)}
-        wrong = [one for one in found if isinstance(one, str)]
+        numbers = {row: reply for row, reply in enumerate(answers) if not isinstance(reply, str)}
+        wrong = [reply for reply in answers if isinstance(reply, str)]
         for row, answer in numbers.items():
             difference = self._reference.difference(row, answer)
             if difference:
@@ -130,7 +130,7 @@ class Load:
         if result["errors"]:
             wrong.append(f"{result['errors']:.0f} errors during the warm-up")
         expected = self._reference.answers
-        alike = [one for one in numbers.items() if one[1].shape == expected[one[0]].shape]
+        alike = [(row, answer) for row, answer in numbers.items() if answer.shape == expected[row].shape]
         cosine = min((cosine_of(answer, expected[row]) for row, answer in alike), default=-1.0)
         return tuple(wrong), cosine
 

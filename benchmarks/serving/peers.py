@@ -72,13 +72,13 @@ def search(
             if not (trial.measured.errors or trial.measured.wrong):
                 yield trial
 
-    found = list(tried(iter(peer.divisions)))
-    if not found:
+    trials = list(tried(iter(peer.divisions)))
+    if not trials:
         raise RuntimeError(f"{peer.name}: every form failed")
-    divided = best(found, users).form
+    divided = best(trials, users).form
     if users > 1:
-        found += tried(replace(divided, **change) for change in peer.batches)
-    return best(found, users).form
+        trials += tried(replace(divided, **change) for change in peer.batches)
+    return best(trials, users).form
 
 
 def best(trials: Sequence[Trial], users: int) -> Trial:

@@ -56,10 +56,10 @@ class Built:
     @property
     def variables(self) -> dict[str, str]:
         """The environment that an endpoint with this machine's cores gives the container."""
-        made = self.manifest
+        manifest = self.manifest
         cores = len(os.sched_getaffinity(0))
-        threads = Threads(cores, made.instances, made.graphs_decide_threads, made.least_threads)
-        return container_variables({}, ContainerOptions(made.entry_model, threads=threads))
+        threads = Threads(cores, manifest.instances, manifest.graphs_decide_threads, manifest.least_threads)
+        return container_variables({}, ContainerOptions(manifest.entry_model, threads=threads))
 
     def describe(self) -> dict[str, Any]:
         """Return plain data."""
@@ -75,10 +75,9 @@ class Built:
     def backends(self) -> set[str]:
         """Return the backends of its models."""
         named = r'^\s*(?:backend|platform)\s*:\s*"([^"]+)"'
-        found = {
-            one for file in self.files("config.pbtxt") for one in re.findall(named, file.read_text(), re.M)
-        }
-        return {BACKENDS.get(name, name) for name in found} - {"ensemble"}
+        texts = (file.read_text() for file in self.files("config.pbtxt"))
+        backends = {name for text in texts for name in re.findall(named, text, re.M)}
+        return {BACKENDS.get(name, name) for name in backends} - {"ensemble"}
 
 
 def built(
@@ -98,10 +97,10 @@ def built(
     return Built(name, model, manifest, archive, repository)
 
 
-def backend_of(installation: TritonInstallation, made: Built) -> str:
+def backend_of(installation: TritonInstallation, built: Built) -> str:
     """Return what runs a model, such as `Python stand-in for onnxruntime (onnxruntime 1.31.1 wheel)`."""
-    backends = [_described(installation, backend) for backend in sorted(made.backends())]
-    packages = {package for one in made.manifest.environments for package in one.packages}
+    backends = [_described(installation, backend) for backend in sorted(built.backends())]
+    packages = {package for environment in built.manifest.environments for package in environment.packages}
     return ", ".join([*backends, *sorted(packages)])
 
 
@@ -111,26 +110,26 @@ def _described(installation: TritonInstallation, backend: str) -> str:
         return f"Triton {installation.version}'s own {backend} backend"
     wheel = WHEELS.get(backend, backend)
     pattern = f"{wheel}-*.dist-info"
-    found = [*folder.glob(f"packages/{pattern}"), *installation.root.glob(f"python/**/{pattern}")]
-    version = found[0].name.removesuffix(".dist-info").split("-")[1] if found else "?"
+    folders = [*folder.glob(f"packages/{pattern}"), *installation.root.glob(f"python/**/{pattern}")]
+    version = folders[0].name.removesuffix(".dist-info").split("-")[1] if folders else "?"
     return f"Python stand-in for {backend} ({wheel} {version} wheel)"
 
 
 @contextmanager
-def triton_port(project: Project, folder: Path, made: Built) -> Iterator[Server]:
+def triton_port(project: Project, folder: Path, built: Built) -> Iterator[Server]:
     """Start a Triton as an endpoint's container does, called without AWS in front of it."""
     installation = find_installation(home=project.server_dir)
     with TritonServer.start(
         installation=installation,
-        model_root=made.repository,
-        environment=made.variables,
-        state_dir=folder / f"triton-{made.name}",
+        model_root=built.repository,
+        environment=built.variables,
+        state_dir=folder / f"triton-{built.name}",
     ) as server:
         server.wait_ready(timeout_s=READY_WITHIN_S)
         inside = next(pid for pid in tree(server.pid) if program(pid) == "tritonserver")
         yield Server(
-            f"tritonstack, {made.name}, container port",
-            backend_of(installation, made),
+            f"tritonstack, {built.name}, container port",
+            backend_of(installation, built),
             server.pid,
             "http://127.0.0.1:8080/invocations",
             namespace_of=inside,
@@ -143,16 +142,16 @@ def program(pid: int) -> str:
 
 
 @contextmanager
-def invoke_endpoint(project: Project, folder: Path, made: Built) -> Iterator[Server]:
+def invoke_endpoint(project: Project, folder: Path, built: Built) -> Iterator[Server]:
     """Start a local cloud with one endpoint; requests are signed."""
     installation = find_installation(home=project.server_dir)
-    with started_cloud(folder / f"cloud-{made.name}") as started:
+    with started_cloud(folder / f"cloud-{built.name}") as started:
         keys = Credentials(started.variables["AWS_ACCESS_KEY_ID"], started.variables["AWS_SECRET_ACCESS_KEY"])
         session = boto3.Session(keys.access_key, keys.secret_key, region_name=REGION)
-        deploy(session, started.url, made.archive, made.variables)
+        deploy(session, started.url, built.archive, built.variables)
         url = f"{started.url}/endpoints/{NAME}/invocations"
-        name = f"tritonstack, {made.name}, InvokeEndpoint"
-        backend = backend_of(installation, made)
+        name = f"tritonstack, {built.name}, InvokeEndpoint"
+        backend = backend_of(installation, built)
         yield Server(name, backend, started.pid, url, sign=partial(signed, url, keys))
 
 

@@ -20,12 +20,12 @@ def best_form(project: Project, peer: tuple[Peer, Load], *, users: int, search_a
     record = project.state_dir / "benchmarks" / "forms" / f"{_key(tried, users)}.json"
     print(f"{tried.name}, {users} users: forms", flush=True)
     if record.is_file() and not search_again:
-        found = json.loads(record.read_text())
-        at, busy = found["machine"]["time"], found["machine"]["load_average"][0]
+        content = json.loads(record.read_text())
+        at, busy = content["machine"]["time"], content["machine"]["load_average"][0]
         print(f"  recorded at {at}, load average {busy:.1f}")
-        for trial in found["trials"]:
+        for trial in content["trials"]:
             _print(trial)
-        return _chosen(Form(**found["form"]))
+        return _chosen(Form(**content["form"]))
     trials: list[dict[str, Any]] = []
 
     def note(trial: Trial) -> None:
@@ -48,7 +48,7 @@ def _key(peer: Peer, users: int) -> str:
     )
     digest.update(f"{peer.engine} {peer.divisions} {peer.batches}".encode())
     programs = Path(__file__).parents[1].joinpath("peers").glob("*.*")
-    for file in (*sorted(programs), *sorted(one for one in peer.folder.rglob("*") if one.is_file())):
+    for file in (*sorted(programs), *sorted(path for path in peer.folder.rglob("*") if path.is_file())):
         digest.update(file.name.encode() + hashlib.sha256(file.read_bytes()).digest())
     return digest.hexdigest()[:16]
 

@@ -37,41 +37,43 @@ def print_rows(title: str, rows: Sequence[Row]) -> None:
     ):
         table.add_column(column, justify="left" if column in ("contestant", "backend") else "right")
     for row in rows:
-        found = row.to_json()
+        figures = row.to_json()
         table.add_row(
             f"{row.contestant}\n{row.form}".strip(),
             row.backend,
             str(row.users),
-            f"{found['rps']:.0f}",
-            f"{found['rps_min']:.0f}-{found['rps_max']:.0f}",
-            f"{found['p50_ms']:.1f}",
-            f"{found['p99_ms']:.1f}",
-            f"{found['cpu_ms_per_request']:.2f}",
-            f"{found['cosine_min']:.4f}",
+            f"{figures['rps']:.0f}",
+            f"{figures['rps_min']:.0f}-{figures['rps_max']:.0f}",
+            f"{figures['p50_ms']:.1f}",
+            f"{figures['p99_ms']:.1f}",
+            f"{figures['cpu_ms_per_request']:.2f}",
+            f"{figures['cosine_min']:.4f}",
             str(row.errors + len(row.wrong)),
         )
     Console(width=170).print(table)
 
 
-def print_outcomes(found: Sequence[Outcome]) -> None:
+def print_outcomes(outcomes: Sequence[Outcome]) -> None:
     """Print whether the goals are met."""
     table = Table(title="goals: the median of the ratios within each round")
     for column in ("contestant", "against", "users", "figure", "threshold", "ratio", "CPU ratio", ""):
         table.add_column(column, justify="left" if column in ("contestant", "against", "figure") else "right")
-    for one in found:
-        sign = "at least" if one.figure == "throughput" else "at most"
-        limit = f"{sign} {one.threshold:.2f}"
-        ratios = (f"{one.ratio:.2f}", f"{one.processor:.2f}")
-        result = "pass" if one.met else "MISS"
-        table.add_row(one.goal.ours, one.goal.peer, str(one.users), one.figure, limit, *ratios, result)
+    for outcome in outcomes:
+        sign = "at least" if outcome.figure == "throughput" else "at most"
+        limit = f"{sign} {outcome.threshold:.2f}"
+        ratios = (f"{outcome.ratio:.2f}", f"{outcome.processor:.2f}")
+        result = "pass" if outcome.met else "MISS"
+        table.add_row(
+            outcome.goal.ours, outcome.goal.peer, str(outcome.users), outcome.figure, limit, *ratios, result
+        )
     Console(width=170).print(table)
 
 
-def failures(name: str, found: Mapping[str, Any]) -> Iterator[str]:
+def failures(name: str, work: Mapping[str, Any]) -> Iterator[str]:
     """Yield the errors and wrong answers of a work."""
-    if "failure" in found:
-        yield f"{name}: {found['failure'].splitlines()[-1]}"
-    for row in found.get("rows", ()):
+    if "failure" in work:
+        yield f"{name}: {work['failure'].splitlines()[-1]}"
+    for row in work.get("rows", ()):
         if row["errors"]:
             yield f"{name}: {row['contestant']}, {row['users']} users: {row['errors']} errors"
         for text in row["wrong_answers"]:

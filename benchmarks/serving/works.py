@@ -130,8 +130,8 @@ def minilm(place: Place) -> Work:
     peers = {peer.name: (peer, load) for peer in _text("torch", torch)}
     # A peer runs graphs of tokens; if auto chose another form, the int8 graph is the closest.
     int8 = auto if _graphs(auto, TOKENS) else built(project, file, place.folder, "int8", INT8_FIELDS, None)
-    for made, name, checked in ((fp32, "fp32", load), (int8, "int8", near)):
-        files = place.copy(name, _graph(made, TOKENS).parent, tokenizer)
+    for artifact, name, checked in ((fp32, "fp32", load), (int8, "int8", near)):
+        files = place.copy(name, _graph(artifact, TOKENS).parent, tokenizer)
         peers |= {peer.name: (peer, checked) for peer in _text(f"{name} ONNX", files)}
     int8_port, int8_invoke = "tritonstack, int8, container port", "tritonstack, int8, InvokeEndpoint"
     fp32_port = "tritonstack, fp32, container port"
@@ -189,19 +189,19 @@ def roberta(place: Place) -> Work:
 
 def resnet(place: Place) -> Work:
     """Return the work with ResNet-50 in ONNX Runtime; requests are binary tensors."""
-    made = place.build("resnet", "fp32", {})
+    built = place.build("resnet", "fp32", {})
     rows = sources.pixels(IMAGES)
     bodies = binary_bodies("pixel_values", rows)
     load = Load(bodies, Reference(_resnet_answers(place, rows[spread(bodies, CHECKED)]), FP32))
     peer = Peer(
         "FastAPI, onnxruntime",
         "image-onnx",
-        place.copy("resnet", _graph(made, PIXELS).parent),
+        place.copy("resnet", _graph(built, PIXELS).parent),
         tuple(replace(form, group=1, most=2) for form in THREADS_OR_SPLIT),
         ({"group": 4, "most": 4}, {"group": 8, "most": 8}),
         trial_s=6,
     )
-    work = _one_runtime("resnet", made, load, peer, invoke_endpoint=False)
+    work = _one_runtime("resnet", built, load, peer, invoke_endpoint=False)
     return replace(work, shortest_s=8, most_users=32)
 
 
@@ -209,7 +209,7 @@ def xgboost(place: Place) -> Work:
     """Return the work with trees; requests are JSON."""
     from xgboost import Booster, DMatrix  # noqa: PLC0415 - only this work needs it
 
-    made = place.build("xgboost", "fp32", {})
+    built = place.build("xgboost", "fp32", {})
     rows = sources.features(ROWS)
     bodies = number_bodies("input__0", rows)
     weights = place.kept / "models" / "xgboost" / "weights"
@@ -229,7 +229,7 @@ def xgboost(place: Place) -> Work:
         ),
         ({"most": 1}, {"most": 16}, {"most": 256}),
     )
-    return _one_runtime("xgboost", made, Load(bodies, reference), peer, invoke_endpoint=True)
+    return _one_runtime("xgboost", built, Load(bodies, reference), peer, invoke_endpoint=True)
 
 
 WORKS: dict[str, Callable[[Place], Work]] = {
@@ -240,10 +240,10 @@ WORKS: dict[str, Callable[[Place], Work]] = {
 }
 
 
-def _one_runtime(name: str, made: Built, load: Load, peer: Peer, *, invoke_endpoint: bool) -> Work:
+def _one_runtime(name: str, built: Built, load: Load, peer: Peer, *, invoke_endpoint: bool) -> Work:
     """Return a work with one model, and one peer with the same runtime."""
     goal = Goal("tritonstack, fp32, container port", peer.name, throughput=1.0)
-    return Work(name, {"fp32": Product(made, invoke_endpoint, load)}, {peer.name: (peer, load)}, (goal,))
+    return Work(name, {"fp32": Product(built, invoke_endpoint, load)}, {peer.name: (peer, load)}, (goal,))
 
 
 def _text(name: str, folder: Path) -> Iterator[Peer]:
@@ -258,27 +258,27 @@ def _recipe(model: str, **changes: str) -> dict[str, Any]:
     return {**sources.MODELS[model][1]["recipe"], **changes}
 
 
-def _graphs(made: Built, inputs: Collection[str]) -> list[Path]:
+def _graphs(built: Built, inputs: Collection[str]) -> list[Path]:
     """Return the ONNX graphs of an artifact that have exactly these inputs."""
-    files = made.files("*.onnx")
+    files = built.files("*.onnx")
     graphs = ((file, onnx.load(file, load_external_data=False).graph) for file in files)
     return [file for file, graph in graphs if {node.name for node in graph.input} == set(inputs)]
 
 
-def _graph(made: Built, inputs: Collection[str]) -> Path:
+def _graph(built: Built, inputs: Collection[str]) -> Path:
     """Return the only such graph."""
-    found = _graphs(made, inputs)
-    if len(found) != 1:
-        raise RuntimeError(f"{made.name}: expected 1 graph of {', '.join(inputs)}, got {len(found)}")
-    return found[0]
+    graphs = _graphs(built, inputs)
+    if len(graphs) != 1:
+        raise RuntimeError(f"{built.name}: expected 1 graph of {', '.join(inputs)}, got {len(graphs)}")
+    return graphs[0]
 
 
-def _framework(project: Project, made: Built) -> tuple[TextFramework, FetchedSource]:
+def _framework(project: Project, built: Built) -> tuple[TextFramework, FetchedSource]:
     """Load the framework's model."""
-    spec = made.model.record
+    spec = built.model.record
     if not isinstance(spec.recipe, TextEmbeddingRecipe) or spec.source is None:
         raise TypeError(f"{spec.name}: not a text-embedding model with a source")
-    source = fetch_source(spec.source, model_folder=made.model.file.parent, cache_dir=project.cache_dir)
+    source = fetch_source(spec.source, model_folder=built.model.file.parent, cache_dir=project.cache_dir)
     return TextFramework(source=source, recipe=spec.recipe), source
 
 

@@ -145,7 +145,7 @@ def report(name: str, measured: Measured, run: ScalingRun) -> None:
     served = f"{measured.failed} failed, service time {measured.service_s * 1000:.1f} ms"
     print(f"{name}: {served}", file=sys.stderr)
     print("  measured ", *measured.instances, file=sys.stderr)
-    print("  simulated", *(one.in_service for one in run.slices), file=sys.stderr)
+    print("  simulated", *(part.in_service for part in run.slices), file=sys.stderr)
 
 
 def simulated(measured: Measured, minute_s: float, provisioning_min: float) -> ScalingRun:
@@ -170,7 +170,7 @@ def simulated(measured: Measured, minute_s: float, provisioning_min: float) -> S
 
 def compared(measured: Measured, run: ScalingRun, minute_s: float) -> tuple[float, float]:
     """Return the share of minutes within one instance, and the relative error of the p99."""
-    counts = [one.in_service for one in run.slices]
+    counts = [part.in_service for part in run.slices]
     within = 0
     for minute, instances in enumerate(measured.instances):
         near = counts[max(0, minute - 1) : minute + 2]
@@ -229,10 +229,10 @@ def send(cloud: Cloud, parts: Sequence[tuple[float, float]], minute_s: float, se
     began, counts = time.time(), list[int]()
     watcher = threading.Thread(target=watch, args=(cloud, began, minute_s, minutes, counts))
     watcher.start()
-    found = run_loop(sent())
+    responses = run_loop(sent())
     watcher.join()
-    latencies = np.array(found.ended) - np.array(found.due)
-    answered = np.array([not error for error in found.errors])
+    latencies = np.array(responses.ended) - np.array(responses.due)
+    answered = np.array([not error for error in responses.errors])
     return Measured(
         offsets,
         minutes,

@@ -119,8 +119,8 @@ def main() -> None:
         for model in ("minilm", "pipeline"):
             if options.only is not None and (options.only == "minilm") is not (model == "minilm"):
                 continue
-            asked = TuneOptions(users=options.users, seconds=options.seconds, seed=options.seed)
-            loss, share, row = _compared(project, model, asked)
+            request = TuneOptions(users=options.users, seconds=options.seconds, seed=options.seed)
+            loss, share, row = _compared(project, model, request)
             table.add_row(model, *row)
             failed += [model] if loss > MOST_LOSS or share > MOST_RUNS else []
             Console().print(table)
@@ -145,8 +145,8 @@ def _compared(project: Project, model: str, options: TuneOptions) -> tuple[float
     start = plan.search.space.start
     rounds: dict[Choice, list[float]] = {start: [], chosen: [], best: []}
     for _ in range(3):
-        for choice, found in rounds.items():
-            found.append(measure_choice(plan, choice, [], is_whole=True).answered_per_s)
+        for choice, results in rounds.items():
+            results.append(measure_choice(plan, choice, [], is_whole=True).answered_per_s)
     before, tuned, top = (statistics.median(rounds[choice]) for choice in (start, chosen, best))
     share = len(runs) / plan.search.space.size
     values = plan.search.space.values
@@ -167,17 +167,17 @@ def _compared(project: Project, model: str, options: TuneOptions) -> tuple[float
 def _plan(session: Session, model: str, options: TuneOptions) -> TunePlan:
     """Return a plan that searches the dimensions of this benchmark only."""
     plan = plan_tuning(session, model, options=options)
-    wanted = SPACES[model]
+    dimensions = SPACES[model]
     settings = []
     for setting in plan.settings:
-        if (values := wanted.get(setting.dimension.name)) is not None:
+        if (values := dimensions.get(setting.dimension.name)) is not None:
             now = setting.dimension.values[setting.dimension.start]
             dimension = Dimension(
                 setting.dimension.name, values, values.index(now), ordered=setting.dimension.ordered
             )
             settings.append(replace(setting, dimension=dimension))
-    if len(settings) != len(wanted):
-        raise SystemExit(f"{model}: this machine cannot search {', '.join(wanted)}: {plan.skipped}")
+    if len(settings) != len(dimensions):
+        raise SystemExit(f"{model}: this machine cannot search {', '.join(dimensions)}: {plan.skipped}")
     space = SearchSpace(tuple(setting.dimension for setting in settings))
     search = Search(space, options.objective, int(space.size * MOST_RUNS), options.seed)
     return replace(plan, settings=tuple(settings), search=search)

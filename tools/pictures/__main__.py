@@ -127,7 +127,9 @@ def _report(session: RecordedSession) -> bytes:
 def _dashboards(session: RecordedSession, begin: datetime) -> dict[str, str]:
     project = Session(Project(session.folder))
     cloud = project.cloud(project.workspace("local").spec)
-    names = [one["DashboardName"] for one in cloud.client("cloudwatch").list_dashboards()["DashboardEntries"]]
+    names = [
+        entry["DashboardName"] for entry in cloud.client("cloudwatch").list_dashboards()["DashboardEntries"]
+    ]
     minute = begin.replace(second=0, microsecond=0)
     shown = TimeRange(minute - timedelta(minutes=1), datetime.now(UTC))
     kinds = {name: "environment" if "_environment_" in name else "endpoint" for name in names}

@@ -17,8 +17,8 @@ _SECONDS = 60
 def find_browser() -> str:
     """Return the path of Chromium; raise SessionError if there is none."""
     for name in BROWSERS:
-        if found := shutil.which(name):
-            return found
+        if program := shutil.which(name):
+            return program
     raise SessionError(f"install Chromium to draw the report: none of {', '.join(BROWSERS)} is on the PATH")
 
 

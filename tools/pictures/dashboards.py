@@ -134,13 +134,13 @@ def _alarms(cloud: Cloud, properties: Mapping[str, Any], width: int) -> Iterator
     answer = cloud.client("cloudwatch").describe_alarms(AlarmNames=names)
     states = {alarm["AlarmName"]: alarm["StateValue"] for alarm in answer["MetricAlarms"]}
     yield _heading(properties["title"])
-    wanted = properties.get("states")
-    found = [name for name in names if name in states and (not wanted or states[name] in wanted)]
-    if not found:
+    selected = properties.get("states")
+    alarms = [name for name in names if name in states and (not selected or states[name] in selected)]
+    if not alarms:
         yield _paragraph("none", 44)
-    prefix = _common_prefix(found)
+    prefix = _common_prefix(alarms)
     x, y = 16, 46
-    for name in found:
+    for name in alarms:
         label = name.removeprefix(prefix)
         needed = 20 + 7 * len(label) + 16
         if x > 16 and x + needed > width:
@@ -154,7 +154,7 @@ def _common_prefix(names: Sequence[str]) -> str:
     """Return the words that all names begin with."""
     words = [name.split("-") for name in names]
     count = 0
-    while words and all(len(one) > count + 1 and one[count] == words[0][count] for one in words):
+    while words and all(len(title) > count + 1 and title[count] == words[0][count] for title in words):
         count += 1
     return "".join(f"{word}-" for word in words[0][:count]) if len(names) > 1 else ""
 

@@ -51,16 +51,16 @@ class RecordedSession:
 
     def type(self, command: str, *, columns: int = 0, code: int = 0, folder: Path | None = None) -> Recording:
         """Run a command as a person sees it, and keep the recording."""
-        found = record(
+        recording = record(
             command,
             folder=folder or self.folder,
             variables=self._variables(),
             columns=columns or self.columns,
         )
-        if found.code != code:
-            shown = "".join(one.text for one in found.printed)
-            raise SessionError(f"`{command}` exited with {found.code}, expected {code}:\n{shown}")
-        self.recordings.append(self._neutral(found))
+        if recording.code != code:
+            shown = "".join(part.text for part in recording.printed)
+            raise SessionError(f"`{command}` exited with {recording.code}, expected {code}:\n{shown}")
+        self.recordings.append(self._neutral(recording))
         return self.recordings[-1]
 
     def run(self, command: str) -> None:
@@ -83,18 +83,20 @@ class RecordedSession:
         programs = (f"{sys.prefix}/bin", f"{self.source.root}/node_modules/.bin", kept.get("PATH", ""))
         return {**kept, "HOME": str(self.home), "PATH": os.pathsep.join(programs), "LANG": "C.UTF-8"}
 
-    def _neutral(self, found: Recording) -> Recording:
+    def _neutral(self, recording: Recording) -> Recording:
         """Return a recording that names the folder of the session as a person's."""
-        shown = tuple(Printed(one.at_s, one.text.replace(str(self.home), "~")) for one in found.printed)
-        return replace(found, printed=shown)
+        shown = tuple(
+            Printed(part.at_s, part.text.replace(str(self.home), "~")) for part in recording.printed
+        )
+        return replace(recording, printed=shown)
 
 
 def still(recordings: Iterable[Recording], *, columns: int, title: str = f"~/{_NAME}") -> str:
     """Draw a terminal after some commands."""
     screen = Screen(columns)
-    for one in recordings:
-        screen.write(_prompt(one.command))
-        for printed in one.printed:
+    for recording in recordings:
+        screen.write(_prompt(recording.command))
+        for printed in recording.printed:
             screen.write(printed.text)
     return draw_screen(title, screen.lines(), columns=columns)
 
@@ -102,7 +104,7 @@ def still(recordings: Iterable[Recording], *, columns: int, title: str = f"~/{_N
 def film(recordings: Sequence[Recording], *, columns: int, rows: int) -> str:
     """Draw a terminal in which the commands run, long ones faster than they did."""
     screen = Screen(columns)
-    frames = [frame for one in recordings for frame in _frames(screen, one, rows)]
+    frames = [frame for recording in recordings for frame in _frames(screen, recording, rows)]
     frames[-1] = replace(frames[-1], seconds=_END_S)
     # The last screen comes first, for viewers that show no motion.
     frames.insert(0, replace(frames[-1], seconds=_READING_S))

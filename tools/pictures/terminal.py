@@ -106,10 +106,10 @@ class Screen:
 
     def lines(self) -> list[Line]:
         """Return all lines, without blank ones at the end."""
-        found = [tuple(line) for line in self._lines]
-        while found and not any(character.strip() for character, _ in found[-1]):
-            found.pop()
-        return found
+        lines = [tuple(line) for line in self._lines]
+        while lines and not any(character.strip() for character, _ in lines[-1]):
+            lines.pop()
+        return lines
 
     def write(self, text: str) -> None:
         """Interpret output."""
@@ -119,7 +119,9 @@ class Screen:
             elif token["command"] == "m":
                 self._colors.decode_line(token[0])
             elif token["command"] is not None and not token["arguments"].startswith("?"):
-                self._move(token["command"], [int(one or 0) for one in token["arguments"].split(";")])
+                self._move(
+                    token["command"], [int(argument or 0) for argument in token["arguments"].split(";")]
+                )
 
     def _put(self, character: str) -> None:
         if character == "\r":

@@ -44,17 +44,17 @@ def draw_film(title: str, frames: Sequence[Frame], *, columns: int, rows: int) -
 
     Readers who prefer no motion see the last frame.
     """
-    known: dict[Line, str] = {}
+    symbols: dict[Line, str] = {}
     for frame in frames:
         for line in frame.lines:
-            if line and line not in known:
-                known[line] = f"r{len(known)}"
+            if line and line not in symbols:
+                symbols[line] = f"r{len(symbols)}"
     height, total = rows * _LINE + 20, sum(frame.seconds for frame in frames)
-    definitions = "".join(f'<g id="{name}">{_row(line, 0)}</g>' for line, name in known.items())
+    definitions = "".join(f'<g id="{name}">{_row(line, 0)}</g>' for line, name in symbols.items())
     pictures, steps, at = [], [], 0.0
     for number, frame in enumerate(frames):
         uses = "".join(
-            f'<use href="#{known[line]}" y="{14 + _LINE * row}"/>'
+            f'<use href="#{symbols[line]}" y="{14 + _LINE * row}"/>'
             for row, line in enumerate(frame.lines)
             if line
         )

@@ -28,7 +28,7 @@ def _rows(path: str, node: dict[str, Any], definitions: dict[str, Any]) -> Itera
     for option in _options(node, definitions):
         for name, child in option.get("properties", {}).items():
             key = f"{path}.{name}".removeprefix(".")
-            types = dict.fromkeys(_type(one) for one in _options(child, definitions))
+            types = dict.fromkeys(_type(kind) for kind in _options(child, definitions))
             yield key, " or ".join(types), re.sub(r"\bNone\b", "null", child.get("description", ""))
             yield from _rows(key, child, definitions)
         for name, child in (("[]", option.get("items")), (".NAME", option.get("additionalProperties"))):

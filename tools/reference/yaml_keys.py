@@ -42,29 +42,29 @@ class KeyTables:
                 yield "\n\n".join(part for part in [*parts, _keys(rows)] if part)
 
     def _definition(self, name: str) -> Schema:
-        found: Schema = self._schema["$defs"][name] if name else self._schema
-        return found
+        definition: Schema = self._schema["$defs"][name] if name else self._schema
+        return definition
 
-    def _nested(self, name: str, seen: set[str]) -> Iterator[str]:
-        seen.add(name)
+    def _nested(self, name: str, visited: set[str]) -> Iterator[str]:
+        visited.add(name)
         yield name
         for spec in _properties(self._definition(name)).values():
             for inner, _ in _references(spec, ""):
-                if inner not in seen:
-                    yield from self._nested(inner, seen)
+                if inner not in visited:
+                    yield from self._nested(inner, visited)
 
     def _find_headings(self) -> dict[str, str]:
         """Return the heading of each definition: the first place in the file where it may be."""
-        found = {"": self._top}
+        headings = {"": self._top}
         waiting = deque([("", "")])
         while waiting:
             name, place = waiting.popleft()
             for key, spec in _properties(self._definition(name)).items():
                 for inner, steps in _references(spec, f"{place}.{key}" if place else key):
-                    if inner not in found:
-                        found[inner] = self._heading(inner, steps)
+                    if inner not in headings:
+                        headings[inner] = self._heading(inner, steps)
                         waiting.append((inner, steps))
-        return found
+        return headings
 
     def _heading(self, name: str, place: str) -> str:
         fixed = _properties(self._definition(name))
@@ -114,8 +114,8 @@ def _keys(rows: list[tuple[str, str, str, str]]) -> str:
 
 
 def _properties(definition: Schema) -> Schema:
-    found: Schema = definition.get("properties", {})
-    return found
+    properties: Schema = definition.get("properties", {})
+    return properties
 
 
 def _fixed(spec: Schema) -> str:
