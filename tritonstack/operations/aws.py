@@ -157,3 +157,21 @@ def explain_denied(service: str) -> Iterator[None]:
 
 AWS_ERRORS = (BotoCoreError, ClientError)
 """What any call to AWS can raise."""
+
+
+def metric_query(
+    query_id: str,
+    metric: str,
+    dimensions: Mapping[str, str],
+    statistic: str,
+    period_s: int,
+    *,
+    namespace: str = "AWS/SageMaker",
+) -> dict[str, Any]:
+    """Return a query of CloudWatch's GetMetricData."""
+    named = [{"Name": key, "Value": value} for key, value in dimensions.items()]
+    named_metric = {"Namespace": namespace, "MetricName": metric, "Dimensions": named}
+    return {
+        "Id": query_id,
+        "MetricStat": {"Metric": named_metric, "Period": period_s, "Stat": statistic},
+    }

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from tritonstack.operations.aws import Cloud
+from tritonstack.operations.aws import Cloud, metric_query
 from tritonstack.operations.verification.expectations import ExpectedEndpoint
 from tritonstack.operations.verification.traffic import request_dimensions
 
@@ -116,8 +116,8 @@ def rollouts_of(
 ) -> list[PastRollout]:
     """Return the latest rollouts of an endpoint, latest first."""
     cache = RolloutCache() if cache is None else cache
-    found = list(updates_in(_events(cloud, stack, cache)))[-_SHOWN:]
-    return [_known_rollout(cloud, expected, update, now, cache) for update in reversed(found)]
+    updates = list(updates_in(_events(cloud, stack, cache)))[-_SHOWN:]
+    return [_known_rollout(cloud, expected, update, now, cache) for update in reversed(updates)]
 
 
 def metric_period_s(age: timedelta) -> int:
@@ -171,12 +171,12 @@ def _events(cloud: Cloud, stack: str, cache: RolloutCache) -> list[Mapping[str, 
         .get_paginator("describe_stack_events")
         .paginate(StackName=stack, PaginationConfig={"MaxItems": _MOST_EVENTS})
     )
-    known = cache.events.get(stack, [])
-    latest = known[0]["EventId"] if known else None
+    earlier = cache.events.get(stack, [])
+    latest = earlier[0]["EventId"] if earlier else None
     fresh = list[Mapping[str, Any]]()
     for event in (event for page in pages for event in page["StackEvents"]):
         if event["EventId"] == latest:
-            fresh += known
+            fresh += earlier
             break
         fresh.append(event)
     cache.events[stack] = fresh[:_MOST_EVENTS]
@@ -188,14 +188,14 @@ def _known_rollout(
 ) -> PastRollout:
     """Return a rollout, from the cache if it ended and the endpoint still has the same policy."""
     key = expected.name, update.started
-    known = cache.rollouts.get(key)
+    cached = cache.rollouts.get(key)
     policy = (*planned_shift(expected.rollout), tuple(expected.rollback_alarms))
-    if known is not None and (known.strategy, known.planned, known.alarms) == policy:
-        return known
-    found = _rollout(cloud, expected, update, now)
+    if cached is not None and (cached.strategy, cached.planned, cached.alarms) == policy:
+        return cached
+    rollout = _rollout(cloud, expected, update, now)
     if update.ended is not None and now - update.ended > _SETTLED:
-        cache.rollouts[key] = found
-    return found
+        cache.rollouts[key] = rollout
+    return rollout
 
 
 def _rollout(cloud: Cloud, expected: ExpectedEndpoint, update: EndpointUpdate, now: datetime) -> PastRollout:
@@ -242,29 +242,18 @@ def _traffic(
 ) -> tuple[tuple[Point, ...], tuple[Point, ...]]:
     """Return requests and server errors per minute."""
     metrics = ("Invocations", "Invocation5XXErrors")
-    asked = [(metric, one) for metric in metrics for one in request_dimensions(expected)]
+    queries = [(metric, dimensions) for metric in metrics for dimensions in request_dimensions(expected)]
     answer = cloud.client("cloudwatch").get_metric_data(
         MetricDataQueries=[
-            {
-                "Id": f"q{number}",
-                "MetricStat": {
-                    "Metric": {
-                        "Namespace": "AWS/SageMaker",
-                        "MetricName": metric,
-                        "Dimensions": [{"Name": key, "Value": value} for key, value in one.items()],
-                    },
-                    "Period": period_s,
-                    "Stat": "Sum",
-                },
-            }
-            for number, (metric, one) in enumerate(asked)
+            metric_query(f"q{number}", metric, dimensions, "Sum", period_s)
+            for number, (metric, dimensions) in enumerate(queries)
         ],
         StartTime=window[0],
         EndTime=window[1],
     )
     sums: dict[str, dict[float, float]] = {metric: {} for metric in metrics}
     for item in answer["MetricDataResults"]:
-        metric = asked[int(item["Id"][1:])][0]
+        metric = queries[int(item["Id"][1:])][0]
         for at, value in zip(item["Timestamps"], item["Values"], strict=True):
             second = (at.astimezone(UTC) - start).total_seconds()
             sums[metric][second] = sums[metric].get(second, 0.0) + value * 60 / period_s
@@ -288,7 +277,7 @@ def _periods(
         return None
     begin, end = (moment - start for moment in window)
     since = begin.total_seconds() if fires else None
-    found = list[AlarmPeriod]()
+    periods = list[AlarmPeriod]()
     for at, summary in changes:
         if at > window[1]:
             break
@@ -296,9 +285,9 @@ def _periods(
         if "to ALARM" in summary:
             since = second if since is None else since
         elif since is not None:
-            found.append(AlarmPeriod(alarm, since, second))
+            periods.append(AlarmPeriod(alarm, since, second))
             since = None
-    return found if since is None else [*found, AlarmPeriod(alarm, since, end.total_seconds())]
+    return periods if since is None else [*periods, AlarmPeriod(alarm, since, end.total_seconds())]
 
 
 def _state_changes(
@@ -324,13 +313,13 @@ def _fires_since(cloud: Cloud, alarm: str, since: datetime, *, complete: bool) -
 
     `complete` says that its history since then has no change.
     """
-    found = cloud.client("cloudwatch").describe_alarms(AlarmNames=[alarm])["MetricAlarms"]
-    if not found:
+    alarms = cloud.client("cloudwatch").describe_alarms(AlarmNames=[alarm])["MetricAlarms"]
+    if not alarms:
         return None
-    changed = found[0].get("StateTransitionedTimestamp") or found[0]["StateUpdatedTimestamp"]
+    changed = alarms[0].get("StateTransitionedTimestamp") or alarms[0]["StateUpdatedTimestamp"]
     if not complete and changed > since:
         return None
-    fires: bool = found[0]["StateValue"] == "ALARM"
+    fires: bool = alarms[0]["StateValue"] == "ALARM"
     return fires
 
 

@@ -78,21 +78,21 @@ def _rows(
     nodes: Sequence[GraphNode], edges: Sequence[GraphEdge], layers: Mapping[str, int]
 ) -> list[list[str]]:
     """Return the ids of each layer from top to bottom: each near the mean row of its predecessors."""
-    found: list[list[str]] = [[] for _ in range(max(layers.values(), default=0) + 1)]
+    rows: list[list[str]] = [[] for _ in range(max(layers.values(), default=0) + 1)]
     before: dict[str, list[str]] = {}
     for node in nodes:
-        found[layers[node.id]].append(node.id)
+        rows[layers[node.id]].append(node.id)
     for edge in edges:
         chain = _passed(edge, layers)
         for layer, point in enumerate(chain[1:-1], start=layers[edge.source] + 1):
-            found[layer].append(point)
+            rows[layer].append(point)
         for first, second in itertools.pairwise(chain):
             before.setdefault(second, []).append(first)
     row: dict[str, float] = {}
-    for ids in found:
-        ids.sort(key=lambda one: _mean([row[source] for source in before.get(one, ())]))
-        row |= {one: number - (len(ids) - 1) / 2 for number, one in enumerate(ids)}
-    return found
+    for ids in rows:
+        ids.sort(key=lambda node_id: _mean([row[source] for source in before.get(node_id, ())]))
+        row |= {node_id: number - (len(ids) - 1) / 2 for number, node_id in enumerate(ids)}
+    return rows
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -106,17 +106,21 @@ def _placed(
     rows: Sequence[Sequence[str]],
 ) -> tuple[dict[str, _Place], float, float]:
     """Return the places, and the width and height of the drawing."""
-    known = {node.id: node for node in nodes}
-    heights = {one: _box_height(known[one], edges) if one in known else 0.0 for ids in rows for one in ids}
+    by_id = {node.id: node for node in nodes}
+    heights = {
+        node_id: _box_height(by_id[node_id], edges) if node_id in by_id else 0.0
+        for ids in rows
+        for node_id in ids
+    }
     longest = max((len(edge.lines) for edge in edges), default=1) * _LINE
     row_height = max([longest, *heights.values()]) + 30
     height = max(map(len, rows)) * row_height + 2 * _MARGIN
     places, left = dict[str, _Place](), float(_MARGIN)
     for layer, ids in enumerate(rows):
-        width = max((_box_width(known[one]) for one in ids if one in known), default=0.0)
-        for number, one in enumerate(ids):
+        width = max((_box_width(by_id[node_id]) for node_id in ids if node_id in by_id), default=0.0)
+        for number, node_id in enumerate(ids):
             middle = height / 2 + (number - (len(ids) - 1) / 2) * row_height
-            places[one] = _Place(left, middle, width, heights[one])
+            places[node_id] = _Place(left, middle, width, heights[node_id])
         texts = [text for edge in edges if layers[edge.source] == layer for text in edge.lines]
         gap = max(map(len, texts), default=0) * _CHARACTER + _BEND + 28
         left += width + (gap if layer < len(rows) - 1 else 0)
@@ -162,7 +166,7 @@ def _edges(
 ) -> Iterator[str]:
     ends = _ends(edges, places, layers)
     for edge in edges:
-        chain = [places[one] for one in _passed(edge, layers)]
+        chain = [places[node_id] for node_id in _passed(edge, layers)]
         points = [(chain[0].right, chain[0].middle)]
         for passed in chain[1:-1]:
             points += [(passed.left, passed.middle), (passed.right, passed.middle)]
@@ -175,16 +179,16 @@ def _ends(
     edges: Sequence[GraphEdge], places: Mapping[str, _Place], layers: Mapping[str, int]
 ) -> dict[tuple[str, str], float]:
     """Return where each edge meets the left side of its target, in the order in which they arrive."""
-    found: dict[tuple[str, str], float] = {}
+    offsets: dict[tuple[str, str], float] = {}
     for target in {edge.target for edge in edges}:
         arriving = [edge for edge in edges if edge.target == target]
         arriving.sort(key=lambda edge: places[_passed(edge, layers)[-2]].middle)
         y = places[target].middle - sum(map(_room, arriving)) / 2
         for edge in arriving:
             # The line is below its texts.
-            found[edge.source, target] = y + _room(edge) - (_LINE if len(arriving) > 1 else _room(edge) / 2)
+            offsets[edge.source, target] = y + _room(edge) - (_LINE if len(arriving) > 1 else _room(edge) / 2)
             y += _room(edge)
-    return found
+    return offsets
 
 
 def _line(points: Sequence[tuple[float, float]], colors: ChartColors) -> Iterator[str]:

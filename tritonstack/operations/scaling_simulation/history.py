@@ -17,6 +17,7 @@ from tritonstack.constructs.monitoring.metrics import (
     request_metric,
 )
 from tritonstack.constructs.monitoring.monitored import Monitored, MonitoredVariant
+from tritonstack.operations.aws import metric_query
 from tritonstack.operations.loads.arrivals import NoMeasurementsError
 from tritonstack.operations.scaling_simulation.simulation import ScalingRun
 
@@ -150,18 +151,7 @@ def _read(
     cloudwatch: Any, queries: Mapping[str, tuple[Metric, str]], begin: datetime, end: datetime
 ) -> dict[str, dict[datetime, float]]:
     requests = [
-        {
-            "Id": name,
-            "MetricStat": {
-                "Metric": {
-                    "Namespace": metric.namespace,
-                    "MetricName": metric.name,
-                    "Dimensions": [{"Name": key, "Value": value} for key, value in metric.dimensions],
-                },
-                "Period": 60,
-                "Stat": statistic,
-            },
-        }
+        metric_query(name, metric.name, dict(metric.dimensions), statistic, 60, namespace=metric.namespace)
         for name, (metric, statistic) in queries.items()
     ]
     values: dict[str, dict[datetime, float]] = {name: {} for name in queries}

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
-from tritonstack.operations.aws import Cloud
+from tritonstack.operations.aws import Cloud, metric_query
 from tritonstack.operations.verification.expectations import ExpectedEndpoint
 
 WINDOW = timedelta(minutes=15)
@@ -22,6 +21,8 @@ _METRICS = {
     "p99_ms": "ModelLatency",
 }
 """Metrics by figure."""
+_STATISTICS = {"p99_ms": "p99"}
+"""Of figures that are not sums."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ def recent_traffic(
         some = queries[begin : begin + _QUERIES_A_CALL]
         answer = client.get_metric_data(
             MetricDataQueries=[
-                _query(number, figure, metric, dimensions)
+                metric_query(f"q{number}", metric, dimensions, _STATISTICS.get(figure, "Sum"), _PERIOD_S)
                 for number, (_, figure, metric, dimensions) in enumerate(some)
             ],
             StartTime=now - WINDOW,
@@ -61,16 +62,6 @@ def recent_traffic(
         for number, (name, figure, _, _) in enumerate(some):
             _add(values[name], figure, series.get(f"q{number}", ()))
     return {name: _traffic(figures) for name, figures in values.items()}
-
-
-def _query(number: int, figure: str, metric: str, dimensions: Mapping[str, str]) -> dict[str, Any]:
-    named = [{"Name": key, "Value": value} for key, value in dimensions.items()]
-    statistic = {
-        "Metric": {"Namespace": "AWS/SageMaker", "MetricName": metric, "Dimensions": named},
-        "Period": _PERIOD_S,
-        "Stat": "p99" if figure == "p99_ms" else "Sum",
-    }
-    return {"Id": f"q{number}", "MetricStat": statistic}
 
 
 def request_dimensions(endpoint: ExpectedEndpoint) -> list[dict[str, str]]:
