@@ -22,6 +22,7 @@ from tritonstack_local.sagemaker.control_plane.app import Dependencies
 from tritonstack_local.sagemaker.servers.server import ServerOrder
 from tritonstack_local.server import LocalCloud
 from tritonstack_local.settings import CloudSettings, TimeScale
+from tritonstack_local.state import writer
 
 REGION = "eu-west-1"
 TRUST_ANYONE = json.dumps(
@@ -116,6 +117,11 @@ class SharedCloud:
 
 
 SHARED = SharedCloud()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _state_of_hundreds_of_accounts_is_saved_at_the_end() -> None:
+    writer.REST_S = writer.LONGEST_S = 3600.0
 
 
 @pytest.fixture(scope="session")

@@ -50,9 +50,9 @@ from tritonstack_local.service.tables import Tables
 from tritonstack_local.settings import CloudSettings
 from tritonstack_local.signatures.keys import AccessKey, CloudSecret
 from tritonstack_local.signatures.requests import DeniedError, Reason
-from tritonstack_local.state.folder import open_state
-from tritonstack_local.state.moto_backends import untouched
+from tritonstack_local.state.moto_backends import MotoBackends
 from tritonstack_local.state.persistence import Application, PersistenceMiddleware
+from tritonstack_local.state.snapshot import open_state
 from tritonstack_local.state.writer import StateWriter
 from tritonstack_local.tagging.app import SIGNED_AS
 from tritonstack_local.tagging.app import create_app as create_tagging
@@ -105,7 +105,7 @@ class LocalCloud:
         self._cloudformation = CloudFormationApp(
             clients=clients,
             providers=providers_for(rollback_fails_update=settings.rollback_fails_update),
-            idempotency_log=self._persistence.idempotency_log,
+            changing=self._writer.changing,
         )
         dependencies = Dependencies(
             folder=settings.state_dir / "endpoints",
@@ -181,9 +181,8 @@ class LocalCloud:
 
     def _remember(self) -> None:
         """Register all persistent stores, and load their saved state."""
-        self._cloudformation.store.on_change = self._writer.track(
-            "cloudformation", self._cloudformation.store
-        )
+        self._writer.track("moto", MotoBackends())
+        self._writer.track("cloudformation", self._cloudformation.store)
         remembered: dict[str, Tables] = {
             "sagemaker": self._sagemaker.tables,
             "autoscaling": self._autoscaling.tables,
@@ -192,15 +191,14 @@ class LocalCloud:
         }
         for service, tables in remembered.items():
             for name, table in tables.items():
-                table.on_change = self._writer.track(f"{service}.{name}", table)
-        unfit = self._writer.load()
-        self._lost = (*unfit, *self._persistence.drop_lost_objects())
-        if not unfit and not self._state.notices:
+                self._writer.track(f"{service}.{name}", table)
+        self._lost = self._writer.load()
+        if not self._lost and not self._state.notices:
             log_streams.sweep()
         self._writer.start()
 
     def close(self) -> None:
-        """Stop listening and end everything; operations in progress resume at the next start."""
+        """Save the state, stop listening, and end everything."""
         self._watch.close()
         self._writer.close()
         self._front.close()
@@ -290,8 +288,8 @@ class _Moto(DomainDispatcherApplication):
             return super().__call__(environ, start_response)
 
     def get_application(self, environ: dict[str, Any]) -> Any:
-        # Creating the application of a service reads a backend that no request named.
-        with untouched(), all_accounts():
+        # Creating the application of a service reads a backend.
+        with all_accounts():
             return super().get_application(environ)
 
     def get_backend_for_host(self, host: str | None) -> Any:

@@ -19,7 +19,7 @@ from tritonstack.workflows.github import _run
 from tritonstack.workflows.invocation.request_inputs import GivenInputs, read_inputs
 from tritonstack.workflows.sizing.search_folders import only_search
 from tritonstack_local.cloud_folder import CloudAddress
-from tritonstack_local.state.database import Database
+from tritonstack_local.state.folder import check_owner
 
 INSTANCE = "ml.c7i.xlarge"
 VALIDATE = "tritonstack.workflows.project.validate.validate_project"
@@ -149,11 +149,11 @@ def not_running(shop: Setting) -> None:
 
 
 @example("TS612")
-def damaged_state(shop: Setting) -> None:
-    """The database of the local cloud's state is damaged."""
-    file = shop.write("state/state.db", "no database" * 100)
-    file.parent.chmod(0o700)
-    Database(file, stamp="1")
+def foreign_state(shop: Setting) -> None:
+    """Other users of the machine can write to the local cloud's state."""
+    file = shop.write("state/snapshot", "")
+    file.chmod(0o666)
+    check_owner(file)
 
 
 @example("TS615")

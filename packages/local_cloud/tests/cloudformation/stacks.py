@@ -29,8 +29,11 @@ class StackDriver:
         self.cloudformation.create_stack(**self._call(resources, sections))
 
     def update(self, resources: dict[str, Any], **sections: Any) -> str:
-        self.cloudformation.update_stack(**self._call(resources, sections))
+        self.begin_update(resources, **sections)
         return self.settled()
+
+    def begin_update(self, resources: dict[str, Any], **sections: Any) -> None:
+        self.cloudformation.update_stack(**self._call(resources, sections))
 
     def delete(self, **options: Any) -> str:
         stack_id = self.described()["StackId"]

@@ -102,9 +102,9 @@ def test_lines_are_not_part_of_the_saved_state(logs, backend, running_cloud):
     put(logs, *LINES)
     stream = backend.groups["g"].streams["s"]
     assert "line 1" not in str(dumps(vars(stream)))
-    written = running_cloud._writer._told
+    written = running_cloud._writer._last_change
     put(logs, *LINES)
-    assert running_cloud._writer._told == written
+    assert running_cloud._writer._last_change == written
     described = logs.describe_log_streams(logGroupName="g")["logStreams"][0]
     again = loads(dumps(stream))
     vars(again)["last_ingestion_time"] = None

@@ -14,6 +14,7 @@ from tritonstack_local.sagemaker import SageMakerApp
 from tritonstack_local.server import LocalCloud
 from tritonstack_local.settings import CloudSettings
 
+IN_EUROPE = {"LocationConstraint": REGION}
 _accounts = itertools.count(300000000000)
 
 

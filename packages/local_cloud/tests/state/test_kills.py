@@ -1,4 +1,4 @@
-"""kill -9 at any moment: acknowledged changes are kept, unfinished ones rolled back."""
+"""kill -9: the last snapshot is restored, and what came after it can be done again."""
 
 import json
 import subprocess
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from packages.local_cloud.tests.cloudformation.stacks import StackDriver, parameter
 from packages.local_cloud.tests.conftest import REGION
 from packages.local_cloud.tests.sagemaker.cloud import IMAGE, a_variant, role_of
 from packages.local_cloud.tests.sagemaker.test_real_triton import scaling_by
@@ -36,6 +37,7 @@ def test_endpoints_of_a_killed_cloud_are_restored(cloud):
     assert in_service(cloud) == tripled(cloud) == "InService"
     # A running endpoint does not depend on its configuration and model.
     sagemaker.delete_model(ModelName="m")
+    await_snapshot(cloud)
     servers = children_of(cloud)
     cloud.kill()
     await_gone(servers)
@@ -56,6 +58,30 @@ def test_state_is_kept_until_forget(cloud):
     assert forget(state_dir=cloud.folder)
     cloud.start()
     assert cloud.inventory() == []
+
+
+def test_a_kill_loses_the_last_seconds_and_the_same_deployment_converges(cloud):
+    stack, template = StackDriver(cloud.account), {"A": parameter(Name="/a")}
+    assert stack.create(template) == "CREATE_COMPLETE"
+    await_snapshot(cloud)
+    later = {**template, "B": parameter({"Ref": "A"}, Name="/b")}
+    for _ in range(3):
+        StackDriver(cloud.account).begin_update(later)
+        cloud.kill()
+        assert not any("damaged" in notice for notice in cloud.start().notices)
+    stack = StackDriver(cloud.account)
+    assert stack.settled() in {"CREATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE"}
+    assert stack.update(later) == "UPDATE_COMPLETE"
+    assert stack.delete() == "DELETE_COMPLETE"
+    assert cloud.inventory() == []
+
+
+def await_snapshot(cloud):
+    """Wait until the state has been written at rest."""
+    file, begun, deadline = cloud.folder / "state" / "snapshot", time.time(), time.monotonic() + 30
+    while not file.exists() or file.stat().st_mtime < begun:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def in_service(cloud):

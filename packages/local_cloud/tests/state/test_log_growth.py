@@ -33,7 +33,7 @@ def test_four_hundred_thousand_lines(tmp_path):
         events = [{"timestamp": now, "message": f"{batch} {line} {'x' * 200}"} for line in range(1000)]
         logs.put_log_events(**stream, logEvents=events)
     state = cloud.folder / "state"
-    assert sum(path.stat().st_size for path in state.glob("cloud.db*")) < 2 * MIB
+    assert sum(path.stat().st_size for path in state.glob("snapshot*")) < 2 * MIB
     kept = sum(path.stat().st_size for path in (state / "logs").rglob("*") if path.is_file())
     assert 32 * MIB < kept < (MOST_SEGMENTS + 1) * SEGMENT_BYTES
     assert most_memory(pid) - before < 250 * MIB

@@ -2,17 +2,23 @@
 
 import hashlib
 import json
+import threading
 import time
+from unittest.mock import patch
+
+import pytest
 
 from packages.local_cloud.tests.cloudformation.stacks import StackDriver, parameter
 from packages.local_cloud.tests.sagemaker.cloud import IMAGE, role_of
+from packages.local_cloud.tests.state.restartable_cloud import IN_EUROPE
+from tritonstack_local.cloudformation.providers.base import ProviderError
+from tritonstack_local.cloudformation.providers.keys_and_parameters import ParameterProvider
 
 TRUST = json.dumps({"Version": "2012-10-17", "Statement": []})
 ALLOW = json.dumps(
     {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]}
 )
 MANAGED = "arn:aws:iam::aws:policy/AmazonS3ReadOnlyAccess"
-IN_EUROPE = {"LocationConstraint": "eu-west-1"}
 
 
 def s3(cloud):
@@ -273,15 +279,37 @@ def test_stacks_are_restored_with_history_and_change_sets(cloud):
     assert StackDriver(cloud.account).described(gone)["StackStatus"] == "DELETE_COMPLETE"
 
 
-def test_unreferenced_bodies_are_removed(cloud):
-    client = cloud.client("s3")
-    client.create_bucket(Bucket="bodies", CreateBucketConfiguration=IN_EUROPE)
-    for number in range(3):
-        client.put_object(Bucket="bodies", Key="k", Body=b"x" * number)
-    objects = cloud.folder / "state" / "objects"
-    assert len(list(objects.iterdir())) == 1
-    (objects / "of-a-killed-upload").write_bytes(b"half")
-    cloud.restart()
-    assert [path.stat().st_size for path in objects.iterdir()] == [2]
-    cloud.client("s3").delete_object(Bucket="bodies", Key="k")
-    assert list(objects.iterdir()) == []
+@pytest.mark.parametrize("is_update", [False, True])
+def test_an_interrupted_stack_is_rolled_back_and_the_same_deployment_converges(cloud, *, is_update):
+    before = {"P": parameter("before", Name="/p"), "Old": parameter(Name="/old")} if is_update else {}
+    after = {"P": parameter("after", Name="/p"), "New": parameter(Name="/new")}
+    stack = StackDriver(cloud.account)
+    if is_update:
+        stack.create(before)
+    is_made, is_ended = threading.Event(), threading.Event()
+
+    def hang(*_):
+        is_made.set()
+        is_ended.wait(60)
+        raise ProviderError("the cloud has ended")
+
+    with patch.object(ParameterProvider, "attributes", hang):
+        (stack.begin_update if is_update else stack.begin_create)(after)
+        assert is_made.wait(20)
+        cloud.restart()
+    stack = StackDriver(cloud.account)
+    assert stack.settled() == ("UPDATE_ROLLBACK_COMPLETE" if is_update else "ROLLBACK_COMPLETE")
+    is_ended.set()
+    assert parameters(cloud) == ({"/p": "before", "/old": "v"} if is_update else {})
+    if is_update:
+        assert stack.update(after) == "UPDATE_COMPLETE"
+    else:
+        assert stack.delete() == "DELETE_COMPLETE"
+        assert stack.create(after) == "CREATE_COMPLETE"
+    assert parameters(cloud) == {"/p": "after", "/new": "v"}
+
+
+def parameters(cloud):
+    ssm = cloud.client("ssm")
+    names = [item["Name"] for item in ssm.describe_parameters()["Parameters"]]
+    return {name: ssm.get_parameter(Name=name)["Parameter"]["Value"] for name in names}

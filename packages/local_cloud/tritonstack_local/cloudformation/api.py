@@ -20,13 +20,13 @@ from tritonstack_local.access.guard import caller_of
 from tritonstack_local.cloudformation.actions import ACTIONS, Action, ActionContext
 from tritonstack_local.cloudformation.changes import Providers
 from tritonstack_local.cloudformation.deployments.engine import Engine
+from tritonstack_local.cloudformation.deployments.operations import Changing
 from tritonstack_local.cloudformation.errors import CloudFormationError, InvalidActionError
 from tritonstack_local.cloudformation.records import Stack
 from tritonstack_local.cloudformation.store import StackStore
 from tritonstack_local.scope import Scope
 from tritonstack_local.service.clients import Clients
 from tritonstack_local.service.validation import check_passed_roles
-from tritonstack_local.state.idempotency import IdempotencyLog
 from tritonstack_local.tagging.resources import TaggedResource
 
 if TYPE_CHECKING:
@@ -41,10 +41,10 @@ warnings.filterwarnings("ignore", message=".* does not match an error shape", ca
 class CloudFormationApp:
     """A WSGI application that is CloudFormation."""
 
-    def __init__(self, *, clients: Clients, providers: Providers, idempotency_log: IdempotencyLog) -> None:
+    def __init__(self, *, clients: Clients, providers: Providers, changing: Changing) -> None:
         self._providers = providers
         self.store = StackStore(clients)
-        self._engine = Engine(providers, clients, idempotency_log, self.store)
+        self._engine = Engine(providers, clients, self.store, changing)
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request."""
@@ -60,7 +60,7 @@ class CloudFormationApp:
             yield TaggedResource(stack.identity.stack_id, "cloudformation:stack", stack.settings.tags)
 
     def resume(self) -> None:
-        """Resume the deployments that a kill interrupted."""
+        """End the deployments that the end of a cloud interrupted."""
         self._engine.resume()
 
     def answer(self, request: Request) -> Response:

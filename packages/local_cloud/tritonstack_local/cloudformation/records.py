@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any
 
 from tritonstack_local.cloudformation.changes import Change, ResourceState
-from tritonstack_local.cloudformation.providers.base import new_token
 from tritonstack_local.cloudformation.templates.evaluation import Evaluation, StackIdentity
 from tritonstack_local.cloudformation.templates.parameters import StackParameter
 from tritonstack_local.cloudformation.templates.template import StackTemplate
@@ -71,9 +70,6 @@ class StackStep:
     type: str
     before: ResourceState | None
     after: ResourceState
-    token: str = field(default_factory=new_token)
-    """Identifies this step's calls; see state/idempotency.py."""
-    progress: Literal["under way", "done", "failed"] = "under way"
 
     @property
     def made(self) -> bool:
@@ -208,10 +204,10 @@ class Stack:
             self.unfinished.append(step)
         return step
 
-    def end(self, step: StackStep, **changes: Any) -> None:
-        """Record the result or progress of a step."""
+    def end(self, step: StackStep, after: ResourceState) -> None:
+        """Record the result of a step."""
         with self.changing():
-            vars(step).update(changes)
+            step.after = after
 
     def drop(self, step: StackStep) -> None:
         """Remove a step that changed nothing or was fully undone."""

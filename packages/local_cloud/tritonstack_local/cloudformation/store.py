@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from botocore.exceptions import ClientError
 
@@ -17,15 +17,15 @@ from tritonstack_local.state.pickling import dumps
 from tritonstack_local.state.writer import OnChange, not_persisted
 
 
-@dataclass
 class StackStore:
     """All stacks, including deleted ones, which can still be described by id."""
 
-    clients: Clients
-    on_change: OnChange = not_persisted
-    _stacks: dict[Scope, dict[str, Stack]] = field(default_factory=dict)
-    _by_id: dict[str, Stack] = field(default_factory=dict)
-    _lock: threading.RLock = field(default_factory=threading.RLock)
+    def __init__(self, clients: Clients) -> None:
+        self.clients = clients
+        self.on_change: OnChange = not_persisted
+        self._stacks: dict[Scope, dict[str, Stack]] = {}
+        self._by_id: dict[str, Stack] = {}
+        self._lock = threading.RLock()
 
     def add(self, scope: Scope, stack: Stack) -> None:
         """Add a new stack unless its name is in use."""
@@ -34,6 +34,10 @@ class StackStore:
                 raise AlreadyExistsError(f"Stack [{stack.identity.name}] already exists")
             self._add(scope, stack)
         stack.on_change()
+
+    def piece_keys(self) -> list[str]:
+        """List the stacks for the state writer."""
+        return list(self._by_id)
 
     def dump(self, key: str) -> bytes | None:
         """Pickle a stack for the state writer."""
@@ -51,7 +55,7 @@ class StackStore:
     def _add(self, scope: Scope, stack: Stack) -> None:
         stack_id = stack.identity.stack_id
         self._stacks.setdefault(scope, {})[stack_id] = self._by_id[stack_id] = stack
-        stack.on_change = lambda: self.on_change(stack_id)
+        stack.on_change = self.on_change
 
     def stacks(self, scope: Scope) -> list[Stack]:
         """Return all stacks of a scope, newest first."""

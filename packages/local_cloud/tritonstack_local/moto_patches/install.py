@@ -59,9 +59,9 @@ def _new(kind: type, *_: Any, **__: Any) -> Any:
 _CORRECTIONS: tuple[tuple[Any, str, Any], ...] = (
     # moto keeps every object that it ever makes, for a reset that never comes.
     (BaseModel, "__new__", staticmethod(_new)),
-    # Persistence tracks changed backends and stores S3 bodies in files.
+    # S3 bodies are stored in files.
     *moto_backends.CORRECTIONS,
-    (AccountSpecificBackend, "__getitem__", within_account(moto_backends.watched_getitem)),
+    (AccountSpecificBackend, "__getitem__", within_account(AccountSpecificBackend.__getitem__)),
     # moto puts unknown keys into the account 123456789012, knows no key that names an account, and looks an
     # issued one up in every partition of every account, all of which it makes for that.
     (iam_models, "get_account_id_from", account_of),

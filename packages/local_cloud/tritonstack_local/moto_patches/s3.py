@@ -17,7 +17,7 @@ from moto.settings import S3_UPLOAD_PART_MIN_SIZE
 from werkzeug.routing import BaseConverter
 
 from tritonstack_local.state.bodies import joined
-from tritonstack_local.state.calls import draft_of
+from tritonstack_local.state.persistence import draft_of
 
 _set_up = S3Response.setup_class
 _answer = S3Response._key_response

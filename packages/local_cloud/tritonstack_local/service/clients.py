@@ -10,7 +10,6 @@ from botocore.config import Config
 
 from tritonstack_local.scope import Scope
 from tritonstack_local.signatures.keys import CloudSecret
-from tritonstack_local.state.idempotency import name_step
 
 # All requests stay on this machine; ignore proxy settings.
 _CONFIG = Config(
@@ -31,7 +30,6 @@ class Clients:
         self._secret = secret
         self._lock = threading.Lock()
         self._session = boto3.session.Session()
-        self._session.events.register("before-sign", name_step)
         self._made: dict[tuple[str, Scope], Any] = {}
 
     def client(self, service: str, scope: Scope) -> Any:

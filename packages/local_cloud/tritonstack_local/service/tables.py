@@ -41,7 +41,7 @@ class Table(Generic[Record]):
         with self._lock:
             key = (scope, record.name)
             added = self._records.setdefault(key, record) is record
-        self._tell(scope, record.name)
+        self.on_change()
         return added
 
     def get(self, scope: Scope, name: str) -> Record | None:
@@ -56,14 +56,14 @@ class Table(Generic[Record]):
                 return None
             changed = step(record)
             self._records[scope, name] = changed
-        self._tell(scope, name)
+        self.on_change()
         return changed
 
     def remove(self, scope: Scope, name: str) -> Record | None:
         """Remove a record and return it."""
         with self._lock:
             removed = self._records.pop((scope, name), None)
-        self._tell(scope, name)
+        self.on_change()
         return removed
 
     def within(self, scope: Scope) -> list[Record]:
@@ -75,6 +75,10 @@ class Table(Generic[Record]):
         with self._lock:
             return [(scope, record) for (scope, _), record in self._records.items()]
 
+    def piece_keys(self) -> list[str]:
+        """List the records for the state writer."""
+        return [f"{scope.account}/{scope.region}/{name}" for scope, name in list(self._records)]
+
     def dump(self, key: str) -> bytes | None:
         """Pickle a record for the state writer."""
         account, region, name = key.split("/", 2)
@@ -85,9 +89,6 @@ class Table(Generic[Record]):
         """Restore a record from the saved state."""
         account, region, name = key.split("/", 2)
         self._records[Scope(account, region), name] = value
-
-    def _tell(self, scope: Scope, name: str) -> None:
-        self.on_change(f"{scope.account}/{scope.region}/{name}")
 
 
 class Tags:
@@ -102,20 +103,20 @@ class Tags:
         """Add tags or replace those of the same key."""
         with self._lock:
             self._tags.setdefault(arn, {}).update({tag["Key"]: tag["Value"] for tag in tags})
-        self.on_change(arn)
+        self.on_change()
 
     def drop(self, arn: str, keys: list[str]) -> None:
         """Remove the tags of these keys."""
         with self._lock:
             for key in keys:
                 self._tags.get(arn, {}).pop(key, None)
-        self.on_change(arn)
+        self.on_change()
 
     def forget(self, arn: str) -> None:
         """Remove all tags of a deleted resource."""
         with self._lock:
             self._tags.pop(arn, None)
-        self.on_change(arn)
+        self.on_change()
 
     def of(self, arn: str) -> list[dict[str, str]]:
         """List a resource's tags."""
@@ -126,6 +127,10 @@ class Tags:
         """List every resource that has tags."""
         with self._lock:
             return {arn: dict(tags) for arn, tags in self._tags.items() if tags}
+
+    def piece_keys(self) -> list[str]:
+        """List the resources that have tags."""
+        return list(self._tags)
 
     def dump(self, key: str) -> bytes | None:
         """Pickle the tags of a resource for the state writer."""

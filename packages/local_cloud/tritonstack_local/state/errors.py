@@ -7,29 +7,14 @@ from pathlib import Path
 from tritonstack.base.error_kinds import StorageError
 from tritonstack.base.errors import TritonstackError
 
-FORGET = "remove it with `tritonstack down --forget`; the next start is empty"
 
-
-class StateDamagedError(TritonstackError):
-    """The state folder is damaged, in use by another process, or writable by other users. Restore a copy, or
-    remove it with `tritonstack down --forget`.
+class ForeignStateError(TritonstackError):
+    """Another user could have written the local cloud's state, which can run code when it is read. Make
+    yourself its owner, or use another cloud.
     """
 
     code = "TS612"
     title = "Local cloud's state cannot be used"
-
-    def __init__(self, file: Path, failure: str) -> None:
-        self.failure = f"{file.name}: {failure}"
-        super().__init__(
-            f"the local cloud's state is damaged: {file}: {failure}",
-            remedy=f"restore {file.parent} from a copy, or {FORGET}",
-        )
-
-
-class ForeignStateError(TritonstackError):
-    """Another user could have written the state, which is unpickled and so can run code."""
-
-    code = StateDamagedError.code
 
     def __init__(self, path: Path, failure: str) -> None:
         super().__init__(
@@ -51,16 +36,13 @@ class NotKeptError(TritonstackError):
         )
 
 
-class StateInUseError(TritonstackError):
-    """Another process has locked the state."""
+def write_error(folder: Path, error: OSError) -> NotKeptError:
+    """Return the error of a file that could not be written."""
+    return NotKeptError(folder, error.strerror or str(error))
 
-    code = StateDamagedError.code
 
-    def __init__(self, file: Path) -> None:
-        super().__init__(
-            f"another process uses the local cloud's state ({file})",
-            remedy="end that process; find it with `fuser`",
-        )
+class StateDamagedError(Exception):
+    """A snapshot is not what was written."""
 
 
 class OtherVersionError(Exception):

@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from tritonstack_local.state.database import own_folder
-from tritonstack_local.state.errors import NotKeptError
+from tritonstack_local.state.errors import write_error
+from tritonstack_local.state.folder import own_folder
 
 SEGMENT_BYTES = 4 << 20
 MOST_SEGMENTS = 16
@@ -141,7 +141,7 @@ class LogFiles:
             except FileNotFoundError:
                 pass  # the first event makes it
             except OSError as error:
-                raise NotKeptError(self._folder, error.strerror or str(error)) from error
+                raise write_error(self._folder, error) from error
             for start in range(0, len(events), 1000):
                 numbered = enumerate(events[start : start + 1000], start=self.end)
                 added += self._append([StoredEvent(number, *event) for number, event in numbered])
@@ -162,7 +162,7 @@ class LogFiles:
                     os.ftruncate(file.fileno(), before)
                     raise
         except OSError as error:
-            raise NotKeptError(self._folder, error.strerror or str(error)) from error
+            raise write_error(self._folder, error) from error
         self._segments[-1] = last.plus(events, len(data))
         if self._segments[-1].size >= SEGMENT_BYTES:
             self._rotate()

@@ -1,21 +1,24 @@
-"""Persist the changes of each request before it is answered."""
+"""Pass requests to services; report changes to the state writer, and store large bodies in files."""
 
 from __future__ import annotations
 
+import io
 import json
 import logging
+import re
+import shutil
 from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from urllib.parse import parse_qs
 from xml.sax.saxutils import escape
 
 from werkzeug.wrappers import Request, Response
 
-from tritonstack_local.state.calls import ServiceCall, draft_of, read_call
+from tritonstack_local.state.bodies import BODIES, StoredBytes
 from tritonstack_local.state.errors import NotKeptError
-from tritonstack_local.state.folder import State
-from tritonstack_local.state.idempotency import HEADER, IdempotencyLog, RecordedCall
-from tritonstack_local.state.moto_backends import MotoBackends, touched_backends
+from tritonstack_local.state.snapshot import State
 from tritonstack_local.state.writer import StateWriter
 
 if TYPE_CHECKING:
@@ -24,41 +27,63 @@ if TYPE_CHECKING:
 Application = Callable[["WSGIEnvironment", "StartResponse"], Iterable[bytes]]
 
 _SPARE = 16 * 2**20
-"""Disk space reserved for deletions and for operations in progress, in bytes."""
+"""Disk space reserved for deletions and snapshots, in bytes."""
+_READING = re.compile(
+    r"(Describe|Get|List|Head|BatchGet|Search|Lookup|Filter|Query|Scan|Simulate|Validate|Estimate|Test)[A-Z].*"
+    r"|Query|Scan|Encrypt|Decrypt|GenerateDataKey.*|Sign|Verify|GET|HEAD|OPTIONS"
+    # Data points are not persisted, and lines of logs are appended to files.
+    r"|PutMetricData|PutLogEvents"
+)
+_CHANGING = {"GetSessionToken", "GetFederationToken"}
+_DELETING = re.compile(r"(Delete|Remove|Terminate)[A-Z].*|DELETE")
+_OBJECT_PARAMETERS = re.compile(r"x-id|partNumber|uploadId|X-Amz-.*", re.IGNORECASE)
+_DRAFT = "tritonstack.draft"
+_CBOR_PATH = re.compile(r"/service/[^/]+/operation/(?P<operation>\w+)")
 
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True)
+class ServiceCall:
+    """The operation's name; the HTTP method for services whose requests name none."""
+
+    name: str
+    size: int
+    """Size of its body in memory, in bytes."""
+
+    @property
+    def changes(self) -> bool:
+        """Whether it may change the service's state."""
+        return self.name in _CHANGING or _READING.fullmatch(self.name) is None
+
+    @property
+    def needs_room(self) -> bool:
+        """Whether it takes disk space."""
+        return self.name == "PutLogEvents" or (self.changes and not _DELETING.fullmatch(self.name))
+
+
 class PersistenceMiddleware:
-    """Passes requests to applications and persists their changes."""
+    """Passes requests to applications and has their changes saved."""
 
     def __init__(self, state: State, writer: StateWriter) -> None:
         self._state = state
         self._writer = writer
-        self._backends = MotoBackends()
-        self.idempotency_log = IdempotencyLog()
-        self._tell_backend = writer.track("moto", self._backends)
-        self.idempotency_log.on_change = writer.track("receipts", self.idempotency_log)
-
-    def drop_lost_objects(self) -> tuple[str, ...]:
-        """Remove S3 objects without bodies; return a message that lists them."""
-        found = self._backends.drop_lost_objects()
-        for key in found:
-            self._tell_backend(key)
-        lost = [name for names in found.values() for name in names]
-        return (f"lost objects without content: {', '.join(lost)}",) if lost else ()
 
     def answer(
         self, environ: WSGIEnvironment, *, service: str, application: Application, is_moto: bool
     ) -> Response:
         """Answer a request."""
         try:
-            call = read_call(environ, service=service, bodies=self._state.bodies)
-            self._check_room(call)
-            answer = self._answered_before(environ, call) or self._answered(
-                environ, call, application, is_moto
-            )
-            self._settle(call)
+            call = _read_call(environ, service=service)
+            if call.needs_room and shutil.disk_usage(self._state.folder).free < _SPARE + 2 * call.size:
+                raise NotKeptError(self._state.folder, "No space left on device")
+            # Other applications take longer and call moto's services themselves.
+            with self._writer.changing() if is_moto else nullcontext():
+                answer = Response.from_app(application, environ)
+            if call.changes:
+                self._writer.changed()
+            if is_moto and service != "s3" and answer.status_code >= 400 and answer.mimetype == "text/html":
+                raise NotImplementedError("A request of this form has not been implemented")
         except NotKeptError as error:
             return error_response(environ, "InsufficientStorage", str(error))
         except NotImplementedError as error:
@@ -71,66 +96,45 @@ class PersistenceMiddleware:
                 draft.discard()
         return answer
 
-    def _check_room(self, call: ServiceCall) -> None:
-        """Reject a request whose changes would not fit on the disk."""
-        if (
-            (call.changes or call.appends)
-            and not call.deletes
-            and self._state.room() < _SPARE + 2 * call.size
-        ):
-            raise NotKeptError(self._state.folder, "No space left on device")
 
-    def _answered_before(self, environ: WSGIEnvironment, call: ServiceCall) -> Response | None:
-        step = _step_of(environ)
-        recorded = self.idempotency_log.from_before(step, call.name) if step and call.changes else None
-        return None if recorded is None else Response(recorded.body, recorded.status, list(recorded.headers))
-
-    def _answered(
-        self, environ: WSGIEnvironment, call: ServiceCall, application: Application, is_moto: bool
-    ) -> Response:
-        with ExitStack() as stack:
-            if is_moto:
-                # Other applications take longer and call moto's services themselves.
-                stack.enter_context(self._writer.gate.changing())
-            stack.enter_context(self._writer.together())
-            stack.enter_context(self._state.bodies.used())
-            touched = stack.enter_context(touched_backends())
-            stack.callback(self._note, call, touched)
-            answer = Response.from_app(application, environ)
-            if (
-                is_moto
-                and call.service != "s3"
-                and answer.status_code >= 400
-                and answer.mimetype == "text/html"
-            ):
-                raise NotImplementedError("A request of this form has not been implemented")
-            step = _step_of(environ)
-            if step and call.changes and answer.status_code < 400:
-                headers = tuple(answer.headers.to_wsgi_list())
-                self.idempotency_log.add(
-                    step, RecordedCall(call.name, answer.status_code, headers, answer.get_data())
-                )
-            return answer
-
-    def _note(self, call: ServiceCall, touched: Iterable[str]) -> None:
-        for key in touched:
-            if call.changes:
-                self._tell_backend(key)
-            elif not self._backends.is_known(key):
-                # Resources that moto creates on first access, such as a default VPC, must keep their ids.
-                self._tell_backend(key, slow=True)
-
-    def _settle(self, call: ServiceCall) -> None:
-        try:
-            self._writer.settle()
-        except NotKeptError:
-            if call.changes:
-                raise
+def draft_of(environ: WSGIEnvironment) -> StoredBytes | None:
+    """Return the file with the content of a large object being uploaded."""
+    draft: StoredBytes | None = environ.get(_DRAFT)
+    return draft
 
 
-def _step_of(environ: WSGIEnvironment) -> str | None:
-    step: str | None = environ.get(f"HTTP_{HEADER.upper().replace('-', '_')}")
-    return step
+def _read_call(environ: WSGIEnvironment, *, service: str) -> ServiceCall:
+    """Read a whole request, so that handling it never waits for the client."""
+    request = Request(environ, shallow=True)
+    if service == "s3" and _is_object(request):
+        body = BODIES.receive(environ["wsgi.input"])
+    else:
+        body = Request(environ, shallow=False).get_data(cache=False)
+    if isinstance(body, StoredBytes):
+        environ[_DRAFT] = body
+        environ["CONTENT_LENGTH"] = "0"
+        body = b""
+    environ["wsgi.input"] = io.BytesIO(body)
+    return ServiceCall(_name(request, body), len(body))
+
+
+def _is_object(request: Request) -> bool:
+    """Return whether the body of an S3 request is an object or a part of one."""
+    return request.method == "PUT" and all(map(_OBJECT_PARAMETERS.fullmatch, request.args))
+
+
+def _name(request: Request, body: bytes) -> str:
+    target = request.headers.get("X-Amz-Target")
+    if target:
+        return target.rpartition(".")[2]
+    operation = _CBOR_PATH.fullmatch(request.path)
+    if operation:
+        return operation["operation"]
+    if request.mimetype == "application/x-www-form-urlencoded":
+        return parse_qs(body.decode(errors="replace")).get("Action", [request.method])[0]
+    if "delete" in request.args:
+        return "DELETE"
+    return request.args.get("Action", request.method)
 
 
 def error_response(environ: WSGIEnvironment, code: str, message: str) -> Response:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from tritonstack_local.cloudformation.changes import Providers
 from tritonstack_local.cloudformation.deployments.operations import (
+    Changing,
     LiveValues,
     Operations,
     StepError,
@@ -26,7 +27,6 @@ from tritonstack_local.cloudformation.records import Proposal, Stack, StackOutpu
 from tritonstack_local.cloudformation.store import StackStore
 from tritonstack_local.cloudformation.templates.graph import dependencies, run_in_order
 from tritonstack_local.service.clients import Clients
-from tritonstack_local.state.idempotency import IdempotencyLog
 
 
 @dataclass(frozen=True)
@@ -173,8 +173,8 @@ class Engine:
 
     providers: Providers
     clients: Clients
-    idempotency_log: IdempotencyLog
     store: StackStore
+    changing: Changing
 
     def create(self, stack: Stack, proposal: Proposal) -> None:
         """Create the resources of a new stack."""
@@ -219,7 +219,7 @@ class Engine:
         self._start(stack, work)
 
     def resume(self) -> None:
-        """Resume after a kill: roll back creations and updates, continue rollbacks and deletions."""
+        """Roll back the creations and updates of an earlier cloud; continue its rollbacks and deletions."""
         for stack in self.store.everywhere():
             if stack.in_progress:
                 _log.info("resuming stack %s, which was %s", stack.identity.name, stack.status)
@@ -227,9 +227,9 @@ class Engine:
 
     def _resume(self, stack: Stack) -> None:
         operations = self._operations(stack)
-        for step in stack.unfinished.copy():
-            operations.resume_step(step)
-        if stack.keeps_failures and stack.status in {"CREATE_IN_PROGRESS", "UPDATE_IN_PROGRESS"}:
+        with stack.changing():  # without the steps that had made nothing yet
+            stack.unfinished = [step for step in stack.unfinished if step.after.physical_id]
+        if stack.keeps_failures and stack.status in _UNDOING:
             stack.set_status(f"{stack.status.removesuffix('_IN_PROGRESS')}_FAILED", reason=_INTERRUPTED)
             return
         if stack.status in _UNDOING:
@@ -271,7 +271,7 @@ class Engine:
             stack.worker.join(timeout=_PATIENCE_S)
 
     def _operations(self, stack: Stack) -> Operations:
-        return Operations(stack, self.providers, self.clients, self.idempotency_log)
+        return Operations(stack, self.providers, self.clients, self.changing)
 
     def _deployment(self, stack: Stack, proposal: Proposal) -> StackDeployment:
         return StackDeployment(self._operations(stack), proposal, self.store)

@@ -1,13 +1,11 @@
-"""Run single steps on resources through their providers, and record the stack's events.
-
-A step is recorded before it starts: after a kill, `resume_step` finds out how far it got.
-"""
+"""Run single steps on resources through their providers, and record the stack's events."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -19,9 +17,9 @@ from tritonstack_local.cloudformation.providers.base import ProviderError, Resou
 from tritonstack_local.cloudformation.records import Stack, StackStep
 from tritonstack_local.cloudformation.templates.template import Resource
 from tritonstack_local.service.clients import Clients
-from tritonstack_local.state.idempotency import IdempotencyLog, in_step
 
 _log = logging.getLogger(__name__)
+Changing = Callable[[], AbstractContextManager[None]]
 
 
 @dataclass(frozen=True)
@@ -48,7 +46,8 @@ class Operations:
     stack: Stack
     providers: Providers
     clients: Clients
-    idempotency_log: IdempotencyLog = field(default_factory=IdempotencyLog)
+    changing: Changing = nullcontext
+    """Holds off snapshots of the cloud's state."""
 
     def deploy_resource(
         self, resource: Resource, properties: Mapping[str, Any], needs: frozenset[str]
@@ -102,25 +101,6 @@ class Operations:
             provider.settle(request, before.physical_id)
         self.stack.set_resource_status(before, "UPDATE_COMPLETE")
 
-    def resume_step(self, step: StackStep) -> None:
-        """Find out how far a step got before the kill; record the id of a resource it created."""
-        if step.progress != "under way":
-            return
-        if step.made and not step.after.physical_id:
-            if not self.idempotency_log.has_from_before(step.token):
-                self.stack.drop(step)
-                return
-            try:
-                self._note_made(step, self._created(step))
-            except Exception as error:
-                # A call rejected before the kill is rejected again, and created nothing.
-                _log.warning("%s of %s: %s", step.logical_id, self.stack.identity.name, reason_of(error))
-                self.stack.drop(step)
-                return
-        self.stack.end(step, progress="failed")
-        word = "UPDATE" if step.before else "CREATE"
-        self.stack.set_resource_status(step.after, f"{word}_FAILED", "The local cloud was ended meanwhile")
-
     def remove(self, state: ResourceState, *, retain: bool) -> None:
         """Delete a resource, or retain it if its policy says so."""
         current = self.stack.resources.get(state.logical_id)
@@ -141,7 +121,7 @@ class Operations:
             raise
         note("DELETE_COMPLETE")
 
-    def request(self, state: ResourceState, token: str | None = None) -> ResourceRequest:
+    def request(self, state: ResourceState) -> ResourceRequest:
         """Return the provider request of a resource."""
         return ResourceRequest(
             logical_id=state.logical_id,
@@ -150,7 +130,6 @@ class Operations:
             clients=self.clients,
             specification=self.providers[state.type].properties,
             cancelled=self.stack.cancelled,
-            token=token,
         )
 
     def _replace(self, before: ResourceState, wanted: ResourceState) -> None:
@@ -171,27 +150,18 @@ class Operations:
         self.stack.set_resource_status(before or wanted, f"{word}_IN_PROGRESS", reason)
         step = self.stack.begin(StackStep(wanted.logical_id, wanted.type, before, wanted))
         try:
-            self._note_made(step, self._created(step))
+            with self.changing():  # a saved stack knows every saved resource of its
+                physical_id = self.providers[step.type].create(self.request(step.after))
+                self.stack.end(step, replace(wanted, physical_id=physical_id))
             self.stack.set_resource_status(step.after, f"{word}_IN_PROGRESS", "Resource creation Initiated")
             made = self._settled(step.after, self.request(step.after))
         except Exception as error:
-            if step.after.physical_id:
-                self.stack.end(step, progress="failed")
-            else:
+            if not step.after.physical_id:
                 self.stack.drop(step)
             raise self._failed(
                 step.after if step.after.physical_id else before or wanted, word, error
             ) from error
         self._done(step, made, word)
-
-    def _created(self, step: StackStep) -> str:
-        with in_step(step.token):
-            return self.providers[step.type].create(self.request(step.after, step.token))
-
-    def _note_made(self, step: StackStep, physical_id: str) -> None:
-        with self.stack.changing():
-            self.stack.end(step, after=replace(step.after, physical_id=physical_id))
-        self.idempotency_log.forget(step.token)
 
     def _change(self, before: ResourceState, wanted: ResourceState) -> None:
         wanted = replace(wanted, physical_id=before.physical_id)
@@ -204,8 +174,6 @@ class Operations:
         except Exception as error:
             if isinstance(error, UnchangeableError):
                 self.stack.drop(step)
-            else:
-                self.stack.end(step, progress="failed")
             raise self._failed(wanted, "UPDATE", error) from error
         self._done(step, changed, "UPDATE")
 
@@ -216,7 +184,7 @@ class Operations:
 
     def _done(self, step: StackStep, state: ResourceState, word: str) -> None:
         with self.stack.changing():
-            self.stack.end(step, after=state, progress="done")
+            self.stack.end(step, state)
             self.stack.set_resource_status(state, f"{word}_COMPLETE")
             self.stack.keep(state)
 

@@ -1,7 +1,7 @@
 """Roll back failed deployments, delete stacks, and remove leftover resources.
 
-They work on the recorded steps of a stack and record their own progress, so that they can resume after a
-kill.
+They work on the recorded steps of a stack and record their own progress, so that the next cloud can continue
+them.
 """
 
 from __future__ import annotations

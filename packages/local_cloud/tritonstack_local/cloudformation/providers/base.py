@@ -22,16 +22,9 @@ from tritonstack_local.service.clients import Clients
 from tritonstack_local.service.errors import sentence
 
 
-def new_token() -> str:
-    """Return twelve random letters and digits."""
-    return "".join(secrets.choice(string.ascii_uppercase + string.digits) for _ in range(12))
-
-
-def generated_name(
-    stack: str, logical_id: str, *, max_length: int, token: str | None = None, lower: bool = False
-) -> str:
-    """Return `<stack>-<logical id>-<random token>`, cut to the maximum length."""
-    suffix = token or new_token()
+def generated_name(stack: str, logical_id: str, *, max_length: int, lower: bool = False) -> str:
+    """Return `<stack>-<logical id>-<twelve random letters and digits>`, cut to the maximum length."""
+    suffix = "".join(secrets.choice(string.ascii_uppercase + string.digits) for _ in range(12))
     room = max_length - len(suffix) - 2
     stack_part = stack[: max(room - len(logical_id), room // 2)]
     name = f"{stack_part}-{logical_id[: room - len(stack_part)]}-{suffix}"
@@ -110,8 +103,6 @@ class ResourceRequest:
     clients: Clients
     specification: Mapping[str, Property]
     cancelled: threading.Event = field(default_factory=threading.Event, repr=False)
-    token: str | None = None
-    """Identifies the attempt, so that a repeated one generates the same names."""
 
     def client(self, service: str) -> Any:
         """Return a boto3 client of this resource's account and region."""
@@ -141,9 +132,7 @@ class ResourceRequest:
         given = self.properties.get(prop)
         if given is not None:
             return str(given)
-        return generated_name(
-            self.stack.name, self.logical_id, max_length=max_length, token=self.token, lower=lower
-        )
+        return generated_name(self.stack.name, self.logical_id, max_length=max_length, lower=lower)
 
 
 class Provider(ABC):
