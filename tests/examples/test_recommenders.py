@@ -102,7 +102,7 @@ def test_a_job_whose_model_learns_nothing_fails(tmp_path):
     arguments = ["--category", "food", "--epochs", "1", "--model-dir", str(tmp_path / "model")]
     ended = run_training(script, arguments)
     assert ended.returncode == 1
-    assert "does not beat the popularity baseline" in ended.stderr
+    assert "baseline" in ended.stderr
 
 
 def test_the_training_job_is_a_valid_request(job, monkeypatch, capsys):

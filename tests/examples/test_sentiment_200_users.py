@@ -13,6 +13,6 @@ def test_its_readme_runs(tmp_path):
     result = passed("sentiment-200-users", tmp_path)
     assert [model.model for model in result.models] == ["sentiment-onnx", "sentiment-torchscript"]
     log = (tmp_path / "log.txt").read_text()
-    found = re.findall(r"^(\S+): 200 users, (\d+) answers in 3 s, .* 0 errors$", log, re.MULTILINE)
-    assert [endpoint for endpoint, _ in found] == ["tritonstack-local-onnx", "tritonstack-local-torchscript"]
-    assert all(int(answers) >= 200 for _, answers in found)
+    runs = re.findall(r"^(\S+): 200 users, (\d+) answers in 3 s, .* 0 errors$", log, re.MULTILINE)
+    assert [endpoint for endpoint, _ in runs] == ["tritonstack-local-onnx", "tritonstack-local-torchscript"]
+    assert all(int(answers) >= 200 for _, answers in runs)

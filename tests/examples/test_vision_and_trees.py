@@ -52,11 +52,11 @@ def save_graph(file: Path) -> None:
 
 def test_the_pretrained_detector_takes_images(tmp_path):
     """What the README uploads to S3, as a folder."""
-    given = GALLERY / "vision-and-trees/models/yolo"
-    shutil.copytree(given, tmp_path / "yolo/weights")
+    source = GALLERY / "vision-and-trees/models/yolo"
+    shutil.copytree(source, tmp_path / "yolo/weights")
     save_graph(tmp_path / "yolo/weights/yolov10n.onnx")
-    shutil.copy(given / "example.png", tmp_path / "yolo")
-    text = (given / "model.yaml").read_text().replace("s3://our-models/yolov10n/1", "file://weights")
+    shutil.copy(source / "example.png", tmp_path / "yolo")
+    text = (source / "model.yaml").read_text().replace("s3://our-models/yolov10n/1", "file://weights")
     (tmp_path / "yolo/model.yaml").write_text(text)
     model = load_document(tmp_path / "yolo/model.yaml", ModelSpec)
     written = write_repository(model, tmp_path / "work", "sm75-26.05")

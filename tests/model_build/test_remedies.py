@@ -239,7 +239,10 @@ def test_torchscript_is_named_only_if_it_works(traced):
     framework = HeadFramework(head, example={"x": np.ones((2, 4), np.float32)}, axes={0: "batch"})
     with pytest.raises(ExportError) as caught:
         framework.export(Path())
-    assert caught.value.remedy == ("set `format: torchscript` in the recipe" if traced else NO_FORMAT)
+    assert ("`format: torchscript`" in caught.value.remedy, caught.value.remedy == NO_FORMAT) == (
+        traced,
+        not traced,
+    )
 
 
 def test_a_text_and_image_model_is_not_sent_to_a_model_that_is_rejected(tmp_path):

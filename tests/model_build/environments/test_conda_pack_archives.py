@@ -1,9 +1,11 @@
 """conda-pack archives are used unchanged if they are valid."""
 
 import io
+import re
 import tarfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,10 +47,10 @@ def write_archive(
 
 
 def test_an_archive_is_used_unchanged_with_its_links(tmp_path):
-    given = write_archive(tmp_path / "given.tar.gz")
+    archive = write_archive(tmp_path / "given.tar.gz")
     (tmp_path / "part").mkdir()
-    report = accept_environment(given, file=tmp_path / "part/env.tar.gz")
-    assert sha256_of(tmp_path / "part/env.tar.gz") == sha256_of(given) == report.sha256
+    report = accept_environment(archive, file=tmp_path / "part/env.tar.gz")
+    assert sha256_of(tmp_path / "part/env.tar.gz") == sha256_of(archive) == report.sha256
     assert report.path == "part/env.tar.gz"
     assert report.packages == ("python==3.10.14", "scikit-learn==1.4.2")
     assert report.pythons == ("py310",)
@@ -56,62 +58,32 @@ def test_an_archive_is_used_unchanged_with_its_links(tmp_path):
     assert report.unpacked_bytes == sum(map(len, FILES.values()))
 
 
-@pytest.mark.parametrize("missing", ["bin/activate", "bin/conda-unpack"])
-def test_archives_not_made_by_conda_pack_are_rejected(tmp_path, missing):
-    given = write_archive(tmp_path / "given.tar.gz", without=missing)
-    with pytest.raises(EnvironmentBuildError, match=f"missing: {missing}\n.*conda-pack --name"):
-        accept_environment(given, file=tmp_path / "env.tar.gz")
+OLDER = {name.replace("3.10", "3.9"): content for name, content in FILES.items()}
+DEVICE = {"links": {"dev/zero": ""}, "kind": tarfile.CHRTYPE}
+REJECTED: dict[str, tuple[dict[str, Any], str]] = {
+    "no activate": ({"without": "bin/activate"}, "missing: bin/activate"),
+    "no unpack": ({"without": "bin/conda-unpack"}, "missing: bin/conda-unpack"),
+    "a Python of no image": ({"files": OLDER, "links": {"bin/python": "python3.9"}}, "Python 3.9"),
+    "absolute link": ({"links": {"bin/python": "/usr/bin/python3"}}, "to /usr/bin/python3, outside"),
+    "symbolic link": ({"links": {"bin/python": "../../outside"}}, "to ../../outside, outside"),
+    "hard link": ({"links": {"bin/python": "../outside"}, "kind": tarfile.LNKTYPE}, "to ../outside, outside"),
+    "path above": ({"files": {**FILES, "../evil": b""}}, "'../evil' is outside"),
+    "absolute path": ({"files": {**FILES, "/etc/evil": b""}}, "'/etc/evil' is outside"),
+    "path below and above": ({"files": {**FILES, "lib/../../evil": b""}}, "'lib/../../evil' is outside"),
+    "device": (DEVICE, "dev/zero is not a file"),
+    "too many files": ({"limit": 3}, "3 files"),
+    "empty": ({"keep": 0}, "cannot be read"),
+    "truncated": ({"keep": 100}, "cannot be read"),
+}
+
+
+@pytest.mark.parametrize(("change", "message"), REJECTED.values(), ids=REJECTED)
+def test_unsafe_and_unsuitable_archives_are_rejected(tmp_path, monkeypatch, change, message):
+    options = dict(change)
+    keep, limit = options.pop("keep", None), options.pop("limit", 100)
+    monkeypatch.setattr("model_build.environments.given.LIMIT_MEMBERS", limit)
+    archive = write_archive(tmp_path / "given.tar.gz", **options)
+    archive.write_bytes(archive.read_bytes()[:keep])
+    with pytest.raises(EnvironmentBuildError, match=re.escape(message)):
+        accept_environment(archive, file=tmp_path / "env.tar.gz")
     assert not (tmp_path / "env.tar.gz").exists()
-
-
-def test_a_python_of_no_image_is_rejected(tmp_path):
-    given = write_archive(
-        tmp_path / "given.tar.gz",
-        files={name.replace("3.10", "3.9"): content for name, content in FILES.items()},
-        links={"bin/python": "python3.9"},
-    )
-    with pytest.raises(EnvironmentBuildError, match=r"has Python 3\.9; Triton's images have 3\.10"):
-        accept_environment(given, file=tmp_path / "env.tar.gz")
-
-
-@pytest.mark.parametrize(
-    ("links", "kind"),
-    [
-        ({"bin/python": "/usr/bin/python3"}, tarfile.SYMTYPE),
-        ({"bin/python": "../../outside"}, tarfile.SYMTYPE),
-        ({"bin/python": "../outside"}, tarfile.LNKTYPE),
-    ],
-    ids=["absolute", "symbolic", "hard"],
-)
-def test_link_to_outside_is_rejected(tmp_path, links, kind):
-    given = write_archive(tmp_path / "given.tar.gz", links=links, kind=kind)
-    with pytest.raises(EnvironmentBuildError, match=r"points to .*outside the archive"):
-        accept_environment(given, file=tmp_path / "env.tar.gz")
-
-
-@pytest.mark.parametrize("name", ["../evil", "/etc/evil", "lib/../../evil"])
-def test_a_path_outside_the_archive_is_rejected(tmp_path, name):
-    given = write_archive(tmp_path / "given.tar.gz", files={**FILES, name: b""})
-    with pytest.raises(EnvironmentBuildError, match="is outside the archive"):
-        accept_environment(given, file=tmp_path / "env.tar.gz")
-
-
-def test_device_file_is_rejected(tmp_path):
-    given = write_archive(tmp_path / "given.tar.gz", links={"dev/zero": ""}, kind=tarfile.CHRTYPE)
-    with pytest.raises(EnvironmentBuildError, match="is not a file, folder, or link"):
-        accept_environment(given, file=tmp_path / "env.tar.gz")
-
-
-def test_oversized_input_is_rejected(tmp_path, monkeypatch):
-    given = write_archive(tmp_path / "given.tar.gz")
-    monkeypatch.setattr("model_build.environments.given.LIMIT_MEMBERS", 3)
-    with pytest.raises(EnvironmentBuildError, match="3 files"):
-        accept_environment(given, file=tmp_path / "env.tar.gz")
-
-
-@pytest.mark.parametrize("keep", [0, 100])
-def test_a_truncated_archive_is_rejected(tmp_path, keep):
-    given = write_archive(tmp_path / "given.tar.gz")
-    given.write_bytes(given.read_bytes()[:keep])
-    with pytest.raises(EnvironmentBuildError, match="cannot be read"):
-        accept_environment(given, file=tmp_path / "env.tar.gz")

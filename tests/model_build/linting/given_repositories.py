@@ -96,15 +96,15 @@ def graph(text: str) -> bytes:
         types = {"FP32": TensorProto.FLOAT, "INT64": TensorProto.INT64, "INT32": TensorProto.INT32}
         return [
             helper.make_tensor_value_info(
-                one.name,
-                types.get(datatype_name(one.data_type), TensorProto.FLOAT),
-                [*batch, *(size if size > 0 else None for size in one.dims)],
+                tensor.name,
+                types.get(datatype_name(tensor.data_type), TensorProto.FLOAT),
+                [*batch, *(size if size > 0 else None for size in tensor.dims)],
             )
-            for one in tensors
+            for tensor in tensors
         ]
 
-    made = helper.make_graph([], "graph", infos(config.input), infos(config.output))
-    return bytes(helper.make_model(made).SerializeToString())
+    model_graph = helper.make_graph([], "graph", infos(config.input), infos(config.output))
+    return bytes(helper.make_model(model_graph).SerializeToString())
 
 
 def packed(folder: Path, archive: Path) -> Path:
@@ -133,5 +133,7 @@ def assert_finding(path: Path, expected: str, options: LintOptions = OPTIONS) ->
     """Expect a finding as `found_at` describes it, and perhaps a value that its message has."""
     *place, value = (*expected.split(" ", 4), "")[:5]
     results = findings(path, options)
-    assert any(_place(one, path) == " ".join(place) and value in one.message for one in results), results
-    assert all(one.remedy for one in results)
+    assert any(
+        _place(finding, path) == " ".join(place) and value in finding.message for finding in results
+    ), results
+    assert all(finding.remedy for finding in results)

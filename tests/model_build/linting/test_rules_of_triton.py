@@ -44,10 +44,10 @@ def in_python(files: Files) -> Files:
 
 @pytest.mark.parametrize(("name", "files"), {**SOUND, **CASES}.items(), ids={**SOUND, **CASES})
 def test_triton_agrees(tmp_path, many, name, files):
-    given = in_python(files)
-    errors = [one for one in findings(write(tmp_path, given)) if one.severity == "error"]
+    repository = in_python(files)
+    errors = [finding for finding in findings(write(tmp_path, repository)) if finding.severity == "error"]
     needs_gpu = name == "GPU"  # a warning as long as the instance type is unknown
     model = name.replace(" ", "-")
-    many.lay(model, lambda folder: write(folder, given))
+    many.lay(model, lambda folder: write(folder, repository))
     answer = many.load(model, None)
     assert (answer.status == 200) == (not errors and not needs_gpu), answer.body

@@ -81,7 +81,7 @@ def test_a_complete_configuration_is_unchanged(tmp_path, text):
 def test_missing_fields_are_listed_below(tmp_path):
     text = '# ours\ninput { name: "mask" data_type: TYPE_INT64 dims: -1 }  # which count\n'
     written = write_config(tmp_path, text, batching="{max_batch: 8, queue_delay_us: 70}")
-    assert written.startswith(text + "\n# Added by the build")
+    assert written.startswith(text + "\n# Added")
     config = parse_config(written)
     assert (config.name, config.backend, config.max_batch_size) == ("scorer", "onnxruntime", 8)
     assert [tensor.name for tensor in config.input] == ["mask", "ids"]

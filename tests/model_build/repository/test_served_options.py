@@ -182,8 +182,8 @@ def numbers(*values: int, words: str = "ab") -> dict[str, Any]:
 def test_a_model_is_warmed_up_before_the_first_request(host):
     """One call with one request, one with four, each with the first test input; then this one."""
     host.load("warm")
-    seen = host.ask("warm", numbers(1))["seen"].ravel().tolist()
-    assert seen == [1, 24, 6, 4, 96, 24, 1, 1, 2]
+    calls = host.ask("warm", numbers(1))["seen"].ravel().tolist()
+    assert calls == [1, 24, 6, 4, 96, 24, 1, 1, 2]
 
 
 def test_zeros_warm_up_a_model_without_test_inputs(host):
@@ -212,9 +212,9 @@ def test_requests_of_different_sizes_share_a_call(host):
     host.load("ragged")
     with ThreadPoolExecutor(4) as pool:
         replies = pool.map(lambda size: host.ask("ragged", numbers(*range(size))), (1, 2, 3, 4))
-        seen = max((reply["seen"].ravel().tolist() for reply in replies), key=len)
-    assert sum(seen[0::3]) == 4
-    assert max(seen[0::3]) > 1, "inputs of different sizes were batched"
+        calls = max((reply["seen"].ravel().tolist() for reply in replies), key=len)
+    assert sum(calls[0::3]) == 4
+    assert max(calls[0::3]) > 1, "inputs of different sizes were batched"
 
 
 @pytest.mark.parametrize("name", ["direct", "oldest"])
@@ -232,5 +232,5 @@ def test_labels_are_used_by_the_classification_extension(host):
     host.load("labelled")
     answer = host.ask("labelled", numbers(1), outputs=[TopClasses("scores", 2)])
     (row,) = parse_classes(answer["scores"])
-    assert [(found.index, found.label) for found in row] == [(1, "green"), (2, "blue")]
-    assert [found.value for found in row] == pytest.approx([0.7, 0.2])
+    assert [(top_class.index, top_class.label) for top_class in row] == [(1, "green"), (2, "blue")]
+    assert [top_class.value for top_class in row] == pytest.approx([0.7, 0.2])

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import MappingProxyType, ModuleType, SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 
@@ -46,3 +47,21 @@ def load_served(
         {"model_repository": str(repository), "model_version": "1", "model_config": json.dumps(config)}
     )
     return served
+
+
+def text_request(*texts: str | bytes) -> dict[str, Any]:
+    """Return a request with one column of texts."""
+    raw = [[text.encode() if isinstance(text, str) else text] for text in texts]
+    return {"TEXT": SimpleNamespace(as_numpy=lambda: np.array(raw, dtype=np.object_))}
+
+
+def fail_to_tokenize(model: Any, word: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make a model's tokenizer fail for requests with a word."""
+    encode = model.tokenizer.encode_batch_fast
+
+    def failing(texts: list[str]) -> Any:
+        if word in texts:
+            raise ValueError("no token for it")
+        return encode(texts)
+
+    monkeypatch.setattr(model, "tokenizer", SimpleNamespace(encode_batch_fast=failing))

@@ -51,7 +51,7 @@ def test_packed_files_are_unpacked_unchanged(tmp_path):
 
 @pytest.mark.parametrize("name", ["a b", "$(id)", "x;y", "ü", "q'"])
 def test_unsafe_names_are_not_packed(tmp_path, name):
-    with pytest.raises(ArchiveError, match="is not allowed in an artifact"):
+    with pytest.raises(ArchiveError, match="not allowed"):
         pack(fill(tmp_path / "in", [f"m/{name}"]), tmp_path / "a.tar.gz")
 
 
@@ -67,9 +67,9 @@ def test_a_file_that_changes_while_it_is_packed_is_reported(tmp_path, monkeypatc
     look, add = os.fstat, archive._add
 
     def look_and_change(number: int) -> os.stat_result:
-        seen = look(number)
+        status = look(number)
         os.truncate(file, 100 if change == "shorter" else 1_000_000)
-        return seen
+        return status
 
     def add_what_is_gone(stream: GzipStream, folder: Path, path: Path) -> object:
         if path == file:
@@ -80,7 +80,7 @@ def test_a_file_that_changes_while_it_is_packed_is_reported(tmp_path, monkeypatc
         monkeypatch.setattr(archive, "_add", add_what_is_gone)
     else:
         monkeypatch.setattr(archive.os, "fstat", look_and_change)
-    with pytest.raises(ArchiveError, match="m/x changed during packing"):
+    with pytest.raises(ArchiveError, match="m/x changed"):
         pack(tmp_path / "in", tmp_path / "a.tar.gz")
 
 
@@ -88,20 +88,14 @@ def test_more_files_than_usual_are_unpacked_again(tmp_path, monkeypatch):
     monkeypatch.setattr(archive, "USUAL_MEMBERS", 2)
     packed = pack(fill(tmp_path / "in", [f"m/{number}/x" for number in range(9)]), tmp_path / "a.tar.gz")
     unpack_own(packed, tmp_path / "out")
-    with pytest.raises(ArchiveError, match="more than 2 files and folders"):
+    with pytest.raises(ArchiveError, match="more than 2 files"):
         unpack(packed.file, tmp_path / "again", limit_bytes=packed.unpacked_bytes, limit_members=2)
-
-
-def test_endless_nested_folders_are_rejected(tmp_path):
-    file = several(tmp_path / "h.tar.gz", ("a/" * 3000 + "x", b"1"))
-    with pytest.raises(ArchiveError, match="unsafe name"):
-        unpack(file, tmp_path / "out", limit_bytes=10)
 
 
 def test_links_are_not_packed(tmp_path):
     folder = fill(tmp_path / "in", ["x"])
     (folder / "link").symlink_to("x")
-    with pytest.raises(ArchiveError, match="link is a link"):
+    with pytest.raises(ArchiveError, match="link"):
         pack(folder, tmp_path / "a.tar.gz")
 
 
@@ -126,6 +120,7 @@ def hostile(file: Path, member: tarfile.TarInfo, data: bytes = b"") -> Path:
         ("$(id)", tarfile.REGTYPE),
         ("a;b", tarfile.DIRTYPE),
         ("a b", tarfile.REGTYPE),
+        ("a/" * 3000 + "x", tarfile.REGTYPE),
     ],
 )
 def test_hostile_members_are_rejected(tmp_path, name, kind):
@@ -134,12 +129,12 @@ def test_hostile_members_are_rejected(tmp_path, name, kind):
     with pytest.raises(ArchiveError):
         unpack(hostile(tmp_path / "h.tar.gz", member), tmp_path / "out", limit_bytes=10)
     assert not (tmp_path / "escape").exists()
-    assert not (tmp_path / "out" / name.lstrip("/")).exists()
+    assert list(tmp_path.glob("out/*")) == []
 
 
 def test_a_bomb_is_rejected(tmp_path):
     file = hostile(tmp_path / "h.tar.gz", tarfile.TarInfo("big"), b"0" * 1000)
-    with pytest.raises(ArchiveError, match="exceeds its unpacked size limit"):
+    with pytest.raises(ArchiveError, match="size limit"):
         unpack(file, tmp_path / "out", limit_bytes=999)
 
 
@@ -163,21 +158,21 @@ def test_a_duplicate_name_is_rejected(tmp_path, second):
 def test_too_many_members_are_rejected(tmp_path):
     file = several(tmp_path / "h.tar.gz", *((f"m/{number}", b"") for number in range(6)))
     unpack(file, tmp_path / "all", limit_bytes=10, limit_members=6)
-    with pytest.raises(ArchiveError, match="more than 5 files and folders"):
+    with pytest.raises(ArchiveError, match="more than 5 files"):
         unpack(file, tmp_path / "out", limit_bytes=10, limit_members=5)
 
 
 def test_a_header_that_would_fill_the_memory_is_rejected(tmp_path):
     file = several(tmp_path / "h.tar.gz", ("x", b""), headers={"comment": "0" * 5_000_000})
     assert file.stat().st_size < 20_000
-    with pytest.raises(ArchiveError, match="extended header of 5000017 bytes"):
+    with pytest.raises(ArchiveError, match="5000017 bytes"):
         unpack(file, tmp_path / "out", limit_bytes=10, limit_members=10)
 
 
 def test_bytes_after_the_last_file_are_rejected(tmp_path):
     file = several(tmp_path / "h.tar.gz", ("x", b"1"))
     file.write_bytes(file.read_bytes() + gzip.compress(b"more"))
-    with pytest.raises(ArchiveError, match="has data after its last file"):
+    with pytest.raises(ArchiveError, match="after its last"):
         unpack(file, tmp_path / "out", limit_bytes=10)
 
 
@@ -239,7 +234,7 @@ def test_a_full_disk_ends_the_stream_and_its_threads(tmp_path, blocks):
     (tmp_path / "source").write_bytes(np.random.default_rng(7).bytes(size))
     with (
         (tmp_path / "source").open("rb", buffering=0) as source,
-        pytest.raises(OSError, match="No space left on device"),
+        pytest.raises(OSError, match="No space"),
         GzipStream(FullDisk(), threads=2) as stream,
     ):
         stream.write_file(source, size)
@@ -252,12 +247,9 @@ def test_damaged_archives_are_rejected(tmp_path, damage):
     data = bytearray(packed.file.read_bytes())
     if damage == "flip":
         data[len(data) // 2] ^= 0xFF
-    packed.file.write_bytes(
-        {"cut": bytes(data[:-200]), "flip": bytes(data), "text": b"is not a conda-pack archive; missing:"}[
-            damage
-        ]
-    )
-    with pytest.raises(ArchiveError, match="cannot be unpacked"):
+    contents = {"cut": bytes(data[:-200]), "flip": bytes(data), "text": b"text"}
+    packed.file.write_bytes(contents[damage])
+    with pytest.raises(ArchiveError, match="unpacked"):
         unpack(packed.file, tmp_path / "out", limit_bytes=packed.unpacked_bytes)
 
 
@@ -272,5 +264,5 @@ def test_unpacking_works_on_old_python_and_drops_owner_and_special_bits(tmp_path
 
     monkeypatch.setattr(tarfile.TarFile, "extract", reject)
     unpack(file, tmp_path / "out", limit_bytes=100)
-    found = (tmp_path / "out" / "model" / "run.sh").stat()
-    assert (found.st_mode & 0o7777, found.st_uid) == (0o755, os.getuid())
+    status = (tmp_path / "out/model/run.sh").stat()
+    assert (status.st_mode & 0o7777, status.st_uid) == (0o755, os.getuid())

@@ -26,18 +26,20 @@ def test_a_second_build_of_the_same_model_waits_with_a_message(tmp_path):
 
 
 def test_builds_of_different_models_do_not_wait(tmp_path):
-    told: list[str] = []
+    waits: list[str] = []
     with (
-        ArtifactStore(artifacts_dir=tmp_path, model="a").exclusive() as one,
-        ArtifactStore(artifacts_dir=tmp_path, model="b").exclusive(on_wait=lambda: told.append("b")) as other,
+        ArtifactStore(artifacts_dir=tmp_path, model="a").exclusive() as first,
+        ArtifactStore(artifacts_dir=tmp_path, model="b").exclusive(
+            on_wait=lambda: waits.append("b")
+        ) as other,
     ):
-        assert one != other
-    assert told == []
+        assert first != other
+    assert waits == []
 
 
 def test_a_lock_ends_with_its_holder(tmp_path):
-    told: list[str] = []
+    waits: list[str] = []
     for _ in range(2):
-        with only_one(tmp_path / "folder/lock", on_wait=lambda: told.append("waits")):
+        with only_one(tmp_path / "folder/lock", on_wait=lambda: waits.append("waits")):
             pass
-    assert told == []
+    assert waits == []

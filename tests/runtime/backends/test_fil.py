@@ -158,4 +158,4 @@ def test_file_without_trees_is_reported(host):
         file.write_text("{}")
 
     message = host.reason(lambda root: write_trees(root, save, **CLASSIFIER))
-    assert "xgboost.json as xgboost_json" in message
+    assert "as xgboost_json" in message
