@@ -200,9 +200,8 @@ def _onnx(model: MlflowImport, folder: Path, request: ImportRequest) -> dict[str
     _copy_beside(model, folder, file.name)
     batches = all(tensor.shape[:1] == (-1,) for tensor in (*tensors[0], *tensors[1]))
     inputs = [_without_batch(tensor, batches) for tensor in tensors[0]]
-    recipe: dict[str, Any] = {"kind": "onnx", "file": file.name}
     return {
-        "recipe": recipe,
+        "recipe": {"kind": "onnx", "file": file.name},
         **({} if batches else {"batching": {"max_batch": 0}}),
         "test_inputs": model.inputs(
             folder,
@@ -217,10 +216,10 @@ def _copy_beside(model: MlflowImport, folder: Path, graph: str) -> None:
     """Copy the weight files of a graph, which lie beside it."""
     data = str(model.flavors["onnx"]["data"])
     above = data.rpartition("/")[0] if not (model.root / data).is_dir() else data
-    for name in list_files(model.root, above):
+    for name, file in list_files(model.root, above).items():
         last = name.rpartition("/")[2]
         if last.startswith(graph) and last != graph:
-            copy_file(list_files(model.root, above)[name], folder / SOURCE_FOLDER / last)
+            copy_file(file, folder / SOURCE_FOLDER / last)
 
 
 def _without_batch(tensor: TensorSpec, batches: bool) -> TensorSpec:
@@ -235,10 +234,10 @@ def _xgboost(model: MlflowImport, folder: Path, request: ImportRequest) -> dict[
 
 def _lightgbm(model: MlflowImport, folder: Path, request: ImportRequest) -> dict[str, Any]:
     file = model.copy("lightgbm", "data", folder)
-    if file.suffix == ".pkl":
+    if is_pickle := file.suffix == ".pkl":
         model.require_trust(file, request)
-        return _trees(model, folder, request, {"file": file.name})
-    return _trees(model, folder, request, {"file": file.name, "library": "lightgbm"})
+    library = {} if is_pickle else {"library": "lightgbm"}
+    return _trees(model, folder, request, {"file": file.name, **library})
 
 
 def _sklearn(model: MlflowImport, folder: Path, request: ImportRequest) -> dict[str, Any]:

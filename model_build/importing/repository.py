@@ -149,21 +149,15 @@ def _complete(folder: Path) -> Iterator[str]:
     from model_build.graphs.onnx_tensors import graph_tensors  # noqa: PLC0415 - onnx imports slowly
 
     try:
-        tensors = dict(
-            zip(
-                ("input", "output"),
-                graph_tensors(model.versions[-1] / whole.default_model_filename),
-                strict=True,
-            )
-        )
+        inputs, outputs = graph_tensors(model.versions[-1] / whole.default_model_filename)
     except (ExportError, OSError):
         return  # the check of the copy reports the file
-    batch = model.config.max_batch_size > 0
-    shapes = {
-        kind: [spec.model_copy(update={"shape": spec.shape[1:]}) if batch else spec for spec in specs]
-        for kind, specs in tensors.items()
-    }
-    described = model_config(name="", inputs=shapes["input"], outputs=shapes["output"], max_batch=0)
+    if model.config.max_batch_size > 0:
+        inputs, outputs = (
+            tuple(spec.model_copy(update={"shape": spec.shape[1:]}) for spec in specs)
+            for specs in (inputs, outputs)
+        )
+    described = model_config(name="", inputs=inputs, outputs=outputs, max_batch=0)
     added = model_config_schema().ModelConfig()
     if not (model.config.backend or model.config.platform):
         added.backend = whole.backend

@@ -6,7 +6,7 @@ A layout decides the Triton models around the graph and the requests that check 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
@@ -87,13 +87,7 @@ class Layout(ABC, Generic[AnyFramework]):
 
     def violations(self) -> Iterator[FileViolation]:
         """Return violations in the model's file."""
-        if self._spec.name in self.parts:
-            yield self._model.violation(
-                UnusableNameError,
-                ("name",),
-                f"{self._spec.name!r} is reserved for a part of this recipe's artifacts",
-                "rename the model",
-            )
+        yield from reserved_name(self._model, self.parts)
         if self._spec.batching.max_batch == 0:
             yield self._model.violation(
                 InvalidValueError,
@@ -120,6 +114,17 @@ class Layout(ABC, Generic[AnyFramework]):
             around=ModelProperties(
                 model=self._model, example=in_types_of(self.example(framework), graph.inputs)
             ),
+        )
+
+
+def reserved_name(model: Document[ModelSpec], parts: Collection[str]) -> Iterator[FileViolation]:
+    """Yield the violation of a model that has the name of one of its parts."""
+    if model.record.name in parts:
+        yield model.violation(
+            UnusableNameError,
+            ("name",),
+            f"{model.record.name!r} is reserved for a part of this recipe's artifacts",
+            "rename the model",
         )
 
 

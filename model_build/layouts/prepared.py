@@ -21,11 +21,11 @@ from model_build.data.graphs import ServableGraph
 from model_build.inputs.image_files import read_images, require_images
 from model_build.inputs.rows import Row, read_outputs
 from model_build.inputs.types import fits_shape
-from model_build.layouts.layout import ENCODER, random_numbers, same_names
+from model_build.layouts.layout import ENCODER, random_numbers, reserved_name, same_names
 from model_build.layouts.steps import IMAGE, MASK, PREPARER, TEXT, TOKENIZER, add_preparer, add_tokenizer
 from model_build.repository.parts import SchedulingStep, add_ensemble
 from model_build.sources.settings_files import read_settings_file
-from tritonstack.base.error_kinds import InvalidValueError, ModelMismatchError, UnusableNameError
+from tritonstack.base.error_kinds import InvalidValueError, ModelMismatchError
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.yaml import Document
 from tritonstack.records.manifests import EnvironmentReport, TensorSpec
@@ -53,16 +53,7 @@ class Preparation(ABC):
         self._model = model
         self._spec = model.record
         self._recipe = recipe
-        violations = []
-        if self._spec.name in (self.part, ENCODER):
-            violations.append(
-                model.violation(
-                    UnusableNameError,
-                    ("name",),
-                    f"{self._spec.name!r} is reserved for a part of this recipe's artifacts",
-                    "rename the model",
-                )
-            )
+        violations = list(reserved_name(model, (self.part, ENCODER)))
         if self._spec.batching.max_batch == 0:
             violations.append(
                 model.violation(

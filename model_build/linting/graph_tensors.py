@@ -47,13 +47,8 @@ def _graph(model: ModelFolder, file: Path) -> Iterator[Finding]:
         needed = [tensor.name for tensor in graph_tensors(file)[0]]
         inputs, outputs = graph_tensors(file, overridable=True)
     except ExportError as error:
-        yield in_file(
-            "error",
-            UnsupportedModelError.code,
-            shown,
-            error.message,
-            error.remedy or "export the graph again",
-        )
+        remedy = error.remedy or "export the graph again"
+        yield in_file("error", UnsupportedModelError.code, shown, error.message, remedy)
         return
     for kind, tensors in (("input", inputs), ("output", outputs)):
         declared = list(getattr(model.config, kind))
@@ -135,13 +130,8 @@ def _trees(model: ModelFolder, file: Path) -> Iterator[Finding]:
         saved = read_json(file)
         features = int(saved["learner"]["learner_model_param"]["num_feature"])
     except (OSError, ValueError, KeyError, TypeError):
-        yield in_file(
-            "error",
-            UnsupportedModelError.code,
-            shown,
-            "not an XGBoost model in JSON",
-            "save it with save_model",
-        )
+        message, remedy = "not an XGBoost model in JSON", "save it with save_model"
+        yield in_file("error", UnsupportedModelError.code, shown, message, remedy)
         return
     for index, entry in enumerate(model.config.input):
         if len(entry.dims) == 1 and entry.dims[0] not in (-1, features):

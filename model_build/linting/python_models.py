@@ -61,19 +61,12 @@ def _torchscript(model: ModelFolder, file_name: str) -> Iterator[Finding]:
         file = version / file_name
         if not file.is_file():
             continue
+        shown = model.shown / file.relative_to(model.folder)
         try:
             check_torchscript(file)
         except UnsafeWeightsError as error:
-            shown = model.shown / file.relative_to(model.folder)
-            yield in_file(
-                "warning",
-                SurprisingSettingError.code,
-                shown,
-                error.message,
-                "use weights from a trusted source",
-            )
+            yield in_file("warning", _SURPRISE, shown, error.message, "use weights from a trusted source")
         except ExportError as error:
-            shown = model.shown / file.relative_to(model.folder)
             yield in_file("error", UnsupportedModelError.code, shown, error.message.partition(";")[0], SAVE)
 
 

@@ -100,29 +100,16 @@ def parse_file(file: Path, *, shown: Path | None = None) -> tuple[str, Any, Mapp
 
     `shown` is the path for errors.
     """
-    shown = shown or file
+    line = None
     try:
         text = file.read_bytes().decode("utf-8")
         return text, parse_config(text), field_lines(text)
     except UnicodeDecodeError as error:
-        violation = FileViolation(
-            shown,
-            None,
-            "",
-            f"byte {error.start} is not UTF-8",
-            "save it as UTF-8",
-            code=ModelConfigError.code,
-        )
+        message, remedy = f"byte {error.start} is not UTF-8", "save it as UTF-8"
     except text_format.ParseError as error:
         column = f"column {error.GetColumn()}: " if error.GetColumn() else ""
-        violation = FileViolation(
-            shown,
-            error.GetLine(),
-            "",
-            f"{column}{_without_place(error)}",
-            _hint(error),
-            code=ModelConfigError.code,
-        )
+        line, message, remedy = error.GetLine(), f"{column}{_without_place(error)}", _hint(error)
+    violation = FileViolation(shown or file, line, "", message, remedy, code=ModelConfigError.code)
     raise InvalidFilesError([violation])
 
 

@@ -50,7 +50,7 @@ def instance_violations(
 
 
 def optimize(config: Any, triton: TritonOptions) -> None:
-    """Return the backend's optimization settings; None if nothing is set."""
+    """Set the backend's optimization."""
     options, optimization = triton.optimization, config.optimization
     if options.graph_level is not None:
         optimization.graph.SetInParent()
@@ -64,7 +64,7 @@ def optimize(config: Any, triton: TritonOptions) -> None:
 
 
 def choose_versions(config: Any, triton: TritonOptions) -> None:
-    """Return the version policy; Triton's default, the latest, is omitted."""
+    """Set the version policy; Triton's default, the latest, is omitted."""
     versions = triton.versions
     if versions is None:
         return

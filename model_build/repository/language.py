@@ -48,14 +48,10 @@ FURTHER_OUTPUTS = (
 
 
 GENERATOR_INPUTS = (
-    TensorSpec(name="sampling_parameters", datatype="BYTES", shape=(1,)),
-    TensorSpec(name="stream", datatype="BOOL", shape=(1,)),
-    TensorSpec(name="exclude_input_in_output", datatype="BOOL", shape=(1,)),
+    OPTIONAL_INPUTS[1],
+    *(TensorSpec(name=name, datatype="BOOL", shape=(1,)) for name in ("stream", "exclude_input_in_output")),
 )
-GENERATOR_OUTPUTS = (
-    TensorSpec(name="finish_reason", datatype="BYTES", shape=(-1,)),
-    TensorSpec(name="num_output_tokens", datatype="UINT32", shape=(-1,)),
-)
+GENERATOR_OUTPUTS = (FURTHER_OUTPUTS[0], FURTHER_OUTPUTS[-1])
 """Tensors of the recipe text-generation beside its texts, as vLLM's backend has them."""
 
 
@@ -77,13 +73,10 @@ def add_generator(
         file.rename(folder / VERSION / file.name)
     for written, text in files.items():
         (folder / VERSION / written).write_text(text, encoding="utf-8")
-    message = _message(name, (TEXT_IN, *GENERATOR_INPUTS), (TEXT_OUT, *GENERATOR_OUTPUTS))
-    message.backend = "python"
     triton = _options(around)
+    message = _message(name, (TEXT_IN, *GENERATOR_INPUTS), (TEXT_OUT, *GENERATOR_OUTPUTS), "python", triton)
     place_instances(message, triton, gpu=False)
-    choose_versions(message, triton)
-    for key, value in {**triton.parameters, PARAMETER: PARAMETER_VALUE}.items():
-        config.set_parameter(message, key, value)
+    config.set_parameter(message, PARAMETER, PARAMETER_VALUE)
     write_model(message, folder, around)
 
 
@@ -98,14 +91,10 @@ def add_vllm_model(
     (folder / VERSION).mkdir(parents=True)
     text = json.dumps(dict(engine), indent=2, sort_keys=True)
     (folder / VERSION / "model.json").write_text(text + "\n", encoding="utf-8")
-    triton = _options(around)
-    message = _message(name, (TEXT_IN, *OPTIONAL_INPUTS), (TEXT_OUT, *FURTHER_OUTPUTS))
-    message.backend = "vllm"
+    inputs, outputs = (TEXT_IN, *OPTIONAL_INPUTS), (TEXT_OUT, *FURTHER_OUTPUTS)
+    message = _message(name, inputs, outputs, "vllm", _options(around))
     # vLLM distributes over the GPUs itself.
     message.instance_group.add(count=1, kind=config.model_config_schema().ModelInstanceGroup.KIND_MODEL)
-    choose_versions(message, triton)
-    for key, value in triton.parameters.items():
-        config.set_parameter(message, key, value)
     write_model(message, folder, around)
     return folder / VERSION
 
@@ -114,10 +103,20 @@ def _options(around: ModelProperties) -> TritonOptions:
     return TritonOptions() if around.model is None else around.model.record.triton
 
 
-def _message(name: str, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> Any:
+def _message(
+    name: str,
+    inputs: Sequence[TensorSpec],
+    outputs: Sequence[TensorSpec],
+    backend: str,
+    triton: TritonOptions,
+) -> Any:
     """Return the configuration of a decoupled model; only the text is required."""
     message = config.model_config(name=name, inputs=inputs, outputs=outputs, max_batch=0)
+    message.backend = backend
     for tensor in message.input:
         tensor.optional = tensor.name != TEXT_IN.name
     message.model_transaction_policy.decoupled = True
+    choose_versions(message, triton)
+    for key, value in triton.parameters.items():
+        config.set_parameter(message, key, value)
     return message
