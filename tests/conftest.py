@@ -5,8 +5,10 @@ from __future__ import annotations
 import functools
 import gc
 import os
+import shutil
 import signal
 import sys
+import tempfile
 from collections import Counter
 from pathlib import Path
 
@@ -18,6 +20,7 @@ import pytest
 os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "20")
 
 from tests.projects import write_project
+from tests.sample_templates import SHARED
 from tritonstack.base.paths import Project
 
 # Every botocore session and every call of the SageMaker SDK read megabytes of JSON again, which takes longer
@@ -27,6 +30,7 @@ botocore.session.create_loader = botocore.loaders.create_loader
 
 LARGEST_SHARE = 0.12
 """What one file may take of the time of `make test`. A share, because machines differ in speed."""
+_SAMPLES = pytest.StashKey[str]()
 SUPPRESSED = "suppressed findings"
 """The property by which a test tells how many findings of a rule set are suppressed."""
 
@@ -45,6 +49,14 @@ def pytest_configure(config: pytest.Config) -> None:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     # A sixth of the time went into looking for garbage: among modules, classes and tests, which is none.
     gc.set_threshold(20_000, 20, 20)
+    if not hasattr(config, "workerinput"):
+        config.stash[_SAMPLES] = os.environ[SHARED] = tempfile.mkdtemp(prefix="tritonstack-samples-")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Delete the synthesized samples that the workers shared."""
+    if folder := config.stash.get(_SAMPLES, None):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -181,14 +181,14 @@ def test_a_missing_endpoint_has_its_own_error(transport, server):
 def test_the_containers_status_distinguishes_model_errors(transport, server, original, target_model, error):
     facts = {} if original is None else {"OriginalStatusCode": original}
     server.answer = error_answer(
-        "ModelError", 424, "Received server error", OriginalMessage="in the container's words", **facts
+        "ModelError", 424, "Received server error", OriginalMessage="container 17", **facts
     )
     with pytest.raises(errors.ModelError) as caught:
         transport.infer(transport.client(server.url, target_model=target_model))
     assert type(caught.value) is error
     assert caught.value.service.original_status == original
     assert caught.value.request.target_model == target_model
-    assert "in the container's words" in str(caught.value)
+    assert "container 17" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ def test_truncated_answer(transport, server):
 def test_an_answer_without_a_content_type(transport, server):
     server.answer = good_answer()
     del server.answer.headers["Content-Type"]
-    with pytest.raises(errors.MalformedReplyError, match="content type '' is neither"):
+    with pytest.raises(errors.MalformedReplyError, match="content type ''"):
         transport.infer(transport.client(server.url))
 
 
@@ -249,7 +249,7 @@ def test_missing_region_of_the_default_transport_is_reported(monkeypatch, tmp_pa
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
     monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
-    with pytest.raises(errors.InvocationError, match=r"endpoint ep: .*You must specify a region"):
+    with pytest.raises(errors.InvocationError, match=r"endpoint ep: .* region"):
         EndpointClient(endpoint_name="ep")
 
 

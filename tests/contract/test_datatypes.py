@@ -82,7 +82,7 @@ def ask_in_json(echo: ServedModel, name: str, values: list[Any]) -> Any:
 def test_no_half_precision_in_json(echo, name):
     answer = ask_in_json(echo, name, [1])
     assert answer.status == 400
-    assert f"receiving {name} data via JSON is not supported" in said(answer)
+    assert f"{name} data via JSON" in said(answer)
 
 
 @pytest.mark.parametrize(
@@ -138,4 +138,4 @@ def test_a_text_shorter_than_its_length_is_rejected(echo):
 def test_raw_bytes_need_a_model_of_one_input(echo):
     answer = echo.ask(b"1234", f"{BINARY}0")
     assert answer.status == 400
-    assert "Raw request must only have 1 input" in said(answer)
+    assert "only have 1 input" in said(answer)

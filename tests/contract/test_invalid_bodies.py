@@ -40,9 +40,9 @@ def of_header_size(size: str, code: int, words: str) -> Rejected:
 
 
 CASES = [
-    Rejected("no JSON", b"hello", 500, "failed to parse the request JSON buffer"),
+    Rejected("no JSON", b"hello", 500, "request JSON buffer"),
     Rejected("JSON and more", numbers(1) + b"more", 500, "must not be followed by other values"),
-    Rejected("compressed", gzip.compress(numbers(1)), 500, "failed to parse the request JSON buffer"),
+    Rejected("compressed", gzip.compress(numbers(1)), 500, "request JSON buffer"),
     Rejected("no inputs field", b"{}", 500, "Unable to parse 'inputs'"),
     Rejected("a list", b"[]", 500, "Unable to parse 'inputs'"),
     Rejected("inputs no list", b'{"inputs": 1}', 500, "Unable to parse 'inputs'"),
@@ -69,7 +69,7 @@ CASES = [
     in_binary("bytes that do not fit the shape", "Expected 8, got 3", size=3, payload=b"123"),
     of_header_size("-1", 400, "inference header size should be in range"),
     of_header_size("99999", 400, "inference header size should be in range"),
-    of_header_size("3", 500, "failed to parse the request JSON buffer"),
+    of_header_size("3", 500, "request JSON buffer"),
     Rejected(
         "binary type not at the start",
         numbers(1),
@@ -97,7 +97,7 @@ def test_rejected_with_status_code_and_message(served_model, case):
 def test_a_header_size_that_is_not_a_number_is_rejected(served_model, size):
     answer = served_model.ask(floats(1, 2), f"{BINARY}{size}")
     assert answer.status == 400
-    assert "Unable to parse inference header size" in said(answer)
+    assert "inference header size" in said(answer)
 
 
 def test_space_before_the_size_or_other_case_is_another_content_type(served_model):
@@ -112,7 +112,7 @@ def test_content_encoding_does_not_unpack(served_model):
     for encoding in ("gzip", "br"):
         answer = served_model.ask(gzip.compress(numbers(1)), Content_Encoding=encoding)
         assert answer.status == (400 if served_model.way.many else 500)
-        assert "failed to parse the request JSON buffer" in said(answer)
+        assert "request JSON buffer" in said(answer)
 
 
 @pytest.mark.parametrize(("way", "code"), [(Way.SINGLE, 501), (Way.MULTI_MODEL, 400)])
@@ -121,4 +121,4 @@ def test_a_decoupled_model_loads_but_cannot_be_invoked(driver, way, code):
         pytest.skip(f"this server does not serve as {way.value}")
     answer = driver.served_model(way, DECOUPLED).ask(numbers(1))
     assert answer.status == code
-    assert "doesn't support models with decoupled transaction policy" in said(answer)
+    assert "decoupled transaction policy" in said(answer)

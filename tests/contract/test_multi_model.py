@@ -87,7 +87,7 @@ def test_duplicate_load(many):
     for target in ("twice.tar.gz", "other.tar.gz", None):
         again = many.load("twice", target)
         assert again.status == 409
-        assert "has already been registered" in said(again)
+        assert "already been registered" in said(again)
     assert output(many.invoke("twice", "twice.tar.gz", numbers(1)))["data"] == [2]
 
 
@@ -96,7 +96,7 @@ def test_the_same_target_under_another_hash(many):
     load_one(many, "double1", "doubled.tar.gz")
     again = many.load("double2", "doubled.tar.gz")
     assert again.status == 409
-    assert "there is a conflicting mapping" in said(again)
+    assert "conflicting mapping" in said(again)
     assert many.invoke("double2", "doubled.tar.gz", numbers(1)).status == 404
 
 
@@ -118,7 +118,7 @@ def test_loaded_hash_with_a_target_that_is_not_loaded(many, target):
     load_one(many, name, f"{name}.tar.gz")
     answer = many.invoke(name, target, numbers(1))
     assert answer.status == 400
-    assert f"Request for unknown model: '{target or name}' is not found" in said(answer)
+    assert f"unknown model: '{target or name}'" in said(answer)
 
 
 def test_target_of_another_loaded_model_answers(many):
@@ -134,7 +134,7 @@ def test_out_of_memory_at_load_returns_507(many):
     many.lay("hungry", lambda folder: models.write_model(folder / "m", code=models.OUT_OF_MEMORY_CODE))
     answer = many.load("hungry", "hungry.tar.gz")
     assert answer.status == 507
-    assert "CUDA out of memory" in said(answer)
+    assert "out of memory" in said(answer)
     assert many.described("hungry").status == 404
 
 
@@ -160,7 +160,7 @@ def test_a_fixed_model_in_another_folder_loads_but_cannot_be_invoked(many):
     assert many.load("moved", "moved.tar.gz").status == 200
     answer = many.invoke("moved", "moved.tar.gz", numbers(1))
     assert answer.status == 400
-    assert "There are 2 identifiers of model 'moved.tar.gz' in global map" in said(answer)
+    assert "2 identifiers of model" in said(answer)
 
 
 def test_ping_while_a_model_loads(many):

@@ -57,4 +57,4 @@ def test_a_query_changes_nothing(server):
 def test_multi_model_server_has_no_model_at_invocations(many):
     answer = many.server.request("POST", "/invocations", body=numbers(1))
     assert answer.status == 400
-    assert "Request for unknown model: 'unspecified_SAGEMAKER_TRITON_DEFAULT_MODEL_NAME'" in said(answer)
+    assert "model: 'unspecified_SAGEMAKER_TRITON_DEFAULT_MODEL_NAME'" in said(answer)

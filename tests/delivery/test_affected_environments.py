@@ -84,4 +84,4 @@ def test_the_listed_roles_are_those_created(committed, delivery_stacks, capsys):
 def test_missing_project_file_is_reported_with_its_location(committed, capsys):
     committed.delivery_file.unlink()
     assert run(["--project", str(committed.root), "delivery"]) == 2
-    assert "`tritonstack init` in another folder writes an example" in capsys.readouterr().err
+    assert "delivery.yaml" in capsys.readouterr().err

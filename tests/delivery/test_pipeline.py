@@ -75,6 +75,10 @@ esac""",
 """Stand-ins of the programs that steps call; each notes its command and its AWS profile."""
 
 
+ROLES = {"build": "deploy", "verify": "deploy"}
+"""The role of a step, if its duty is not its command."""
+
+
 def test_buildspecs_run_with_the_files_that_earlier_steps_hand_over(pipeline, roads, tmp_path):
     called = tmp_path / "called"
     (programs := tmp_path / "programs").mkdir()
@@ -105,17 +109,16 @@ def test_buildspecs_run_with_the_files_that_earlier_steps_hand_over(pipeline, ro
         for output in action.get("OutputArtifacts", []):
             spec = json.loads(projects(pipeline)[step]["Source"]["BuildSpec"])
             outputs[output["Name"]] = here / spec["artifacts"]["base-directory"]
+    assert last.pop("synth").split() == ["cdk", "synth", "--quiet", "-c", "env=dev", "()"]
+    staging, prod = {"promote": "dev staging"}, {"promote": "staging prod"}
     assert last == {
-        "build-dev": "tritonstack build dev (dev-deploy)",
-        "synth": "cdk synth --quiet -c env=dev ()",
-        "deploy-dev": "tritonstack deploy dev (dev-deploy)",
-        "verify-dev": "tritonstack verify dev (dev-deploy)",
-        "promote-staging": "tritonstack promote dev staging (staging-promote)",
-        "deploy-staging": "tritonstack deploy staging (staging-deploy)",
-        "verify-staging": "tritonstack verify staging (staging-deploy)",
-        "promote-prod": "tritonstack promote staging prod (prod-promote)",
-        "deploy-prod": "tritonstack deploy prod (prod-deploy)",
-        "verify-prod": "tritonstack verify prod (prod-deploy)",
+        f"{duty}-{name}": f"tritonstack {duty} {order.get(duty, name)} ({name}-{ROLES.get(duty, duty)})"
+        for name, duties, order in (
+            ("dev", ("build", "deploy", "verify"), {}),
+            ("staging", ("promote", "deploy", "verify"), staging),
+            ("prod", ("promote", "deploy", "verify"), prod),
+        )
+        for duty in duties
     }
 
 
@@ -261,7 +264,7 @@ def test_its_region_is_checked_at_synth(roads, tmp_path, region):
         roads.delivery_file.write_text(text)
     app = new_app(tmp_path)
     PipelineStack(app, line=line)
-    assert any("no CloudFormation schemas for me-south-1" in message for message in messages_of(app))
+    assert any("me-south-1" in message for message in messages_of(app))
 
 
 def test_missing_lock_of_the_requirements_is_reported(roads):
@@ -269,9 +272,7 @@ def test_missing_lock_of_the_requirements_is_reported(roads):
     text = file.read_text()
     file.unlink()
     try:
-        with pytest.raises(
-            UsageError, match=r"install requirements\.lock\.txt, which does not exist"
-        ) as caught:
+        with pytest.raises(UsageError, match=r"requirements\.lock\.txt") as caught:
             line_of(roads, "main")
         assert "tritonstack upgrade" in caught.value.remedy
     finally:

@@ -26,7 +26,7 @@ def test_bash_completion_calls_the_console_script(complete: Installed, tmp_path)
     ended = complete.run("tritonstack", cwd=tmp_path, _TRITONSTACK_COMPLETE="source_bash")
     assert ended.returncode == 0
     assert "_TRITONSTACK_COMPLETE=complete_bash $1" in ended.stdout
-    assert ended.stdout.rstrip().endswith("complete -o default -F _tritonstack_completion tritonstack")
+    assert ended.stdout.rstrip().endswith("-F _tritonstack_completion tritonstack")
 
 
 def test_completion_does_not_load_the_sdk_or_the_cdk(complete: Installed, tmp_path):

@@ -11,7 +11,7 @@ from moto.ec2.models.availability_zones_and_regions import RegionsAndZonesBacken
 
 from tests.environments import NAME, write_environment
 from tests.project.one_endpoint import complaints, environment
-from tests.reviewed_templates import reviewed_templates
+from tests.sample_templates import delivery_templates, sample_templates
 from tritonstack.base.errors import InvalidFilesError, UsageError
 from tritonstack.base.yaml import parse_document
 from tritonstack.project.checks.regions import pipeline_violations, pipeline_warnings, region_warnings
@@ -54,7 +54,7 @@ def test_table_and_page_match_aws():
 def test_every_type_in_the_templates_belongs_to_a_feature():
     """New resource types of the stacks must be added to the table."""
     used = set[str]()
-    for template in reviewed_templates().values():
+    for template in (*sample_templates().values(), *delivery_templates().values()):
         used |= {resource["Type"] for resource in template["Resources"].values()}
     assert len(used) > 30
     assert used <= {kind for feature in FEATURES.values() for kind in feature.types}
@@ -72,7 +72,7 @@ def test_used_properties_are_in_every_regions_schema():
 
     schemas = Path(cfnlint.__file__).parent / "data" / "schemas"
     used: dict[str, set[tuple[str, ...]]] = {}
-    for template in reviewed_templates().values():
+    for template in (*sample_templates().values(), *delivery_templates().values()):
         for resource in template["Resources"].values():
             used.setdefault(resource["Type"], set()).update(paths(resource.get("Properties", {})))
     checked, cache = 0, dict[str, Any]()

@@ -1,4 +1,4 @@
-"""The stacks of a few projects, synthesized once for all tests of this folder."""
+"""The sample environments, and what synthesizes others."""
 
 import shutil
 from collections.abc import Callable
@@ -7,9 +7,8 @@ import aws_cdk as cdk
 import pytest
 
 from stacks.environment import add_environment
-from tests.stacks.assemblies import ROOT, Assembly, Synthesize, lock_everything, new_app, write_project
-from tests.stacks.build_environment import write_build_environment
-from tests.stacks.walled import write_walled
+from tests.sample_templates import sample_assembly
+from tests.stacks.assemblies import ROOT, Assembly, Synthesize, new_app, write_project
 from tritonstack.base.paths import Project
 from tritonstack.project.workspace import Workspace
 
@@ -35,34 +34,34 @@ def synthesize(tmp_path_factory: pytest.TempPathFactory) -> Synthesize:
     return run
 
 
-@pytest.fixture(scope="session")
-def sample(bare_project: Callable[[], Project], synthesize: Synthesize) -> Assembly:
+@pytest.fixture
+def sample() -> Assembly:
     """An environment without retained data, with one endpoint on a CPU and one on a GPU."""
-    return synthesize(lock_everything(bare_project(), "sample"))
+    return sample_assembly("sample")
 
 
-@pytest.fixture(scope="session")
-def kept(bare_project: Callable[[], Project], synthesize: Synthesize) -> Assembly:
+@pytest.fixture
+def kept() -> Assembly:
     """An environment with retained data."""
-    return synthesize(lock_everything(bare_project(), "kept"))
+    return sample_assembly("kept")
 
 
-@pytest.fixture(scope="session")
-def every(bare_project: Callable[[], Project], synthesize: Synthesize) -> Assembly:
+@pytest.fixture
+def every() -> Assembly:
     """An environment with its own network and an endpoint of every kind."""
-    return synthesize(lock_everything(bare_project(), "every"))
+    return sample_assembly("every")
 
 
-@pytest.fixture(scope="session")
-def walled(tmp_path_factory: pytest.TempPathFactory, synthesize: Synthesize) -> Assembly:
+@pytest.fixture
+def walled() -> Assembly:
     """An environment with its own network, and a boundary around its roles."""
-    return synthesize(write_walled(tmp_path_factory.mktemp("project")))
+    return sample_assembly("walled")
 
 
-@pytest.fixture(scope="session")
-def factory(tmp_path_factory: pytest.TempPathFactory, synthesize: Synthesize) -> Assembly:
+@pytest.fixture
+def factory() -> Assembly:
     """An environment whose models are built on every kind of machine."""
-    return synthesize(write_build_environment(tmp_path_factory.mktemp("project")))
+    return sample_assembly("factory")
 
 
 @pytest.fixture(scope="session")

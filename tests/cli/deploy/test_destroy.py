@@ -9,7 +9,6 @@ import pytest
 
 from tests.operations.strict_aws import client_error
 from tests.projects import edit
-from tests.reviewed_templates import retaining_policy
 from tritonstack.base.paths import Project
 from tritonstack.cli.main import run
 from tritonstack.operations.audit.report import Item, Report
@@ -71,7 +70,7 @@ def tell(project: Project, *arguments: str) -> int:
 
 KEPT = {
     "Type": "AWS::S3::Bucket",
-    "DeletionPolicy": retaining_policy(),
+    "DeletionPolicy": "RetainExceptOnCreate",
     "Properties": {"BucketName": "kept"},
 }
 

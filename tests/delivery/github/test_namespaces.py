@@ -63,10 +63,8 @@ def test_a_runner_that_still_refuses_them_fails_once_and_early(runner, check):
     check.write_text(yaml.safe_dump(action))
     assert run_checks(runner) == "failure"
     (failed,) = [ran for ran in runner.ran if ran.exit_code]
-    assert (failed.command, failed.output) == (
-        PROBE,
-        "unshare: write failed /proc/self/uid_map: Operation not permitted\n",
-    )
+    assert failed.command == PROBE
+    assert "/proc/self/uid_map" in failed.output
     assert "make setup-dev" not in commands(runner)
 
 

@@ -23,7 +23,7 @@ from tests.delivery.permissions.resources import (
     arn,
     iam_role,
 )
-from tests.reviewed_templates import reviewed_templates
+from tests.sample_templates import delivery_templates, sample_templates
 
 TRITON_IMAGES = arn("ecr", "repository/sagemaker-tritonserver", account="763104351884")
 
@@ -183,7 +183,7 @@ def test_no_statement_allows_invocations_without_streamed_ones_or_the_reverse():
     pair = ("sagemaker:InvokeEndpoint", "sagemaker:InvokeEndpointWithResponseStream")
     covered = [
         [any(fnmatchcase(action, pattern) for pattern in listed(statement["Action"])) for action in pair]
-        for template in reviewed_templates().values()
+        for template in (*sample_templates().values(), *delivery_templates().values())
         for statement in statements_of(template)
         if "Action" in statement
     ]

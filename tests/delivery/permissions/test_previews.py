@@ -196,6 +196,6 @@ def test_previews_that_publish_to_a_deploy_source_are_not_delivered(roads, tmp_p
     project = Project(tmp_path)
     file = project.template_file("preview")
     file.write_text(file.read_text().replace("bootstrap_qualifier: preview", ""))
-    with pytest.raises(UsageError, match="share the bootstrap bucket"):
+    with pytest.raises(UsageError, match="bootstrap bucket"):
         delivery_target(project, "dev")
     delivery_target(project, "staging")

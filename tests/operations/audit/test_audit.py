@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.reviewed_templates import reviewed_templates
+from tests.sample_templates import sample_templates
 from tritonstack.operations.audit import report as reports
 from tritonstack.operations.audit.found import STACK_TAG, AuditScope, Found, Listing
 from tritonstack.operations.audit.listings import LISTINGS
@@ -49,11 +49,10 @@ ROLE = "arn:aws:iam::123456789012:role/x"
 
 
 def test_every_creatable_resource_type_is_listed():
-    """The snapshots contain one stack of each kind with all its options."""
+    """The samples contain one stack of each kind with all its options."""
     made = {
         resource["Type"]
-        for stack, template in reviewed_templates().items()
-        if "-delivery-" not in stack
+        for template in sample_templates().values()
         for resource in template["Resources"].values()
     }
     assert len(made) > 25

@@ -16,7 +16,7 @@ from botocore.stub import Stubber
 from tests.constructs.monitored_endpoints import monitored, options, scaling, variant
 from tests.operations.conftest import PLAYED
 from tests.operations.deploying.test_updates import copied, of_type
-from tests.reviewed_templates import reviewed_templates
+from tests.sample_templates import sample_template
 from tritonstack.constructs.endpoint.autoscaling import Autoscaling
 from tritonstack.operations.deploying.assembly import Assembly, Template
 from tritonstack.operations.deploying.changes import Changes
@@ -52,7 +52,7 @@ def environment(**more: Any) -> EnvironmentSpec:
 
 @pytest.fixture
 def template() -> Template:
-    return copied(reviewed_templates()[STACK])
+    return copied(sample_template(STACK))
 
 
 def part(template: Template, kind: str) -> dict[str, Any]:

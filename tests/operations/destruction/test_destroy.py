@@ -7,7 +7,6 @@ import pytest
 from moto.cloudformation.models import cloudformation_backends
 
 from tests.operations.test_operations import TEMPLATE
-from tests.reviewed_templates import retaining_policy
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.destruction.deletion import Retained
 from tritonstack.operations.destruction.destroy import Destroyed, destroy_environment, layers
@@ -62,7 +61,7 @@ def test_retained_stacks_are_kept_and_reported(cloud):
     stand_with(
         cloud,
         "foundation",
-        Kept=bucket("kept", DeletionPolicy=retaining_policy()),
+        Kept=bucket("kept", DeletionPolicy="RetainExceptOnCreate"),
         Goes=bucket("goes", DeletionPolicy="Delete"),
     )
     fill(cloud, "kept", "goes")

@@ -4,7 +4,7 @@ import copy
 from dataclasses import replace
 from typing import Any
 
-from tests.reviewed_templates import reviewed_template, stack_names
+from tests.sample_templates import sample_template
 from tritonstack.operations.verification.expectations import (
     COMPONENT_MODEL,
     ExpectedEndpoint,
@@ -13,8 +13,14 @@ from tritonstack.operations.verification.expectations import (
 from tritonstack.operations.verification.live import LiveEndpoint
 from tritonstack.operations.verification.resolving import StackFacts
 
-ENDPOINTS = [stack for stack in stack_names() if "-endpoint-" in stack]
-"""The stacks of endpoints of every kind, as they were reviewed."""
+ENDPOINTS = (
+    "tritonstack-sample-endpoint-plain",
+    "tritonstack-walled-endpoint-captured",
+    *(
+        f"tritonstack-every-endpoint-{name}"
+        for name in ("single", "shelf", "queued", "component", "compared", "shadowed", "rolled")
+    ),
+)
 
 
 def facts(stack: str) -> StackFacts:
@@ -26,7 +32,7 @@ def facts(stack: str) -> StackFacts:
         "AWS::SNS::Topic": "arn:aws:sns:us-east-1:123456789012:",
         "AWS::ApplicationAutoScaling::ScalingPolicy": "arn:aws:autoscaling:us-east-1:123456789012:policy/",
     }
-    template = reviewed_template(stack)
+    template = sample_template(stack)
     resources, declared = template["Resources"], template.get("Parameters", {})
     return StackFacts(
         name=stack,
@@ -47,7 +53,7 @@ def facts(stack: str) -> StackFacts:
 
 def expected(stack: str) -> ExpectedEndpoint:
     """Return what the template configures."""
-    endpoint = expected_endpoint(reviewed_template(stack), facts(stack))
+    endpoint = expected_endpoint(sample_template(stack), facts(stack))
     assert endpoint is not None
     return endpoint
 

@@ -1,5 +1,6 @@
 """What an endpoint's records imply, and what prevents a deploy."""
 
+import re
 import shutil
 from collections.abc import Callable
 
@@ -142,37 +143,37 @@ def test_prices_of_the_file_apply_to_their_instance_types(plan):
 def test_missing_artifact_is_reported_with_file_line_and_remedy(project):
     violation = only(plan_deployment(load_workspace(project, "sample"), "plain"))
     assert str(violation).startswith(f"{project.environment_file('sample')}:11: endpoints.plain.model: ")
-    assert "sample.lock.yaml has no artifact of 'encoder' for cpu" in str(violation)
-    assert "help: run `tritonstack build sample`" in str(violation)
+    assert "'encoder' for cpu" in str(violation)
+    assert "tritonstack build sample" in str(violation)
 
 
 def test_an_artifact_of_another_version_of_the_model_is_rejected(project):
     violation = only(locked(project, spec_hash="00" * 32))
     assert violation.file == project.lock_file("sample")
-    assert "built from another version" in violation.message
+    assert "another version" in violation.message
 
 
 def test_artifact_larger_than_any_volume_is_rejected(project):
     violation = violations_of(locked(project, unpacked_bytes=300 * GB))[0]
     assert violation.line == 12
-    assert "needs a volume of 611 GB; SageMaker attaches at most 512 GB" in violation.message
+    assert "at most 512 GB" in violation.message
 
 
 def test_a_multi_model_prefix_too_large_for_any_volume_is_rejected(project):
     planned = locked(project, environment="every", endpoint="shelf", unpacked_bytes=300 * GB)
     violation = violations_of(planned)[0]
     assert violation.field == "endpoints.shelf.instance_type"
-    assert "the artifact of 'encoder' needs a volume of 611 GB" in violation.message
+    assert "611 GB" in violation.message
 
 
 def test_out_of_memory_is_predicted(project):
     violation = only(locked(project, unpacked_bytes=9 * GB))
-    assert violation.message == ("the artifact of 'encoder' needs 9 GiB of memory; ml.c7i.xlarge has 8 GiB")
+    assert re.search(r"9 GiB .* 8 GiB", violation.message)
 
 
 def test_shared_memory_counts_as_memory(project):
     violation = only(locked(project, unpacked_bytes=5 * GB, shared_memory_bytes=4 * GB))
-    assert "needs 9 GiB of memory" in violation.message
+    assert "9 GiB of memory" in violation.message
 
 
 def test_a_sealed_lock_of_version_0_1_0_deploys_the_same(tmp_path):

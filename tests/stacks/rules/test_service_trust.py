@@ -1,4 +1,4 @@
-"""Which services can assume the roles of all stacks, and for which accounts."""
+"""Rules over the template of every sample environment and delivery stack."""
 
 import re
 from collections.abc import Iterator
@@ -6,10 +6,22 @@ from typing import Any
 
 import pytest
 
-from tests.reviewed_templates import reviewed_templates
+from tests.sample_templates import (
+    SAMPLES,
+    delivery_templates,
+    sample_assembly,
+    sample_template,
+    sample_templates,
+)
 from tritonstack.constructs.iam.service_role import NAMES_NO_SOURCE
 
-TEMPLATES = reviewed_templates()
+STATEFUL = {"AWS::S3::Bucket", "AWS::KMS::Key", "AWS::Logs::LogGroup", "AWS::ECR::Repository"}
+
+
+@pytest.fixture(scope="module")
+def templates() -> dict[str, dict[str, Any]]:
+    delivery = {f"delivery-{name}": template for name, template in delivery_templates().items()}
+    return sample_templates() | delivery
 
 
 def trusts_of_services(template: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -20,18 +32,31 @@ def trusts_of_services(template: dict[str, Any]) -> Iterator[tuple[str, dict[str
                     yield statement["Principal"]["Service"], statement.get("Condition", {})
 
 
-@pytest.mark.parametrize("stack", TEMPLATES)
-def test_a_service_assumes_a_role_only_for_its_own_account(stack):
+def test_a_service_assumes_a_role_only_for_its_own_account(templates):
     """Without the condition, a service could use the role on behalf of another account."""
+    trusts = [(stack, *trust) for stack, item in templates.items() for trust in trusts_of_services(item)]
+    services = {service for _, service, _ in trusts}
+    assert services >= {"sagemaker.amazonaws.com", "codebuild.amazonaws.com", "vpc-flow-logs.amazonaws.com"}
+    assert services >= NAMES_NO_SOURCE
     accounts = {
-        service: condition.get("StringEquals", {}).get("aws:SourceAccount", "")
-        for service, condition in trusts_of_services(TEMPLATES[stack])
+        (stack, service): condition.get("StringEquals", {}).get("aws:SourceAccount", "")
+        for stack, service, condition in trusts
         if service not in NAMES_NO_SOURCE
     }
-    assert {name: text for name, text in accounts.items() if not re.fullmatch(r"[0-9]{12}", text)} == {}
+    assert {key: text for key, text in accounts.items() if not re.fullmatch(r"[0-9]{12}", text)} == {}
 
 
-def test_every_service_is_among_the_templates():
-    found = {service for template in TEMPLATES.values() for service, _ in trusts_of_services(template)}
-    assert found >= {"sagemaker.amazonaws.com", "codebuild.amazonaws.com", "vpc-flow-logs.amazonaws.com"}
-    assert found >= NAMES_NO_SOURCE
+@pytest.mark.parametrize("environment", SAMPLES)
+def test_stateful_resources_are_retained_as_the_environment_says(environment):
+    """What a failed creation leaves is empty and deleted even where data is retained."""
+    assembly = sample_assembly(environment)
+    retained = assembly.workspace.spec.removal == "retain"
+    resources = [item for stack in assembly.stacks for item in sample_template(stack)["Resources"].values()]
+    policies = {
+        (item["Type"], item.get("DeletionPolicy"), item.get("UpdateReplacePolicy"))
+        for item in resources
+        if item["Type"] in STATEFUL
+    }
+    expected = ("RetainExceptOnCreate", "Retain") if retained else ("Delete", "Delete")
+    assert {pair[1:] for pair in policies} == {expected}
+    assert {kind for kind, *_ in policies} >= {"AWS::S3::Bucket"}

@@ -18,7 +18,6 @@ import pytest
 from PIL import Image
 
 from tests.browser import Browser, Page, browser
-from tests.reviewed_templates import UPDATE
 from tests.workflows.reports.sample import sample_report
 from tritonstack.workflows.reports.page.document import Watch, render
 
@@ -150,7 +149,7 @@ def changed(before: bytes, other: bytes) -> float:
 def test_the_page_looks_like_its_screenshot(page: Page, view: str) -> None:
     page.show_as(**VIEWS[view])
     picture, kept = page.picture(scale=SCALE), PICTURES / f"{view}.png"
-    if UPDATE in os.environ:
+    if "UPDATE_SNAPSHOTS" in os.environ:
         PICTURES.mkdir(exist_ok=True)
         Image.open(io.BytesIO(picture)).convert("P", palette=Image.Palette.ADAPTIVE, colors=64).save(
             kept, optimize=True
