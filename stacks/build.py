@@ -59,8 +59,8 @@ class BuildStack(EnvironmentStack):
         settings = BuildSettings(
             source.location, log.name, key_arn, options.timeout_minutes, options.concurrent
         )
-        found = list_build_machines(environment)
-        images = _images(workspace, found)
+        machines = list_build_machines(environment)
+        images = _images(workspace, machines)
         run_by_endpoints = endpoint_images(workspace.project, environment)
         if images or run_by_endpoints:
             ImageBuilds(
@@ -72,21 +72,18 @@ class BuildStack(EnvironmentStack):
                 settings=settings,
             )
         if images:
-            self._jobs(workspace, found, images, source, settings)
+            self._jobs(workspace, machines, images, source, settings)
         self.output(
-            "SourceArchive", value=source.location, description=("Location of the build source archive")
+            "SourceArchive", value=source.location, description="Location of the build source archive"
         )
         for image in images.values():
-            self.output(
-                f"{image.kind.capitalize()}Image",
-                value=image.uri,
-                description=("URI of the model build image"),
-            )
+            name = f"{image.kind.capitalize()}Image"
+            self.output(name, value=image.uri, description="URI of the model build image")
 
     def _jobs(
         self,
         workspace: Workspace,
-        found: Sequence[BuildMachine],
+        machines: Sequence[BuildMachine],
         images: Mapping[bool, OwnImage],
         source: BuildSource,
         settings: BuildSettings,
@@ -99,7 +96,7 @@ class BuildStack(EnvironmentStack):
             key_arn=settings.key_arn,
             log_group=settings.log_group,
             token_secret=environment.builds.hugging_face_token_secret,
-            list_build_machines=found,
+            machines=machines,
             # Both images are in one repository.
             grants=[
                 *read_source(aws, source.bucket, source.key, encrypted_with=source.encrypted_with),
@@ -107,28 +104,24 @@ class BuildStack(EnvironmentStack):
             ],
         )
         role = BuildRoles(self, "Jobs", place=place, models=_reaches(workspace)).shared
-        machines = [build_machine for build_machine in found if isinstance(build_machine, CodeBuildMachine)]
-        if machines:
+        codebuild_machines = [machine for machine in machines if isinstance(machine, CodeBuildMachine)]
+        if codebuild_machines:
             ModelBuilds(
                 self,
                 "Models",
-                machines=machines,
+                machines=codebuild_machines,
                 images=images,
                 bucket=environment.artifact_bucket,
                 role=role,
                 settings=settings,
             )
-        if any(isinstance(build_machine, ProcessingMachine) for build_machine in found):
+        if any(isinstance(machine, ProcessingMachine) for machine in machines):
             self.output("ProcessingRole", value=role.arn, description="Role ARN for Processing jobs")
 
 
-def _images(workspace: Workspace, found: Sequence[BuildMachine]) -> dict[bool, OwnImage]:
+def _images(workspace: Workspace, machines: Sequence[BuildMachine]) -> dict[bool, OwnImage]:
     """Return the image variants that the machines need: for GPUs, without GPUs, or both."""
-    gpus = {
-        build_machine.hardware != "cpu"
-        for build_machine in found
-        if not isinstance(build_machine, ManualBuild)
-    }
+    gpus = {machine.hardware != "cpu" for machine in machines if not isinstance(machine, ManualBuild)}
     return {gpu: builder_image(workspace.project, workspace.spec, gpu=gpu) for gpu in sorted(gpus)}
 
 

@@ -89,7 +89,7 @@ class DeliveryStack(cdk.Stack):
     def _duties(self) -> list[GrantedRole]:
         target, delivery = self._target, self._target.delivery
         branch = [delivery.branch_subject]
-        made = [
+        roles = [
             self._role("plan", [delivery.pull_request_subject, *branch], self._plan()),
             self._role(
                 "deploy",
@@ -100,21 +100,21 @@ class DeliveryStack(cdk.Stack):
             self._role("clean-up", branch, self._clean_up()),
         ]
         if target.source is not None:
-            made.append(self._role("promote", branch, self._promote(target.source)))
-        return made
+            roles.append(self._role("promote", branch, self._promote(target.source)))
+        return roles
 
     def _previews(self) -> list[GrantedRole]:
         preview = self._target.preview
         if preview is None:
             return []
-        named = self._named_previews(preview)
+        patterns = self._named_previews(preview)
         boundary = str(preview.permissions_boundary)
         if boundary == naming.preview_boundary_name(self._target.base):
             RoleBounds(
                 self,
                 "PreviewBounds",
                 name=boundary,
-                named=named,
+                patterns=patterns,
                 description="Bounds the roles inside previews",
             )
         execution = ServiceRole(
@@ -128,14 +128,14 @@ class DeliveryStack(cdk.Stack):
         execution.allow(
             execution_grants(
                 self._home,
-                named,
+                patterns,
                 boundary_arn=grants.global_arn(self._home, f"policy/{boundary}"),
                 network=bool(preview.network and preview.network.create),
             )
         )
         explain_services(execution, execution.policy)
         subjects = [self._target.delivery.pull_request_subject]
-        role = self._role("preview", subjects, self._preview(named))
+        role = self._role("preview", subjects, self._preview(patterns))
         return [execution, role]
 
     def _role(
@@ -167,29 +167,29 @@ class DeliveryStack(cdk.Stack):
 
     def _plan(self) -> list[Grant]:
         aws, spec = self._home, self._target.spec
-        named = grants.Named.like(spec)
+        patterns = grants.NamePatterns.like(spec)
         return [
-            *grants.read_stacks(aws, named),
-            *grants.read_endpoints(aws, named),
+            *grants.read_stacks(aws, patterns),
+            *grants.read_endpoints(aws, patterns),
             *grants.ask_account(aws),
             *artifact_grants.read_artifacts(aws, spec),
         ]
 
     def _deploy(self) -> list[Grant]:
         aws, spec = self._home, self._target.spec
-        named = grants.Named.like(spec)
+        patterns = grants.NamePatterns.like(spec)
         return [
-            *grants.read_stacks(aws, named),
-            *grants.read_endpoints(aws, named),
+            *grants.read_stacks(aws, patterns),
+            *grants.read_endpoints(aws, patterns),
             *grants.ask_account(aws),
             *artifact_grants.read_artifacts(aws, spec),
             *artifact_grants.write_artifacts(aws, spec, [naming.MODELS, naming.EVENTS, naming.MULTI_MODEL]),
             *artifact_grants.mark_artifacts(aws, spec),
             *artifact_grants.restore_artifacts(aws, spec),
-            *grants.delete_replaced(aws, named),
-            *grants.switch_endpoints(aws, named),
+            *grants.delete_replaced(aws, patterns),
+            *grants.switch_endpoints(aws, patterns),
             *grants.delete_images(aws, spec),
-            *grants.invoke_endpoints(aws, named),
+            *grants.invoke_endpoints(aws, patterns),
             *(grants.use_queues(aws, spec) if _has_queues(spec) else []),
             *grants.run_builds(aws, spec),
             *grants.assume_roles(grants.bootstrap_role_arns(aws, spec.bootstrap, *_DEPLOYING)),
@@ -198,7 +198,7 @@ class DeliveryStack(cdk.Stack):
     def _promote(self, source: EnvironmentSpec) -> list[Grant]:
         aws, spec = self._home, self._target.spec
         return [
-            *grants.read_stacks(aws, grants.Named.like(spec)),
+            *grants.read_stacks(aws, grants.NamePatterns.like(spec)),
             *artifact_grants.read_artifacts(aws, spec),
             *artifact_grants.write_artifacts(aws, spec, [naming.MODELS, naming.EVENTS]),
             *artifact_grants.mark_artifacts(aws, spec),
@@ -224,34 +224,37 @@ class DeliveryStack(cdk.Stack):
 
     def _clean_up(self) -> list[Grant]:
         aws, spec = self._home, self._target.spec
-        granted = [*grants.read_stacks(aws, grants.Named.like(spec)), *preview_grants.find_everything()]
+        granted = [
+            *grants.read_stacks(aws, grants.NamePatterns.like(spec)),
+            *preview_grants.find_everything(),
+        ]
         if self._target.preview is not None:
-            named = self._named_previews(self._target.preview)
+            patterns = self._named_previews(self._target.preview)
             granted += [
-                *grants.read_stacks(aws, named),
-                *grants.read_endpoints(aws, named),
-                *preview_grants.delete_all(aws, named, execution_role=self._execution_arn()),
+                *grants.read_stacks(aws, patterns),
+                *grants.read_endpoints(aws, patterns),
+                *preview_grants.delete_all(aws, patterns, execution_role=self._execution_arn()),
             ]
         return granted
 
-    def _preview(self, named: grants.Named) -> list[Grant]:
+    def _preview(self, patterns: grants.NamePatterns) -> list[Grant]:
         aws, spec = self._home, self._target.spec
         return [
-            *grants.read_stacks(aws, named),
-            *grants.read_endpoints(aws, named),
+            *grants.read_stacks(aws, patterns),
+            *grants.read_endpoints(aws, patterns),
             *grants.ask_account(aws),
-            *preview_grants.change_stacks(aws, named, execution_role=self._execution_arn()),
-            *preview_grants.delete_all(aws, named, execution_role=self._execution_arn()),
-            *preview_grants.fill_buckets(aws, named),
-            *grants.invoke_endpoints(aws, named),
+            *preview_grants.change_stacks(aws, patterns, execution_role=self._execution_arn()),
+            *preview_grants.delete_all(aws, patterns, execution_role=self._execution_arn()),
+            *preview_grants.fill_buckets(aws, patterns),
+            *grants.invoke_endpoints(aws, patterns),
             *preview_grants.find_everything(),
             *artifact_grants.read_artifacts(aws, spec),
-            *grants.assume_roles(grants.bootstrap_role_arns(aws, named.bootstrap, *_PUBLISHING)),
+            *grants.assume_roles(grants.bootstrap_role_arns(aws, patterns.bootstrap, *_PUBLISHING)),
         ]
 
-    def _named_previews(self, sample: EnvironmentSpec) -> grants.Named:
+    def _named_previews(self, sample: EnvironmentSpec) -> grants.NamePatterns:
         previews = self._target.delivery.previews
-        return grants.Named.previews_like(sample, name_prefix=previews.name_prefix if previews else "")
+        return grants.NamePatterns.previews_like(sample, name_prefix=previews.name_prefix if previews else "")
 
     def _execution_arn(self) -> str:
         return grants.global_arn(self._home, f"role/{naming.preview_execution_role_name(self._target.base)}")

@@ -45,7 +45,7 @@ def delivery_target(project: Project, environment: str) -> DeliveryTarget:
     files = ProjectFiles(project)
     specs = {name: files.workspace(name).spec for name in delivery.names}
     spec = specs[environment]
-    known = spec.account in delivery.providers_exist
+    has_provider = spec.account in delivery.providers_exist
     first = next(name for name, other in specs.items() if other.account == spec.account)
     previews = delivery.previews
     beside = previews is not None and previews.environment == environment
@@ -65,7 +65,7 @@ def delivery_target(project: Project, environment: str) -> DeliveryTarget:
     return DeliveryTarget(
         spec=spec,
         delivery=delivery,
-        makes_provider=first == environment and not known,
+        makes_provider=first == environment and not has_provider,
         source=specs[spec.promotion.source] if spec.promotion else None,
         promoted_to=[
             other for other in specs.values() if other.promotion and other.promotion.source == environment

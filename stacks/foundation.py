@@ -15,7 +15,7 @@ from tritonstack.constructs.data.artifact_store import ArtifactBucket
 from tritonstack.constructs.data.data_store import DataStore
 from tritonstack.constructs.data.encryption_key import EncryptionKey
 from tritonstack.constructs.data.shared_value import SharedValue
-from tritonstack.constructs.delivery.delivery_grants import Named
+from tritonstack.constructs.delivery.delivery_grants import NamePatterns
 from tritonstack.constructs.delivery.role_bounds import RoleBounds
 from tritonstack.constructs.iam.grants import AwsScope
 from tritonstack.constructs.monitoring.alarm_topic import AlarmTopic
@@ -64,7 +64,7 @@ class FoundationStack(EnvironmentStack):
             self,
             "Boundary",
             name=environment.roles_boundary,
-            named=Named.like(environment),
+            patterns=NamePatterns.like(environment),
             description=f"Bounds the roles of {environment.name}",
             # The buckets of source models change with the models.
             reads_models=aws.bucket("*") if environment.builds_in_account else None,

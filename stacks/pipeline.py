@@ -168,8 +168,8 @@ class PipelineStack(cdk.Stack):
         first, *others = line.environments
         source = self._source()
         build = self._step(steps.build_step(self._home, first), source, role=_of("deploy", first))
-        built = build.add_output_directory(steps.LOCKS)
-        synth = self._step(steps.synth_step(first), source, role="synth", locks=built, output="cdk.out")
+        locks = build.add_output_directory(steps.LOCKS)
+        synth = self._step(steps.synth_step(first), source, role="synth", locks=locks, output="cdk.out")
         pipeline = pipelines.CodePipeline(
             self,
             "Steps",
@@ -182,8 +182,8 @@ class PipelineStack(cdk.Stack):
             self_mutation=False,
             code_build_defaults=self._defaults(),
         )
-        self._wave(pipeline, first, source, built, [])
-        promoted: pipelines.IFileSetProducer = built
+        self._wave(pipeline, first, source, locks, [])
+        promoted: pipelines.IFileSetProducer = locks
         for spec in others:
             gate, promoted = self._promotion(spec, source, promoted)
             self._wave(pipeline, spec, source, promoted, gate)

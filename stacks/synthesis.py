@@ -38,10 +38,10 @@ def synthesize() -> None:
 def _workspace_of(app: cdk.App, project: Project) -> Workspace:
     environment, files = app.node.try_get_context("env"), ProjectFiles(project)
     if not environment:
-        known = [*files.environment_names, *(f"{name} (template)" for name in files.template_names)]
+        names = [*files.environment_names, *(f"{name} (template)" for name in files.template_names)]
         raise CommandLineError(
             "no environment was named",
-            remedy=f"add -c env=<name>; available: {', '.join(known) or 'none'}",
+            remedy=f"add -c env=<name>; available: {', '.join(names) or 'none'}",
         )
     if environment in files.template_names:
         return files.instance(_instance_of(app, files.template(environment)))

@@ -217,14 +217,14 @@ class EndpointClient:
 
     def _checked(self, responses: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
         """Yield responses; raise if there is none, or if one reports an error of the model."""
-        found = False
+        answered = False
         for response in responses:
             if "error" in response:
                 service = ServiceErrorDetails(code="ModelError", message=str(response["error"]))
                 raise StreamFailedError(request=self.request_facts, service=service)
-            found = True
+            answered = True
             yield response
-        if not found:
+        if not answered:
             service = ServiceErrorDetails(code="ModelError", message="the answer ended without an event")
             raise NoResponseError(request=self.request_facts, service=service)
 
@@ -292,12 +292,12 @@ class EndpointClient:
         if self._models is None:
             raise error
         try:
-            known = self._models.refresh()
+            names = self._models.refresh()
         except ModelNamesError:  # what the endpoint answered says more
             raise error from None
         facts = self._addressed()
         if facts == used:
-            raise TargetNotFoundError(request=used, service=error.service, known=known) from error
+            raise TargetNotFoundError(request=used, service=error.service, known=names) from error
         return facts
 
 
@@ -314,10 +314,12 @@ def _classes(output: str, answer: Mapping[str, Array]) -> list[list[ScoredClass]
 
 def _labels(classes: list[list[ScoredClass]]) -> list[str]:
     best = [row[0] for row in classes]
-    for one in best:
-        if not one.label:
-            raise MalformedReplyError(f"class {one.index} has no label; add `labels` to the model's output")
-    return [one.label for one in best]
+    for scored in best:
+        if not scored.label:
+            raise MalformedReplyError(
+                f"class {scored.index} has no label; add `labels` to the model's output"
+            )
+    return [scored.label for scored in best]
 
 
 def question_body(text: str, parameters: Mapping[str, Parameter] | None) -> bytes:

@@ -122,35 +122,35 @@ def _settings(
     if not (outputs or request_id or parameters):
         return _ALL_OUTPUTS
     fields: dict[str, Any] = {"id": request_id} if request_id else {}
-    written = _parameters(parameters)
+    request_parameters = _parameters(parameters)
     if outputs:
         fields["outputs"] = [_requested_output(output) for output in outputs]
     else:
-        written["binary_data_output"] = True
-    if written:
-        fields["parameters"] = written
+        request_parameters["binary_data_output"] = True
+    if request_parameters:
+        fields["parameters"] = request_parameters
     return _JSON.encode(fields)[1:-1]
 
 
 def _parameters(parameters: Mapping[str, Parameter]) -> dict[str, Any]:
     """Return the parameters to send; Triton's own are omitted at their default values."""
-    written: dict[str, Any] = {}
+    request_parameters: dict[str, Any] = {}
     for name, value in parameters.items():
         if name in RESERVED_PARAMETERS or name.startswith(RESERVED_PREFIX):
             raise RequestEncodingError(
                 f"the parameter {name!r} is reserved for Triton", remedy="rename or remove it"
             )
         if name not in TRITON_PARAMETERS:
-            written[name] = value
+            request_parameters[name] = value
     if parameters.get("sequence_id") not in (None, 0, ""):
-        written["sequence_id"] = parameters["sequence_id"]
-        written["sequence_start"] = parameters.get("sequence_start", False)
-        written["sequence_end"] = parameters.get("sequence_end", False)
+        request_parameters["sequence_id"] = parameters["sequence_id"]
+        request_parameters["sequence_start"] = parameters.get("sequence_start", False)
+        request_parameters["sequence_end"] = parameters.get("sequence_end", False)
     if parameters.get("priority"):
-        written["priority"] = parameters["priority"]
+        request_parameters["priority"] = parameters["priority"]
     if parameters.get("timeout") is not None:
-        written["timeout"] = parameters["timeout"]
-    return written
+        request_parameters["timeout"] = parameters["timeout"]
+    return request_parameters
 
 
 def _requested_output(output: str | TopClasses) -> dict[str, Any]:

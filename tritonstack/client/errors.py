@@ -356,11 +356,11 @@ class ConnectionFailedError(InvocationError):
     retryable = True
 
 
-def _suggested(name: str, known: Sequence[str]) -> str:
+def _suggested(name: str, names: Sequence[str]) -> str:
     """Return the closest known name and the others, for a remedy."""
     import difflib  # noqa: PLC0415  needed for this error only
 
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-    listed = ", ".join(known[:10]) + (f", and {len(known) - 10} more" if len(known) > 10 else "")
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    listed = ", ".join(names[:10]) + (f", and {len(names) - 10} more" if len(names) > 10 else "")
     guess = f"did you mean {close[0]!r}? " if close else ""
     return f"{guess}known models: {listed or 'none'}"

@@ -156,12 +156,12 @@ class QueuedEndpointClient:
             return None
         bucket, key = _bucket_and_key(url)
         try:
-            found = self._s3.get_object(Bucket=bucket, Key=key)
+            answer = self._s3.get_object(Bucket=bucket, Key=key)
         except ClientError as error:
             if aws_error_code(error) in _MISSING:
                 return None
             raise
-        return found["Body"].read(), found.get("ContentType", "")
+        return answer["Body"].read(), answer.get("ContentType", "")
 
 
 def _default_client(service: str) -> Any:

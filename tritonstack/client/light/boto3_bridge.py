@@ -139,10 +139,10 @@ class Boto3Bridge:
 
     def message(self, template: RequestTemplate, body: bytes | bytearray) -> bytes:
         """Return the signed request; botocore refreshes credentials that are about to expire."""
-        found = self._settings.session.get_credentials()
-        if found is None:
+        credentials = self._settings.session.get_credentials()
+        if credentials is None:
             raise NoCredentialsError
-        by: FrozenCredentials = found.get_frozen_credentials()
+        by: FrozenCredentials = credentials.get_frozen_credentials()
         return self._resolved().signer.message(template, body=body, by=by)
 
     def result(self, reply: HttpReply) -> dict[str, Any]:
@@ -249,11 +249,11 @@ class Boto3Bridge:
     @property
     def verify(self) -> bool | str:
         """What botocore verifies servers with: the argument, its configuration, or REQUESTS_CA_BUNDLE."""
-        given = self._settings.verify
-        if given is None:
+        setting = self._settings.verify
+        if setting is None:
             # boto3 keeps its botocore session to itself; a client's configuration has no CA bundle.
-            given = self._settings.session._session.get_config_variable("ca_bundle")
-        return os.environ.get("REQUESTS_CA_BUNDLE") or True if given is None else given
+            setting = self._settings.session._session.get_config_variable("ca_bundle")
+        return os.environ.get("REQUESTS_CA_BUNDLE") or True if setting is None else setting
 
 
 def _checked_header(value: str) -> str:

@@ -135,7 +135,7 @@ class LightRuntime:
         loop = asyncio.get_running_loop()
         connections = self._loops.get(loop)
         if connections is None:
-            for closed in [known for known in list(self._loops) if known.is_closed()]:
+            for closed in [other for other in list(self._loops) if other.is_closed()]:
                 self._loops.pop(closed, None)
             connections = self._loops[loop] = LoopConnections(self._bridge.route())
         return connections

@@ -48,13 +48,13 @@ class RequestSigner:
         signed = {**template.headers, "x-amz-date": time}
         if by.token:
             signed["x-amz-security-token"] = by.token
-        sent = {
+        headers = {
             **signed,
             "authorization": self._authorization(template.canonical_path, signed, body, by),
             **template.unsigned_headers,
             "content-length": str(len(body)),
         }
-        lines = "".join(f"{name}: {value}\r\n" for name, value in sent.items())
+        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         return b"".join((f"POST {template.target} HTTP/1.1\r\n{lines}\r\n".encode(), body))
 
     def _authorization(

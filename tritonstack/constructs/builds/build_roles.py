@@ -37,7 +37,7 @@ class BuildLocation:
     key_arn: str
     log_group: str
     token_secret: str | None
-    list_build_machines: Sequence[BuildMachine]
+    machines: Sequence[BuildMachine]
     grants: Sequence[Grant]
     """Permissions to fetch the source and the image."""
 
@@ -102,9 +102,9 @@ def _require_room(custom: Mapping[str, BuildPermissions]) -> None:
 
 def _assumed_by(aws: AwsScope, place: BuildLocation) -> dict[str, Conditions | None]:
     projects = [
-        aws.arn("codebuild", f"project/{build_machine.project}")
-        for build_machine in place.list_build_machines
-        if isinstance(build_machine, CodeBuildMachine)
+        aws.arn("codebuild", f"project/{machine.project}")
+        for machine in place.machines
+        if isinstance(machine, CodeBuildMachine)
     ]
     jobs = aws.arn("sagemaker", f"processing-job/{place.base}-build-*")
     services: dict[str, Conditions | None] = {}
@@ -116,12 +116,12 @@ def _assumed_by(aws: AwsScope, place: BuildLocation) -> dict[str, Conditions | N
 
 
 def _logs(aws: AwsScope, place: BuildLocation) -> list[Grant]:
-    built = any(isinstance(build_machine, CodeBuildMachine) for build_machine in place.list_build_machines)
+    codebuild = any(isinstance(machine, CodeBuildMachine) for machine in place.machines)
     return [
-        *([write_build_log(aws, place.log_group)] if built else []),
+        *([write_build_log(aws, place.log_group)] if codebuild else []),
         *([write_log(aws, naming.PROCESSING_LOG_GROUP)] if _processing(place) else []),
     ]
 
 
 def _processing(place: BuildLocation) -> bool:
-    return any(isinstance(build_machine, ProcessingMachine) for build_machine in place.list_build_machines)
+    return any(isinstance(machine, ProcessingMachine) for machine in place.machines)

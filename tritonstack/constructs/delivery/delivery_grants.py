@@ -20,7 +20,7 @@ _VOLUME_KEY = "the key of the volumes; only the foundation knows its id, so the 
 
 
 @dataclass(frozen=True)
-class Named:
+class NamePatterns:
     """Name patterns of one environment's resources, or of all previews."""
 
     base: str
@@ -34,13 +34,13 @@ class Named:
     because: str
 
     @classmethod
-    def like(cls, spec: EnvironmentSpec) -> Named:
+    def like(cls, spec: EnvironmentSpec) -> NamePatterns:
         """Return the patterns of one environment."""
         because = f"only resources named like {spec.name}"
         return cls(spec.base, f"{spec.base}-*", spec.marks, spec.bootstrap, because)
 
     @classmethod
-    def previews_like(cls, sample: EnvironmentSpec, *, name_prefix: str) -> Named:
+    def previews_like(cls, sample: EnvironmentSpec, *, name_prefix: str) -> NamePatterns:
         """Return the patterns of all previews; `sample` is one of them."""
         base = naming.environment_prefix(prefix=sample.name_prefix, environment=f"{name_prefix}-*")
         marks = {key: text.replace(sample.name, f"{name_prefix}-*") for key, text in sample.marks.items()}
@@ -72,7 +72,7 @@ def assume_roles(arns: Sequence[str]) -> list[Grant]:
     return [Grant(["sts:AssumeRole"], arns)] if arns else []
 
 
-def read_stacks(aws: AwsScope, named: Named) -> list[Grant]:
+def read_stacks(aws: AwsScope, patterns: NamePatterns) -> list[Grant]:
     """Allow reading an environment's stacks and CDK bootstrap."""
     return [
         Grant(["cloudformation:DescribeStacks"], ["*"], because=_LISTED),
@@ -89,30 +89,30 @@ def read_stacks(aws: AwsScope, named: Named) -> list[Grant]:
                 "cloudformation:GetTemplate",
                 "cloudformation:ListStackResources",
             ],
-            named.arns(aws, "cloudformation", "stack/"),
-            because=named.because,
+            patterns.arns(aws, "cloudformation", "stack/"),
+            because=patterns.because,
         ),
         Grant(
             ["ssm:GetParameter"],
             [
-                aws.arn("ssm", f"parameter{named.bootstrap.version_parameter}"),
-                *named.arns(aws, "ssm", "parameter/", after="/*"),
+                aws.arn("ssm", f"parameter{patterns.bootstrap.version_parameter}"),
+                *patterns.arns(aws, "ssm", "parameter/", after="/*"),
             ],
-            because=named.because,
+            because=patterns.because,
         ),
     ]
 
 
-def read_endpoints(aws: AwsScope, named: Named) -> list[Grant]:
+def read_endpoints(aws: AwsScope, patterns: NamePatterns) -> list[Grant]:
     """Allow reading endpoints, their models, scaling, and alarms."""
     return [
         Grant(
             ["sagemaker:DescribeEndpoint", "sagemaker:DescribeInferenceComponent", "sagemaker:ListTags"],
             [
-                *named.arns(aws, "sagemaker", "endpoint/"),
-                *named.arns(aws, "sagemaker", "inference-component/"),
+                *patterns.arns(aws, "sagemaker", "endpoint/"),
+                *patterns.arns(aws, "sagemaker", "inference-component/"),
             ],
-            because=named.because,
+            because=patterns.because,
         ),
         Grant(
             ["sagemaker:DescribeEndpointConfig", "sagemaker:DescribeModel"],
@@ -134,18 +134,18 @@ def read_endpoints(aws: AwsScope, named: Named) -> list[Grant]:
         ),
         Grant(
             ["cloudwatch:DescribeAlarmHistory"],
-            named.arns(aws, "cloudwatch", "alarm:"),
-            because=named.because,
+            patterns.arns(aws, "cloudwatch", "alarm:"),
+            because=patterns.because,
         ),
         Grant(
             ["ecr:BatchGetImage", "ecr:DescribeImages"],
-            named.arns(aws, "ecr", "repository/", after="/*"),
-            because=named.because,
+            patterns.arns(aws, "ecr", "repository/", after="/*"),
+            because=patterns.because,
         ),
     ]
 
 
-def delete_replaced(aws: AwsScope, named: Named) -> list[Grant]:
+def delete_replaced(aws: AwsScope, patterns: NamePatterns) -> list[Grant]:
     """Allow finding and deleting the configurations and models that CloudFormation retained."""
     words = {"endpoint-config": "ServingConfig", "model": "Model"}
     return [
@@ -158,7 +158,7 @@ def delete_replaced(aws: AwsScope, named: Named) -> list[Grant]:
                 for kind, logical_id in words.items()
                 for word in (logical_id, logical_id.lower())
             ],
-            {"StringLike": {f"aws:ResourceTag/{tag}": text for tag, text in named.marks.items()}},
+            {"StringLike": {f"aws:ResourceTag/{tag}": text for tag, text in patterns.marks.items()}},
             because="CloudFormation names these after their logical ids; the condition names the tags",
         ),
         Grant(
@@ -174,26 +174,26 @@ def delete_replaced(aws: AwsScope, named: Named) -> list[Grant]:
     ]
 
 
-def switch_endpoints(aws: AwsScope, named: Named) -> list[Grant]:
+def switch_endpoints(aws: AwsScope, patterns: NamePatterns) -> list[Grant]:
     """Allow switching endpoints and components to what was retained, as `rollback --now` does."""
     configs = [
         aws.arn("sagemaker", f"endpoint-config/*{word}*") for word in ("ServingConfig", "servingconfig")
     ]
     # The names of dev also begin those of an environment dev-x.
-    owned = {"StringLike": {f"aws:ResourceTag/{tag}": text for tag, text in named.marks.items()}}
+    owned = {"StringLike": {f"aws:ResourceTag/{tag}": text for tag, text in patterns.marks.items()}}
     because = "names begin with the environment's or a logical id; the condition names the tags"
     through = {"kms:ViaService": f"sagemaker.{aws.region}.amazonaws.com"}
     return [
         Grant(
             ["sagemaker:UpdateEndpoint"],
             # Both must be allowed: the endpoint and its configuration.
-            [*named.arns(aws, "sagemaker", "endpoint/"), *configs],
+            [*patterns.arns(aws, "sagemaker", "endpoint/"), *configs],
             owned,
             because=because,
         ),
         Grant(
             ["sagemaker:UpdateInferenceComponent"],
-            named.arns(aws, "sagemaker", "inference-component/"),
+            patterns.arns(aws, "sagemaker", "inference-component/"),
             owned,
             because=because,
         ),
@@ -251,20 +251,20 @@ def use_queues(aws: AwsScope, spec: EnvironmentSpec) -> list[Grant]:
     """Allow uploading asynchronous requests and reading their answers."""
     because = "requests and answers; their names are known only when they are written"
     data, key = spec.data_bucket, any_key(aws)
-    asked = write_objects(aws, data, [naming.REQUESTS], key_arn=key, because=because)
-    answered = [
+    requests = write_objects(aws, data, [naming.REQUESTS], key_arn=key, because=because)
+    answers = [
         grant
         for prefix in (naming.ANSWERS, naming.FAILURES)
         for grant in read_objects(aws, data, prefix, key_arn=key, because=because)
     ]
-    return explained([*asked, *answered], because)
+    return explained([*requests, *answers], because)
 
 
-def invoke_endpoints(aws: AwsScope, named: Named) -> list[Grant]:
+def invoke_endpoints(aws: AwsScope, patterns: NamePatterns) -> list[Grant]:
     """Allow invoking endpoints, as `verify` does."""
     arns = [
-        *named.arns(aws, "sagemaker", "endpoint/"),
-        *named.arns(aws, "sagemaker", "inference-component/"),
+        *patterns.arns(aws, "sagemaker", "endpoint/"),
+        *patterns.arns(aws, "sagemaker", "inference-component/"),
     ]
     actions = [
         "sagemaker:InvokeEndpoint",
@@ -272,7 +272,7 @@ def invoke_endpoints(aws: AwsScope, named: Named) -> list[Grant]:
         # AWS lists it as an action of its own; its API reference names InvokeEndpoint only.
         "sagemaker:InvokeEndpointWithResponseStream",
     ]
-    return [Grant(actions, arns, because=named.because)]
+    return [Grant(actions, arns, because=patterns.because)]
 
 
 def run_builds(aws: AwsScope, spec: EnvironmentSpec) -> list[Grant]:

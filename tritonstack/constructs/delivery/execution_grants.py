@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tritonstack.base import naming
-from tritonstack.constructs.delivery.delivery_grants import Named, any_key, global_arn
+from tritonstack.constructs.delivery.delivery_grants import NamePatterns, any_key, global_arn
 from tritonstack.constructs.iam.grants import AwsScope, Grant
 
 _NAMELESS = "CloudFormation names these after their logical ids, not after their stack"
@@ -75,26 +75,28 @@ SERVICE_ACTIONS = (
 """CloudFormation may call any action of these services on resources named like the environment."""
 
 
-def execution_grants(aws: AwsScope, named: Named, *, boundary_arn: str, network: bool) -> Iterator[Grant]:
+def execution_grants(
+    aws: AwsScope, patterns: NamePatterns, *, boundary_arn: str, network: bool
+) -> Iterator[Grant]:
     """Allow creating, changing, and deleting all resources of an environment except its boundary."""
-    yield from service_grants(aws, named, network=network)
-    yield from security_grants(aws, named, boundary_arn=boundary_arn)
+    yield from service_grants(aws, patterns, network=network)
+    yield from security_grants(aws, patterns, boundary_arn=boundary_arn)
 
 
-def security_grants(aws: AwsScope, named: Named, *, boundary_arn: str) -> Iterator[Grant]:
+def security_grants(aws: AwsScope, patterns: NamePatterns, *, boundary_arn: str) -> Iterator[Grant]:
     """Allow creating, changing, and deleting keys and roles.
 
     `boundary_arn` is the boundary of the environment's own roles: no role can be created without it or lose
     it.
     """
-    yield from _keys(aws, named)
-    yield from _roles(aws, named, boundary_arn)
+    yield from _keys(aws, patterns)
+    yield from _roles(aws, patterns, boundary_arn)
 
 
-def service_grants(aws: AwsScope, named: Named, *, network: bool) -> Iterator[Grant]:
+def service_grants(aws: AwsScope, patterns: NamePatterns, *, network: bool) -> Iterator[Grant]:
     """Allow creating, changing, and deleting everything except keys and roles."""
-    yield Grant(SERVICE_ACTIONS, _named_resources(aws, named), because=named.because)
-    yield from _nameless(aws, named)
+    yield Grant(SERVICE_ACTIONS, _named_resources(aws, patterns), because=patterns.because)
+    yield from _nameless(aws, patterns)
     if network:
         yield Grant(
             EC2_ACTIONS, ["*"], {"StringEquals": {"aws:RequestedRegion": aws.region}}, because=_NAMELESS
@@ -102,27 +104,27 @@ def service_grants(aws: AwsScope, named: Named, *, network: bool) -> Iterator[Gr
         yield Grant([PRIVATE_NAMES], ["*"], because=_NAMELESS)
 
 
-def _named_resources(aws: AwsScope, named: Named) -> list[str]:
-    like = named.base if named.base.endswith("*") else f"{named.base}-*"
+def _named_resources(aws: AwsScope, patterns: NamePatterns) -> list[str]:
+    like = patterns.base if patterns.base.endswith("*") else f"{patterns.base}-*"
     return [
-        aws.bucket(named.buckets),
-        f"{aws.bucket(named.buckets)}/*",
+        aws.bucket(patterns.buckets),
+        f"{aws.bucket(patterns.buckets)}/*",
         aws.arn("sagemaker", f"endpoint/{like}"),
         aws.arn("sagemaker", f"inference-component/{like}"),
         aws.arn("codebuild", f"project/{like}"),
-        aws.arn("ecr", f"repository/{named.base}/*"),
+        aws.arn("ecr", f"repository/{patterns.base}/*"),
         aws.arn("events", f"rule/{like}"),
         aws.arn("cloudwatch", f"alarm:{like}"),
-        f"arn:{aws.partition}:cloudwatch::{aws.account}:dashboard/{named.base}*",
-        aws.arn("logs", f"log-group:/{named.base}/*"),
+        f"arn:{aws.partition}:cloudwatch::{aws.account}:dashboard/{patterns.base}*",
+        aws.arn("logs", f"log-group:/{patterns.base}/*"),
         aws.arn("logs", f"log-group:{naming.endpoint_log_group(like)}"),
         aws.arn("logs", f"log-group:{naming.component_log_group(like)}"),
         aws.arn("sns", like),
-        aws.arn("ssm", f"parameter/{named.base}/*"),
+        aws.arn("ssm", f"parameter/{patterns.base}/*"),
     ]
 
 
-def _nameless(aws: AwsScope, named: Named) -> Iterator[Grant]:
+def _nameless(aws: AwsScope, patterns: NamePatterns) -> Iterator[Grant]:
     """Grants for resources without a name, or without the environment's name."""
     yield Grant(
         [
@@ -169,28 +171,28 @@ def _nameless(aws: AwsScope, named: Named) -> Iterator[Grant]:
     # CloudFormation fetches the CDK's staged assets: templates and build sources.
     yield Grant(
         ["s3:GetObject", "s3:GetObjectVersion"],
-        [aws.bucket(named.bootstrap.bucket) + "/*"],
+        [aws.bucket(patterns.bootstrap.bucket) + "/*"],
         because="the CDK names staged assets by their content",
     )
     yield Grant(
         ["ssm:GetParameters"],
-        [aws.arn("ssm", f"parameter{named.bootstrap.version_parameter}")],
+        [aws.arn("ssm", f"parameter{patterns.bootstrap.version_parameter}")],
     )
 
 
-def _keys(aws: AwsScope, named: Named) -> Iterator[Grant]:
+def _keys(aws: AwsScope, patterns: NamePatterns) -> Iterator[Grant]:
     """Limit key actions by the environment's tags.
 
     Tag changes on a KMS key can take minutes to apply. Actions that directly follow key creation are limited
     by other means, or affect no existing key.
     """
     keys = [any_key(aws)]
-    own_tags = {f"aws:ResourceTag/{tag}": text for tag, text in named.marks.items()}
-    asked = {f"aws:RequestTag/{tag}": text for tag, text in named.marks.items()}
+    own_tags = {f"aws:ResourceTag/{tag}": text for tag, text in patterns.marks.items()}
+    request_tags = {f"aws:RequestTag/{tag}": text for tag, text in patterns.marks.items()}
     unowned = {**dict.fromkeys(own_tags, "true"), "kms:ResourceAliases": "true"}
     yield Grant(["kms:CreateKey", "kms:ListAliases"], ["*"], because=_KEYS)
     # Tags are set at creation. A key with another owner or name cannot be retagged.
-    yield Grant(["kms:TagResource"], keys, {"StringLike": asked, "Null": unowned}, because=_KEYS)
+    yield Grant(["kms:TagResource"], keys, {"StringLike": request_tags, "Null": unowned}, because=_KEYS)
     yield Grant(
         [
             "kms:DescribeKey",
@@ -220,7 +222,7 @@ def _keys(aws: AwsScope, named: Named) -> Iterator[Grant]:
     # Both must be allowed: the alias, which has the environment's name, and the key.
     yield Grant(
         ["kms:CreateAlias", "kms:DeleteAlias", "kms:UpdateAlias"],
-        [*keys, aws.arn("kms", f"alias/{named.base}")],
+        [*keys, aws.arn("kms", f"alias/{patterns.base}")],
         because=_KEYS,
     )
     services = [f"{service}.{aws.region}.amazonaws.com" for service in _ENCRYPTING]
@@ -234,10 +236,10 @@ def _keys(aws: AwsScope, named: Named) -> Iterator[Grant]:
     yield Grant(["kms:RetireGrant"], keys, because=_KEYS)
 
 
-def _roles(aws: AwsScope, named: Named, boundary_arn: str) -> Iterator[Grant]:
+def _roles(aws: AwsScope, patterns: NamePatterns, boundary_arn: str) -> Iterator[Grant]:
     """Require the boundary on every new role: a role without it could do what CloudFormation itself may
     not."""
-    roles = [named.roles(aws)]
+    roles = [patterns.roles(aws)]
     bounded = {"StringEquals": {"iam:PermissionsBoundary": boundary_arn}}
     yield Grant(
         [
@@ -249,7 +251,7 @@ def _roles(aws: AwsScope, named: Named, boundary_arn: str) -> Iterator[Grant]:
         ],
         roles,
         bounded,
-        because=named.because,
+        because=patterns.because,
     )
     yield Grant(
         [
@@ -267,7 +269,7 @@ def _roles(aws: AwsScope, named: Named, boundary_arn: str) -> Iterator[Grant]:
             "iam:UpdateRoleDescription",
         ],
         roles,
-        because=named.because,
+        because=patterns.because,
     )
     yield Grant(
         ["iam:PassRole"],
@@ -281,7 +283,7 @@ def _roles(aws: AwsScope, named: Named, boundary_arn: str) -> Iterator[Grant]:
                 ]
             }
         },
-        because=named.because,
+        because=patterns.because,
     )
     yield Grant(["iam:CreateServiceLinkedRole"], [scaling_role_arn(aws)])
 

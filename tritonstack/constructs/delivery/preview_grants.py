@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from tritonstack.base import naming
-from tritonstack.constructs.delivery.delivery_grants import Named, any_key, delete_replaced, explained
+from tritonstack.constructs.delivery.delivery_grants import NamePatterns, any_key, delete_replaced, explained
 from tritonstack.constructs.iam.grants import AwsScope, Grant, use_key_through_s3
 
 
-def change_stacks(aws: AwsScope, named: Named, *, execution_role: str) -> list[Grant]:
+def change_stacks(aws: AwsScope, patterns: NamePatterns, *, execution_role: str) -> list[Grant]:
     """Allow creating, changing, and deleting stacks of these names, through one execution role.
 
     They cannot import existing resources, because destroying the stack could delete them.
     """
-    stacks = named.arns(aws, "cloudformation", "stack/")
+    stacks = patterns.arns(aws, "cloudformation", "stack/")
     return [
         Grant(
             ["cloudformation:CreateChangeSet"],
             stacks,
             {"Null": {"cloudformation:ImportResourceTypes": "true"}},
-            because=named.because,
+            because=patterns.because,
         ),
         Grant(
             [
@@ -33,7 +33,7 @@ def change_stacks(aws: AwsScope, named: Named, *, execution_role: str) -> list[G
                 "cloudformation:UpdateTerminationProtection",
             ],
             stacks,
-            because=named.because,
+            because=patterns.because,
         ),
         Grant(
             ["iam:PassRole"],
@@ -43,29 +43,29 @@ def change_stacks(aws: AwsScope, named: Named, *, execution_role: str) -> list[G
     ]
 
 
-def fill_buckets(aws: AwsScope, named: Named) -> list[Grant]:
+def fill_buckets(aws: AwsScope, patterns: NamePatterns) -> list[Grant]:
     """Allow reading and writing objects in the buckets of previews."""
-    bucket = aws.bucket(named.buckets)
+    bucket = aws.bucket(patterns.buckets)
     actions = ["s3:GetObject", "s3:PutObject"]
     contexts = [bucket, f"{bucket}/*"]
     return [
-        Grant(actions, [f"{bucket}/*"], because=named.because),
+        Grant(actions, [f"{bucket}/*"], because=patterns.because),
         *explained(
             use_key_through_s3(aws, ["kms:Decrypt", "kms:GenerateDataKey"], any_key(aws), contexts),
-            named.because,
+            patterns.because,
         ),
     ]
 
 
-def delete_all(aws: AwsScope, named: Named, *, execution_role: str) -> list[Grant]:
+def delete_all(aws: AwsScope, patterns: NamePatterns, *, execution_role: str) -> list[Grant]:
     """Allow destroying environments completely: builds, stacks, bucket contents, and resources that AWS
     created."""
-    bucket = aws.bucket(named.buckets)
+    bucket = aws.bucket(patterns.buckets)
     return [
         Grant(
             ["cloudformation:DeleteStack", "cloudformation:DescribeChangeSet"],
-            named.arns(aws, "cloudformation", "stack/"),
-            because=named.because,
+            patterns.arns(aws, "cloudformation", "stack/"),
+            because=patterns.because,
         ),
         Grant(
             ["iam:PassRole"],
@@ -82,42 +82,42 @@ def delete_all(aws: AwsScope, named: Named, *, execution_role: str) -> list[Gran
                 "s3:PutBucketLogging",
             ],
             [bucket],
-            because=named.because,
+            because=patterns.because,
         ),
         Grant(
             ["s3:AbortMultipartUpload", "s3:DeleteObject", "s3:DeleteObjectVersion"],
             [f"{bucket}/*"],
-            because=named.because,
+            because=patterns.because,
         ),
         Grant(
             ["logs:DeleteLogGroup"],
             [
                 aws.arn("logs", f"log-group:{group}*")
                 for group in (
-                    naming.endpoint_log_group(named.base),
-                    naming.component_log_group(named.base),
-                    naming.codebuild_log_group(named.base),
-                    f"/{named.base}",
+                    naming.endpoint_log_group(patterns.base),
+                    naming.component_log_group(patterns.base),
+                    naming.codebuild_log_group(patterns.base),
+                    f"/{patterns.base}",
                 )
             ],
-            because=named.because,
+            because=patterns.because,
         ),
         Grant(
             ["ecr:BatchDeleteImage"],
-            named.arns(aws, "ecr", "repository/", after="/*"),
-            because=named.because,
+            patterns.arns(aws, "ecr", "repository/", after="/*"),
+            because=patterns.because,
         ),
         Grant(
             ["codebuild:BatchGetBuilds", "codebuild:ListBuildsForProject", "codebuild:StopBuild"],
-            named.arns(aws, "codebuild", "project/", after="-build-*"),
-            because=named.because,
+            patterns.arns(aws, "codebuild", "project/", after="-build-*"),
+            because=patterns.because,
         ),
         Grant(
             ["sagemaker:DeleteProcessingJob", "sagemaker:StopProcessingJob"],
-            named.arns(aws, "sagemaker", "processing-job/", after="-build-*"),
-            because=named.because,
+            patterns.arns(aws, "sagemaker", "processing-job/", after="-build-*"),
+            because=patterns.because,
         ),
-        *delete_replaced(aws, named),
+        *delete_replaced(aws, patterns),
     ]
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from constructs import Construct
 
 from tritonstack.base import naming
-from tritonstack.constructs.delivery.delivery_grants import Named, any_key
+from tritonstack.constructs.delivery.delivery_grants import NamePatterns, any_key
 from tritonstack.constructs.iam.granted_role import explain_pattern
 from tritonstack.constructs.iam.grants import AwsScope, Grant, use_key_through_s3
 from tritonstack.constructs.iam.managed_policy import managed_policy
@@ -36,14 +36,14 @@ class RoleBounds(Construct):
         construct_id: str,
         *,
         name: str,
-        named: Named,
+        patterns: NamePatterns,
         description: str,
         reads_models: str | None = None,
         token_secret: str | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
         aws = AwsScope.of(self)
-        granted = [*_own_resources(aws, named), *_shared_resources(aws, named)]
+        granted = [*_own_resources(aws, patterns), *_shared_resources(aws, patterns)]
         if reads_models:
             granted.append(Grant(["s3:GetObject", "s3:ListBucket"], [reads_models]))
         if token_secret:
@@ -55,16 +55,18 @@ class RoleBounds(Construct):
             description=description,
             statements=[grant.statement() for grant in granted],
         )
-        for pattern in sorted({one for grant in granted for one in grant.resources if "*" in one}):
+        for pattern in sorted(
+            {resource for grant in granted for resource in grant.resources if "*" in resource}
+        ):
             explain_pattern(self.policy, pattern, because=_EDGE)
         for check in _CHECKS_OF_GRANTS:
             skip_check(self.policy, check, because=_EDGE)
 
 
-def _own_resources(aws: AwsScope, named: Named) -> Iterator[Grant]:
-    bucket = aws.bucket(named.buckets)
-    many = named.base.endswith("*")
-    like, below = (named.base, named.base) if many else (f"{named.base}-*", f"{named.base}/*")
+def _own_resources(aws: AwsScope, patterns: NamePatterns) -> Iterator[Grant]:
+    bucket = aws.bucket(patterns.buckets)
+    many = patterns.base.endswith("*")
+    like, below = (patterns.base, patterns.base) if many else (f"{patterns.base}-*", f"{patterns.base}/*")
     yield Grant(
         ["s3:AbortMultipartUpload", "s3:GetObject", "s3:ListBucket", "s3:PutObject"], [bucket, f"{bucket}/*"]
     )
@@ -82,18 +84,18 @@ def _own_resources(aws: AwsScope, named: Named) -> Iterator[Grant]:
     )
     yield Grant(
         ["ecr:CompleteLayerUpload", "ecr:InitiateLayerUpload", "ecr:PutImage", "ecr:UploadLayerPart"],
-        named.arns(aws, "ecr", "repository/", after="/*"),
+        patterns.arns(aws, "ecr", "repository/", after="/*"),
     )
-    yield Grant(["cloudwatch:DescribeAlarms"], named.arns(aws, "cloudwatch", "alarm:"))
-    yield Grant(["sns:Publish"], named.arns(aws, "sns", ""))
+    yield Grant(["cloudwatch:DescribeAlarms"], patterns.arns(aws, "cloudwatch", "alarm:"))
+    yield Grant(["sns:Publish"], patterns.arns(aws, "sns", ""))
     yield from use_key_through_s3(
         aws, ["kms:Decrypt", "kms:GenerateDataKey"], any_key(aws), [bucket, f"{bucket}/*"]
     )
 
 
-def _shared_resources(aws: AwsScope, named: Named) -> Iterator[Grant]:
+def _shared_resources(aws: AwsScope, patterns: NamePatterns) -> Iterator[Grant]:
     """Grants for resources without the environment's name; none exposes data of others."""
-    staged = aws.bucket(named.bootstrap.bucket)
+    staged = aws.bucket(patterns.bootstrap.bucket)
     yield Grant(
         [
             "s3:GetBucketAcl",
@@ -104,13 +106,13 @@ def _shared_resources(aws: AwsScope, named: Named) -> Iterator[Grant]:
         ],
         [staged, f"{staged}/*"],
     )
-    yield from use_key_through_s3(aws, ["kms:Decrypt"], named.bootstrap.key, [staged, f"{staged}/*"])
+    yield from use_key_through_s3(aws, ["kms:Decrypt"], patterns.bootstrap.key, [staged, f"{staged}/*"])
     yield Grant(
         ["kms:Decrypt", "kms:GenerateDataKey"],
         [any_key(aws)],
         {
             "StringEquals": {"kms:ViaService": f"sns.{aws.region}.amazonaws.com"},
-            "StringLike": {"kms:EncryptionContext:aws:sns:topicArn": named.arns(aws, "sns", "")},
+            "StringLike": {"kms:EncryptionContext:aws:sns:topicArn": patterns.arns(aws, "sns", "")},
         },
     )
     # For volume encryption: only AWS services can use the grant, not the caller.

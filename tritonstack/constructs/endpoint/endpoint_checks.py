@@ -62,14 +62,14 @@ def check_endpoint(
             )
 
 
-def check_rollback_ids(name: str, asked: Iterable[AlarmId] | None, existing: Iterable[AlarmId]) -> None:
+def check_rollback_ids(name: str, alarms: Iterable[AlarmId] | None, existing: Iterable[AlarmId]) -> None:
     """Reject rollback alarms that the endpoint does not have: they would never trigger."""
-    known = set(existing)
-    for alarm in asked or ():
-        if alarm not in known:
+    available = set(existing)
+    for alarm in alarms or ():
+        if alarm not in available:
             raise ConstructError(
                 f"{name}: rollout.roll_back_on: this endpoint has no alarm {alarm!r}",
-                remedy=f"remove it, or choose one of: {', '.join(sorted(known)) or 'none'}",
+                remedy=f"remove it, or choose one of: {', '.join(sorted(available)) or 'none'}",
             )
 
 

@@ -22,15 +22,15 @@ class EndpointData:
     endpoint_name: str
     key_arn: str | None
 
-    def capture_config(self, asked: DataCapture) -> _Config.DataCaptureConfigProperty:
+    def capture_config(self, options: DataCapture) -> _Config.DataCaptureConfigProperty:
         """Return the configuration that captures a sample of requests and answers."""
         return _Config.DataCaptureConfigProperty(
             enable_capture=True,
-            initial_sampling_percentage=asked.sampling_percent,
+            initial_sampling_percentage=options.sampling_percent,
             destination_s3_uri=self._place(naming.capture_prefix(self.endpoint_name)),
             kms_key_id=self.key_arn,
             capture_options=[
-                _Config.CaptureOptionProperty(capture_mode=content.capitalize()) for content in asked.content
+                _Config.CaptureOptionProperty(capture_mode=mode.capitalize()) for mode in options.content
             ],
             # Other content types, such as Triton's binary format, are stored as base64.
             capture_content_type_header=_Config.CaptureContentTypeHeaderProperty(
@@ -38,11 +38,13 @@ class EndpointData:
             ),
         )
 
-    def async_config(self, asked: Asynchronous, topics: AnswerTopics) -> _Config.AsyncInferenceConfigProperty:
+    def async_config(
+        self, options: Asynchronous, topics: AnswerTopics
+    ) -> _Config.AsyncInferenceConfigProperty:
         """Return the configuration that stores answers and failures and notifies the topics."""
         return _Config.AsyncInferenceConfigProperty(
             client_config=_Config.AsyncInferenceClientConfigProperty(
-                max_concurrent_invocations_per_instance=asked.max_concurrent_per_instance
+                max_concurrent_invocations_per_instance=options.max_concurrent_per_instance
             ),
             output_config=_Config.AsyncInferenceOutputConfigProperty(
                 s3_output_path=self._place(naming.answer_prefix(self.endpoint_name)),

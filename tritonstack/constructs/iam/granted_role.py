@@ -69,11 +69,11 @@ class GrantedRole(Construct):
 def explain_pattern(construct: IConstruct, pattern: str, *, because: str) -> None:
     """Record why a role needs a wildcard, for auditors; pass all reasons at once, because the last call
     wins."""
-    shown = (
+    text = (
         _flattened(cdk.Stack.of(construct).resolve(pattern)) if cdk.Token.is_unresolved(pattern) else pattern
     )
     cdk.Validations.of(construct).acknowledge(
-        cdk.Acknowledgment(id=f"AwsSolutions::AwsSolutions-IAM5[Resource::{shown}]", reason=because)
+        cdk.Acknowledgment(id=f"AwsSolutions::AwsSolutions-IAM5[Resource::{text}]", reason=because)
     )
 
 

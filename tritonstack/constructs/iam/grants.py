@@ -32,12 +32,12 @@ class Grant:
 
     def statement(self) -> dict[str, object]:
         """Return the IAM statement."""
-        found: dict[str, object] = {
+        statement: dict[str, object] = {
             "Effect": "Allow",
             "Action": list(self.actions),
             "Resource": self.resources,
         }
-        return found | ({"Condition": self.conditions} if self.conditions else {})
+        return statement | ({"Condition": self.conditions} if self.conditions else {})
 
 
 @dataclass(frozen=True)
@@ -254,4 +254,4 @@ def _each(prefix: str, ids: list[str]) -> Sequence[str]:
                 ),
             )
         return cdk.Fn.split(",", f"{prefix}{cdk.Fn.join(f',{prefix}', ids)}")
-    return [f"{prefix}{one}" for one in ids]
+    return [f"{prefix}{identifier}" for identifier in ids]
