@@ -14,6 +14,7 @@ from constructs import Construct
 from stacks.delivery_target import DeliveryTarget
 from tritonstack.base import naming
 from tritonstack.base.naming import DeliveryRole
+from tritonstack.constructs.builds.build_grants import push_images
 from tritonstack.constructs.delivery import artifact_grants, preview_grants
 from tritonstack.constructs.delivery import delivery_grants as grants
 from tritonstack.constructs.delivery.delivery_bounds import Bounds, DeliveryBounds
@@ -203,7 +204,7 @@ class DeliveryStack(cdk.Stack):
             *artifact_grants.write_artifacts(aws, spec, [naming.MODELS, naming.EVENTS]),
             *artifact_grants.mark_artifacts(aws, spec),
             *grants.explained(resuming_grants(aws, spec), "interrupted uploads"),
-            *artifact_grants.write_images(aws, naming.image_repository_name(spec.base, "serving")),
+            push_images(aws, naming.image_repository_name(spec.base, "serving")),
             *self._read_source(source),
         ]
 

@@ -51,8 +51,8 @@ def test_classes_are_requested_and_read():
     assert client.classify({"x": ["text"]}, output="scores", count=2) == [
         [ScoredClass(0.75, 2, "good: very"), ScoredClass(0.25, 0, "bad")]
     ]
-    wanted = {"name": "scores", "parameters": {"classification": 2, "binary_data": True}}
-    assert runtime.asked["outputs"] == [wanted]
+    output = {"name": "scores", "parameters": {"classification": 2, "binary_data": True}}
+    assert runtime.asked["outputs"] == [output]
 
 
 def test_the_best_label_of_each_row():

@@ -258,9 +258,9 @@ def test_errors_contain_no_body_and_no_secret(transport, server):
     client = transport.client(server.url)
     with pytest.raises(errors.InvocationError) as caught:
         transport.infer(client, {"x": ["private sentence"]})
-    told = f"{caught.value} {vars(caught.value)} {client!r}"
-    assert "private" not in told
-    assert "secret" not in told.lower()
+    text = f"{caught.value} {vars(caught.value)} {client!r}"
+    assert "private" not in text
+    assert "secret" not in text.lower()
 
 
 def test_every_error_of_the_service_model_is_mapped():

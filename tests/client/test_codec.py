@@ -112,10 +112,10 @@ def test_unencodable_input_is_rejected(inputs, words):
 
 
 def test_parameters_of_triton_itself():
-    given = {"sequence_id": 7, "sequence_start": True, "priority": 2, "mode": "fast"}
-    written = header_of(encode_request({"x": np.zeros(1)}, parameters=given))["parameters"]
-    expected = {**given, "sequence_end": False}
-    assert {name: written[name] for name in expected} == expected
+    parameters = {"sequence_id": 7, "sequence_start": True, "priority": 2, "mode": "fast"}
+    header = header_of(encode_request({"x": np.zeros(1)}, parameters=parameters))["parameters"]
+    expected = {**parameters, "sequence_end": False}
+    assert {name: header[name] for name in expected} == expected
 
 
 def test_reserved_parameters_are_rejected():

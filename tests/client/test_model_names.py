@@ -80,8 +80,8 @@ def client_of(endpoint: Endpoint, model: str, models: ModelNames | None) -> Endp
 def test_a_name_becomes_its_target_with_one_read(infer):
     published, endpoint = Published(ncf_food=FOOD, ncf_fashion=FASHION), AsyncEndpoint(FOOD, FASHION)
     client = client_of(endpoint, "ncf-food", published.model_names())
-    for one in (client, client, client.with_model("ncf-fashion")):
-        assert infer(one)["x"].tolist() == [[1.0, 1.0]]
+    for sharing in (client, client, client.with_model("ncf-fashion")):
+        assert infer(sharing)["x"].tolist() == [[1.0, 1.0]]
     assert endpoint.asked == [FOOD, FOOD, FASHION]
     assert published.reads == 1
 

@@ -26,10 +26,10 @@ END = b"0\r\n\r\n"
 
 def part(payload: bytes) -> bytes:
     """Return one payload part of InvokeEndpointWithResponseStream, as an HTTP chunk."""
-    named = {":event-type": "PayloadPart", ":message-type": "event"}
+    event_headers = {":event-type": "PayloadPart", ":message-type": "event"}
     headers = b"".join(
         bytes([len(name)]) + name.encode() + b"\x07" + struct.pack(">H", len(value)) + value.encode()
-        for name, value in named.items()
+        for name, value in event_headers.items()
     )
     prelude = struct.pack(">II", 16 + len(headers) + len(payload), len(headers))
     message = prelude + struct.pack(">I", binascii.crc32(prelude)) + headers + payload

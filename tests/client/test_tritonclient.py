@@ -61,7 +61,7 @@ def tritonclient_request(inputs, outputs, request_id, parameters):
     """Return tritonclient's request for the same arguments."""
     own = {name: value for name, value in parameters.items() if name != "mode"}
     others = {name: value for name, value in parameters.items() if name == "mode"}
-    wanted = [
+    requested = [
         InferRequestedOutput(output.output, class_count=output.count)
         if isinstance(output, TopClasses)
         else InferRequestedOutput(output)
@@ -72,7 +72,7 @@ def tritonclient_request(inputs, outputs, request_id, parameters):
         for name, array in inputs.items()
     ]
     return InferenceServerClient.generate_request_body(
-        given_inputs, outputs=wanted or None, request_id=request_id, parameters=others or None, **own
+        given_inputs, outputs=requested or None, request_id=request_id, parameters=others or None, **own
     )
 
 

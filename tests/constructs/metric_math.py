@@ -38,8 +38,8 @@ def _value(node: ast.expr, values: Mapping[str, Value], period_s: int) -> Value:
 
 def _call(function: str, arguments: list[Value], period_s: int) -> Value:
     if function == "FILL":
-        found, filling = arguments
-        return filling if found is None else found
+        value, filling = arguments
+        return filling if value is None else value
     if function == "IF":
         condition, yes, no = arguments
         return None if condition is None else (yes if condition else no)
@@ -47,7 +47,7 @@ def _call(function: str, arguments: list[Value], period_s: int) -> Value:
     return period_s
 
 
-def _apply(kind: type[ast.AST], left: Value, right: Value) -> Value:
-    if left is None or right is None or (kind is ast.Div and right == 0):
+def _apply(kind: type[ast.AST], first: Value, right: Value) -> Value:
+    if first is None or right is None or (kind is ast.Div and right == 0):
         return None
-    return _OPERATORS[kind](left, right)
+    return _OPERATORS[kind](first, right)

@@ -23,41 +23,41 @@ COMPONENTS = Components(memory_mb=4096, min_copies=0, max_copies=3)
 
 def variant(name: str = "main", instance: str = "ml.c7i.xlarge", **more: Any) -> MonitoredVariant:
     """Return a variant on one to four instances."""
-    given: dict[str, Any] = {"scaling": Scaling(min_instances=1, max_instances=4)} | more
-    return MonitoredVariant(name, INSTANCE_TYPES[instance], **given)
+    fields: dict[str, Any] = {"scaling": Scaling(min_instances=1, max_instances=4)} | more
+    return MonitoredVariant(name, INSTANCE_TYPES[instance], **fields)
 
 
 def monitored(*variants: MonitoredVariant, **more: Any) -> Monitored:
     """Return an endpoint; by default with one plain variant."""
-    given: dict[str, Any] = {"log_group_name": f"/aws/sagemaker/Endpoints/{NAME}"} | more
-    return Monitored(NAME, variants or (variant(),), **given)
+    fields: dict[str, Any] = {"log_group_name": f"/aws/sagemaker/Endpoints/{NAME}"} | more
+    return Monitored(NAME, variants or (variant(),), **fields)
 
 
-def options(**given: Any) -> ServingOptions:
+def options(**settings: Any) -> ServingOptions:
     """Return options as an environment file sets them."""
-    return ServingOptions.model_validate_json(_as_text(given))
+    return ServingOptions.model_validate_json(_as_text(settings))
 
 
-def scaling(**given: Any) -> Scaling:
+def scaling(**settings: Any) -> Scaling:
     """Return scaling as an environment file sets it."""
-    return Scaling.model_validate_json(_as_text(given))
+    return Scaling.model_validate_json(_as_text(settings))
 
 
-def _as_text(given: dict[str, Any]) -> str:
-    return json.dumps(given, default=lambda record: record.model_dump(mode="json"))
+def _as_text(settings: dict[str, Any]) -> str:
+    return json.dumps(settings, default=lambda record: record.model_dump(mode="json"))
 
 
 def resources(build: Callable[[cdk.Stack], object]) -> dict[str, dict[str, Any]]:
     """Return the resources of a small stack by logical id."""
     stack = cdk.Stack(cdk.App(), "small", env=cdk.Environment(account=ACCOUNT, region=REGION))
     build(stack)
-    found: dict[str, dict[str, Any]] = Template.from_stack(stack).to_json().get("Resources", {})
-    return found
+    template: dict[str, dict[str, Any]] = Template.from_stack(stack).to_json().get("Resources", {})
+    return template
 
 
-def of_type(found: dict[str, dict[str, Any]], resource_type: str) -> dict[str, dict[str, Any]]:
+def of_type(stack: dict[str, dict[str, Any]], resource_type: str) -> dict[str, dict[str, Any]]:
     """Return the properties of all resources of a type by logical id."""
-    return {key: item["Properties"] for key, item in found.items() if item["Type"] == resource_type}
+    return {key: item["Properties"] for key, item in stack.items() if item["Type"] == resource_type}
 
 
 def dimensions(properties: dict[str, Any]) -> dict[str, str]:

@@ -403,9 +403,9 @@ def test_only_the_image_must_be_a_literal():
     )
     template = Template.from_stack(stack)
     assert properties(template, "AWS::SageMaker::Endpoint")["EndpointName"] == {"Ref": "Name"}
-    found = json.dumps(template.to_json()["Resources"])
-    assert "${Token[" not in found
-    assert "arn:aws:" not in found
+    text = json.dumps(template.to_json()["Resources"])
+    assert "${Token[" not in text
+    assert "arn:aws:" not in text
 
 
 def test_ids_and_place_that_are_both_unknown_make_no_arns():

@@ -118,8 +118,8 @@ def _named(pins: Iterable[str], names: list[str]) -> list[str]:
 
 def _downloaded(cache: Path, pins: list[str]) -> Path:
     """Return a folder with the wheels of these packages only; downloaded once."""
-    folder, wanted = cache / "wheels", cache / "requirements.txt"
-    if wanted.exists() and wanted.read_text().split("\n") == pins:
+    folder, requirements = cache / "wheels", cache / "requirements.txt"
+    if requirements.exists() and requirements.read_text().split("\n") == pins:
         return folder
     if folder.exists():
         for file in folder.iterdir():
@@ -132,5 +132,5 @@ def _downloaded(cache: Path, pins: list[str]) -> Path:
     without.write_text("\n".join(pin for pin in pins if "--hash" not in pin))
     for file in (with_hashes, without):
         subprocess.run([*command, f"--dest={folder}", f"--requirement={file}"], check=True)
-    listed.replace(wanted)
+    listed.replace(requirements)
     return folder

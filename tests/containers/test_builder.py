@@ -31,10 +31,10 @@ def publish(
 ) -> tuple[int, list[str]]:
     """Run the script with stand-ins for `aws` and `docker` that record their calls."""
     heard = folder / "heard.txt"
-    found = f'case "$*" in *describe-images*) exit {0 if there else 254} ;; esac'
+    answer = f'case "$*" in *describe-images*) exit {0 if there else 254} ;; esac'
     pushed = f'case "$1 $2" in "push "*) exit {push} ;; login*) cat >/dev/null ;; "buildx version") '
     pushed += f"exit {0 if buildx else 1} ;; esac"
-    for name, script in (("aws", found), ("docker", pushed)):
+    for name, script in (("aws", answer), ("docker", pushed)):
         file = folder / name
         file.write_text(f'#!/bin/sh\necho "{name} $*" >>{heard}\n{script}\n')
         file.chmod(0o755)

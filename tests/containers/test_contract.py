@@ -147,12 +147,12 @@ def test_a_layout_that_serve_rejects_is_rejected_with_a_message(container_group,
 
 def test_leftover_containers_are_removed_by_the_next_cloud_of_the_folder(engine, serving_image, tmp_path):
     labels = {"tritonstack.cloud": str(tmp_path)}
-    left = engine.containers.create(serving_image, ["sleep", "600"], labels=labels)
+    leftover = engine.containers.create(serving_image, ["sleep", "600"], labels=labels)
     others = engine.containers.create(serving_image, ["serve"], labels={"tritonstack.cloud": "/elsewhere"})
     try:
         ContainerGroup(engine=engine, owner=tmp_path).close()
         with pytest.raises(docker.errors.NotFound):
-            left.reload()
+            leftover.reload()
         others.reload()
     finally:
         others.remove()
@@ -181,21 +181,21 @@ def run(engine: docker.DockerClient, image: object, script: str, **options: obje
 
 
 def test_builder_runs_as_an_unprivileged_user(engine, lean_builder_image):
-    found = (
+    script = (
         "import pydantic, yaml, numpy; from pathlib import Path; "
         "from tritonstack.runtime import find_installation as find; "
         "print(numpy.__version__, find(home=Path('/nowhere')).kind)"
     )
-    said = run(
+    output = run(
         engine,
         lean_builder_image,
-        f'cd /source && /opt/builder/bin/python -B -c "{found}" && touch $TRITONSTACK_HOME.x && '
+        f'cd /source && /opt/builder/bin/python -B -c "{script}" && touch $TRITONSTACK_HOME.x && '
         "! touch /opt/builder/x && ! touch /x",
         user="builder",
         volumes={str(PROJECT.root): {"bind": "/source", "mode": "ro"}},
     )
-    assert f"{pin('numpy', 'builder')} container\n" in said
-    assert said.count("Permission denied") == 2
+    assert f"{pin('numpy', 'builder')} container\n" in output
+    assert output.count("Permission denied") == 2
 
 
 def test_builder_keeps_the_python_of_the_server(engine, base_image, lean_builder_image):

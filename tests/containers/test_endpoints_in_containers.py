@@ -41,13 +41,13 @@ def empty_site(root: Path, *, shared: tuple[str, ...]) -> Site:
 def client(site: Site, service: str) -> Any:
     import boto3
 
-    given = site.address.environment()
+    variables = site.address.environment()
     return boto3.client(
         service,
-        endpoint_url=given["AWS_ENDPOINT_URL"],
-        region_name=given["AWS_REGION"],
-        aws_access_key_id=given["AWS_ACCESS_KEY_ID"],
-        aws_secret_access_key=given["AWS_SECRET_ACCESS_KEY"],
+        endpoint_url=variables["AWS_ENDPOINT_URL"],
+        region_name=variables["AWS_REGION"],
+        aws_access_key_id=variables["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=variables["AWS_SECRET_ACCESS_KEY"],
     )
 
 

@@ -49,12 +49,12 @@ def machine(tmp_path):
 
 
 def test_an_engine_is_started_and_ended(machine, tmp_path):
-    status, said = machine("start", dockerd=DAEMON)
-    assert (status, "started" in said) == (0, True)
-    status, said = machine("start")
-    assert (status, "already running" in said) == (0, True)
-    status, said = machine("stop")
-    assert (status, said.startswith("stopped")) == (0, True)
+    status, output = machine("start", dockerd=DAEMON)
+    assert (status, "started" in output) == (0, True)
+    status, output = machine("start")
+    assert (status, "already running" in output) == (0, True)
+    status, output = machine("stop")
+    assert (status, output.startswith("stopped")) == (0, True)
     assert not (tmp_path / "engine").exists()
     assert machine("stop")[0] == 0
 
@@ -69,8 +69,8 @@ def test_process_that_reused_the_id_of_an_ended_engine_is_not_killed(machine, tm
     with subprocess.Popen(["sleep", "60"]) as other:
         (tmp_path / "docker-engine").mkdir()
         (tmp_path / "docker-engine" / "pid").write_text(f"{other.pid}\n")
-        status, said = machine("stop")
-        assert (status, said.startswith("no ")) == (0, True)
+        status, output = machine("stop")
+        assert (status, output.startswith("no ")) == (0, True)
         assert other.poll() is None
         other.kill()
 
@@ -86,6 +86,6 @@ def test_process_that_reused_the_id_of_an_ended_engine_is_not_killed(machine, tm
     ],
 )
 def test_a_failed_start_prints_its_reason(machine, arguments, played, message):
-    status, said = machine("start", *arguments, **played)
+    status, output = machine("start", *arguments, **played)
     assert status == 1
-    assert message in said
+    assert message in output

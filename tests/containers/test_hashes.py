@@ -71,10 +71,10 @@ def test_known_files_are_included():
 def expanded(file: Path) -> list[str]:
     """Return the statements of a file, with the variables of a Makefile expanded."""
     variables = dict(re.findall(r"^([A-Z]+) := (.*)$", (ROOT / file).read_text(), flags=re.M))
-    found = statements(file)
+    lines = statements(file)
     for name, value in variables.items():
-        found = [line.replace(f"$({name})", value) for line in found if not line.startswith(f"{name} :=")]
-    return found
+        lines = [line.replace(f"$({name})", value) for line in lines if not line.startswith(f"{name} :=")]
+    return lines
 
 
 def installs(line: str) -> list[str]:
@@ -111,6 +111,6 @@ def test_pytorch_is_known_from_both_of_its_indexes(name):
         "6746dbcbeb526eb61330b76b41ff1b4eb848951103a892eeb080dfa2b264667b",
         "4ca4a9394b0c771238a4f73590fdbbc4debad85ed0fa63d026ae1b085da7d6e2",
     }
-    hashes = {found.removeprefix("--hash=sha256:") for found in HASH.findall(torch)}
+    hashes = {option.removeprefix("--hash=sha256:") for option in HASH.findall(torch)}
     assert hashes > cpu
     assert len(hashes) >= 5

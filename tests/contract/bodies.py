@@ -51,14 +51,14 @@ def floats(*values: float) -> bytes:
 def answered(answer: TritonResponse) -> dict[str, Any]:
     """Return the JSON of a successful answer, before any binary data."""
     assert answer.status == 200, answer.body[:1000]
-    found: dict[str, Any] = json.loads(_split(answer)[0])
-    return found
+    reply: dict[str, Any] = json.loads(_split(answer)[0])
+    return reply
 
 
 def output(answer: TritonResponse, name: str = "y") -> dict[str, Any]:
     """Return one output of a successful answer."""
-    found: dict[str, Any] = {one["name"]: one for one in answered(answer)["outputs"]}[name]
-    return found
+    tensor: dict[str, Any] = {item["name"]: item for item in answered(answer)["outputs"]}[name]
+    return tensor
 
 
 def payload(answer: TritonResponse) -> bytes:

@@ -41,8 +41,8 @@ def driver(request: pytest.FixtureRequest) -> Iterator[Driver]:
 
 def driver_for(config: pytest.Config) -> Driver:
     image, url, endpoint = (option(config, name) for name in ("--container", "--server", "--endpoint"))
-    said = option(config, "--release")
-    release = release_from(said) if said else None
+    release_option = option(config, "--release")
+    release = release_from(release_option) if release_option else None
     root = config.getoption("--model-root", None)
     mode = option(config, "--mode") or ("multi-model" if root else "single")
     if image:

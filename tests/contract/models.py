@@ -147,8 +147,8 @@ def write_model(
     """Write a model into its folder; `name` is the name in its config, None to omit it."""
     (folder / "1").mkdir(parents=True)
     (folder / "1/model.py").write_text(code)
-    named = "" if name is None else f'name: "{name}"'
-    (folder / "config.pbtxt").write_text(config or NUMBERS.format(name=named))
+    name_line = "" if name is None else f'name: "{name}"'
+    (folder / "config.pbtxt").write_text(config or NUMBERS.format(name=name_line))
     return folder
 
 

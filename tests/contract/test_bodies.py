@@ -37,9 +37,9 @@ def test_json_in_and_out(served_model):
 
 
 def test_the_answer_names_model_version_and_request(served_model):
-    told = answered(served_model.ask(numbers(1, id="request 7")))
+    reply = answered(served_model.ask(numbers(1, id="request 7")))
     name = served_model.model.target if served_model.way.many else served_model.model.name
-    assert (told["model_name"], told["model_version"], told["id"]) == (name, "1", "request 7")
+    assert (reply["model_name"], reply["model_version"], reply["id"]) == (name, "1", "request 7")
 
 
 @pytest.mark.parametrize("data", [[1, 2, 3, 4], [[1, 2], [3, 4]]], ids=["flat", "nested"])
@@ -69,8 +69,8 @@ def test_a_missing_content_type_is_read_as_json(served_model):
     [{"outputs": [{"name": "y", **AS_BYTES}]}, {"parameters": {"binary_data_output": True}}],
     ids=["by name", "all"],
 )
-def test_json_in_and_bytes_out(served_model, asked):
-    answer = served_model.ask(numbers(1, 2, **asked))
+def test_json_in_and_bytes_out(served_model, request_field):
+    answer = served_model.ask(numbers(1, 2, **request_field))
     assert output(answer)["parameters"] == {"binary_data_size": 8}
     assert payload(answer) == floats(served_model.factor, 2 * served_model.factor)
 
@@ -116,8 +116,8 @@ def test_an_empty_body_is_a_raw_request_of_no_elements(served_model):
 
 def answered_in_any_form(body: bytes) -> dict[str, Any]:
     """Return an answer without binary data, whatever its content type."""
-    found: dict[str, Any] = json.loads(body)
-    return found
+    reply: dict[str, Any] = json.loads(body)
+    return reply
 
 
 @pytest.mark.before("26.06")
@@ -144,7 +144,7 @@ def test_content_encoding_and_accept_encoding_are_ignored(served_model):
 
 
 def test_every_number_arrives_unchanged(served_model):
-    sent = np.random.default_rng(0).normal(size=(8, 500)).astype(np.float32)
-    body, size = binary_body(sent.tobytes(), shape=sent.shape, outputs=[{"name": "y", **AS_BYTES}])
+    array = np.random.default_rng(0).normal(size=(8, 500)).astype(np.float32)
+    body, size = binary_body(array.tobytes(), shape=array.shape, outputs=[{"name": "y", **AS_BYTES}])
     answer = np.frombuffer(payload(served_model.ask(body, f"{BINARY}{size}")), np.float32).reshape(8, 500)
-    assert np.allclose(answer, sent * served_model.factor, rtol=1e-6)
+    assert np.allclose(answer, array * served_model.factor, rtol=1e-6)

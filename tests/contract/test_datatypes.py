@@ -49,15 +49,15 @@ def in_bytes(name: str) -> tuple[bytes, int]:
 
 @pytest.mark.parametrize("name", DATATYPES)
 def test_as_bytes(echo, name):
-    sent, count = in_bytes(name)
+    content, count = in_bytes(name)
     described = {"name": name, "datatype": name, "shape": [1, count]}
     request = {
-        "inputs": [{**described, "parameters": {"binary_data_size": len(sent)}}],
+        "inputs": [{**described, "parameters": {"binary_data_size": len(content)}}],
         "parameters": {"binary_data_output": True},
     }
     header = json.dumps(request).encode()
-    answer = echo.ask(header + sent, f"{BINARY}{len(header)}")
-    assert payload(answer) == sent
+    answer = echo.ask(header + content, f"{BINARY}{len(header)}")
+    assert payload(answer) == content
     assert output(answer, f"{name}_back")["datatype"] == name
     assert output(answer, f"{name}_back")["shape"] == [1, count]
 
@@ -101,36 +101,36 @@ def test_overflowing_number_is_truncated(echo):
 
 
 def test_bytes_that_are_not_text_are_returned_unchanged(echo):
-    sent = struct.pack("<I", 2) + b"\xff\xfe"
+    content = struct.pack("<I", 2) + b"\xff\xfe"
     request = {
         "inputs": [
             {
                 "name": "BYTES",
                 "datatype": "BYTES",
                 "shape": [1, 1],
-                "parameters": {"binary_data_size": len(sent)},
+                "parameters": {"binary_data_size": len(content)},
             }
         ],
         "parameters": {"binary_data_output": True},
     }
     header = json.dumps(request).encode()
-    assert payload(echo.ask(header + sent, f"{BINARY}{len(header)}")) == sent
+    assert payload(echo.ask(header + content, f"{BINARY}{len(header)}")) == content
 
 
 def test_a_text_shorter_than_its_length_is_rejected(echo):
-    sent = struct.pack("<I", 5) + b"ab"
+    content = struct.pack("<I", 5) + b"ab"
     request = {
         "inputs": [
             {
                 "name": "BYTES",
                 "datatype": "BYTES",
                 "shape": [1, 1],
-                "parameters": {"binary_data_size": len(sent)},
+                "parameters": {"binary_data_size": len(content)},
             }
         ]
     }
     header = json.dumps(request).encode()
-    answer = echo.ask(header + sent, f"{BINARY}{len(header)}")
+    answer = echo.ask(header + content, f"{BINARY}{len(header)}")
     assert answer.status == 400
     assert "incomplete string data" in said(answer)
 

@@ -127,14 +127,14 @@ def deploy(mode: str, archives: Path) -> None:
     s3.create_bucket(Bucket="archives", CreateBucketConfiguration={"LocationConstraint": REGION})
     for archive in archives.rglob("*.tar.gz"):
         s3.upload_file(str(archive), "archives", str(archive.relative_to(archives)))
-    one = {"single": models.DOUBLE, "ensemble": models.CHAIN}.get(mode)
+    model = {"single": models.DOUBLE, "ensemble": models.CHAIN}.get(mode)
     container = {"Image": IMAGE}
-    if one is None:
+    if model is None:
         container |= {"Mode": "MultiModel", "ModelDataUrl": "s3://archives/"}
         environment = {**QUICK, PING_MODE: "live"}
     else:
         container |= {"ModelDataUrl": f"s3://archives/{mode}.tar.gz"}
-        environment = {**QUICK, DEFAULT_MODEL: one}
+        environment = {**QUICK, DEFAULT_MODEL: model}
     sagemaker.create_model(
         ModelName="contract",
         ExecutionRoleArn=ROLE,

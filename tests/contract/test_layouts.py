@@ -37,8 +37,8 @@ class Layout:
 
 def both(*lays: Lay) -> Lay:
     def lay(folder: Path) -> None:
-        for one in lays:
-            one(folder)
+        for write in lays:
+            write(folder)
 
     return lay
 

@@ -80,14 +80,14 @@ def slow(folder: Path) -> None:
 def codes_during_a_load(many: MultiModel) -> set[int | None]:
     """What health checks on new connections answer while a model loads; None for those that have to wait."""
     many.lay("slow", slow)
-    seen: set[int | None] = set()
+    codes: set[int | None] = set()
     with ThreadPoolExecutor(1) as pool:
         load = pool.submit(many.load, "slow", "slow.tar.gz")
         while not load.done():
             answer = ask_afresh(many.server, "GET", "/ping")
-            seen.add(answer and answer.status)
+            codes.add(answer and answer.status)
         assert load.result().status == 200
-    return seen
+    return codes
 
 
 def test_ping_is_unhealthy_during_a_load_by_default(start):

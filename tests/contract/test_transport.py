@@ -49,8 +49,8 @@ def test_json_in_chunks(server, size):
 @pytest.mark.needs(Ability.ASKING_ANYTHING)
 @pytest.mark.parametrize("size", [1, 1000])
 def test_bytes_in_chunks_that_cut_through_numbers(server, size):
-    sent = np.arange(5000, dtype=np.float32)
-    whole = binary_body(sent.tobytes(), shape=[1, 5000], **AS_BYTES)
+    array = np.arange(5000, dtype=np.float32)
+    whole = binary_body(array.tobytes(), shape=[1, 5000], **AS_BYTES)
     plain = server.request(
         "POST", "/invocations", body=whole[0], headers={"Content-Type": f"{BINARY}{whole[1]}"}
     )
@@ -62,11 +62,11 @@ def test_bytes_in_chunks_that_cut_through_numbers(server, size):
 
 @pytest.mark.needs(Ability.ASKING_ANYTHING)
 def test_a_raw_body_in_chunks(server):
-    sent = floats(*range(1, 6000))
+    content = floats(*range(1, 6000))
     head = post(kind=f"{BINARY}0", Transfer_Encoding="chunked")
-    answer = exchange(server, head, chunks(cut(sent, 3)))
+    answer = exchange(server, head, chunks(cut(content, 3)))
     assert answer is not None
-    assert len(payload(answer)) == len(sent)
+    assert len(payload(answer)) == len(content)
 
 
 @pytest.mark.needs(Ability.ASKING_ANYTHING)
@@ -105,8 +105,8 @@ def test_more_chunks_than_the_limit_are_rejected(server):
         pytest.param((b"no HTTP\r\n\r\n",), id="no HTTP"),
     ],
 )
-def test_unreadable_request_closes_the_connection(server, sent):
-    assert exchange(server, *sent) is None
+def test_unreadable_request_closes_the_connection(server, message):
+    assert exchange(server, *message) is None
     assert server.request("GET", "/ping").status == 200
 
 
@@ -144,10 +144,10 @@ def test_a_connection_carries_consecutive_requests(server):
 @pytest.mark.parametrize("megabytes", [1, 6, 24])
 def test_large_bodies_in_bytes(served_model, megabytes):
     """25 MB is what AWS documents for a real-time endpoint; botocore's model still says 6 MiB."""
-    sent = np.arange(megabytes * 250_000, dtype=np.float32)
-    body, size = binary_body(sent.tobytes(), shape=[1, sent.size], **AS_BYTES)
-    got = np.frombuffer(payload(served_model.ask(body, f"{BINARY}{size}")), np.float32)
-    assert np.array_equal(got, sent * np.float32(served_model.factor))
+    array = np.arange(megabytes * 250_000, dtype=np.float32)
+    body, size = binary_body(array.tobytes(), shape=[1, array.size], **AS_BYTES)
+    result = np.frombuffer(payload(served_model.ask(body, f"{BINARY}{size}")), np.float32)
+    assert np.array_equal(result, array * np.float32(served_model.factor))
 
 
 def test_a_large_body_in_json(served_model):
@@ -158,9 +158,9 @@ def test_a_large_body_in_json(served_model):
 def test_concurrent_requests_get_their_own_answers(served_model):
     def ask(number: int) -> bool:
         answer = served_model.ask(numbers(number, number + 0.5, id=f"request {number}"))
-        told = answered(answer)
+        reply = answered(answer)
         data = [number * served_model.factor, (number + 0.5) * served_model.factor]
-        return told["id"] == f"request {number}" and told["outputs"][0]["data"] == data
+        return reply["id"] == f"request {number}" and reply["outputs"][0]["data"] == data
 
     with ThreadPoolExecutor(16) as pool:
         assert all(pool.map(ask, range(320)))

@@ -14,22 +14,22 @@ from tests.contract.drivers.servers import NO_HEADERS, Server
 from tritonstack.runtime import TritonResponse
 
 
-def exchange(server: Server, *sent: bytes) -> TritonResponse | None:
+def exchange(server: Server, *messages: bytes) -> TritonResponse | None:
     """What comes back for these very bytes, and None where the connection is closed instead."""
     with server.connect() as connection:
         connection.settimeout(30)
-        connection.sendall(b"".join(sent))
+        connection.sendall(b"".join(messages))
         return read_answer(connection)
 
 
 def read_answer(connection: socket.socket) -> TritonResponse | None:
-    got = b""
-    while b"\r\n\r\n" not in got:
+    content = b""
+    while b"\r\n\r\n" not in content:
         more = connection.recv(65536)
         if not more:
             return None
-        got += more
-    head, _, body = got.partition(b"\r\n\r\n")
+        content += more
+    head, _, body = content.partition(b"\r\n\r\n")
     status, *lines = head.decode().split("\r\n")
     headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
     while len(body) < int(headers["content-length"]):

@@ -56,8 +56,8 @@ def test_all_environments_are_affected_without_a_known_previous_commit(committed
 
 def test_workflow_values_are_json(committed, capsys):
     assert run(["--project", str(committed.root), "delivery", "--since", "HEAD", "--as-outputs"]) == 0
-    said = dict(line.split("=", 1) for line in capsys.readouterr().out.splitlines())
-    outputs = {name: json.loads(value) for name, value in said.items()}
+    values = dict(line.split("=", 1) for line in capsys.readouterr().out.splitlines())
+    outputs = {name: json.loads(value) for name, value in values.items()}
     assert outputs["environments"] == ["dev", "staging", "prod"]
     assert outputs["affected"] == ["dev"]
     prod = outputs["stages"]["prod"]
@@ -77,8 +77,8 @@ def test_the_listed_roles_are_those_created(committed, delivery_stacks, capsys):
     assert run(["--project", str(committed.root), "--json", "delivery"]) == 0
     facts = json.loads(capsys.readouterr().out)
     for name, stop in facts["stages"].items():
-        made = {f"arn:aws:iam::{stop['account']}:role/{role}" for role in roles(delivery_stacks[name])}
-        assert set(stop["roles"].values()) <= made
+        arns = {f"arn:aws:iam::{stop['account']}:role/{role}" for role in roles(delivery_stacks[name])}
+        assert set(stop["roles"].values()) <= arns
 
 
 def test_missing_project_file_is_reported_with_its_location(committed, capsys):

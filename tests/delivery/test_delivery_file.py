@@ -86,13 +86,13 @@ def test_delivery_file_is_optional(project):
 def test_each_violation_is_reported_with_its_line(delivered, changes, violation):
     data = {**yaml.safe_load(DELIVERY), **changes}
     delivered.delivery_file.write_text(yaml.safe_dump(data, sort_keys=False))
-    assert any(violation in told for told in violations(delivered)), violations(delivered)
+    assert any(violation in text for text in violations(delivered)), violations(delivered)
 
 
 def test_violation_in_an_environment_is_reported_once(delivered):
     file = delivered.environment_file("prod")
     file.write_text(file.read_text().replace("eu-west-1", "eu-west-9"))
-    assert [told.partition(":")[0] for told in violations(delivered)] == ["prod.yaml"]
+    assert [text.partition(":")[0] for text in violations(delivered)] == ["prod.yaml"]
 
 
 BUCKET = "cdk-hnb659fds-assets-111111111111-eu-west-1, which deploys of"

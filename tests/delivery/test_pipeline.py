@@ -38,8 +38,8 @@ def of_type(template: dict[str, Any], kind: str) -> dict[str, dict[str, Any]]:
 
 def projects(template: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """The CodeBuild projects by the names of their steps."""
-    found = of_type(template, "AWS::CodeBuild::Project").values()
-    return {item["Name"].removeprefix(f"{NAME}-"): item for item in found}
+    resources = of_type(template, "AWS::CodeBuild::Project").values()
+    return {item["Name"].removeprefix(f"{NAME}-"): item for item in resources}
 
 
 def commands(template: dict[str, Any], step: str) -> list[str]:
@@ -48,8 +48,8 @@ def commands(template: dict[str, Any], step: str) -> list[str]:
 
 
 def line(template: dict[str, Any]) -> dict[str, Any]:
-    (found,) = of_type(template, "AWS::CodePipeline::Pipeline").values()
-    return found
+    (properties,) = of_type(template, "AWS::CodePipeline::Pipeline").values()
+    return properties
 
 
 def actions(template: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
@@ -127,8 +127,8 @@ def test_each_step_first_installs_the_version_that_the_repository_pins(pipeline)
     first += ["pip install --quiet --no-deps --require-hashes --requirement requirements.lock.txt"]
     first += ["pip install --quiet --no-deps --requirement requirements.txt", "tritonstack setup --no-server"]
     for step in (*STEPS, "reap"):
-        given = [command for command in commands(pipeline, step) if "handed" not in command]
-        assert given[:5] == first, step
+        own = [command for command in commands(pipeline, step) if "handed" not in command]
+        assert own[:5] == first, step
 
 
 def test_steps_in_the_repository_of_tritonstack_install_its_source():
@@ -159,13 +159,13 @@ def statements(template: dict[str, Any], role: str) -> list[dict[str, Any]]:
 )
 def test_step_can_assume_only_one_role_of_one_environment(pipeline, step, takes_on):
     """So a step before an approval cannot reach anything after it."""
-    found = statements(pipeline, step)
+    granted = statements(pipeline, step)
     accounts = {"dev": DEV, "staging": DEV, "prod": PROD}
-    assert [s["Resource"] for s in found if "sts:AssumeRole" in s["Action"]] == [
+    assert [s["Resource"] for s in granted if "sts:AssumeRole" in s["Action"]] == [
         [f"arn:aws:iam::{accounts[role.partition('-')[0]]}:role/tritonstack-delivery-{role}"]
         for role in takes_on
     ]
-    allowed = {action for statement in found for action in statement["Action"]}
+    allowed = {action for statement in granted for action in statement["Action"]}
     assert not [action for action in allowed if "*" in action]
     services = {action.partition(":")[0] for action in allowed}
     assert services <= {"s3", "kms", "logs", "sts", "codebuild", "codeconnections", "codestar-connections"}
@@ -180,9 +180,9 @@ def test_no_bucket_policy_grants_access(pipeline):
 def test_scheduled_run_destroys_expired_environments(pipeline):
     (rule,) = of_type(pipeline, "AWS::Events::Rule").values()
     assert rule["ScheduleExpression"] == "rate(1 hour)"
-    said = commands(pipeline, "reap")
-    assert said[-1] == f"tritonstack reap --account {DEV} --region eu-west-1"
-    assert any("role/tritonstack-delivery-dev-clean-up" in command for command in said)
+    reaping = commands(pipeline, "reap")
+    assert reaping[-1] == f"tritonstack reap --account {DEV} --region eu-west-1"
+    assert any("role/tritonstack-delivery-dev-clean-up" in command for command in reaping)
     assert projects(pipeline)["reap"]["ConcurrentBuildLimit"] == 1
     assert projects(pipeline)["reap"]["Source"]["Auth"]["Type"] == "CODECONNECTIONS"
 

@@ -37,12 +37,17 @@ def checked(roads: Project, tmp_path_factory: pytest.TempPathFactory) -> dict[st
 @pytest.mark.parametrize("name", STACKS)
 def test_nag_findings_are_all_explained(checked, name, record_property):
     nag = reports(checked[name].parent)["AwsSolutions"]
-    assert [f"{found['ruleName']} {found['description'][:80]}" for found in nag["violations"]] == []
+    assert [
+        f"{violation['ruleName']} {violation['description'][:80]}" for violation in nag["violations"]
+    ] == []
     suppressed = nag["suppressedViolations"]
     tell(
         record_property,
         f"cdk-nag, delivery: {name}",
-        [f"{found['acknowledgedAt']}: {found['ruleName']}: {found['reason']}" for found in suppressed],
+        [
+            f"{violation['acknowledgedAt']}: {violation['ruleName']}: {violation['reason']}"
+            for violation in suppressed
+        ],
     )
     assert all(len(finding["reason"].split()) >= 5 for finding in suppressed)
 
@@ -50,7 +55,9 @@ def test_nag_findings_are_all_explained(checked, name, record_property):
 @pytest.mark.parametrize("name", STACKS)
 def test_no_suppression_is_unused(checked, name):
     folder = checked[name].parent
-    silenced = {found["acknowledgedId"] for found in reports(folder)["AwsSolutions"]["suppressedViolations"]}
+    silenced = {
+        finding["acknowledgedId"] for finding in reports(folder)["AwsSolutions"]["suppressedViolations"]
+    }
     acknowledged = {
         rule
         for file in folder.glob("*.metadata.json")
@@ -78,9 +85,9 @@ def test_checkov_findings_are_all_explained(checked, tmp_path, record_property):
             folder = tmp_path / part / name
             folder.mkdir(parents=True)
             (folder / "template.json").write_text(json.dumps(content))
-    found = check_folder(tmp_path)
-    assert sorted(finding for finding in found if finding.template.startswith("deployed/")) == []
-    assert {finding for finding in found if finding.template.startswith("bare/")} == set(reasons)
+    findings = check_folder(tmp_path)
+    assert sorted(finding for finding in findings if finding.template.startswith("deployed/")) == []
+    assert {finding for finding in findings if finding.template.startswith("bare/")} == set(reasons)
     tell(
         record_property,
         "checkov, delivery",

@@ -89,15 +89,15 @@ def _open_folder_leads_out(secret: str) -> bool:
 
 def _controls() -> list[int]:
     """Return the descriptors of a supervisor's channel: no other socket has its kind."""
-    found = []
+    controls = []
     for name in os.listdir("/proc/self/fd"):
         try:
-            with socket.socket(fileno=os.dup(int(name))) as known:
-                if (known.family, known.type) == (socket.AF_UNIX, socket.SOCK_SEQPACKET):
-                    found.append(int(name))
+            with socket.socket(fileno=os.dup(int(name))) as descriptor:
+                if (descriptor.family, descriptor.type) == (socket.AF_UNIX, socket.SOCK_SEQPACKET):
+                    controls.append(int(name))
         except OSError:
             continue
-    return found
+    return controls
 
 
 def _status(name: str) -> int:
@@ -135,7 +135,7 @@ def attempts(targets: dict[str, Any]) -> dict[str, Callable[[], object]]:
     """Return each attempt; it succeeds if it returns something true."""
     home, project, state = targets["home"], targets["project"], targets["state"]
     secret, pid, port = targets["secret"], targets["pid"], targets["port"]
-    found: dict[str, Callable[[], object]] = {
+    by_name: dict[str, Callable[[], object]] = {
         "write the home folder": lambda: _write(f"{home}/{targets['mark']}"),
         "list the home folder": lambda: os.path.basename(secret) in os.listdir(home),
         "list the home folders of others": lambda: set(os.listdir("/home")) - {"builder"},
@@ -195,13 +195,13 @@ def attempts(targets: dict[str, Any]) -> dict[str, Callable[[], object]]:
         "write the model": lambda: _write(f"{targets['own']}/{targets['mark']}"),
     }  # fmt: skip
     if not targets["nests"]:
-        found["make a user namespace"] = lambda: _in_child(lambda: _call(libc.unshare, CLONE_NEWUSER))
+        by_name["make a user namespace"] = lambda: _in_child(lambda: _call(libc.unshare, CLONE_NEWUSER))
     if proxy := targets.get("proxy"):
-        found["reach a service of the machine by the proxy"] = lambda: _proxied(
+        by_name["reach a service of the machine by the proxy"] = lambda: _proxied(
             os.environ[proxy], "localhost", port
         )
-        found["reach another host by the proxy"] = lambda: _proxied(os.environ[proxy], "example.com", 443)
-    return found
+        by_name["reach another host by the proxy"] = lambda: _proxied(os.environ[proxy], "example.com", 443)
+    return by_name
 
 
 def _kernel_interface(number: int) -> bool:
@@ -217,14 +217,14 @@ def _named(pid: int, mark: str) -> bool:
 def successes(targets: dict[str, Any]) -> list[str]:
     """Return what succeeded."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    found = []
+    names = []
     for name, attempt in attempts(targets).items():
         try:
             if attempt():
-                found.append(name)
+                names.append(name)
         except (OSError, ValueError, LookupError):
             continue
-    return found
+    return names
 
 
 if __name__ == "__main__":

@@ -75,5 +75,5 @@ def _listen(stack: ExitStack, family: int, address: Any) -> socket.socket:
 def escaped(log: str) -> list[str]:
     """Return what succeeded, from the output of attempts.py."""
     line = next(line for line in log.splitlines() if line.startswith("ESCAPED "))
-    found: list[str] = json.loads(line.removeprefix("ESCAPED "))
-    return found
+    names: list[str] = json.loads(line.removeprefix("ESCAPED "))
+    return names

@@ -71,8 +71,8 @@ def record(installed: Installed, version: str) -> Path:
         run("init", "shop", "--example", "python", cwd=Path(folder))
         run("build", "local", "--no-publish", cwd=Path(folder, "shop"))
         shutil.copytree(Path(folder, "shop"), target)
-    kept = kept_resources(installed, target, "local")
-    (target / KEPT).write_text(json.dumps(kept, indent=2) + "\n")
+    resources = kept_resources(installed, target, "local")
+    (target / KEPT).write_text(json.dumps(resources, indent=2) + "\n")
     return target
 
 

@@ -17,8 +17,10 @@ from tests.packaging.wheels import Installed
 )
 def test_names_come_from_a_new_repository(complete: Installed, tmp_path, words, expected):
     assert complete.run("tritonstack", "init", "shop", "--example", "python", cwd=tmp_path).returncode == 0
-    asked = {"COMP_WORDS": words, "COMP_CWORD": str(len(words.split(" ")) - 1)}
-    ended = complete.run("tritonstack", cwd=tmp_path / "shop", _TRITONSTACK_COMPLETE="complete_bash", **asked)
+    variables = {"COMP_WORDS": words, "COMP_CWORD": str(len(words.split(" ")) - 1)}
+    ended = complete.run(
+        "tritonstack", cwd=tmp_path / "shop", _TRITONSTACK_COMPLETE="complete_bash", **variables
+    )
     assert (ended.returncode, ended.stdout.split(), ended.stderr) == (0, expected.split(), "")
 
 
@@ -32,8 +34,12 @@ def test_bash_completion_calls_the_console_script(complete: Installed, tmp_path)
 def test_completion_does_not_load_the_sdk_or_the_cdk(complete: Installed, tmp_path):
     assert complete.run("tritonstack", "init", "shop", cwd=tmp_path).returncode == 0
     script = str(complete.bin / "tritonstack")
-    asked = {"COMP_WORDS": "tritonstack deploy ", "COMP_CWORD": "2", "_TRITONSTACK_COMPLETE": "complete_bash"}
-    ended = complete.run("python", "-X", "importtime", script, cwd=tmp_path / "shop", **asked)
+    variables = {
+        "COMP_WORDS": "tritonstack deploy ",
+        "COMP_CWORD": "2",
+        "_TRITONSTACK_COMPLETE": "complete_bash",
+    }
+    ended = complete.run("python", "-X", "importtime", script, cwd=tmp_path / "shop", **variables)
     assert ended.stdout.split() == ["dev", "local", "prod"]
     imported = {line.rpartition("|")[2].strip() for line in ended.stderr.splitlines()}
     assert "tritonstack.cli.completion" in imported

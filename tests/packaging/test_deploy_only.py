@@ -21,7 +21,9 @@ def shop(deploy_only: Installed, tmp_path: Path) -> Path:
 
 def test_status_lists_each_unreachable_environment(deploy_only: Installed, shop: Path):
     ended = deploy_only.run("tritonstack", "--json", "status", cwd=shop, **NO_CREDENTIALS)
-    errors = {one["name"]: one["error"] for one in json.loads(ended.stdout)["environments"]}
+    errors = {
+        environment["name"]: environment["error"] for environment in json.loads(ended.stdout)["environments"]
+    }
     assert set(errors) == {"dev", "local", "prod"}
     assert "tritonstack[local]" in errors["local"]
     assert "credentials" in errors["prod"]

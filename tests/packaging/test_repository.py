@@ -101,9 +101,9 @@ def packages(text: str) -> set[str]:
 def test_its_locks_have_the_hashes_of_every_package(complete: Installed, tmp_path, name):
     """The locks of this repository are for Linux and macOS; a package keeps its condition."""
     assert complete.run("tritonstack", "init", "shop", cwd=tmp_path).returncode == 0
-    found = packages((tmp_path / "shop" / name).read_text())
-    assert found == set().union(*(packages((ROOT / lock).read_text()) for lock in LOCKS[name]))
-    assert all("--hash=sha256:" in package for package in found)
+    locked = packages((tmp_path / "shop" / name).read_text())
+    assert locked == set().union(*(packages((ROOT / lock).read_text()) for lock in LOCKS[name]))
+    assert all("--hash=sha256:" in package for package in locked)
 
 
 def write_fake_wheels(folder: Path, lock: str) -> None:
@@ -178,8 +178,8 @@ def test_the_locks_have_all_that_the_wheels_need(complete: Installed, tmp_path):
         names = ["tritonstack", *(["tritonstack-local"] if "local" in name else [])]
         needed = [Requirement(need) for wheel in names for need in importlib.metadata.requires(wheel) or []]
         for need in needed:
-            wanted = need.marker is None or any(need.marker.evaluate({"extra": extra}) for extra in chosen)
-            if wanted and not need.name.startswith("tritonstack"):
+            applies = need.marker is None or any(need.marker.evaluate({"extra": extra}) for extra in chosen)
+            if applies and not need.name.startswith("tritonstack"):
                 assert f"{need.name}{need.specifier}".lower().replace("_", "-") in {
                     pin.replace("_", "-") for pin in pins
                 }
@@ -373,8 +373,8 @@ def test_a_pipeline_step_installs_what_the_repository_pins(complete: Installed, 
     bash(create)
     borrow(Installed(shop / ".venv"), *locked_for_delivery())
     bash(path, *install)
-    said = bash(finish, "tritonstack validate", "command -v tritonstack cdk", "cdk --version")
-    *_, tritonstack, cdk, version = said.splitlines()
+    output = bash(finish, "tritonstack validate", "command -v tritonstack cdk", "cdk --version")
+    *_, tritonstack, cdk, version = output.splitlines()
     assert (tritonstack, cdk) == (f"{shop}/.venv/bin/tritonstack", f"{shop}/.venv/bin/cdk")
     locked = json.loads((ROOT / "package-lock.json").read_text())["packages"]["node_modules/aws-cdk"][
         "version"

@@ -49,13 +49,13 @@ def test_a_repository_of_an_earlier_version_works(complete: Installed, earlier: 
     assert pinned == after["constraints.txt"].decode()  # its own commands install with it
     ended = complete.run("tritonstack", "validate", cwd=earlier)
     assert ended.returncode == 0, ended.stderr
-    found = kept_resources(complete, earlier, "local")
-    kept = json.loads((earlier / KEPT).read_text())
-    assert any(kept.values())
+    now = kept_resources(complete, earlier, "local")
+    recorded = json.loads((earlier / KEPT).read_text())
+    assert any(recorded.values())
     lost = {
         (stack, key, kind)
-        for stack, resources in kept.items()
+        for stack, resources in recorded.items()
         for key, kind in resources.items()
-        if found.get(stack, {}).get(key) != kind
+        if now.get(stack, {}).get(key) != kind
     }
     assert lost == set()

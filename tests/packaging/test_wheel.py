@@ -85,12 +85,12 @@ def test_its_metadata_describes_it(wheels, wheel):
 @pytest.mark.parametrize("project", PROJECTS.values(), ids=PROJECTS)
 def test_build_output_is_ignored_by_git_and_removed_by_make_clean(project):
     """`pip wheel` in the source tree writes build/ and an egg-info folder."""
-    left = [project / "build/lib", project / "tritonstack.egg-info/PKG-INFO"]
-    check = ["git", "check-ignore", *map(str, left)]
+    outputs = [project / "build/lib", project / "tritonstack.egg-info/PKG-INFO"]
+    check = ["git", "check-ignore", *map(str, outputs)]
     listed = subprocess.run(check, cwd=ROOT, capture_output=True, text=True, check=False)
     assert listed.stdout.splitlines() == check[2:]
     recipe = (ROOT / "Makefile").read_text().partition("\nclean:")[2].partition("\n\n")[0]
     removed = [name for line in recipe.splitlines() if "rm -rf" in line for name in line.split()[2:]]
-    for path in left:
+    for path in outputs:
         folder = path.parent.relative_to(ROOT)
         assert any(fnmatch.fnmatchcase(str(folder), name) for name in removed), folder

@@ -91,9 +91,9 @@ def test_account_builds_use_the_code_of_the_wheel(shop: Repository):
     dev = {**settings, "name": "dev", "builds": {"enabled": True}}
     (environments / "dev.yaml").write_text(yaml.safe_dump(dev))
     shop.run("build", "dev")
-    built = yaml.safe_load((environments / "dev.lock.yaml").read_text())
+    lock = yaml.safe_load((environments / "dev.lock.yaml").read_text())
     here = yaml.safe_load((environments / "local.lock.yaml").read_text())
-    assert built["models"].keys() == {"double"}
-    assert built["models"]["double"]["cpu"]["digest"] == here["models"]["double"]["cpu"]["digest"]
+    assert lock["models"].keys() == {"double"}
+    assert lock["models"]["double"]["cpu"]["digest"] == here["models"]["double"]["cpu"]["digest"]
     shop.run("destroy", "dev", "--yes")
     shop.run("audit", "dev", "--gone")

@@ -35,11 +35,11 @@ def build_wheel(project: Path, folder: Path) -> Path:
         if (project / name).is_file() and not name.startswith(("docs/", "tests/")):
             (source / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(project / name, source / name)
-    built = folder / f"{project.name}-wheel"
+    output = folder / f"{project.name}-wheel"
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--quiet", "--no-index"]
-    command = [*pip, "--no-deps", "--no-build-isolation", f"--wheel-dir={built}", str(source)]
+    command = [*pip, "--no-deps", "--no-build-isolation", f"--wheel-dir={output}", str(source)]
     subprocess.run(command, check=True, timeout=120)
-    (wheel,) = built.glob("*.whl")
+    (wheel,) = output.glob("*.whl")
     return wheel
 
 
@@ -69,23 +69,23 @@ class Installed:
     @property
     def site_packages(self) -> Path:
         """Return where the wheels are installed."""
-        (found,) = self.folder.glob("lib/python3*/site-packages")
-        return found
+        (folder,) = self.folder.glob("lib/python3*/site-packages")
+        return folder
 
     def run(
         self, *command: str, cwd: Path, timeout: float = 120, **variables: str
     ) -> subprocess.CompletedProcess[str]:
         """Run a program of this environment."""
-        kept = {
+        inherited = {
             name: text
             for name, text in os.environ.items()
             if not name.startswith(("AWS_", "CDK_", "PYTHON", "TRITONSTACK_", "VIRTUAL_ENV"))
         }
-        path = f"{self.bin}{os.pathsep}{kept['PATH']}"
+        path = f"{self.bin}{os.pathsep}{inherited['PATH']}"
         return subprocess.run(
             [str(self.bin / command[0]), *command[1:]],
             cwd=cwd,
-            env={**kept, "PATH": path, "COLUMNS": "200", **variables},
+            env={**inherited, "PATH": path, "COLUMNS": "200", **variables},
             capture_output=True,
             text=True,
             timeout=timeout,
@@ -118,15 +118,15 @@ def borrow(environment: Installed, *distributions: str) -> None:
 
 
 def _with_requirements(names: Iterable[str]) -> set[str]:
-    found: set[str] = set()
-    left = list(names)
-    while left:
-        name = left.pop()
-        if name not in found and _is_installed(name):
-            found.add(name)
+    closure: set[str] = set()
+    queue = list(names)
+    while queue:
+        name = queue.pop()
+        if name not in closure and _is_installed(name):
+            closure.add(name)
             needs = importlib.metadata.requires(name) or []
-            left += [re.split(r"[^\w.-]", need)[0] for need in needs if "extra ==" not in need]
-    return found
+            queue += [re.split(r"[^\w.-]", need)[0] for need in needs if "extra ==" not in need]
+    return closure
 
 
 def _is_installed(name: str) -> bool:
@@ -138,5 +138,7 @@ def locked_for_delivery() -> list[str]:
     """Return what the extras `cli` and `cdk` install: no library that builds models."""
     lines = (ROOT / "requirements.txt").read_text().splitlines()
     names = {line.partition("==")[0] for line in lines if line[0].isalnum()}
-    installed = {found.name.lower().replace("_", "-") for found in importlib.metadata.distributions()}
+    installed = {
+        distribution.name.lower().replace("_", "-") for distribution in importlib.metadata.distributions()
+    }
     return sorted(names & installed)

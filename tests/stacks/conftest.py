@@ -34,31 +34,31 @@ def synthesize(tmp_path_factory: pytest.TempPathFactory) -> Synthesize:
     return run
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def sample() -> Assembly:
     """An environment without retained data, with one endpoint on a CPU and one on a GPU."""
     return sample_assembly("sample")
 
 
-@pytest.fixture
-def kept() -> Assembly:
+@pytest.fixture(scope="session")
+def retaining() -> Assembly:
     """An environment with retained data."""
     return sample_assembly("kept")
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def every() -> Assembly:
     """An environment with its own network and an endpoint of every kind."""
     return sample_assembly("every")
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def walled() -> Assembly:
     """An environment with its own network, and a boundary around its roles."""
     return sample_assembly("walled")
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def factory() -> Assembly:
     """An environment whose models are built on every kind of machine."""
     return sample_assembly("factory")

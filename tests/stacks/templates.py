@@ -5,20 +5,20 @@ from typing import Any
 
 def only(template: Any, resource_type: str) -> tuple[str, dict[str, Any]]:
     """Return the one resource of a type, with its logical id."""
-    (found,) = template.find_resources(resource_type).items()
-    item: tuple[str, dict[str, Any]] = found
+    (items,) = template.find_resources(resource_type).items()
+    item: tuple[str, dict[str, Any]] = items
     return item
 
 
 def properties(template: Any, resource_type: str) -> dict[str, Any]:
-    found: dict[str, Any] = only(template, resource_type)[1]["Properties"]
-    return found
+    item: dict[str, Any] = only(template, resource_type)[1]["Properties"]
+    return item
 
 
 def statements(template: Any) -> list[dict[str, Any]]:
     """Return the permissions of a template's only role."""
-    found: list[dict[str, Any]] = properties(template, "AWS::IAM::Policy")["PolicyDocument"]["Statement"]
-    return found
+    allowed: list[dict[str, Any]] = properties(template, "AWS::IAM::Policy")["PolicyDocument"]["Statement"]
+    return allowed
 
 
 def granting(template: Any, action: str) -> list[dict[str, Any]]:
@@ -28,12 +28,12 @@ def granting(template: Any, action: str) -> list[dict[str, Any]]:
 
 def granted(template: Any, action: str) -> dict[str, Any]:
     """Return the one statement that allows an action."""
-    (found,) = granting(template, action)
-    return found
+    (statement,) = granting(template, action)
+    return statement
 
 
 def production(template: Any) -> dict[str, Any]:
     """Return the one production variant."""
     (variant,) = properties(template, "AWS::SageMaker::EndpointConfig")["ProductionVariants"]
-    found: dict[str, Any] = variant
-    return found
+    fields: dict[str, Any] = variant
+    return fields

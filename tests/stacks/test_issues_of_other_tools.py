@@ -38,19 +38,13 @@ def test_no_role_has_full_access(every):
         assert "ManagedPolicyArns" not in text
 
 
-# aws/aws-cdk, aws-sagemaker-alpha
-
-
-# awslabs/aiops-modules
-
-
 # amazon-sagemaker-examples
 
 
-def test_nothing_is_hard_coded(sample, kept):
+def test_nothing_is_hard_coded(sample, retaining):
     """Two environments: the templates of one contain no region or name of the other."""
     there = sample.text("tritonstack-sample-endpoint-plain") + sample.text("tritonstack-sample-foundation")
-    here = kept.text("tritonstack-kept-endpoint-plain") + kept.text("tritonstack-kept-foundation")
+    here = retaining.text("tritonstack-kept-endpoint-plain") + retaining.text("tritonstack-kept-foundation")
     assert "eu-central-1" in there
     assert "eu-central-1" not in here
     assert not re.search(r"tritonstack-sample", here)

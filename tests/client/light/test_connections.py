@@ -37,8 +37,8 @@ class TestConnections:
         server = serve(lambda request: reply(json.dumps(outputs).encode()))
         make = LightRuntime if light else partial(boto3.client, "sagemaker-runtime")
         client = EndpointClient(endpoint_name="e", runtime=make(endpoint_url=server.url), target_model="a/1")
-        for one in (client, client, client.with_model("b/1"), client.with_model("c/1")):
-            assert one.infer({"x": np.ones(1, np.float32)})["y"].tolist() == [1.0]
+        for sharing in (client, client, client.with_model("b/1"), client.with_model("c/1")):
+            assert sharing.infer({"x": np.ones(1, np.float32)})["y"].tolist() == [1.0]
         assert [request.connection for request in server.requests] == [0] * 4
         targets = [request.headers["x-amzn-sagemaker-target-model"] for request in server.requests]
         assert targets == ["a/1", "a/1", "b/1", "c/1"]

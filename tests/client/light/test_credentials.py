@@ -57,8 +57,8 @@ class TestCredentials:
             session.get_credentials()._expiry_time = datetime.datetime.now(datetime.UTC)
 
         repeatedly(runtime, call, 3, between=expire)
-        found = [request.headers["x-amz-security-token"] for request in server.requests]
-        assert found == ["token-1", "token-2", "token-3"]
+        tokens = [request.headers["x-amz-security-token"] for request in server.requests]
+        assert tokens == ["token-1", "token-2", "token-3"]
 
     def test_a_refresh_does_not_block_the_event_loop(self, serve):
         server, rotating = serve(), Rotating(lifetime_s=3600)

@@ -45,22 +45,22 @@ class TestFailures:
         with socket.create_server(("127.0.0.1", 0), backlog=0) as full:
             address = full.getsockname()
             waiting = [socket.socket() for _ in range(4)]
-            for one in waiting:
-                one.setblocking(False)
-                one.connect_ex(address)
+            for connection in waiting:
+                connection.setblocking(False)
+                connection.connect_ex(address)
             time.sleep(0.05)
             config = Config(connect_timeout=0.3, retries={"total_max_attempts": 1})
             with pytest.raises(ConnectTimeoutError):
                 call(LightRuntime(endpoint_url=f"http://127.0.0.1:{address[1]}", config=config))
-            for one in waiting:
-                one.close()
+            for connection in waiting:
+                connection.close()
 
     @pytest.mark.parametrize("mode", ["standard", "legacy"])
     @pytest.mark.parametrize("attempts", [1, 2, 3])
     def test_the_attempts_equal_boto3s(self, serve, call, monkeypatch, mode, attempts):
         monkeypatch.setattr("time.sleep", lambda _: None)
         config = Config(retries={"total_max_attempts": attempts, "mode": mode})
-        seen = []
+        request_lists = []
         for create in (functools.partial(boto3.client, "sagemaker-runtime"), LightRuntime):
             server = serve(lambda request: THROTTLED)
             runtime = create(endpoint_url=server.url, config=config)
@@ -68,8 +68,8 @@ class TestFailures:
                 (call if create is LightRuntime else now)(runtime)
             response = caught.value.response
             retries = response["ResponseMetadata"]["RetryAttempts"]
-            seen.append((len(server.requests), response["Error"]["Code"], retries))
-        assert seen == [(attempts, "ThrottlingException", attempts - 1)] * 2
+            request_lists.append((len(server.requests), response["Error"]["Code"], retries))
+        assert request_lists == [(attempts, "ThrottlingException", attempts - 1)] * 2
 
     @pytest.mark.parametrize("first", [THROTTLED, CLOSE, RESET, reply(status=500), reply(status=503)])
     def test_a_retry_succeeds(self, serve, call, monkeypatch, first):

@@ -9,11 +9,11 @@ from tritonstack.client.light.replies import HEAD_LIMIT, InvalidReplyError, Repl
 
 def read(*parts, end=False):
     reader = ReplyReader()
-    found = None
+    reply = None
     for part in parts:
-        assert found is None
-        found = reader.feed(part)
-    return reader.feed(b"") if found is None and end else found
+        assert reply is None
+        reply = reader.feed(part)
+    return reader.feed(b"") if reply is None and end else reply
 
 
 def chunked(body, sizes):
@@ -94,10 +94,10 @@ def test_a_large_reply_is_read_in_few_pieces():
     reader = ReplyReader()
     size = 25 * 2**20
     reader.feed(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size)
-    reads, left, reply = 0, size, None
+    reads, remaining, reply = 0, size, None
     while reply is None:
-        take = min(reader.read_size, left)
+        take = min(reader.read_size, remaining)
         reply = reader.feed(b"x" * take)
-        reads, left = reads + 1, left - take
+        reads, remaining = reads + 1, remaining - take
     assert len(reply.body) == size
     assert reads == 25

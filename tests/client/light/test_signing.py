@@ -74,10 +74,10 @@ def parsed(message):
 
 def as_boto3_sends(url, call):
     """The request that boto3 would send."""
-    sent = []
+    requests = []
 
     def keep(request, **_):
-        sent.append(request)
+        requests.append(request)
         return AWSResponse(request.url, 200, {}, type("Raw", (), {"stream": lambda self: iter(())})())
 
     client = boto3_client(url)
@@ -86,7 +86,7 @@ def as_boto3_sends(url, call):
         client.invoke_endpoint(**call)
     finally:
         client.meta.events.unregister("before-send.sagemaker-runtime.InvokeEndpoint", unique_id="keep")
-    return sent[0]
+    return requests[0]
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -107,7 +107,7 @@ def as_boto3_sends(url, call):
 def test_signatures_equal_botocores(monkeypatch, url, fields, body, by, region):
     template = bridge(url).template(fields)
     signer = RequestSigner(region=region, service="sagemaker")
-    line, headers, sent = parsed(signer.message(template, body=body, by=by))
+    line, headers, content = parsed(signer.message(template, body=body, by=by))
     now = datetime.datetime.strptime(headers["x-amz-date"], "%Y%m%dT%H%M%SZ")
     assert abs((datetime.datetime.now(datetime.UTC).replace(tzinfo=None) - now).total_seconds()) < 60
     signed = {name: value for name, value in headers.items() if name not in UNSIGNED}
@@ -115,7 +115,7 @@ def test_signatures_equal_botocores(monkeypatch, url, fields, body, by, region):
     monkeypatch.setattr(botocore.auth, "get_current_datetime", lambda: now)
     SigV4Auth(by, "sagemaker", region).add_auth(request)
     assert headers["authorization"] == request.headers["Authorization"]
-    assert sent == body
+    assert content == body
     assert headers["content-length"] == str(len(body))
     assert line == f"POST {template.target} HTTP/1.1"
 
@@ -126,9 +126,9 @@ def test_requests_equal_boto3s(url, fields, body):
     call = {**fields, "Body": body}
     expected = as_boto3_sends(url, call)
     template = bridge(url).template(fields)
-    _, headers, sent = parsed(bridge(url).message(template, body))
+    _, headers, content = parsed(bridge(url).message(template, body))
     assert template.url == expected.url
-    assert sent == (expected.body or b"")
+    assert content == (expected.body or b"")
 
     def comparable(headers):
         texts = {
@@ -142,7 +142,7 @@ def test_requests_equal_boto3s(url, fields, body):
 def test_the_signing_key_follows_the_day_and_the_secret(monkeypatch):
     signer = RequestSigner(region="eu-west-1", service="sagemaker")
     template = RequestTemplate("http://h/", "/", "/", {"host": "h"}, {})
-    found = set()
+    signatures = set()
     for day, secret in [(1, "a"), (2, "a"), (2, "b"), (1, "a")]:
         moment = f"2026010{day}T000000Z"
         monkeypatch.setattr("tritonstack.client.light.signing.strftime", lambda *_, moment=moment: moment)
@@ -153,5 +153,5 @@ def test_the_signing_key_follows_the_day_and_the_secret(monkeypatch):
         monkeypatch.setattr(botocore.auth, "get_current_datetime", lambda now=now: now)
         SigV4Auth(by, "sagemaker", "eu-west-1").add_auth(request)
         assert headers["authorization"] == request.headers["Authorization"]
-        found.add(headers["authorization"])
-    assert len(found) == 3
+        signatures.add(headers["authorization"])
+    assert len(signatures) == 3

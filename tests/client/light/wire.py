@@ -28,8 +28,8 @@ class WireRequest:
 
 def reply(body: bytes = b"{}", *, status: int = 200, content_type: str = "application/json", **headers: str):
     """Return the bytes of an HTTP/1.1 reply."""
-    given = {name.replace("_", "-"): value for name, value in headers.items()}
-    fields = {"Content-Type": content_type, "Content-Length": str(len(body)), **given}
+    reply_fields = {name.replace("_", "-"): value for name, value in headers.items()}
+    fields = {"Content-Type": content_type, "Content-Length": str(len(body)), **reply_fields}
     lines = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
     return f"HTTP/1.1 {status} Words\r\n{lines}\r\n".encode() + body
 

@@ -33,28 +33,28 @@ def scaled(endpoint: Any, serving: Any) -> dict[str, dict[str, Any]]:
     return resources(build)
 
 
-def with_scaling(**given: Any) -> dict[str, dict[str, Any]]:
+def with_scaling(**settings: Any) -> dict[str, dict[str, Any]]:
     """The only variant of a real-time endpoint with this scaling."""
-    instance = given.pop("instance", "ml.g5.12xlarge")
-    own = scaling(**{"max_instances": 4} | given)
+    instance = settings.pop("instance", "ml.g5.12xlarge")
+    own = scaling(**{"max_instances": 4} | settings)
     return scaled(monitored(variant(instance=instance, scaling=own)), options(scaling=own))
 
 
-def only(found: dict[str, dict[str, Any]], resource_type: str) -> dict[str, Any]:
-    (properties,) = of_type(found, resource_type).values()
+def only(stack: dict[str, dict[str, Any]], resource_type: str) -> dict[str, Any]:
+    (properties,) = of_type(stack, resource_type).values()
     return properties
 
 
-def policy(found: dict[str, dict[str, Any]], end: str) -> tuple[str, dict[str, Any]]:
+def policy(stack: dict[str, dict[str, Any]], end: str) -> tuple[str, dict[str, Any]]:
     """Return the policy whose name ends so, with its logical id."""
     ((key, properties),) = (
-        (key, item) for key, item in of_type(found, POLICY).items() if item["PolicyName"].endswith(end)
+        (key, item) for key, item in of_type(stack, POLICY).items() if item["PolicyName"].endswith(end)
     )
     return key, properties
 
 
-def alarm(found: dict[str, dict[str, Any]], end: str) -> dict[str, Any]:
-    (properties,) = (item for item in of_type(found, ALARM).values() if item["AlarmName"].endswith(f"-{end}"))
+def alarm(stack: dict[str, dict[str, Any]], end: str) -> dict[str, Any]:
+    (properties,) = (item for item in of_type(stack, ALARM).values() if item["AlarmName"].endswith(f"-{end}"))
     return properties
 
 
@@ -62,15 +62,15 @@ def alarm(found: dict[str, dict[str, Any]], end: str) -> dict[str, Any]:
 
 
 def test_scalable_target_has_the_limits_and_depends_on_the_endpoint():
-    found = with_scaling(min_instances=2, max_instances=6)
-    assert only(found, TARGET) == {
+    stack = with_scaling(min_instances=2, max_instances=6)
+    assert only(stack, TARGET) == {
         "ServiceNamespace": "sagemaker",
         "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
         "ResourceId": f"endpoint/{NAME}/variant/main",
         "MinCapacity": 2,
         "MaxCapacity": 6,
     }
-    (target,) = (item for item in found.values() if item["Type"] == TARGET)
+    (target,) = (item for item in stack.values() if item["Type"] == TARGET)
     assert target["DependsOn"] == ["Endpoint"]
 
 
@@ -82,23 +82,23 @@ def test_every_variant_has_its_own_scaling_including_the_shadow():
     main = variant()
     challenger = variant("challenger", scaling=Scaling(max_instances=3, concurrent_requests_per_model=4))
     moving = variant("shadow", shadow=True)
-    found = scaled(monitored(main, challenger, moving), options(scaling={"invocations_per_instance": 700}))
-    assert sorted(item["ResourceId"] for item in of_type(found, TARGET).values()) == [
+    stack = scaled(monitored(main, challenger, moving), options(scaling={"invocations_per_instance": 700}))
+    assert sorted(item["ResourceId"] for item in of_type(stack, TARGET).values()) == [
         f"endpoint/{NAME}/variant/{name}" for name in ("challenger", "main", "shadow")
     ]
-    _, tracking = policy(found, "challenger-concurrent-requests-per-model")
+    _, tracking = policy(stack, "challenger-concurrent-requests-per-model")
     assert tracking["TargetTrackingScalingPolicyConfiguration"]["TargetValue"] == 4
 
 
 def test_fixed_instance_count_is_restored_next_to_a_scaled_variant():
     fixed = variant("shadow", shadow=True, scaling=Scaling(min_instances=3, max_instances=3))
-    found = scaled(monitored(variant(), fixed), options())
+    stack = scaled(monitored(variant(), fixed), options())
     limits = {
         item["ResourceId"].rpartition("/")[2]: (item["MinCapacity"], item["MaxCapacity"])
-        for item in of_type(found, TARGET).values()
+        for item in of_type(stack, TARGET).values()
     }
     assert limits == {"main": (1, 4), "shadow": (3, 3)}
-    assert [key for key in of_type(found, POLICY) if "shadow" in key] == []
+    assert [key for key in of_type(stack, POLICY) if "shadow" in key] == []
 
 
 def test_burstable_variants_among_others_are_not_registered():
@@ -117,10 +117,10 @@ def test_burstable_variants_among_others_are_not_registered():
     ],
 )
 def test_measures_with_an_aws_name(measure, predefined):
-    found = with_scaling(**{measure: 7, "scale_out_cooldown_s": 11, "scale_in_cooldown_s": 22})
-    tracked = only(found, POLICY)
+    stack = with_scaling(**{measure: 7, "scale_out_cooldown_s": 11, "scale_in_cooldown_s": 22})
+    tracked = only(stack, POLICY)
     assert tracked["PolicyType"] == "TargetTrackingScaling"
-    assert tracked["ScalingTargetId"] == {"Ref": next(iter(of_type(found, TARGET)))}
+    assert tracked["ScalingTargetId"] == {"Ref": next(iter(of_type(stack, TARGET)))}
     assert tracked["TargetTrackingScalingPolicyConfiguration"] == {
         "PredefinedMetricSpecification": {"PredefinedMetricType": predefined},
         "TargetValue": 7,
@@ -144,16 +144,14 @@ def test_gpu_use_is_tracked_as_the_sum_over_a_machines_gpus():
 
 
 def asynchronous(**scaling: Any) -> dict[str, dict[str, Any]]:
-    given = Scaling.model_validate({"min_instances": 0, "max_instances": 4} | scaling)
-    return scaled(
-        monitored(variant(scaling=given), asynchronous=True), options(scaling=given, asynchronous={})
-    )
+    own = Scaling.model_validate({"min_instances": 0, "max_instances": 4} | scaling)
+    return scaled(monitored(variant(scaling=own), asynchronous=True), options(scaling=own, asynchronous={}))
 
 
 def test_asynchronous_endpoint_scales_in_to_zero():
-    found = asynchronous()
-    assert only(found, TARGET)["MinCapacity"] == 0
-    _, tracked = policy(found, "backlog-per-instance")
+    stack = asynchronous()
+    assert only(stack, TARGET)["MinCapacity"] == 0
+    _, tracked = policy(stack, "backlog-per-instance")
     configuration = tracked["TargetTrackingScalingPolicyConfiguration"]
     assert configuration["TargetValue"] == 5
     metric = configuration["CustomizedMetricSpecification"]
@@ -164,8 +162,8 @@ def test_asynchronous_endpoint_scales_in_to_zero():
 
 
 def test_request_scales_an_asynchronous_endpoint_out_from_zero():
-    found = asynchronous()
-    key, step = policy(found, "wake-up")
+    stack = asynchronous()
+    key, step = policy(stack, "wake-up")
     assert step["StepScalingPolicyConfiguration"] == {
         "AdjustmentType": "ChangeInCapacity",
         "MetricAggregationType": "Average",
@@ -173,7 +171,7 @@ def test_request_scales_an_asynchronous_endpoint_out_from_zero():
         "Cooldown": 300,
         "StepAdjustments": [{"MetricIntervalLowerBound": 0, "ScalingAdjustment": 1}],
     }
-    woken = alarm(found, "wake-up")
+    woken = alarm(stack, "wake-up")
     assert woken["MetricName"] == "HasBacklogWithoutCapacity"
     assert dimensions(woken) == {"EndpointName": NAME}
     assert (woken["Threshold"], woken["ComparisonOperator"]) == (1, "GreaterThanOrEqualToThreshold")
@@ -201,8 +199,8 @@ STEPS = {
 
 
 def test_scale_out_steps_start_at_the_first_bound():
-    found = with_scaling(steps=STEPS, scale_out_cooldown_s=90)
-    key, step = policy(found, "scale-out")
+    stack = with_scaling(steps=STEPS, scale_out_cooldown_s=90)
+    key, step = policy(stack, "scale-out")
     assert step["PolicyType"] == "StepScaling"
     configuration = step["StepScalingPolicyConfiguration"]
     assert configuration["Cooldown"] == 90
@@ -211,7 +209,7 @@ def test_scale_out_steps_start_at_the_first_bound():
         {"MetricIntervalLowerBound": 150, "MetricIntervalUpperBound": 300, "ScalingAdjustment": 2},
         {"MetricIntervalLowerBound": 300, "ScalingAdjustment": 5},
     ]
-    fires = alarm(found, "scale-out")
+    fires = alarm(stack, "scale-out")
     assert (fires["Threshold"], fires["ComparisonOperator"]) == (100, "GreaterThanThreshold")
     assert (fires["MetricName"], fires["Statistic"]) == ("InvocationsPerInstance", "Sum")
     assert (fires["Period"], fires["EvaluationPeriods"]) == (60, 1)
@@ -219,12 +217,12 @@ def test_scale_out_steps_start_at_the_first_bound():
 
 
 def test_scale_in_step_is_below_its_bound_and_treats_missing_data_as_idle():
-    found = with_scaling(steps=STEPS, scale_in_cooldown_s=600)
-    _, step = policy(found, "scale-in")
+    stack = with_scaling(steps=STEPS, scale_in_cooldown_s=600)
+    _, step = policy(stack, "scale-in")
     configuration = step["StepScalingPolicyConfiguration"]
     assert configuration["Cooldown"] == 600
     assert configuration["StepAdjustments"] == [{"MetricIntervalUpperBound": 0, "ScalingAdjustment": -2}]
-    fires = alarm(found, "scale-in")
+    fires = alarm(stack, "scale-in")
     assert (fires["Threshold"], fires["ComparisonOperator"]) == (30, "LessThanThreshold")
     assert fires["EvaluationPeriods"] == 5
     (expression,) = [query["Expression"] for query in fires["Metrics"] if query["ReturnData"]]
@@ -266,13 +264,13 @@ def test_bounds_are_in_the_unit_of_the_metric(metric, published, statistic, thre
 
 
 def test_schedules_set_other_limits_in_their_time_zone():
-    found = with_scaling(
+    stack = with_scaling(
         schedules={
             "office": {"at": "08:05", "days": "MON-FRI", "timezone": "Europe/Berlin", "min": 4, "max": 9},
             "night": {"at": "19:30", "min": 1, "max": 2},
         }
     )
-    assert only(found, TARGET)["ScheduledActions"] == [
+    assert only(stack, TARGET)["ScheduledActions"] == [
         {
             "ScheduledActionName": "office",
             "Schedule": "cron(5 8 ? * MON,TUE,WED,THU,FRI *)",
@@ -297,10 +295,10 @@ def test_schedules_set_other_limits_in_their_time_zone():
         ("MON-WED,TUE,FRI", "MON,TUE,WED,FRI"),
     ],
 )
-def test_days_are_written_out(days, meant):
-    found = with_scaling(schedules={"then": {"at": "00:00", "days": days, "min": 1, "max": 2}})
-    (action,) = only(found, TARGET)["ScheduledActions"]
-    assert action["Schedule"] == f"cron(0 0 ? * {meant} *)"
+def test_days_are_written_out(days, written_out):
+    stack = with_scaling(schedules={"then": {"at": "00:00", "days": days, "min": 1, "max": 2}})
+    (action,) = only(stack, TARGET)["ScheduledActions"]
+    assert action["Schedule"] == f"cron(0 0 ? * {written_out} *)"
 
 
 # Inference components
@@ -312,15 +310,15 @@ def components(own: dict[str, Any] | None = None, **copies: Any) -> dict[str, di
 
 
 def test_copies_are_scaled_instead_of_machines():
-    found = components()
-    assert only(found, TARGET) == {
+    stack = components()
+    assert only(stack, TARGET) == {
         "ServiceNamespace": "sagemaker",
         "ScalableDimension": "sagemaker:inference-component:DesiredCopyCount",
         "ResourceId": f"inference-component/{COMPONENT}",
         "MinCapacity": 0,
         "MaxCapacity": 3,
     }
-    _, tracked = policy(found, "invocations-per-copy")
+    _, tracked = policy(stack, "invocations-per-copy")
     configuration = tracked["TargetTrackingScalingPolicyConfiguration"]
     assert configuration["TargetValue"] == 1000
     assert configuration["PredefinedMetricSpecification"] == {
@@ -329,8 +327,8 @@ def test_copies_are_scaled_instead_of_machines():
 
 
 def test_copies_follow_requests_in_flight():
-    found = components(min_copies=1, concurrent_requests_per_copy=6)
-    configuration = only(found, POLICY)["TargetTrackingScalingPolicyConfiguration"]
+    stack = components(min_copies=1, concurrent_requests_per_copy=6)
+    configuration = only(stack, POLICY)["TargetTrackingScalingPolicyConfiguration"]
     assert configuration["TargetValue"] == 6
     assert configuration["PredefinedMetricSpecification"] == {
         "PredefinedMetricType": "SageMakerInferenceComponentConcurrentRequestsPerCopyHighResolution"
@@ -338,12 +336,12 @@ def test_copies_follow_requests_in_flight():
 
 
 def test_failed_request_scales_copies_out_from_zero():
-    found = components()
-    key, step = policy(found, "wake-up")
+    stack = components()
+    key, step = policy(stack, "wake-up")
     assert step["StepScalingPolicyConfiguration"]["StepAdjustments"] == [
         {"MetricIntervalLowerBound": 0, "ScalingAdjustment": 1}
     ]
-    woken = alarm(found, "wake-up")
+    woken = alarm(stack, "wake-up")
     assert woken["MetricName"] == "NoCapacityInvocationFailures"
     assert dimensions(woken) == {"InferenceComponentName": COMPONENT}
     # One failed request is enough; AWS's own example waits for two.

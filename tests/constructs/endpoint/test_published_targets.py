@@ -35,8 +35,8 @@ def test_another_model_changes_one_parameter():
 def test_later_parameters_are_written_first():
     stack = cdk.Stack(cdk.App(), "s")
     PublishedTargets(stack, "Targets", path="/a-b/targets/c", targets=models(60))
-    found = Template.from_stack(stack).find_resources("AWS::SSM::Parameter")
-    by_name = {item["Properties"]["Name"]: (key, item) for key, item in found.items()}
+    parameters = Template.from_stack(stack).find_resources("AWS::SSM::Parameter")
+    by_name = {item["Properties"]["Name"]: (key, item) for key, item in parameters.items()}
     assert sorted(by_name) == [f"/a-b/targets/c/{number}" for number in range(4)]
     for number in range(3):
         later, _ = by_name[f"/a-b/targets/c/{number + 1}"]

@@ -37,10 +37,10 @@ GPU = "ml.g5.12xlarge"
 
 def made(endpoint: Monitored, alarms: Alarms = EVERY, topic: str | None = TOPIC) -> dict[str, dict[str, Any]]:
     """Return the alarms of a stack by name."""
-    found = resources(
+    template = resources(
         lambda stack: EndpointAlarms(stack, "Alarms", monitored=endpoint, alarms=alarms, topic_arn=topic)
     )
-    return {item["AlarmName"]: item for item in of_type(found, "AWS::CloudWatch::Alarm").values()}
+    return {item["AlarmName"]: item for item in of_type(template, "AWS::CloudWatch::Alarm").values()}
 
 
 @pytest.fixture(scope="module")
@@ -60,13 +60,13 @@ def copied() -> dict[str, dict[str, Any]]:
 
 def looked_at(alarm: dict[str, Any]) -> dict[str, tuple[str, str, str]]:
     """Return the inputs of an alarm's expression: namespace, metric, and statistic by key."""
-    found = {}
+    metrics = {}
     for query in alarm["Metrics"]:
         if not query["ReturnData"]:
             stat = query["MetricStat"]
-            found[query["Id"]] = (stat["Metric"]["Namespace"], stat["Metric"]["MetricName"], stat["Stat"])
+            metrics[query["Id"]] = (stat["Metric"]["Namespace"], stat["Metric"]["MetricName"], stat["Stat"])
             assert stat["Period"] == 300
-    return found
+    return metrics
 
 
 def expression(alarm: dict[str, Any]) -> str:
@@ -157,9 +157,6 @@ def test_every_kind_of_alarm_is_in_the_table(plain, queued):
     assert ends == set(get_args(AlarmId))
 
 
-# Asynchronous endpoints
-
-
 # Inference components
 
 
@@ -194,18 +191,18 @@ def test_a_shadows_errors_in_the_shared_log_fire_no_alarm():
 
 def test_rollback_alarms_keep_the_requested_order():
     endpoint = monitored(variant(), variant("challenger"))
-    found: list[list[str]] = []
+    names: list[list[str]] = []
 
     def build(stack: Any) -> None:
         alarms = EndpointAlarms(stack, "Alarms", monitored=endpoint, alarms=EVERY)
-        found.append(alarms.rollback_names(("server-errors", "latency-p99", "gpu-memory")))
-        found.append(alarms.all_names)
+        names.append(alarms.rollback_names(("server-errors", "latency-p99", "gpu-memory")))
+        names.append(alarms.all_names)
 
     resources(build)
-    assert found[0] == [
+    assert names[0] == [
         f"{NAME}-server-errors",
         f"{NAME}-challenger-server-errors",
         f"{NAME}-latency-p99",
         f"{NAME}-challenger-latency-p99",
     ]
-    assert len(found[1]) == 11
+    assert len(names[1]) == 11

@@ -37,24 +37,26 @@ def priced(name: str = "main", **more: Any) -> MonitoredVariant:
     return variant(name, "ml.g5.12xlarge", **{"price_per_hour": PRICE} | more)
 
 
-def body(endpoint: Monitored, **given: Any) -> Body:
+def body(endpoint: Monitored, **settings: Any) -> Body:
     names = [alarm.plan.name for alarm in endpoint_alarms(endpoint, Alarms())]
-    return endpoint_dashboard_body(endpoint, options=options(**given), alarm_names=names, location=LOCATION)
+    return endpoint_dashboard_body(
+        endpoint, options=options(**settings), alarm_names=names, location=LOCATION
+    )
 
 
-def charts(found: Body) -> dict[str, dict[str, Any]]:
+def charts(dashboard: Body) -> dict[str, dict[str, Any]]:
     """Return the charts' properties by title."""
     return {
         widget["properties"]["title"]: widget["properties"]
-        for widget in found["widgets"]
+        for widget in dashboard["widgets"]
         if widget["type"] == "metric"
     }
 
 
 def look(entry: list[Any]) -> dict[str, Any]:
     """Return how a line of a chart is drawn, and its id."""
-    found: dict[str, Any] = entry[-1]
-    return found
+    entry_options: dict[str, Any] = entry[-1]
+    return entry_options
 
 
 def metrics_of(chart: dict[str, Any]) -> Iterator[list[Any]]:
@@ -78,12 +80,12 @@ def computed(chart: dict[str, Any], label: str, **values: float | None) -> float
     return evaluate(expression, dict.fromkeys(ids) | values)
 
 
-def assert_valid(found: Body) -> None:
+def assert_valid(dashboard: Body) -> None:
     """Check CloudWatch's rules: limits, ids, a grid of 24 columns without overlaps."""
-    assert len(found["widgets"]) <= 500
-    read = 0
+    assert len(dashboard["widgets"]) <= 500
+    count = 0
     taken: Counter[tuple[int, int]] = Counter()
-    for widget in found["widgets"]:
+    for widget in dashboard["widgets"]:
         assert 0 <= widget["x"] < 24
         assert 1 <= widget["width"] <= 24 - widget["x"]
         taken.update(
@@ -99,8 +101,8 @@ def assert_valid(found: Body) -> None:
             ids = [look(entry)["id"] for entry in properties["metrics"] if "id" in look(entry)]
             assert len(ids) == len(set(ids))
             assert all(name[0].islower() and name.replace("_", "").isalnum() for name in ids)
-            read += len(list(metrics_of(properties)))
-    assert read <= 2500
+            count += len(list(metrics_of(properties)))
+    assert count <= 2500
     assert max(taken.values()) == 1
 
 
@@ -117,8 +119,8 @@ EVERY_KIND = {
 
 @pytest.fixture(scope="module", params=EVERY_KIND)
 def any_kind(request: pytest.FixtureRequest) -> Body:
-    endpoint, given = EVERY_KIND[request.param]
-    return body(endpoint, **given)
+    endpoint, settings = EVERY_KIND[request.param]
+    return body(endpoint, **settings)
 
 
 def test_the_dashboard_of_every_kind_is_valid(any_kind):
@@ -127,18 +129,18 @@ def test_the_dashboard_of_every_kind_is_valid(any_kind):
 
 def test_utilization_is_a_percentage_of_the_whole_instance():
     """An ml.g5.12xlarge has 48 vCPUs and four GPUs, whose utilization SageMaker adds up."""
-    found = charts(body(monitored(priced())))
-    assert computed(found["CPU utilization"], "main", used0=2400) == 50
-    assert computed(found["GPU utilization"], "main", used0=200) == 50
-    assert computed(found["GPU memory utilization"], "main", used0=380) == 95
-    assert shown(found["Memory utilization"]) == ["main"]
+    by_title = charts(body(monitored(priced())))
+    assert computed(by_title["CPU utilization"], "main", used0=2400) == 50
+    assert computed(by_title["GPU utilization"], "main", used0=200) == 50
+    assert computed(by_title["GPU memory utilization"], "main", used0=380) == 95
+    assert shown(by_title["Memory utilization"]) == ["main"]
 
 
 def test_a_shadow_is_compared_with_the_variant_it_may_replace():
-    found = charts(body(monitored(priced(), priced("challenger"), priced("shadow", shadow=True))))
-    slower = found["Shadow latency difference"]
+    by_title = charts(body(monitored(priced(), priced("challenger"), priced("shadow", shadow=True))))
+    slower = by_title["Shadow latency difference"]
     assert computed(slower, "p99: shadow − main", p99_0=40_000, p99_2=55_000) == 15
-    assert shown(found["Failed requests"]) == [
+    assert shown(by_title["Failed requests"]) == [
         "main: 5xx",
         "challenger: 5xx",
         "shadow: 5xx",
@@ -147,29 +149,29 @@ def test_a_shadow_is_compared_with_the_variant_it_may_replace():
 
 def test_cost_follows_from_the_machines_minutes_and_their_price():
     """Three instances over five minutes, which answer 2,000 requests."""
-    found = charts(body(monitored(priced())))
-    assert computed(found["Cost per hour"], "per hour", cost_0=15) == pytest.approx(3 * PRICE)
-    thousand = computed(found["Cost per 1,000 requests"], "1,000 requests", cost_0=15, cost_calls0=2000)
+    by_title = charts(body(monitored(priced())))
+    assert computed(by_title["Cost per hour"], "per hour", cost_0=15) == pytest.approx(3 * PRICE)
+    thousand = computed(by_title["Cost per 1,000 requests"], "1,000 requests", cost_0=15, cost_calls0=2000)
     assert thousand == pytest.approx(3 * PRICE / 12 / 2000 * 1000)
-    assert computed(found["Cost per 1,000 requests"], "1,000 requests", cost_0=15) is None
+    assert computed(by_title["Cost per 1,000 requests"], "1,000 requests", cost_0=15) is None
 
 
 def test_a_shadow_has_costs_but_no_invocations():
-    found = charts(body(monitored(priced(), priced("shadow", shadow=True))))
+    by_title = charts(body(monitored(priced(), priced("shadow", shadow=True))))
     both = {"cost_0": 5.0, "cost_1": 5.0}
-    assert computed(found["Cost per hour"], "per hour", **both) == pytest.approx(2 * PRICE)
-    thousand = computed(found["Cost per 1,000 requests"], "1,000 requests", **both, cost_calls0=1000)
+    assert computed(by_title["Cost per hour"], "per hour", **both) == pytest.approx(2 * PRICE)
+    thousand = computed(by_title["Cost per 1,000 requests"], "1,000 requests", **both, cost_calls0=1000)
     assert thousand == pytest.approx(2 * PRICE / 12)
     # A variant that is not there at all just costs nothing.
-    assert computed(found["Cost per hour"], "per hour", cost_0=5, cost_1=None) == pytest.approx(PRICE)
+    assert computed(by_title["Cost per hour"], "per hour", cost_0=5, cost_1=None) == pytest.approx(PRICE)
 
 
 def test_a_missing_price_is_shown_with_the_remedy():
-    found = body(monitored(variant(), priced("challenger")))
-    assert not [title for title in charts(found) if "Cost" in title]
+    dashboard = body(monitored(variant(), priced("challenger")))
+    assert not [title for title in charts(dashboard) if "Cost" in title]
     (words,) = [
         widget["properties"]["markdown"]
-        for widget in found["widgets"]
+        for widget in dashboard["widgets"]
         if widget["type"] == "text" and "Cost" in widget["properties"]["markdown"]
     ]
     assert "ml.c7i.xlarge" in words
@@ -181,25 +183,25 @@ def test_a_missing_price_is_shown_with_the_remedy():
 
 
 def overseen(count: int, *variants: MonitoredVariant) -> list[DashboardEndpoint]:
-    found = []
+    endpoints = []
     for number in range(count):
         endpoint = Monitored(f"shop-dev-search-{number}", variants or (priced(),))
         names = [alarm.plan.name for alarm in endpoint_alarms(endpoint, Alarms())]
-        found.append(DashboardEndpoint(f"search-{number}", endpoint, names))
-    return found
+        endpoints.append(DashboardEndpoint(f"search-{number}", endpoint, names))
+    return endpoints
 
 
 @pytest.mark.parametrize("count", [0, 1, 100, 240])
 def test_one_page_holds_hundreds_of_endpoints(count):
     (page,) = environment_dashboard_bodies("shop-dev", overseen(count), location=LOCATION)
     assert_valid(page)
-    read = {
+    names = {
         entry[3]
         for chart in page["widgets"]
         for entry in chart["properties"].get("metrics", [])
         if "expression" not in look(entry)
     }
-    assert len(read) == count
+    assert len(names) == count
 
 
 def test_overflow_is_on_the_next_page():
@@ -241,6 +243,6 @@ def test_construct_creates_one_dashboard_per_page():
         many = overseen(350)
         names.extend(EnvironmentDashboard(stack, "Overview", base="shop-dev", endpoints=many).names)
 
-    made = of_type(resources(build), "AWS::CloudWatch::Dashboard").values()
-    assert [item["DashboardName"] for item in made] == names
+    dashboards = of_type(resources(build), "AWS::CloudWatch::Dashboard").values()
+    assert [item["DashboardName"] for item in dashboards] == names
     assert names == [f"shop-dev_environment_{REGION}", f"shop-dev_environment_{REGION}_2"]

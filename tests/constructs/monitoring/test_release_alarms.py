@@ -23,10 +23,10 @@ Reply = tuple[int, int, float]
 
 def made(endpoint: Monitored, alarms: Alarms = ALARMS, ids: Sequence[AlarmId] = KINDS) -> dict[str, Any]:
     """Return all alarms of an endpoint with compared kinds."""
-    found = resources(
+    template = resources(
         lambda stack: EndpointAlarms(stack, "Alarms", monitored=endpoint, alarms=alarms, compared=ids)
     )
-    return {item["AlarmName"]: item for item in of_type(found, "AWS::CloudWatch::Alarm").values()}
+    return {item["AlarmName"]: item for item in of_type(template, "AWS::CloudWatch::Alarm").values()}
 
 
 @pytest.fixture(scope="module")
@@ -154,12 +154,12 @@ def test_enough_bad_minutes_have_as_many_errors_as_the_endpoints_own_alarm(singl
 
 def test_only_the_endpoints_own_alarms_notify(single):
     endpoint = monitored()
-    found = resources(
+    template = resources(
         lambda stack: EndpointAlarms(
             stack, "Alarms", monitored=endpoint, alarms=ALARMS, topic_arn="topic", compared=KINDS
         )
     )
-    alarms = of_type(found, "AWS::CloudWatch::Alarm").values()
+    alarms = of_type(template, "AWS::CloudWatch::Alarm").values()
     silent = {alarm["AlarmName"] for alarm in alarms if "AlarmActions" not in alarm}
     assert silent == {f"{NAME}-{kind}-rollout" for kind in KINDS}
 

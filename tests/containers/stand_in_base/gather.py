@@ -203,11 +203,11 @@ class _Root:
 
     def add_libraries(self) -> None:
         """Add the libraries of all programs to the loader's default path."""
-        found: dict[str, Path] = {}
+        libraries: dict[str, Path] = {}
         for name, file in _libraries(self._programs):
-            found.setdefault(name, file)  # the interpreter's come first: another libpython may lie about
-        usual = found["libc.so.6"].parent
-        for name, file in found.items():
+            libraries.setdefault(name, file)  # the interpreter's come first: another libpython may lie about
+        usual = libraries["libc.so.6"].parent
+        for name, file in libraries.items():
             place = file.parent if file.is_relative_to("/usr") or file.is_relative_to("/lib64") else usual
             self.add(file, f"{str(_merged(place / name)).lstrip('/')}")
 

@@ -129,8 +129,8 @@ class ServedModel:
         self, body: bytes, content_type: str | None = "application/json", **headers: str
     ) -> TritonResponse:
         """Invoke the model once."""
-        given = {name.replace("_", "-"): value for name, value in headers.items()}
-        return self.send(body, {**({} if content_type is None else {"Content-Type": content_type}), **given})
+        fields = {name.replace("_", "-"): value for name, value in headers.items()}
+        return self.send(body, {**({} if content_type is None else {"Content-Type": content_type}), **fields})
 
 
 class Driver(Protocol):
@@ -226,8 +226,8 @@ class MultiModel:
         """Request the list of models."""
         answer = self.server.request("GET", "/models")
         assert answer.status == 200, answer.body
-        found: list[dict[str, Any]] = json.loads(answer.body)["models"]
-        return found
+        entries: list[dict[str, Any]] = json.loads(answer.body)["models"]
+        return entries
 
     def ping(self) -> int:
         """Return the status of the health check."""

@@ -41,7 +41,7 @@ class _Each(list[Any]):
     """The values of `*`: a member of it is that member of each."""
 
     def __getitem__(self, key: Any) -> Any:
-        return _Each(one[key] for one in self)
+        return _Each(item[key] for item in self)
 
 
 class _Text(str):
@@ -71,15 +71,15 @@ class Scope:
 
 def filled(text: str, scope: Scope) -> str:
     """Return a text with its expressions replaced by their values."""
-    return _PLACE.sub(lambda found: _shown(evaluate(found[1], scope)), text)
+    return _PLACE.sub(lambda match: _shown(evaluate(match[1], scope)), text)
 
 
-def value_of(given: Any, scope: Scope) -> Any:
+def value_of(value: Any, scope: Scope) -> Any:
     """Return the value of a field: a single expression keeps its type."""
-    if not isinstance(given, str):
-        return given
-    alone = _PLACE.fullmatch(given.strip())
-    return evaluate(alone[1], scope) if alone else filled(given, scope)
+    if not isinstance(value, str):
+        return value
+    alone = _PLACE.fullmatch(value.strip())
+    return evaluate(alone[1], scope) if alone else filled(value, scope)
 
 
 def holds(condition: Any, scope: Scope) -> bool:
@@ -117,15 +117,15 @@ def evaluate(text: str, scope: Scope) -> Any:
 def _translated(text: str) -> str:
     code, at, before, text = "", 0, "", text.strip()
     while at < len(text):
-        found = _TOKEN.match(text, at)
-        if not found:
+        match = _TOKEN.match(text, at)
+        if not match:
             raise UnknownExpressionError(f"{text!r}: unknown from {text[at:]!r}")
-        token, at = found[0].strip(), found.end()
+        token, at = match[0].strip(), match.end()
         if before == ".":
             code += f"[{token!r}]"
-        elif found["text"]:
+        elif match["text"]:
             code += f"_Text({token[1:-1].replace(chr(39) * 2, chr(39))!r})"
-        elif found["name"] and token not in _PYTHON and text[at : at + 1] != "(":
+        elif match["name"] and token not in _PYTHON and text[at : at + 1] != "(":
             code += f" context({token!r})"
         elif token != ".":
             code += _PYTHON.get(token, token)

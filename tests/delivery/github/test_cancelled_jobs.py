@@ -12,7 +12,7 @@ MAIN = "refs/heads/main"
 PUSH = Event("push", MAIN, {"before": "0" * 40}, sha="1" * 40)
 
 
-def runner(folder: Path, ends: dict[str, str], said: dict[str, dict[str, str]]) -> Runner:
+def runner(folder: Path, ends: dict[str, str], outputs: dict[str, dict[str, str]]) -> Runner:
     """A runner of a repository whose jobs end with the given results."""
     return Runner(
         remote=folder,
@@ -22,17 +22,17 @@ def runner(folder: Path, ends: dict[str, str], said: dict[str, dict[str, str]]) 
         variables={},
         prepare_checkout=lambda work: None,
         ends=ends,
-        said=said,
+        said=outputs,
     )
 
 
 def deployed(folder: Path, affected: list[str], **ends: str) -> str:
     """Return the result of prod's job after these results of the others."""
     jobs = {"delivery": "success", "dev/deploy": "success", "prod/deploy": "success"}
-    told = {"delivery": {"affected": json.dumps(affected), "stages": "{}"}}
-    given = jobs | {name if name == "delivery" else f"{name}/deploy": end for name, end in ends.items()}
-    said = told if given["delivery"] == "success" else {}
-    return runner(folder, given, said).run("deploy.yml", PUSH)["prod"]
+    outputs = {"delivery": {"affected": json.dumps(affected), "stages": "{}"}}
+    all_ends = jobs | {name if name == "delivery" else f"{name}/deploy": end for name, end in ends.items()}
+    given_outputs = outputs if all_ends["delivery"] == "success" else {}
+    return runner(folder, all_ends, given_outputs).run("deploy.yml", PUSH)["prod"]
 
 
 @pytest.mark.parametrize(
@@ -75,8 +75,8 @@ def test_no_job_runs_after_a_cancelled_one(job, before):
         {
             "github": {"event": Payload(), "event_name": "push"},
             "needs": {
-                one: {"result": "cancelled" if one == before else "success", "outputs": outputs}
-                for one in listed(job["needs"])
+                needed: {"result": "cancelled" if needed == before else "success", "outputs": outputs}
+                for needed in listed(job["needs"])
             },
         },
         succeeded=False,

@@ -80,10 +80,10 @@ def test_a_changed_lock_becomes_a_pull_request(checkout):
         "from": "example/tritonstack",
         "open": True,
     }
-    shown = git(checkout.parent / "remote.git", "show", "--stat", "--format=%an: %s", "promote/prod")
-    assert shown.startswith("github-actions[bot]: dev -> prod")
-    assert "environments/prod.lock.yaml" in shown
-    assert "said.md" not in shown
+    commit = git(checkout.parent / "remote.git", "show", "--stat", "--format=%an: %s", "promote/prod")
+    assert commit.startswith("github-actions[bot]: dev -> prod")
+    assert "environments/prod.lock.yaml" in commit
+    assert "said.md" not in commit
     assert recorded_calls(checkout.parent)[-1] == [
         *("gh", "workflow", "run", "pull-request.yml", "--ref", "promote/prod")
     ]
@@ -152,8 +152,8 @@ def test_branch_of_a_fork_with_the_same_name_is_not_the_proposal(checkout, whose
     (checkout.parent / "github.json").write_text(json.dumps({"pulls": [theirs]}))
     (checkout / "environments" / "prod.lock.yaml").write_text("models: {minilm: {}}\n")
     assert propose(checkout).returncode == 0
-    found, own = held(checkout)["pulls"]
-    assert found == theirs
+    foreign, own = held(checkout)["pulls"]
+    assert foreign == theirs
     assert (own["from"], own["title"]) == ("example/tritonstack", "dev -> prod")
 
 
@@ -180,9 +180,9 @@ def test_each_subject_has_one_comment_which_is_changed(checkout):
 def test_oversized_comment_is_truncated(checkout):
     (checkout / "said.md").write_text("x" * 70_000)
     comment(checkout, "diff-dev")
-    (found,) = held(checkout)["comments"]
-    assert 65_000 < len(found["body"]) < 65_536
-    assert found["body"].endswith("the full text)")
+    (posted,) = held(checkout)["comments"]
+    assert 65_000 < len(posted["body"]) < 65_536
+    assert posted["body"].endswith("the full text)")
 
 
 @pytest.mark.parametrize(
@@ -193,10 +193,10 @@ def test_oversized_comment_is_truncated(checkout):
         (["1a2b"], "", ""),  # asked for by a person: everything
     ],
 )
-def test_last_deployed_commit_is_the_base(checkout, deployed, given, said):
+def test_last_deployed_commit_is_the_base(checkout, deployed, default, base):
     (checkout.parent / "github.json").write_text(json.dumps({"deployed": deployed}))
-    done = run(checkout, "previous-deploy", "--workflow", "deploy.yml", "--or", given)
-    assert (done.returncode, done.stdout) == (0, f"before={said}\n"), done.stderr
+    done = run(checkout, "previous-deploy", "--workflow", "deploy.yml", "--or", default)
+    assert (done.returncode, done.stdout) == (0, f"before={base}\n"), done.stderr
 
 
 @pytest.mark.parametrize(

@@ -68,15 +68,15 @@ class GithubDelivery:
         results = self.runner.run(workflow, event)
         if workflow == "deploy.yml" and set(results.values()) <= {"success", "skipped"}:
             file = self.runner.folder / "github.json"
-            held = json.loads(file.read_text())
-            held["deployed"] = [*held.get("deployed", []), self.head()]
-            file.write_text(json.dumps(held))
+            state = json.loads(file.read_text())
+            state["deployed"] = [*state.get("deployed", []), self.head()]
+            file.write_text(json.dumps(state))
         return results
 
     def proposals(self) -> list[dict[str, Any]]:
         """Return the pull requests that workflows have opened."""
-        held: dict[str, Any] = json.loads((self.runner.folder / "github.json").read_text())
-        pulls: list[dict[str, Any]] = held["pulls"]
+        state: dict[str, Any] = json.loads((self.runner.folder / "github.json").read_text())
+        pulls: list[dict[str, Any]] = state["pulls"]
         return pulls
 
     def told(self) -> str:
@@ -127,8 +127,8 @@ def delivered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GithubDelive
     for number in range(2):
         site.tritonstack("up", "--detach", "--account", f"{number:012}")
     with ThreadPoolExecutor() as pool:
-        made = pool.map(lambda name: deploy_delivery_stacks(site, name), ENVIRONMENTS)
-        delivery_stacks = dict(zip(ENVIRONMENTS, made, strict=True))
+        stacks = pool.map(lambda name: deploy_delivery_stacks(site, name), ENVIRONMENTS)
+        delivery_stacks = dict(zip(ENVIRONMENTS, stacks, strict=True))
     remote = tmp_path_factory.mktemp("remote") / "tritonstack.git"
     subprocess.run(["git", "init", "--quiet", "--bare", "--initial-branch=main", str(remote)], check=True)
     (root / ".gitignore").write_text("node_modules\n.tritonstack\ncdk.out\n__pycache__\n*.md\n")
@@ -205,7 +205,7 @@ def test_merge_deploys_to_dev_and_verifies_there(delivered):
     event = delivered.merge("build/dev")
     results = delivered.run("deploy.yml", event)
     assert results == {"delivery": "success", "dev": "success", "prod": "skipped"}, delivered.told()
-    kinds = [found.kind for found in events(delivered, "dev")]
+    kinds = [event_record.kind for event_record in events(delivered, "dev")]
     assert kinds[-2:] == ["deployed", "verified"]
     assert events(delivered, "prod") == []
     (foundation,) = list_stacks(delivered.cloud("prod"), prefix="tritonstack-prod-")
@@ -235,7 +235,7 @@ def test_merge_of_the_promotion_deploys_to_prod_and_verifies(delivered):
     event = delivered.merge("promote/prod")
     results = delivered.run("deploy.yml", event)
     assert results == {"delivery": "success", "dev": "success", "prod": "success"}, delivered.told()
-    kinds = [found.kind for found in events(delivered, "prod")]
+    kinds = [event_record.kind for event_record in events(delivered, "prod")]
     assert kinds == ["promoted", "promoted", "deployed", "verified"]  # two models
     assert digests(delivered, "dev") == digests(delivered, "prod") != set()
 
@@ -252,18 +252,20 @@ def test_pull_request_is_compared_and_gets_its_own_environment(delivered):
         "deploy": "success",
         "destroy": "skipped",
     }, delivered.told()
-    said = json.loads((delivered.runner.folder / "github.json").read_text())["comments"]
-    marks = [comment["body"].splitlines()[0] for comment in said]
+    comments = json.loads((delivered.runner.folder / "github.json").read_text())["comments"]
+    marks = [comment["body"].splitlines()[0] for comment in comments]
     assert marks == [f"<!-- tritonstack: {about} -->" for about in ("diff-dev", "diff-prod", "preview")]
-    for name, comment in zip(("dev", "prod"), said, strict=False):
+    for name, comment in zip(("dev", "prod"), comments, strict=False):
         page = (delivered.runner.folder / "artifacts" / f"report-{name}.html").read_text()
         assert f">{name}<" in page
         assert f"[Report on {name}](https://github.com/" in comment["body"]
-    assert "is InService" in said[-1]["body"]
+    assert "is InService" in comments[-1]["body"]
     stack = describe_stack(delivered.cloud("dev"), "tritonstack-pr-7-foundation")
     assert stack is not None
-    found = delivered.cloud("dev").client("cloudformation").describe_stacks(StackName=stack.name)["Stacks"][0]
-    assert found["RoleARN"].endswith("role/tritonstack-delivery-dev-preview-execution")
+    described = (
+        delivered.cloud("dev").client("cloudformation").describe_stacks(StackName=stack.name)["Stacks"][0]
+    )
+    assert described["RoleARN"].endswith("role/tritonstack-delivery-dev-preview-execution")
     published = (
         f"cdk-preview-assets-{delivered.site.spec_of('dev').account}-{delivered.site.spec_of('dev').region}"
     )
@@ -328,7 +330,7 @@ def test_rollback_is_deployed_immediately_and_its_lock_proposed(delivered):
     assert delivered.run("rollback.yml", event) == {"delivery": "success", "rollback": "success"}, (
         delivered.told()
     )
-    assert [found.kind for found in events(delivered, "dev")][-1] == "verified"
+    assert [event_record.kind for event_record in events(delivered, "dev")][-1] == "verified"
     pull = delivered.proposals()[-1]
     assert pull["head"] == "rollback/dev/minilm"
     assert "minilm: tritonstack-dev-minilm" in pull["body"]  # what `verify` said

@@ -66,9 +66,9 @@ def check(repository: Path) -> Release:
 
 
 def test_one_version_everywhere_passes(repository, check):
-    found = check("v0.2.0", "--notes", "notes.md", "--as-outputs")
-    assert (found.returncode, found.stderr) == (0, "")
-    name, _, text = found.stdout.strip().partition("=")
+    ended = check("v0.2.0", "--notes", "notes.md", "--as-outputs")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    name, _, text = ended.stdout.strip().partition("=")
     assert name == "hashes"
     assert json.loads(text) == {
         file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in (repository / "dist").iterdir()
@@ -77,40 +77,40 @@ def test_one_version_everywhere_passes(repository, check):
 
 
 def test_another_tag_fails_for_each_file(repository, check):
-    found = check("v0.3.0", "--notes", "notes.md")
-    assert found.returncode == 1
+    ended = check("v0.3.0", "--notes", "notes.md")
+    assert ended.returncode == 1
     for line in (
         "pyproject.toml:3: version: 0.2.0, but the tag is v0.3.0",
         "packages/local_cloud/pyproject.toml:3: version: 0.2.0, but the tag is v0.3.0",
         "tritonstack-0.2.0-py3-none-any.whl: Version: 0.2.0, but the tag is v0.3.0",
         "CHANGELOG.md: no section `## [0.3.0] - <date>` with text",
     ):
-        assert f"error: {line}" in found.stderr
+        assert f"error: {line}" in ended.stderr
     assert not (repository / "notes.md").exists()
 
 
 @pytest.mark.parametrize("tag", ["0.2.0", "v0.2", "v0.2.0-rc1", "v0.2.0.dev1", "v", "main"])
 def test_tag_that_is_not_a_version_fails(check, tag):
-    found = check(tag)
-    assert found.returncode == 1
-    assert found.stderr.startswith(f"error: invalid tag {tag!r}: ")
+    ended = check(tag)
+    assert ended.returncode == 1
+    assert ended.stderr.startswith(f"error: invalid tag {tag!r}: ")
 
 
 def test_the_version_inside_a_wheel_counts(repository, check):
     wheel(repository / "dist", "tritonstack", "0.1.9", file_version="0.2.0")
-    found = check()
-    assert found.returncode == 1
-    assert "Version: 0.1.9, " in found.stderr
+    ended = check()
+    assert ended.returncode == 1
+    assert "Version: 0.1.9, " in ended.stderr
 
 
 def test_a_missing_an_unexpected_and_a_duplicate_wheel_fail(repository, check):
     (repository / "dist" / "tritonstack_local-0.2.0-py3-none-any.whl").unlink()
     wheel(repository / "dist", "other", "0.2.0")
     wheel(repository / "dist", "tritonstack", "0.2.0", file_version="0.2.0.post1")
-    found = check()
-    assert found.returncode == 1
+    ended = check()
+    assert ended.returncode == 1
     for words in ("missing wheel of tritonstack-local", "distribution other;", "duplicate wheel"):
-        assert words in found.stderr
+        assert words in ended.stderr
 
 
 @pytest.mark.parametrize(
@@ -120,9 +120,9 @@ def test_a_changelog_without_the_version_fails(repository, check, heading):
     (repository / "CHANGELOG.md").write_text(
         f"# Changelog\n\n{heading}\n## [0.1.0] - 2026-11-22\n\n- The rest.\n"
     )
-    found = check()
-    assert found.returncode == 1
-    assert "no section `## [0.2.0]" in found.stderr
+    ended = check()
+    assert ended.returncode == 1
+    assert "no section `## [0.2.0]" in ended.stderr
 
 
 def test_a_wheel_that_was_replaced_before_the_approval_fails(repository, check):
@@ -130,9 +130,9 @@ def test_a_wheel_that_was_replaced_before_the_approval_fails(repository, check):
     assert check("v0.2.0", "--hashes", hashes).returncode == 0
     with zipfile.ZipFile(repository / "dist" / "tritonstack-0.2.0-py3-none-any.whl", "a") as archive:
         archive.writestr("tritonstack/extra.py", "import os")
-    found = check("v0.2.0", "--hashes", hashes)
-    assert found.returncode == 1
-    assert "tritonstack-0.2.0-py3-none-any.whl" in found.stderr
+    ended = check("v0.2.0", "--hashes", hashes)
+    assert ended.returncode == 1
+    assert "tritonstack-0.2.0-py3-none-any.whl" in ended.stderr
 
 
 def run_without_a_tag(folder: Path) -> subprocess.CompletedProcess[str]:
@@ -141,8 +141,8 @@ def run_without_a_tag(folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_this_commit_has_a_version_of_its_own():
-    found = run_without_a_tag(ROOT)
-    assert (found.returncode, found.stderr) == (0, "")
+    ended = run_without_a_tag(ROOT)
+    assert (ended.returncode, ended.stderr) == (0, "")
 
 
 def set_version(repository: Path, version: str) -> None:
@@ -170,8 +170,8 @@ NEWER = CHANGELOG.replace("## [Unreleased]\n", "## [Unreleased]\n\n- Newer.\n")
 def test_a_released_version_names_one_state_of_the_code(repository, version, changelog, accepted):
     set_version(repository, version)
     (repository / "CHANGELOG.md").write_text(changelog)
-    found = run_without_a_tag(repository)
-    assert (found.returncode, "CHANGELOG.md" in found.stderr or "version:" in found.stderr) == (
+    ended = run_without_a_tag(repository)
+    assert (ended.returncode, "CHANGELOG.md" in ended.stderr or "version:" in ended.stderr) == (
         (0, False) if accepted else (1, True)
     )
 
@@ -180,10 +180,10 @@ def test_a_released_version_names_one_state_of_the_code(repository, version, cha
 def test_a_pin_of_another_version_of_this_repository_fails(repository, check, tag):
     file = repository / "packages/local_cloud/pyproject.toml"
     file.write_text(file.read_text() + 'dependencies = [\n    "tritonstack==0.1.0",\n    "boto3==1.0",\n]\n')
-    found = check(*tag) if tag else run_without_a_tag(repository)
-    assert found.returncode == 1
-    assert "packages/local_cloud/pyproject.toml:5: tritonstack: 0.1.0, " in found.stderr
-    assert "boto3" not in found.stderr
+    ended = check(*tag) if tag else run_without_a_tag(repository)
+    assert ended.returncode == 1
+    assert "packages/local_cloud/pyproject.toml:5: tritonstack: 0.1.0, " in ended.stderr
+    assert "boto3" not in ended.stderr
 
 
 def test_publishing_needs_an_approval_and_installs_no_package_but_uv():

@@ -29,9 +29,9 @@ def git(remote: Path, *arguments: str) -> str:
 def commit(remote: Path, message: str) -> str:
     """Return one more commit on the proposal's branch."""
     tree = git(remote, "hash-object", "-t", "tree", "-w", "--stdin")
-    made = git(remote, "commit-tree", tree, "-m", message)
-    git(remote, "update-ref", PROPOSAL, made)
-    return made
+    sha = git(remote, "commit-tree", tree, "-m", message)
+    git(remote, "update-ref", PROPOSAL, sha)
+    return sha
 
 
 def add_command(work: Path) -> None:
@@ -55,8 +55,8 @@ def runner(tmp_path: Path) -> Runner:
 
 def statuses(runner: Runner) -> list[dict[str, Any]]:
     file = runner.folder / "github.json"
-    found: list[dict[str, Any]] = json.loads(file.read_text()).get("statuses", []) if file.exists() else []
-    return found
+    posted: list[dict[str, Any]] = json.loads(file.read_text()).get("statuses", []) if file.exists() else []
+    return posted
 
 
 @pytest.mark.parametrize(("code", "state"), [("0", "success"), ("2", "failure")])
@@ -106,8 +106,8 @@ def pull_request(runner: Runner, whose: str) -> Event:
 
 def test_a_fork_cannot_set_a_commit_status(runner, tmp_path, monkeypatch):
     text = (WORKFLOWS / "pull-request.yml").read_text()
-    own, found = re.subn(r"\$\{\{ always\(\) && .*? \}\}", "${{ always() }}", text)
-    assert found == 1
+    own, count = re.subn(r"\$\{\{ always\(\) && .*? \}\}", "${{ always() }}", text)
+    assert count == 1
     (tmp_path / "pull-request.yml").write_text(own)
     monkeypatch.setattr(workflows, "WORKFLOWS", tmp_path)
     results = runner.run("pull-request.yml", pull_request(runner, "somebody/tritonstack"))

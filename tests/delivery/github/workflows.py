@@ -114,8 +114,10 @@ class Runner:
         outputs: dict[str, dict[str, Any]] = {}
         for name, job in _in_order(content["jobs"]):
             before = listed(job.get("needs", []))
-            needs = {one: {"result": results[one], "outputs": outputs.get(one, {})} for one in before}
-            ends = {results[one] for one in before}
+            needs = {
+                needed: {"result": results[needed], "outputs": outputs.get(needed, {})} for needed in before
+            }
+            ends = {results[needed] for needed in before}
             scope = Scope(
                 {**contexts, "needs": needs},
                 succeeded=ends <= {"success"} and not self.cancelled,
@@ -136,13 +138,15 @@ class Runner:
     def _called(self, label: str, job: Mapping[str, Any], event: Event, scope: Scope) -> str:
         """Run a job that calls another workflow."""
         called = read_workflow(ROOT / job["uses"].removeprefix("./"))
-        given = {key: value_of(value, scope) for key, value in job.get("with", {}).items()}
-        wanted = called["on"]["workflow_call"]["inputs"]
-        assert set(given) == set(wanted), f"{label} gives {sorted(given)}, asked for are {sorted(wanted)}"
+        inputs = {key: value_of(value, scope) for key, value in job.get("with", {}).items()}
+        declared = called["on"]["workflow_call"]["inputs"]
+        assert set(inputs) == set(declared), (
+            f"{label} gives {sorted(inputs)}, asked for are {sorted(declared)}"
+        )
         for inner in called["jobs"].values():
             missing = {key for key in inner["permissions"] if key not in job["permissions"]}
             assert not missing, f"{label}: a called workflow gets no more than its caller has: {missing}"
-        contexts = {"github": scope.contexts["github"], "inputs": given}
+        contexts = {"github": scope.contexts["github"], "inputs": inputs}
         results = self._jobs(called, event, contexts, within=f"{label}/")
         ends = set(results.values())
         return next((end for end in ("failure", "cancelled") if end in ends), "success")
@@ -154,9 +158,14 @@ class Runner:
         matrix = job.get("strategy", {}).get("matrix", {})
         combinations: list[dict[str, Any]] = [{}]
         for key, values in matrix.items():
-            combinations = [{**one, key: value} for one in combinations for value in value_of(values, scope)]
+            combinations = [
+                {**combination, key: value}
+                for combination in combinations
+                for value in value_of(values, scope)
+            ]
         ended = [
-            self._job(label, job, event, Scope({**scope.contexts, "matrix": one})) for one in combinations
+            self._job(label, job, event, Scope({**scope.contexts, "matrix": combination}))
+            for combination in combinations
         ]
         worst = "success" if all(result == "success" for result, _ in ended) else "failure"
         return worst, ended[-1][1] if ended else {}
@@ -166,12 +175,12 @@ class Runner:
     ) -> tuple[str, dict[str, Any]]:
         place = self.folder / f"{len(self.ran)}-{label.replace('/', '-')}"
         place.mkdir(parents=True)
-        run = _JobRun(self, label, job, event, place / "work", place)
-        result, steps = run.steps(scope)
-        self.called += [(run.role or "", service, operation) for service, operation in run.calls()]
+        job_run = _JobRun(self, label, job, event, place / "work", place)
+        result, steps = job_run.steps(scope)
+        self.called += [(job_run.role or "", service, operation) for service, operation in job_run.calls()]
         outputs = Scope({**scope.contexts, "steps": steps})
-        found = job.get("outputs", {}) if result == "success" else {}
-        return result, {key: value_of(value, outputs) for key, value in found.items()}
+        job_outputs = job.get("outputs", {}) if result == "success" else {}
+        return result, {key: value_of(value, outputs) for key, value in job_outputs.items()}
 
     def _github(self, event: Event) -> dict[str, Any]:
         return {
@@ -188,10 +197,10 @@ class Runner:
         triggers = content["on"]
         if event.name not in triggers:
             raise RejectedError(f"{event.name} starts no such workflow")
-        given = triggers[event.name] or {}
-        if event.name == "push" and event.ref.removeprefix("refs/heads/") not in given["branches"]:
+        trigger = triggers[event.name] or {}
+        if event.name == "push" and event.ref.removeprefix("refs/heads/") not in trigger["branches"]:
             raise RejectedError(f"a push to {event.ref} starts no such workflow")
-        for name, spec in (given.get("inputs", {}) if event.name == "workflow_dispatch" else {}).items():
+        for name, spec in (trigger.get("inputs", {}) if event.name == "workflow_dispatch" else {}).items():
             value = event.inputs.get(name, "")
             if spec["required"] and not value:
                 raise RejectedError(f"{name} has to be given")
@@ -201,8 +210,10 @@ class Runner:
 
 def _inputs(content: Mapping[str, Any], event: Event) -> dict[str, str]:
     """Return the given inputs, and an empty string for omitted optional ones."""
-    asked = (content["on"][event.name] or {}).get("inputs", {}) if event.name == "workflow_dispatch" else {}
-    return {**dict.fromkeys(asked, ""), **event.inputs}
+    declared = (
+        (content["on"][event.name] or {}).get("inputs", {}) if event.name == "workflow_dispatch" else {}
+    )
+    return {**dict.fromkeys(declared, ""), **event.inputs}
 
 
 @dataclass
@@ -234,54 +245,54 @@ class _JobRun:
         outputs: dict[str, Any] = {}
         succeeded = True
         for step in self.job["steps"]:
-            seen = Scope(
+            step_scope = Scope(
                 {**scope.contexts, "steps": outputs}, succeeded=succeeded, hash_files=self._hash_files
             )
-            if not holds(step.get("if"), seen):
+            if not holds(step.get("if"), step_scope):
                 continue
             if "uses" in step:
-                succeeded = self._use(step, seen) and succeeded
+                succeeded = self._use(step, step_scope) and succeeded
                 if "id" in step:
                     outputs[step["id"]] = {"outputs": {"artifact-url": self._uploaded}}
                 continue
-            code, said = self._command(step, seen)
+            code, step_outputs = self._command(step, step_scope)
             succeeded = succeeded and code == 0
             if "id" in step:
-                outputs[step["id"]] = {"outputs": said}
+                outputs[step["id"]] = {"outputs": step_outputs}
         return ("success" if succeeded else "failure"), outputs
 
     def _use(self, step: Mapping[str, Any], scope: Scope) -> bool:
         """Run an action; return whether it succeeded."""
         action = step["uses"].partition("@")[0]
-        given = {key: value_of(value, scope) for key, value in step.get("with", {}).items()}
+        inputs = {key: value_of(value, scope) for key, value in step.get("with", {}).items()}
         match action:
             case "actions/checkout":
-                self._check_out(given)
+                self._check_out(inputs)
             case "aws-actions/configure-aws-credentials":
-                self._take_on(given, scope)
+                self._take_on(inputs, scope)
             case "actions/setup-python" | "actions/setup-node":
                 pass  # this machine has both
             case "actions/upload-artifact":
-                self._upload(given)
+                self._upload(inputs)
             case _ if action.startswith("./"):
-                return self._compose(action, given)
+                return self._compose(action, inputs)
             case _:
                 raise RejectedError(f"{self.label} uses {action}, which is not known here")
         return True
 
-    def _upload(self, given: Mapping[str, Any]) -> None:
+    def _upload(self, inputs: Mapping[str, Any]) -> None:
         """Keep one file, as GitHub does without an archive: a name that is not new needs `overwrite`."""
-        assert given["archive"] is False
-        file, kept = self.work / given["path"], self.runner.folder / "artifacts" / given["path"]
-        if not file.is_file() or (kept.exists() and not given.get("overwrite")):
+        assert inputs["archive"] is False
+        file, artifact = self.work / inputs["path"], self.runner.folder / "artifacts" / inputs["path"]
+        if not file.is_file() or (artifact.exists() and not inputs.get("overwrite")):
             raise RejectedError(f"{file.name} is missing, or was uploaded before")
-        kept.parent.mkdir(exist_ok=True)
-        shutil.copy(file, kept)
+        artifact.parent.mkdir(exist_ok=True)
+        shutil.copy(file, artifact)
         self._uploaded = f"https://github.com/{self.runner.repository}/actions/runs/42/artifacts/{file.name}"
 
-    def _compose(self, action: str, given: Mapping[str, Any]) -> bool:
+    def _compose(self, action: str, parameters: Mapping[str, Any]) -> bool:
         content = yaml.safe_load((ROOT / action / "action.yml").read_text())
-        inputs = {name: spec["default"] for name, spec in content.get("inputs", {}).items()} | given
+        inputs = {name: spec["default"] for name, spec in content.get("inputs", {}).items()} | parameters
         for step in content["runs"]["steps"]:
             scope = Scope({"inputs": inputs})
             if "uses" in step:
@@ -292,24 +303,24 @@ class _JobRun:
                     return False
         return True
 
-    def _check_out(self, given: Mapping[str, Any]) -> None:
-        ref = str(given.get("ref") or self.event.ref)
-        named = ref if ref.startswith("refs/") else f"refs/heads/{ref}"
+    def _check_out(self, inputs: Mapping[str, Any]) -> None:
+        ref = str(inputs.get("ref") or self.event.ref)
+        full_ref = ref if ref.startswith("refs/") else f"refs/heads/{ref}"
         if re.fullmatch("[0-9a-f]{40}", ref):
-            named, commit = "", ref
+            full_ref, commit = "", ref
         else:
-            commit = self.event.sha if named == self.event.ref else self.runner.commit_of(named)
-        whole = given.get("fetch-depth") == 0
+            commit = self.event.sha if full_ref == self.event.ref else self.runner.commit_of(full_ref)
+        whole = inputs.get("fetch-depth") == 0
         branches = ["+refs/heads/*:refs/remotes/origin/*"] if whole else []
         self._git("init", "--quiet", str(self.work))
         here = ("-C", str(self.work))
         self._git(*here, "remote", "add", "origin", f"file://{self.runner.remote}")
         self._git(*here, "fetch", "--quiet", *([] if whole else ["--depth=1"]), "origin", *branches, commit)
-        if named.startswith("refs/heads/"):
-            self._git(*here, "checkout", "--quiet", "-B", named.removeprefix("refs/heads/"), commit)
+        if full_ref.startswith("refs/heads/"):
+            self._git(*here, "checkout", "--quiet", "-B", full_ref.removeprefix("refs/heads/"), commit)
         else:
             self._git(*here, "checkout", "--quiet", "--detach", commit)
-        if given.get("persist-credentials") is False:
+        if inputs.get("persist-credentials") is False:
             # Without credentials, a push goes nowhere.
             self._git(*here, "remote", "set-url", "--push", "origin", "no-credentials-were-kept")
         elif self.job["permissions"].get("contents") != "write":
@@ -318,30 +329,30 @@ class _JobRun:
     def _git(self, *arguments: str) -> None:
         subprocess.run(["git", *arguments], check=True, capture_output=True)
 
-    def _take_on(self, given: Mapping[str, Any], scope: Scope) -> None:
+    def _take_on(self, inputs: Mapping[str, Any], scope: Scope) -> None:
         """Assume a role if its trust policy allows a job with these claims."""
         if self.job["permissions"].get("id-token") != "write":
             raise RejectedError(f"{self.label} has no right to a token that says who it is")
-        arn = given["role-to-assume"]
+        arn = inputs["role-to-assume"]
         account, name = arn.split(":")[4], arn.rpartition("/")[2]
-        if given.get("allowed-account-ids", account) != account:
+        if inputs.get("allowed-account-ids", account) != account:
             raise RejectedError(f"{arn} is in none of the allowed accounts")
-        known = {
+        token_claims = {
             name: role
             for template in self.runner.delivery_stacks.values()
             for name, role in roles(template).items()
         }
-        if name not in known:
+        if name not in token_claims:
             raise RejectedError(f"no stack makes the role {name}")
-        longest = known[name].get("MaxSessionDuration", 3600)
-        if given.get("role-duration-seconds", 3600) > longest:
+        longest = token_claims[name].get("MaxSessionDuration", 3600)
+        if inputs.get("role-duration-seconds", 3600) > longest:
             raise RejectedError(f"{name} is taken on for {longest} s at most")
         claims = self._claims(scope)
-        if not trusts_job(known[name], claims):
+        if not trusts_job(token_claims[name], claims):
             raise RejectedError(f"{name} does not trust {claims}")
         self.runner.taken.append((self.label, name))
         self.role = name
-        self.credentials = {"AWS_REGION": given["aws-region"]}
+        self.credentials = {"AWS_REGION": inputs["aws-region"]}
 
     def _claims(self, scope: Scope) -> dict[str, str]:
         """Return the claims of the job's GitHub token."""
@@ -374,15 +385,15 @@ class _JobRun:
         self.paths += files["GITHUB_PATH"].read_text().split()
         if "make " in script:
             self.runner.prepare_checkout(self.work)
-        said = dict(line.split("=", 1) for line in files["GITHUB_OUTPUT"].read_text().splitlines())
-        return done.returncode, said
+        outputs = dict(line.split("=", 1) for line in files["GITHUB_OUTPUT"].read_text().splitlines())
+        return done.returncode, outputs
 
     def _environment(self, own: Mapping[str, str], files: Mapping[str, Path]) -> dict[str, str]:
         """Return a clean environment with only the variables that tools need to run."""
-        kept = {name: os.environ[name] for name in ("HOME", "LANG", "TMPDIR") if name in os.environ}
+        inherited = {name: os.environ[name] for name in ("HOME", "LANG", "TMPDIR") if name in os.environ}
         path = os.pathsep.join([str(STAND_INS), *reversed(self.paths), os.environ["PATH"]])
         return {
-            **kept,
+            **inherited,
             **self.runner.variables,
             "PATH": path,
             "CI": "true",

@@ -54,26 +54,26 @@ def may(template: Template, role: str, action: str, resource: str, **context: st
     resources = [resource]
     if action in _BESIDES:
         resources.append(":".join([*resource.split(":")[:5], _BESIDES[action]]))
-    return all(_may(template, role, action, one, context) for one in resources)
+    return all(_may(template, role, action, item, context) for item in resources)
 
 
 def could(template: Template, role: str, action: str) -> bool:
     """Return whether a role may perform an action on any resource, within its boundary."""
-    found = roles(template)[role]
-    boundary = list(_boundary(template, found))
+    properties = roles(template)[role]
+    boundary = list(_boundary(template, properties))
     return all(
         any(s["Effect"] == "Allow" and _named(s, "Action", action) for s in statements)
-        for statements in (list(_statements(template, found["id"])), *([boundary] if boundary else []))
+        for statements in (list(_statements(template, properties["id"])), *([boundary] if boundary else []))
     )
 
 
 def _may(template: Template, role: str, action: str, resource: str, context: Mapping[str, str]) -> bool:
-    found = roles(template)[role]
+    properties = roles(template)[role]
     keys = {"aws:RequestedRegion": "eu-west-1"} | {
         key.replace("__", ":"): value for key, value in context.items()
     }
-    own = list(_statements(template, found["id"]))
-    boundary = list(_boundary(template, found))
+    own = list(_statements(template, properties["id"]))
+    boundary = list(_boundary(template, properties))
     if any(_matches(s, action, resource, keys) for s in [*own, *boundary] if s["Effect"] == "Deny"):
         return False
     grants = any(_matches(s, action, resource, keys) for s in own if s["Effect"] == "Allow")
@@ -119,9 +119,9 @@ def _named(statement: Mapping[str, Any], field: str, value: str) -> bool:
 
 def _holds(condition: Mapping[str, Mapping[str, Any]], keys: Claims) -> bool:
     return all(
-        _OPERATORS[operator](listed(wanted), keys.get(key))
+        _OPERATORS[operator](listed(values), keys.get(key))
         for operator, fields in condition.items()
-        for key, wanted in fields.items()
+        for key, values in fields.items()
     )
 
 
@@ -130,12 +130,12 @@ def _like(pattern: str, value: str) -> bool:
     return re.fullmatch(expression, value) is not None
 
 
-def _equal(wanted: list[str], value: str | None) -> bool:
-    return value in wanted
+def _equal(values: list[str], value: str | None) -> bool:
+    return value in values
 
 
-def _is_like(wanted: list[str], value: str | None) -> bool:
-    return value is not None and any(_like(pattern, value) for pattern in wanted)
+def _is_like(values: list[str], value: str | None) -> bool:
+    return value is not None and any(_like(pattern, value) for pattern in values)
 
 
 _OPERATORS: Mapping[str, Callable[[list[str], str | None], bool]] = {

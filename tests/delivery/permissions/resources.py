@@ -52,11 +52,11 @@ SCALING_ROLE = iam_role(
 def executing(template, environment):
     """Return the statements of the policies for `cdk bootstrap`."""
     names = [f"tritonstack-delivery-{environment}-execution{part}" for part in ("", "-security")]
-    found = {
+    policies = {
         item["Properties"].get("ManagedPolicyName"): item["Properties"].get("PolicyDocument")
         for item in template["Resources"].values()
     }
-    return [statement for name in names for statement in found[name]["Statement"]]
+    return [statement for name in names for statement in policies[name]["Statement"]]
 
 
 PREVIEWS_KEY = {"aws:ResourceTag/project": "tritonstack", "aws:ResourceTag/environment": "pr-7"}

@@ -66,7 +66,9 @@ def covered(action: str, patterns: Any) -> bool:
 
 
 def actions(template: dict[str, Any], environment: str) -> set[str]:
-    return {one for statement in executing(template, environment) for one in listed(statement["Action"])}
+    return {
+        action for statement in executing(template, environment) for action in listed(statement["Action"])
+    }
 
 
 @pytest.mark.parametrize("resource_type", sorted(types_in_use() - WITHOUT_HANDLERS))
@@ -75,13 +77,13 @@ def test_cloudformation_has_the_permissions_of_its_handlers(delivery_stacks, res
     assert needed
     # prod has a network of its own, staging a boundary that its foundation makes.
     allowed = actions(delivery_stacks["prod"], "prod") | actions(delivery_stacks["staging"], "staging")
-    assert sorted(one for one in needed if not covered(one, {*allowed, *NOT_CALLED})) == []
+    assert sorted(action for action in needed if not covered(action, {*allowed, *NOT_CALLED})) == []
 
 
 def test_every_exception_belongs_to_a_handler():
-    called = {action for one in types_in_use() for action in handler_actions(one)}
-    assert [pattern for pattern in NOT_CALLED if not any(covered(one, [pattern]) for one in called)] == []
-    assert {one for one in types_in_use() if not handler_actions(one)} == WITHOUT_HANDLERS
+    called = {action for kind in types_in_use() for action in handler_actions(kind)}
+    assert [pattern for pattern in NOT_CALLED if not any(covered(kind, [pattern]) for kind in called)] == []
+    assert {kind for kind in types_in_use() if not handler_actions(kind)} == WITHOUT_HANDLERS
 
 
 @pytest.mark.parametrize("environment", ["dev", "staging", "prod"])
@@ -140,8 +142,8 @@ def longest(roads: Project, folder: Path, region: str, *, more: str = "") -> Pro
 
 def violations(project: Project) -> list[str]:
     return [
-        f"{one.file.name}:{one.line}: {one.message} -- {one.remedy}"
-        for one in validate_project(ProjectFiles(project))
+        f"{violation.file.name}:{violation.line}: {violation.message} -- {violation.remedy}"
+        for violation in validate_project(ProjectFiles(project))
     ]
 
 
@@ -183,9 +185,9 @@ def test_a_sixth_environment_of_one_bootstrap_is_rejected(roads, tmp_path):
         project.environment_file(name).write_text(text.replace(": dev", f": {name}"))
     listed_names = "".join(f"  - name: {name}\n" for name in names)
     project.delivery_file.write_text(f"repository: example/tritonstack\nenvironments:\n{listed_names}")
-    (violation,) = [one for one in violations(project) if "execution policies" in one]
+    (violation,) = [message for message in violations(project) if "execution policies" in message]
     assert "delivery.yaml:8" in violation
     assert "12 execution policies" in violation
     assert "e5 a bootstrap_qualifier" in violation
     edit(project.environment_file("e5"), "name: e5\n", "name: e5\nbootstrap_qualifier: e5\n")
-    assert [one for one in violations(project) if "execution policies" in one] == []
+    assert [message for message in violations(project) if "execution policies" in message] == []

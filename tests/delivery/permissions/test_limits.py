@@ -68,16 +68,18 @@ def test_key_is_used_only_for_the_buckets_of_the_environment(delivery_stacks):
 
 
 def test_every_role_has_a_boundary(delivery_stacks):
-    found = {
+    by_stack = {
         name: [role["PermissionsBoundary"] for role in roles(template).values()]
         for name, template in delivery_stacks.items()
     }
-    assert set(found) == {"dev", "staging", "prod"}
-    assert all(found.values())
-    assert set(found.pop("prod")) == {f"arn:aws:iam::{PROD}:policy/team-boundary"}
-    for name, boundaries in found.items():
+    assert set(by_stack) == {"dev", "staging", "prod"}
+    assert all(by_stack.values())
+    assert set(by_stack.pop("prod")) == {f"arn:aws:iam::{PROD}:policy/team-boundary"}
+    for name, boundaries in by_stack.items():
         resources = delivery_stacks[name]["Resources"]
-        assert {resources[one["Ref"]]["Type"] for one in boundaries} == {"AWS::IAM::ManagedPolicy"}
+        assert {resources[reference["Ref"]]["Type"] for reference in boundaries} == {
+            "AWS::IAM::ManagedPolicy"
+        }
 
 
 @pytest.mark.parametrize("environment", ["dev", "prod"])

@@ -218,7 +218,7 @@ BRINGS_BACK = (
 def test_a_rollback_can_restore_deleted_artifacts(delivery_stacks, duty, action, resource):
     """By copying the version below the delete marker over itself; only the deploy role can."""
     role = f"tritonstack-delivery-staging-{duty}"
-    found = may(
+    permitted = may(
         delivery_stacks["staging"],
         role,
         action,
@@ -226,7 +226,7 @@ def test_a_rollback_can_restore_deleted_artifacts(delivery_stacks, duty, action,
         s3__prefix="models/x/ab/",
     )
     others = ("s3:PutObject", "s3:PutObjectTagging") if duty == "promote" else ()
-    assert found is (duty == "deploy" or action in others)
+    assert permitted is (duty == "deploy" or action in others)
 
 
 @pytest.mark.parametrize(
@@ -266,14 +266,14 @@ def test_a_copy_within_the_bucket_is_read_and_written_with_its_key(delivery_stac
     ],
 )
 def test_deploy_passes_only_the_roles_of_builds(delivery_stacks, role, service, allowed):
-    found = may(
+    permitted = may(
         delivery_stacks["dev"],
         "tritonstack-delivery-dev-deploy",
         "iam:PassRole",
         iam_role(role),
         iam__PassedToService=service,
     )
-    assert found is allowed
+    assert permitted is allowed
 
 
 CONFIG = arn("sagemaker", "endpoint-config/servingconfig79e8d9de-ab1")

@@ -29,14 +29,14 @@ from tritonstack.project.loading import ProjectFiles, sample_instance
 
 @pytest.mark.parametrize(("role", "allowed"), [(PREVIEW_EXECUTION, True), (EXECUTION, False)])
 def test_previews_are_created_with_their_own_role_only(delivery_stacks, role, allowed):
-    found = may(
+    permitted = may(
         delivery_stacks["dev"],
         "tritonstack-delivery-dev-preview",
         "iam:PassRole",
         role,
         iam__PassedToService="cloudformation.amazonaws.com",
     )
-    assert found is allowed
+    assert permitted is allowed
 
 
 PREVIEW_ROLE = iam_role("tritonstack-pr-7-endpoint-search-Role-1")
@@ -91,19 +91,19 @@ def test_the_preview_boundary_allows_what_its_roles_need(roads, delivery_stacks,
     app = new_app(tmp_path / "out")
     add_environment(app, workspace=ProjectFiles(Project(root)).instance(sample_instance("preview", "pr-7")))
     app.synth()
-    asked = list(asked_by_roles(tmp_path / "out"))
-    assert len(asked) > 50
+    requests = list(asked_by_roles(tmp_path / "out"))
+    assert len(requests) > 50
     edge = edge_of(delivery_stacks)
-    assert [one[:2] for one in asked if not within(edge, *one)] == []
+    assert [request[:2] for request in requests if not within(edge, *request)] == []
 
 
 def edge_of(delivery_stacks):
-    (found,) = [
+    (policy,) = [
         item["Properties"]["PolicyDocument"]["Statement"]
         for item in delivery_stacks["dev"]["Resources"].values()
         if item["Properties"].get("ManagedPolicyName") == EDGE.rpartition("/")[2]
     ]
-    return found
+    return policy
 
 
 def asked_by_roles(folder):
@@ -113,8 +113,8 @@ def asked_by_roles(folder):
             if item["Type"] != "AWS::IAM::Policy":
                 continue
             for statement in item["Properties"]["PolicyDocument"]["Statement"]:
-                given = statement.get("Condition", {}).values()
-                keys = {key: listed(value)[0] for held in given for key, value in held.items()}
+                conditions = statement.get("Condition", {}).values()
+                keys = {key: listed(value)[0] for condition in conditions for key, value in condition.items()}
                 if "kms:CreateGrant" in listed(statement["Action"]):
                     keys["kms:GrantIsForAWSResource"] = "true"  # SageMaker asks for volumes
                 if keys.get("kms:ViaService", "").startswith("sns"):

@@ -84,21 +84,25 @@ def test_no_condition_contains_a_pattern(delivery_stacks):
     }
     assert set(conditions) == {"dev", "staging", "prod"}
     assert all(conditions.values())
-    for condition in (one for found in conditions.values() for one in found):
+    for condition in (item for of_role in conditions.values() for item in of_role):
         assert set(condition) == {"StringEquals"}
         assert "*" not in str(condition)
 
 
 def test_an_account_gets_one_github_provider(delivery_stacks):
-    told = {
+    by_stack = {
         name: [item for item in template["Resources"].values() if item["Type"] == "AWS::IAM::OIDCProvider"]
         for name, template in delivery_stacks.items()
     }
-    assert {name: len(found) for name, found in told.items()} == {"dev": 1, "staging": 0, "prod": 1}
-    assert told["dev"][0]["Properties"] == {
+    assert {name: len(providers) for name, providers in by_stack.items()} == {
+        "dev": 1,
+        "staging": 0,
+        "prod": 1,
+    }
+    assert by_stack["dev"][0]["Properties"] == {
         "ClientIdList": ["sts.amazonaws.com"],
         "Url": "https://token.actions.githubusercontent.com",
-        "Tags": told["dev"][0]["Properties"]["Tags"],
+        "Tags": by_stack["dev"][0]["Properties"]["Tags"],
     }
 
 

@@ -11,8 +11,8 @@ def queued(every):
 @pytest.fixture
 def topics(queued):
     """Return the topics' logical ids by name."""
-    found = queued.find_resources("AWS::SNS::Topic")
-    return {topic["Properties"]["TopicName"]: logical_id for logical_id, topic in found.items()}
+    resources = queued.find_resources("AWS::SNS::Topic")
+    return {topic["Properties"]["TopicName"]: logical_id for logical_id, topic in resources.items()}
 
 
 def test_topics_are_encrypted_and_reject_plain_http(queued, topics):

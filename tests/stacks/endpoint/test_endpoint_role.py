@@ -44,7 +44,7 @@ def test_multi_model_role_reads_its_own_prefix_only(every):
 
 def test_a_model_can_grant_the_key_only_to_aws(every):
     """A grant outlives the endpoint and the role; without the condition, any principal could receive one."""
-    statements = [one for name in SINGLE_ROLE for one in granting(every.endpoint(name), "kms:CreateGrant")]
+    statements = [item for name in SINGLE_ROLE for item in granting(every.endpoint(name), "kms:CreateGrant")]
     assert statements
     for statement in statements:
         assert statement["Action"] == ["kms:CreateGrant"]
@@ -69,10 +69,10 @@ def test_no_action_is_a_pattern_and_the_policy_fits_into_a_role(every, name):
 
 
 def test_interfaces_are_created_only_in_the_environments_subnets_and_security_groups(every):
-    one, two, three = granting(every.endpoint("single"), "ec2:CreateNetworkInterface")
+    subnets, two, three = granting(every.endpoint("single"), "ec2:CreateNetworkInterface")
     prefix = "arn:aws:ec2:us-east-1:123456789012:"
     for statement, kind, parameter in (
-        (one, "subnet", "SubnetIds"),
+        (subnets, "subnet", "SubnetIds"),
         (two, "security-group", "SecurityGroupIds"),
     ):
         joined = {"Fn::Join": [f",{prefix}{kind}/", {"Ref": parameter}]}
@@ -89,10 +89,10 @@ def test_asynchronous_role_accesses_only_the_prefixes_of_its_endpoint(every):
     queued = every.endpoint("queued")
     mine = "tritonstack-every-queued"
     assert granting(queued, "s3:GetObject")[1]["Resource"] == [f"{EVERY_DATA}/requests/{mine}/*"]
-    written = [f"{EVERY_DATA}/answers/{mine}/*", f"{EVERY_DATA}/failures/{mine}/*"]
-    assert granted(queued, "s3:PutObject")["Resource"] == written
+    outputs = [f"{EVERY_DATA}/answers/{mine}/*", f"{EVERY_DATA}/failures/{mine}/*"]
+    assert granted(queued, "s3:PutObject")["Resource"] == outputs
     contexts = [s["Condition"].get("StringLike") for s in granting(queued, "kms:GenerateDataKey")]
-    assert contexts == [{"kms:EncryptionContext:aws:s3:arn": [EVERY_DATA, *written]}, None]
+    assert contexts == [{"kms:EncryptionContext:aws:s3:arn": [EVERY_DATA, *outputs]}, None]
 
 
 def test_asynchronous_role_publishes_to_its_own_topics_through_the_key(every):

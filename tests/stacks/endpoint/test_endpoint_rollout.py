@@ -21,10 +21,6 @@ def plain(sample):
     return sample.endpoint("plain")
 
 
-def rollout_of(template):
-    return properties(template, ENDPOINT)["DeploymentConfig"]
-
-
 def test_only_the_instance_count_is_retained_through_updates(plain):
     """Otherwise weights and data capture would be kept too, and their changes in the file would be lost."""
     endpoint = properties(plain, ENDPOINT)
@@ -36,8 +32,8 @@ def test_only_the_instance_count_is_retained_through_updates(plain):
     ]
 
 
-def test_a_fixed_number_of_machines_is_neither_scaled_nor_retained(kept):
-    fixed = kept.endpoint("fixed")
+def test_a_fixed_number_of_machines_is_neither_scaled_nor_retained(retaining):
+    fixed = retaining.endpoint("fixed")
     fixed.resource_count_is("AWS::ApplicationAutoScaling::ScalableTarget", 0)
     fixed.resource_count_is("AWS::ApplicationAutoScaling::ScalingPolicy", 0)
     (variant,) = properties(fixed, "AWS::SageMaker::EndpointConfig")["ProductionVariants"]
@@ -45,33 +41,6 @@ def test_a_fixed_number_of_machines_is_neither_scaled_nor_retained(kept):
     endpoint = properties(fixed, ENDPOINT)
     assert endpoint["RetainAllVariantProperties"] is False
     assert "ExcludeRetainedVariantProperties" not in endpoint
-
-
-def test_canary(every):
-    policy = rollout_of(every.endpoint("shelf"))["BlueGreenUpdatePolicy"]
-    assert policy["TrafficRoutingConfiguration"] == {
-        "Type": "CANARY",
-        "CanarySize": {"Type": "CAPACITY_PERCENT", "Value": 50},
-        "WaitIntervalInSeconds": 300,
-    }
-    assert policy["TerminationWaitInSeconds"] == 360
-
-
-def test_linear(every):
-    policy = rollout_of(every.endpoint("compared"))["BlueGreenUpdatePolicy"]
-    assert policy["TrafficRoutingConfiguration"] == {
-        "Type": "LINEAR",
-        "LinearStepSize": {"Type": "CAPACITY_PERCENT", "Value": 50},
-        "WaitIntervalInSeconds": 400,
-    }
-
-
-def test_a_rolling_update_without_rollback_alarms(every):
-    rollout = rollout_of(every.endpoint("rolled"))
-    assert set(rollout) == {"RollingUpdatePolicy"}
-    policy = rollout["RollingUpdatePolicy"]
-    assert policy["MaximumBatchSize"] == {"Type": "CAPACITY_PERCENT", "Value": 25}
-    assert policy["WaitIntervalInSeconds"] == 120
 
 
 def test_every_rollback_alarm_exists(every):
@@ -84,7 +53,7 @@ def test_every_rollback_alarm_exists(every):
             for alarm in template.find_resources(kind).values()
         }
         kinds = (ENDPOINT, "AWS::SageMaker::InferenceComponent")
-        named = {
+        rollback_names = {
             alarm["AlarmName"]
             for kind in kinds
             for thing in template.find_resources(kind).values()
@@ -93,8 +62,8 @@ def test_every_rollback_alarm_exists(every):
             .get("AutoRollbackConfiguration", {})
             .get("Alarms", [])
         }
-        assert named <= alarms
-        assert len(named) <= 10
+        assert rollback_names <= alarms
+        assert len(rollback_names) <= 10
 
 
 @pytest.mark.parametrize(
@@ -107,8 +76,8 @@ def test_every_rollback_alarm_exists(every):
     ],
 )
 def test_the_time_limit_stays_within_sagemakers(rollout):
-    made = endpoint_deployment(rollout, starting_s=7200, alarm_names=["a"])
-    policy = made.rolling_update_policy or made.blue_green_update_policy
+    deployment = endpoint_deployment(rollout, starting_s=7200, alarm_names=["a"])
+    policy = deployment.rolling_update_policy or deployment.blue_green_update_policy
     assert 600 <= policy.maximum_execution_timeout_in_seconds <= 28_800
 
 

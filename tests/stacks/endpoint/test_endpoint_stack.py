@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.stacks.assemblies import MODEL, lock_everything
-from tests.stacks.templates import granting, only, properties
+from tests.stacks.templates import granting, properties
 
 NAME = "tritonstack-sample-plain"
 
@@ -15,39 +15,12 @@ def plain(sample):
     return sample.endpoint("plain")
 
 
-# Alarms and log
-
-
-def test_log_retention_and_deletion_follow_the_environment(plain, kept):
-    _, log = only(plain, "AWS::Logs::LogGroup")
-    assert log["Properties"]["LogGroupName"] == f"/aws/sagemaker/Endpoints/{NAME}"
-    assert log["Properties"]["RetentionInDays"] == 14
-    assert log["DeletionPolicy"] == "Delete"
-    _, retained = only(kept.endpoint("plain"), "AWS::Logs::LogGroup")
-    assert retained["DeletionPolicy"] == "RetainExceptOnCreate"
-    assert retained["UpdateReplacePolicy"] == "Retain"
-
-
-# The stack itself
-
-
 def test_stack_depends_on_the_foundation_without_importing_its_exports(sample, plain):
     stack = sample.manifest("tritonstack-sample-endpoint-plain")
     assert "tritonstack-sample-foundation" in stack["dependencies"]
+    assert stack["environment"] == "aws://123456789012/eu-central-1"
     assert "Fn::ImportValue" not in sample.text("tritonstack-sample-endpoint-plain")
     assert plain.to_json()["Outputs"]["EndpointName"]["Value"] == NAME
-
-
-def test_stack_and_resources_have_the_environment_tags(sample, plain):
-    expected = {"project": "tritonstack", "environment": "sample", "team": "search"}
-    assert sample.manifest("tritonstack-sample-endpoint-plain")["properties"]["tags"] == expected
-    tags = properties(plain, "AWS::SageMaker::Endpoint")["Tags"]
-    assert {tag["Key"]: tag["Value"] for tag in tags} == expected
-
-
-def test_the_stack_has_the_environments_account_and_region(sample):
-    stack = sample.manifest("tritonstack-sample-endpoint-plain")
-    assert stack["environment"] == "aws://123456789012/eu-central-1"
 
 
 def test_existing_network_keeps_its_name(bare_project, synthesize):

@@ -45,8 +45,8 @@ def test_the_multi_model_volume_grows_in_large_steps():
 
 @given(archive_bytes=SIZES, unpacked_bytes=SIZES)
 def test_time_limits_are_minutes_within_sagemakers_range(archive_bytes, unpacked_bytes):
-    made = artifact(archive_bytes, unpacked_bytes)
-    for limit in (sizing.download_timeout_s(made), sizing.startup_timeout_s(made)):
+    locked = artifact(archive_bytes, unpacked_bytes)
+    for limit in (sizing.download_timeout_s(locked), sizing.startup_timeout_s(locked)):
         assert 60 <= limit <= 3600
         assert limit % 60 == 0
 

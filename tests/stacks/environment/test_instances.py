@@ -26,8 +26,8 @@ def instance(tmp_path_factory: pytest.TempPathFactory, synthesize: Synthesize) -
     lock_everything(project, "every")
     head = "template: {locks: every, purpose: tests}\n"
     project.template_file("all").write_text(head + EVERY.replace("name: every", "name: ${name}"))
-    asked = Instance("all", "pr-1", LEASE["owner"], LEASE["expires"], {})
-    return synthesize(ProjectFiles(project).instance(asked))
+    request = Instance("all", "pr-1", LEASE["owner"], LEASE["expires"], {})
+    return synthesize(ProjectFiles(project).instance(request))
 
 
 def resources(assembly: Assembly) -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -37,8 +37,8 @@ def resources(assembly: Assembly) -> Iterator[tuple[str, str, dict[str, Any]]]:
 
 
 def schema(kind: str) -> dict[str, Any]:
-    found: dict[str, Any] = PROVIDER_SCHEMA_MANAGER.get_resource_schema(REGION, kind).schema
-    return found
+    document: dict[str, Any] = PROVIDER_SCHEMA_MANAGER.get_resource_schema(REGION, kind).schema
+    return document
 
 
 def takes_tags(kind: str) -> bool:

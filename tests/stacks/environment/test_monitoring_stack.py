@@ -39,7 +39,7 @@ ENDPOINTS = {
 
 
 def environment(endpoints: dict[str, Any], **more: Any) -> EnvironmentSpec:
-    given = {
+    fields = {
         "name": "dev",
         "account": "123456789012",
         "region": "eu-central-1",
@@ -49,16 +49,16 @@ def environment(endpoints: dict[str, Any], **more: Any) -> EnvironmentSpec:
         "prices": {"ml.g5.xlarge": 1.408, "ml.c7i.xlarge": 0.24},
         "endpoints": endpoints,
     }
-    return EnvironmentSpec.model_validate_json(json.dumps(given | more))
+    return EnvironmentSpec.model_validate_json(json.dumps(fields | more))
 
 
 def template(spec: EnvironmentSpec) -> dict[str, Any]:
-    found: dict[str, Any] = Template.from_stack(MonitoringStack(cdk.App(), environment=spec)).to_json()
-    return found
+    document: dict[str, Any] = Template.from_stack(MonitoringStack(cdk.App(), environment=spec)).to_json()
+    return document
 
 
-def bodies(found: dict[str, Any]) -> list[dict[str, Any]]:
-    return [json.loads(item["Properties"]["DashboardBody"]) for item in found["Resources"].values()]
+def bodies(document: dict[str, Any]) -> list[dict[str, Any]]:
+    return [json.loads(item["Properties"]["DashboardBody"]) for item in document["Resources"].values()]
 
 
 @pytest.fixture(scope="module")

@@ -21,22 +21,22 @@ def network(walled):
 
 @pytest.fixture
 def gateway(network):
-    (found,) = [
+    (properties,) = [
         resource["Properties"]
         for resource in network.find_resources("AWS::EC2::VPCEndpoint").values()
         if resource["Properties"]["VpcEndpointType"] == "Gateway"
     ]
-    return found
+    return properties
 
 
 def group(network: Any, name: str) -> tuple[str, dict[str, Any]]:
     """Return a security group by name: its logical id and properties."""
-    ((logical_id, found),) = [
+    ((logical_id, properties),) = [
         (key, resource["Properties"])
         for key, resource in network.find_resources("AWS::EC2::SecurityGroup").items()
         if {"Key": "Name", "Value": name} in resource["Properties"]["Tags"]
     ]
-    return logical_id, found
+    return logical_id, properties
 
 
 def test_there_is_no_route_to_the_internet(network):

@@ -8,7 +8,7 @@ import pytest
 
 from tests.delivery.permissions.iam import listed, within
 
-ENVIRONMENTS = ["sample", "kept", "every", "factory"]
+ENVIRONMENTS = ["sample", "retaining", "every", "factory"]
 KEY = "arn:aws:kms:{region}:123456789012:key/0a1b"
 ADMINISTRATORS = [
     ("iam:CreateRole", "arn:aws:iam::123456789012:role/tritonstack-{name}-x"),
@@ -54,7 +54,9 @@ def boundary_of(assembly: Any) -> dict[str, Any]:
 
 def statements(assembly: Any) -> list[dict[str, Any]]:
     """Return all permissions of the environment's roles."""
-    inline = [one for role in resources(assembly, "AWS::IAM::Role") for one in role.get("Policies", [])]
+    inline = [
+        attached for role in resources(assembly, "AWS::IAM::Role") for attached in role.get("Policies", [])
+    ]
     return [
         statement
         for policy in [*resources(assembly, "AWS::IAM::Policy"), *inline]
@@ -68,8 +70,8 @@ def asked(assembly: Any) -> Iterator[tuple[str, str, dict[str, str]]]:
     for statement in statements(assembly):
         keys = {
             key: listed(value)[0].replace("*", "x") if isinstance(listed(value)[0], str) else "x"
-            for held in statement.get("Condition", {}).values()
-            for key, value in held.items()
+            for condition in statement.get("Condition", {}).values()
+            for key, value in condition.items()
         }
         if keys.get("kms:ViaService", "").startswith("sns"):
             topic = f"arn:aws:sns:{spec.region}:{spec.account}:{spec.base}-topic"
@@ -122,7 +124,7 @@ def test_the_boundary_allows_what_the_roles_need(assembly):
     needed = list(asked(assembly))
     assert len(needed) > 10
     edge = boundary_of(assembly)["PolicyDocument"]["Statement"]
-    assert sorted({one[:2] for one in needed if not within(edge, *one)}) == []
+    assert sorted({request[:2] for request in needed if not within(edge, *request)}) == []
 
 
 @pytest.mark.parametrize("assembly", ENVIRONMENTS, indirect=True)
@@ -130,5 +132,5 @@ def test_the_boundary_allows_what_the_roles_need(assembly):
 def test_administrator_policy_on_a_role_is_limited_by_the_boundary(assembly, action, resource):
     spec = assembly.workspace.spec
     edge = boundary_of(assembly)["PolicyDocument"]["Statement"]
-    named = resource.format(name=spec.name, region=spec.region)
-    assert not within(edge, action, named, {"aws:RequestedRegion": spec.region})
+    arn = resource.format(name=spec.name, region=spec.region)
+    assert not within(edge, action, arn, {"aws:RequestedRegion": spec.region})

@@ -59,4 +59,5 @@ def test_stateful_resources_are_retained_as_the_environment_says(environment):
     }
     expected = ("RetainExceptOnCreate", "Retain") if retained else ("Delete", "Delete")
     assert {pair[1:] for pair in policies} == {expected}
-    assert {kind for kind, *_ in policies} >= {"AWS::S3::Bucket"}
+    assert {kind for kind, *_ in policies} >= {"AWS::S3::Bucket", "AWS::KMS::Key", "AWS::Logs::LogGroup"}
+    assert not retained or not any(item.get("Properties", {}).get("EmptyOnDelete") for item in resources)

@@ -9,7 +9,6 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import aws_cdk as cdk
@@ -21,27 +20,14 @@ from cfnlint.decode import decode_str
 from cfnlint.runner import Runner
 
 from tests.conftest import SUPPRESSED
-from tests.stacks.assemblies import ROOT, Assembly, Synthesize, lock_everything, new_app, write_project
-from tests.stacks.build_environment import write_build_environment
+from tests.sample_templates import SAMPLES, sample_assembly
+from tests.stacks.assemblies import ROOT, Assembly, Synthesize, lock_everything, new_app
 from tests.stacks.rules.checkov import Finding, check_folder, excused, without_suppressions
-from tests.stacks.walled import write_walled
 from tritonstack.base.paths import Project
 from tritonstack.project.names import environment_names
-from tritonstack.project.workspace import Workspace
-
-
-def sample_names() -> list[str]:
-    """Return the environments of the tests' own project."""
-    with TemporaryDirectory() as folder:
-        return environment_names(write_project(Path(folder)))
-
 
 REPOSITORY = environment_names(Project(ROOT))
-SAMPLES = sample_names()
-WALLED = "walled"
-FACTORY = "factory"
-OTHERS = [*SAMPLES, WALLED, FACTORY]
-ENVIRONMENTS = [*REPOSITORY, *OTHERS]
+ENVIRONMENTS = [*REPOSITORY, *SAMPLES]
 
 Record = Callable[[str, object], None]
 
@@ -57,26 +43,11 @@ def reports(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def workspaces(
-    locked_repository: Project, bare_project: Callable[[], Project], tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, Workspace]:
-    """Every environment, with everything built."""
-    ours = {name: lock_everything(locked_repository, name) for name in REPOSITORY}
-    samples = {name: lock_everything(bare_project(), name) for name in SAMPLES}
-    return (
-        ours
-        | samples
-        | {
-            WALLED: write_walled(tmp_path_factory.mktemp("project")),
-            FACTORY: write_build_environment(tmp_path_factory.mktemp("project")),
-        }
-    )
-
-
-@pytest.fixture(scope="module")
-def assemblies(workspaces: dict[str, Workspace], synthesize: Synthesize) -> dict[str, Assembly]:
-    """Every environment, synthesized with the rules plugged in."""
-    return {name: synthesize(workspaces[name], plug_in_rules) for name in ENVIRONMENTS}
+def assemblies(locked_repository: Project, synthesize: Synthesize) -> dict[str, Assembly]:
+    """Every environment with everything built, synthesized with the rules plugged in."""
+    workspaces = {name: lock_everything(locked_repository, name) for name in REPOSITORY}
+    workspaces |= {name: sample_assembly(name).workspace for name in SAMPLES}
+    return {name: synthesize(workspace, plug_in_rules) for name, workspace in workspaces.items()}
 
 
 @pytest.fixture(params=ENVIRONMENTS)
@@ -93,7 +64,7 @@ def test_nag_findings_are_all_explained(checked, record_property):
     tell(
         record_property,
         f"cdk-nag, {checked.workspace.spec.name}",
-        [f"{found['acknowledgedAt']}: {found['ruleName']}: {found['reason']}" for found in suppressed],
+        [f"{item['acknowledgedAt']}: {item['ruleName']}: {item['reason']}" for item in suppressed],
     )
     assert all(len(finding["reason"].split()) >= 5 for finding in suppressed)
 
@@ -111,7 +82,7 @@ def test_no_suppression_is_unused(checked):
 
 
 @pytest.mark.parametrize(
-    "name", [*REPOSITORY, *(pytest.param(name, marks=pytest.mark.e2e) for name in OTHERS)]
+    "name", [*REPOSITORY, *(pytest.param(name, marks=pytest.mark.e2e) for name in SAMPLES)]
 )
 def test_cfn_lint_finds_nothing(assemblies, name):
     checked = assemblies[name]
@@ -123,8 +94,8 @@ def test_cfn_lint_finds_nothing(assemblies, name):
 
 def lint_findings(template: str, region: str) -> list[str]:
     content, unreadable = decode_str(template)
-    found = unreadable or linter(region).validate_template(content)
-    return [f"{finding.rule.id} {finding.message}" for finding in found]
+    findings = unreadable or linter(region).validate_template(content)
+    return [f"{finding.rule.id} {finding.message}" for finding in findings]
 
 
 @functools.cache
@@ -165,8 +136,10 @@ def checkov(
             write(folder / "as-deployed" / name / file.name, template)
             write(folder / "bare" / name / file.name, without_suppressions(template))
     write(folder / "careless" / "template.json", json.loads(careless.read_text()))
-    found = check_folder(folder)
-    return CheckovRun(*(within(found, part) for part in ("as-deployed", "bare", "careless")), excused=excuses)
+    findings = check_folder(folder)
+    return CheckovRun(
+        *(within(findings, part) for part in ("as-deployed", "bare", "careless")), excused=excuses
+    )
 
 
 def write(file: Path, template: dict[str, Any]) -> None:

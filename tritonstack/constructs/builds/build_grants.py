@@ -44,6 +44,11 @@ def keep_artifacts(aws: AwsScope, bucket: str, prefix: str, key_arn: str) -> lis
 def push_image(aws: AwsScope, uri: str) -> Grant:
     """Allow pushing images to one repository and listing them."""
     account, region, repository = split_image_uri(uri)
+    return push_images(AwsScope(aws.partition, region, account), repository)
+
+
+def push_images(aws: AwsScope, repository: str) -> Grant:
+    """Allow pushing images to a repository, layer by layer, and listing them."""
     return Grant(
         [
             "ecr:BatchCheckLayerAvailability",
@@ -54,7 +59,7 @@ def push_image(aws: AwsScope, uri: str) -> Grant:
             "ecr:PutImage",
             "ecr:UploadLayerPart",
         ],
-        [f"arn:{aws.partition}:ecr:{region}:{account}:repository/{repository}"],
+        [aws.arn("ecr", f"repository/{repository}")],
     )
 
 

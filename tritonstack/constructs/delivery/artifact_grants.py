@@ -53,21 +53,3 @@ def restore_artifacts(aws: AwsScope, spec: EnvironmentSpec) -> list[Grant]:
             because=because,
         ),
     ]
-
-
-def write_images(aws: AwsScope, repository: str) -> list[Grant]:
-    """Allow pushing an image to a repository, layer by layer."""
-    return [
-        Grant(
-            [
-                "ecr:BatchCheckLayerAvailability",
-                "ecr:BatchGetImage",
-                "ecr:CompleteLayerUpload",
-                "ecr:DescribeImages",
-                "ecr:InitiateLayerUpload",
-                "ecr:PutImage",
-                "ecr:UploadLayerPart",
-            ],
-            [aws.arn("ecr", f"repository/{repository}")],
-        )
-    ]

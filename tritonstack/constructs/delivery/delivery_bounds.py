@@ -11,6 +11,7 @@ from constructs import Construct
 
 from tritonstack.constructs.delivery.delivery_grants import global_arn
 from tritonstack.constructs.delivery.execution_grants import EC2_ACTIONS, PRIVATE_NAMES, SERVICE_ACTIONS
+from tritonstack.constructs.iam.granted_role import explain_wildcard
 from tritonstack.constructs.iam.grants import AwsScope
 from tritonstack.constructs.iam.managed_policy import managed_policy
 from tritonstack.constructs.iam.skipped_checks import skip_check
@@ -67,10 +68,13 @@ class DeliveryBounds(Construct):
         aws = AwsScope.of(self)
         denials = _denials(bounds)
         if own_boundary is None:
-            allowed = {"Effect": "Allow", "Action": [*_SERVICES, *_network_reads()], "Resource": "*"}
+            actions = [*_SERVICES, *_network_reads()]
+            allowed = {"Effect": "Allow", "Action": actions, "Resource": "*"}
             self.policy = self._policy(name, "Bounds the roles that carry changes", [allowed, *denials])
             self.boundary_arn = self.policy.ref
-            _explain_actions(self, [*_SERVICES, *_network_reads()])
+            for action in (name for name in actions if "*" in name):
+                explain_wildcard(self, f"Action::{action}", because=_GRANTS_NOTHING)
+            explain_wildcard(self, "Resource::*", because=_GRANTS_NOTHING)
             for check in _CHECKS_OF_GRANTS:
                 skip_check(self.policy, check, because=_GRANTS_NOTHING)
         else:
@@ -111,11 +115,3 @@ def _network_reads() -> list[str]:
     return sorted(
         {*EC2_ACTIONS, "ec2:DescribeImages", "ec2:DescribeInstanceTypeOfferings", "ec2:DescribeSnapshots"}
     )
-
-
-def _explain_actions(construct: Construct, actions: Sequence[str]) -> None:
-    wide = [*(f"Action::{action}" for action in actions if "*" in action), "Resource::*"]
-    for wildcard in wide:
-        cdk.Validations.of(construct).acknowledge(
-            cdk.Acknowledgment(id=f"AwsSolutions::AwsSolutions-IAM5[{wildcard}]", reason=_GRANTS_NOTHING)
-        )

@@ -52,6 +52,11 @@ class NamePatterns:
         tail = "" if self.base.endswith("*") and after == "-*" else after
         return [aws.arn(service, f"{kind}{self.base}{tail}")]
 
+    @property
+    def owned(self) -> dict[str, dict[str, str]]:
+        """The condition that a resource has the environment's tags."""
+        return {"StringLike": {f"aws:ResourceTag/{tag}": text for tag, text in self.marks.items()}}
+
     def roles(self, aws: AwsScope) -> str:
         """Return the ARNs of its roles, which CloudFormation names after their stacks."""
         return global_arn(aws, f"role/{self.base}{'' if self.base.endswith('*') else '-*'}")
@@ -158,7 +163,7 @@ def delete_replaced(aws: AwsScope, patterns: NamePatterns) -> list[Grant]:
                 for kind, logical_id in words.items()
                 for word in (logical_id, logical_id.lower())
             ],
-            {"StringLike": {f"aws:ResourceTag/{tag}": text for tag, text in patterns.marks.items()}},
+            patterns.owned,
             because="CloudFormation names these after their logical ids; the condition names the tags",
         ),
         Grant(
@@ -180,7 +185,7 @@ def switch_endpoints(aws: AwsScope, patterns: NamePatterns) -> list[Grant]:
         aws.arn("sagemaker", f"endpoint-config/*{word}*") for word in ("ServingConfig", "servingconfig")
     ]
     # The names of dev also begin those of an environment dev-x.
-    owned = {"StringLike": {f"aws:ResourceTag/{tag}": text for tag, text in patterns.marks.items()}}
+    owned = patterns.owned
     because = "names begin with the environment's or a logical id; the condition names the tags"
     through = {"kms:ViaService": f"sagemaker.{aws.region}.amazonaws.com"}
     return [

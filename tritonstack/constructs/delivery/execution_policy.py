@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
@@ -21,7 +20,7 @@ from tritonstack.constructs.delivery.execution_grants import (
     security_grants,
     service_grants,
 )
-from tritonstack.constructs.iam.granted_role import explain_pattern
+from tritonstack.constructs.iam.granted_role import explain_pattern, explain_wildcard
 from tritonstack.constructs.iam.grants import AwsScope, Grant
 from tritonstack.constructs.iam.managed_policy import managed_policy
 from tritonstack.constructs.iam.skipped_checks import skip_check
@@ -88,6 +87,4 @@ def _explain_actions(construct: Construct) -> None:
     network = "network resources have no names, and a policy holds at most 6,144 characters"
     wide |= dict.fromkeys((action for action in EC2_ACTIONS if "*" in action), network)
     for action, because in wide.items():
-        cdk.Validations.of(construct).acknowledge(
-            cdk.Acknowledgment(id=f"AwsSolutions::AwsSolutions-IAM5[Action::{action}]", reason=because)
-        )
+        explain_wildcard(construct, f"Action::{action}", because=because)

@@ -35,11 +35,7 @@ def change_stacks(aws: AwsScope, patterns: NamePatterns, *, execution_role: str)
             stacks,
             because=patterns.because,
         ),
-        Grant(
-            ["iam:PassRole"],
-            [execution_role],
-            {"StringEquals": {"iam:PassedToService": "cloudformation.amazonaws.com"}},
-        ),
+        _pass_to_cloudformation(execution_role),
     ]
 
 
@@ -67,11 +63,7 @@ def delete_all(aws: AwsScope, patterns: NamePatterns, *, execution_role: str) ->
             patterns.arns(aws, "cloudformation", "stack/"),
             because=patterns.because,
         ),
-        Grant(
-            ["iam:PassRole"],
-            [execution_role],
-            {"StringEquals": {"iam:PassedToService": "cloudformation.amazonaws.com"}},
-        ),
+        _pass_to_cloudformation(execution_role),
         Grant(
             [
                 "s3:DeleteBucket",
@@ -176,3 +168,8 @@ def find_everything() -> list[Grant]:
             because="an audit searches for unknown resources, so no name can be given",
         )
     ]
+
+
+def _pass_to_cloudformation(role: str) -> Grant:
+    service = {"StringEquals": {"iam:PassedToService": "cloudformation.amazonaws.com"}}
+    return Grant(["iam:PassRole"], [role], service)

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from constructs import Construct
 
 from tritonstack.base import naming
+from tritonstack.constructs.builds.build_grants import read_secret
 from tritonstack.constructs.delivery.delivery_grants import NamePatterns, any_key
 from tritonstack.constructs.iam.granted_role import explain_pattern
 from tritonstack.constructs.iam.grants import AwsScope, Grant, use_key_through_s3
@@ -47,7 +48,7 @@ class RoleBounds(Construct):
         if reads_models:
             granted.append(Grant(["s3:GetObject", "s3:ListBucket"], [reads_models]))
         if token_secret:
-            granted += _secret(aws, token_secret)
+            granted += read_secret(aws, token_secret, any_key(aws))
         self.policy = managed_policy(
             self,
             "Policy",
@@ -139,15 +140,3 @@ def _shared_resources(aws: AwsScope, patterns: NamePatterns) -> Iterator[Grant]:
         ],
         ["*"],
     )
-
-
-def _secret(aws: AwsScope, name: str) -> list[Grant]:
-    return [
-        # Secrets Manager appends six random characters to the name.
-        Grant(["secretsmanager:GetSecretValue"], [aws.arn("secretsmanager", f"secret:{name}-??????")]),
-        Grant(
-            ["kms:Decrypt"],
-            [any_key(aws)],
-            {"StringEquals": {"kms:ViaService": f"secretsmanager.{aws.region}.amazonaws.com"}},
-        ),
-    ]

@@ -72,8 +72,13 @@ def explain_pattern(construct: IConstruct, pattern: str, *, because: str) -> Non
     text = (
         _flattened(cdk.Stack.of(construct).resolve(pattern)) if cdk.Token.is_unresolved(pattern) else pattern
     )
+    explain_wildcard(construct, f"Resource::{text}", because=because)
+
+
+def explain_wildcard(construct: IConstruct, wildcard: str, *, because: str) -> None:
+    """Record why statements below a construct need a wildcard, such as `Action::s3:*`."""
     cdk.Validations.of(construct).acknowledge(
-        cdk.Acknowledgment(id=f"AwsSolutions::AwsSolutions-IAM5[Resource::{text}]", reason=because)
+        cdk.Acknowledgment(id=f"AwsSolutions::AwsSolutions-IAM5[{wildcard}]", reason=because)
     )
 
 

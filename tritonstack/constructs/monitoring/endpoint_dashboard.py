@@ -68,15 +68,16 @@ def endpoint_dashboard_body(
     return dashboard_body(
         [
             [text(_heading(monitored))],
-            alarm_states("Alarms", alarm_names, location=location),
-            *_request_rows(monitored, options, location),
-            *([_shadow_row(monitored, location)] if monitored.shadow else []),
-            *([_queue_row(monitored, options, location)] if monitored.asynchronous else []),
-            *_machine_rows(monitored, options, location),
-            *(_model_rows(monitored, location) if monitored.multi_model else []),
-            [_costs(monitored, location)] if charts.unpriced(monitored) else _cost_row(monitored, location),
-            *_log_rows(monitored, location),
-        ]
+            alarm_states("Alarms", alarm_names),
+            *_request_rows(monitored, options),
+            *([_shadow_row(monitored)] if monitored.shadow else []),
+            *([_queue_row(monitored, options)] if monitored.asynchronous else []),
+            *_machine_rows(monitored, options),
+            *(_model_rows(monitored) if monitored.multi_model else []),
+            [_costs(monitored)] if charts.unpriced(monitored) else _cost_row(monitored),
+            *_log_rows(monitored),
+        ],
+        location,
     )
 
 
@@ -88,9 +89,7 @@ def _heading(monitored: Monitored) -> str:
     return f"# {monitored.endpoint_name}\n{variants}"
 
 
-def _request_rows(
-    monitored: Monitored, options: ServingOptions, location: DashboardLocation
-) -> Iterator[Row]:
+def _request_rows(monitored: Monitored, options: ServingOptions) -> Iterator[Row]:
     errors = [("Invocation5XXErrors", "5xx"), ("Invocation4XXErrors", "4xx")]
     if monitored.asynchronous:
         errors += [("InvocationFailures", "failed"), ("ExpiredRequests", "expired")]
@@ -99,31 +98,30 @@ def _request_rows(
     if monitored.component:
         errors.append(("NoCapacityInvocationFailures", "no copy available"))
     yield [
-        chart("Requests", charts.traffic_lines(monitored), location=location),
-        chart("Errors", charts.request_lines(monitored, errors, "Sum"), location=location),
+        chart("Requests", charts.traffic_lines(monitored)),
+        chart("Errors", charts.request_lines(monitored, errors, "Sum")),
     ]
     yield [
         chart(
             "Model latency",
             charts.latency_lines(monitored, "ModelLatency"),
-            location=location,
             unit="ms",
             marks=_bound(options.alarms.latency_p99_ms),
         ),
-        _other_time(monitored, options, location),
+        _other_time(monitored, options),
     ]
 
 
-def _other_time(monitored: Monitored, options: ServingOptions, location: DashboardLocation) -> Widget:
+def _other_time(monitored: Monitored, options: ServingOptions) -> Widget:
     if monitored.asynchronous:
         lines = charts.latency_lines(monitored, "TimeInBacklog")
-        return chart("Time in queue", lines, location=location, unit="ms")
+        return chart("Time in queue", lines, unit="ms")
     lines = charts.latency_lines(monitored, "OverheadLatency")
     marks = _bound(options.alarms.overhead_p99_ms)
-    return chart("SageMaker overhead", lines, location=location, unit="ms", marks=marks)
+    return chart("SageMaker overhead", lines, unit="ms", marks=marks)
 
 
-def _shadow_row(monitored: Monitored, location: DashboardLocation) -> Row:
+def _shadow_row(monitored: Monitored) -> Row:
     """Compare the shadow with the main variant; both get the same requests."""
     shadow = monitored.variants.index(monitored.shadow) if monitored.shadow else 0
     both = list(charts.latency_lines(monitored, "ModelLatency", statistics=("p50", "p99")))
@@ -134,12 +132,12 @@ def _shadow_row(monitored: Monitored, location: DashboardLocation) -> Row:
     ]
     failing = charts.request_lines(monitored, [("Invocation5XXErrors", "5xx")], "Average")
     return [
-        chart("Shadow latency difference", [*hidden, *slower], location=location, unit="ms"),
-        chart("Failed requests", failing, location=location),
+        chart("Shadow latency difference", [*hidden, *slower], unit="ms"),
+        chart("Failed requests", failing),
     ]
 
 
-def _queue_row(monitored: Monitored, options: ServingOptions, location: DashboardLocation) -> Row:
+def _queue_row(monitored: Monitored, options: ServingOptions) -> Row:
     def line(name: str, label: str) -> Line:
         return Line(label, Series(queue_metric(monitored, name), "Maximum"))
 
@@ -148,24 +146,16 @@ def _queue_row(monitored: Monitored, options: ServingOptions, location: Dashboar
         line("ApproximateBacklogSizePerInstance", "per instance"),
     ]
     return [
-        chart("Queued requests", waiting, location=location, marks=_bound(options.alarms.backlog)),
-        chart(
-            "Age of oldest request",
-            [line("ApproximateAgeOfOldestRequest", "oldest")],
-            location=location,
-            unit="s",
-        ),
+        chart("Queued requests", waiting, marks=_bound(options.alarms.backlog)),
+        chart("Age of oldest request", [line("ApproximateAgeOfOldestRequest", "oldest")], unit="s"),
     ]
 
 
-def _machine_rows(
-    monitored: Monitored, options: ServingOptions, location: DashboardLocation
-) -> Iterator[Row]:
+def _machine_rows(monitored: Monitored, options: ServingOptions) -> Iterator[Row]:
     numbers = [
         chart(
             "Instances",
             charts.count_lines(monitored, key="machines"),
-            location=location,
             marks=_machine_limits(monitored),
         )
     ]
@@ -174,13 +164,11 @@ def _machine_rows(
             Annotation("minimum", options.components.min_copies),
             Annotation("maximum", options.components.max_copies),
         ]
-        numbers.append(
-            chart("Copies", charts.copy_lines(monitored.component), location=location, marks=marks)
-        )
+        numbers.append(chart("Copies", charts.copy_lines(monitored.component), marks=marks))
     if not monitored.asynchronous:
         name = "ConcurrentRequestsPerCopy" if monitored.component else "ConcurrentRequestsPerModel"
         lines = charts.request_lines(monitored, [(name, "concurrent")], "Maximum")
-        numbers.append(chart("Concurrent requests", lines, location=location))
+        numbers.append(chart("Concurrent requests", lines))
     yield numbers
     uses = [
         ("CPU utilization", "CPUUtilization", _processors),
@@ -194,7 +182,7 @@ def _machine_rows(
             ("GPU memory utilization", "GPUMemoryUtilization", _gpus),
         ]
     yield [
-        chart(title, charts.machine_lines(monitored, metric, parts=parts), location=location, unit="%")
+        chart(title, charts.machine_lines(monitored, metric, parts=parts), unit="%")
         for title, metric, parts in uses
     ]
 
@@ -210,7 +198,7 @@ def _machine_limits(monitored: Monitored) -> list[Annotation]:
     return marks
 
 
-def _model_rows(monitored: Monitored, location: DashboardLocation) -> Iterator[Row]:
+def _model_rows(monitored: Monitored) -> Iterator[Row]:
     times = [
         ("ModelLoadingWaitTime", "a request waited"),
         ("ModelDownloadingTime", "download"),
@@ -222,15 +210,12 @@ def _model_rows(monitored: Monitored, location: DashboardLocation) -> Iterator[R
         for index, (metric, label) in enumerate(times)
         for line in _milliseconds(monitored, metric, label, key=f"time{index}")
     ]
+    hits = charts.request_lines(monitored, [("ModelCacheHit", "loaded")], "Average")
     loaded = Series(machine_metric(monitored, monitored.main, "LoadedModelCount"), "Average")
     yield [
-        chart(
-            "Requests with model already loaded",
-            charts.request_lines(monitored, [("ModelCacheHit", "loaded")], "Average"),
-            location=location,
-        ),
-        chart("Models loaded per instance", [Line("average", loaded)], location=location),
-        chart("Model loading time", waits, location=location, unit="ms"),
+        chart("Requests with model already loaded", hits),
+        chart("Models loaded per instance", [Line("average", loaded)]),
+        chart("Model loading time", waits, unit="ms"),
     ]
 
 
@@ -239,23 +224,23 @@ def _milliseconds(monitored: Monitored, metric: str, label: str, *, key: str) ->
     return charts.scaled(key, label, series, MICROSECONDS_PER_MS)
 
 
-def _cost_row(monitored: Monitored, location: DashboardLocation) -> Row:
+def _cost_row(monitored: Monitored) -> Row:
     hour = charts.cost_per_hour_lines(monitored, key="cost", label="per hour")
     thousand = charts.cost_per_thousand_lines(monitored, key="cost", label="1,000 requests")
     return [
-        chart("Cost per hour", hour, location=location),
-        chart("Cost per 1,000 requests", thousand, location=location),
+        chart("Cost per hour", hour),
+        chart("Cost per 1,000 requests", thousand),
     ]
 
 
-def _costs(monitored: Monitored, location: DashboardLocation) -> Widget:
+def _costs(monitored: Monitored) -> Widget:
     kinds = ", ".join(charts.unpriced(monitored))
     return text(
         f"**Cost** is not shown: no price is known for {kinds}. Add it to `prices` in the environment's file."
     )
 
 
-def _log_rows(monitored: Monitored, location: DashboardLocation) -> Iterator[Row]:
+def _log_rows(monitored: Monitored) -> Iterator[Row]:
     labels = {
         LogCount.ERRORS: "errors",
         LogCount.FAILED_LOADS: "failed loads",
@@ -264,10 +249,8 @@ def _log_rows(monitored: Monitored, location: DashboardLocation) -> Iterator[Row
     }
     counts = [Line(label, log_count(monitored, count)) for count, label in labels.items()]
     yield [
-        chart("Triton errors by cause", counts, location=location),
-        log_lines(
-            "Latest Triton errors", group=monitored.log_group_name, query=ERROR_LINES, location=location
-        ),
+        chart("Triton errors by cause", counts),
+        log_lines("Latest Triton errors", group=monitored.log_group_name, query=ERROR_LINES),
     ]
 
 

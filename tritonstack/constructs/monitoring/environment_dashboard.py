@@ -73,7 +73,7 @@ def environment_dashboard_bodies(
     """Return the pages as plain data, at least one."""
     pages = list(_pages(endpoints)) or [[]]
     return [
-        dashboard_body(_rows(_heading(base, number, len(pages)), page, location))
+        dashboard_body(_rows(_heading(base, number, len(pages)), page), location)
         for number, page in enumerate(pages, start=1)
     ]
 
@@ -96,15 +96,13 @@ def _heading(base: str, number: int, pages: int) -> str:
     return f"# {base}\n" + (f"Page {number} of {pages}" if pages > 1 else "All endpoints")
 
 
-def _rows(
-    heading: str, endpoints: Sequence[DashboardEndpoint], location: DashboardLocation
-) -> Iterator[Sequence[Widget]]:
+def _rows(heading: str, endpoints: Sequence[DashboardEndpoint]) -> Iterator[Sequence[Widget]]:
     yield [text(heading)]
     names = [name for endpoint in endpoints for name in endpoint.alarm_names]
-    for widget in alarm_states("Alarms in state ALARM", names, location=location, only_firing=True):
+    for widget in alarm_states("Alarms in state ALARM", names, only_firing=True):
         yield [widget]
     for start in range(0, len(endpoints), _ENDPOINTS_OF_A_CHART):
-        yield from _charts(endpoints[start : start + _ENDPOINTS_OF_A_CHART], location)
+        yield from _charts(endpoints[start : start + _ENDPOINTS_OF_A_CHART])
     unpriced = sorted({kind for endpoint in endpoints for kind in charts.unpriced(endpoint.monitored)})
     if unpriced:
         yield [
@@ -115,20 +113,18 @@ def _rows(
         ]
 
 
-def _charts(
-    endpoints: Sequence[DashboardEndpoint], location: DashboardLocation
-) -> Iterator[Sequence[Widget]]:
+def _charts(endpoints: Sequence[DashboardEndpoint]) -> Iterator[Sequence[Widget]]:
     yield [
-        chart("Requests", _each(endpoints, _traffic), location=location),
-        chart("p99 model latency", _each(endpoints, _latency), location=location, unit="ms"),
-        chart("Errors", _each(endpoints, _errors), location=location),
+        chart("Requests", _each(endpoints, _traffic)),
+        chart("p99 model latency", _each(endpoints, _latency), unit="ms"),
+        chart("Errors", _each(endpoints, _errors)),
     ]
-    row = [chart("Instances", _each(endpoints, _machines), location=location)]
+    row = [chart("Instances", _each(endpoints, _machines))]
     priced = [endpoint for endpoint in endpoints if not charts.unpriced(endpoint.monitored)]
     if priced:
         row += [
-            chart("Cost per hour", _each(priced, _cost_of_an_hour), location=location),
-            chart("Cost per 1,000 requests", _each(priced, _cost_of_a_thousand), location=location),
+            chart("Cost per hour", _each(priced, _cost_of_an_hour)),
+            chart("Cost per 1,000 requests", _each(priced, _cost_of_a_thousand)),
         ]
     yield row
 

@@ -78,19 +78,12 @@ class Widget:
     """Width in columns; 0: an equal share of its row."""
 
 
-def chart(
-    title: str,
-    lines: Iterable[Line],
-    *,
-    location: DashboardLocation,
-    unit: str = "",
-    marks: Sequence[Annotation] = (),
-) -> Widget:
+def chart(title: str, lines: Iterable[Line], *, unit: str = "", marks: Sequence[Annotation] = ()) -> Widget:
     """Return a chart of lines over time, starting at 0."""
     properties: dict[str, Any] = {
         "title": title,
         "view": "timeSeries",
-        "region": location.region,
+        "region": "",
         "period": _PERIOD_S,
         "metrics": [line.render() for line in lines],
         "yAxis": {"left": {"min": 0, "showUnits": False, **({"label": unit} if unit else {})}},
@@ -107,9 +100,7 @@ def text(markdown: str, *, height: int = 2) -> Widget:
     return Widget("text", {"markdown": markdown}, height=height)
 
 
-def alarm_states(
-    title: str, names: Sequence[str], *, location: DashboardLocation, only_firing: bool = False
-) -> list[Widget]:
+def alarm_states(title: str, names: Sequence[str], *, only_firing: bool = False) -> list[Widget]:
     """Return the widgets of alarm states, as many as needed."""
     chunks = [
         names[start : start + MOST_ALARMS_OF_A_WIDGET]
@@ -120,7 +111,7 @@ def alarm_states(
             "alarm",
             {
                 "title": title,
-                "alarms": [location.alarm_arn(name) for name in chunk],
+                "alarms": list(chunk),
                 "sortBy": "stateUpdatedTimestamp",
                 **({"states": ["ALARM"]} if only_firing else {}),
             },
@@ -130,11 +121,11 @@ def alarm_states(
     ]
 
 
-def log_lines(title: str, *, group: str, query: str, location: DashboardLocation) -> Widget:
+def log_lines(title: str, *, group: str, query: str) -> Widget:
     """Return a table of CloudWatch Logs Insights results."""
     properties = {
         "title": title,
-        "region": location.region,
+        "region": "",
         "view": "table",
         "query": f"SOURCE '{group}' | {query}",
     }
@@ -146,8 +137,8 @@ def as_text(body: Mapping[str, Any]) -> str:
     return json.dumps(body, separators=(",", ":"))
 
 
-def dashboard_body(rows: Iterable[Sequence[Widget]]) -> dict[str, Any]:
-    """Arrange widgets in rows; skip empty rows."""
+def dashboard_body(rows: Iterable[Sequence[Widget]], location: DashboardLocation) -> dict[str, Any]:
+    """Arrange widgets in rows, and fill in their region and the ARNs of alarms; skip empty rows."""
     widgets: list[dict[str, Any]] = []
     y = 0
     for row in rows:
@@ -161,10 +152,19 @@ def dashboard_body(rows: Iterable[Sequence[Widget]]) -> dict[str, Any]:
                     "y": y,
                     "width": width,
                     "height": widget.height,
-                    "properties": dict(widget.properties),
+                    "properties": _located(widget.properties, location),
                 }
             )
             x += width
         y += max((widget.height for widget in row), default=0)
     # Periods follow the selected time range; expressions require them.
     return {"start": "-PT12H", "periodOverride": "auto", "widgets": widgets}
+
+
+def _located(properties: Mapping[str, Any], location: DashboardLocation) -> dict[str, Any]:
+    located = dict(properties)
+    if "region" in located:
+        located["region"] = location.region
+    if "alarms" in located:
+        located["alarms"] = [location.alarm_arn(name) for name in located["alarms"]]
+    return located

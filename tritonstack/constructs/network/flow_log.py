@@ -8,6 +8,8 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
+from tritonstack.constructs.iam.granted_role import explain_wildcard
+
 RETENTION_DAYS = 365
 
 
@@ -54,9 +56,7 @@ class FlowLog(Construct):
             streams: "the log streams of this group; the service names them after network interfaces",
             every_group: "the service lists all log groups to find its own; it reads names only",
         }.items():
-            cdk.Validations.of(self).acknowledge(
-                cdk.Acknowledgment(id=f"AwsSolutions::AwsSolutions-IAM5[Resource::{pattern}]", reason=reason)
-            )
+            explain_wildcard(self, f"Resource::{pattern}", because=reason)
         return iam.CfnRole(
             self,
             "Writer",
