@@ -13,7 +13,7 @@ from tritonstack.constructs.iam.grants import AwsScope, Conditions
 class ServiceRole(GrantedRole):
     """Create a role with explicit grants only.
 
-    `taken_on_by` maps each trusted service to its conditions beside the source account. `accounts` are the
+    `assumed_by` maps each trusted service to its conditions beside the source account. `accounts` are the
     trusted accounts; a role for them needs a `role_name`.
     """
 
