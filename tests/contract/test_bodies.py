@@ -65,7 +65,7 @@ def test_a_missing_content_type_is_read_as_json(served_model):
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "request_field",
     [{"outputs": [{"name": "y", **AS_BYTES}]}, {"parameters": {"binary_data_output": True}}],
     ids=["by name", "all"],
 )

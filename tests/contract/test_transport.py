@@ -98,7 +98,7 @@ def test_more_chunks_than_the_limit_are_rejected(server):
 
 @pytest.mark.needs(Ability.ASKING_ANYTHING)
 @pytest.mark.parametrize(
-    "sent",
+    "message",
     [
         pytest.param((post(Transfer_Encoding="chunked"), b"zz\r\n{}\r\n0\r\n\r\n"), id="a chunk of no size"),
         pytest.param((post(Content_Length="many"),), id="a length of no number"),

@@ -287,7 +287,7 @@ def test_schedules_set_other_limits_in_their_time_zone():
 
 
 @pytest.mark.parametrize(
-    ("days", "meant"),
+    ("days", "written_out"),
     [
         ("SAT,SUN", "SAT,SUN"),
         ("FRI-MON", "MON,FRI,SAT,SUN"),

@@ -186,7 +186,7 @@ def test_oversized_comment_is_truncated(checkout):
 
 
 @pytest.mark.parametrize(
-    ("deployed", "given", "said"),
+    ("deployed", "default", "base"),
     [
         (["1a2b", "3c4d"], "5e6f", "3c4d"),  # what 5e6f brought was never approved, or failed
         ([], "5e6f", "5e6f"),

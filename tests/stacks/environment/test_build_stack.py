@@ -251,7 +251,7 @@ def test_an_environment_may_build_elsewhere(tmp_path):
     assert not (folder / "tritonstack-kept-build.template.json").exists()
 
 
-@pytest.mark.parametrize("asked", [False, True])
+@pytest.mark.parametrize("configured", [False, True])
 def test_the_local_cloud_builds_only_if_configured(tmp_path, configured):
     project = write_project(tmp_path / "project")
     edit(project.environment_file("kept"), "123456789012", "000000000000")
