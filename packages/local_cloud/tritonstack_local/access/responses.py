@@ -11,8 +11,7 @@ from xml.sax.saxutils import escape
 
 from werkzeug.wrappers import Request, Response
 
-from tritonstack_local.signatures.canonical import PATHS_AS_SENT
-from tritonstack_local.signatures.requests import DeniedError, Reason
+from tritonstack_local.signatures.requests import S3, DeniedError, Reason
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
@@ -134,7 +133,7 @@ def denial_response(environ: WSGIEnvironment, denied: DeniedError, *, service: s
         return _json(_error(_JSON, denied), request_id, content_type="application/x-amz-json-1.1")
     if request.mimetype == "application/x-www-form-urlencoded" or "Action" in request.args:
         return _query(_error(_QUERY, denied), request_id, service=service, reason=denied.reason)
-    if service in PATHS_AS_SENT or (not service and not request.path.startswith("/endpoints/")):
+    if service == S3 or (not service and not request.path.startswith("/endpoints/")):
         return _s3(_error(_S3, denied), request_id, resource=request.path)
     error = _error(_JSON, denied)
     # REST services respond with 403, other JSON protocols with 400.

@@ -85,9 +85,9 @@ class CloudSecret:
     @classmethod
     def kept_in(cls, folder: Path) -> CloudSecret:
         """Read the secret of a cloud's folder; create it if missing."""
-        found = cls.read(folder)
-        if found is not None:
-            return found
+        existing = cls.read(folder)
+        if existing is not None:
+            return existing
         value = secrets.token_bytes(_BYTES)
         write_private(folder / _FILE, value.hex() + "\n")
         return cls(value)

@@ -8,21 +8,16 @@ import hmac
 import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
-from tritonstack_local.signatures.canonical import EMPTY_SHA256, sign
 from tritonstack_local.signatures.requests import DeniedError, Reason, SentRequest
 
 UNSIGNED = "UNSIGNED-PAYLOAD"
 STREAMING = "STREAMING-"
-STREAMING_SIGNED = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"
-STREAMING_SIGNED_TRAILER = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER"
 STREAMING_UNSIGNED_TRAILER = "STREAMING-UNSIGNED-PAYLOAD-TRAILER"
-STREAMED = (STREAMING_SIGNED, STREAMING_SIGNED_TRAILER, STREAMING_UNSIGNED_TRAILER)
 
 _LONGEST_LINE = 16 * 1024
-_SIZE_LINE = re.compile(rb"(?P<size>[0-9a-fA-F]{1,16})(?:;chunk-signature=(?P<signature>[0-9a-f]{64}))?")
+_SIZE_LINE = re.compile(rb"[0-9a-fA-F]{1,16}")
 
 
 class Payload(Protocol):
@@ -81,40 +76,15 @@ def equal_to(declared: str) -> Callable[[str], None]:
     return check
 
 
-@dataclass(frozen=True)
-class ChunkSigning:
-    """Inputs of the chunk signatures of a body."""
-
-    key: bytes
-    date: str
-    scope: str
-
-    def of_chunk(self, previous: str, digest: str) -> str:
-        """Sign a chunk."""
-        lines = ("AWS4-HMAC-SHA256-PAYLOAD", self.date, self.scope, previous, EMPTY_SHA256, digest)
-        return sign(self.key, "\n".join(lines))
-
-    def of_trailer(self, previous: str, digest: str) -> str:
-        """Sign the trailer."""
-        return sign(
-            self.key, "\n".join(("AWS4-HMAC-SHA256-TRAILER", self.date, self.scope, previous, digest))
-        )
-
-
 class ChunkedPayload:
-    """A body in S3's aws-chunked encoding, with signed or unsigned chunks."""
+    """A body in S3's aws-chunked encoding, with unsigned chunks and checksums in the trailer."""
 
-    def __init__(self, signing: ChunkSigning | None, *, seed: str, length: int, has_trailer: bool) -> None:
-        """`seed` is the signature of the request's headers, `length` that of the decoded body."""
-        self._signing = signing
-        self._signature = seed
+    def __init__(self, length: int) -> None:
+        """`length` is that of the decoded body."""
         self._expected = length
-        self._has_trailer = has_trailer
         self._line = b""
         self._left = 0
         self._decoded = 0
-        self._hash = hashlib.sha256()
-        self._claimed = ""
         self._trailer: list[bytes] = []
         self._state: Callable[[bytes], None] = self._size_line
 
@@ -132,7 +102,6 @@ class ChunkedPayload:
         while view:
             if self._left:
                 taken = view[: self._left]
-                self._hash.update(taken)
                 self._left -= len(taken)
                 view = view[len(taken) :]
                 yield taken
@@ -157,53 +126,27 @@ class ChunkedPayload:
         return view[end + 1 :]
 
     def _size_line(self, line: bytes) -> None:
-        match = _SIZE_LINE.fullmatch(line)
-        if match is None or (self._signing is None) != (match["signature"] is None):
+        if _SIZE_LINE.fullmatch(line) is None:
             raise DeniedError(Reason.INCOMPLETE_BODY)
-        self._left = int(match["size"], 16)
+        self._left = int(line, 16)
         self._decoded += self._left
         if self._decoded > self._expected:
             raise DeniedError(Reason.INCOMPLETE_BODY)
-        self._claimed = (match["signature"] or b"").decode()
-        self._hash = hashlib.sha256()
-        if self._left:
-            self._state = self._after_chunk
-        else:
-            self._check_chunk()
-            self._state = self._trailer_line
+        self._state = self._after_chunk if self._left else self._trailer_line
 
     def _after_chunk(self, line: bytes) -> None:
         if line:
             raise DeniedError(Reason.INCOMPLETE_BODY)
-        self._check_chunk()
         self._state = self._size_line
-
-    def _check_chunk(self) -> None:
-        if self._signing is None:
-            return
-        expected = self._signing.of_chunk(self._signature, self._hash.hexdigest())
-        if not hmac.compare_digest(expected, self._claimed):
-            raise DeniedError(Reason.MISMATCH)
-        self._signature = expected
 
     def _trailer_line(self, line: bytes) -> None:
         """Process a line of the trailer; an empty line ends it."""
-        if line:
-            self._trailer.append(line)
-            if sum(map(len, self._trailer)) > _LONGEST_LINE or not self._has_trailer:
-                raise DeniedError(Reason.INCOMPLETE_BODY)
+        if not line:
+            self._state = self._after_the_end
             return
-        if self._signing is not None and self._has_trailer:
-            self._check_trailer(self._signing)
-        self._state = self._after_the_end
-
-    def _check_trailer(self, signing: ChunkSigning) -> None:
-        name = b"x-amz-trailer-signature:"
-        claimed = [line.removeprefix(name) for line in self._trailer if line.startswith(name)]
-        text = b"".join(line + b"\n" for line in self._trailer if not line.startswith(name))
-        expected = signing.of_trailer(self._signature, hashlib.sha256(text).hexdigest())
-        if len(claimed) != 1 or not hmac.compare_digest(expected.encode(), claimed[0]):
-            raise DeniedError(Reason.MISMATCH)
+        self._trailer.append(line)
+        if sum(map(len, self._trailer)) > _LONGEST_LINE:
+            raise DeniedError(Reason.INCOMPLETE_BODY)
 
     def _after_the_end(self, _: bytes) -> None:
         raise DeniedError(Reason.INCOMPLETE_BODY)

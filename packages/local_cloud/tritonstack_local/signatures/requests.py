@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -49,6 +50,9 @@ class DeniedError(Exception):
         self.message = message
 
 
+S3 = "s3"
+"""The signing name of S3, which signs paths as sent and the declared hash of the body."""
+_TARGET = re.compile(r"/[!-~]*")
 _AT_MOST_ONCE = (
     "host",
     "authorization",
@@ -102,7 +106,7 @@ class SentRequest:
 
     def check(self) -> None:
         """Deny a request whose target or signed headers are ambiguous."""
-        if not self.target.startswith("/"):
+        if _TARGET.fullmatch(self.target) is None or "#" in self.target:
             raise DeniedError(Reason.INCOMPLETE, "The request target must be an absolute path")
         if len(self.headers) == len(self.header_pairs):  # none was sent twice
             return
@@ -112,10 +116,10 @@ class SentRequest:
 
 
 def _repeated(header_pairs: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
-    found: dict[str, tuple[str, ...]] = {}
+    headers: dict[str, tuple[str, ...]] = {}
     for name, value in header_pairs:
-        found[name.lower()] = (*found.get(name.lower(), ()), value)
-    return found
+        headers[name.lower()] = (*headers.get(name.lower(), ()), value)
+    return headers
 
 
 def split_query(query: str) -> Iterator[tuple[str, str]]:

@@ -1,7 +1,8 @@
 """Verify the signature of a request; return its access key and the check of its body.
 
-Independent of any web server. The body's check decides once it has seen the whole body: services other than
-S3 sign the hash of the body, so their signatures are verified only then.
+Signatures are recomputed with botocore's own signers. Independent of any web server. The body's check decides
+once it has seen the whole body: services other than S3 sign the hash of the body, so their signatures are
+verified only then.
 """
 
 from __future__ import annotations
@@ -9,31 +10,29 @@ from __future__ import annotations
 import hmac
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import NamedTuple
 
-from tritonstack_local.signatures import payload as payloads
-from tritonstack_local.signatures.canonical import (
-    ALGORITHM,
-    PATHS_AS_SENT,
-    canonical_request,
-    sign,
-    signing_key,
-    string_to_sign,
-)
+from botocore.auth import S3SigV4Auth, SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+
 from tritonstack_local.signatures.keys import AccessKey
 from tritonstack_local.signatures.payload import (
+    STREAMING,
+    STREAMING_UNSIGNED_TRAILER,
+    UNSIGNED,
     AnyPayload,
     ChunkedPayload,
-    ChunkSigning,
     HashedPayload,
     Payload,
+    equal_to,
 )
-from tritonstack_local.signatures.requests import DeniedError, Reason, SentRequest
+from tritonstack_local.signatures.requests import S3, DeniedError, Reason, SentRequest, split_query
 
+ALGORITHM = "AWS4-HMAC-SHA256"
 MAX_SKEW = timedelta(minutes=15)
 MAX_EXPIRES_S = 7 * 24 * 3600
 
@@ -46,21 +45,10 @@ _SIGNATURE = re.compile(rf"[0-9a-f]{{{_SIGNATURE_SIZE}}}")
 _CREDENTIAL = re.compile(r"(?P<key>[^/]+)/(?P<date>\d{8})/(?P<region>[^/]*)/(?P<service>[^/]+)/aws4_request")
 _DATE = "%Y%m%dT%H%M%SZ"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+_PAYLOAD_HASH = "x-amz-content-sha256"
 _DECIDING = ("x-amz-target", "x-tritonstack-step")
 """Headers that say what a request does; S3 requires a signature for all of Amazon's headers."""
 _PRESIGNED = ("Algorithm", "Credential", "Date", "Expires", "SignedHeaders", "Signature")
-
-
-@dataclass(frozen=True)
-class CredentialScope:
-    """The scope of a signature."""
-
-    date: str
-    region: str
-    service: str
-
-    def __str__(self) -> str:
-        return f"{self.date}/{self.region}/{self.service}/aws4_request"
 
 
 class BodyCheck(NamedTuple):
@@ -74,31 +62,31 @@ class BodyCheck(NamedTuple):
     @property
     def is_final(self) -> bool:
         """Whether the signature is verified; only the body remains to be checked."""
-        return self.service in PATHS_AS_SENT
+        return self.service == S3
 
 
 class _Claim(NamedTuple):
-    """The key of an Authorization header, the key's scope, and the signed headers."""
+    """Who claims to have signed which headers, for which day, region, and service."""
 
     key_id: str
-    scope: CredentialScope
+    day: str
+    region: str
+    service: str
     headers: Sequence[str]
 
 
 class _Signed(NamedTuple):
-    """The parts of a signature of version 4, from the header or the query."""
+    """The parts of a signature, from the header or the query."""
 
-    scope: CredentialScope
-    key_id: str
+    claim: _Claim
     date: str
-    headers: Sequence[str]
     signature: str
     token: str | None
     presigned: bool
 
     @property
     def is_s3(self) -> bool:
-        return self.scope.service in PATHS_AS_SENT
+        return self.claim.service == S3
 
     @property
     def moment(self) -> datetime:
@@ -134,40 +122,23 @@ class Verifier:
         header = request.header("authorization")
         if header is not None and presigned:
             raise DeniedError(Reason.INCOMPLETE, "Only one authentication mechanism is allowed per request")
-        if presigned:
-            return self._begin_v4(request, _from_query(request))
-        if header is None:
+        if header is None and not presigned:
             raise DeniedError(Reason.MISSING)
-        return self._begin_v4(request, _from_header(request, header))
-
-    def _begin_v4(self, request: SentRequest, signed: _Signed) -> BodyCheck:
-        key = self._key(signed.key_id, signed.token)
+        signed = _from_query(request) if header is None else _from_header(request, header)
+        key = self._key(signed.claim.key_id, signed.token)
         self._check_time(request, signed)
         _check_signed_headers(request, signed)
-        scope = signed.scope
-        scope_text = str(scope)
-        day_key = signing_key(key.secret, scope.date, scope.region, scope.service)
 
-        def check_signature(payload: str) -> None:
-            canonical = canonical_request(
-                request,
-                signed=signed.headers,
-                payload=payload,
-                service=scope.service,
-                presigned=signed.presigned,
-            )
-            expected = sign(day_key, string_to_sign(canonical, date=signed.date, scope=scope_text))
-            if not hmac.compare_digest(expected, signed.signature):
+        def check_signature(body_hash: str) -> None:
+            if not hmac.compare_digest(_signature(request, signed, key.secret, body_hash), signed.signature):
                 raise DeniedError(Reason.MISMATCH)
 
-        if not signed.is_s3:
-            return BodyCheck(key, scope.region, scope.service, HashedPayload(check_signature))
-        declared = _declared(request, signed)
-        check_signature(declared)
-        signing = ChunkSigning(day_key, signed.date, scope_text)
-        return BodyCheck(
-            key, scope.region, scope.service, _payload(request, declared, signing, signed.signature)
-        )
+        payload: Payload = HashedPayload(check_signature)
+        if signed.is_s3:
+            declared = _declared(request, signed)
+            check_signature(declared)
+            payload = _payload(request, declared)
+        return BodyCheck(key, signed.claim.region, signed.claim.service, payload)
 
     def _key(self, key_id: str, token: str | None) -> AccessKey:
         key = self._find_key(key_id)
@@ -183,11 +154,11 @@ class Verifier:
 
     def _check_time(self, request: SentRequest, signed: _Signed) -> None:
         moment, now = signed.moment, self._now()
-        if signed.scope.date != signed.date[:8]:
+        if signed.claim.day != signed.date[:8]:
             raise DeniedError(
                 Reason.MISMATCH,
                 "Date in Credential scope does not match YYYYMMDD from ISO-8601 version of date from HTTP: "
-                f"'{signed.scope.date}' != '{signed.date[:8]}', from '{signed.date}'.",
+                f"'{signed.claim.day}' != '{signed.date[:8]}', from '{signed.date}'.",
             )
         if not signed.presigned:
             if abs(now - moment) > MAX_SKEW:
@@ -199,8 +170,31 @@ class Verifier:
             raise DeniedError(Reason.PRESIGNED_EXPIRED)
 
 
-def parse_credential(credential: str) -> tuple[str, CredentialScope]:
-    """Split a credential into key id and scope."""
+def _signature(request: SentRequest, signed: _Signed, secret: str, body_hash: str) -> str:
+    """Sign what the client says it has signed, with the secret of its key."""
+    claim = signed.claim
+    if not signed.is_s3 and request.header(_PAYLOAD_HASH) not in (None, body_hash):
+        raise DeniedError(Reason.MISMATCH)
+    query = request.query
+    if signed.presigned:
+        pairs = (pair for pair in split_query(query) if pair[0] != "X-Amz-Signature")
+        query = "&".join("=".join(pair) for pair in pairs)
+    unsigned = AWSRequest(request.method, f"http://localhost{request.path}?{query}")
+    unsigned.context["timestamp"] = signed.date
+    for name in claim.headers:
+        if name not in request.headers:
+            raise DeniedError(Reason.MISMATCH)
+        for value in request.headers[name]:
+            unsigned.headers.add_header(name, value)
+    make = S3SigV4Auth if signed.is_s3 else SigV4Auth
+    signer = make(Credentials(claim.key_id, secret), claim.service, claim.region)
+    signer.payload = lambda _: body_hash  # the body itself is not kept
+    text: str = signer.string_to_sign(unsigned, signer.canonical_request(unsigned))
+    signature: str = signer.signature(text, unsigned)
+    return signature
+
+
+def _parse_claim(credential: str, headers: str) -> _Claim:
     match = _CREDENTIAL.fullmatch(credential)
     if match is None:
         raise DeniedError(
@@ -208,7 +202,7 @@ def parse_credential(credential: str) -> tuple[str, CredentialScope]:
             "Credential must have exactly 5 slash-delimited elements, e.g. "
             f"keyid/date/region/service/aws4_request, got: '{credential}'",
         )
-    return match["key"], CredentialScope(match["date"], match["region"], match["service"])
+    return _Claim(match["key"], match["date"], match["region"], match["service"], tuple(headers.split(";")))
 
 
 def _from_header(request: SentRequest, header: str) -> _Signed:
@@ -223,10 +217,8 @@ def _from_header(request: SentRequest, header: str) -> _Signed:
             "Authorization header requires 'Credential', 'SignedHeaders' and 'Signature' parameters.",
         )
     return _Signed(
-        scope=claim.scope,
-        key_id=claim.key_id,
+        claim=claim,
         date=_header_date(request),
-        headers=claim.headers,
         signature=signature,
         token=request.header("x-amz-security-token"),
         presigned=False,
@@ -237,10 +229,7 @@ def _from_header(request: SentRequest, header: str) -> _Signed:
 def _claim(text: str) -> _Claim | None:
     """Parse an Authorization header up to its signature. A client sends the same claim all day."""
     match = _CLAIM.fullmatch(text)
-    if match is None:
-        return None
-    key_id, scope = parse_credential(match["credential"])
-    return _Claim(key_id, scope, tuple(match["headers"].split(";")))
+    return None if match is None else _parse_claim(match["credential"], match["headers"])
 
 
 def _header_date(request: SentRequest) -> str:
@@ -257,24 +246,23 @@ def _header_date(request: SentRequest) -> str:
 
 
 def _from_query(request: SentRequest) -> _Signed:
-    found = {name: request.parameter(f"X-Amz-{name}") for name in _PRESIGNED}
-    if found["Algorithm"] != ALGORITHM:
+    values = {name: request.parameter(f"X-Amz-{name}") or "" for name in _PRESIGNED}
+    if values["Algorithm"] != ALGORITHM:
         raise DeniedError(Reason.UNSUPPORTED)
-    if None in found.values() or len({name for name, _ in request.query_pairs}) != len(request.query_pairs):
+    names = [name for name, _ in request.query_pairs]
+    if len(set(names)) != len(names) or not {f"X-Amz-{name}" for name in _PRESIGNED} <= set(names):
         raise DeniedError(
             Reason.INCOMPLETE,
             "Query-string authentication requires each of "
             f"{', '.join(f'X-Amz-{name}' for name in _PRESIGNED)} once",
         )
-    key_id, scope = parse_credential(found["Credential"] or "")
-    if _SIGNATURE.fullmatch(found["Signature"] or "") is None:
+    claim = _parse_claim(values["Credential"], values["SignedHeaders"])
+    if _SIGNATURE.fullmatch(values["Signature"]) is None:
         raise DeniedError(Reason.MISMATCH)
     return _Signed(
-        scope=scope,
-        key_id=key_id,
-        date=found["Date"] or "",
-        headers=(found["SignedHeaders"] or "").split(";"),
-        signature=found["Signature"] or "",
+        claim=claim,
+        date=values["Date"],
+        signature=values["Signature"],
         token=request.parameter("X-Amz-Security-Token"),
         presigned=True,
     )
@@ -291,16 +279,18 @@ def _expires(request: SentRequest) -> int:
 
 
 def _check_signed_headers(request: SentRequest, signed: _Signed) -> None:
-    if "host" not in signed.headers:
+    if "host" not in signed.claim.headers:
         raise DeniedError(Reason.MISMATCH, "'Host' must be a 'SignedHeader' in the AWS Authorization.")
     if not signed.is_s3:
         for name in _DECIDING:
-            if name in request.headers and name not in signed.headers:
+            if name in request.headers and name not in signed.claim.headers:
                 raise DeniedError(
                     Reason.MISMATCH, f"'{name}' must be a 'SignedHeader' in the AWS Authorization."
                 )
         return
-    unsigned = [name for name in request.headers if name.startswith("x-amz-") and name not in signed.headers]
+    unsigned = [
+        name for name in request.headers if name.startswith("x-amz-") and name not in signed.claim.headers
+    ]
     if unsigned:
         raise DeniedError(
             Reason.ACCESS_DENIED,
@@ -309,34 +299,27 @@ def _check_signed_headers(request: SentRequest, signed: _Signed) -> None:
 
 
 def _declared(request: SentRequest, signed: _Signed) -> str:
-    """Return the payload hash header of an S3 request."""
-    declared = request.header("x-amz-content-sha256")
+    """Return the payload hash that an S3 request declares."""
+    declared = request.header(_PAYLOAD_HASH)
     if declared is None and signed.presigned:
-        declared = request.parameter("X-Amz-Content-Sha256") or payloads.UNSIGNED
+        return UNSIGNED
     if declared is None:
         raise DeniedError(Reason.MISSING_PAYLOAD_HASH)
-    known = declared in (payloads.UNSIGNED, *payloads.STREAMED)
-    if not known and _SHA256.fullmatch(declared) is None:
-        if declared.startswith(payloads.STREAMING):
-            raise DeniedError(Reason.UNSUPPORTED)
-        raise DeniedError(Reason.PAYLOAD_MISMATCH)
+    if declared not in (UNSIGNED, STREAMING_UNSIGNED_TRAILER) and _SHA256.fullmatch(declared) is None:
+        is_streaming = declared.startswith(STREAMING)
+        raise DeniedError(Reason.UNSUPPORTED if is_streaming else Reason.PAYLOAD_MISMATCH)
     return declared
 
 
-def _payload(request: SentRequest, declared: str, signing: ChunkSigning, seed: str) -> Payload:
-    if declared == payloads.UNSIGNED:
+def _payload(request: SentRequest, declared: str) -> Payload:
+    if declared == UNSIGNED:
         return AnyPayload()
-    if declared not in payloads.STREAMED:
-        return HashedPayload(payloads.equal_to(declared))
+    if declared != STREAMING_UNSIGNED_TRAILER:
+        return HashedPayload(equal_to(declared))
     length = request.header("x-amz-decoded-content-length") or ""
     if not length.isascii() or not length.isdigit():
         raise DeniedError(Reason.INCOMPLETE, "You must provide the x-amz-decoded-content-length HTTP header.")
-    return ChunkedPayload(
-        None if declared == payloads.STREAMING_UNSIGNED_TRAILER else signing,
-        seed=seed,
-        length=int(length),
-        has_trailer=declared != payloads.STREAMING_SIGNED,
-    )
+    return ChunkedPayload(int(length))
 
 
 def _skew(signed: _Signed, moment: datetime, now: datetime) -> str | None:
