@@ -86,7 +86,7 @@ def expected(service, *, s3, query, json, ec2=None):
 @pytest.mark.parametrize("service", CALLS)
 def test_a_wrong_secret_is_denied_as_on_aws(account, service):
     key_id = keys_of(account.endpoint_url, account.account_id)["aws_access_key_id"]
-    code, status, message = error_of(client_with(account, service, key_id, "embedded"), service)
+    code, status, _ = error_of(client_with(account, service, key_id, "embedded"), service)
     assert (code, status) == expected(
         service,
         s3=("SignatureDoesNotMatch", 403),
@@ -94,7 +94,6 @@ def test_a_wrong_secret_is_denied_as_on_aws(account, service):
         ec2=("AuthFailure", 401),
         json=("InvalidSignatureException", 400),
     )
-    assert "does not match the signature you provided" in message
 
 
 @pytest.mark.parametrize("service", CALLS)

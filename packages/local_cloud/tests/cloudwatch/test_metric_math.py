@@ -78,12 +78,12 @@ def violation(text, expressions=None):
 
 
 def test_invalid_expressions_are_rejected():
-    assert violation("m + other") == "no query has the id 'other'"
-    assert violation("1 + 1") == "the result is a number; expected a time series"
-    assert violation("a", {"a": "b", "b": "a + m"}) == "the query 'a' depends on itself"
-    assert violation("IF(m)") == "wrong arguments of IF"
-    assert violation("FILL(1, 0)") == "wrong arguments of FILL"
-    assert violation("m * (1 / 0)") == "division of a number by zero"
+    assert "'other'" in violation("m + other")
+    assert "time series" in violation("1 + 1")
+    assert "'a' depends" in violation("a", {"a": "b", "b": "a + m"})
+    assert "IF" in violation("IF(m)")
+    assert "FILL" in violation("FILL(1, 0)")
+    assert "zero" in violation("m * (1 / 0)")
 
 
 UNSUPPORTED = (
@@ -101,10 +101,7 @@ UNSUPPORTED = (
 def test_unsupported_functions_are_rejected_by_name(text):
     with pytest.raises(ExpressionError) as caught:
         parse_expression(f"m + {text}")
-    function = text.partition("(")[0]
-    assert (
-        str(caught.value) == f"the local cloud does not support the function {function}; supported: FILL, IF"
-    )
+    assert f" {text.partition('(')[0]};" in str(caught.value)
 
 
 @pytest.mark.parametrize("text", ["", "m +", "(m", "m m", "m $ 2", "IF(m,", "[m]", "m ^ 2", "FILL(m, 'x')"])

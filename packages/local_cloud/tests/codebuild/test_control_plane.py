@@ -94,10 +94,10 @@ def test_rejected_requests(account, fields, message):
 def test_requests_are_validated_by_the_service_model(account):
     code, words = error_of(account.project, buildspec=TRUE, timeoutInMinutes=9999)
     assert code == "ValidationException"
-    assert "Value '9999' at 'timeoutInMinutes' failed to satisfy constraint" in words
+    assert "'9999' at 'timeoutInMinutes'" in words
     code, words = error_of(account.codebuild.create_webhook, projectName=account.name)
     assert code == "UnknownOperationException"
-    assert words.startswith("The local cloud does not support CodeBuild's CreateWebhook; it supports B")
+    assert "CreateWebhook" in words
 
 
 def test_an_idempotency_token_returns_the_same_build(account):

@@ -123,7 +123,7 @@ def test_a_connection_may_be_handed_over_after_requests_to_the_data_plane(endpoi
     with endpoint.connect() as connection:
         connection.send(endpoint.request() + endpoint.request(path="/endpoints/%65/invocations"))
         assert connection.response().body == b"yes"
-        assert connection.response().status == 403  # the signer encoded the name once more
+        assert connection.response().body == b"yes"
 
 
 def test_large_bodies_are_verified_and_passed_on(endpoint):

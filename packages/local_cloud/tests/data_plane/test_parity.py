@@ -28,7 +28,7 @@ REQUESTS = {
             }
         },
     ),
-    "latin-1 attributes": (403, {"headers": {"X-Amzn-SageMaker-Custom-Attributes": "caf\u00e9"}}),
+    "latin-1 attributes": (400, {"headers": {"X-Amzn-SageMaker-Custom-Attributes": "caf\u00e9"}}),
     "connection: close": (200, {"unsigned": (("Connection", "close"),)}),
     "HTTP/1.0": (200, {"line": f"POST {PATH} HTTP/1.0"}),
     "chunked body": (200, {"framing": CHUNKED, "sent": b"2\r\nas\r\n1\r\nk\r\n0\r\n\r\n"}),
@@ -47,7 +47,7 @@ REQUESTS = {
     "from a web page": (403, {"unsigned": (("Origin", "https://example.com"),)}),
     "from another site": (403, {"unsigned": (("Sec-Fetch-Site", "cross-site"),)}),
     "two hosts": (403, {"unsigned": (("Host", "localhost"),)}),
-    "encoded endpoint name": (403, {"path": "/endpoints/%6Fther/invocations"}),
+    "encoded endpoint name": (400, {"path": "/endpoints/%6Fther/invocations"}),
     "invalid endpoint name": (400, {"path": "/endpoints/not_a_name/invocations"}),
     "long endpoint name": (400, {"path": f"/endpoints/{'a' * 64}/invocations"}),
     "missing endpoint": (400, {"path": "/endpoints/other/invocations"}),

@@ -141,7 +141,7 @@ def test_a_decoupled_model_streams_its_responses(real_cloud, tmp_path):
     late = client.stream_responses({"n": 5})
     with pytest.raises(StreamFailedError, match="too many"):
         list(late)
-    with pytest.raises(NoResponseError, match="the model sent no response"):
+    with pytest.raises(NoResponseError, match="sent no response"):
         next(client.stream_responses({"n": -2}))
     # What `bench` reads of whole answers: none, and one that ends with an error.
     for n, ending in ((-2, b""), (5, b'data: {"error":"too many"}')):
@@ -162,7 +162,7 @@ def test_a_decoupled_model_streams_its_responses(real_cloud, tmp_path):
     events = iter(answer["Body"])
     assert b'"i":0' in next(events)["PayloadPart"]["Bytes"]
     os.kill(int(server), signal.SIGKILL)
-    with pytest.raises(EventStreamError, match="connection to the model was closed") as caught:
+    with pytest.raises(EventStreamError, match="was closed") as caught:
         list(events)
     assert caught.value.response["Error"]["Code"] == "ModelStreamError"
 

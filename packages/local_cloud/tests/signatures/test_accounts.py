@@ -67,7 +67,5 @@ def test_a_missing_role_cannot_be_assumed(running_cloud, owner):
     sts = boto3.Session(**keys, region_name="eu-west-1").client(
         "sts", endpoint_url=running_cloud.endpoint_url
     )
-    with pytest.raises(
-        ClientError, match=f"is not authorized to perform: sts:AssumeRole on resource: {role}"
-    ):
+    with pytest.raises(ClientError, match=f": sts:AssumeRole .* {role}"):
         sts.assume_role(RoleArn=role, RoleSessionName="session")

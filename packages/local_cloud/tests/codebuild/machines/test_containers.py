@@ -99,7 +99,7 @@ def test_commands_run_in_the_projects_image(account, engine):
     assert build["buildStatus"] == "SUCCEEDED", account.log(build)
     assert account.said(build)[:2] == ["/home/builder", "root:x:0:0::/root:/bin/sh"]
     assert account.said(build)[-2:] == ["1 /tmp", "/codebuild/output/src/src"]
-    assert "runs in a container of this machine's engine" in "\n".join(account.log(build))
+    assert f"{IMAGE} runs in a container" in "\n".join(account.log(build))
     assert containers(engine) == []
 
 

