@@ -9,6 +9,7 @@ from tritonstack_local.codebuild.runs.buildspec import Buildspec
 from tritonstack_local.codebuild.unsupported import ACCEPTED_WITHOUT_EFFECT, UNSUPPORTED
 
 TRUE = spec("true")
+SECRET = {"name": "A", "value": "s", "type": "SECRETS_MANAGER"}
 
 
 def error_of(call, **fields):
@@ -76,13 +77,13 @@ def test_project_names_are_unique(account):
         ({"source": {"type": "S3"}}, "location must not be empty when type is S3"),
         ({"source": {"type": "GITHUB", "location": "x"}}, "does not support ProjectSource.type=GITHUB"),
         ({"environment": an_environment(type="WINDOWS_CONTAINER")}, "WINDOWS_CONTAINER"),
-        ({"artifacts": {"type": "S3"}}, "location must not be empty"),
-        ({"artifacts": {"type": "CODEPIPELINE"}}, "does not support ProjectArtifacts.type=CODEPIPELINE"),
+        ({"artifacts": {"type": "S3", "location": "b"}}, "does not support ProjectArtifacts.type=S3"),
+        ({"environment": an_environment(environmentVariables=[SECRET])}, "EnvironmentVariable.type=SECRETS"),
         ({"logsConfig": {"s3Logs": {"status": "ENABLED", "location": "x"}}}, "logs go to CloudWatch Logs"),
         ({"badgeEnabled": True}, "does not support CreateProject.badgeEnabled"),
         ({"autoRetryLimit": 2}, "automatic retries are not supported"),
         ({"concurrentBuildLimit": 0}, "concurrent build limit"),
-        ({"secondaryArtifacts": [{"type": "S3", "location": "b"}]}, "artifactIdentifier must be given"),
+        ({"secondaryArtifacts": [{"type": "S3", "location": "b"}]}, "CreateProject.secondaryArtifacts"),
     ],
 )
 def test_rejected_requests(account, fields, message):
@@ -130,21 +131,15 @@ def test_overrides_are_reported_by_the_build(account):
 
 IN_EFFECT = {
     "CreateProject": {
-        *("name", "description", "source", "secondarySources", "sourceVersion", "secondarySourceVersions"),
-        *("artifacts", "secondaryArtifacts", "environment", "serviceRole", "timeoutInMinutes", "tags"),
-        *("logsConfig", "concurrentBuildLimit"),
+        *("name", "description", "source", "sourceVersion", "artifacts", "environment", "serviceRole"),
+        *("timeoutInMinutes", "tags", "logsConfig", "concurrentBuildLimit"),
     },
-    "ProjectSource": {"type", "location", "buildspec", "sourceIdentifier"},
+    "ProjectSource": {"type", "location", "buildspec"},
     "ProjectEnvironment": {"type", "image", "environmentVariables", "privilegedMode"},
-    "ProjectArtifacts": {
-        *("type", "location", "path", "namespaceType", "name", "packaging", "overrideArtifactName"),
-        "artifactIdentifier",
-    },
     "StartBuild": {
         *("projectName", "idempotencyToken", "sourceVersion", "sourceTypeOverride", "sourceLocationOverride"),
-        *("buildspecOverride", "artifactsOverride", "secondaryArtifactsOverride", "secondarySourcesOverride"),
-        *("secondarySourcesVersionOverride", "environmentVariablesOverride", "environmentTypeOverride"),
-        *("imageOverride", "serviceRoleOverride", "privilegedModeOverride", "timeoutInMinutesOverride"),
+        *("buildspecOverride", "environmentVariablesOverride", "environmentTypeOverride", "imageOverride"),
+        *("serviceRoleOverride", "privilegedModeOverride", "timeoutInMinutesOverride"),
         "logsConfigOverride",
     },
 }
@@ -166,7 +161,7 @@ def test_every_field_of_the_service_model_is_supported_rejected_or_listed(shape)
 
 def test_every_buildspec_field_is_supported_or_listed():
     parts = {field.alias or name for name, field in Buildspec.model_fields.items()}
-    assert parts - {"version", "env", "phases", "artifacts"} == {
+    assert parts - {"version", "env", "phases"} == {
         name.removeprefix("buildspec.")
         for name in ACCEPTED_WITHOUT_EFFECT
         if name.startswith("buildspec.") and name.count(".") == 1

@@ -127,10 +127,8 @@ _OF_PROJECTS: Mapping[str, Callable[[Projects, Scope, Fields], Fields]] = {
 }
 _OF_BUILDS: Mapping[str, Callable[[Builds, Scope, Fields], Fields]] = {
     "StartBuild": Builds.start,
-    "RetryBuild": Builds.retry,
     "StopBuild": Builds.stop,
     "BatchGetBuilds": Builds.batch_get,
-    "BatchDeleteBuilds": Builds.batch_delete,
     "ListBuilds": Builds.list,
     "ListBuildsForProject": Builds.list_for_project,
 }

@@ -1,4 +1,4 @@
-"""Start, run, stop, retry, describe, and delete builds."""
+"""Start, run, stop, and describe builds."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ class BuildPool:
     def stop(self, scope: Scope, build_id: str) -> None:
         """Stop a build and wait for its end; finished builds do not change."""
         with self._lock:
-            found = self._runs.get((scope, build_id))
-        if found is None:
+            running = self._runs.get((scope, build_id))
+        if running is None:
             return
-        run, thread = found
+        run, thread = running
         run.end("STOPPED")
         thread.join(_STOP_PATIENCE_S)
 
@@ -74,7 +74,7 @@ class BuildPool:
         """Mark builds that were in progress when an earlier cloud ended as failed."""
         for scope, build in self._services.store.builds.everywhere():
             if not build.complete and (scope, build.name) not in self._runs:
-                self._services.store.builds.change(scope, build.name, lambda found: found.over(*_CLOSED))
+                self._services.store.builds.change(scope, build.name, lambda record: record.over(*_CLOSED))
 
     def _run(self, scope: Scope, build: BuildRecord, run: BuildRun) -> None:
         try:
@@ -92,13 +92,9 @@ _INITIATOR = "root"
 # Field of the request -> overridden field.
 _OVERRIDES = {
     "sourceVersion": ("sourceVersion",),
-    "secondarySourcesOverride": ("secondarySources",),
-    "secondarySourcesVersionOverride": ("secondarySourceVersions",),
     "sourceTypeOverride": ("source", "type"),
     "sourceLocationOverride": ("source", "location"),
     "buildspecOverride": ("source", "buildspec"),
-    "artifactsOverride": ("artifacts",),
-    "secondaryArtifactsOverride": ("secondaryArtifacts",),
     "environmentTypeOverride": ("environment", "type"),
     "imageOverride": ("environment", "image"),
     "computeTypeOverride": ("environment", "computeType"),
@@ -129,13 +125,6 @@ class Builds:
         project = self._project(scope, request["projectName"])
         return self._start(scope, project, request, overridden(project.fields, request))
 
-    def retry(self, scope: Scope, request: Fields) -> Fields:
-        """Start a build with the settings of an earlier one."""
-        if "id" not in request:
-            raise invalid_input("Build ID must be given")
-        earlier = self._build(scope, request["id"])
-        return self._start(scope, self._project(scope, earlier.project), request, earlier.settings)
-
     def stop(self, scope: Scope, request: Fields) -> Fields:
         """Stop a build and all its processes."""
         build = self._build(scope, request["id"])
@@ -144,24 +133,11 @@ class Builds:
 
     def batch_get(self, scope: Scope, request: Fields) -> Fields:
         """Describe builds by their ids or ARNs."""
-        found = {name: self._store.builds.get(scope, _id(name)) for name in request["ids"]}
+        builds = {name: self._store.builds.get(scope, _id(name)) for name in request["ids"]}
         return {
-            "builds": [build.as_api(scope) for build in found.values() if build],
-            "buildsNotFound": [name for name, build in found.items() if build is None],
+            "builds": [build.as_api(scope) for build in builds.values() if build],
+            "buildsNotFound": [name for name, build in builds.items() if build is None],
         }
-
-    def batch_delete(self, scope: Scope, request: Fields) -> Fields:
-        """Delete finished builds."""
-        deleted, kept = [], []
-        for name in request["ids"]:
-            build = self._store.builds.get(scope, _id(name))
-            if build is None or not build.complete:
-                status = "BUILD_NOT_FOUND" if build is None else "BUILD_IN_PROGRESS"
-                kept.append({"id": name, "statusCode": status})
-            else:
-                self._store.builds.remove(scope, build.name)
-                deleted.append(build.arn)
-        return {"buildsDeleted": deleted, "buildsNotDeleted": kept}
 
     def list(self, scope: Scope, request: Fields) -> Fields:
         """List build ids, latest first by default."""
@@ -194,7 +170,7 @@ class Builds:
 
     def _begun(self, scope: Scope, project: ProjectRecord, request: Fields, settings: Fields) -> BuildRecord:
         counted = self._store.projects.change(
-            scope, project.name, lambda found: replace(found, builds=found.builds + 1)
+            scope, project.name, lambda record: replace(record, builds=record.builds + 1)
         )
         if counted is None:
             raise no_project(project.name)
@@ -227,16 +203,16 @@ class Builds:
         return None
 
     def _project(self, scope: Scope, name: str) -> ProjectRecord:
-        found = self._store.projects.get(scope, name.rpartition(":project/")[2])
-        if found is None:
+        project = self._store.projects.get(scope, name.rpartition(":project/")[2])
+        if project is None:
             raise no_project(scope.arn("codebuild", f"project/{name}"))
-        return found
+        return project
 
     def _build(self, scope: Scope, name: str) -> BuildRecord:
-        found = self._store.builds.get(scope, _id(name))
-        if found is None:
+        build = self._store.builds.get(scope, _id(name))
+        if build is None:
             raise no_build(name)
-        return found
+        return build
 
 
 def overridden(fields: Fields, request: Fields) -> dict[str, Any]:

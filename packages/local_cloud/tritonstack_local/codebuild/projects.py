@@ -62,7 +62,7 @@ class Projects:
             del wanted["concurrentBuildLimit"]
         fields = _completed(scope, wanted)
         changed = self._store.projects.change(
-            scope, record.name, lambda found: replace(found, fields=fields, modified=now())
+            scope, record.name, lambda record: replace(record, fields=fields, modified=now())
         )
         if changed is None:
             raise no_project(record.arn)
@@ -75,10 +75,10 @@ class Projects:
 
     def batch_get(self, scope: Scope, request: Fields) -> Fields:
         """Describe projects by their names or ARNs."""
-        found = {name: self._store.projects.get(scope, _name(name)) for name in request["names"]}
+        records = {name: self._store.projects.get(scope, _name(name)) for name in request["names"]}
         return {
-            "projects": [record.as_api() for record in found.values() if record],
-            "projectsNotFound": [name for name, record in found.items() if record is None],
+            "projects": [record.as_api() for record in records.values() if record],
+            "projectsNotFound": [name for name, record in records.items() if record is None],
         }
 
     def list(self, scope: Scope, request: Fields) -> Fields:
@@ -105,23 +105,11 @@ def checked_settings(fields: Fields) -> None:
             raise invalid_input("Invalid project source: location must be empty when type is NO_SOURCE")
         if not source.get("buildspec"):
             raise invalid_input("Invalid project source: buildspec is required when type is NO_SOURCE")
-    _check_locations("source", [source, *fields.get("secondarySources", [])])
-    _check_locations("artifacts", [fields["artifacts"], *fields.get("secondaryArtifacts", [])])
-    for kind, what in (
-        ("secondarySources", "sourceIdentifier"),
-        ("secondaryArtifacts", "artifactIdentifier"),
-    ):
-        if any(not item.get(what) for item in fields.get(kind, [])):
-            raise invalid_input(f"Invalid project {kind}: {what} must be given for each")
+    elif not source.get("location"):
+        raise invalid_input("Invalid project source: location must not be empty when type is S3")
     limit = fields.get("concurrentBuildLimit")
     if limit is not None and limit < 1:
         raise invalid_input("Invalid concurrent build limit: it must be at least 1")
-
-
-def _check_locations(what: str, items: list[Fields]) -> None:
-    for item in items:
-        if item["type"] == "S3" and not item.get("location"):
-            raise invalid_input(f"Invalid project {what}: location must not be empty when type is S3")
 
 
 def _completed(scope: Scope, fields: dict[str, Any]) -> dict[str, Any]:
@@ -129,9 +117,6 @@ def _completed(scope: Scope, fields: dict[str, Any]) -> dict[str, Any]:
         "encryptionKey", f"arn:{scope.partition}:kms:{scope.region}:{scope.account}:alias/aws/s3"
     )
     fields["environment"] = {"environmentVariables": [], "privilegedMode": False, **fields["environment"]}
-    if fields["artifacts"]["type"] == "S3":
-        named = {"name": fields["name"], "packaging": "NONE", "namespaceType": "NONE", "path": ""}
-        fields["artifacts"] = {**named, **fields["artifacts"]}
     checked_settings(fields)
     return fields
 

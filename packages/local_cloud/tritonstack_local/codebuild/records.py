@@ -14,8 +14,6 @@ Status = Literal["IN_PROGRESS", "SUCCEEDED", "FAILED", "FAULT", "TIMED_OUT", "ST
 _WITHOUT_CONTEXT = ("SUBMITTED", "QUEUED", "COMPLETED")
 _SHOWN_OF_PROJECT = (
     "source",
-    "secondarySources",
-    "secondarySourceVersions",
     "sourceVersion",
     "cache",
     "environment",
@@ -110,9 +108,6 @@ class BuildRecord:
     log: LogLocation | None = None
     source_version: str | None = None
     """The resolved source version."""
-    artifacts: Mapping[str, Any] | None = None
-    secondary_artifacts: Sequence[Mapping[str, Any]] = ()
-    exported: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def project(self) -> str:
@@ -156,11 +151,8 @@ class BuildRecord:
             "phases": [phase.as_api() for phase in self.phases],
             "initiator": self.initiator,
             "resolvedSourceVersion": self.source_version,
-            "artifacts": self.artifacts or {"location": ""},
-            "secondaryArtifacts": list(self.secondary_artifacts) or None,
-            "exportedEnvironmentVariables": [
-                {"name": name, "value": value} for name, value in self.exported.items()
-            ],
+            "artifacts": {"location": ""},
+            "exportedEnvironmentVariables": [],
             "logs": self._logs(scope),
         }
 

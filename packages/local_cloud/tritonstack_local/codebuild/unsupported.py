@@ -20,6 +20,9 @@ _THIS_MACHINE = "builds run on this machine"
 _NO_GIT = "supported sources: S3, NO_SOURCE"
 _NO_CACHE = "every build starts with an empty cache"
 _NO_RETRY = "automatic retries are not supported"
+_NO_ARTIFACTS = "commands upload what they make"
+_ONE_SOURCE = "builds have one source"
+_PLAIN = "supported variables: PLAINTEXT"
 _NO_REGISTRY = "images must be in this machine's Docker engine"
 _NOT_ENCRYPTED = "nothing is encrypted"
 _NO_QUEUE = "builds are never queued; builds beyond the project's limit are rejected"
@@ -34,8 +37,6 @@ ACCEPTED_WITHOUT_EFFECT: dict[str, str] = {
     "ProjectEnvironment.fleet": _THIS_MACHINE,
     "ProjectEnvironment.hostKernel": _THIS_MACHINE,
     "ProjectEnvironment.imagePullCredentialsType": _NO_REGISTRY,
-    "ProjectArtifacts.encryptionDisabled": _NOT_ENCRYPTED,
-    "ProjectArtifacts.bucketOwnerAccess": "objects belong to the bucket's account",
     "StartBuild.cacheOverride": _NO_CACHE,
     "StartBuild.encryptionKeyOverride": _NOT_ENCRYPTED,
     "StartBuild.queuedTimeoutInMinutesOverride": _NO_QUEUE,
@@ -57,6 +58,10 @@ UNSUPPORTED: dict[str, str] = {
     "CreateProject.fileSystemLocations": "there are no file systems to mount",
     "CreateProject.buildBatchConfig": "batch builds are not supported",
     "CreateProject.autoRetryLimit": _NO_RETRY,
+    "CreateProject.secondarySources": _ONE_SOURCE,
+    "CreateProject.secondarySourceVersions": _ONE_SOURCE,
+    "CreateProject.secondaryArtifacts": _NO_ARTIFACTS,
+    "ProjectSource.sourceIdentifier": _ONE_SOURCE,
     "ProjectSource.gitCloneDepth": _NO_GIT,
     "ProjectSource.gitSubmodulesConfig": _NO_GIT,
     "ProjectSource.auth": _NO_GIT,
@@ -77,14 +82,19 @@ UNSUPPORTED: dict[str, str] = {
     "StartBuild.registryCredentialOverride": _NO_REGISTRY,
     "StartBuild.debugSessionEnabled": "debug sessions are not supported",
     "StartBuild.autoRetryLimitOverride": _NO_RETRY,
+    "StartBuild.secondarySourcesOverride": _ONE_SOURCE,
+    "StartBuild.secondarySourcesVersionOverride": _ONE_SOURCE,
+    "StartBuild.artifactsOverride": _NO_ARTIFACTS,
+    "StartBuild.secondaryArtifactsOverride": _NO_ARTIFACTS,
+    "buildspec.artifacts": _NO_ARTIFACTS,
+    "buildspec.env.exported-variables": "no later step reads them",
+    "buildspec.env.parameter-store": _PLAIN,
+    "buildspec.env.secrets-manager": _PLAIN,
     "buildspec.batch": "batch builds are not supported",
     "buildspec.version 0.1": "use version 0.2",
     "buildspec.on-failure RETRY": _NO_RETRY,
-    "buildspec.artifacts.enable-symlinks": "symbolic links are always followed",
-    "buildspec.artifacts.s3-prefix": "the project sets the location of artifacts",
 }
 _SOURCES = ("S3", "NO_SOURCE")
-_ARTIFACTS = ("S3", "NO_ARTIFACTS")
 _ENVIRONMENTS = {
     "x86_64": ("LINUX_CONTAINER", "LINUX_GPU_CONTAINER", "LINUX_EC2"),
     "aarch64": ("ARM_CONTAINER", "ARM_EC2"),
@@ -102,13 +112,14 @@ def reject_unsupported(operation: str, fields: Mapping[str, Any]) -> None:
 def check_settings(fields: Mapping[str, Any]) -> None:
     """Check the fields of a project or a build against the tables."""
     reject_unsupported("CreateProject", fields)
-    for source in (fields.get("source", {}), *fields.get("secondarySources", [])):
-        _reject_other("ProjectSource.type", source.get("type"), _SOURCES, _NO_GIT)
+    _reject_other("ProjectSource.type", fields.get("source", {}).get("type"), _SOURCES, _NO_GIT)
     environment = fields.get("environment", {})
     machines = _ENVIRONMENTS.get(platform.machine(), ())
     _reject_other("ProjectEnvironment.type", environment.get("type"), machines, _THIS_MACHINE)
-    for artifacts in (fields.get("artifacts", {}), *fields.get("secondaryArtifacts", [])):
-        _reject_other("ProjectArtifacts.type", artifacts.get("type"), _ARTIFACTS, "artifacts go to S3")
+    for variable in environment.get("environmentVariables", []):
+        _reject_other("EnvironmentVariable.type", variable.get("type"), ("PLAINTEXT",), _PLAIN)
+    artifacts = fields.get("artifacts", {}).get("type")
+    _reject_other("ProjectArtifacts.type", artifacts, ("NO_ARTIFACTS",), _NO_ARTIFACTS)
     if fields.get("logsConfig", {}).get("s3Logs", {}).get("status") == "ENABLED":
         raise not_supported("LogsConfig.s3Logs", "logs go to CloudWatch Logs")
 

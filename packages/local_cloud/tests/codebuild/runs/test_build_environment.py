@@ -1,6 +1,5 @@
 """The environment of a build: variables, credentials, folders, programs, and isolation from the user."""
 
-import json
 import os
 
 import boto3
@@ -85,36 +84,6 @@ def test_request_overrides_project_overrides_buildspec(account):
     shown = account.look(build)["environment"]["environmentVariables"]
     assert {item["name"]: item["value"] for item in shown} == {"B": "project", "C": "request"}
     assert {item["type"] for item in shown} == {"PLAINTEXT"}
-
-
-def test_parameters_and_secrets_are_fetched_and_masked_in_the_log(account):
-    account.client("ssm").put_parameter(Name="/p", Value="from-ssm", Type="SecureString")
-    secrets = account.client("secretsmanager")
-    arn = secrets.create_secret(Name="s", SecretString=json.dumps({"k": "from-key"}))["ARN"]
-    secrets.create_secret(Name="plain", SecretString="from-plain")
-    env = {"parameter-store": {"P": "/p"}, "secrets-manager": {"S": "s:k", "A": f"{arn}:k"}}
-    commands = ["echo $P $S $A $T", "echo $P | rev", "echo $T | rev"]
-    account.project({**spec(*commands), "env": env})
-    override = [{"name": "T", "value": "plain", "type": "SECRETS_MANAGER"}]
-    build = account.ended(account.start(environmentVariablesOverride=override))
-    assert account.said(build) == ["*** *** *** ***", "mss-morf", "nialp-morf"]
-    shown = account.look(build)["environment"]["environmentVariables"]
-    assert shown == [{"name": "T", "value": "plain", "type": "SECRETS_MANAGER"}]
-
-
-@pytest.mark.parametrize(
-    ("env", "code", "message"),
-    [
-        ({"parameter-store": {"P": "/gone"}}, "Decrypted Variables Error", "parameter does not exist: /gone"),
-        ({"secrets-manager": {"S": "gone"}}, "Secrets Manager Error", "ResourceNotFoundException"),
-    ],
-)
-def test_a_missing_parameter_or_secret_fails_the_build(account, env, code, message):
-    account.project({**spec("echo never"), "env": env})
-    build = account.ended(account.start())
-    found, words = why(build, "DOWNLOAD_SOURCE")
-    assert found == code
-    assert message in words
 
 
 @pytest.mark.skipif(why_no_namespaces() is not None, reason="this system forbids namespaces")

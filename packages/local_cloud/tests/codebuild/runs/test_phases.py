@@ -108,16 +108,6 @@ def test_finally_runs_after_a_failure_and_can_fail_the_phase(account):
     assert why(build, "BUILD")[1].endswith("exit status 4")
 
 
-def test_exported_variables(account):
-    text = {**spec("A=1", "B='two words'"), "env": {"exported-variables": ["A", "B", "NOT_SET"]}}
-    account.project(text)
-    assert account.ended(account.start())["exportedEnvironmentVariables"] == [
-        {"name": "A", "value": "1"},
-        {"name": "B", "value": "two words"},
-        {"name": "NOT_SET", "value": ""},
-    ]
-
-
 ALIAS_BOMB = "b0: &b0 [x, x]\n" + "".join(f"b{n}: &b{n} [*b{n - 1}, *b{n - 1}]\n" for n in range(1, 40))
 
 
@@ -131,6 +121,8 @@ ALIAS_BOMB = "b0: &b0 [x, x]\n" + "".join(f"b{n}: &b{n} [*b{n - 1}, *b{n - 1}]\n
         ("version: 0.1\nphases: {build: {commands: [a]}}\n", "does not support buildspec.version 0.1"),
         ("version: 0.2\nphases: {build: {on-failure: RETRY-2, commands: [a]}}\n", "does not support"),
         ("version: 0.2\nbatch: {}\nphases: {}\n", "does not support buildspec.batch"),
+        ("version: 0.2\nartifacts: {files: a}\nphases: {}\n", "does not support buildspec.artifacts"),
+        ("version: 0.2\nenv: {secrets-manager: {A: s}}\nphases: {}\n", "buildspec.env.secrets-manager"),
         ("version: 0.2\n" + ALIAS_BOMB, "the aliases of this file repeat more than"),
         ("version: 0.2\nenv: {shell: powershell.exe}\nphases: {}\n", "env.shell"),
     ],

@@ -23,10 +23,10 @@ from tritonstack_local.codebuild.machines.base import Machine, MachineOrder, NoM
 from tritonstack_local.codebuild.records import BuildRecord, CodeBuildTables, LogLocation, Status
 from tritonstack_local.codebuild.runs.buildspec import Buildspec, PhaseSpec, is_inline, parse_buildspec
 from tritonstack_local.codebuild.runs.reporting import BuildJournal, measured
-from tritonstack_local.codebuild.runs.s3_files import fetch_source, fetch_text, upload_artifact
+from tritonstack_local.codebuild.runs.s3_files import fetch_source, fetch_text
 from tritonstack_local.codebuild.runs.shell import (
     BuildShell,
-    given_variables,
+    plain_variables,
     role_credentials,
     service_variables,
 )
@@ -114,11 +114,9 @@ class BuildRun:
                 self._started_machine(), self._folder, spec, self._source, on_line=self._journal.on_line
             )
         succeeding, uploads = self._run_phases(spec, shell)
-        if uploads:
-            succeeding = self._upload(spec, shell) and succeeding
-        with self._journal.phase("FINALIZING"):
-            exported = {name: shell.value(f"${{{name}}}") for name in spec.env.exported_variables}
-            self._journal.change(lambda build: replace(build, exported=exported))
+        for kind in ("UPLOAD_ARTIFACTS", "FINALIZING") if uploads else ("FINALIZING",):
+            with self._journal.phase(kind):
+                pass  # commands upload what they make
         return succeeding
 
     def _provision(self) -> None:
@@ -138,20 +136,9 @@ class BuildRun:
             s3, settings["source"], settings.get("sourceVersion"), to=self._source, scratch=scratch
         )
         self._journal.change(lambda build: replace(build, source_version=version or None))
-        versions = {
-            item["sourceIdentifier"]: item["sourceVersion"]
-            for item in settings.get("secondarySourceVersions", [])
-        }
-        for source in settings.get("secondarySources", []):
-            name = source["sourceIdentifier"]
-            fetch_source(s3, source, versions.get(name), to=self._secondary(name), scratch=scratch)
         spec = self._buildspec()
-        given = given_variables(
-            self._services.clients, self._scope, settings, spec.env, hide=self._journal.hide
-        )
-        self._start_machine(
-            {**service_variables(self._scope, self._journal.build), **self._credentials, **given}
-        )
+        variables = service_variables(self._scope, self._journal.build)
+        self._start_machine({**variables, **self._credentials, **plain_variables(settings, spec.env)})
         for line in spec.without_effect():
             self._journal.log_line(f"Without effect: {line}.")
         return spec
@@ -197,7 +184,7 @@ class BuildRun:
         return self._machine
 
     def _run_phases(self, spec: Buildspec, shell: BuildShell) -> tuple[bool, bool]:
-        """Run the buildspec's phases; return whether all succeeded, and whether to upload artifacts."""
+        """Run the buildspec's phases; return whether all succeeded, and whether artifacts follow."""
         succeeding = True
         for kind in ("INSTALL", "PRE_BUILD", "BUILD", "POST_BUILD"):
             phase = spec.phase(kind.lower())
@@ -236,44 +223,6 @@ class BuildRun:
                     f"Error while executing command: {command}. Reason: exit status {status}",
                 )
 
-    def _upload(self, spec: Buildspec, shell: BuildShell) -> bool:
-        try:
-            with self._journal.phase("UPLOAD_ARTIFACTS"):
-                for settings in self._wanted_artifacts():
-                    self._upload_one(settings, spec, shell)
-        except PhaseFailedError:
-            return False
-        return True
-
-    def _wanted_artifacts(self) -> Iterator[dict[str, str]]:
-        settings = self._settings
-        for artifact in (settings["artifacts"], *settings.get("secondaryArtifacts", [])):
-            if artifact.get("location"):
-                yield artifact
-
-    def _upload_one(self, settings: dict[str, str], spec: Buildspec, shell: BuildShell) -> None:
-        identifier = settings.get("artifactIdentifier")
-        secondary = settings is not self._settings["artifacts"]
-        files = spec.artifact(identifier if secondary else None)
-        name = settings.get("name") or self._journal.build.project
-        if settings.get("overrideArtifactName") and files is not None and files.name:
-            name = shell.value(files.name)
-        uploaded = upload_artifact(
-            self._services.clients.client("s3", self._scope),
-            settings,
-            files,
-            name=name,
-            build_id=self._journal.build.uuid,
-            source=self._source,
-            folder=self._folder,
-        )
-        if secondary:
-            self._journal.change(
-                lambda build: replace(build, secondary_artifacts=(*build.secondary_artifacts, uploaded))
-            )
-        else:
-            self._journal.change(lambda build: replace(build, artifacts=uploaded))
-
     def _checkpoint(self) -> None:
         if self._ending is not None:
             raise self._ending
@@ -301,9 +250,6 @@ class BuildRun:
             log.exception("cannot release the machine of build %s", self._id)
         self._journal.close()
         shutil.rmtree(self._folder, ignore_errors=True)
-
-    def _secondary(self, name: str) -> Path:
-        return self._source.parent / f"sec_{name}"
 
 
 def _log_location(build: BuildRecord) -> LogLocation | None:

@@ -51,31 +51,11 @@ class PhaseSpec(_Record):
     runtime_versions: Mapping[str, Any] | None = None
 
 
-class ArtifactSpec(_Record):
-    """The files of one artifact."""
-
-    files: Texts
-    exclude_paths: Texts = ()
-    base_directory: Text = "."
-    discard_paths: bool = False
-    name: Text | None = None
-
-
-class ArtifactsSpec(ArtifactSpec):
-    """Files of the primary artifact, and of others by identifier."""
-
-    files: Texts = ()
-    secondary_artifacts: Mapping[str, ArtifactSpec] = Field(default_factory=dict)
-
-
 class EnvSpec(_Record):
-    """Environment variables and the sources of their values."""
+    """The shell and the environment variables."""
 
     shell: Literal["sh", "bash", "/bin/sh", "/bin/bash"] = "sh"
     variables: Mapping[str, Text] = Field(default_factory=dict)
-    parameter_store: Mapping[str, Text] = Field(default_factory=dict)
-    secrets_manager: Mapping[str, Text] = Field(default_factory=dict)
-    exported_variables: Texts = ()
     git_credential_helper: bool | None = None
 
 
@@ -95,34 +75,25 @@ class Buildspec(_Record):
     run_as: Text | None = None
     env: EnvSpec = EnvSpec()
     phases: PhasesSpec
-    artifacts: ArtifactsSpec | None = None
     reports: Mapping[str, Any] | None = None
     cache: Mapping[str, Any] | None = None
     proxy: Mapping[str, Any] | None = None
 
     def phase(self, name: str) -> PhaseSpec:
         """Return a phase by name; empty if the buildspec lacks it."""
-        found: PhaseSpec = getattr(self.phases, name)
-        return found
-
-    def artifact(self, identifier: str | None) -> ArtifactSpec | None:
-        """Return the files of the primary artifact, or of the one with the identifier."""
-        if self.artifacts is None:
-            return None
-        if identifier is None:
-            return self.artifacts if self.artifacts.files else None
-        return self.artifacts.secondary_artifacts.get(identifier)
+        phase: PhaseSpec = getattr(self.phases, name)
+        return phase
 
     def without_effect(self) -> Iterator[str]:
         """Return its settings without effect."""
-        asked = {
+        settings = {
             "buildspec.cache": self.cache,
             "buildspec.reports": self.reports,
             "buildspec.proxy": self.proxy,
             "buildspec.env.git-credential-helper": self.env.git_credential_helper,
             "buildspec.phases.install.runtime-versions": self.phases.install.runtime_versions,
         }
-        yield from (f"{name}: {ACCEPTED_WITHOUT_EFFECT[name]}" for name, value in asked.items() if value)
+        yield from (f"{name}: {ACCEPTED_WITHOUT_EFFECT[name]}" for name, value in settings.items() if value)
 
 
 def is_inline(text: str) -> bool:
@@ -157,14 +128,11 @@ def _reject_unsupported(document: Mapping[str, Any]) -> None:
 def _requested(document: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"buildspec.{name}" for name in document)
     yield f"buildspec.version {_text(document.get('version'))}"
-    phases, artifacts = document.get("phases"), document.get("artifacts")
+    phases, env = document.get("phases"), document.get("env")
     for phase in phases.values() if isinstance(phases, Mapping) else ():
         if isinstance(phase, Mapping) and str(phase.get("on-failure", "")).startswith("RETRY"):
             yield "buildspec.on-failure RETRY"
-    if isinstance(artifacts, Mapping):
-        yield from (
-            f"buildspec.artifacts.{name}" for name, value in artifacts.items() if value not in (False, "no")
-        )
+    yield from (f"buildspec.env.{name}" for name in (env if isinstance(env, Mapping) else ()))
 
 
 def _messages(failure: ValidationError) -> Iterator[str]:

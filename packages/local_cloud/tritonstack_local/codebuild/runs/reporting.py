@@ -45,7 +45,6 @@ _BATCH_LINES = 10_000
 _BATCH_BYTES = 1 << 20
 _LINE_BYTES = 200_000
 _EXTRA_BYTES = 26
-_MASK = "***"
 ROOM_BYTES = 16 << 20
 LAST_LINES = 1_000
 
@@ -61,7 +60,6 @@ class LogStreamWriter:
     def __init__(self, *, client: Any, scope: LogLocation | None) -> None:
         self._client = client
         self._scope = scope
-        self._secrets: list[str] = []
         self._waiting: list[_Line] = []
         self._room = ROOM_BYTES
         self._last: deque[_Line] = deque(maxlen=LAST_LINES)
@@ -71,14 +69,8 @@ class LogStreamWriter:
         self._thread = threading.Thread(target=self._run, name="log of a build", daemon=True)
         self._thread.start()
 
-    def hide(self, secret: str) -> None:
-        """Mask this text from now on."""
-        self._secrets += [line for line in secret.splitlines() if line.strip()]
-
     def write(self, line: str) -> None:
         """Add a line of a command's output."""
-        for secret in self._secrets:
-            line = line.replace(secret, _MASK)
         with self._lock:
             self._append(line)
 
@@ -185,9 +177,9 @@ class BuildJournal:
     @property
     def build(self) -> BuildRecord:
         """The current record of the build."""
-        found = self._store.builds.get(self._scope, self._id)
-        assert found is not None  # noqa: S101 - running builds cannot be deleted
-        return found
+        build = self._store.builds.get(self._scope, self._id)
+        assert build is not None  # noqa: S101 - builds are not deleted
+        return build
 
     def change(self, step: Callable[[BuildRecord], BuildRecord]) -> None:
         """Change fields of the record."""
@@ -196,11 +188,6 @@ class BuildJournal:
     def open_log(self, client: Any, scope: LogLocation | None) -> None:
         """Start the log; earlier progress is only in the record."""
         self._log = LogStreamWriter(client=client, scope=scope)
-
-    def hide(self, secret: str) -> None:
-        """Mask this text in the log."""
-        if self._log is not None:
-            self._log.hide(secret)
 
     def on_line(self, line: str) -> None:
         """Log a line of a command's output."""
