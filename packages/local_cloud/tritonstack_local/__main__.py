@@ -17,8 +17,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tritonstack_local", description=__doc__)
     parser.add_argument("--settings", type=CloudSettings.from_json, required=True, help="as JSON")
     parser.add_argument("--port", type=int, default=0, help="0: any free port")
-    given = parser.parse_args()
-    path = log_path(given.settings.state_dir)
+    arguments = parser.parse_args()
+    path = log_path(arguments.settings.state_dir)
     path.parent.mkdir(parents=True, exist_ok=True)
     logging.basicConfig(
         level=logging.INFO,
@@ -27,7 +27,7 @@ def main() -> None:
     )
     logging.getLogger("botocore").setLevel(logging.WARNING)
     try:
-        serve_cloud(given.settings, port=given.port)
+        serve_cloud(arguments.settings, port=arguments.port)
     except TritonstackError as error:
         # The parent process shows the end of this log.
         sys.exit(str(error))

@@ -104,10 +104,10 @@ def state_folder(cloud_folder: Path) -> Path:
 
 def forget(cloud_folder: Path) -> bool:
     """Remove a cloud's state and its copies; return whether there were any."""
-    found = [path for path in cloud_folder.glob(f"{_ROOM}*") if path.is_dir()]
-    for path in found:
+    rooms = [path for path in cloud_folder.glob(f"{_ROOM}*") if path.is_dir()]
+    for path in rooms:
         shutil.rmtree(path)
-    return bool(found)
+    return bool(rooms)
 
 
 @dataclass(frozen=True)

@@ -100,11 +100,11 @@ class ContainerGroup:
 
 def remove_labelled(engine: docker.DockerClient, label: str, value: str) -> None:
     """Remove the containers and networks with a label."""
-    wanted = {"label": f"{label}={value}"}
-    for container in engine.containers.list(all=True, filters=wanted, ignore_removed=True):
+    filters = {"label": f"{label}={value}"}
+    for container in engine.containers.list(all=True, filters=filters, ignore_removed=True):
         with _log_failure(container.name):
             container.remove(force=True, v=True)
-    for network in engine.networks.list(filters=wanted):
+    for network in engine.networks.list(filters=filters):
         with _log_failure(network.name):
             network.remove()
 

@@ -158,16 +158,16 @@ def resource_types() -> tuple[TypeCapability, ...]:
 
 def limits() -> tuple[Limit, ...]:
     """Return everything accepted without its effect on AWS, sorted by service."""
-    found: list[Limit] = []
+    items: list[Limit] = []
     for provider in PROVIDERS.values():
-        found += _limits_of(provider)
+        items += _limits_of(provider)
     for service, fields in (
         *SERVICE_LIMITS.items(),
         ("SageMaker", ACCEPTED_WITHOUT_EFFECT),
         ("CodeBuild", ACCEPTED_IN_CODEBUILD),
     ):
-        found += [Limit(service, field, sentence(reason)) for field, reason in fields.items()]
-    return tuple(sorted(found, key=lambda limit: (limit.service.lower(), limit.name)))
+        items += [Limit(service, field, sentence(reason)) for field, reason in fields.items()]
+    return tuple(sorted(items, key=lambda limit: (limit.service.lower(), limit.name)))
 
 
 def rejected() -> dict[str, str]:
@@ -198,10 +198,10 @@ def actions() -> dict[str, tuple[str, ...]]:
     }
 
 
-def _limit_lines(found: Iterable[Limit], *, heading: str) -> list[str]:
+def _limit_lines(items: Iterable[Limit], *, heading: str) -> list[str]:
     """Return one Markdown table per service, line by line."""
     lines: list[str] = []
-    for service, group in groupby(found, key=lambda limit: limit.service):
+    for service, group in groupby(items, key=lambda limit: limit.service):
         lines += [heading.format(service), *_reason_table({limit.name: limit.reason for limit in group})]
     return lines
 
@@ -212,7 +212,7 @@ def _reason_table(reasons: Mapping[str, str]) -> list[str]:
 
 
 def _type(name: str, provider: Provider) -> TypeCapability:
-    without = {key for key, known in provider.properties.items() if not known.effect or provider.kept_only}
+    without = {key for key, rule in provider.properties.items() if not rule.effect or provider.kept_only}
     return TypeCapability(
         type=name,
         acted_on=tuple(sorted(provider.properties.keys() - without)),
@@ -225,10 +225,10 @@ def _limits_of(provider: Provider) -> Iterator[Limit]:
     service = service_of(provider.type_name)
     if provider.kept_only:
         yield Limit(service, provider.type_name, provider.kept_only)
-    for name, known in provider.properties.items():
-        if known.reason:
-            yield Limit(service, f"{provider.type_name}.{name}", known.reason)
-        for path, reason in known.inner.items():
+    for name, rule in provider.properties.items():
+        if rule.reason:
+            yield Limit(service, f"{provider.type_name}.{name}", rule.reason)
+        for path, reason in rule.inner.items():
             yield Limit(service, f"{provider.type_name}.{name}.{path}", reason)
 
 
@@ -262,8 +262,8 @@ def _service_actions() -> list[str]:
 
 def _resource_types() -> list[str]:
     lines = ["\n## CloudFormation resource types"]
-    found = sorted(resource_types(), key=lambda item: (service_of(item.type).lower(), item.type))
-    for service, types in groupby(found, key=lambda item: service_of(item.type)):
+    offered = sorted(resource_types(), key=lambda item: (service_of(item.type).lower(), item.type))
+    for service, types in groupby(offered, key=lambda item: service_of(item.type)):
         lines += [f"\n### {service}\n", "| type | real | emulated | `Fn::GetAtt` |", "|---|---|---|---|"]
         for item in types:
             columns = map(_listed, (item.acted_on, item.without_effect, item.attributes))

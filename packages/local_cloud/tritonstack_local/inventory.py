@@ -41,8 +41,8 @@ class InventoryItem:
 
 def inventory(stacks: Iterable[Stack]) -> list[InventoryItem]:
     """List every stack, and every resource that moto's services hold."""
-    found = {*_stacks(stacks), *_resources()}
-    return sorted(found, key=lambda item: (item.account, item.region, item.service, item.type, item.id))
+    items = {*_stacks(stacks), *_resources()}
+    return sorted(items, key=lambda item: (item.account, item.region, item.service, item.type, item.id))
 
 
 def _stacks(stacks: Iterable[Stack]) -> Iterator[InventoryItem]:
@@ -61,14 +61,14 @@ def _resources() -> Iterator[InventoryItem]:
 
 
 def _services() -> list[BackendDict[Any]]:
-    known: list[BackendDict[Any]] = BackendDict._instances  # type: ignore[misc]
-    return list(known)
+    backends: list[BackendDict[Any]] = BackendDict._instances  # type: ignore[misc]
+    return list(backends)
 
 
 def _held(service: str, backend: Any) -> Iterator[tuple[str, str, bool]]:
     left_out = _LEFT_OUT.get(service, set())
-    for held in list(vars(backend).values()):
-        for key, model in _models(held, ""):
+    for table in list(vars(backend).values()):
+        for key, model in _models(table, ""):
             kind = type(model).__name__
             if kind not in left_out and not _built_in(model) and not _deleted(model):
                 yield kind.removeprefix("Fake"), _name(model, key), _pending_deletion(model)
@@ -110,7 +110,7 @@ def _own_aliases(key: Any) -> list[str]:
 
 def _name(model: Any, key: str) -> str:
     candidates = (getattr(model, name, None) for name in ("name", "policy_name", "id", "arn"))
-    return next((found for found in candidates if isinstance(found, str) and found), key)
+    return next((candidate for candidate in candidates if isinstance(candidate, str) and candidate), key)
 
 
 def _pending_deletion(model: Any) -> bool:

@@ -240,13 +240,13 @@ class LocalCloud:
 
     def _inventory(self, caller: Caller) -> Response:
         """List all resources to the cloud's own account, and to other accounts only their own."""
-        held: list[Mapping[str, object]] = []
-        held += (item.described() for item in inventory(self._cloudformation.stacks()))
+        items: list[Mapping[str, object]] = []
+        items += (item.described() for item in inventory(self._cloudformation.stacks()))
         for own in (self._sagemaker, self._autoscaling, self._codebuild):
-            held += own.inventory()
+            items += own.inventory()
         if caller.account != self._account_id:
-            held = [item for item in held if item["account"] == caller.account]
-        return Response(json.dumps(held, indent=1), content_type="application/json")
+            items = [item for item in items if item["account"] == caller.account]
+        return Response(json.dumps(items, indent=1), content_type="application/json")
 
 
 def _container_group_of(settings: CloudSettings) -> ContainerGroup | None:

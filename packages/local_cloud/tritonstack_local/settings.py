@@ -71,6 +71,6 @@ class CloudSettings:
     @classmethod
     def from_json(cls, text: str) -> CloudSettings:
         """Read what `to_json` wrote."""
-        given = parse_json(text)
-        paths = {name: Path(given[name]) for name in ("state_dir", "server_home")}
-        return cls(**given | paths | {"time_scale": TimeScale(minute_s=given["time_scale"])})
+        fields = parse_json(text)
+        paths = {name: Path(fields[name]) for name in ("state_dir", "server_home")}
+        return cls(**fields | paths | {"time_scale": TimeScale(minute_s=fields["time_scale"])})

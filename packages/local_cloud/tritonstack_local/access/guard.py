@@ -163,8 +163,8 @@ def _log_denial(request: SentRequest, denied: DeniedError) -> None:
 def failure(request: SentRequest, error: Exception) -> DeniedError:
     """Log an error of the local cloud in one line, and return the answer to its request."""
     place = traceback.extract_tb(error.__traceback__)[-1]
-    named = f"{type(error).__name__} {error!s:.300}".translate(_LINE_ENDS)
-    log.error("%s %s failed: %s (%s:%s)", request.method, request.path[:200], named, *place[:2])
+    description = f"{type(error).__name__} {error!s:.300}".translate(_LINE_ENDS)
+    log.error("%s %s failed: %s (%s:%s)", request.method, request.path[:200], description, *place[:2])
     log.debug("%s", request.path, exc_info=error)
     return DeniedError(Reason.INTERNAL)
 
@@ -258,10 +258,10 @@ def _limit_time(environ: WSGIEnvironment) -> None:
 
 def _drain(stream: IO[bytes]) -> None:
     """Read the rest of the request: many clients send everything before they read the response."""
-    left = _DRAINED
+    budget = _DRAINED
     with suppress(Exception):  # whatever is wrong with it, the answer is known
-        while left > 0 and (block := stream.read(min(left, _BLOCK))):
-            left -= len(block)
+        while budget > 0 and (block := stream.read(min(budget, _BLOCK))):
+            budget -= len(block)
 
 
 def check_origin(request: SentRequest, *, port: int) -> None:

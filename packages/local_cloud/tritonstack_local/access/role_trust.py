@@ -16,10 +16,10 @@ _Statement = Mapping[str, Any]
 
 def trusts(document: Mapping[str, Any], caller: str) -> bool:
     """Return whether a trust policy allows a principal of another account to assume its role."""
-    known = {"aws:PrincipalArn": caller, "aws:PrincipalAccount": _account(caller)}
+    context = {"aws:PrincipalArn": caller, "aws:PrincipalAccount": _account(caller)}
     statements = _concerning(_of_action([document]), caller)
-    return any(_allows(item, "*", known) for item in statements) and not any(
-        _denies(item, "*", known) for item in statements
+    return any(_allows(item, "*", context) for item in statements) and not any(
+        _denies(item, "*", context) for item in statements
     )
 
 
@@ -37,8 +37,8 @@ def _concerning(trust: Sequence[_Statement], role: str) -> list[_Statement]:
     """Return the trust policy's statements that apply to a role, by name or by account."""
     account = _account(role)
     partition = role.split(":")[1]
-    named = {"*", role, account, f"arn:{partition}:iam::{account}:root"}
-    return [item for item in trust if named & set(_principals(item))]
+    principals = {"*", role, account, f"arn:{partition}:iam::{account}:root"}
+    return [item for item in trust if principals & set(_principals(item))]
 
 
 def _principals(statement: _Statement) -> list[str]:
@@ -71,14 +71,14 @@ def _names(statement: _Statement, field: str, value: str) -> bool:
 
 def _conditions(statement: _Statement, caller: Mapping[str, str]) -> Iterator[bool | None]:
     """Return whether all conditions hold; None if one is not supported."""
-    known = {key.lower(): value for key, value in caller.items()}
+    context = {key.lower(): value for key, value in caller.items()}
     for operator, tests in statement.get("Condition", {}).items():
-        for key, wanted in tests.items():
-            compare, value = _OPERATORS.get(operator), known.get(key.lower())
+        for key, operands in tests.items():
+            compare, value = _OPERATORS.get(operator), context.get(key.lower())
             if compare is None or value is None:
                 yield None
             else:
-                yield any(compare(value, item) for item in _listed(wanted))
+                yield any(compare(value, item) for item in _listed(operands))
 
 
 def _like(value: str, pattern: str) -> bool:

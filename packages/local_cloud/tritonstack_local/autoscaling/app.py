@@ -82,7 +82,7 @@ class AutoScalingApp:
 
     def inventory(self) -> list[dict[str, str]]:
         """List the resources of all accounts and regions. Activities are not resources."""
-        held = [
+        targets = [
             *(("scalable-target", scope, record.name) for scope, record in self._store.targets.everywhere()),
             *(("scaling-policy", scope, record.name) for scope, record in self._store.policies.everywhere()),
             *(
@@ -92,7 +92,7 @@ class AutoScalingApp:
         ]
         return [
             {"service": SERVICE, "type": kind, "id": name, "account": scope.account, "region": scope.region}
-            for kind, scope, name in held
+            for kind, scope, name in targets
         ]
 
     def tagged(self, scope: Scope) -> Iterator[TaggedResource]:
@@ -120,27 +120,27 @@ class AutoScalingApp:
 
     def _repair_alarms(self) -> None:
         """Create missing alarms of policies, and delete those of no policy."""
-        held = held_alarms()
+        alarms = held_alarms()
         own = {(scope, name) for scope, policy in self._store.policies.everywhere() for name in policy.alarms}
         for scope, policy in self._store.policies.everywhere():
-            if any((scope, name) not in held for name in policy.alarms):
+            if any((scope, name) not in alarms for name in policy.alarms):
                 self._alarms.put(scope, policy)
-        for (scope, name), alarm in held.items():
+        for (scope, name), alarm in alarms.items():
             about = str(alarm.given.get("AlarmDescription", ""))
             if name.startswith(PREFIX) and about.startswith(DESCRIPTION) and (scope, name) not in own:
                 self._alarms.delete(scope, [name])
 
     def _read_alarm(self, scope: Scope, name: str) -> AlarmReading | None:
-        held = held_alarms().get((scope, name))
-        if held is None or held.spec is None:
+        alarm = held_alarms().get((scope, name))
+        if alarm is None or alarm.spec is None:
             return None
-        spec = held.spec
+        spec = alarm.spec
         windows = spec.observe(METRICS, scope, spec.span(time.time(), self._time_scale))
         decision = None if windows is None else decide_state(windows, spec.condition)
         evaluated = () if decision is None else decision.evaluated
         return AlarmReading(
             name=name,
-            state=held.state,
+            state=alarm.state,
             values=tuple(window.value for window in evaluated if window.value is not None),
             threshold=spec.condition.threshold,
             rises=spec.condition.comparison.startswith("Greater"),

@@ -41,8 +41,8 @@ class Calendars:
 
     def forget(self) -> None:
         """Drop what is known of actions that no longer exist."""
-        held = {(scope, record.name) for scope, record in self._store.scheduled.everywhere()}
-        self._looked = {key: looked for key, looked in self._looked.items() if key in held}
+        actions = {(scope, record.name) for scope, record in self._store.scheduled.everywhere()}
+        self._looked = {key: looked for key, looked in self._looked.items() if key in actions}
 
     def _due(self, scope: Scope, record: ScheduledRecord, now: float) -> float | None:
         until = calendar_time(now, since=record.since, minute_s=self._time_scale.minute_s)
@@ -67,11 +67,11 @@ class Calendars:
             return
         failure: str | None = None
 
-        def limited(known: TargetRecord) -> TargetRecord:
+        def limited(current: TargetRecord) -> TargetRecord:
             nonlocal failure
-            low, high = _limits(known, record.limits)
+            low, high = _limits(current, record.limits)
             failure = f"Minimum capacity {low} exceeds maximum capacity {high}" if low > high else None
-            return known if failure else replace(known, minimum=low, maximum=high, due=True)
+            return current if failure else replace(current, minimum=low, maximum=high, due=True)
 
         self._store.targets.change(scope, target.name, limited)
         self._history.add(scope, schedule_activity(target.id, record.action, record.limits, failure=failure))
@@ -81,5 +81,5 @@ def _done(record: ScheduledRecord, *, at: float) -> ScheduledRecord:
     return replace(record, done=at)
 
 
-def _limits(target: TargetRecord, given: Mapping[str, int]) -> tuple[int, int]:
-    return given.get("MinCapacity", target.minimum), given.get("MaxCapacity", target.maximum)
+def _limits(target: TargetRecord, limits: Mapping[str, int]) -> tuple[int, int]:
+    return limits.get("MinCapacity", target.minimum), limits.get("MaxCapacity", target.maximum)

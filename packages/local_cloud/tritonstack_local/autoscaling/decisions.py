@@ -130,20 +130,20 @@ def _scale_out(situation: Situation, proposals: Sequence[CapacityProposal]) -> S
     if situation.out_suspended:
         return None
     cooling = situation.cooldown is not None and situation.cooldown.direction == "out"
-    proposal = max(proposals, key=lambda one: one.counted if cooling else one.capacity)
-    asked = proposal.counted if cooling else proposal.capacity
-    if asked <= situation.capacity:
+    proposal = max(proposals, key=lambda item: item.counted if cooling else item.capacity)
+    capacity = proposal.counted if cooling else proposal.capacity
+    if capacity <= situation.capacity:
         return None
     if situation.capacity >= situation.maximum:
         reason = {"Code": "AlreadyAtMaxCapacity", "MaxCapacity": situation.maximum}
         return ScalingDecision(proposal, situation.capacity, reason)
-    return ScalingDecision(proposal, min(asked, situation.maximum))
+    return ScalingDecision(proposal, min(capacity, situation.maximum))
 
 
 def _scale_in(situation: Situation, proposals: Sequence[CapacityProposal]) -> ScalingDecision | None:
     if situation.in_suspended or situation.cooldown is not None:
         return None
-    proposal = max(proposals, key=lambda one: one.capacity)
+    proposal = max(proposals, key=lambda item: item.capacity)
     if situation.capacity <= situation.minimum:
         reason = {"Code": "AlreadyAtMinCapacity", "MinCapacity": situation.minimum}
         return ScalingDecision(proposal, situation.capacity, reason)

@@ -35,18 +35,18 @@ class History:
         """Describe activities, newest first."""
         check_namespace(request)
         unscaled = request.get("IncludeNotScaledActivities", False)
-        found = [
+        records = [
             record
             for record in self._store.activities.within(scope)
             if selected(request, record.target) and (unscaled or not record.reasons)
         ]
-        found.sort(key=lambda record: record.started, reverse=True)
-        return paged(found, request, "ScalingActivities", _shown)
+        records.sort(key=lambda record: record.started, reverse=True)
+        return paged(records, request, "ScalingActivities", _shown)
 
     def last(self, scope: Scope, target: TargetId) -> ActivityRecord | None:
         """Return the newest activity of a target."""
-        found = [record for record in self._store.activities.within(scope) if record.target == target]
-        return max(found, key=lambda record: record.started, default=None)
+        records = [record for record in self._store.activities.within(scope) if record.target == target]
+        return max(records, key=lambda record: record.started, default=None)
 
     def add(self, scope: Scope, record: ActivityRecord) -> None:
         """Add an activity; remove those that have expired."""
@@ -70,7 +70,7 @@ class History:
         self._store.activities.change(
             scope,
             record.name,
-            lambda known: replace(known, status=status, message=message, details=details, ended=ended),
+            lambda current: replace(current, status=status, message=message, details=details, ended=ended),
         )
 
 
@@ -92,11 +92,11 @@ def not_scaled(target: TargetId, decision: ScalingDecision) -> ActivityRecord:
     return replace(record, reasons=(decision.reason or {},))
 
 
-def limits_activity(target: TargetId, wanted: int, *, base: int) -> ActivityRecord:
+def limits_activity(target: TargetId, count: int, *, base: int) -> ActivityRecord:
     """Return the activity that brings a capacity between its limits."""
-    side = "minimum" if wanted > base else "maximum"
-    cause = f"{side} capacity was set to {wanted}"
-    return replace(_new(target, _setting(wanted), cause, "Pending"), wanted=wanted, base=base)
+    side = "minimum" if count > base else "maximum"
+    cause = f"{side} capacity was set to {count}"
+    return replace(_new(target, _setting(count), cause, "Pending"), wanted=count, base=base)
 
 
 def schedule_activity(

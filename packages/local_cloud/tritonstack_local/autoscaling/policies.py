@@ -50,9 +50,9 @@ class Policies:
     def put(self, scope: Scope, request: Fields) -> Fields:
         """Create or replace a policy, with its alarms."""
         target = target_id(request)
-        held = registered(self._store, scope, target)
+        record = registered(self._store, scope, target)
         before = self._store.policies.get(scope, f"{target.name}|{request['PolicyName']}")
-        policy = _policy(scope, held, request, before)
+        policy = _policy(scope, record, request, before)
         self._check(scope, policy)
         self._put_alarms(scope, policy, known=[] if before is None else before.alarms)
         if before is None:
@@ -66,12 +66,12 @@ class Policies:
         """Describe policies."""
         check_namespace(request)
         names = request.get("PolicyNames") or None
-        found = [
+        policies = [
             policy
             for policy in self._store.policies.within(scope)
             if selected(request, policy.target) and (names is None or policy.policy in names)
         ]
-        return paged(found, request, "ScalingPolicies", lambda policy: _shown(scope, policy))
+        return paged(policies, request, "ScalingPolicies", lambda policy: _shown(scope, policy))
 
     def delete(self, scope: Scope, request: Fields) -> Fields:
         """Delete a policy and, for target tracking, its alarms."""
@@ -109,27 +109,30 @@ class Policies:
             )
 
 
-def _policy(scope: Scope, held: TargetRecord, request: Fields, before: PolicyRecord | None) -> PolicyRecord:
+def _policy(scope: Scope, record: TargetRecord, request: Fields, before: PolicyRecord | None) -> PolicyRecord:
     kind = request.get("PolicyType") or (before.kind if before else STEPS)
     if kind not in CONFIGURATIONS:
         raise not_supported(f"PolicyType {kind}", NO_PREDICTION)
-    given = request.get(CONFIGURATIONS[kind])
-    if given is None and before is not None and before.kind == kind:
-        given = before.configuration
-    if given is None:
+    configuration = request.get(CONFIGURATIONS[kind])
+    if configuration is None and before is not None and before.kind == kind:
+        configuration = before.configuration
+    if configuration is None:
         raise validation_exception(f"{CONFIGURATIONS[kind]} must be specified for PolicyType {kind}")
-    (_check_tracking if kind == TRACKING else _check_steps)(held.id, given)
-    name, arn = request["PolicyName"], f"scalingPolicy:{uuid.uuid4()}:resource/{NAMESPACE}/{held.id.resource}"
+    (_check_tracking if kind == TRACKING else _check_steps)(record.id, configuration)
+    name, arn = (
+        request["PolicyName"],
+        f"scalingPolicy:{uuid.uuid4()}:resource/{NAMESPACE}/{record.id.resource}",
+    )
     fresh = PolicyRecord(
-        target=held.id,
+        target=record.id,
         policy=name,
         arn=scope.arn("autoscaling", f"{arn}:policyName/{name}"),
         kind=kind,
-        configuration=given,
+        configuration=configuration,
         created=datetime.now(UTC),
     )
-    if kind == TRACKING and held.id.variant is not None:
-        high, low = new_alarm_names(held.id, given)
+    if kind == TRACKING and record.id.variant is not None:
+        high, low = new_alarm_names(record.id, configuration)
         fresh = replace(fresh, high=high, low=low)
     if before is None:
         return fresh
@@ -142,31 +145,31 @@ def _policy(scope: Scope, held: TargetRecord, request: Fields, before: PolicyRec
     )
 
 
-def _check_tracking(target: TargetId, given: Mapping[str, Any]) -> None:
-    named, customized = (
-        given.get(name) for name in ("PredefinedMetricSpecification", "CustomizedMetricSpecification")
+def _check_tracking(target: TargetId, configuration: Mapping[str, Any]) -> None:
+    predefined, customized = (
+        configuration.get(name) for name in ("PredefinedMetricSpecification", "CustomizedMetricSpecification")
     )
-    if (named is None) == (customized is None):
+    if (predefined is None) == (customized is None):
         raise validation_exception(
             "Exactly one of PredefinedMetricSpecification and CustomizedMetricSpecification must be specified"
         )
-    if not given["TargetValue"] > 0:
+    if not configuration["TargetValue"] > 0:
         raise validation_exception("TargetValue must be greater than 0")
-    if named is None:
+    if predefined is None:
         return
-    metric = PREDEFINED_METRICS.get(named["PredefinedMetricType"])
+    metric = PREDEFINED_METRICS.get(predefined["PredefinedMetricType"])
     if metric is None or metric.dimension != target.dimension:
         raise validation_exception(
-            f"Predefined metric type {named['PredefinedMetricType']} is not supported for the scalable "
+            f"Predefined metric type {predefined['PredefinedMetricType']} is not supported for the scalable "
             f"dimension {target.dimension}"
         )
 
 
-def _check_steps(_: TargetId, given: Mapping[str, Any]) -> None:
-    missing = [name for name in ("AdjustmentType", "StepAdjustments") if not given.get(name)]
+def _check_steps(_: TargetId, configuration: Mapping[str, Any]) -> None:
+    missing = [name for name in ("AdjustmentType", "StepAdjustments") if not configuration.get(name)]
     if missing:
         raise validation_exception(f"{' and '.join(missing)} must be specified for a step scaling policy")
-    bounds = [_bounds(step) for step in given["StepAdjustments"]]
+    bounds = [_bounds(step) for step in configuration["StepAdjustments"]]
     if any(low >= high for low, high in bounds):
         raise validation_exception(
             "The upper bound of a step adjustment must be greater than its lower bound"
@@ -185,8 +188,8 @@ def _bounds(step: Mapping[str, Any]) -> tuple[float, float]:
 
 
 def _metric(policy: PolicyRecord) -> tuple[Any, Any]:
-    given = policy.configuration
-    return given.get("PredefinedMetricSpecification"), given.get("CustomizedMetricSpecification")
+    fields = policy.configuration
+    return fields.get("PredefinedMetricSpecification"), fields.get("CustomizedMetricSpecification")
 
 
 def _shown(scope: Scope, policy: PolicyRecord) -> Mapping[str, Any]:

@@ -39,14 +39,14 @@ def proposals_of(
 def _proposal(
     policy: PolicyRecord, reading: AlarmReading, situation: Situation
 ) -> Iterator[CapacityProposal]:
-    given = policy.configuration
+    configuration = policy.configuration
     if policy.kind == TRACKING:
         capacities = [
-            tracked(base, reading.values[0], given["TargetValue"])
+            tracked(base, reading.values[0], configuration["TargetValue"])
             for base in (situation.capacity, situation.base)
         ]
     else:
-        steps = [stepped(base, reading, given) for base in (situation.capacity, situation.base)]
+        steps = [stepped(base, reading, configuration) for base in (situation.capacity, situation.base)]
         capacities = [step for step in steps if step is not None]
     if capacities:
         yield _made(policy, reading, capacities)
@@ -72,15 +72,15 @@ def _scale_in(
 def _made(
     policy: PolicyRecord, reading: AlarmReading, capacities: list[int], *, scales_in: bool = False
 ) -> CapacityProposal:
-    given = policy.configuration
-    both = given.get("Cooldown", DEFAULT_COOLDOWN_S)
+    configuration = policy.configuration
+    both = configuration.get("Cooldown", DEFAULT_COOLDOWN_S)
     return CapacityProposal(
         policy=policy.policy,
         alarm=reading.name,
         state=reading.state,
         capacity=capacities[0],
         counted=capacities[-1],
-        cooldown_out_s=given.get("ScaleOutCooldown", both),
-        cooldown_in_s=given.get("ScaleInCooldown", both),
+        cooldown_out_s=configuration.get("ScaleOutCooldown", both),
+        cooldown_in_s=configuration.get("ScaleInCooldown", both),
         scales_in=scales_in,
     )

@@ -105,7 +105,7 @@ class Scaler:
     def alarmed(self, alarm: AlarmRecord, action: str) -> str | None:
         """Note that an alarm triggers a policy; return why it does not."""
         arn = policy_arn_in(action)
-        policy = next((one for one in self._store.policies.within(alarm.scope) if one.arn == arn), None)
+        policy = next((item for item in self._store.policies.within(alarm.scope) if item.arn == arn), None)
         if policy is None:
             return f"No scaling policy found for ARN {arn}"
         with self._lock:
@@ -147,7 +147,7 @@ class Scaler:
                 self._remove_target(scope, target.id)
             return
         if not target.attached:
-            self._change(scope, target, lambda known: replace(known, attached=True))
+            self._change(scope, target, lambda record: replace(record, attached=True))
         self._follow(scope, target, capacity, now)
         current = self._store.targets.get(scope, target.name)
         if current is None or (scope, target.name) in self._running or capacity.status != "InService":
@@ -159,10 +159,10 @@ class Scaler:
 
     def _forget(self) -> None:
         """Drop what is known of targets and schedules that no longer exist, and end their activities."""
-        held = {(scope, target.name) for scope, target in self._store.targets.everywhere()}
-        for scope, name in self._running.keys() - held:
+        targets = {(scope, target.name) for scope, target in self._store.targets.everywhere()}
+        for scope, name in self._running.keys() - targets:
             self._abandon(scope, name, "The scalable target was deregistered.")
-        self._retries = {key: at for key, at in self._retries.items() if key in held}
+        self._retries = {key: at for key, at in self._retries.items() if key in targets}
         self._calendars.forget()
 
     def _abandon(self, scope: Scope, target: str, reason: str) -> None:
@@ -173,12 +173,12 @@ class Scaler:
 
     def _limit(self, scope: Scope, target: TargetRecord, capacity: VariantCapacity, now: float) -> None:
         """Bring a capacity between its limits."""
-        wanted = within_limits(capacity.desired, minimum=target.minimum, maximum=target.maximum)
-        if wanted == capacity.desired:
-            self._change(scope, target, lambda known: _no_longer_due(known, target))
+        count = within_limits(capacity.desired, minimum=target.minimum, maximum=target.maximum)
+        if count == capacity.desired:
+            self._change(scope, target, lambda record: _no_longer_due(record, target))
             return
         self._retries[scope, target.name] = now + self._time_scale.lasting(REAL_MINUTE_S)
-        activity = words.limits_activity(target.id, wanted, base=capacity.desired)
+        activity = words.limits_activity(target.id, count, base=capacity.desired)
         self._begin(scope, target, activity, capacity, now)
 
     def _scale(
@@ -203,8 +203,8 @@ class Scaler:
             for policy in self._store.policies.within(scope)
             if policy.target == target.id and policy.kind == TRACKING
         ]
-        found = proposals_of(triggered, tracking, lambda name: self._read_alarm(scope, name), situation)
-        decision = decide(situation, list(found))
+        proposals = proposals_of(triggered, tracking, lambda name: self._read_alarm(scope, name), situation)
+        decision = decide(situation, list(proposals))
         if decision is None:
             return
         if decision.reason is None:
@@ -244,11 +244,11 @@ class Scaler:
 
     def _send(self, scope: Scope, target: TargetRecord, activity: ActivityRecord, *, is_set: bool) -> None:
         endpoint, variant = target.id.variant or ("", "")
-        wanted = {"VariantName": variant, "DesiredInstanceCount": activity.wanted}
+        variant_capacity = {"VariantName": variant, "DesiredInstanceCount": activity.wanted}
         try:
             if not is_set:  # an earlier cloud may have sent it
                 self._endpoints.update_weights_and_capacities(
-                    scope, {"EndpointName": endpoint, "DesiredWeightsAndCapacities": [wanted]}
+                    scope, {"EndpointName": endpoint, "DesiredWeightsAndCapacities": [variant_capacity]}
                 )
         except ServiceError as error:
             message = words.failed(activity, f"{error.message} (Service: AmazonSageMaker; {error.code})")
@@ -271,7 +271,7 @@ class Scaler:
             self._retries.pop((scope, target.name), None)
             cooldown = self._cooldown(activity, now)
             if cooldown is not None:
-                self._change(scope, target, lambda known: replace(known, cooldown=cooldown))
+                self._change(scope, target, lambda record: replace(record, cooldown=cooldown))
             self._history.move(scope, activity, "Successful", words.fulfilled(activity), capacity.shortage)
         else:
             self._history.move(scope, activity, "Failed", words.failed(activity, failure), None)
@@ -292,7 +292,7 @@ class Scaler:
         self._store.targets.change(scope, target.name, step)
 
 
-def _no_longer_due(known: TargetRecord, seen: TargetRecord) -> TargetRecord:
+def _no_longer_due(record: TargetRecord, earlier: TargetRecord) -> TargetRecord:
     """End what was due, unless the limits have changed since."""
-    same = (known.minimum, known.maximum) == (seen.minimum, seen.maximum)
-    return replace(known, due=False) if same else known
+    same = (record.minimum, record.maximum) == (earlier.minimum, earlier.maximum)
+    return replace(record, due=False) if same else record

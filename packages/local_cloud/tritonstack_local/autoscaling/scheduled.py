@@ -37,7 +37,7 @@ class ScheduledActions:
         registered(self._store, scope, target)
         name = f"{target.name}|{request['ScheduledActionName']}"
         now = time.time()
-        changed = self._store.scheduled.change(scope, name, lambda known: _changed(known, request, now))
+        changed = self._store.scheduled.change(scope, name, lambda record: _changed(record, request, now))
         if changed is None:
             self._store.scheduled.add(scope, _new(scope, target, request, now))
         return {}
@@ -46,12 +46,12 @@ class ScheduledActions:
         """Describe actions."""
         check_namespace(request)
         names = request.get("ScheduledActionNames") or None
-        found = [
+        actions = [
             record
             for record in self._store.scheduled.within(scope)
             if selected(request, record.target) and (names is None or record.action in names)
         ]
-        return paged(found, request, "ScheduledActions", _shown)
+        return paged(actions, request, "ScheduledActions", _shown)
 
     def delete(self, scope: Scope, request: Fields) -> Fields:
         """Delete an action."""

@@ -129,7 +129,7 @@ _KINDS: Mapping[str, Callable[[str], Schedule]] = {"at": _at, "rate": _rate, "cr
 
 def _set(field: str, low: int, high: int, names: tuple[str, ...] = ()) -> frozenset[int]:
     """Read numbers, ranges, and steps, such as `1,3-5,0/15`."""
-    found: set[int] = set()
+    values: set[int] = set()
     for item in field.split(","):
         body, _, step = item.partition("/")
         first, dash, last = body.partition("-")
@@ -140,8 +140,8 @@ def _set(field: str, low: int, high: int, names: tuple[str, ...] = ()) -> frozen
             raise ScheduleError(f"{item!r} has an invalid step")
         if begin > end:
             raise ScheduleError(f"{item!r} ends before it begins")
-        found |= set(range(begin, end + 1, int(step or 1)))
-    return frozenset(found)
+        values |= set(range(begin, end + 1, int(step or 1)))
+    return frozenset(values)
 
 
 def _number(text: str, low: int, high: int, names: tuple[str, ...]) -> int:
@@ -190,7 +190,7 @@ def _nearest_weekday(day: date) -> date:
         for shift in (0, -1, 1, 2, -2)
         if (day + timedelta(days=shift)).month == day.month
     )
-    return next(found for found in candidates if found.isoweekday() <= 5)
+    return next(candidate for candidate in candidates if candidate.isoweekday() <= 5)
 
 
 def calendar_time(now: float, *, since: float, minute_s: float) -> float:

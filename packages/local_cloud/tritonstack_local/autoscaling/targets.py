@@ -40,7 +40,7 @@ class ScalableTargets:
     def register(self, scope: Scope, request: Fields) -> Fields:
         """Register a target, or change what the request names."""
         target = target_id(request)
-        record = self._store.targets.change(scope, target.name, lambda known: _changed(known, request))
+        record = self._store.targets.change(scope, target.name, lambda current: _changed(current, request))
         if record is None:
             record = _new(scope, target, request)
             self._store.targets.add(scope, record)
@@ -51,14 +51,14 @@ class ScalableTargets:
     def describe(self, scope: Scope, request: Fields) -> Fields:
         """Describe targets."""
         check_namespace(request)
-        wanted = request.get("ResourceIds") or None
-        found = [
+        resources = request.get("ResourceIds") or None
+        targets = [
             record
             for record in self._store.targets.within(scope)
-            if (wanted is None or record.id.resource in wanted)
+            if (resources is None or record.id.resource in resources)
             and request.get("ScalableDimension", record.id.dimension) == record.id.dimension
         ]
-        return paged(found, request, "ScalableTargets", _shown)
+        return paged(targets, request, "ScalableTargets", _shown)
 
     def deregister(self, scope: Scope, request: Fields) -> Fields:
         """Remove a target with its policies, their alarms, and its scheduled actions."""

@@ -51,8 +51,8 @@ def alarm_requests(policy: PolicyRecord) -> Iterator[dict[str, Any]]:
 
 def predefined_metric(configuration: Mapping[str, Any]) -> PredefinedMetric | None:
     """Return a policy's predefined metric, if it has one."""
-    named = configuration.get("PredefinedMetricSpecification")
-    return None if named is None else PREDEFINED_METRICS.get(named["PredefinedMetricType"])
+    metric = configuration.get("PredefinedMetricSpecification")
+    return None if metric is None else PREDEFINED_METRICS.get(metric["PredefinedMetricType"])
 
 
 def _request(
@@ -90,10 +90,10 @@ def _of_variant(target: TargetId, metric: PredefinedMetric, period_s: int) -> di
     }
 
 
-def _customized(given: Mapping[str, Any], period_s: int) -> dict[str, Any]:
-    if given.get("Metrics"):
-        return {"Metrics": [_query(item, period_s) for item in given["Metrics"]]}
-    return {**given, "Period": period_s}
+def _customized(metric: Mapping[str, Any], period_s: int) -> dict[str, Any]:
+    if metric.get("Metrics"):
+        return {"Metrics": [_query(item, period_s) for item in metric["Metrics"]]}
+    return {**metric, "Period": period_s}
 
 
 def _query(item: Mapping[str, Any], period_s: int) -> dict[str, Any]:
@@ -125,6 +125,6 @@ class TrackingAlarms:
         cloudwatch = self._clients.client("cloudwatch", scope)
         if not names:
             return
-        found = cloudwatch.describe_alarms(AlarmNames=names)["MetricAlarms"]
-        if found:
-            cloudwatch.delete_alarms(AlarmNames=[alarm["AlarmName"] for alarm in found])
+        alarms = cloudwatch.describe_alarms(AlarmNames=names)["MetricAlarms"]
+        if alarms:
+            cloudwatch.delete_alarms(AlarmNames=[alarm["AlarmName"] for alarm in alarms])

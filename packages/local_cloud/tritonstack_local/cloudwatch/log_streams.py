@@ -109,8 +109,8 @@ def _get_log_events(
             raise InvalidParameterException("The specified nextToken is invalid.")
         is_forward, place = direction == "f", int(number)
     read = files.forward if is_forward else files.backward
-    found = read(place, oldest=oldest, newest=end_time)
-    events = sorted(_page(found, limit), key=lambda event: event.number)
+    page = read(place, oldest=oldest, newest=end_time)
+    events = sorted(_page(page, limit), key=lambda event: event.number)
     first, end = (events[0].number, events[-1].number + 1) if events else (place, place)
     shown = [
         {"ingestionTime": event.ingestion_time, "message": event.message, "timestamp": event.timestamp}
@@ -169,8 +169,8 @@ def filter_group(
 
 
 def _places(token: str, group: str) -> dict[str, int]:
-    known = parse_json(base64.b64decode(token, validate=True))
-    name, places = known if isinstance(known, list) and len(known) == 2 else (None, None)
+    position = parse_json(base64.b64decode(token, validate=True))
+    name, places = position if isinstance(position, list) and len(position) == 2 else (None, None)
     if name != group or not isinstance(places, dict) or not all(map(_is_number, places.values())):
         raise ValueError(token)
     return dict(places)

@@ -131,17 +131,17 @@ def _put_and_count(
     backend: LogsBackend, log_group_name: str, log_stream_name: str, log_events: list[dict[str, Any]]
 ) -> Any:
     answer = _put_log_events(backend, log_group_name, log_stream_name, log_events)
-    filters = [held for held in backend.filters.metric_filters if held["logGroupName"] == log_group_name]
+    filters = [item for item in backend.filters.metric_filters if item["logGroupName"] == log_group_name]
     scope = Scope(backend.account_id, backend.region_name)
-    for held in filters:
-        _count(scope, held, log_events)
+    for item in filters:
+        _count(scope, item, log_events)
     return answer
 
 
-def _count(scope: Scope, held: Mapping[str, Any], events: Iterable[Mapping[str, Any]]) -> None:
+def _count(scope: Scope, metric_filter: Mapping[str, Any], events: Iterable[Mapping[str, Any]]) -> None:
     """Publish a value per matching line; if none matches, the filter's default value."""
-    pattern = _pattern(held["filterPattern"])
-    for transformation in held["metricTransformations"]:
+    pattern = _pattern(metric_filter["filterPattern"])
+    for transformation in metric_filter["metricTransformations"]:
         key = MetricKey(transformation["metricNamespace"], transformation["metricName"])
         unit, found = transformation.get("unit") or "None", False
         for event in events:
@@ -176,9 +176,9 @@ def _put_metric_filter(
     if log_group_name not in backend.groups:
         raise ResourceNotFoundException("The specified log group does not exist.")
     others = [
-        held
-        for held in backend.filters.metric_filters
-        if (held["filterName"], held["logGroupName"]) != (filter_name, log_group_name)
+        metric_filter
+        for metric_filter in backend.filters.metric_filters
+        if (metric_filter["filterName"], metric_filter["logGroupName"]) != (filter_name, log_group_name)
     ]
     try:
         _check(filter_pattern, log_group_name, others)
@@ -198,24 +198,24 @@ def _put_metric_filter(
 
 def _check(pattern: str, group: str, others: Iterable[Mapping[str, Any]]) -> None:
     expressions = [
-        held
-        for held in others
-        if held["logGroupName"] == group and _pattern(held["filterPattern"]).expression
+        metric_filter
+        for metric_filter in others
+        if metric_filter["logGroupName"] == group and _pattern(metric_filter["filterPattern"]).expression
     ]
     if _pattern(pattern).expression and len(expressions) >= _EXPRESSIONS_LIMIT:
         raise PatternError(f"A log group takes {_EXPRESSIONS_LIMIT} filters with expressions at most")
 
 
-def _check_transformation(given: Mapping[str, Any]) -> None:
-    if given.get("dimensions"):
+def _check_transformation(transformation: Mapping[str, Any]) -> None:
+    if transformation.get("dimensions"):
         raise PatternError(
             "The local cloud does not support dimensions of metric filters, which refer to fields."
         )
     try:
-        float(given["metricValue"])
+        float(transformation["metricValue"])
     except ValueError as error:
         raise PatternError(
-            f"The local cloud does not support metricValue {given['metricValue']!r}, only "
+            f"The local cloud does not support metricValue {transformation['metricValue']!r}, only "
             "numbers, not values from lines."
         ) from error
 
@@ -224,9 +224,9 @@ def _delete_filter(
     filters: MetricFilters, filter_name: str | None = None, log_group_name: str | None = None
 ) -> list[dict[str, Any]]:
     kept = [
-        held
-        for held in filters.metric_filters
-        if (held["filterName"], held["logGroupName"]) != (filter_name, log_group_name)
+        metric_filter
+        for metric_filter in filters.metric_filters
+        if (metric_filter["filterName"], metric_filter["logGroupName"]) != (filter_name, log_group_name)
     ]
     if len(kept) == len(filters.metric_filters):
         raise ResourceNotFoundException("The specified metric filter does not exist.")
@@ -240,7 +240,7 @@ def _delete_group_and_filters(backend: LogsBackend, log_group_name: str) -> None
     log_streams.forget_group(group)
     filters = backend.filters
     filters.metric_filters = [
-        held for held in filters.metric_filters if held["logGroupName"] != log_group_name
+        item for item in filters.metric_filters if item["logGroupName"] != log_group_name
     ]
 
 

@@ -101,10 +101,10 @@ def parse_expression(text: str) -> Node:
 
 def evaluate(node: Node, inputs: Inputs) -> Series:
     """Compute an expression to one series, or raise ExpressionError."""
-    found = _Evaluation(inputs).value(node)
-    if isinstance(found, float):
+    value = _Evaluation(inputs).value(node)
+    if isinstance(value, float):
         raise ExpressionError("the result is a number; expected a time series")
-    return found
+    return value
 
 
 def check(node: Node, inputs: Inputs) -> None:
@@ -202,9 +202,9 @@ class _Evaluation:
         if name in self._open:
             raise ExpressionError(f"the query {name!r} depends on itself")
         self._open.add(name)
-        found = self.value(self._inputs.expressions[name])
+        value = self.value(self._inputs.expressions[name])
         self._open.discard(name)
-        return found
+        return value
 
 
 def _combine(step: Callable[[float, float], float | None], left: Value, right: Value) -> Value:

@@ -61,20 +61,20 @@ def _put_metric_data(backend: CloudWatchBackend, namespace: str, metric_data: li
 
 
 def _values(item: Mapping[str, Any]) -> Summary:
-    found = Summary()
+    summary = Summary()
     if item.get("StatisticValues"):
-        given = item["StatisticValues"]
-        found.add_set(
-            count=float(given["SampleCount"]),
-            total=float(given["Sum"]),
-            low=float(given["Minimum"]),
-            high=float(given["Maximum"]),
+        statistics = item["StatisticValues"]
+        summary.add_set(
+            count=float(statistics["SampleCount"]),
+            total=float(statistics["Sum"]),
+            low=float(statistics["Minimum"]),
+            high=float(statistics["Maximum"]),
         )
-        return found
+        return summary
     values = item.get("Values") or [item.get("Value", 0)]
     for value, times in zip(values, item.get("Counts") or [1] * len(values), strict=True):
-        found.add(float(value), float(times))
-    return found
+        summary.add(float(value), float(times))
+    return summary
 
 
 def _get_metric_data(
@@ -102,8 +102,8 @@ def _get_metric_data(
 def _metric_series(scope: Scope, stat: Mapping[str, Any], spans: Mapping[int, Span]) -> Series:
     compute, metric = _statistic(stat["Stat"]), stat["Metric"]
     key = key_of(metric["Namespace"], metric["MetricName"], metric.get("Dimensions") or [])
-    found = METRICS.windows(scope, key, spans[int(stat["Period"])], unit=stat.get("Unit"))
-    return tuple(None if summary is None else compute(summary) for summary in found)
+    windows = METRICS.windows(scope, key, spans[int(stat["Period"])], unit=stat.get("Unit"))
+    return tuple(None if summary is None else compute(summary) for summary in windows)
 
 
 def _result(
@@ -159,25 +159,25 @@ def _computed(
 
 
 def _answer_get_metric_statistics(response: Any) -> ActionResult:
-    asked = response.params
-    names = [*asked.get("Statistics", []), *asked.get("ExtendedStatistics", [])]
+    request = response.params
+    names = [*request.get("Statistics", []), *request.get("ExtendedStatistics", [])]
     if not names:
         raise InvalidParameterCombination("Must specify either Statistics or ExtendedStatistics")
-    start, end = seconds(asked["StartTime"]), seconds(asked["EndTime"])
+    start, end = seconds(request["StartTime"]), seconds(request["EndTime"])
     if start >= end:
         raise InvalidParameterValue("The parameter StartTime must be less than the parameter EndTime.")
     statistics = {name: _statistic(name) for name in names}
-    span = _span(start, end, int(asked["Period"]))
-    key = key_of(asked["Namespace"], asked["MetricName"], asked.get("Dimensions") or [])
+    span = _span(start, end, int(request["Period"]))
+    key = key_of(request["Namespace"], request["MetricName"], request.get("Dimensions") or [])
     scope = _scope(response.cloudwatch_backend)
-    plain = asked.get("Statistics", [])
-    found = [
+    plain = request.get("Statistics", [])
+    datapoints = [
         _datapoint(at, summary, unit, statistics, plain)
-        for unit in ([asked["Unit"]] if asked.get("Unit") else METRICS.units(scope, key))
+        for unit in ([request["Unit"]] if request.get("Unit") else METRICS.units(scope, key))
         for at, summary in zip(span.starts, METRICS.windows(scope, key, span, unit=unit), strict=True)
         if summary is not None
     ]
-    return ActionResult({"Label": asked["MetricName"], "Datapoints": found})
+    return ActionResult({"Label": request["MetricName"], "Datapoints": datapoints})
 
 
 def _datapoint(
@@ -190,18 +190,18 @@ def _datapoint(
 
 
 def _answer_list_metrics(response: Any) -> ActionResult:
-    asked = response.params
-    wanted = [(item["Name"], item.get("Value")) for item in asked.get("Dimensions") or []]
-    found = [
+    request = response.params
+    dimensions = [(item["Name"], item.get("Value")) for item in request.get("Dimensions") or []]
+    keys = [
         {"Namespace": key.namespace, "MetricName": key.name, "Dimensions": list(dimensions_of(key))}
         for key in METRICS.keys(_scope(response.cloudwatch_backend))
-        if asked.get("Namespace", key.namespace) == key.namespace
-        and asked.get("MetricName", key.name) == key.name
-        and all(_has(key, *dimension) for dimension in wanted)
+        if request.get("Namespace", key.namespace) == key.namespace
+        and request.get("MetricName", key.name) == key.name
+        and all(_has(key, *dimension) for dimension in dimensions)
     ]
-    start = int(asked.get("NextToken") or 0)
-    token = str(start + _PAGE) if start + _PAGE < len(found) else None
-    return ActionResult({"Metrics": found[start : start + _PAGE], "NextToken": token})
+    start = int(request.get("NextToken") or 0)
+    token = str(start + _PAGE) if start + _PAGE < len(keys) else None
+    return ActionResult({"Metrics": keys[start : start + _PAGE], "NextToken": token})
 
 
 def _has(key: MetricKey, name: str, value: str | None) -> bool:
@@ -221,15 +221,15 @@ def _span(start: float, end: float, period: int) -> Span:
 
 
 def _statistic(name: str) -> Statistic:
-    found = statistic_named(name)
-    if found is None:
+    statistic = statistic_named(name)
+    if statistic is None:
         raise InvalidParameterValue(f"The value {name} for parameter Stat is not supported.")
-    return found
+    return statistic
 
 
 def _at(item: Mapping[str, Any]) -> float:
-    given = item.get("Timestamp")
-    return time.time() if given is None else seconds(given)
+    timestamp = item.get("Timestamp")
+    return time.time() if timestamp is None else seconds(timestamp)
 
 
 def _scope(backend: CloudWatchBackend) -> Scope:

@@ -63,10 +63,10 @@ class Summary:
 
 def merged(summaries: Iterable[Summary]) -> Summary | None:
     """Merge summaries; None if there are none."""
-    found = Summary()
+    total = Summary()
     for summary in summaries:
-        found.merge(summary)
-    return found if found.count else None
+        total.merge(summary)
+    return total if total.count else None
 
 
 _PLAIN: Mapping[str, Statistic] = {
@@ -117,11 +117,11 @@ def _percentile(share: float) -> Statistic:
 
 def _at(spread: list[tuple[float, float]], share: float) -> float:
     """Return the smallest value that at least this fraction of all values does not exceed."""
-    wanted = share * sum(times for _, times in spread)
-    seen = 0.0
+    rank = share * sum(times for _, times in spread)
+    count = 0.0
     for value, times in spread:
-        seen += times
-        if seen >= wanted or isclose(seen, wanted):
+        count += times
+        if count >= rank or isclose(count, rank):
             return value
     return spread[-1][0]
 
@@ -161,10 +161,10 @@ def _between(
         count = sum(times for _, times in spread)
         first = count * float((low or "0%")[:-1]) / 100
         last = count * float((high or "100%")[:-1]) / 100
-        seen = 0.0
+        reached = 0.0
         for value, times in spread:
-            inside = min(seen + times, last) - max(seen, first)
-            seen += times
+            inside = min(reached + times, last) - max(reached, first)
+            reached += times
             if inside > 0:
                 yield value, inside
         return

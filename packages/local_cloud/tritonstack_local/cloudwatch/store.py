@@ -89,15 +89,15 @@ class MetricStore:
 
     def windows(self, scope: Scope, key: MetricKey, span: Span, *, unit: str | None) -> list[Summary | None]:
         """Return the values per window, of one unit or all units; None for empty windows."""
-        found: list[list[Summary]] = [[] for _ in range(span.count)]
+        windows: list[list[Summary]] = [[] for _ in range(span.count)]
         with self._lock:
             series = self._series.get((scope, key))
             for number in self._numbers(series, span):
                 window = floor((number * self.bucket_s - span.start) / span.length_s + _ROUNDING)
-                held = series.buckets[number] if series else {}
+                buckets = series.buckets[number] if series else {}
                 if 0 <= window < span.count:
-                    found[window] += [held[name] for name in held if unit in {None, name}]
-            return [merged(summaries) for summaries in found]
+                    windows[window] += [buckets[name] for name in buckets if unit in {None, name}]
+            return [merged(summaries) for summaries in windows]
 
     def version(self, scope: Scope, key: MetricKey) -> int:
         """Return a number that changes when a late value arrives."""

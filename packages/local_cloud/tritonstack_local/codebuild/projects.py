@@ -47,8 +47,8 @@ class Projects:
     def create(self, scope: Scope, request: Fields) -> Fields:
         """Create a project."""
         fields = _completed(scope, {**_DEFAULTS, **request})
-        made = now()
-        record = ProjectRecord(fields["name"], _arn(scope, fields["name"]), made, made, fields)
+        created = now()
+        record = ProjectRecord(fields["name"], _arn(scope, fields["name"]), created, created, fields)
         if not self._store.projects.add(scope, record):
             raise project_exists(record.arn)
         return {"project": record.as_api()}
@@ -56,11 +56,11 @@ class Projects:
     def update(self, scope: Scope, request: Fields) -> Fields:
         """Change the given fields; lists and structures are replaced."""
         record = self._find(scope, request["name"])
-        wanted = {**record.fields, **request}
+        settings = {**record.fields, **request}
         # -1 removes the limit.
-        if wanted.get("concurrentBuildLimit") == -1:
-            del wanted["concurrentBuildLimit"]
-        fields = _completed(scope, wanted)
+        if settings.get("concurrentBuildLimit") == -1:
+            del settings["concurrentBuildLimit"]
+        fields = _completed(scope, settings)
         changed = self._store.projects.change(
             scope, record.name, lambda record: replace(record, fields=fields, modified=now())
         )

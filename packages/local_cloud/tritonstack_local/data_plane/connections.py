@@ -80,8 +80,8 @@ class Connections:
         """Add a connection; if there are too many, end the one that has waited longest for its request."""
         self._open[connection] = None
         if len(self._open) > self._most:
-            waiting = [known for known in self._open if known.is_waiting]
-            min(waiting, key=lambda known: known.since, default=connection).end()
+            waiting = [item for item in self._open if item.is_waiting]
+            min(waiting, key=lambda item: item.since, default=connection).end()
 
     def remove(self, connection: FrontConnection) -> None:
         """Remove a connection that ended or was handed over."""
@@ -232,9 +232,9 @@ class FrontConnection(asyncio.Protocol):
         transport = self._transport
         if transport is None or transport.is_closing():
             return
-        left = -1
-        while not transport.is_closing() and not self._is_busy() and len(self._received) != left:
-            if not (left := len(self._received)):
+        remaining = -1
+        while not transport.is_closing() and not self._is_busy() and len(self._received) != remaining:
+            if not (remaining := len(self._received)):
                 if self._ended:
                     transport.close()
                 break

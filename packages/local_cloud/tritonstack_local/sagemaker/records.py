@@ -42,12 +42,12 @@ class CapturePlan:
         """Read a DataCaptureConfig; None if capture is disabled."""
         if settings is None or not settings.get("EnableCapture", True):
             return None
-        asked = {option["CaptureMode"] for option in settings["CaptureOptions"]}
+        modes = {option["CaptureMode"] for option in settings["CaptureOptions"]}
         types = settings.get("CaptureContentTypeHeader", {})
         return cls(
             destination=settings["DestinationS3Uri"],
             percent=settings["InitialSamplingPercentage"],
-            modes=frozenset({"Input", "Output"} if "InputAndOutput" in asked else asked),
+            modes=frozenset({"Input", "Output"} if "InputAndOutput" in modes else modes),
             kms_key=settings.get("KmsKeyId"),
             csv_types=frozenset(types.get("CsvContentTypes", ())),
             json_types=frozenset(types.get("JsonContentTypes", ())),

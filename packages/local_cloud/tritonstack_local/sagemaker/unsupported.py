@@ -96,8 +96,8 @@ def template_rejection(shape: str, fields: Mapping[str, Any]) -> str | None:
         reject_unsupported(shape, fields)
         _check_metrics(fields.get("MetricsConfig", {}))
         for inner, name in _STRUCTURES[shape]:
-            held = fields.get(name, [])
-            for structure in held if isinstance(held, list) else [held]:
+            items = fields.get(name, [])
+            for structure in items if isinstance(items, list) else [items]:
                 reject_unsupported(inner, structure)
                 _reject_components(inner, structure)
                 _check_routing(structure.get("RoutingConfig", {}))

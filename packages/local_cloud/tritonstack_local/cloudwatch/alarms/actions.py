@@ -50,8 +50,8 @@ def apply(*, on_change: OnChange) -> None:
 
     def set_alarm_state(backend: Any, name: str, why: str, data: str, state: str) -> None:
         _check_state(backend, name, data, state)
-        held = held_alarm(Scope(backend.account_id, backend.region_name), backend.alarms[name])
-        held.move(cast("State", state), reason=why, data=data, at=time.time(), on_change=on_change)
+        record = held_alarm(Scope(backend.account_id, backend.region_name), backend.alarms[name])
+        record.move(cast("State", state), reason=why, data=data, at=time.time(), on_change=on_change)
 
     correct(
         (CloudWatchBackend, "set_alarm_state", set_alarm_state),
@@ -102,34 +102,34 @@ def _delete_alarms(backend: Any, alarm_names: list[str]) -> None:
 
 
 def _answer_put_metric_alarm(response: Any) -> Any:
-    given = _given(response, (*_ALARM_FIELDS, *_METRIC_FIELDS))
+    fields = _given(response, (*_ALARM_FIELDS, *_METRIC_FIELDS))
     try:
-        read_alarm(given)
+        read_alarm(fields)
     except AlarmRejectedError as error:
         raise ValidationError(str(error)) from error
-    return _answer_put(response, given)
+    return _answer_put(response, fields)
 
 
 def _answer_put_composite_alarm(response: Any) -> Any:
-    given = _given(response, (*_ALARM_FIELDS, "AlarmRule", *SUPPRESSION))
-    name, alarms = given["AlarmName"], response.cloudwatch_backend.alarms
-    asked = [field for field in SUPPRESSION if field in given]
-    if asked:
+    fields = _given(response, (*_ALARM_FIELDS, "AlarmRule", *SUPPRESSION))
+    name, alarms = fields["AlarmName"], response.cloudwatch_backend.alarms
+    unsupported = [field for field in SUPPRESSION if field in fields]
+    if unsupported:
         raise ValidationError(
-            f"The local cloud does not support {asked[0]} in PutCompositeAlarm: {NO_SUPPRESSION}."
+            f"The local cloud does not support {unsupported[0]} in PutCompositeAlarm: {NO_SUPPRESSION}."
         )
     try:
         rules = {key: parse_rule(alarm.rule) for key, alarm in alarms.items() if alarm.rule}
-        rules[name] = parse_rule(given["AlarmRule"])
+        rules[name] = parse_rule(fields["AlarmRule"])
         check_rule(name, rules, exists=alarms.__contains__)
     except RuleError as error:
         raise ValidationError(f"Could not save the composite alarm: AnyRule: {error}") from error
-    return _answer_put(response, given)
+    return _answer_put(response, fields)
 
 
-def _answer_put(response: Any, given: dict[str, Any]) -> EmptyResult:
+def _answer_put(response: Any, fields: dict[str, Any]) -> EmptyResult:
     _moto_answers_put(response)
-    response.cloudwatch_backend.alarms[given["AlarmName"]].given = given
+    response.cloudwatch_backend.alarms[fields["AlarmName"]].given = fields
     return EmptyResult()
 
 
@@ -137,17 +137,17 @@ _moto_answers_put = CloudWatchResponse.put_metric_alarm
 
 
 def _answer_describe_alarms(response: Any) -> ActionResult:
-    asked = response.params
+    request = response.params
     for name in ("ChildrenOfAlarmName", "ParentsOfAlarmName"):
-        if name in asked:
+        if name in request:
             raise ValidationError(f"The local cloud does not support {name} in DescribeAlarms.")
-    types = asked.get("AlarmTypes") or ["MetricAlarm"]
-    found = [
+    types = request.get("AlarmTypes") or ["MetricAlarm"]
+    alarms = [
         alarm
         for alarm in sorted(response.cloudwatch_backend.alarms.values(), key=lambda alarm: alarm.name)
-        if ("CompositeAlarm" if alarm.rule else "MetricAlarm") in types and _is_requested(alarm, asked)
+        if ("CompositeAlarm" if alarm.rule else "MetricAlarm") in types and _is_requested(alarm, request)
     ]
-    page, token = _page(found, asked)
+    page, token = _page(alarms, request)
     return ActionResult(
         {
             "MetricAlarms": [alarm for alarm in page if not alarm.rule],
@@ -157,61 +157,61 @@ def _answer_describe_alarms(response: Any) -> ActionResult:
     )
 
 
-def _is_requested(alarm: Any, asked: Mapping[str, Any]) -> bool:
+def _is_requested(alarm: Any, request: Mapping[str, Any]) -> bool:
     actions = (*alarm.alarm_actions, *alarm.ok_actions, *alarm.insufficient_data_actions)
     return (
-        ("AlarmNames" not in asked or alarm.name in asked["AlarmNames"])
-        and alarm.name.startswith(asked.get("AlarmNamePrefix", ""))
-        and asked.get("StateValue", alarm.state_value) == alarm.state_value
-        and ("ActionPrefix" not in asked or any(arn.startswith(asked["ActionPrefix"]) for arn in actions))
+        ("AlarmNames" not in request or alarm.name in request["AlarmNames"])
+        and alarm.name.startswith(request.get("AlarmNamePrefix", ""))
+        and request.get("StateValue", alarm.state_value) == alarm.state_value
+        and ("ActionPrefix" not in request or any(arn.startswith(request["ActionPrefix"]) for arn in actions))
     )
 
 
 def _answer_describe_alarms_for_metric(response: Any) -> ActionResult:
-    asked = response.params
+    request = response.params
     plain = ("Namespace", "MetricName", "Statistic", "ExtendedStatistic", "Period", "Unit")
-    found = [
-        alarm
-        for alarm in response.cloudwatch_backend.alarms.values()
-        if all(alarm.given.get(name) == asked[name] for name in plain if name in asked)
-        and _dimensions(alarm.given) == _dimensions(asked)
-    ]
-    return ActionResult({"MetricAlarms": found})
-
-
-def _dimensions(given: Mapping[str, Any]) -> set[tuple[str, str]]:
-    return {(item["Name"], item["Value"]) for item in given.get("Dimensions") or []}
-
-
-def _answer_describe_alarm_history(response: Any) -> ActionResult:
-    asked = response.params
-    types = asked.get("AlarmTypes") or ["MetricAlarm"]
     alarms = [
         alarm
         for alarm in response.cloudwatch_backend.alarms.values()
-        if asked.get("AlarmName", alarm.name) == alarm.name
+        if all(alarm.given.get(name) == request[name] for name in plain if name in request)
+        and _dimensions(alarm.given) == _dimensions(request)
+    ]
+    return ActionResult({"MetricAlarms": alarms})
+
+
+def _dimensions(fields: Mapping[str, Any]) -> set[tuple[str, str]]:
+    return {(item["Name"], item["Value"]) for item in fields.get("Dimensions") or []}
+
+
+def _answer_describe_alarm_history(response: Any) -> ActionResult:
+    request = response.params
+    types = request.get("AlarmTypes") or ["MetricAlarm"]
+    alarms = [
+        alarm
+        for alarm in response.cloudwatch_backend.alarms.values()
+        if request.get("AlarmName", alarm.name) == alarm.name
         and ("CompositeAlarm" if alarm.rule else "MetricAlarm") in types
     ]
-    items = [item for alarm in alarms for item in alarm.history if _matches_request(item, asked)]
-    newest_first = asked.get("ScanBy", "TimestampDescending") == "TimestampDescending"
+    items = [item for alarm in alarms for item in alarm.history if _matches_request(item, request)]
+    newest_first = request.get("ScanBy", "TimestampDescending") == "TimestampDescending"
     items.sort(key=lambda item: item["Timestamp"], reverse=newest_first)
-    page, token = _page(items, asked)
+    page, token = _page(items, request)
     return ActionResult({"AlarmHistoryItems": page, "NextToken": token})
 
 
-def _matches_request(item: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
+def _matches_request(item: Mapping[str, Any], request: Mapping[str, Any]) -> bool:
     at = seconds(item["Timestamp"])
     return (
-        asked.get("HistoryItemType", item["HistoryItemType"]) == item["HistoryItemType"]
-        and ("StartDate" not in asked or at >= seconds(asked["StartDate"]))
-        and ("EndDate" not in asked or at <= seconds(asked["EndDate"]))
+        request.get("HistoryItemType", item["HistoryItemType"]) == item["HistoryItemType"]
+        and ("StartDate" not in request or at >= seconds(request["StartDate"]))
+        and ("EndDate" not in request or at <= seconds(request["EndDate"]))
     )
 
 
-def _page(items: list[Any], asked: Mapping[str, Any]) -> tuple[list[Any], str | None]:
+def _page(items: list[Any], request: Mapping[str, Any]) -> tuple[list[Any], str | None]:
     """A token is the index of the next page."""
-    start = int(asked.get("NextToken") or 0)
-    end = start + int(asked.get("MaxRecords") or _PAGE)
+    start = int(request.get("NextToken") or 0)
+    end = start + int(request.get("MaxRecords") or _PAGE)
     return items[start:end], str(end) if end < len(items) else None
 
 

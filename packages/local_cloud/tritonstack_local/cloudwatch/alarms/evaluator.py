@@ -75,19 +75,19 @@ class AlarmEvaluator:
     def look(self, now: float) -> None:
         """Evaluate every alarm at a point in time."""
         alarms = held_alarms()
-        self._seen = {key: seen for key, seen in self._seen.items() if key in alarms}
+        self._seen = {key: inputs for key, inputs in self._seen.items() if key in alarms}
         self._triggered = {key: at for key, at in self._triggered.items() if key in alarms}
-        for held in alarms.values():
-            if held.spec is not None:
-                self._evaluate(held, now)
+        for alarm in alarms.values():
+            if alarm.spec is not None:
+                self._evaluate(alarm, now)
         self._follow_rules(alarms, now)
-        for key, held in alarms.items():
-            self._repeat_scaling(key, held, now)
+        for key, alarm in alarms.items():
+            self._repeat_scaling(key, alarm, now)
 
-    def notify(self, change: notifications.StateChange, held: AlarmRecord) -> None:
+    def notify(self, change: notifications.StateChange, alarm: AlarmRecord) -> None:
         """Queue the actions of a change."""
         for action in change.actions:
-            self._tasks.put(partial(self._act, action, change, held))
+            self._tasks.put(partial(self._act, action, change, alarm))
 
     def deliver(self, target_arn: str, message: str) -> None:
         """Queue a message to a rule's target."""
@@ -119,84 +119,84 @@ class AlarmEvaluator:
         except Exception:  # an error in one alarm must not stop the others
             log.exception("evaluating alarms")
 
-    def _evaluate(self, held: AlarmRecord, now: float) -> None:
-        spec = held.spec
+    def _evaluate(self, alarm: AlarmRecord, now: float) -> None:
+        spec = alarm.spec
         if spec is None:
             return
         span = spec.span(now, self._time_scale)
-        versions = tuple(METRICS.version(held.scope, key) for key in spec.metrics)
-        seen = (span, versions, held.state, held.configuration)
-        if self._seen.get((held.scope, held.name)) == seen:
+        versions = tuple(METRICS.version(alarm.scope, key) for key in spec.metrics)
+        inputs = (span, versions, alarm.state, alarm.configuration)
+        if self._seen.get((alarm.scope, alarm.name)) == inputs:
             return
-        windows = spec.observe(METRICS, held.scope, span)
+        windows = spec.observe(METRICS, alarm.scope, span)
         decision = None if windows is None else decide(windows, spec.condition)
-        if decision is not None and decision.state != held.state:
-            why = reason(decision, spec.condition, before=held.state)
-            data = reason_data(decision, spec.condition, at=now, watched=_watched(held.given, spec.period_s))
-            self._change(held, decision.state, why, data, now)
-        self._seen[held.scope, held.name] = (span, versions, held.state, held.configuration)
+        if decision is not None and decision.state != alarm.state:
+            why = reason(decision, spec.condition, before=alarm.state)
+            data = reason_data(decision, spec.condition, at=now, watched=_watched(alarm.given, spec.period_s))
+            self._change(alarm, decision.state, why, data, now)
+        self._seen[alarm.scope, alarm.name] = (span, versions, alarm.state, alarm.configuration)
 
     def _follow_rules(self, alarms: dict[tuple[Scope, str], AlarmRecord], now: float) -> None:
         """Update composite alarms until none changes: they may depend on each other."""
-        composites = [held for held in alarms.values() if held.rule is not None]
+        composites = [alarm for alarm in alarms.values() if alarm.rule is not None]
         for _ in composites:
-            changed = [self._follow(held, alarms, now) for held in composites]
+            changed = [self._follow(alarm, alarms, now) for alarm in composites]
             if not any(changed):
                 return
 
-    def _follow(self, held: AlarmRecord, alarms: dict[tuple[Scope, str], AlarmRecord], now: float) -> bool:
-        rule = held.rule
+    def _follow(self, alarm: AlarmRecord, alarms: dict[tuple[Scope, str], AlarmRecord], now: float) -> bool:
+        rule = alarm.rule
         if rule is None:
             return False
 
         def state_of(name: str) -> str | None:
-            child = alarms.get((held.scope, name))
+            child = alarms.get((alarm.scope, name))
             return child.state if child else None
 
         state: State = "ALARM" if holds(rule, state_of) else "OK"
-        if state == held.state:
+        if state == alarm.state:
             return False
-        children = [alarms[held.scope, name] for name in alarms_in(rule) if (held.scope, name) in alarms]
+        children = [alarms[alarm.scope, name] for name in alarms_in(rule) if (alarm.scope, name) in alarms]
         children.sort(key=lambda child: child.transitioned, reverse=True)
         shown = [
             {"arn": child.arn, "state": {"value": child.state, "timestamp": timestamp(child.transitioned)}}
             for child in children[:1]
         ]
-        if held.state == "INSUFFICIENT_DATA" or not children:
-            why = f"{held.arn} was created and its alarm rule evaluates to {state}"
+        if alarm.state == "INSUFFICIENT_DATA" or not children:
+            why = f"{alarm.arn} was created and its alarm rule evaluates to {state}"
         else:
             why = (
                 f"{children[0].arn} transitioned to {children[0].state} at {_long(children[0].transitioned)}"
             )
-        self._change(held, state, why, {"triggeringAlarms": shown}, now)
+        self._change(alarm, state, why, {"triggeringAlarms": shown}, now)
         return True
 
-    def _change(self, held: AlarmRecord, state: State, why: str, data: dict[str, Any], now: float) -> None:
-        log.info("alarm %s of %s changed from %s to %s: %s", held.name, held.scope, held.state, state, why)
-        held.move(state, reason=why, data=json.dumps(data), at=now, on_change=self.notify)
+    def _change(self, alarm: AlarmRecord, state: State, why: str, data: dict[str, Any], now: float) -> None:
+        log.info("alarm %s of %s changed from %s to %s: %s", alarm.name, alarm.scope, alarm.state, state, why)
+        alarm.move(state, reason=why, data=json.dumps(data), at=now, on_change=self.notify)
 
-    def _repeat_scaling(self, key: tuple[Scope, str], held: AlarmRecord, now: float) -> None:
+    def _repeat_scaling(self, key: tuple[Scope, str], alarm: AlarmRecord, now: float) -> None:
         """Trigger scaling policies again, a minute after the last time in the same state."""
-        actions = [action for action in held.actions if _service(action) == _SCALING]
-        last = self._triggered.get(key, held.transitioned)
-        if not actions or now - max(last, held.transitioned) < self._time_scale.lasting(_MINUTE_S):
+        actions = [action for action in alarm.actions if _service(action) == _SCALING]
+        last = self._triggered.get(key, alarm.transitioned)
+        if not actions or now - max(last, alarm.transitioned) < self._time_scale.lasting(_MINUTE_S):
             return
         self._triggered[key] = now
         for action in actions:
-            self._trigger_policy(held, action)
+            self._trigger_policy(alarm, action)
 
-    def _act(self, action: str, change: notifications.StateChange, held: AlarmRecord) -> None:
+    def _act(self, action: str, change: notifications.StateChange, alarm: AlarmRecord) -> None:
         if _service(action) == _SCALING:
-            self._triggered[held.scope, held.name] = time.time()
-            held.note_action(action, failure=self._trigger_policy(held, action))
+            self._triggered[alarm.scope, alarm.name] = time.time()
+            alarm.note_action(action, failure=self._trigger_policy(alarm, action))
             return
         if _service(action) != "sns":
-            held.note_action(action, failure="the local cloud supports SNS and scaling actions only")
+            alarm.note_action(action, failure="the local cloud supports SNS and scaling actions only")
             return
         failure = self._publish(
             action, Message=notifications.message(change), Subject=notifications.subject(change)
         )
-        held.note_action(action, failure=failure)
+        alarm.note_action(action, failure=failure)
 
     def _publish(self, topic_arn: str, **fields: str) -> str | None:
         _, _, _, region, account, _ = topic_arn.split(":", 5)

@@ -45,9 +45,9 @@ class StateChange:
 _ACTIONS = {"ALARM": "AlarmActions", "OK": "OKActions", "INSUFFICIENT_DATA": "InsufficientDataActions"}
 
 
-def actions_of(given: Mapping[str, Any], state: str) -> Sequence[str]:
+def actions_of(configuration: Mapping[str, Any], state: str) -> Sequence[str]:
     """Return the actions of an alarm in a state."""
-    return list(given.get(_ACTIONS[state]) or [])
+    return list(configuration.get(_ACTIONS[state]) or [])
 
 
 def subject(change: StateChange) -> str:
@@ -57,10 +57,10 @@ def subject(change: StateChange) -> str:
 
 def message(change: StateChange) -> str:
     """Return the message body."""
-    given = change.given
+    alarm = change.given
     shown = {
         "AlarmName": change.name,
-        "AlarmDescription": given.get("AlarmDescription"),
+        "AlarmDescription": alarm.get("AlarmDescription"),
         "AWSAccountId": change.scope.account,
         "AlarmConfigurationUpdatedTimestamp": timestamp(change.configured_at),
         "NewStateValue": change.state,
@@ -70,13 +70,13 @@ def message(change: StateChange) -> str:
         "AlarmArn": change.arn,
         "OldStateValue": change.before,
         **{
-            name: list(given.get(name) or [])
+            name: list(alarm.get(name) or [])
             for name in ("OKActions", "AlarmActions", "InsufficientDataActions")
         },
     }
-    if "AlarmRule" in given:
-        return json.dumps(shown | {"AlarmRule": given["AlarmRule"], "TriggeringChildren": _children(change)})
-    return json.dumps(shown | {"Trigger": _trigger(given)})
+    if "AlarmRule" in alarm:
+        return json.dumps(shown | {"AlarmRule": alarm["AlarmRule"], "TriggeringChildren": _children(change)})
+    return json.dumps(shown | {"Trigger": _trigger(alarm)})
 
 
 @lru_cache
@@ -98,31 +98,31 @@ def _children(change: StateChange) -> list[dict[str, Any]]:
     ]
 
 
-def _trigger(given: Mapping[str, Any]) -> dict[str, Any]:
+def _trigger(configuration: Mapping[str, Any]) -> dict[str, Any]:
     shown = {
-        "EvaluationPeriods": given["EvaluationPeriods"],
-        "DatapointsToAlarm": given.get("DatapointsToAlarm"),
-        "ComparisonOperator": given["ComparisonOperator"],
-        "Threshold": given["Threshold"],
-        "TreatMissingData": given.get("TreatMissingData") or "missing",
-        "EvaluateLowSampleCountPercentile": given.get("EvaluateLowSampleCountPercentile") or "",
+        "EvaluationPeriods": configuration["EvaluationPeriods"],
+        "DatapointsToAlarm": configuration.get("DatapointsToAlarm"),
+        "ComparisonOperator": configuration["ComparisonOperator"],
+        "Threshold": configuration["Threshold"],
+        "TreatMissingData": configuration.get("TreatMissingData") or "missing",
+        "EvaluateLowSampleCountPercentile": configuration.get("EvaluateLowSampleCountPercentile") or "",
     }
     shown = {name: value for name, value in shown.items() if value is not None}
-    if given.get("Metrics"):
-        return shown | {"Metrics": [_query(query) for query in given["Metrics"]]}
-    extended = given.get("ExtendedStatistic")
+    if configuration.get("Metrics"):
+        return shown | {"Metrics": [_query(query) for query in configuration["Metrics"]]}
+    extended = configuration.get("ExtendedStatistic")
     statistic = (
         {"StatisticType": "ExtendedStatistic", "ExtendedStatistic": extended}
         if extended
-        else {"StatisticType": "Statistic", "Statistic": _STATISTICS[given["Statistic"]]}
+        else {"StatisticType": "Statistic", "Statistic": _STATISTICS[configuration["Statistic"]]}
     )
     return {
-        "MetricName": given["MetricName"],
-        "Namespace": given["Namespace"],
+        "MetricName": configuration["MetricName"],
+        "Namespace": configuration["Namespace"],
         **statistic,
-        "Unit": given.get("Unit"),
-        "Dimensions": _dimensions(given.get("Dimensions")),
-        "Period": given["Period"],
+        "Unit": configuration.get("Unit"),
+        "Dimensions": _dimensions(configuration.get("Dimensions")),
+        "Period": configuration["Period"],
         **shown,
     }
 
@@ -146,5 +146,5 @@ def _query(query: Mapping[str, Any]) -> dict[str, Any]:
     return shown
 
 
-def _dimensions(given: Sequence[Mapping[str, str]] | None) -> list[dict[str, str]]:
-    return [{"value": item["Value"], "name": item["Name"]} for item in given or []]
+def _dimensions(dimensions: Sequence[Mapping[str, str]] | None) -> list[dict[str, str]]:
+    return [{"value": item["Value"], "name": item["Name"]} for item in dimensions or []]

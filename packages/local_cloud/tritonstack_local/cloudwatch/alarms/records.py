@@ -114,29 +114,29 @@ _read: dict[int, tuple[Any, AlarmRecord]] = {}
 def held_alarms() -> dict[tuple[Scope, str], AlarmRecord]:
     """Return all alarms of all scopes. Cheap to call repeatedly."""
     backends: list[tuple[str, str, Any]] = list(cloudwatch_backends.iter_backends())
-    found = {
+    records = {
         (Scope(account, region), alarm.name): alarm
         for account, region, backend in backends
         for alarm in list(backend.alarms.values())
         if hasattr(alarm, "given")
     }
-    gone = _read.keys() - {id(alarm) for alarm in found.values()}
+    gone = _read.keys() - {id(alarm) for alarm in records.values()}
     for number in gone:
         del _read[number]
-    return {key: held_alarm(key[0], alarm) for key, alarm in found.items()}
+    return {key: held_alarm(key[0], alarm) for key, alarm in records.items()}
 
 
 def held_alarm(scope: Scope, alarm: Any) -> AlarmRecord:
     """Return a view of one of moto's alarms; its definition is parsed once."""
-    known = _read.get(id(alarm))
-    if known is not None and known[0] is alarm:
-        return known[1]
+    cached = _read.get(id(alarm))
+    if cached is not None and cached[0] is alarm:
+        return cached[1]
     rule = alarm.given.get("AlarmRule")
-    held = AlarmRecord(
+    record = AlarmRecord(
         scope, alarm, None if rule else read_alarm(alarm.given), parse_rule(rule) if rule else None
     )
-    _read[id(alarm)] = alarm, held
-    return held
+    _read[id(alarm)] = alarm, record
+    return record
 
 
 def note(alarm: Any, kind: str, summary: str, data: Mapping[str, Any], at: float) -> None:

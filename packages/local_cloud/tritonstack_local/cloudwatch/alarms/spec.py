@@ -94,7 +94,7 @@ class AlarmSpec:
             samples = [summary.count if summary else None for summary in held[self.watched.id]]
         else:
             values = evaluate(self.watched.expression, self._inputs(series))
-        return [Window(*one) for one in zip(span.starts, values, samples, strict=True)]
+        return [Window(*window) for window in zip(span.starts, values, samples, strict=True)]
 
     def check(self) -> None:
         """Reject an expression that can never be computed."""
@@ -136,53 +136,53 @@ def _step(period_s: int) -> int:
     return BUCKET_S if period_s < _MINUTE_S else _MINUTE_S
 
 
-def read_alarm(given: Mapping[str, Any]) -> AlarmSpec:
+def read_alarm(fields: Mapping[str, Any]) -> AlarmSpec:
     """Read a PutMetricAlarm request, or raise AlarmRejectedError."""
     for name, why in NOT_SUPPORTED.items():
-        if given.get(name):
+        if fields.get(name):
             raise AlarmRejectedError(f"The local cloud does not support {name} in PutMetricAlarm: {why}.")
-    condition = _condition(given)
-    metrics = given.get("Metrics")
-    if bool(metrics) == bool(given.get("MetricName")):
+    condition = _condition(fields)
+    metrics = fields.get("Metrics")
+    if bool(metrics) == bool(fields.get("MetricName")):
         raise AlarmRejectedError("Exactly one of MetricName and Metrics must be specified")
     if metrics:
         queries, watched, period_s = _queries(metrics)
     else:
-        period_s = _needed(given, "Period")
-        watched = _query("", given, _statistic(given), given)
+        period_s = _needed(fields, "Period")
+        watched = _query("", fields, _statistic(fields), fields)
         queries = (watched,)
     _check_time(period_s, condition.periods)
-    ignored = given.get("EvaluateLowSampleCountPercentile") == "ignore"
+    ignored = fields.get("EvaluateLowSampleCountPercentile") == "ignore"
     spec = AlarmSpec(condition, period_s, queries, watched, ignored and watched.expression is None)
     spec.check()
     return spec
 
 
-def _condition(given: Mapping[str, Any]) -> Condition:
-    comparison = given.get("ComparisonOperator", "")
+def _condition(fields: Mapping[str, Any]) -> Condition:
+    comparison = fields.get("ComparisonOperator", "")
     if comparison not in COMPARISONS:
         raise AlarmRejectedError(
             f"The local cloud does not support the ComparisonOperator {comparison!r}: there is no anomaly "
             f"detection. It offers {', '.join(COMPARISONS)}."
         )
-    missing = given.get("TreatMissingData") or "missing"
+    missing = fields.get("TreatMissingData") or "missing"
     if missing not in TREATMENTS:
         raise AlarmRejectedError(f"TreatMissingData {missing!r} is none of {', '.join(TREATMENTS)}")
-    periods, datapoints = int(_needed(given, "EvaluationPeriods")), given.get("DatapointsToAlarm")
+    periods, datapoints = int(_needed(fields, "EvaluationPeriods")), fields.get("DatapointsToAlarm")
     if datapoints is not None and not 1 <= int(datapoints) <= periods:
         raise AlarmRejectedError("DatapointsToAlarm must be between 1 and EvaluationPeriods")
-    threshold = float(_needed(given, "Threshold"))
+    threshold = float(_needed(fields, "Threshold"))
     return Condition(comparison, threshold, periods, datapoints and int(datapoints), missing)
 
 
-def _needed(given: Mapping[str, Any], name: str) -> Any:
-    if given.get(name) is None:
+def _needed(fields: Mapping[str, Any], name: str) -> Any:
+    if fields.get(name) is None:
         raise AlarmRejectedError(f"The parameter {name} is required")
-    return given[name]
+    return fields[name]
 
 
-def _statistic(given: Mapping[str, Any]) -> str:
-    plain, extended = given.get("Statistic"), given.get("ExtendedStatistic")
+def _statistic(fields: Mapping[str, Any]) -> str:
+    plain, extended = fields.get("Statistic"), fields.get("ExtendedStatistic")
     if bool(plain) == bool(extended):
         raise AlarmRejectedError("Exactly one of Statistic and ExtendedStatistic must be specified")
     if plain and plain not in PLAIN_STATISTICS:
@@ -197,14 +197,14 @@ def _query(name: str, metric: Mapping[str, Any], statistic: str, stat: Mapping[s
     return Query(name, key, statistic, stat.get("Unit"))
 
 
-def _queries(given: Sequence[Mapping[str, Any]]) -> tuple[tuple[Query, ...], Query, int]:
-    queries = tuple(map(_one_query, given))
-    shown = [query for query, item in zip(queries, given, strict=True) if item.get("ReturnData", True)]
+def _queries(items: Sequence[Mapping[str, Any]]) -> tuple[tuple[Query, ...], Query, int]:
+    queries = tuple(map(_one_query, items))
+    shown = [query for query, item in zip(queries, items, strict=True) if item.get("ReturnData", True)]
     if len(shown) != 1:
         raise AlarmRejectedError("Exactly one element of the metrics list should return data")
     if len({query.id for query in queries}) < len(queries):
         raise AlarmRejectedError("Each element of the metrics list needs an Id of its own")
-    periods = {int(item["MetricStat"]["Period"]) for item in given if item.get("MetricStat")}
+    periods = {int(item["MetricStat"]["Period"]) for item in items if item.get("MetricStat")}
     if not periods:
         raise AlarmRejectedError("An alarm needs at least one metric; its expressions alone have no data")
     if len(periods) > 1:

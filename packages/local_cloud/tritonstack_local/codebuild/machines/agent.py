@@ -152,8 +152,8 @@ def _end_descendants() -> None:
     """Kill all processes; without a namespace, repeat until none is left."""
     if os.getpid() == 1:
         return
-    while found := list(_descendants()):
-        for process in found:
+    while processes := list(_descendants()):
+        for process in processes:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
         with contextlib.suppress(ChildProcessError):
@@ -162,9 +162,9 @@ def _end_descendants() -> None:
 
 def _descendants() -> Iterator[int]:
     parents = {int(name): _parent(name) for name in os.listdir("/proc") if name.isdecimal()}
-    found = {os.getpid()}
-    while more := {process for process, parent in parents.items() if parent in found} - found:
-        found |= more
+    family = {os.getpid()}
+    while more := {process for process, parent in parents.items() if parent in family} - family:
+        family |= more
         yield from more
 
 

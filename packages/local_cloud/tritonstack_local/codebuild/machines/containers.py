@@ -75,15 +75,15 @@ class ContainerMachine:
         """Run a command as a user of the image."""
         try:
             command = self._api.exec_create(self._container.id, list(argv), user=user or "root")["Id"]
-            held = b""
+            pending = b""
             for data in self._api.exec_start(command, stream=True):
-                *lines, held = (held + data).split(b"\n")
-                if len(held) > _BYTES_AT_ONCE:
-                    lines, held = [*lines, held], b""
+                *lines, pending = (pending + data).split(b"\n")
+                if len(pending) > _BYTES_AT_ONCE:
+                    lines, pending = [*lines, pending], b""
                 for line in lines:
                     on_line(_decoded(line))
-            if held:
-                on_line(_decoded(held))
+            if pending:
+                on_line(_decoded(pending))
             status: int | None = self._api.exec_inspect(command)["ExitCode"]
             up = self._is_up(doubted=status == _KILLED)
         except DockerException as error:

@@ -67,13 +67,13 @@ def named_remotes(source: Path, environment: Mapping[str, str]) -> Iterator[str]
 
 def hosts_of(urls: Iterable[str]) -> list[str]:
     """Return `host:port` of each URL with a host, once and in order; skip what is no URL."""
-    found: dict[str, None] = {}
+    hosts: dict[str, None] = {}
     for url in urls:
         with contextlib.suppress(ValueError):
             parts = urlsplit(url)
             if parts.hostname and parts.scheme in ("http", "https"):
-                found[f"{parts.hostname}:{parts.port or (443 if parts.scheme == 'https' else 80)}"] = None
-    return list(found)
+                hosts[f"{parts.hostname}:{parts.port or (443 if parts.scheme == 'https' else 80)}"] = None
+    return list(hosts)
 
 
 class BuildNetwork:
@@ -85,8 +85,8 @@ class BuildNetwork:
     def __init__(self, *, cloud_url: str, of_machine: Iterable[str], of_build: Iterable[str]) -> None:
         self._of_machine = hosts_of(of_machine)
         hub = hosts_of(_HUB)
-        named = [host for host in hosts_of(of_build) if "*" not in host or host in hub]
-        self.hosts = list(dict.fromkeys([*self._of_machine, *named]))
+        build_hosts = [host for host in hosts_of(of_build) if "*" not in host or host in hub]
+        self.hosts = list(dict.fromkeys([*self._of_machine, *build_hosts]))
         loopback = [
             urlsplit(cloud_url).port,
             *(int(port) for name, port in map(_split, self._of_machine) if name in _LOOPBACK),
@@ -180,13 +180,13 @@ class BuildNetwork:
             await _join(reader, writer, *upstream)
 
     def _allows(self, host: str) -> bool:
-        return any(host == known or (known[0] == "*" and host.endswith(known[1:])) for known in self.hosts)
+        return any(host == name or (name[0] == "*" and host.endswith(name[1:])) for name in self.hosts)
 
 
 async def _addresses(name: str, port: int) -> list[str]:
     """Resolve a name once: what is checked is what is connected to."""
-    found = await asyncio.get_running_loop().getaddrinfo(name, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(item[4][0]) for item in found))
+    answers = await asyncio.get_running_loop().getaddrinfo(name, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(item[4][0]) for item in answers))
 
 
 def is_elsewhere(address: str) -> bool:

@@ -173,8 +173,8 @@ class Endpoints:
     def update_weights_and_capacities(self, scope: Scope, request: Fields) -> Fields:
         """Start to scale variants; changes of weights apply at once."""
         name = request["EndpointName"]
-        wanted = {item["VariantName"]: item for item in request["DesiredWeightsAndCapacities"]}
-        for item in wanted.values():
+        changes = {item["VariantName"]: item for item in request["DesiredWeightsAndCapacities"]}
+        for item in changes.values():
             unsupported.reject_unsupported("DesiredWeightAndCapacity", item)
             if item.get("DesiredInstanceCount") == 0:
                 raise not_supported("DesiredInstanceCount 0", NO_ZERO)
@@ -182,10 +182,10 @@ class Endpoints:
 
         def note(current: EndpointRecord) -> EndpointRecord:
             nonlocal former
-            unknown = wanted.keys() - {variant.name for variant in current.variants}
+            unknown = changes.keys() - {variant.name for variant in current.variants}
             if unknown:
                 raise validation_exception(f'Could not find variants "{", ".join(sorted(unknown))}".')
-            variants = tuple(_scaled(item, wanted.get(item.name, {})) for item in current.variants)
+            variants = tuple(_scaled(item, changes.get(item.name, {})) for item in current.variants)
             former, updating = current, _step(current, "Updating", variants=variants)
             same = counts_of(variants) == counts_of(current.variants)
             return updating.settled("InService") if same else updating
@@ -298,9 +298,9 @@ def _deployment_config(request: Fields, record: EndpointRecord) -> Mapping[str, 
     return request.get("DeploymentConfig")
 
 
-def _scaled(variant: VariantRecord, wanted: Fields) -> VariantRecord:
+def _scaled(variant: VariantRecord, change: Fields) -> VariantRecord:
     capacity = Capacity(
-        instance_count=wanted.get("DesiredInstanceCount", variant.capacity.instance_count),
-        weight=wanted.get("DesiredWeight", variant.capacity.weight),
+        instance_count=change.get("DesiredInstanceCount", variant.capacity.instance_count),
+        weight=change.get("DesiredWeight", variant.capacity.weight),
     )
     return replace(variant, capacity=capacity)

@@ -41,7 +41,7 @@ def page(records: list[Record], request: Mapping[str, Any]) -> tuple[list[Record
     passing = [
         record
         for record in records
-        if all(wanted(record, request[name]) for name, wanted in _FILTERS.items() if name in request)
+        if all(matches(record, request[name]) for name, matches in _FILTERS.items() if name in request)
     ]
     passing.sort(
         key=_ORDERS[request.get("SortBy", "CreationTime")],

@@ -51,7 +51,9 @@ class InstanceSupply:
 
     def fleet(self, plan: EndpointPlan, weights: Mapping[str, float] | None = None) -> Fleet:
         """Create a fleet without instances."""
-        pools = [InstancePool(one, capture=self._launcher.capture(one)) for one in plan.deployments]
+        pools = [
+            InstancePool(variant, capture=self._launcher.capture(variant)) for variant in plan.deployments
+        ]
         with self._lock:
             self._pools.update(pools)
         return Fleet(pools, weights=weights or weights_of(plan.variants))
@@ -75,10 +77,10 @@ class InstanceSupply:
             for notes in self._missing(pool, counts.get(name, 0))
         ]
         with ThreadPoolExecutor(max(1, len(missing))) as threads:
-            launched = list(threads.map(lambda one: self._launched(one[0].plan, one[1]), missing))
-        failed = [one for one in launched if isinstance(one, LaunchFailedError)]
+            launched = list(threads.map(lambda item: self._launched(item[0].plan, item[1]), missing))
+        failed = [item for item in launched if isinstance(item, LaunchFailedError)]
         if failed:
-            self.stop([one for one in launched if isinstance(one, EndpointInstance)], grace_s=STOP_GRACE_S)
+            self.stop([item for item in launched if isinstance(item, EndpointInstance)], grace_s=STOP_GRACE_S)
             raise CloudEndingError("The local cloud is stopping.") if self._closed else failed[0]
         if self._ending.wait(max(0.0, ready - time.monotonic())):
             raise CloudEndingError("The local cloud is stopping.")
@@ -112,7 +114,7 @@ class InstanceSupply:
             with self._lock:
                 self._live.discard(instance)
 
-        threads = [threading.Thread(target=work, args=(one,), daemon=True) for one in instances]
+        threads = [threading.Thread(target=work, args=(item,), daemon=True) for item in instances]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -132,18 +134,18 @@ class InstanceSupply:
             if pool.capture is not None:
                 pool.capture.stop()
 
-    def _missing(self, pool: InstancePool, asked: int) -> list[list[str]]:
+    def _missing(self, pool: InstancePool, count: int) -> list[list[str]]:
         """Return the first log lines of each instance to launch."""
         running = len(pool.instances)
-        held = self._machine.holds(asked, running=running)
+        limit = self._machine.holds(count, running=running)
         notes = []
-        if held < asked:
-            notes = [f"{asked} instances of {pool.plan.variant} are asked for; this machine holds {held}."]
-        return [notes] * (held - running)
+        if limit < count:
+            notes = [f"{count} instances of {pool.plan.variant} are asked for; this machine holds {limit}."]
+        return [notes] * (limit - running)
 
     def _let_go(self, leaving: list[tuple[InstancePool, EndpointInstance]]) -> None:
-        def work(one: tuple[InstancePool, EndpointInstance]) -> None:
-            pool, instance = one
+        def work(item: tuple[InstancePool, EndpointInstance]) -> None:
+            pool, instance = item
             pool.drain(instance, timeout_s=DRAIN_TIMEOUT_S)
             self.stop([instance], grace_s=STOP_GRACE_S)
 

@@ -125,7 +125,7 @@ class Capture:
             self._s3.put_object(
                 Bucket=bucket,
                 Key=key,
-                Body="".join(f"{json.dumps(self._record(one))}\n" for one in exchanges).encode(),
+                Body="".join(f"{json.dumps(self._record(exchange))}\n" for exchange in exchanges).encode(),
                 **(encryption if self._plan.kms_key else {}),
             )
         except (ClientError, BotoCoreError) as error:

@@ -157,8 +157,8 @@ def publish_state_changes(clients: Clients, tags: Tags) -> Announce:
         if after.pending is not None and (before is None or before.stage != after.stage):
             kinds.append(DEPLOYMENT_CHANGE)
         for kind in kinds:
-            named = {tag["Key"]: tag["Value"] for tag in tags.of(after.arn)}
-            detail = endpoint_detail(describe(after, *fleets), tags=named)
+            endpoint_tags = {tag["Key"]: tag["Value"] for tag in tags.of(after.arn)}
+            detail = endpoint_detail(describe(after, *fleets), tags=endpoint_tags)
             if kind == ENDPOINT_CHANGE:
                 detail.pop("PendingDeploymentSummary", None)
             publish_endpoint_state_change(clients, after.plan.scope, detail, kind=kind)

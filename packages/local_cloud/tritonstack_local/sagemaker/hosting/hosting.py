@@ -258,7 +258,9 @@ class Hosting:
             return
         with self._launcher.launches_canceled(scope, name):
             while not done.wait(_STOP_AGAIN_S):
-                launched = [one for one in self.live if (one.plan.scope, one.plan.endpoint) == (scope, name)]
+                launched = [
+                    item for item in self.live if (item.plan.scope, item.plan.endpoint) == (scope, name)
+                ]
                 self._supply.stop(launched, grace_s=0)
                 if self._closing.is_set():
                     raise CloudEndingError("The local cloud is stopping.")

@@ -30,10 +30,10 @@ def alarm_states_from(clients: Clients) -> ReadAlarms:
     def read(scope: Scope, names: Sequence[str]) -> dict[str, str]:
         if not names:
             return {}
-        found = clients.client("cloudwatch", scope).describe_alarms(
+        response = clients.client("cloudwatch", scope).describe_alarms(
             AlarmNames=list(names), AlarmTypes=["MetricAlarm", "CompositeAlarm"]
         )
-        alarms = [*found.get("MetricAlarms", []), *found.get("CompositeAlarms", [])]
+        alarms = [*response.get("MetricAlarms", []), *response.get("CompositeAlarms", [])]
         return {alarm["AlarmName"]: alarm["StateValue"] for alarm in alarms}
 
     return read
@@ -48,12 +48,12 @@ def scalable_targets_from(clients: Clients) -> IsScaled:
 
     def is_scaled(scope: Scope, endpoint: str, variant: str) -> bool:
         autoscaling = clients.client("application-autoscaling", scope)
-        found = autoscaling.describe_scalable_targets(
+        targets = autoscaling.describe_scalable_targets(
             ServiceNamespace="sagemaker",
             ResourceIds=[f"endpoint/{endpoint}/variant/{variant}"],
             ScalableDimension="sagemaker:variant:DesiredInstanceCount",
         )
-        return bool(found["ScalableTargets"])
+        return bool(targets["ScalableTargets"])
 
     return is_scaled
 
@@ -118,29 +118,29 @@ class Update:
     def roll_back(self, old: Counts) -> None:
         """Restore the old fleet's instances, batch by batch, and its traffic."""
         running = max(1, sum(_present(self._traffic.fleet).values()))
-        asked = sum(old.values())
-        batch = self._rollout.rollback_batch or asked
-        for there in [*range(min(running + batch, asked), asked, batch), asked]:
-            counts = {name: -(-count * there // asked) for name, count in old.items()}
+        total = sum(old.values())
+        batch = self._rollout.rollback_batch or total
+        for there in [*range(min(running + batch, total), total, batch), total]:
+            counts = {name: -(-count * there // total) for name, count in old.items()}
             try:
                 self._means.supply.grow(self._traffic.fleet, counts)
             except LaunchFailedError as failed:
                 log.error("the rollback could not restore all instances of the old fleet: %s", failed.message)
                 break
-            self._traffic.shift(min(self._traffic.share, 1 - there / asked))
+            self._traffic.shift(min(self._traffic.share, 1 - there / total))
         self._traffic.withdraw()
         self._means.supply.retire(self._fleet)
 
     def _existing_alarms(self) -> dict[str, str]:
         """Return the states of the rollout's alarms; a missing alarm is an error."""
-        found = self._states()
-        missing = [name for name in self._rollout.alarms if name not in found]
+        states = self._states()
+        missing = [name for name in self._rollout.alarms if name not in states]
         if missing:
             raise UpdateFailedError(
                 f"The alarms of the auto-rollback configuration do not exist: {', '.join(missing)}. Create "
                 "them, or name others."
             )
-        return found
+        return states
 
     def _grow(self, step: RolloutStep) -> None:
         missing = {name: count - self._there(name) for name, count in step.new.items()}

@@ -389,9 +389,9 @@ def _check_target(fields: Mapping[str, str]) -> None:
 
 def _capture(pool: InstancePool, call: _Call, answer: TritonResponse) -> None:
     if pool.capture is not None:
-        asked = Message(call.body, call.fields.get("ContentType", ""))
+        request = Message(call.body, call.fields.get("ContentType", ""))
         answered = Message(answer.body, answer.headers.get("content-type", ""))
-        pool.capture.note(asked, answered, inference_id=call.fields.get("InferenceId"))
+        pool.capture.note(request, answered, inference_id=call.fields.get("InferenceId"))
 
 
 def _status_of(failure: ServiceError) -> int:

@@ -104,11 +104,11 @@ class RequestMetrics:
         for (watched, bucket), tally in tallies.items():
             values = {**tally.values(), (_CONCURRENT, float(tally.busiest), "None"): 1}
             self._put(watched, values, datetime.fromtimestamp((bucket + 0.5) * self._bucket_s, UTC))
-        asked, now = {watched for watched, _ in tallies}, datetime.now(UTC)
+        variants, now = {watched for watched, _ in tallies}, datetime.now(UTC)
         for scope, endpoint, variant, count in self._concurrency():
             watched = MeasuredVariant(scope, endpoint, variant)
             values = {(_CONCURRENT, float(count), "None"): 1}
-            self._put(watched, values if watched in asked else {**values, **_NO_TRAFFIC}, now)
+            self._put(watched, values if watched in variants else {**values, **_NO_TRAFFIC}, now)
 
     def _put(
         self, watched: MeasuredVariant, values: Mapping[tuple[str, float, str], int], when: datetime

@@ -200,11 +200,11 @@ class _Stream:
         """
         if self._last != bytes(tarfile.BLOCKSIZE):
             raise tarfile.ReadError("the archive is truncated: it has no end-of-archive block")
-        left = PADDING_LIMIT_BYTES
+        budget = PADDING_LIMIT_BYTES
         while content := self._stream.read(_CHUNK_BYTES):
             self._checkpoint()
-            left -= len(content)
-            if left < 0:
+            budget -= len(content)
+            if budget < 0:
                 raise _UnsafeMemberError(f"more than {PADDING_LIMIT_BYTES >> 20} MiB follow its last member.")
 
     def tell(self) -> int:
@@ -278,11 +278,11 @@ class _Guard:
     def reject_loops(self) -> None:
         """Reject symbolic link loops."""
         for name in self._links:
-            seen, place = {name}, self._links[name]
-            while place in self._links and place not in seen:
-                seen.add(place)
+            visited, place = {name}, self._links[name]
+            while place in self._links and place not in visited:
+                visited.add(place)
                 place = self._links[place]
-            if place in seen or place == "." or name.startswith(f"{place}/"):
+            if place in visited or place == "." or name.startswith(f"{place}/"):
                 raise _UnsafeMemberError(f"{name!r} is a symbolic link that leads to itself (a loop).")
 
     def _reject_behind_link(self, name: str, *, of: tarfile.TarInfo) -> None:
@@ -299,10 +299,10 @@ def _as_it_is(member: tarfile.TarInfo, path: str) -> tarfile.TarInfo:
 
 def _owned(member: tarfile.TarInfo) -> tarfile.TarInfo:
     """Return a member as a file or folder of this user, with permissions that keep it usable."""
-    made = copy.copy(member)
-    made.uid, made.gid, made.uname, made.gname = os.getuid(), os.getgid(), "", ""
-    made.mode = 0o755 if member.isdir() or member.mode & 0o100 else 0o644
-    return made
+    member_copy = copy.copy(member)
+    member_copy.uid, member_copy.gid, member_copy.uname, member_copy.gname = os.getuid(), os.getgid(), "", ""
+    member_copy.mode = 0o755 if member.isdir() or member.mode & 0o100 else 0o644
+    return member_copy
 
 
 def _reject_winding(member: tarfile.TarInfo) -> None:

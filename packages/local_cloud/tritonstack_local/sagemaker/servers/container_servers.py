@@ -158,14 +158,14 @@ def _start(
     engine: docker.DockerClient, container_group: ContainerGroup, order: ServerOrder, image: str
 ) -> ContainerServer:
     order.state_dir.mkdir(parents=True, exist_ok=True)
-    seen = MULTI_MODEL_ROOT if order.environment.get(MULTI_MODEL) == "true" else SINGLE_MODEL_ROOT
+    model_root = MULTI_MODEL_ROOT if order.environment.get(MULTI_MODEL) == "true" else SINGLE_MODEL_ROOT
     network = container_group.network()
     port = _port(engine, order, network, image)
     container = engine.containers.create(
         image,
         ["serve"],
         environment={**order.environment, **({BIND_TO_PORT: str(port)} if network.shared else {})},
-        mounts=[Mount(str(seen), str(order.model_root.resolve()), type="bind", read_only=True)],
+        mounts=[Mount(str(model_root), str(order.model_root.resolve()), type="bind", read_only=True)],
         network=network.name,
         labels=container_group.labels,
         shm_size=SHARED_MEMORY,
@@ -183,7 +183,7 @@ def _start(
         container=container,
         connect=lambda: _connected(address),
         log_path=order.state_dir / LOG_NAME,
-        model_root=seen,
+        model_root=model_root,
     )
 
 

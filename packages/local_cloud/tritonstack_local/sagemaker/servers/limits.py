@@ -29,10 +29,10 @@ def _free_of_group(group: Path) -> int:
     """Return a control group's free memory; its page cache counts as free."""
     try:
         limit = (group / "memory.max").read_text().strip()
-        held = int((group / "memory.current").read_text()) - _numbers(group / "memory.stat")["inactive_file"]
+        used = int((group / "memory.current").read_text()) - _numbers(group / "memory.stat")["inactive_file"]
     except FileNotFoundError:  # no container, or cgroup v1
         return _free_of_machine()
-    return _free_of_machine() if limit == "max" else max(0, int(limit) - held)
+    return _free_of_machine() if limit == "max" else max(0, int(limit) - used)
 
 
 def _numbers(file: Path) -> dict[str, int]:
@@ -51,10 +51,10 @@ class ServerSlots:
     cores: int
     instance_bytes: int = INSTANCE_BYTES
 
-    def holds(self, asked: int, *, running: int) -> int:
+    def holds(self, count: int, *, running: int) -> int:
         """Return how many of a variant's requested instances to run, at least one."""
         room = running + free_memory() // self.instance_bytes
-        return min(asked, max(1, running, min(self.cores, room)))
+        return min(count, max(1, running, min(self.cores, room)))
 
 
 def this_machine() -> ServerSlots:
@@ -91,9 +91,9 @@ class Limits:
 
 def limits_of(instance_type: str, *, volume_gb: int | None, loaded_models: int | None) -> Limits:
     """Return the limits of an instance type and its variant's settings."""
-    known = INSTANCE_TYPES.get(instance_type)
+    facts = INSTANCE_TYPES.get(instance_type)
     return Limits(
-        memory_bytes=None if known is None else int(known.memory_gib * 2**30),
+        memory_bytes=None if facts is None else int(facts.memory_gib * 2**30),
         volume_bytes=volume_bytes(instance_type, volume_gb),
         loaded_models=loaded_models,
     )
@@ -101,7 +101,7 @@ def limits_of(instance_type: str, *, volume_gb: int | None, loaded_models: int |
 
 def volume_bytes(instance_type: str, volume_gb: int | None) -> int | None:
     """Return the volume size of an instance; None for local disks, assumed to be large enough."""
-    known = INSTANCE_TYPES.get(instance_type)
-    if volume_gb is None and known is not None and known.family.local_storage:
+    facts = INSTANCE_TYPES.get(instance_type)
+    if volume_gb is None and facts is not None and facts.family.local_storage:
         return None
     return (volume_gb or USUAL_VOLUME_GB) * 2**30

@@ -105,8 +105,8 @@ class LogShipper:
 
     def _make_stream(self) -> None:
         """Create the log group if it is missing; usually the stack creates it."""
-        found = self._client.describe_log_groups(logGroupNamePrefix=self._group)["logGroups"]
-        if all(group["logGroupName"] != self._group for group in found):
+        groups = self._client.describe_log_groups(logGroupNamePrefix=self._group)["logGroups"]
+        if all(group["logGroupName"] != self._group for group in groups):
             try:
                 self._client.create_log_group(logGroupName=self._group)
             except ClientError as error:
