@@ -16,16 +16,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from model_build.checking.served_model import ServingReport, served_by, with_errors
+from model_build.checking.served_model import ServingReport, latency_of, served_by, with_errors
 from model_build.data.cases import Case
 from model_build.errors import ParityError, ServingError
 from model_build.repository.language import TEXT_OUT
 from model_build.store.archive import PackedArchive, unpack_own
 from tritonstack.base.files import parse_json
 from tritonstack.client.streaming import read_responses, text_of
-from tritonstack.records.manifests import GenerationReport, LatencyReport
+from tritonstack.records.manifests import GenerationReport
 from tritonstack.reference.container_variables import (
     GENERATING,
     INFERENCE_TYPE,
@@ -78,14 +76,11 @@ class GenerateCheck:
             with self._served(root, GENERATING[1]) as server:
                 for text, right in self.expected.items():
                     self._compare(text, right, "".join(self._streamed(server, text)))
-        p50, p99 = np.percentile(times, [50, 99])
-        latency = LatencyReport(
-            batch=1, requests=len(times), p50_ms=round(float(p50), 2), p99_ms=round(float(p99), 2)
-        )
         report = GenerationReport(
             cases=len(times), times=TIMES, tokens=MAX_TOKENS, compared=len(self.expected)
         )
-        return ServingReport(None, (latency,), served_by(self.installation), generation=report)
+        latency = (latency_of(times, batch=1),)
+        return ServingReport(None, latency, served_by(self.installation), generation=report)
 
     @contextmanager
     def _served(self, root: Path, inference_type: str) -> Iterator[TritonServer]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -144,23 +144,19 @@ def measure(ask: Callable[[], object], *, batch: int, requests: int) -> LatencyR
         begin = time.perf_counter()
         ask()
         times.append((time.perf_counter() - begin) * 1000)
-    p50, p99 = np.percentile(times, [50, 99])
-    return LatencyReport(
-        batch=batch, requests=len(times), p50_ms=round(float(p50), 2), p99_ms=round(float(p99), 2)
-    )
+    return latency_of(times, batch=batch)
+
+
+def latency_of(milliseconds: Sequence[float], *, batch: int) -> LatencyReport:
+    """Return the report of measured requests."""
+    p50, p99 = (round(float(time), 2) for time in np.percentile(milliseconds, [50, 99]))
+    return LatencyReport(batch=batch, requests=len(milliseconds), p50_ms=p50, p99_ms=p99)
 
 
 def served_by(installation: TritonInstallation) -> ServedBy:
     """Return the server's kind and version, and the Python version of its models."""
     folder = str(installation.path[0]) if installation.path else None
-    python = subprocess.run(
-        [
-            f"{folder}/python3" if folder else "python3",
-            "-c",
-            "import platform; print(platform.python_version())",
-        ],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    program = f"{folder}/python3" if folder else "python3"
+    command = [program, "-c", "import platform; print(platform.python_version())"]
+    python = subprocess.run(command, capture_output=True, text=True, check=True)
     return ServedBy(kind=installation.kind, triton=installation.version, python=python.stdout.strip())

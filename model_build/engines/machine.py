@@ -20,20 +20,14 @@ def has_gpu() -> bool:
     return DEVICE.exists()
 
 
-def find_trtexec() -> Path | None:
-    """Return the image's trtexec; None without TensorRT."""
-    return TRTEXEC if TRTEXEC.is_file() else None
-
-
 def require_trtexec() -> Path:
     """Return the image's trtexec; only engines of the image's own TensorRT run there."""
-    trtexec = find_trtexec()
-    if trtexec is None:
+    if not TRTEXEC.is_file():
         raise MachineError(
             f"this machine has no TensorRT ({TRTEXEC}); engines must be built in the image that serves them",
             remedy="build in AWS: run `tritonstack build` without --local",
         )
-    return trtexec
+    return TRTEXEC
 
 
 def require_hardware(spec: ModelSpec, targets: Sequence[Target]) -> None:

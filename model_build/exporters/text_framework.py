@@ -8,13 +8,13 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from model_build.errors import ExportError
 from model_build.exporters.framework import Framework, require_numbers
 from model_build.exporters.heads import SourceSettings, head_of
 from model_build.exporters.loading import load_model, load_tokenizer, put_into_lower_case, quiet
-from model_build.exporters.spans import best_answer
 from model_build.exporters.tokenizing.text_tokenizer import Sample, TextTokenizer, columns_of
 from model_build.library_errors import brief
 from model_build.sources import FetchedSource
@@ -44,11 +44,12 @@ class TextFramework(Framework):
         model = loaded.model
         if settings.lowercase:
             put_into_lower_case(self._tokenizer)
-        self._max_length = int(settings.recipe.max_length)
+        self.max_length = int(settings.recipe.max_length)
+        """Truncation length in tokens."""
         self._pairs = recipe.takes in ("pairs", "questions")
         self._texts = TextTokenizer(
             self._tokenizer,
-            max_length=self._max_length,
+            max_length=self.max_length,
             truncation="only_second" if recipe.takes == "questions" else "longest_first",
         )
         self._vocabulary = int(model.get_input_embeddings().weight.shape[0])
@@ -71,12 +72,7 @@ class TextFramework(Framework):
     @property
     def description(self) -> str:
         """Vocabulary size and maximum text length."""
-        return f"vocabulary of {self._vocabulary}, up to {self._max_length} tokens"
-
-    @property
-    def max_length(self) -> int:
-        """Truncation length in tokens."""
-        return self._max_length
+        return f"vocabulary of {self._vocabulary}, up to {self.max_length} tokens"
 
     @property
     def token_tensors(self) -> tuple[str, ...]:
@@ -121,7 +117,7 @@ class TextFramework(Framework):
         """Return rows of random tokens, each shorter than the last, between the usual special tokens."""
         ordinary = np.setdiff1d(np.arange(self._vocabulary), self._tokenizer.all_special_ids)
         before, after = self._frame()
-        length = max(min(length, self._max_length), len(before) + len(after), 1)
+        length = max(min(length, self.max_length), len(before) + len(after), 1)
         used = np.maximum(len(before) + len(after), np.maximum(1, length - np.arange(batch) * 3))
         ids = np.full((batch, length), self._tokenizer.pad_token_id, np.int64)
         for row, end in enumerate(used):
@@ -179,11 +175,30 @@ class TextFramework(Framework):
                 remedy="check that config.json, the tokenizer, and the weights match",
             ) from error
         try:
-            self.answer(self.random_tokens(random, batch=1, length=self._max_length))
+            self.answer(self.random_tokens(random, batch=1, length=self.max_length))
         except Exception as error:
             positions = getattr(self.head.config, "max_position_embeddings", "an unknown number of")
             raise ExportError(
-                f"the model cannot take texts of {self._max_length} tokens ({brief(error)}); "
+                f"the model cannot take texts of {self.max_length} tokens ({brief(error)}); "
                 f"it has {positions} positions",
                 remedy="lower `recipe.max_length` in model.yaml",
             ) from error
+
+
+def best_answer(
+    context: str, *, starts: Array, ends: Array, offsets: Array, max_answer_tokens: int
+) -> tuple[str, float, int, int]:
+    """Return text, score, start, and end of the best span, for one row of logits."""
+    tokens = [place for place, (begin, end) in enumerate(offsets) if end > begin]
+    if not tokens:
+        return "", 0.0, 0, 0
+    chances_of_start = torch.softmax(torch.from_numpy(starts[tokens]).double(), dim=0)
+    chances_of_end = torch.softmax(torch.from_numpy(ends[tokens]).double(), dim=0)
+    best, span = -1.0, (0, 0)
+    for i, first in enumerate(tokens):
+        for j, last in enumerate(tokens[i:], start=i):
+            chance = float(chances_of_start[i] * chances_of_end[j])
+            if last - first < max_answer_tokens and chance > best:
+                best, span = chance, (first, last)
+    begin, end = int(offsets[span[0], 0]), int(offsets[span[1], 1])
+    return context[begin:end], best, begin, end

@@ -116,15 +116,11 @@ def speed_up(candidate: Candidate, base: Candidate) -> float:
 
 def report(candidate: Candidate, timed: Sequence[Candidate]) -> CandidateReport:
     """Return the manifest entry of one candidate."""
-    return _report(candidate, is_chosen=candidate is choose(timed), reason=_reason(candidate, timed))
+    return report_because(_reason(candidate, timed), candidate, is_chosen=candidate is choose(timed))
 
 
-def report_only(candidate: Candidate, reason: str) -> CandidateReport:
-    """Return the manifest entry of the only graph."""
-    return _report(candidate, is_chosen=True, reason=reason)
-
-
-def _report(candidate: Candidate, *, is_chosen: bool, reason: str) -> CandidateReport:
+def report_because(reason: str, candidate: Candidate, *, is_chosen: bool = True) -> CandidateReport:
+    """Return the manifest entry of one candidate, by default of the only graph."""
     level = candidate.level
     return CandidateReport(
         name=level.name,

@@ -53,7 +53,8 @@ def to_dynamic_int8(graph: ExportedGraph, folder: Path, cases: Sequence[Case]) -
     on the build machine. Fusing more is slower and less accurate in int8. In floats, fusing gains nothing
     measurable, so no such graph is tried.
     """
-    model = _fuse(graph) if _has_gelu(graph) else onnx.load(graph.file)
+    has_gelu = count_steps(graph, _GELU_PARTS) > 0
+    model = _fuse(graph) if has_gelu else onnx.load(graph.file)
     return _quantize_products(graph, model, folder, cases)
 
 
@@ -190,11 +191,6 @@ def _fuse(graph: ExportedGraph) -> onnx.ModelProto:
     for domain in sorted({node.domain for node in fused.graph.node} - imported - {""}):
         fused.opset_import.append(onnx.helper.make_opsetid(domain, 1))
     return fused
-
-
-def _has_gelu(graph: ExportedGraph) -> bool:
-    """Return whether the graph may contain GELU to fuse."""
-    return count_steps(graph, _GELU_PARTS) > 0
 
 
 @contextmanager

@@ -81,15 +81,10 @@ INT8_CALIBRATED = Level("int8, calibrated", "int8", to_calibrated_int8, EVERYWHE
 def level_of(precision: Precision, graph: ExportedGraph) -> Level:
     """Return the level that an explicit precision means for an ONNX graph."""
     if precision == "int8":
-        return int8_level(graph)
+        return INT8_CALIBRATED if count_steps(graph, CONVOLUTIONS) else INT8
     return {"fp32": FP32, "fp16": FP16, "bf16": BF16}[precision]
 
 
 def candidate_levels(graph: ExportedGraph) -> list[Level]:
     """Return candidates that may be faster on a CPU, the most accurate first."""
-    return [BF16, int8_level(graph)]
-
-
-def int8_level(graph: ExportedGraph) -> Level:
-    """Return what int8 means for a graph."""
-    return INT8_CALIBRATED if count_steps(graph, CONVOLUTIONS) else INT8
+    return [BF16, level_of("int8", graph)]

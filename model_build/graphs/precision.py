@@ -19,7 +19,7 @@ from model_build.graphs.candidates import (
     choose,
     make,
     report,
-    report_only,
+    report_because,
     time_candidates,
 )
 from model_build.graphs.levels import BF16, FP32, Level, as_it_is, candidate_levels, level_of
@@ -91,7 +91,7 @@ def _named(
     servable = _servable(level, converted, parity)
     if level is FP32:
         return servable
-    return replace(servable, candidates=(report_only(Candidate(level, converted, parity), NAMED),))
+    return replace(servable, candidates=(report_because(NAMED, Candidate(level, converted, parity)),))
 
 
 @dataclass(frozen=True)
@@ -148,12 +148,12 @@ class _Auto:
 def _chosen(auto: _Auto, recorded: str | None) -> ServableGraph:
     base, levels = auto.base(), candidate_levels(auto.graph)
     if recorded == FP32.name:
-        return _kept(base, [report_only(base, RECORDED)])
+        return _kept(base, [report_because(RECORDED, base)])
     # Try the recorded choice first; if it is not accurate enough here, choose again.
     tried = {level.name: auto.attempt(level, recorded=True) for level in levels if level.name == recorded}
     for candidate in tried.values():
         if not candidate.violation:
-            return _kept(candidate, [report_only(candidate, RECORDED)])
+            return _kept(candidate, [report_because(RECORDED, candidate)])
     others = {level.name: tried.get(level.name) or auto.attempt(level) for level in levels}
     timed = auto.timed([base, *others.values()])
     return _kept(choose(timed), [report(candidate, timed) for candidate in timed])

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from model_build.checking.parity import compare
+from model_build.checking.answers import compare_all
 from model_build.data.cases import Case
 from model_build.errors import UnsupportedModelError
 from tritonstack.records.comparing import Comparison
@@ -90,14 +90,7 @@ class GraphSession:
 
 def compare_graph(session: LoadedGraph, cases: Sequence[Case]) -> list[Comparison]:
     """Compare every output of every case with the framework's."""
-    comparisons = []
-    for case in cases:
-        actual = session.answer(case.inputs, list(case.expected))
-        comparisons += [
-            compare(case.name, name, actual=actual[name], expected=expected)
-            for name, expected in case.expected.items()
-        ]
-    return comparisons
+    return compare_all(session.answer, cases)
 
 
 def typical_requests(cases: Sequence[Case], *, max_batch: int) -> dict[str, Inputs]:

@@ -17,8 +17,6 @@ from model_build.recipes.torchscript import TorchScript
 from model_build.recipes.trees import TreesForFil
 from model_build.recipes.triton import TritonRepository
 from model_build.repository.existing import read_existing
-from tritonstack.base.error_kinds import InvalidValueError
-from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.yaml import Document
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import (
@@ -56,13 +54,4 @@ def recipe_for(model: Document[ModelSpec]) -> Recipe:
     """What builds a model; it has checked that the model's file asks for nothing it cannot do."""
     read_existing(model)
     recipe = model.record.recipe
-    for kind, build in BUILDERS:
-        if isinstance(recipe, kind):
-            return build(model, recipe)
-    violation = model.violation(
-        InvalidValueError,
-        ("recipe", "kind"),
-        f"the recipe {recipe.kind} is not supported",
-        "choose another kind",
-    )
-    raise InvalidFilesError([violation])
+    return next(build(model, recipe) for kind, build in BUILDERS if isinstance(recipe, kind))

@@ -16,10 +16,9 @@ from model_build.recipes.chain import chain_answers
 from model_build.recipes.members import (
     Member,
     build_members,
+    common_facts,
     common_target,
     environment_reports,
-    members_choices,
-    members_precision,
     members_targets,
 )
 from model_build.recipes.pipeline import Pipeline, Wiring
@@ -92,14 +91,12 @@ class Ensemble:
             outputs=pipeline.outputs,
             parity=tuple(_members_parity(manifests)),
             cases=cases,
-            precision=members_precision(members.values()),
-            tensorrt=next((manifest.tensorrt for manifest in manifests if manifest.tensorrt), None),
-            choices=members_choices(members.values()),
             environments=tuple(environment_reports(_reports(members.values()), environments)),
             max_batch=pipeline.max_batch,
             unverified=tuple(
                 f"{manifest.model}: {reason}" for manifest in manifests for reason in manifest.unverified
             ),
+            **common_facts(members.values()),
         )
 
     def _wire(self, members: Mapping[str, Member]) -> Pipeline:

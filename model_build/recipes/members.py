@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from model_build.data.context import BuildContext, WrittenRepository
 from model_build.errors import LayoutError
@@ -88,24 +89,19 @@ def add_calls(
     return replace(
         alone,
         target=common_target([(name, alone.target), *members_targets(members.values())]),
-        precision=members_precision(members.values()),
-        tensorrt=next(
-            (other.manifest.tensorrt for other in members.values() if other.manifest.tensorrt), None
-        ),
-        choices=members_choices(members.values()),
         environments=(*own_reports, *environment_reports(reports, used)),
+        **common_facts(members.values()),
     )
 
 
-def members_precision(members: Iterable[Member]) -> Precision:
-    """Return the precision of the least precise member."""
-    precisions = {member.manifest.precision for member in members}
-    return max((precision for precision in COARSENESS if precision in precisions), key=COARSENESS.index)
-
-
-def members_choices(members: Iterable[Member]) -> dict[str, str]:
-    """Return what `precision: auto` chose for the members."""
-    return {name: choice for member in members for name, choice in member.manifest.choices.items()}
+def common_facts(members: Iterable[Member]) -> dict[str, Any]:
+    """Return the fields of a repository that follow from its members: precision, TensorRT, and choices."""
+    manifests = [member.manifest for member in members]
+    return {
+        "precision": max((manifest.precision for manifest in manifests), key=COARSENESS.index),
+        "tensorrt": next((manifest.tensorrt for manifest in manifests if manifest.tensorrt), None),
+        "choices": {name: choice for manifest in manifests for name, choice in manifest.choices.items()},
+    }
 
 
 def common_target(targets: Sequence[tuple[str, Target]]) -> Target:

@@ -13,21 +13,8 @@ from model_build.errors import ExportError
 from model_build.exporters.sentence_settings import Dense
 from tritonstack.spec.models.model_fields import Trust
 
-ACTIVATIONS: Mapping[str, type[torch.nn.Module]] = {
-    kind.__name__: kind
-    for kind in (
-        torch.nn.Identity,
-        torch.nn.Tanh,
-        torch.nn.ReLU,
-        torch.nn.GELU,
-        torch.nn.SiLU,
-        torch.nn.Sigmoid,
-        torch.nn.LeakyReLU,
-        torch.nn.ELU,
-        torch.nn.Mish,
-        torch.nn.Softplus,
-    )
-}
+_NAMES = ("Identity", "Tanh", "ReLU", "GELU", "SiLU", "Sigmoid", "LeakyReLU", "ELU", "Mish", "Softplus")
+ACTIVATIONS: Mapping[str, type[torch.nn.Module]] = {name: getattr(torch.nn, name) for name in _NAMES}
 """Supported activations by name, with default arguments, as in sentence-transformers."""
 SAFE, PICKLED = "model.safetensors", "pytorch_model.bin"
 

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from pydantic import TypeAdapter
 
-from model_build.exporters.spans import best_answer
-from model_build.exporters.text_framework import TextFramework
+from model_build.exporters.text_framework import TextFramework, best_answer
 from model_build.sources import FetchedSource
 from tests.model_build.served.loading import load_served
 from tests.model_build.tiny import TEXTS
