@@ -6,7 +6,7 @@ import hashlib
 import shlex
 import subprocess
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -86,18 +86,24 @@ class EngineBuilder:
 
     def _run(self, command: list[str]) -> None:
         """Run trtexec; check the version and the GPU that it reports."""
-        exit_status: list[str] = []
         tail: deque[str] = deque(maxlen=TAIL_LINES)
         errors: deque[str] = deque(maxlen=TAIL_LINES)
         version_seen = False
-        for line in self._lines(command, exit_status):
-            (errors if ERROR in line else tail).append(line)
-            self.notify(line)
-            version_seen = self._check_version(line) or version_seen
-            self._check_capability(line)
-        if exit_status:
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+        ) as process:
+            try:
+                for line in map(str.rstrip, process.stdout or ()):
+                    (errors if ERROR in line else tail).append(line)
+                    self.notify(line)
+                    version_seen = self._check_version(line) or version_seen
+                    self._check_capability(line)
+            except BaseException:
+                process.kill()
+                raise
+        if process.returncode:
             raise _FailedError(
-                f"trtexec failed with exit status {exit_status[0]}; command:\n  {shlex.join(command)}\n"
+                f"trtexec failed with exit status {process.returncode}; command:\n  {shlex.join(command)}\n"
                 + "\n".join(errors or tail),
                 remedy="see the output above; operators that TensorRT lacks need `format: onnx`",
             )
@@ -107,20 +113,6 @@ class EngineBuilder:
                 remedy="build in Triton's own image",
                 code=MachineError.code,
             )
-
-    def _lines(self, command: list[str], exit_status: list[str]) -> Iterator[str]:
-        """Yield what trtexec prints; append its exit status to `exit_status` if it fails."""
-        with subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
-        ) as process:
-            try:
-                for line in process.stdout or ():
-                    yield line.rstrip()
-            except BaseException:
-                process.kill()
-                raise
-        if process.returncode:
-            exit_status.append(str(process.returncode))
 
     def _check_version(self, line: str) -> bool:
         """Check the TensorRT version in a line; return whether the line has one."""

@@ -200,18 +200,14 @@ class Wiring:
 
     def _max_batch(self) -> int:
         sizes = [self._manifest(index).max_batch for index in range(len(self._steps))]
-        batched = [size for size in sizes if size > 0]
-        if not batched:
-            smallest = 0
-        else:
-            smallest = min(batched)
-            for index, size in enumerate(sizes):
-                if size == 0:
-                    self._add_violation(
-                        ("recipe", "steps", index, "model"),
-                        f"{self._steps[index].model!r} has no batch dimension; other steps have one",
-                        "build it with a batch dimension, or all others without",
-                    )
+        smallest = min((size for size in sizes if size > 0), default=0)
+        for index, size in enumerate(sizes):
+            if smallest and not size:
+                self._add_violation(
+                    ("recipe", "steps", index, "model"),
+                    f"{self._steps[index].model!r} has no batch dimension; other steps have one",
+                    "build it with a batch dimension, or all others without",
+                )
         return self._asked_batch(smallest, sizes)
 
     def _asked_batch(self, smallest: int, sizes: Sequence[int]) -> int:
@@ -229,17 +225,11 @@ class Wiring:
 
     def _wired(self, index: int, outputs: Sequence[str]) -> WiredStep:
         step = self._steps[index]
-        sources = {
-            input_name.name: tensor.name
-            for input_name, (_, tensor) in zip(
-                self._manifest(index).inputs, self._renamed(index, "inputs"), strict=True
-            )
-        }
+        manifest, names = self._manifest(index), [tensor.name for _, tensor in self._renamed(index, "inputs")]
+        sources = {tensor.name: name for tensor, name in zip(manifest.inputs, names, strict=True)}
         results = {
-            input_name.name: tensor.name
-            for input_name, (_, tensor) in zip(
-                self._manifest(index).outputs, self._renamed(index, "outputs"), strict=True
-            )
+            own.name: tensor.name
+            for own, (_, tensor) in zip(manifest.outputs, self._renamed(index, "outputs"), strict=True)
             if tensor.name in outputs or self._tensors[tensor.name].takers
         }
         if not results and not self.violations:

@@ -31,6 +31,31 @@ from tritonstack.base.error_kinds import ChangedSourceError
 from tritonstack.project.files.source_selection import PICKLES, TRANSFORMERS, FileSelection
 
 SHA256_LENGTH, SHA1_LENGTH = 64, 40
+_ERRORS: Sequence[tuple[type[Exception], str, str]] = (
+    (
+        GatedRepoError,
+        "the model is gated",
+        "accept its terms on the Hub and set HF_TOKEN to a token of that account",
+    ),
+    (
+        RevisionNotFoundError,
+        "{repository} has no revision {revision!r}",
+        "use a commit, tag, or branch of the model on the Hub",
+    ),
+    (
+        RepositoryNotFoundError,
+        "{repository} does not exist on the Hub, or is private",
+        "check the name; for a private model, set HF_TOKEN",
+    ),
+    (
+        LocalEntryNotFoundError,
+        "the Hub is unreachable, and the local cache lacks that revision",
+        "check the network, HF_ENDPOINT, and HF_HUB_OFFLINE",
+    ),
+    (HFValidationError, "{error}", "use org/name as on the model's Hub page"),
+    (Exception, "{error}", "check the network and HF_ENDPOINT"),
+)
+"""What each error of the Hub means, the special ones first."""
 
 
 def fetch_from_hub(
@@ -46,32 +71,10 @@ def fetch_from_hub(
         snapshot = snapshot_download(
             repository, revision=revision, allow_patterns=patterns, endpoint=endpoint
         )
-    except GatedRepoError as error:
-        raise SourceError(
-            f"hf://{text}: the model is gated",
-            remedy="accept its terms on the Hub and set HF_TOKEN to a token of that account",
-        ) from error
-    except RevisionNotFoundError as error:
-        raise SourceError(
-            f"hf://{text}: {repository} has no revision {revision!r}",
-            remedy="use a commit, tag, or branch of the model on the Hub",
-        ) from error
-    except RepositoryNotFoundError as error:
-        raise SourceError(
-            f"hf://{text}: {repository} does not exist on the Hub, or is private",
-            remedy="check the name; for a private model, set HF_TOKEN",
-        ) from error
-    except LocalEntryNotFoundError as error:
-        raise SourceError(
-            f"hf://{text}: the Hub is unreachable, and the local cache lacks that revision",
-            remedy="check the network, HF_ENDPOINT, and HF_HUB_OFFLINE",
-        ) from error
-    except HFValidationError as error:
-        raise SourceError(
-            f"hf://{text}: {error}", remedy="use org/name as on the model's Hub page"
-        ) from error
-    except (HfHubHTTPError, OSError) as error:
-        raise SourceError(f"hf://{text}: {error}", remedy="check the network and HF_ENDPOINT") from error
+    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
+        message, remedy = next(text for kind, *text in _ERRORS if isinstance(error, kind))
+        message = message.format(repository=repository, revision=revision, error=error)
+        raise SourceError(f"hf://{text}: {message}", remedy=remedy) from error
     folder = Path(snapshot)
     check_weights(selection.weights_among(folder))  # faster than hashing incomplete files
     for name in selection.among(folder):

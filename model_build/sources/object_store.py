@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -68,9 +68,12 @@ def fetch_from_s3(text: str, *, cache_dir: Path, selection: FileSelection = TRAN
         files = [file for file in listed if selection.holds(file.name)]
         if not selection.has_weights([file.name for file in files]):
             raise no_weights([file.name for file in listed], f"s3://{text}", selection)
-        folder = _from_cache(files, cache_dir / "s3")
-        folder = folder or _fetch(client, text, files, selection, cache_dir / "s3")
-        return replace(folder, others=tuple(file.name for file in listed if file not in files))
+        revision = _revision(files)
+        folder = cache_dir / "s3" / revision
+        if not all((folder / file.name).is_file() for file in files):
+            _fetch(client, text, files, selection, folder)
+        others = tuple(file.name for file in listed if file not in files)
+        return FoundFolder(folder, f"sha256:{revision}", others)
     except (BotoCoreError, ClientError) as error:
         if aws_error_code(error) in CHANGED_CODES:
             raise SourceError(
@@ -104,21 +107,12 @@ def _revision(files: Sequence[RemoteFile]) -> str:
     return hashlib.sha256(listing.encode()).hexdigest()
 
 
-def _from_cache(files: Sequence[RemoteFile], cache_dir: Path) -> FoundFolder | None:
-    revision = _revision(files)
-    folder = cache_dir / revision
-    whole = all((folder / file.name).is_file() for file in files)
-    return FoundFolder(folder, f"sha256:{revision}") if whole else None
-
-
 def _fetch(
-    client: Any, source: str, files: Sequence[RemoteFile], selection: FileSelection, cache_dir: Path
-) -> FoundFolder:
+    client: Any, source: str, files: Sequence[RemoteFile], selection: FileSelection, target: Path
+) -> None:
     bucket = source.partition("/")[0]
-    check_listing({file.name: file.size for file in files}, source=f"s3://{source}", into=cache_dir)
-    revision = _revision(files)
-    target = cache_dir / revision
-    with staging_folder(cache_dir, ".fetching-") as temporary:
+    check_listing({file.name: file.size for file in files}, source=f"s3://{source}", into=target.parent)
+    with staging_folder(target.parent, ".fetching-") as temporary:
         folder = temporary / "files"
         for file in files:
             (folder / file.name).parent.mkdir(parents=True, exist_ok=True)
@@ -127,7 +121,8 @@ def _fetch(
         with ThreadPoolExecutor(AT_ONCE) as pool:
             encryptions = list(pool.map(lambda part: _download(client, bucket, part, folder), parts))
         for file in files:
-            _check_size(folder / file.name, file, source=f"s3://{source}")
+            if (folder / file.name).stat().st_size != file.size:
+                raise _listing_mismatch(file, f"s3://{source}")
         check_weights(selection.weights_among(folder))  # faster than hashing incomplete files
         keyed = {
             part.file for part, encryption in zip(parts, encryptions, strict=True) if encryption in _KEYED
@@ -136,7 +131,6 @@ def _fetch(
             _check_file(folder / file.name, file, has_md5=file not in keyed, source=f"s3://{source}")
         if not target.is_dir():
             folder.rename(target)
-    return FoundFolder(target, f"sha256:{revision}")
 
 
 def _download(client: Any, bucket: str, part: _Part, folder: Path) -> str | None:
@@ -147,11 +141,6 @@ def _download(client: Any, bucket: str, part: _Part, folder: Path) -> str | None
         os.pwrite(stream.fileno(), content, part.begin)
     encryption: str | None = reply.get("ServerSideEncryption")
     return encryption
-
-
-def _check_size(path: Path, file: RemoteFile, *, source: str) -> None:
-    if path.stat().st_size != file.size:
-        raise _listing_mismatch(file, source)
 
 
 def _listing_mismatch(file: RemoteFile, source: str) -> SourceError:

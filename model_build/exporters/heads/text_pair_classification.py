@@ -27,7 +27,7 @@ from model_build.exporters.sentence_settings import (
     transformer_config,
 )
 from model_build.sources.settings_files import read_settings_file
-from tritonstack.spec.models.recipes import LONGEST_TEXT, TextPairClassificationRecipe
+from tritonstack.spec.models.recipes import LONGEST_TEXT
 
 SCORING = TransformerTask("sequence-classification", "scores", "logits", "text-pair-classification")
 ACTIVATIONS: Mapping[str, Activation] = {"Identity": "none", "Sigmoid": "sigmoid", "Softmax": "softmax"}
@@ -40,7 +40,7 @@ class TextPairClassification(TextClassification):
     task = "text classification"
 
     @classmethod
-    def read_source(cls, folder: Path, recipe: TextPairClassificationRecipe) -> SourceSettings:
+    def read_source(cls, folder: Path, recipe: Any) -> SourceSettings:
         """Fill the recipe from the source; raise an error for settings that it cannot apply."""
         path = _transformer(folder)
         if (prompt := prompt_of(folder)) is not None:

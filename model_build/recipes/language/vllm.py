@@ -45,11 +45,8 @@ COMMON_ARGUMENTS = (
 )  # fmt: skip
 """Known engine arguments; a close match that is not in the list is a typo."""
 _POSITIVE = (
-    "max_model_len",
-    "max_num_batched_tokens",
-    "max_num_seqs",
-    "pipeline_parallel_size",
-    "tensor_parallel_size",
+    *("max_model_len", "max_num_batched_tokens", "max_num_seqs"),
+    *("pipeline_parallel_size", "tensor_parallel_size"),
 )
 
 

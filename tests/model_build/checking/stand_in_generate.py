@@ -77,8 +77,8 @@ class FrontEnd(BaseHTTPRequestHandler):
             return {}
         is_certain = parameters.get("temperature") == 0 and self.mode != "wanders"
         words = text[::-1] if is_certain else f"{text[::-1]} {FrontEnd.asked}"
-        made = "" if self.mode == "silent" else words[: int(parameters.get("max_tokens", 16))]
-        return {"text_output": made if leaves_out else text + made}
+        completion = "" if self.mode == "silent" else words[: int(parameters.get("max_tokens", 16))]
+        return {"text_output": completion if leaves_out else text + completion}
 
     def answer(self, status: int, reply: dict[str, object]) -> None:
         body = json.dumps(reply).encode()

@@ -47,7 +47,7 @@ LARGE = [case(f"{number}", 16_000 + number) for number in range(3)]
 
 
 @pytest.mark.parametrize(
-    ("cases", "kept"),
+    ("cases", "expected"),
     [
         ([case("made up", 1, typical=False)], ["made up"]),
         (LARGE, ["0"]),
@@ -56,11 +56,11 @@ LARGE = [case(f"{number}", 16_000 + number) for number in range(3)]
     ],
     ids=["generated", "large", "larger than the limit", "too large"],
 )
-def test_examples_are_limited_by_size(cases, kept):
+def test_examples_are_limited_by_size(cases, expected):
     examples = chosen(*cases)
-    assert names(examples) == kept
-    assert (len(examples.to_json()) > MOST_BYTES) == (kept == ["picture"])
-    assert ("10 MB" in examples.none_because) == (not kept)
+    assert names(examples) == expected
+    assert (len(examples.to_json()) > MOST_BYTES) == (expected == ["picture"])
+    assert ("10 MB" in examples.none_because) == (not expected)
 
 
 def test_sequence_keeps_its_order_and_start_flag():

@@ -48,15 +48,15 @@ def server(tmp_path: Path) -> TritonInstallation:
 
 def serve(server: TritonInstallation, folder: Path, *, mode: str = "", damage: str = "") -> ServingReport:
     """Check a model whose server misbehaves as `mode` says; `damage` is a file to remove first."""
-    written = write_repository(vllm_model(folder), folder / "work", "sm86-25.04")
-    (written.folder / "tiny/1/config.json").unlink()  # a link to the source's
-    (written.folder / "tiny/1/config.json").write_text(json.dumps({"mode": mode}))
+    repository = write_repository(vllm_model(folder), folder / "work", "sm86-25.04")
+    (repository.folder / "tiny/1/config.json").unlink()  # a link to the source's
+    (repository.folder / "tiny/1/config.json").write_text(json.dumps({"mode": mode}))
     if damage:
-        (written.folder / damage).unlink()
+        (repository.folder / damage).unlink()
     check = GenerateCheck(
         installation=server,
-        packed=pack(written.folder, folder / "model.tar.gz"),
-        entry=written.entry,
+        packed=pack(repository.folder, folder / "model.tar.gz"),
+        entry=repository.entry,
         texts=("Hello", "Schöne neue Welt 東京"),
         work=folder / "serving",
     )
@@ -107,13 +107,13 @@ def folders(server: TritonInstallation, tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_a_build_records_what_was_verified(folders, tmp_path):
     model = vllm_model(tmp_path / "models/tiny")
-    built = build_model(model=model, folders=folders, targets=["sm86-25.04-py312", "sm86-25.04"])
-    manifest = built.manifest
+    artifact = build_model(model=model, folders=folders, targets=["sm86-25.04-py312", "sm86-25.04"])
+    manifest = artifact.manifest
     assert manifest.generation == GenerationReport(cases=1, times=2, tokens=16)
     assert manifest.parity == ()
     assert (manifest.target, manifest.max_batch) == ("sm86-25.04", 0)
     assert [tensor.name for tensor in (*manifest.inputs, *manifest.outputs)] == ["text_input", "text_output"]
-    assert (built.artifact_dir / "model.tar.gz").is_file()
+    assert (artifact.artifact_dir / "model.tar.gz").is_file()
 
 
 def test_unresponsive_build_leaves_nothing(folders, tmp_path):

@@ -21,10 +21,10 @@ def time_layouts(
     fails: Exception | None, after: int, monkeypatch: pytest.MonkeyPatch, *, times: int = 1_000_000
 ) -> dict[str, code.LayoutTime]:
     """Measure one good layout, and one that fails after so many requests, and so many times."""
-    clock, requests, left = itertools.count(), itertools.count(), itertools.count(1)
+    clock, requests, failures = itertools.count(), itertools.count(), itertools.count(1)
 
     def post(*_: Any) -> None:
-        if fails and next(requests) >= after and next(left) <= times:
+        if fails and next(requests) >= after and next(failures) <= times:
             raise fails
 
     @contextmanager

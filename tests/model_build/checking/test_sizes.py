@@ -99,10 +99,12 @@ def test_each_dimension_is_tested_separately(tmp_path, dimension):
 
 
 def test_a_module_that_is_right_at_every_size_has_variable_outputs(tmp_path):
-    written = write_repository(traced(tmp_path, "return x.cumsum(-1) / x.shape[-1] ** 0"), tmp_path / "work")
-    assert tensors(written) == [("x", "FP32", (-1,)), ("OUTPUT__0", "FP32", (-1,))]
-    assert written.unverified == ()
-    assert [case.origin for case in written.cases] == ["framework"]
+    repository = write_repository(
+        traced(tmp_path, "return x.cumsum(-1) / x.shape[-1] ** 0"), tmp_path / "work"
+    )
+    assert tensors(repository) == [("x", "FP32", (-1,)), ("OUTPUT__0", "FP32", (-1,))]
+    assert repository.unverified == ()
+    assert [case.origin for case in repository.cases] == ["framework"]
 
 
 def test_coupled_sizes_are_changed_together(tmp_path):
@@ -200,10 +202,10 @@ def row(size: int, *, right: bool) -> dict[str, Any]:
     ],
 )
 def test_evidence_that_verifies_a_supplied_graph(tmp_path, rows, unverified):
-    written = given(tmp_path, *rows)
-    assert all(value in reason for value, reason in zip(unverified, written.unverified, strict=True))
+    repository = given(tmp_path, *rows)
+    assert all(value in reason for value, reason in zip(unverified, repository.unverified, strict=True))
     origins = ["given" if "outputs" in test_input else "itself" for test_input in rows]
-    assert [case.origin for case in written.cases] == origins
+    assert [case.origin for case in repository.cases] == origins
 
 
 def test_a_graph_whose_rows_depend_on_each_other_has_no_batch_dimension(tmp_path):
@@ -243,7 +245,7 @@ def test_right_answers_at_a_second_size_find_a_folded_one(tmp_path):
 def test_graph_of_fixed_sizes_needs_no_second_size(tmp_path):
     save_onnx(tmp_path / "weights/model.onnx")
     right = [{"inputs": {"x": [0.0, 0.0, 0.0]}, "outputs": {"y": [0.0, 0.0], "best": 0}}]
-    written = write_repository(
+    repository = write_repository(
         write_supplied(tmp_path, {"kind": "onnx"}, test_inputs=right), tmp_path / "work"
     )
-    assert written.unverified == ()
+    assert repository.unverified == ()

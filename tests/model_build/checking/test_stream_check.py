@@ -91,10 +91,10 @@ def case(*x: float, right: int) -> Case:
 
 
 def check(folder: Path, *cases: Case, within_s: float = 20.0) -> None:
-    written = write_repository(counting(folder / "model"), folder / "work")
+    repository = write_repository(counting(folder / "model"), folder / "work")
     StreamCheck(
         installation=find_installation(home=find_project(Path(__file__)).server_dir),
-        packed=pack(written.folder, folder / "model.tar.gz"),
+        packed=pack(repository.folder, folder / "model.tar.gz"),
         entry="tiny",
         cases=cases,
         accept=ModelTolerance(),
@@ -107,12 +107,12 @@ def check(folder: Path, *cases: Case, within_s: float = 20.0) -> None:
 
 @pytest.mark.e2e
 def test_a_decoupled_model_end_to_end(tmp_path, folders):
-    built = build_model(model=counting(tmp_path / "model"), folders=folders)
-    (parity,) = built.manifest.parity
+    artifact = build_model(model=counting(tmp_path / "model"), folders=folders)
+    (parity,) = artifact.manifest.parity
     assert (parity.stage, parity.cases, parity.max_absolute_error) == ("served", 18, 0.0)
-    ((batch, requests),) = [(report.batch, report.requests) for report in built.manifest.latency]
+    ((batch, requests),) = [(report.batch, report.requests) for report in artifact.manifest.latency]
     assert (batch, 3 <= requests <= 50) == (1, True), "fewer on a busy machine"
-    file = built.artifact_dir / "examples.json"
+    file = artifact.artifact_dir / "examples.json"
     small, large = parse_examples(file.read_bytes(), origin=file).requests
     assert [[right.name for right in outputs] for outputs in small.responses] == [["y", "word"]]
     assert [[right.values for right in outputs] for outputs in large.responses] == [
@@ -142,11 +142,11 @@ def test_responses_that_fail(tmp_path, wrong, kind, value):
 def test_a_reference_yields_the_responses(tmp_path):
     requests = [{"inputs": {"x": [2.0, 5.0]}}, {"inputs": {"x": [1.0, 5.0]}}]
     model = counting(tmp_path, recipe={"reference": "right.py:right"}, test_inputs=requests)
-    written = write_repository(model, tmp_path / "work")
-    assert tensors(written) == [("x", "FP32", (2,)), ("y", "FP32", (2,)), ("word", "BYTES", (1,))]
-    assert [len(case.responses) for case in written.cases] == [2, 1]
-    np.testing.assert_array_equal(written.cases[0].responses[1]["y"], [[3.0, 6.0]])
-    config = contents(written.folder)["tiny/config.pbtxt"].decode()
+    repository = write_repository(model, tmp_path / "work")
+    assert tensors(repository) == [("x", "FP32", (2,)), ("y", "FP32", (2,)), ("word", "BYTES", (1,))]
+    assert [len(case.responses) for case in repository.cases] == [2, 1]
+    np.testing.assert_array_equal(repository.cases[0].responses[1]["y"], [[3.0, 6.0]])
+    config = contents(repository.folder)["tiny/config.pbtxt"].decode()
     assert "decoupled: true" in config
 
 

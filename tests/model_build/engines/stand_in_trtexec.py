@@ -90,32 +90,32 @@ def say(severity: str, text: str) -> str:
     return f"[11/21/2024-12:00:00] [{severity}] {text}"
 
 
-def work(named: dict[str, str], version: tuple[int, ...], capability: str) -> None:
+def work(options: dict[str, str], version: tuple[int, ...], capability: str) -> None:
     print(say("I", "=== Device Information ==="))
     print(say("I", f"Compute Capability: {capability}"))
-    if "getPlanVersionOnly" in named:
-        facts = json.loads(Path(named["loadEngine"]).read_bytes().removeprefix(MAGIC).split(b"\n", 1)[0])
+    if "getPlanVersionOnly" in options:
+        facts = json.loads(Path(options["loadEngine"]).read_bytes().removeprefix(MAGIC).split(b"\n", 1)[0])
         print(say("I", f"Plan was created with TensorRT version {facts['tensorrt']}"))
         return
-    use_timing_cache(named, capability)
-    graph = Path(named["onnx"])
+    use_timing_cache(options, capability)
+    graph = Path(options["onnx"])
     plan = {"tensorrt": ".".join(map(str, version)), "files": [], "flags": sys.argv[1:]}
     parts = []
     for file in sorted(graph.parent.iterdir()):
-        content = parsed(file, named, version) if file == graph else file.read_bytes()
+        content = parsed(file, options, version) if file == graph else file.read_bytes()
         plan["files"].append([file.name, len(content)])
         parts.append(content)
-    Path(named["saveEngine"]).write_bytes(MAGIC + json.dumps(plan).encode() + b"\n" + b"".join(parts))
+    Path(options["saveEngine"]).write_bytes(MAGIC + json.dumps(plan).encode() + b"\n" + b"".join(parts))
 
 
-def parsed(file: Path, named: dict[str, str], version: tuple[int, ...]) -> bytes:
+def parsed(file: Path, options: dict[str, str], version: tuple[int, ...]) -> bytes:
     """Parse the graph as this version does."""
     import onnx  # only engines of real graphs need it, and importing takes its time
 
     model = onnx.load(file, load_external_data=False)
     weights = {tensor.name for tensor in model.graph.initializer}
     inputs = [value for value in model.graph.input if value.name not in weights]
-    check_shapes(named, inputs)
+    check_shapes(options, inputs)
     if version >= (10,):
         return file.read_bytes()
     for value in (*inputs, *model.graph.output):
@@ -127,8 +127,8 @@ def parsed(file: Path, named: dict[str, str], version: tuple[int, ...]) -> bytes
     return model.SerializeToString()
 
 
-def check_shapes(named: dict[str, str], inputs: list) -> None:
-    shaped = {item.rpartition(":")[0].strip("'") for item in named.get("optShapes", "").split(",")} - {""}
+def check_shapes(options: dict[str, str], inputs: list) -> None:
+    shaped = {item.rpartition(":")[0].strip("'") for item in options.get("optShapes", "").split(",")} - {""}
     for name in shaped - {value.name for value in inputs}:
         raise RejectedError(
             f'Cannot find input tensor with name "{name}" in the network inputs! '
@@ -153,16 +153,16 @@ def check(options: list[tuple[str, str]], version: tuple[int, ...]) -> None:
             raise RejectedError(f"Unknown option: --{name}")
         if (name in VALUED) != bool(value):
             raise RejectedError(f"--{name} {'needs' if name in VALUED else 'takes no'} value")
-    named = dict(options)
-    check_values(named, version)
+    by_name = dict(options)
+    check_values(by_name, version)
     check_profiles(options)
-    if "fp8" in named and "int8" in named:
+    if "fp8" in by_name and "int8" in by_name:
         raise RejectedError("Invalid usage, fp8 and int8 aren't allowed to be enabled together.")
-    if "best" in named and "stronglyTyped" in named:
+    if "best" in by_name and "stronglyTyped" in by_name:
         raise RejectedError("--best and --stronglyTyped cannot be both set.")
-    if {"loadEngine", "saveEngine"} <= named.keys():
+    if {"loadEngine", "saveEngine"} <= by_name.keys():
         raise RejectedError("Incompatible load and save engine options selected")
-    if "loadEngine" not in named and not {"onnx", "saveEngine"} <= named.keys():
+    if "loadEngine" not in by_name and not {"onnx", "saveEngine"} <= by_name.keys():
         raise RejectedError("Model missing or format not recognized")
 
 
@@ -174,21 +174,21 @@ def has_option(name: str, version: tuple[int, ...]) -> bool:
     return name in ALWAYS or version >= SINCE.get(name, (99,))
 
 
-def check_values(named: dict[str, str], version: tuple[int, ...]) -> None:
+def check_values(options: dict[str, str], version: tuple[int, ...]) -> None:
     levels = ["none", "ampere+"] + (["samecomputecapability"] if version >= (10, 9) else [])
-    if named.get("hardwareCompatibilityLevel", "none").lower() not in levels:
-        raise RejectedError(f"Unknown hardwareCompatibilityLevel: {named['hardwareCompatibilityLevel']}.")
-    pool = named.get("memPoolSize")
+    if options.get("hardwareCompatibilityLevel", "none").lower() not in levels:
+        raise RejectedError(f"Unknown hardwareCompatibilityLevel: {options['hardwareCompatibilityLevel']}.")
+    pool = options.get("memPoolSize")
     if pool is not None:
         name, _, size = pool.partition(":")
         # 10.0 accepts a suffix, and multiplies its unit by mebibytes.
         digits = size if version < (10, 1) else size.rstrip("BKMG")
         if name != "workspace" or not digits.isdigit():
             raise RejectedError("conversion failure: failed to parse --memPoolSize.")
-    if named.get("builderOptimizationLevel", "3") not in list("012345"):
+    if options.get("builderOptimizationLevel", "3") not in list("012345"):
         raise RejectedError("builderOptimizationLevel is between 0 and 5")
     for which in ("min", "opt", "max"):
-        for item in filter(None, named.get(f"{which}Shapes", "").split(",")):
+        for item in filter(None, options.get(f"{which}Shapes", "").split(",")):
             name, _, sizes = item.rpartition(":")
             if not name or not all(size.isdigit() for size in sizes.split("x")):
                 raise RejectedError(f"failed to parse {item}")
@@ -214,9 +214,9 @@ def check_profiles(options: list[tuple[str, str]]) -> None:
             raise RejectedError("Found invalid or missing shape spec at a profile index.")
 
 
-def use_timing_cache(named: dict[str, str], capability: str) -> None:
-    file = Path(named.get("timingCacheFile", "/nonexistent"))
-    if "timingCacheFile" not in named:
+def use_timing_cache(options: dict[str, str], capability: str) -> None:
+    file = Path(options.get("timingCacheFile", "/nonexistent"))
+    if "timingCacheFile" not in options:
         return
     if file.exists():
         if file.read_text(errors="replace") != CACHE_MAGIC + capability:

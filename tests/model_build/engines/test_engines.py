@@ -189,8 +189,8 @@ def test_profiles_follow_from_the_model():
     (shapes,) = profile_shapes(spec, IDS)
     assert (shapes.least, shapes.best, shapes.most) == ({"ids": [1, 1]}, {"ids": [8, 12]}, {"ids": [8, 24]})
     narrow = Profile(batch=Range(opt=2, max=4), sequence=Range(min=2, opt=3, max=5))
-    named = Profile(shapes={"ids": Shapes(min=(1, 4), opt=(2, 4), max=(2, 4))})
-    first, second = profile_shapes(with_profiles(spec, narrow, named), IDS)
+    explicit = Profile(shapes={"ids": Shapes(min=(1, 4), opt=(2, 4), max=(2, 4))})
+    first, second = profile_shapes(with_profiles(spec, narrow, explicit), IDS)
     assert (first.least, first.most) == ({"ids": [1, 2]}, {"ids": [4, 5]})
     assert (second.least, second.most) == ({"ids": [1, 4]}, {"ids": [2, 4]})
 
@@ -215,8 +215,8 @@ def test_an_engine_from_graph_to_folder(tmp_path, machine_here, settle):
     assert [file.name for file in servable.folder.iterdir()] == ["model.plan"]
     assert (servable.profiles, servable.engines) == (1, {})
     assert servable.inputs[0].datatype == "INT64"
-    (built, version) = machine_here.commands()
-    assert "--maxShapes=ids:4x24" in built
+    (build_command, version) = machine_here.commands()
+    assert "--maxShapes=ids:4x24" in build_command
     assert version[-1] == "--getPlanVersionOnly"
     lines = [event.detail for event in events if event.state == "running"]
     assert lines[0].startswith("&&&& RUNNING TensorRT.trtexec [TensorRT v100400] [b26] #")

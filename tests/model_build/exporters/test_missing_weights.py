@@ -182,8 +182,8 @@ LAYERS = ("0.weight", "0.bias", "1.weight", "1.bias")
 
 def test_a_module_whose_function_loads_too_little(tmp_path):
     save_layers(tmp_path, *LAYERS)
-    made = make_module(linear, tmp_path)
-    assert torch.equal(made.state_dict()["1.bias"], torch.load(tmp_path / "weights.pt")["1.bias"])
+    module = make_module(linear, tmp_path)
+    assert torch.equal(module.state_dict()["1.bias"], torch.load(tmp_path / "weights.pt")["1.bias"])
     save_layers(tmp_path, *LAYERS[:2])
     with pytest.raises(ExportError, match=r"random weights: 1\.\* \(2\)"):
         make_module(linear, tmp_path)

@@ -146,10 +146,10 @@ def test_dense_layers_and_all_poolings_are_exported(tiny_folder, tmp_path, forma
     tokens = loaded.tokenize(TEXTS)
     np.testing.assert_allclose(loaded.answer(tokens)["embedding"], vectors, atol=1e-5)
     document = write(tmp_path, f"{{kind: text-embedding, format: {format_name}, input: tokens}}", folder)
-    written = write_repository(document, tmp_path / "work")
-    assert written.outputs[0].shape == (24,)
+    repository = write_repository(document, tmp_path / "work")
+    assert repository.outputs[0].shape == (24,)
     if format_name == "onnx":
-        served = GraphSession(written.folder / "tiny/1/model.onnx").answer(tokens)
+        served = GraphSession(repository.folder / "tiny/1/model.onnx").answer(tokens)
         np.testing.assert_allclose(served["embedding"], vectors, atol=1e-4)
 
 
@@ -360,8 +360,8 @@ def test_pickled_weights_of_a_dense_layer_are_read_if_trusted(tiny_folder, tmp_p
     folder = sentence_model(tiny_folder, tmp_path / "m", ("Transformer", "Pooling", "Dense"))
     weights = add_dense(folder / "2_Dense", (HIDDEN, 8))
     (folder / "2_Dense/model.safetensors").unlink()
-    named = {name: torch.from_numpy(array) for name, array in weights.items()}
-    torch.save(named, folder / "2_Dense/pytorch_model.bin")
+    tensors = {name: torch.from_numpy(array) for name, array in weights.items()}
+    torch.save(tensors, folder / "2_Dense/pytorch_model.bin")
     with pytest.raises(ExportError, match=r"2_Dense has no"):
         framework(folder)
     loaded = framework(folder, trust=Trust(pickle="made by this very test"))

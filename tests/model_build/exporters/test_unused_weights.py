@@ -146,8 +146,8 @@ def test_a_build_error_names_the_line_and_the_allowed_patterns(tmp_path):
     (violation,) = caught.value.violations
     assert (violation.line, violation.field) == (3, "source")
     extra = f"allow_unused_weights: {{'encoder.layer.*': {REASON}}}\n"
-    written = write_repository(write(tmp_path, folder, extra), tmp_path / "other")
-    assert written.unused_weights == ("encoder.layer.1.* (16)",)
+    repository = write_repository(write(tmp_path, folder, extra), tmp_path / "other")
+    assert repository.unused_weights == ("encoder.layer.1.* (16)",)
 
 
 @pytest.mark.parametrize(

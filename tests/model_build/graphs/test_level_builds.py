@@ -43,8 +43,8 @@ def test_auto_serves_one_precision_and_records_all(tmp_path, classifier, folders
     *graphs, merged, split = manifest.candidates
     assert [candidate.name for candidate in graphs] == ["fp32", "bf16", "int8"]
     assert all(candidate.parity for candidate in graphs), "each can be made of this graph"
-    (kept,) = (candidate for candidate in graphs if candidate.kept)
-    assert (kept.precision, kept.parity) == (manifest.precision, manifest.parity[0])
+    (chosen,) = (candidate for candidate in graphs if candidate.kept)
+    assert (chosen.precision, chosen.parity) == (manifest.precision, manifest.parity[0])
     assert (merged.name, split.name) == ("one model", "two models")
     assert merged.kept is not split.kept
     for layout in (merged, split):
@@ -102,10 +102,10 @@ def test_bf16_is_served_in_openvino(kind, tmp_path, classifier, folders):
         extra = {"precision": "bf16", "triton": {"warm_up": True}}
         model = write_supplied(tmp_path / "model", {"kind": "onnx"}, test_inputs=requests, **extra)
         part = "tiny"
-    manifest = (built := build_model(model=model, folders=folders)).manifest
+    manifest = (artifact := build_model(model=model, folders=folders)).manifest
     assert (manifest.precision, manifest.parity[-1].stage) == ("bf16", "served")
     assert [candidate.name for candidate in manifest.candidates] == ["bf16"]
-    unpack(built.artifact_dir / "model.tar.gz", tmp_path / "unpacked", limit_bytes=1 << 30)
+    unpack(artifact.artifact_dir / "model.tar.gz", tmp_path / "unpacked", limit_bytes=1 << 30)
     config = read_config(tmp_path / "unpacked" / part / "config.pbtxt")
     assert (config.backend, config.max_batch_size) == ("openvino", 0)
     assert config.parameters["HINT_BF16"].string_value == "YES"

@@ -103,8 +103,8 @@ def test_int8_graph_is_shared_and_reproducible(graph):
 
 
 def test_integers_have_a_scale_for_each_channel_and_seven_bits(graph, tmp_path):
-    made = to_dynamic_int8(graph, tmp_path / "made", answered(graph))
-    model = onnx.load(made.file)
+    converted = to_dynamic_int8(graph, tmp_path / "made", answered(graph))
+    model = onnx.load(converted.file)
     weights = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
     (scale,) = (array for name, array in weights.items() if "w1" in name and name.endswith("scale"))
     (quantised,) = (array for name, array in weights.items() if name.endswith("w1_quantized"))
@@ -113,7 +113,7 @@ def test_integers_have_a_scale_for_each_channel_and_seven_bits(graph, tmp_path):
     assert np.abs(quantised.astype(int)).max() <= 64
     assert model.ir_version == 8, "every release reads it"
     assert {entry.domain: entry.version for entry in model.opset_import} == {"": 18, "com.microsoft": 1}
-    assert make_readable(made, CPU) is made
+    assert make_readable(converted, CPU) is converted
 
 
 def test_a_graph_newer_than_a_release_is_rejected(tmp_path):
@@ -174,8 +174,8 @@ def test_auto_keeps_one_and_reports_all(graph):
     servable = settle(graph, answered(graph), precision="auto")
     names = [candidate.name for candidate in servable.candidates]
     assert names == ["fp32", "bf16", "int8"]
-    (kept,) = (candidate for candidate in servable.candidates if candidate.kept)
-    assert kept.precision == servable.precision
+    (chosen,) = (candidate for candidate in servable.candidates if candidate.kept)
+    assert chosen.precision == servable.precision
     timed = [candidate for candidate in servable.candidates if candidate.size_bytes]
     assert all(set(candidate.latency_ms) == {"1x16", "4x16"} for candidate in timed)
     assert all(candidate.reason for candidate in servable.candidates)
@@ -245,8 +245,8 @@ def test_auto_serves_bf16_if_it_is_the_fastest(graph, monkeypatch):
     servable = settle(graph, answered(graph), precision="auto")
     assert (servable.backend, servable.precision) == ("openvino", "bf16")
     assert servable.parameters == {"HINT_BF16": "YES"}
-    (kept,) = (candidate for candidate in servable.candidates if candidate.kept)
-    assert (kept.name, kept.latency_ms) == ("bf16", {"1x16": 5.0})
+    (chosen,) = (candidate for candidate in servable.candidates if candidate.kept)
+    assert (chosen.name, chosen.latency_ms) == ("bf16", {"1x16": 5.0})
 
 
 def test_openvino_is_timed_row_by_row_because_triton_does_not_combine_its_requests(graph):
@@ -371,9 +371,9 @@ def test_transposed_weights(convert, tmp_path):
     """As PyTorch's layers store them, and exporters note their shapes."""
     graph = transposed(tmp_path / "graph")
     cases = answered(graph)
-    made = convert(graph, tmp_path / "made", cases)
-    assert "Gemm" not in operators(made) or "DequantizeLinear" in operators(made)
-    assert report_of("graph", compare_graph(GraphSession(made.file), cases)).min_cosine > 0.99
+    converted = convert(graph, tmp_path / "made", cases)
+    assert "Gemm" not in operators(converted) or "DequantizeLinear" in operators(converted)
+    assert report_of("graph", compare_graph(GraphSession(converted.file), cases)).min_cosine > 0.99
 
 
 CONVERTERS = [to_dynamic_int8, to_fp16, to_int8_for_tensorrt]
@@ -392,9 +392,9 @@ def encoder_cases(graph: ExportedGraph, shapes: list[tuple[int, int]]) -> list[C
 
 @pytest.mark.parametrize("convert", CONVERTERS)
 def test_encoder_accepts_any_batch_and_length_at_every_level(convert, tiny_graph, tmp_path):
-    made = convert(tiny_graph, tmp_path / "made", encoder_cases(tiny_graph, [(2, 9)]))
+    converted = convert(tiny_graph, tmp_path / "made", encoder_cases(tiny_graph, [(2, 9)]))
     others = encoder_cases(tiny_graph, [(1, 1), (4, 24), (3, 5)])
-    report = report_of("graph", compare_graph(GraphSession(made.file), others))
+    report = report_of("graph", compare_graph(GraphSession(converted.file), others))
     assert 0.97 < report.min_cosine < 1
     assert [file.name for file in tiny_graph.file.parent.iterdir()] == ["model.onnx"]
 
@@ -410,9 +410,9 @@ def test_weights_too_large_for_protobuf_are_stored_as_external_data(convert, tmp
     monkeypatch.setattr(onnx_file, "INLINE_LIMIT", 100)
     monkeypatch.setattr(eight_bits, "INLINE_LIMIT", 100)
     cases = answered(graph)
-    made = convert(graph, tmp_path / "made", cases)
-    assert sorted(file.name for file in made.file.parent.iterdir()) == ["model.onnx", "model.onnx.data"]
-    assert report_of("graph", compare_graph(GraphSession(made.file), cases)).min_cosine > 0.97
+    converted = convert(graph, tmp_path / "made", cases)
+    assert sorted(file.name for file in converted.file.parent.iterdir()) == ["model.onnx", "model.onnx.data"]
+    assert report_of("graph", compare_graph(GraphSession(converted.file), cases)).min_cosine > 0.97
     assert sorted(file.name for file in graph.file.parent.iterdir()) == ["model.onnx", "weights"]
 
 
@@ -423,5 +423,5 @@ def test_steps_need_no_names(graph, convert, tmp_path):
         node.ClearField("name")
     onnx.save(model, graph.file)
     cases = answered(graph)
-    made = convert(graph, tmp_path / "made", cases)
-    assert 0.97 < report_of("graph", compare_graph(GraphSession(made.file), cases)).min_cosine < 1
+    converted = convert(graph, tmp_path / "made", cases)
+    assert 0.97 < report_of("graph", compare_graph(GraphSession(converted.file), cases)).min_cosine < 1

@@ -32,10 +32,12 @@ FULL_RANGE = [to_dynamic_int8, to_calibrated_int8, to_int8_for_tensorrt]
 GRAPHS = [perceptron, convolutions, transposed]
 
 
-def full_range(convert: Converter, made: ExportedGraph, monkeypatch: pytest.MonkeyPatch) -> ExportedGraph:
+def full_range(
+    convert: Converter, converted: ExportedGraph, monkeypatch: pytest.MonkeyPatch
+) -> ExportedGraph:
     """Convert as other tools do by default, with weights of all 8 bits."""
     monkeypatch.setattr(eight_bits, "SEVEN_BITS", False)
-    return convert(made, made.file.parent.parent / "full", answered(made))
+    return convert(converted, converted.file.parent.parent / "full", answered(converted))
 
 
 def exact_sums(session: Any) -> bool:
@@ -60,12 +62,12 @@ def test_graphs_are_judged_with_exact_sums_and_timed_as_served(tmp_path):
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_exact_sessions_have_no_signed_weights_left(convert, graph, tmp_path, monkeypatch):
     """Only unsigned weights are summed in 32 bits without VNNI: ONNX Runtime must have replaced all."""
-    made = full_range(convert, graph(tmp_path / "graph"), monkeypatch)
-    options = GraphSession(made.file)._session.get_session_options()
+    converted = full_range(convert, graph(tmp_path / "graph"), monkeypatch)
+    options = GraphSession(converted.file)._session.get_session_options()
     options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
     import onnxruntime
 
-    onnxruntime.InferenceSession(str(made.file), options, providers=["CPUExecutionProvider"])
+    onnxruntime.InferenceSession(str(converted.file), options, providers=["CPUExecutionProvider"])
     weights = onnx.load(tmp_path / "optimized.onnx").graph.initializer
     kinds = {tensor.data_type for tensor in weights if len(tensor.dims) > 1}
     assert TensorProto.UINT8 in kinds
@@ -102,8 +104,8 @@ def test_a_table_of_8_bits_does_not_overflow(tmp_path):
 @pytest.mark.parametrize("target", ["cpu", "sm86-24.09"])
 def test_a_given_graph_that_needs_vnni_is_unverified(target, tmp_path, monkeypatch):
     graph = perceptron(tmp_path / "graph")
-    made = full_range(to_calibrated_int8, graph, monkeypatch)
-    made.file.parent.rename(tmp_path / "weights")
+    converted = full_range(to_calibrated_int8, graph, monkeypatch)
+    converted.file.parent.rename(tmp_path / "weights")
     tests = [{"inputs": {"x": [0.01 * n for n in range(16)]}, "outputs": {"y": None}}]
     session = GraphSession(tmp_path / "weights/model.onnx")
     inputs = {"x": np.array([tests[0]["inputs"]["x"]], np.float32)}
@@ -116,9 +118,9 @@ def test_a_given_graph_that_needs_vnni_is_unverified(target, tmp_path, monkeypat
         assert NEEDS_VNNI in caught.value.message
         assert "reduce_range=True" in str(caught.value.remedy)
         return
-    written = write_repository(model, tmp_path / "work", target)
-    assert written.unverified == ((NEEDS_VNNI,) if target == "cpu" else ())
-    assert ("reduce_range=True" in answers_remedy(written.unverified)) == (target == "cpu")
+    repository = write_repository(model, tmp_path / "work", target)
+    assert repository.unverified == ((NEEDS_VNNI,) if target == "cpu" else ())
+    assert ("reduce_range=True" in answers_remedy(repository.unverified)) == (target == "cpu")
 
 
 CHILD = """

@@ -4,9 +4,10 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from model_build.data.context import BuildContext
+from model_build.data.context import BuildContext, WrittenRepository
 from model_build.data.graphs import ServableGraph
 from model_build.progress import BuildSteps, ignore_progress
+from model_build.recipes.ensemble import Ensemble
 from model_build.repository.layout import check_layout
 from model_build.repository.parts import ModelProperties, add_graph_model, add_python_model
 from model_build.sources import FetchedSource
@@ -22,7 +23,7 @@ from tritonstack.records.manifests import (
     TensorSpec,
 )
 from tritonstack.reference.targets import Target
-from tritonstack.runtime import TritonInstallation
+from tritonstack.runtime import find_installation
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.triton_options import Batching, TritonOptions
 
@@ -155,22 +156,19 @@ def classifier_graph(weights: Sequence[Sequence[float]]) -> bytes:
     return bytes(model.SerializeToString())
 
 
-def build_context_for(
-    model: Document[ModelSpec], folder: Path, artifacts: Mapping[str, Path], installation: TritonInstallation
-) -> BuildContext:
-    """A workshop in which the members have been built already."""
+def write_ensemble(
+    model: Document[ModelSpec], folder: Path, artifacts: Mapping[str, Path], server: Path
+) -> WrittenRepository:
+    """Write the repository of an ensemble whose members have been built already."""
     folder.mkdir(parents=True)
-    return BuildContext(
+    context = BuildContext(
         model=model,
         source=FetchedSource(model.file.parent, "", NO_HASH),
         folder=folder,
         cache_dir=folder,
         target=Target("cpu"),
-        installation=installation,
+        installation=find_installation(home=server),
         build_member=lambda name: artifacts[name],
     )
-
-
-def quiet_steps() -> BuildSteps:
-    """Return steps without output."""
-    return BuildSteps(ignore_progress)
+    recipe = Ensemble(model, model.record.recipe)  # type: ignore[arg-type]
+    return recipe.write_repository(context, BuildSteps(ignore_progress))

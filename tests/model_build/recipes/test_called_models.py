@@ -80,7 +80,7 @@ def adds_one(folder: Path, name: str, **more: Any) -> Document[ModelSpec]:
 
 def judge_and_members(root: Path, *, names: str = "'one', 'two-steps'", plus: str = "") -> Models:
     """Write a model that calls a model and an ensemble, which uses that model twice."""
-    one = adds_one(root / "one", "one", batching={"max_batch": 2})
+    single = adds_one(root / "one", "one", batching={"max_batch": 2})
     steps = [
         {"model": "one", "outputs": {"numbers_out": "between"}},
         {"model": "one", "inputs": {"numbers_in": "between"}},
@@ -107,7 +107,7 @@ def judge_and_members(root: Path, *, names: str = "'one', 'two-steps'", plus: st
             {"inputs": {"numbers": [0.0]}, "outputs": {"total": [3.0]}},
         ],
     )
-    return {"one": one, "two-steps": two, "judge": judge}
+    return {"one": single, "two-steps": two, "judge": judge}
 
 
 def build(models: Models, folders: BuildFolders) -> BuiltArtifact:

@@ -27,12 +27,12 @@ def python_model(folder: Path, body: str = "y = x * 2", **more: Any) -> Document
 
 
 def test_a_python_model_with_written_answers(tmp_path):
-    written = write_repository(python_model(tmp_path), tmp_path / "work")
-    assert tensors(written) == [("x", "FP32", (2,)), ("y", "FP32", (2,))]
-    assert contents(written.folder).keys() == {"tiny/config.pbtxt", "tiny/1/model.py", "tiny/env.tar.gz"}
-    assert written.target == Target("cpu")
-    assert [(report.path, report.packages) for report in written.environments] == [("tiny/env.tar.gz", ())]
-    with tarfile.open(written.folder / "tiny/env.tar.gz") as tar:
+    repository = write_repository(python_model(tmp_path), tmp_path / "work")
+    assert tensors(repository) == [("x", "FP32", (2,)), ("y", "FP32", (2,))]
+    assert contents(repository.folder).keys() == {"tiny/config.pbtxt", "tiny/1/model.py", "tiny/env.tar.gz"}
+    assert repository.target == Target("cpu")
+    assert [(report.path, report.packages) for report in repository.environments] == [("tiny/env.tar.gz", ())]
+    with tarfile.open(repository.folder / "tiny/env.tar.gz") as tar:
         names = {member.name for member in tar if member.isfile()}
     assert {"bin/activate", "watch_stubs.py"} <= names
     assert not [name for name in names if name.startswith("packages")]
@@ -51,11 +51,11 @@ def test_a_python_model_with_a_reference_and_weights(tmp_path):
         recipe={"reference": "right.py:right"},
         test_inputs=[{"inputs": {"x": [1.0, 2.0]}}, {"inputs": {"x": [0.5]}}],
     )
-    written = write_repository(model, tmp_path / "work")
-    assert tensors(written) == [("x", "FP32", (-1,)), ("y", "FP32", (-1,))]
-    assert "tiny/1/inner/table.csv" in contents(written.folder)
-    assert {"tiny/1/own.py", "tiny/1/right.py"} <= contents(written.folder).keys()
-    np.testing.assert_array_equal(written.cases[1].expected["y"], np.array([[1.0]], np.float32))
+    repository = write_repository(model, tmp_path / "work")
+    assert tensors(repository) == [("x", "FP32", (-1,)), ("y", "FP32", (-1,))]
+    assert "tiny/1/inner/table.csv" in contents(repository.folder)
+    assert {"tiny/1/own.py", "tiny/1/right.py"} <= contents(repository.folder).keys()
+    np.testing.assert_array_equal(repository.cases[1].expected["y"], np.array([[1.0]], np.float32))
 
 
 def test_a_python_model_whose_config_declares_its_tensors(tmp_path):
@@ -63,9 +63,11 @@ def test_a_python_model_whose_config_declares_its_tensors(tmp_path):
         'input { name: "x" data_type: TYPE_FP64 dims: [-1] }\n'
         'output { name: "y" data_type: TYPE_FP64 dims: [-1] }\n'
     )
-    written = write_repository(python_model(tmp_path, triton={"config": "config.pbtxt"}), tmp_path / "work")
-    assert tensors(written) == [("x", "FP64", (-1,)), ("y", "FP64", (-1,))]
-    assert written.cases[0].inputs["x"].dtype == np.float64
+    repository = write_repository(
+        python_model(tmp_path, triton={"config": "config.pbtxt"}), tmp_path / "work"
+    )
+    assert tensors(repository) == [("x", "FP64", (-1,)), ("y", "FP64", (-1,))]
+    assert repository.cases[0].inputs["x"].dtype == np.float64
 
 
 @pytest.mark.parametrize(
@@ -112,9 +114,9 @@ def test_a_reference_reads_the_fetched_source(tmp_path, monkeypatch):
         bucket = boto3.client("s3")
         bucket.create_bucket(Bucket="weights")
         bucket.put_object(Bucket="weights", Key="scale/1/inner/factor.txt", Body=b"3.0")
-        written = write_repository(model, tmp_path / "work")
-    np.testing.assert_array_equal(written.cases[0].expected["y"], np.array([[3.0, 6.0]], np.float32))
-    assert contents(written.folder)["tiny/1/inner/factor.txt"] == b"3.0"
+        repository = write_repository(model, tmp_path / "work")
+    np.testing.assert_array_equal(repository.cases[0].expected["y"], np.array([[3.0, 6.0]], np.float32))
+    assert contents(repository.folder)["tiny/1/inner/factor.txt"] == b"3.0"
 
 
 def test_a_reference_with_an_optional_source(tmp_path):
@@ -122,8 +124,8 @@ def test_a_reference_with_an_optional_source(tmp_path):
         "def right(request, source=None):\n    return {'y': request['x'] * (2 if source is None else 3)}\n"
     )
     model = python_model(tmp_path, recipe={"reference": "right.py:right"}, test_inputs=REQUESTS)
-    written = write_repository(model, tmp_path / "work")
-    np.testing.assert_array_equal(written.cases[0].expected["y"], np.array([[2.0, 4.0]], np.float32))
+    repository = write_repository(model, tmp_path / "work")
+    np.testing.assert_array_equal(repository.cases[0].expected["y"], np.array([[2.0, 4.0]], np.float32))
 
 
 @pytest.mark.parametrize(

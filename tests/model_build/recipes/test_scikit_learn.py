@@ -105,14 +105,14 @@ def mixed(numbers: Any = ("age", "income", "kids"), texts: Any = ("city",)) -> A
 )
 def test_answers_are_those_of_scikit_learn(tmp_path, make, outputs):
     model = saved(tmp_path, make(), RANDOM)
-    written = write_repository(model, tmp_path / "work")
-    assert tensors(written) == [X, *outputs]
-    assert written.parity[0].max_absolute_error < 1e-5
-    assert written.unverified == ()
-    assert {case.origin for case in written.cases} == {"framework"}
-    assert read_config(written.folder / "tiny" / "config.pbtxt").backend == "onnxruntime"
+    repository = write_repository(model, tmp_path / "work")
+    assert tensors(repository) == [X, *outputs]
+    assert repository.parity[0].max_absolute_error < 1e-5
+    assert repository.unverified == ()
+    assert {case.origin for case in repository.cases} == {"framework"}
+    assert read_config(repository.folder / "tiny" / "config.pbtxt").backend == "onnxruntime"
     again = write_repository(model, tmp_path / "again")
-    assert contents(written.folder) == contents(again.folder)
+    assert contents(repository.folder) == contents(again.folder)
 
 
 @pytest.mark.parametrize(
@@ -131,8 +131,8 @@ def test_columns_of_numbers_and_texts(tmp_path, numbers, texts):
         tmp_path / "rows.npz", **{n: v.astype(np.float32) if n != "city" else v for n, v in rows.items()}
     )
     inputs = [{"inputs": {"age": [1.0], "city": [""], "income": [2.0], "kids": [3.0]}}, {"file": "rows.npz"}]
-    written = write_repository(saved(tmp_path, pipeline, inputs), tmp_path / "work")
-    assert tensors(written) == [
+    repository = write_repository(saved(tmp_path, pipeline, inputs), tmp_path / "work")
+    assert tensors(repository) == [
         ("age", "FP32", (1,)),
         ("city", "BYTES", (1,)),
         ("income", "FP32", (1,)),
@@ -140,8 +140,8 @@ def test_columns_of_numbers_and_texts(tmp_path, numbers, texts):
         ("label", "BYTES", (1,)),
         ("probabilities", "FP32", (2,)),
     ]
-    assert written.outputs[1].labels == ("no", "yes")
-    session = onnxruntime.InferenceSession(str(written.folder / "tiny/1/model.onnx"))
+    assert repository.outputs[1].labels == ("no", "yes")
+    session = onnxruntime.InferenceSession(str(repository.folder / "tiny/1/model.onnx"))
     frame = pandas.DataFrame(COLUMNS)
     requests = {
         name: frame[[name]].to_numpy(object if name == "city" else np.float32) for name in frame.columns
@@ -149,7 +149,7 @@ def test_columns_of_numbers_and_texts(tmp_path, numbers, texts):
     label, probabilities = session.run(["label", "probabilities"], requests)
     np.testing.assert_allclose(probabilities, pipeline.predict_proba(frame), atol=1e-6)
     assert list(label) == list(pipeline.predict(frame))
-    for row, case in enumerate(written.cases[1:]):
+    for row, case in enumerate(repository.cases[1:]):
         np.testing.assert_allclose(case.expected["probabilities"][0], pipeline.predict_proba(frame)[row])
 
 
@@ -191,18 +191,18 @@ def test_a_vectorizer_reads_one_text_column(tmp_path, numbers, note):
     inputs = [
         {"inputs": {name: [value] for name, value in row.items()}} for row in requests.to_dict("records")
     ]
-    written = write_repository(saved(tmp_path, pipeline, inputs), tmp_path / "work")
-    answers = np.concatenate([case.expected["probabilities"] for case in written.cases])
+    repository = write_repository(saved(tmp_path, pipeline, inputs), tmp_path / "work")
+    answers = np.concatenate([case.expected["probabilities"] for case in repository.cases])
     np.testing.assert_allclose(answers, pipeline.predict_proba(requests), rtol=1e-12)
-    assert written.parity[0].max_absolute_error < 1e-6
+    assert repository.parity[0].max_absolute_error < 1e-6
 
 
 def test_double_precision(tmp_path):
     pipeline = make_pipeline(StandardScaler(), Ridge()).fit(ROWS, VALUES)
     model = saved(tmp_path, pipeline, RANDOM, tensors={"X": {"datatype": "FP64"}})
-    written = write_repository(model, tmp_path / "work")
-    assert [(spec.name, spec.datatype) for spec in written.inputs] == [("X", "FP64")]
-    assert written.parity[0].max_absolute_error < 1e-12
+    repository = write_repository(model, tmp_path / "work")
+    assert [(spec.name, spec.datatype) for spec in repository.inputs] == [("X", "FP64")]
+    assert repository.parity[0].max_absolute_error < 1e-12
 
 
 @pytest.mark.parametrize(

@@ -10,24 +10,21 @@ from model_build.checking.serving_check import ServingCheck, ServingReport
 from model_build.data.context import WrittenRepository
 from model_build.environments.packing import build_environment
 from model_build.progress import Progress
-from model_build.recipes.ensemble import Ensemble
 from model_build.repository.config import read_config
 from model_build.repository.layout import check_layout
 from model_build.store.archive import pack
 from tests.model_build.recipes.ensemble_parts import (
-    build_context_for,
     classifier_graph,
     graph_artifact,
+    keep_artifact,
     python_artifact,
-    quiet_steps,
+    write_ensemble,
 )
 from tests.model_build.tiny import TEXTS, write_model
 from tritonstack.base.yaml import Document, load_document
 from tritonstack.records.manifests import TensorSpec
 from tritonstack.runtime import find_installation
 from tritonstack.spec.models.model import ModelSpec
-
-pytestmark = pytest.mark.soak
 
 EMBEDDING = TensorSpec(name="embedding", datatype="FP32", shape=(32,))
 PROBABILITIES = TensorSpec(name="probabilities", datatype="FP32", shape=(3,), labels=("a", "b", "c"))
@@ -46,6 +43,23 @@ class TritonPythonModel:
         return pb_utils.Tensor("numbers_out", numbers + 1)
 """
 
+CODE = """\
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        return [self.answer(request) for request in requests]
+
+    def answer(self, request):
+        def read(name):
+            return pb_utils.get_input_tensor_by_name(request, name).as_numpy()
+
+        {statement}
+        return pb_utils.InferenceResponse([pb_utils.Tensor(name, made[name]) for name in made])
+"""
+
 
 def pipeline(folder: Path, text: str, name: str = "whole") -> Document[ModelSpec]:
     folder.mkdir(parents=True)
@@ -54,21 +68,22 @@ def pipeline(folder: Path, text: str, name: str = "whole") -> Document[ModelSpec
     return load_document(file, ModelSpec)
 
 
-def serve(written: WrittenRepository, work: Path, folders: BuildFolders) -> ServingReport:
-    assert check_layout(written.folder) == written.entry
+def serve(repository: WrittenRepository, work: Path, folders: BuildFolders) -> ServingReport:
+    assert check_layout(repository.folder) == repository.entry
     return ServingCheck(
         installation=find_installation(home=folders.server),
-        packed=pack(written.folder, work / "model.tar.gz"),
-        entry=written.entry,
-        cases=written.cases,
+        packed=pack(repository.folder, work / "model.tar.gz"),
+        entry=repository.entry,
+        cases=repository.cases,
         accept=ModelSpec.model_fields["accept"].default,
-        precision=written.precision,
-        max_batch=written.max_batch or 0,
+        precision=repository.precision,
+        max_batch=repository.max_batch or 0,
         work=work / "serving",
         notify=print,
     ).run()
 
 
+@pytest.mark.soak
 def test_a_text_model_and_a_classifier(tmp_path, tiny_folder, folders):
     text_model = write_model(tmp_path / "tiny", source=f"file://{tiny_folder}")
     weights = np.random.default_rng(3).standard_normal((32, 3)).tolist()
@@ -89,24 +104,21 @@ def test_a_text_model_and_a_classifier(tmp_path, tiny_folder, folders):
         "  outputs: [probabilities, embedding]\n"
         f"test_inputs: [{TEXTS[0]}, {TEXTS[1]}]\n",
     )
-    recipe = Ensemble(document, document.record.recipe)  # type: ignore[arg-type]
-    written = recipe.write_repository(
-        build_context_for(document, tmp_path / "work", artifacts, find_installation(home=folders.server)),
-        quiet_steps(),
-    )
-    names = sorted(folder.name for folder in written.folder.iterdir())
+    repository = write_ensemble(document, tmp_path / "work", artifacts, folders.server)
+    names = sorted(folder.name for folder in repository.folder.iterdir())
     assert names == ["head", "tiny-model", "whole"]
-    assert (written.max_batch, [tensor.name for tensor in written.inputs]) == (3, ["TEXT"])
-    assert [tensor.labels for tensor in written.outputs] == [("a", "b", "c"), ()]
-    assert {case.origin for case in written.cases} == {"served"}
-    for case in written.cases:
+    assert (repository.max_batch, [tensor.name for tensor in repository.inputs]) == (3, ["TEXT"])
+    assert [tensor.labels for tensor in repository.outputs] == [("a", "b", "c"), ()]
+    assert {case.origin for case in repository.cases} == {"served"}
+    for case in repository.cases:
         raw = case.expected["embedding"] @ np.array(weights, np.float32)
         expected = np.exp(raw) / np.exp(raw).sum()
         np.testing.assert_allclose(case.expected["probabilities"], expected, atol=1e-5)
-    served = serve(written, tmp_path, folders)
+    served = serve(repository, tmp_path, folders)
     assert served.parity.max_absolute_error < 1e-5
 
 
+@pytest.mark.soak
 def test_six_models_and_packages_that_are_shared(tmp_path, folders):
     """More folders than multi-model hosting recommends, the same packages in all, one model used twice."""
     environment = tmp_path / "packages" / "env.tar.gz"
@@ -132,18 +144,17 @@ def test_six_models_and_packages_that_are_shared(tmp_path, folders):
         f"recipe: {{kind: ensemble, steps: [{', '.join(steps)}]}}\n"
         "test_inputs: [{inputs: {t0: [1.0, 2.0]}}, {inputs: {t0: [5.0]}}]\n",
     )
-    recipe = Ensemble(document, document.record.recipe)  # type: ignore[arg-type]
-    written = recipe.write_repository(
-        build_context_for(document, tmp_path / "work", artifacts, find_installation(home=folders.server)),
-        quiet_steps(),
+    repository = write_ensemble(document, tmp_path / "work", artifacts, folders.server)
+    assert [path.parent.name for path in sorted(repository.folder.rglob("env.tar.gz"))] == ["add-a"]
+    shared = (
+        read_config(repository.folder / "add-f/config.pbtxt").parameters["EXECUTION_ENV_PATH"].string_value
     )
-    assert [path.parent.name for path in sorted(written.folder.rglob("env.tar.gz"))] == ["add-a"]
-    shared = read_config(written.folder / "add-f/config.pbtxt").parameters["EXECUTION_ENV_PATH"].string_value
     assert shared == "$$TRITON_MODEL_DIRECTORY/../add-a/env.tar.gz"
-    assert written.cases[0].expected["t7"].tolist() == [[8.0, 9.0]]
-    assert serve(written, tmp_path, folders).parity.max_absolute_error == 0
+    assert repository.cases[0].expected["t7"].tolist() == [[8.0, 9.0]]
+    assert serve(repository, tmp_path, folders).parity.max_absolute_error == 0
 
 
+@pytest.mark.soak
 def test_a_complete_build(tmp_path, tiny_folder, folders):
     """Two encoders of the same texts: built with the ensemble, packed once each, reused with it."""
     members = {
@@ -157,9 +168,9 @@ def test_a_complete_build(tmp_path, tiny_folder, folders):
         "    - {model: two, outputs: {embedding: second}}\n"
         f"test_inputs: [{TEXTS[0]}, {TEXTS[1]}]\n",
     )
-    told: list[Progress] = []
-    built = build_model(model=document, members=members, folders=folders, on_progress=told.append)
-    manifest = built.manifest
+    events: list[Progress] = []
+    artifact = build_model(model=document, members=members, folders=folders, on_progress=events.append)
+    manifest = artifact.manifest
     assert [tensor.name for tensor in manifest.outputs] == ["first", "second"]
     assert (manifest.max_batch, manifest.entry_model) == (4, "whole")
     assert {report.stage: report.max_absolute_error < 1e-4 for report in manifest.parity} == {
@@ -170,3 +181,71 @@ def test_a_complete_build(tmp_path, tiny_folder, folders):
     archives = [entry.path for entry in manifest.files if entry.path.endswith("env.tar.gz")]
     assert archives == ["one-model/env.tar.gz"]
     assert build_model(model=document, members=members, folders=folders).reused
+
+
+def tensors(**datatypes: str) -> tuple[TensorSpec, ...]:
+    return tuple(
+        TensorSpec(name=name, datatype=datatype, shape=(-1,)) for name, datatype in datatypes.items()
+    )
+
+
+@pytest.mark.e2e
+def test_branches_join_and_one_output_is_optional(tmp_path, folders):
+    """Two models get the callers' input, a third joins what they make; one output is only for other uses."""
+    environment = tmp_path / "env.tar.gz"
+    build_environment([], file=environment, cache_dir=folders.cache)
+    members = {
+        "scale": ('made = {"y": read("x") * 2}', {"x": "FP32"}, {"y": "FP32"}),
+        "round": ('made = {"n": np.rint(read("x")).astype(np.int64)}', {"x": "FP32"}, {"n": "INT64"}),
+        "join": (
+            'made = {"sum": read("a") + read("b"), "unused": read("a")}',
+            {"a": "FP32", "b": "INT64"},
+            {"sum": "FP64", "unused": "FP32"},
+        ),
+    }
+    artifacts = {
+        name: python_artifact(
+            tmp_path / "artifacts",
+            name,
+            CODE.replace("{statement}", statement),
+            inputs=tensors(**inputs),
+            outputs=tensors(**outputs),
+            environment=environment,
+        )
+        for name, (statement, inputs, outputs) in members.items()
+    }
+    document = pipeline(
+        tmp_path / "whole",
+        "recipe:\n  kind: ensemble\n  steps: [{model: scale}, {model: round}, "
+        "{model: join, inputs: {a: y, b: n}}]\n  outputs: [sum, n]\n"
+        "test_inputs: [{inputs: {x: [1.4, 2.6]}}, {inputs: {x: [5.0]}}]\n",
+    )
+    repository = write_ensemble(document, tmp_path / "work", artifacts, folders.server)
+    config = read_config(repository.folder / "whole/config.pbtxt")
+    maps = [dict(step.input_map) for step in config.ensemble_scheduling.step]
+    assert maps == [{"x": "x"}, {"x": "x"}, {"a": "y", "b": "n"}]
+    assert [path.parent.name for path in sorted(repository.folder.rglob("env.tar.gz"))] == ["join"]
+    expected = repository.cases[0].expected
+    assert (expected["n"].tolist(), expected["sum"].tolist()) == ([[1, 3]], [pytest.approx([3.8, 8.2])])
+    assert serve(repository, tmp_path, folders).parity.max_absolute_error == 0
+
+    # The ensemble as a step: its models share packages, and get other names in the outer one.
+    artifacts["whole"] = keep_artifact(
+        repository.folder,
+        tmp_path / "artifacts/whole/new",
+        inputs=repository.inputs,
+        outputs=repository.outputs,
+        max_batch=4,
+    )
+    outer = pipeline(
+        tmp_path / "outer",
+        "recipe:\n  kind: ensemble\n  steps: [{model: whole}, {model: scale, outputs: {y: twice}}]\n"
+        "test_inputs: [{inputs: {x: [1.4, 2.6]}}]\n",
+        name="outer",
+    )
+    repository = write_ensemble(outer, tmp_path / "work-outer", artifacts, folders.server)
+    names = sorted(folder.name for folder in repository.folder.iterdir())
+    assert names == ["outer", "scale", "whole-join", "whole-round", "whole-scale"]
+    assert [path.parent.name for path in sorted(repository.folder.rglob("env.tar.gz"))] == ["scale"]
+    (tmp_path / "served-outer").mkdir()
+    assert serve(repository, tmp_path / "served-outer", folders).parity.max_absolute_error == 0

@@ -30,10 +30,10 @@ def test_tensors_are_read_from_the_onnx_graph(tmp_path, external):
     file = save_onnx(tmp_path / "weights/net.onnx", external=external)
     recipe = {"kind": "onnx", "file": "net.onnx"}
     model = write_supplied(tmp_path, recipe, test_inputs=[*X, {"random": {"rows": 2}}])
-    written = write_repository(model, tmp_path / "work")
-    assert tensors(written) == [("x", "FP32", (3,)), ("y", "FP32", (2,)), ("best", "INT64", (1,))]
-    assert [case.expected["best"].shape for case in written.cases] == [(1, 1)] * 4
-    files = contents(written.folder / "tiny" / "1")
+    repository = write_repository(model, tmp_path / "work")
+    assert tensors(repository) == [("x", "FP32", (3,)), ("y", "FP32", (2,)), ("best", "INT64", (1,))]
+    assert [case.expected["best"].shape for case in repository.cases] == [(1, 1)] * 4
+    files = contents(repository.folder / "tiny" / "1")
     assert files["model.onnx"] == file.read_bytes()
     assert set(files) == {"model.onnx", *(["net.onnx.data"] if external else [])}
 
@@ -44,8 +44,8 @@ def test_an_onnx_graph_without_a_batch_dimension(tmp_path):
         write_repository(write_supplied(tmp_path, ONNX, test_inputs=X), tmp_path / "work")
     assert caught.value.violations[0].field == "batching.max_batch"
     unbatched = {"test_inputs": [{"inputs": {"x": [[1.0, 2.0, 3.0]]}}], "batching": {"max_batch": 0}}
-    written = write_repository(write_supplied(tmp_path, ONNX, **unbatched), tmp_path / "other")
-    assert tensors(written) == [("x", "FP32", (1, 3)), ("y", "FP32", (1, 2)), ("best", "INT64", (1,))]
+    repository = write_repository(write_supplied(tmp_path, ONNX, **unbatched), tmp_path / "other")
+    assert tensors(repository) == [("x", "FP32", (1, 3)), ("y", "FP32", (1, 2)), ("best", "INT64", (1,))]
 
 
 def save_nodes(file: Path, nodes: list[Any], takes: tuple[int, Any], gives: list[Any]) -> None:
@@ -122,28 +122,28 @@ def test_graphs_that_are_rejected(tmp_path, change, value):
 def test_saved_module_is_served_unchanged(tmp_path):
     file = save_scripted(tmp_path / "weights/net.pt")
     model = write_supplied(tmp_path, TORCHSCRIPT, test_inputs=SCALED)
-    written = write_repository(model, tmp_path / "work")
-    assert tensors(written) == [
+    repository = write_repository(model, tmp_path / "work")
+    assert tensors(repository) == [
         ("x", "FP32", (3,)),
         ("scale", "FP32", (1,)),
         ("OUTPUT__0", "FP32", (2,)),
         ("OUTPUT__1", "FP32", (1,)),
     ]
-    assert contents(written.folder / "tiny" / "1") == {"model.pt": file.read_bytes()}
-    assert read_config(written.folder / "tiny" / "config.pbtxt").backend == "pytorch"
+    assert contents(repository.folder / "tiny" / "1") == {"model.pt": file.read_bytes()}
+    assert read_config(repository.folder / "tiny" / "config.pbtxt").backend == "pytorch"
 
 
 def test_function_that_creates_a_module(tmp_path):
     write_entry(tmp_path)
     model = write_supplied(tmp_path, ENTRY, test_inputs=MASKED)
-    written = [write_repository(model, tmp_path / "one"), write_repository(model, tmp_path / "two")]
-    assert tensors(written[0]) == [
+    repository = [write_repository(model, tmp_path / "one"), write_repository(model, tmp_path / "two")]
+    assert tensors(repository[0]) == [
         ("x", "FP32", (3,)),
         ("mask", "FP32", (1,)),
         ("scores", "FP32", (2,)),
         ("best", "INT64", (1,)),
     ]
-    assert contents(written[0].folder) == contents(written[1].folder)
+    assert contents(repository[0].folder) == contents(repository[1].folder)
 
 
 def test_a_module_described_in_model_yaml_gets_random_inputs(tmp_path):

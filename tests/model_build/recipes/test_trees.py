@@ -67,15 +67,15 @@ def test_trees_of_every_library(tmp_path, name, save, more, form, dims):
     save_rows(tmp_path / "rows.npz", 30)
     recipe = {"kind": "trees", "file": name, **more}
     model = write_supplied(tmp_path, recipe, test_inputs=ROWS, trust=TRUST, batching={"max_batch": 64})
-    written = write_repository(model, tmp_path / "work")
-    config = read_config(written.folder / "tiny" / "config.pbtxt")
+    repository = write_repository(model, tmp_path / "work")
+    config = read_config(repository.folder / "tiny" / "config.pbtxt")
     assert [list(tensor.dims) for tensor in (*config.input, *config.output)] == [[5], dims]
     assert config.parameters["model_type"].string_value == form
     is_classifier = "false" if dims == [1] and more.get("answer") != "class" else "true"
     assert config.parameters["is_classifier"].string_value == is_classifier
     assert config.parameters["output_class"].string_value == is_classifier
     assert ("threshold" in config.parameters) == (is_classifier == "true")
-    assert written.parity[0].max_absolute_error < 1e-6
+    assert repository.parity[0].max_absolute_error < 1e-6
 
 
 @pytest.mark.parametrize(("name", "save"), [("a.ubj", save_xgboost), ("l.txt", save_lightgbm)])
@@ -107,16 +107,16 @@ def test_shap_values_are_an_output_of_fil(tmp_path, name, save, dims):
     save(tmp_path / "weights" / name)
     save_rows(tmp_path / "rows.npz")
     recipe = {"kind": "trees", "file": name, "shap": True}
-    written = write_repository(write_supplied(tmp_path, recipe, test_inputs=ROWS), tmp_path / "work")
-    config = read_config(written.folder / "tiny/config.pbtxt")
+    repository = write_repository(write_supplied(tmp_path, recipe, test_inputs=ROWS), tmp_path / "work")
+    config = read_config(repository.folder / "tiny/config.pbtxt")
     assert [(tensor.name, list(tensor.dims)) for tensor in config.output][1] == ("treeshap_output", dims)
-    case = written.cases[0]
+    case = repository.cases[0]
     assert case.expected["treeshap_output"].shape == (1, *dims)
     # SHAP values add up to the raw score, from which the library computes its answer.
     scores = case.expected["treeshap_output"].sum(axis=-1).astype(float)
     powers = np.exp(scores)
     answers = {3: powers / powers.sum(axis=-1, keepdims=True), 2: 1 / (1 + 1 / powers), 1: scores}
-    width = written.outputs[0].shape[0]
+    width = repository.outputs[0].shape[0]
     np.testing.assert_allclose(
         case.expected["output__0"].reshape(-1)[-1], answers[width].reshape(-1)[-1], atol=1e-5
     )
@@ -130,11 +130,11 @@ def test_base_scores_of_classes_move_into_trees(tmp_path):
     for shap in (False, True):
         recipe = {"kind": "trees", "file": "a.json", "shap": shap}
         model = write_supplied(tmp_path, recipe, test_inputs=ROWS)
-        written = write_repository(model, tmp_path / f"work-{shap}")
-        saved = treelite.Model.deserialize(written.folder / "tiny/1/checkpoint.tl")
+        repository = write_repository(model, tmp_path / f"work-{shap}")
+        saved = treelite.Model.deserialize(repository.folder / "tiny/1/checkpoint.tl")
         bases = saved.get_header_accessor().get_field("base_scores")
         assert (len(set(bases.tolist())) == 1) == shap
-        assert written.parity[0].max_absolute_error < 1e-6
+        assert repository.parity[0].max_absolute_error < 1e-6
 
 
 @pytest.mark.parametrize(
@@ -193,8 +193,8 @@ def test_a_treelite_checkpoint(tmp_path):
     file = tmp_path / "weights/a.tl"
     treelite.frontend.load_xgboost_model(tmp_path / "weights/a.json").serialize(file)
     model = write_supplied(tmp_path, {"kind": "trees", "file": "a.tl"}, test_inputs=ROWS)
-    written = write_repository(model, tmp_path / "work")
-    assert (written.folder / "tiny/1/checkpoint.tl").read_bytes() == file.read_bytes()
+    repository = write_repository(model, tmp_path / "work")
+    assert (repository.folder / "tiny/1/checkpoint.tl").read_bytes() == file.read_bytes()
     file.write_bytes((5).to_bytes(4, "little") + file.read_bytes()[4:])
     assert "written by treelite 5." in error_of(lambda: model, tmp_path)
 

@@ -29,17 +29,17 @@ def vllm_model(folder: Path, engine: dict[str, Any] | None = None, **more: Any) 
 
 
 def test_a_vllm_model(tmp_path):
-    written = write_repository(
+    repository = write_repository(
         vllm_model(tmp_path, {"max_model_len": 512, "enforce_eager": True}), tmp_path / "work", "sm86-25.04"
     )
-    files = contents(written.folder / "tiny")
+    files = contents(repository.folder / "tiny")
     assert json.loads(files["1/model.json"]) == {
         "model": "/opt/ml/model/tiny/1",
         "max_model_len": 512,
         "enforce_eager": True,
     }
     assert {"1/model.safetensors", "1/config.json"} <= files.keys()
-    config = read_config(written.folder / "tiny/config.pbtxt")
+    config = read_config(repository.folder / "tiny/config.pbtxt")
     assert config.backend == "vllm"
     assert config.model_transaction_policy.decoupled
     assert config.max_batch_size == 0

@@ -280,7 +280,7 @@ def test_pickles_in_a_bucket_are_named(bucket, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "expected"),
     [
         ("Looking in https://me:s3cret@host/simple", "Looking in https://***@host/simple"),
         (
@@ -294,13 +294,13 @@ def test_pickles_in_a_bucket_are_named(bucket, tmp_path):
         ("a tokenizer.json at /home/me/.aws/credentials", "a tokenizer.json at /home/me/.aws/credentials"),
     ],
 )
-def test_secrets_are_not_shown(text, shown):
+def test_secrets_are_not_shown(text, expected):
     environment = {
         "AWS_SECRET_ACCESS_KEY": "sesame-open-now!",
         "AWS_SHARED_CREDENTIALS_FILE": "/home/me/.aws/credentials",
         "API_TOKEN": "json",
     }
-    assert redact(text, environment) == shown
+    assert redact(text, environment) == expected
 
 
 def test_no_error_of_a_build_reveals_a_secret(monkeypatch):

@@ -151,8 +151,8 @@ def test_transforms_that_the_served_step_lacks(changes, message):
 
 def test_labels_of_imagenet(tmp_path):
     folder = save_timm_model(tmp_path / "source", classes=1000, tag="r160_in1k")
-    named = framework_of(changed(folder, tmp_path / "named", label_names=None))
-    assert named.head.labels["scores"][:2] == ("tench, Tinca tinca", "goldfish, Carassius auratus")
+    imagenet = framework_of(changed(folder, tmp_path / "named", label_names=None))
+    assert imagenet.head.labels["scores"][:2] == ("tench, Tinca tinca", "goldfish, Carassius auratus")
     config = json.loads((folder / "config.json").read_text())["pretrained_cfg"]
     others = changed(
         folder, tmp_path / "other", label_names=None, pretrained_cfg={**config, "tag": "of_my_own"}
