@@ -193,8 +193,8 @@ def served(registry: StrictEcr) -> Iterator[StrictEcr]:
             registry.ranges.append(self.headers["Range"])
             broken = registry.breaks.pop(0) if registry.breaks else Break()
             whole = registry.layers[self.path[1:].partition("?")[0]]
-            asked = re.fullmatch(r"bytes=(\d+)-", self.headers["Range"] or "")
-            first = int(asked[1]) if asked and not broken.ignores_range else 0
+            requested = re.fullmatch(r"bytes=(\d+)-", self.headers["Range"] or "")
+            first = int(requested[1]) if requested and not broken.ignores_range else 0
             if first >= len(whole):
                 self.send_error(HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE)
                 return

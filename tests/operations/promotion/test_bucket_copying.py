@@ -1,7 +1,6 @@
 """Copy artifacts between buckets of one account: complete, once, and only what the lock names."""
 
 import hashlib
-from collections.abc import Iterator
 
 import pytest
 from botocore.exceptions import ClientError
@@ -9,7 +8,6 @@ from botocore.exceptions import ClientError
 from tests.operations.changing_s3 import change_after
 from tests.operations.two_accounts import TwoAccounts, two_accounts
 from tritonstack.base.error_kinds import DamagedArtifactError
-from tritonstack.base.paths import Project
 from tritonstack.operations.artifacts import is_published
 from tritonstack.operations.promotion.bucket_copying import copy_in_account
 from tritonstack.operations.promotion.fetching import SourceArtifact
@@ -18,7 +16,7 @@ TARGET = "tritonstack-pr-1-artifacts"
 
 
 @pytest.fixture
-def accounts(project: Project) -> Iterator[TwoAccounts]:
+def accounts(project):
     with two_accounts(project) as both:
         both.dev.client("s3").create_bucket(
             Bucket=TARGET, CreateBucketConfiguration={"LocationConstraint": "eu-west-1"}
@@ -33,8 +31,8 @@ def source(accounts: TwoAccounts) -> SourceArtifact:
 
 
 def keys(accounts: TwoAccounts) -> list[str]:
-    found = accounts.dev.client("s3").list_objects_v2(Bucket=TARGET)
-    return [item["Key"].rpartition("/")[2] for item in found.get("Contents", ())]
+    listing = accounts.dev.client("s3").list_objects_v2(Bucket=TARGET)
+    return [item["Key"].rpartition("/")[2] for item in listing.get("Contents", ())]
 
 
 def test_a_copied_artifact_is_published_in_the_target(accounts):

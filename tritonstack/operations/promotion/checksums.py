@@ -30,25 +30,17 @@ def agrees(s3: Any, *, bucket: str, key: str, file: Path) -> bool | None:
     if "-" not in head["ETag"]:
         return bool(checksum == bytes.fromhex(sha256_of(file)))
     first = s3.head_object(Bucket=bucket, Key=key, PartNumber=1)
-    return bool(checksum == _of_parts(file, first["ContentLength"]))
-
-
-def part_checksum(body: bytes) -> str:
-    """Return a SHA-256 in S3's format."""
-    return base64.b64encode(hashlib.sha256(body).digest()).decode()
-
-
-def _of_parts(file: Path, part_bytes: int) -> bytes:
-    return hashlib.sha256(b"".join(_part_digests(file, part_bytes))).digest()
+    parts = hashlib.sha256(b"".join(_part_digests(file, first["ContentLength"])))
+    return bool(checksum == parts.digest())
 
 
 def _part_digests(file: Path, part_bytes: int) -> Iterator[bytes]:
     with file.open("rb") as stream:
         while True:
-            digest, left = hashlib.sha256(), part_bytes
-            while left and (block := stream.read(min(_READ, left))):
+            digest, remaining = hashlib.sha256(), part_bytes
+            while remaining and (block := stream.read(min(_READ, remaining))):
                 digest.update(block)
-                left -= len(block)
-            if left == part_bytes:
+                remaining -= len(block)
+            if remaining == part_bytes:
                 return
             yield digest.digest()

@@ -74,7 +74,9 @@ def read_source_manifest(source: SourceArtifact) -> Manifest:
         raise
     manifest = parse_manifest(body, origin=source.url(MANIFEST_NAME))
     others = [
-        one.description for one in mismatches(source.entry, manifest, target=source.target) if one.untrue
+        mismatch.description
+        for mismatch in mismatches(source.entry, manifest, target=source.target)
+        if mismatch.untrue
     ]
     if manifest.model != source.model:
         others.append(f"it belongs to model {manifest.model!r}")
@@ -130,11 +132,11 @@ def _fetch_archive(source: SourceArtifact, partial: Path, on_bytes: OnBytes, sle
         partial.unlink()
         on_bytes(-source.entry.archive_bytes)
         _download(source, partial, on_bytes, sleep)
-    found = sha256_of(partial)
-    if found != source.entry.digest:
+    digest = sha256_of(partial)
+    if digest != source.entry.digest:
         partial.unlink()
         raise DamagedArtifactError(
-            f"checksum mismatch for {source.url(ARCHIVE_NAME)}: got {short_digest(found)}…, "
+            f"checksum mismatch for {source.url(ARCHIVE_NAME)}: got {short_digest(digest)}…, "
             f"lock expects {short_digest(source.entry.digest)}…; nothing was copied",
             remedy="endpoints that serve it may be damaged too: delete it and its manifest there, "
             "and republish it with `tritonstack build` of the source environment",
@@ -181,7 +183,7 @@ def _blocks(source: SourceArtifact, start: int) -> Iterator[bytes]:
             remedy="delete it and its manifest there, and republish it with `tritonstack build`",
         )
     try:
-        found = s3.get_object(Bucket=source.bucket, Key=key, Range=f"bytes={start}-", IfMatch=head["ETag"])
+        answer = s3.get_object(Bucket=source.bucket, Key=key, Range=f"bytes={start}-", IfMatch=head["ETag"])
     except ClientError as error:
         if aws_error_code(error) not in CONFLICT_CODES:
             raise
@@ -189,7 +191,7 @@ def _blocks(source: SourceArtifact, start: int) -> Iterator[bytes]:
             f"{source.url(ARCHIVE_NAME)} was replaced while it was read; nothing was copied",
             remedy="rerun the command",
         ) from None
-    yield from found["Body"].iter_chunks(_CHUNK)
+    yield from answer["Body"].iter_chunks(_CHUNK)
 
 
 def _fetch_examples(source: SourceArtifact, manifest: Manifest, folder: Path) -> None:

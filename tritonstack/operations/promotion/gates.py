@@ -138,7 +138,7 @@ def evaluate_gates(
     events: Sequence[Event],
     now: datetime,
     *,
-    asked: Collection[str],
+    served: Collection[str],
     protected: bool = False,
 ) -> list[GateResult]:
     """Return each gate of each candidate, passed or failed.
@@ -153,7 +153,7 @@ def evaluate_gates(
         gate
         for candidate in candidates
         for gate in (
-            *_deployed(spec, candidate, artifact_state(candidate, accepted).among(asked), rejected, now),
+            *_deployed(spec, candidate, artifact_state(candidate, accepted).among(served), rejected, now),
             *(_built(spec, candidate) if protected else ()),
             *_measured(spec, candidate),
             *_performance(candidate, events, now, protected=protected),
@@ -191,8 +191,8 @@ def _after_deploy(
     if others := set(touched) - {candidate.digest}:
         return ArtifactState(instead=min(others))
     if event.kind == "deployed" and not touched and state.since:
-        left = state.endpoints - set(event.endpoints)
-        return replace(state, endpoints=left) if left else ArtifactState()
+        remaining = state.endpoints - set(event.endpoints)
+        return replace(state, endpoints=remaining) if remaining else ArtifactState()
     return state
 
 
@@ -227,18 +227,17 @@ def _is_uncommitted_pass(event: Event) -> bool:
     return event.kind == "verified" and not is_committed(event.commit)
 
 
-def _uncommitted_note(candidate: PromotionCandidate, seen: ArtifactState, rejected: Sequence[Event]) -> str:
+def _uncommitted_note(candidate: PromotionCandidate, state: ArtifactState, rejected: Sequence[Event]) -> str:
     """Describe the verdict that is ignored because of uncommitted files; empty if there is none."""
-    found = [
+    verdicts = [
         event
         for event in rejected
-        if candidate.digest in candidate.touched_by(event) and event.at >= str(seen.deployed)
+        if candidate.digest in candidate.touched_by(event) and event.at >= str(state.deployed)
     ]
-    if not found:
+    if not verdicts:
         return ""
-    return (
-        f"; the verdict of {_shown(_moment(found[-1].at))} is ignored: it is from {_loose_files(found[-1])}"
-    )
+    last = verdicts[-1]
+    return f"; the verdict of {_shown(_moment(last.at))} is ignored: it is from {_loose_files(last)}"
 
 
 def _loose_files(record: Event | Built) -> str:
@@ -271,24 +270,24 @@ def _built(spec: PromotionSpec, candidate: PromotionCandidate) -> Iterator[GateR
 def _deployed(
     spec: PromotionSpec,
     candidate: PromotionCandidate,
-    seen: ArtifactState,
+    state: ArtifactState,
     rejected: Sequence[Event],
     now: datetime,
 ) -> Iterator[GateResult]:
-    if seen.since is None:
-        yield from _undeployed(spec, candidate, seen)
+    if state.since is None:
+        yield from _undeployed(spec, candidate, state)
         return
     if spec.soaked_hours:
-        yield _soaked(spec, candidate, _moment(seen.since), now)
+        yield _soaked(spec, candidate, _moment(state.since), now)
     if spec.verified:
-        yield _verified(spec, candidate, seen, rejected)
+        yield _verified(spec, candidate, state, rejected)
 
 
 def _undeployed(
-    spec: PromotionSpec, candidate: PromotionCandidate, seen: ArtifactState
+    spec: PromotionSpec, candidate: PromotionCandidate, state: ArtifactState
 ) -> Iterator[GateResult]:
     source = spec.source
-    runs = f"; {short_digest(seen.instead)} runs there" if seen.instead else ""
+    runs = f"; {short_digest(state.instead)} runs there" if state.instead else ""
     reason, deploy = f"is not deployed in {source}{runs}", f"run `tritonstack deploy {source}`, then"
     rows: list[tuple[Gate, str, str]] = []
     if spec.soaked_hours:
@@ -323,31 +322,31 @@ def _soaked(spec: PromotionSpec, candidate: PromotionCandidate, since: datetime,
 
 
 def _verified(
-    spec: PromotionSpec, candidate: PromotionCandidate, seen: ArtifactState, rejected: Sequence[Event]
+    spec: PromotionSpec, candidate: PromotionCandidate, state: ArtifactState, rejected: Sequence[Event]
 ) -> GateResult:
     """Require a pass of each endpoint that runs the artifact: another one may answer differently."""
     source = spec.source
     result = GateResult("verified", candidate.description, _PASS, "passed")
     verify = f"run `tritonstack verify {source}`"
-    if seen.refuted and (refutation := seen.refutation) is not None:
+    if state.refuted and (refutation := state.refutation) is not None:
         note, at = f" ({refutation.note})" if refutation.note else "", _shown(_moment(refutation.at))
         return replace(
             result,
-            measured=f"failed on {', '.join(sorted(seen.refuted))}",
+            measured=f"failed on {', '.join(sorted(state.refuted))}",
             reason=f"failed verification in {source} at {at} by {refutation.by}{note}",
             remedy=f"{verify} after fixing that",
         )
-    unverified = sorted(seen.unverified(candidate.endpoints))
-    if seen.passed is not None and not unverified:
-        endpoints = ", ".join(sorted(seen.verified & candidate.endpoints))
+    unverified = sorted(state.unverified(candidate.endpoints))
+    if state.passed is not None and not unverified:
+        endpoints = ", ".join(sorted(state.verified & candidate.endpoints))
         return replace(result, measured=f"passed on {endpoints}" if endpoints else "passed")
-    where = f" on {', '.join(unverified)}" if seen.verified and unverified else ""
-    loose = _uncommitted_note(candidate, seen, rejected)
+    where = f" on {', '.join(unverified)}" if state.verified and unverified else ""
+    loose = _uncommitted_note(candidate, state, rejected)
     return replace(
         result,
         measured=f"not verified{where}",
         reason=f"has not been verified in {source}{where} since its deployment at "
-        f"{_shown(_moment(str(seen.deployed)))}{loose}",
+        f"{_shown(_moment(str(state.deployed)))}{loose}",
         remedy=f"{verify}{' from a checkout without uncommitted files' if loose else ''}",
     )
 

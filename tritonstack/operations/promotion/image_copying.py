@@ -110,12 +110,12 @@ def tagged_digest(registry: Registry, tag: str) -> str | None:
     """Return the digest of a tag; None if it does not exist."""
     ecr = registry.cloud.client("ecr")
     try:
-        found = ecr.describe_images(**registry.place, imageIds=[{"imageTag": tag}])
+        images = ecr.describe_images(**registry.place, imageIds=[{"imageTag": tag}])
     except ClientError as error:
         if aws_error_code(error) in _ABSENT:
             return None
         raise
-    return str(found["imageDetails"][0]["imageDigest"])
+    return str(images["imageDetails"][0]["imageDigest"])
 
 
 def _tree(source: Registry, digest: str) -> Iterator[_Manifest]:
@@ -138,10 +138,10 @@ def _manifest(source: Registry, digest: str) -> _Manifest:
         )
     (image,) = answer["images"]
     text = image["imageManifest"]
-    found = f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
-    if found != digest:
+    actual = f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+    if actual != digest:
         raise CopyError(
-            f"digest mismatch for the manifest of {source.uri}@{digest}: got {found}",
+            f"digest mismatch for the manifest of {source.uri}@{digest}: got {actual}",
             remedy="promote again; if it happens again, rebuild the image with `tritonstack build` for the "
             "source environment",
         )
@@ -153,14 +153,14 @@ def _missing(target: Registry, blobs: Sequence[Mapping[str, Any]]) -> Iterator[M
     """Yield the layers that the target does not have."""
     ecr = target.cloud.client("ecr")
     for start in range(0, len(blobs), _LAYERS_ASKED_AT_ONCE):
-        asked = blobs[start : start + _LAYERS_ASKED_AT_ONCE]
+        batch = blobs[start : start + _LAYERS_ASKED_AT_ONCE]
         answer = ecr.batch_check_layer_availability(
-            **target.place, layerDigests=[piece["digest"] for piece in asked]
+            **target.place, layerDigests=[piece["digest"] for piece in batch]
         )
         existing = {
             layer["layerDigest"] for layer in answer["layers"] if layer["layerAvailability"] == "AVAILABLE"
         }
-        yield from (piece for piece in asked if piece["digest"] not in existing)
+        yield from (piece for piece in batch if piece["digest"] not in existing)
 
 
 def _layer(source: Registry, piece: Mapping[str, Any]) -> Layer:
@@ -180,8 +180,8 @@ def _copy_layer(layer: Layer, target: Registry, on_bytes: OnBytes, sleep: Callab
         _send(target, upload["uploadId"], first, part)
         first += len(part)
         on_bytes(len(part))
-    if (found := f"sha256:{hashed.hexdigest()}") != layer.digest:
-        raise bad_layer(layer, f"got {found}")
+    if (actual := f"sha256:{hashed.hexdigest()}") != layer.digest:
+        raise bad_layer(layer, f"got {actual}")
     try:
         ecr.complete_layer_upload(**target.place, uploadId=upload["uploadId"], layerDigests=[layer.digest])
     except ClientError as error:

@@ -107,9 +107,9 @@ def _skip(answer: HTTPResponse, layer: Layer, have: int) -> None:
         raise bad_layer(layer, f"got {size} bytes, manifest expects {layer.size}")
     if begin > have:
         raise HTTPException(f"requested byte {have}, but the response starts with byte {begin}")
-    left = have - begin
-    while left and (block := answer.read1(min(_CHUNK, left))):
-        left -= len(block)
+    remaining = have - begin
+    while remaining and (block := answer.read1(min(_CHUNK, remaining))):
+        remaining -= len(block)
 
 
 def _extent(answer: HTTPResponse) -> tuple[int, int | None]:
@@ -118,7 +118,7 @@ def _extent(answer: HTTPResponse) -> tuple[int, int | None]:
         length = answer.headers.get("Content-Length")
         return 0, int(length) if length else None
     content_range = answer.headers.get("Content-Range", "")
-    found = _RANGE.fullmatch(content_range)
-    if found is None:
+    match = _RANGE.fullmatch(content_range)
+    if match is None:
         raise HTTPException(f"invalid Content-Range {content_range!r}")
-    return int(found[1]), int(found[2])
+    return int(match[1]), int(match[2])

@@ -74,27 +74,27 @@ def _failure(
     The rate is per instance: of the highest number for the first, of the lowest for the second. A trace never
     shows the opposite, because its peaks are above its mean rate.
     """
-    found: list[_Finding] = []
+    findings: list[_Finding] = []
     for event in reversed(tests):
         if event.load_test is None:
             if event.kind == "load-tested":
                 words = f"the load test of {_shown(event)} is of another version of tritonstack, and ignored"
-                found.append(_Finding(0, words))
+                findings.append(_Finding(0, words))
             continue
         obstacle = _obstacle(requirement, digest, event, event.load_test, now, protected=protected)
         if obstacle is not None:
-            found.append(obstacle)
+            findings.append(obstacle)
             continue
         judged = list(_judged(requirement.objective, event.load_test.levels, _shown(event)))
-        missed = next((one for one in judged if one is not None and one.fails), None)
+        missed = next((finding for finding in judged if finding is not None and finding.fails), None)
         if missed is not None:
             return missed.words
         if None in judged:
             return None
-        found += filter(None, judged)
-    if not found:
+        findings += filter(None, judged)
+    if not findings:
         return "there is no recorded load test"
-    return max(found, key=lambda one: one.progress).words
+    return max(findings, key=lambda finding: finding.progress).words
 
 
 def _obstacle(
@@ -131,7 +131,7 @@ def _judged(
     objective: PerformanceObjective, levels: Iterable[RecordedLevel], at: str
 ) -> Iterator[_Finding | None]:
     """Yield None for each level that shows the objective, otherwise the reason why it does not."""
-    for level in sorted(levels, key=lambda one: one.offered_per_s or 0, reverse=True):
+    for level in sorted(levels, key=lambda measured: measured.offered_per_s or 0, reverse=True):
         yield _judge(objective, level, at)
 
 

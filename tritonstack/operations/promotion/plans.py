@@ -46,8 +46,8 @@ class Obstacle:
 class Decision:
     """The entries to change in the target's lock, and those that stay or cannot be promoted."""
 
-    artifacts: Sequence[Artifact] = ()
-    images: Sequence[Image] = ()
+    entries: Sequence[Entry] = ()
+    """Entries to change: artifacts, then images."""
     same: Sequence[Entry] = ()
     """Entries that the target's lock already has."""
     built_in_target: Sequence[str] = ()
@@ -55,11 +55,6 @@ class Decision:
     rolled_back: Sequence[Entry] = ()
     """Entries that were rolled back in the target; naming the model promotes them again."""
     obstacles: Sequence[Obstacle] = ()
-
-    @property
-    def entries(self) -> tuple[Entry, ...]:
-        """Return all entries to change."""
-        return (*self.artifacts, *self.images)
 
     def require_possible(self) -> None:
         """Raise PromotionRejectedError with all obstacles."""
@@ -97,25 +92,18 @@ def require_source(source: Workspace, target: Workspace) -> PromotionSpec:
 def decide(source: Workspace, target: Workspace, models: Collection[str] = ()) -> Decision:
     """Decide what to promote: the given models, or all that the target serves."""
     _require_served(target, models)
-    found, found_images = list(_artifacts(source, target, models)), list(_images(source, target, models))
-    artifacts = sorted((item for item in found if isinstance(item, Replacement)), key=_place)
-    images = sorted((item for item in found_images if isinstance(item, Replacement)), key=_place)
-    obstacles = [item for item in (*found, *found_images) if isinstance(item, Obstacle)]
-    rolled_back: list[Entry] = []
-    if not models:
-        rolled_back = [*filter(_is_rolled_back, artifacts), *filter(_is_rolled_back, images)]
-    artifacts = [item for item in artifacts if item not in rolled_back]
-    images = [item for item in images if item not in rolled_back]
+    items = [*_artifacts(source, target, models), *_images(source, target, models)]
+    candidates = sorted((item for item in items if isinstance(item, Replacement)), key=_place)
+    rolled_back = [item for item in candidates if not models and _is_rolled_back(item)]
+    candidates = [item for item in candidates if item not in rolled_back]
     decision = Decision(
-        artifacts=[item for item in artifacts if not _is_same(item)],
-        images=[item for item in images if not _is_same(item)],
-        same=[
-            *(item for item in artifacts if _is_same(item)),
-            *(item for item in images if _is_same(item)),
-        ],
-        built_in_target=sorted({item for item in (*found, *found_images) if isinstance(item, str)}),
+        entries=[item for item in candidates if not _is_same(item)],
+        same=[item for item in candidates if _is_same(item)],
+        built_in_target=sorted({item for item in items if isinstance(item, str)}),
         rolled_back=rolled_back,
-        obstacles=sorted(obstacles, key=lambda item: item.subject),
+        obstacles=sorted(
+            (item for item in items if isinstance(item, Obstacle)), key=lambda item: item.subject
+        ),
     )
     if decision.obstacles:
         return decision
@@ -153,19 +141,19 @@ def _require_served(target: Workspace, models: Collection[str]) -> None:
 def _artifacts(
     source: Workspace, target: Workspace, models: Collection[str]
 ) -> Iterator[Artifact | Obstacle | str]:
-    wanted = {
+    bindings = {
         (served.model, served.instance.name): served
         for name in target.spec.endpoints
         for served in target.serves(name)
         if not models or served.model in models
     }
-    seen = set[object]()
-    for served in wanted.values():
-        found = _artifact(source, target, served, named=served.model in models)
-        mark = (found.name, found.key) if isinstance(found, Replacement) else found
-        if mark not in seen:
-            seen.add(mark)
-            yield found
+    pairs = set[object]()
+    for served in bindings.values():
+        decided = _artifact(source, target, served, named=served.model in models)
+        mark = (decided.name, decided.key) if isinstance(decided, Replacement) else decided
+        if mark not in pairs:
+            pairs.add(mark)
+            yield decided
 
 
 def _artifact(
@@ -185,8 +173,8 @@ def _artifact(
         return _unfit(source, target, served, targets)
     entry = source.lock.record.models[served.model][key]
     lock = target.lock.record
-    seen = lock.models.get(served.model, {}).get(key)
-    return Replacement(served.model, key, entry, seen, lock.conflicting(served.model, key))
+    before = lock.models.get(served.model, {}).get(key)
+    return Replacement(served.model, key, entry, before, lock.conflicting(served.model, key))
 
 
 def _unfit(source: Workspace, target: Workspace, served: ServedModel, targets: Sequence[str]) -> Obstacle:
@@ -220,10 +208,10 @@ def _image(source: Workspace, target: Workspace, image: OwnImage) -> Image | Obs
     """Decide about one image; it keeps its tag in the target."""
     release = source.spec.triton_release
     locked = source.lock.record.images.get(image.folder, {}).get(image.kind)
-    seen = target.lock.record.images.get(image.folder, {}).get(image.kind)
+    before = target.lock.record.images.get(image.folder, {}).get(image.kind)
     subject = f"image {image.folder} for {image.kind}"
     if locked is None or release != target.spec.triton_release:
-        if seen and not seen.promoted and seen.tag == image.tag:
+        if before and not before.promoted and before.tag == image.tag:
             return subject
         available = "none" if locked is None else f"one based on Triton {release}"
         return Obstacle(
@@ -235,7 +223,7 @@ def _image(source: Workspace, target: Workspace, image: OwnImage) -> Image | Obs
     target_image = endpoint_image(source.project, source.spec, image.folder, gpu=image.kind == "gpu")
     # The tag depends on the region. An image that was built from older files keeps its tag.
     tag = image.tag if locked.tag == target_image.tag else locked.tag
-    return Replacement(image.folder, image.kind, locked.model_copy(update={"tag": tag}), seen)
+    return Replacement(image.folder, image.kind, locked.model_copy(update={"tag": tag}), before)
 
 
 def _rejected_by_deploy(source: Workspace, target: Workspace, decision: Decision) -> Iterator[Obstacle]:
@@ -276,5 +264,5 @@ def _is_rolled_back(item: Entry) -> bool:
     return back is not None and back.instead_of == item.entry.digest
 
 
-def _place(item: Entry) -> tuple[str, str]:
-    return item.name, item.key
+def _place(item: Entry) -> tuple[bool, str, str]:
+    return isinstance(item.entry, LockedImage), item.name, item.key

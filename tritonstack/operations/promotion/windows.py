@@ -11,8 +11,8 @@ from tritonstack.spec.environments.promotion import DAYS, ChangeWindow
 
 def next_opening(windows: Sequence[ChangeWindow], now: datetime) -> datetime | None:
     """Return when the next window opens, in UTC; None if none does within two weeks."""
-    found = [opening for window in windows for opening in _openings(window, now)]
-    return min(found, default=None)
+    openings = [opening for window in windows for opening in _openings(window, now)]
+    return min(openings, default=None)
 
 
 def _openings(window: ChangeWindow, now: datetime) -> Iterator[datetime]:

@@ -17,13 +17,11 @@ from tritonstack.operations.promotion.gates import (
     artifact_state,
     evaluate_gates,
 )
-from tritonstack.operations.promotion.performance import PerformanceRequirement
-from tritonstack.operations.promotion.plans import Artifact, Decision, Image
+from tritonstack.operations.promotion.plans import Artifact, Decision, Entry
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.events import Event
-from tritonstack.records.lock_writing import attested
-from tritonstack.records.locks import Built, figures_of
-from tritonstack.records.manifests import Manifest
+from tritonstack.records.lock_writing import Replacement, attested
+from tritonstack.records.locks import Built, LockedImage, figures_of
 from tritonstack.spec.environments.promotion import PromotionSpec
 from tritonstack.workflows.artifacts.copying import EnvironmentAccess
 from tritonstack.workflows.promotion.requirements import performance_requirements
@@ -36,36 +34,14 @@ def gate_results(
     if not decision.entries or source is None:
         return ()
     present = built_now(source.workspace)  # reads the files of all models
-    candidates = [
-        *(
-            _candidate(
-                item,
-                read_source_manifest(source.artifact(item)),
-                _built(item, source.workspace, present),
-                tuple(performance_requirements(gates, item, source.workspace, target)),
-                _serving(item, source.workspace),
-            )
-            for item in decision.artifacts
-        ),
-        *(
-            PromotionCandidate(
-                item.name,
-                item.key,
-                item.entry.digest,
-                image=True,
-                built=item.entry.built,
-                endpoints=_running(item, source.workspace),
-            )
-            for item in decision.images
-        ),
-    ]
+    candidates = [_candidate(gates, item, source, target, present) for item in decision.entries]
     return tuple(
         evaluate_gates(
             gates,
             candidates,
             _proofs(source, candidates),
             datetime.now(UTC),
-            asked=source.workspace.spec.endpoints,
+            served=source.workspace.spec.endpoints,
             protected=target.spec.is_protected,
         )
     )
@@ -74,38 +50,42 @@ def gate_results(
 def _proofs(source: EnvironmentAccess, candidates: Sequence[PromotionCandidate]) -> list[Event]:
     """Return the deployments, verdicts, and load tests that count for the gates."""
     deployed = read_events(source.cloud, source.bucket, kinds=DEPLOYMENTS)
-    since = min(filter(None, (artifact_state(one, deployed).since for one in candidates)), default=None)
+    since = min(
+        filter(None, (artifact_state(candidate, deployed).since for candidate in candidates)), default=None
+    )
     verdicts = read_events(source.cloud, source.bucket, kinds=VERDICTS, since=since) if since else []
-    required = any(one.performance for one in candidates)
+    required = any(candidate.performance for candidate in candidates)
     tests = read_events(source.cloud, source.bucket, kinds=LOAD_TESTS) if required else []
     return sorted([*deployed, *verdicts, *tests], key=lambda event: event.key)
 
 
 def _candidate(
-    item: Artifact,
-    manifest: Manifest,
-    built: Built | None,
-    performance: tuple[PerformanceRequirement, ...],
-    endpoints: frozenset[str],
+    gates: PromotionSpec, item: Entry, source: EnvironmentAccess, target: Workspace, present: Built
 ) -> PromotionCandidate:
-    entry = item.entry
+    entry, workspace = item.entry, source.workspace
+    if isinstance(entry, LockedImage):
+        endpoints = _running(item, workspace)
+        return PromotionCandidate(
+            item.name, item.key, entry.digest, image=True, built=entry.built, endpoints=endpoints
+        )
+    artifact = Replacement(item.name, item.key, entry, None)
+    manifest = read_source_manifest(source.artifact(artifact))
     # The manifest in the bucket may be from an earlier build of the same bytes with other test inputs.
     reasons = (entry.unverified,) if entry.unverified else ()
-    unverified = manifest.unverified if manifest.spec_hash == entry.spec_hash else reasons
     return PromotionCandidate(
         item.name,
         item.key,
         entry.digest,
         entry.figures or figures_of(manifest),
         compared=manifest.generation is None,
-        unverified=unverified,
-        built=built,
-        performance=performance,
-        endpoints=endpoints,
+        unverified=manifest.unverified if manifest.spec_hash == entry.spec_hash else reasons,
+        built=_built(artifact, workspace, present),
+        performance=tuple(performance_requirements(gates, artifact, workspace, target)),
+        endpoints=_serving(item, workspace),
     )
 
 
-def _serving(item: Artifact, source: Workspace) -> frozenset[str]:
+def _serving(item: Entry, source: Workspace) -> frozenset[str]:
     """Return the source's endpoints that serve an artifact."""
     return frozenset(
         name
@@ -115,7 +95,7 @@ def _serving(item: Artifact, source: Workspace) -> frozenset[str]:
     )
 
 
-def _running(item: Image, source: Workspace) -> frozenset[str]:
+def _running(item: Entry, source: Workspace) -> frozenset[str]:
     """Return the source's endpoints that run a custom image."""
     return frozenset(
         name

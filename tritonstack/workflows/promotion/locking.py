@@ -60,8 +60,8 @@ def _write_lock(target: Workspace, items: Sequence[Entry], promoted: Promoted) -
     for item in items:
         entry = as_promoted(item, promoted)
         if isinstance(entry, LockedImage):
-            seen = item.seen if isinstance(item.seen, LockedImage) else None
-            images.append(Replacement(item.name, item.key, entry, seen))
+            locked_image = item.seen if isinstance(item.seen, LockedImage) else None
+            images.append(Replacement(item.name, item.key, entry, locked_image))
         else:
             before = item.seen if isinstance(item.seen, LockedArtifact) else None
             conflicting = target.lock.record.conflicting(item.name, item.key)

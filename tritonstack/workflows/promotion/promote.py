@@ -92,12 +92,12 @@ def promote(session: Session, request: PromotionRequest, *, bootstrap: bool = Fa
 
 def promotion_targets(session: Session, source: str) -> list[str]:
     """Return the environments that artifacts of an environment are promoted to; skip those with errors."""
-    files, found = ProjectFiles(session.project), []
+    files, targets = ProjectFiles(session.project), []
     for name in files.environment_names:
         with contextlib.suppress(InvalidFilesError):
             promotion = files.workspace(name).spec.promotion
-            found += [name] if promotion is not None and promotion.source == source else []
-    return found
+            targets += [name] if promotion is not None and promotion.source == source else []
+    return targets
 
 
 def _open(session: Session, request: PromotionRequest) -> _Promoter:

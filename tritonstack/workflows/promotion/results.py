@@ -125,7 +125,7 @@ class Promotion(PromotionFacts):
     @public
     def copied(self) -> list[CopiedEntry]:
         """The entries that were copied."""
-        return [CopiedEntry(**vars(_shown(one.item)), summary=one.summary) for one in self.copies]
+        return [CopiedEntry(**vars(_shown(copy.item)), summary=copy.summary) for copy in self.copies]
 
 
 def _shown(item: Entry) -> LockEntry:
