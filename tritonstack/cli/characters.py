@@ -25,7 +25,7 @@ def _replaced(error: UnicodeError) -> tuple[str | bytes, int]:
     if not isinstance(error, UnicodeEncodeError):
         raise error
     characters = error.object[error.start : error.end]
-    text = "".join(_REPLACEMENTS.get(one) or ascii(one)[1:-1] for one in characters)
+    text = "".join(_REPLACEMENTS.get(character) or ascii(character)[1:-1] for character in characters)
     return text, error.end
 
 

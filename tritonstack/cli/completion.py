@@ -19,10 +19,10 @@ Completer = Callable[[typer.Context, str], list[str]]
 def _completer(find: Callable[[Project, typer.Context], Sequence[str]]) -> Completer:
     def complete(context: typer.Context, incomplete: str) -> list[str]:
         try:
-            found = find(_project(context), context)
+            names = find(_project(context), context)
         except Exception:
             return []
-        return [name for name in found if name.startswith(incomplete)]
+        return [name for name in names if name.startswith(incomplete)]
 
     return complete
 
@@ -38,9 +38,9 @@ def _endpoints(project: Project, context: typer.Context) -> list[str]:
 
     # Before an option without its value, arguments are not assigned to parameters yet.
     typed = [context.params.get("environment"), *context.args]
-    known = {name: project.environment_file(name) for name in environment_names(project)}
-    known |= {name: project.template_file(name) for name in template_names(project)}
-    file = next(known[word] for word in typed if word in known)
+    files = {name: project.environment_file(name) for name in environment_names(project)}
+    files |= {name: project.template_file(name) for name in template_names(project)}
+    file = next(files[word] for word in typed if word in files)
     return list(load_yaml(file.read_text(encoding="utf-8"))["endpoints"])
 
 

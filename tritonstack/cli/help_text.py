@@ -24,11 +24,11 @@ class HelpfulCommand(TyperCommand):
 
     def get_help(self, ctx: Any) -> str:
         """Return the help, with colors that `typer` removes outside of a terminal."""
-        given, self.help = self.help, with_examples(self.help or "")
+        text, self.help = self.help, with_examples(self.help or "")
         try:
             return styled_help(super().get_help(ctx))
         finally:
-            self.help = given
+            self.help = text
 
 
 def with_examples(text: str) -> str:
@@ -39,7 +39,7 @@ def with_examples(text: str) -> str:
     if not examples:
         return "\n\n".join(prose)
     title = "Example:" if len(examples) == 1 else "Examples:"
-    return "\n\n".join([*prose, f"{_VERBATIM}{title}\n" + "\n".join(f"  {one}" for one in examples)])
+    return "\n\n".join([*prose, f"{_VERBATIM}{title}\n" + "\n".join(f"  {example}" for example in examples)])
 
 
 def styled_help(text: str) -> str:

@@ -84,8 +84,8 @@ def options(
     from tritonstack.cli.context import Context  # noqa: PLC0415
 
     asks_for_help = "--help" in (context.obj or ())
-    found = _project(context.invoked_subcommand, project, needs_one=not asks_for_help)
-    context.obj = Context(found, Output(as_json=json_output))
+    root = _project(context.invoked_subcommand, project, needs_one=not asks_for_help)
+    context.obj = Context(root, Output(as_json=json_output))
 
 
 def _project(command: str | None, folder: Path | None, *, needs_one: bool) -> Project:
@@ -133,9 +133,9 @@ def run(arguments: list[str]) -> int:
         options = _before_command(arguments)
         if "--debug" in options:
             traceback.print_exc()
-        known = _described(error)
-        Output(as_json="--json" in options).error(known)
-        return known.exit_code
+        described = _described(error)
+        Output(as_json="--json" in options).error(described)
+        return described.exit_code
     return status if isinstance(status, int) else 0
 
 
@@ -149,8 +149,8 @@ def _described(error: BaseException) -> TritonstackError:
     if isinstance(error, TritonstackError):
         return error
     if isinstance(error, typer.TyperException):
-        asked = getattr(error, "ctx", None)  # None for errors before a command is known
-        command = asked.command_path if asked is not None else "tritonstack"
+        context = getattr(error, "ctx", None)  # None for errors before a command is known
+        command = context.command_path if context is not None else "tritonstack"
         return CommandLineError(error.format_message(), remedy=f"run `{command} --help`")
     if isinstance(error, typer.Abort | KeyboardInterrupt):
         return CommandInterruptedError("interrupted", remedy="rerun the command; it resumes or starts again")

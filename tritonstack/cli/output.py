@@ -146,7 +146,7 @@ class Output:
         if self.as_json or not commands or not self.results.is_terminal:
             return
         line = Text("next: ", style="dim")
-        line.append(Text(" && ").join(Text(one, style="bold cyan") for one in commands))
+        line.append(Text(" && ").join(Text(command, style="bold cyan") for command in commands))
         self.notes.print(line.append(f"  {note}" if note else "", style="dim"))
 
     @contextmanager

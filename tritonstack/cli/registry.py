@@ -99,7 +99,7 @@ class CommandGroup(TyperGroup):
             with formatter.section(group):
                 formatter.write_dl([(f"{name:{width}}", text) for name, text in commands.items()])
         with formatter.section("Options"):
-            records = (one.get_help_record(ctx) for one in self.get_params(ctx))
+            records = (parameter.get_help_record(ctx) for parameter in self.get_params(ctx))
             formatter.write_dl([record for record in records if record is not None])
 
 

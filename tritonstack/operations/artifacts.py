@@ -74,8 +74,8 @@ def find_object(s3: Any, bucket: str, key: str) -> dict[str, Any] | None:
 
 def is_archive_of(artifact: LockedArtifact, head: dict[str, Any]) -> bool:
     """Return whether an object is an artifact's archive, by size and recorded digest."""
-    found = (head["ContentLength"], head.get("Metadata", {}).get(DIGEST_NOTE))
-    return found == (artifact.archive_bytes, artifact.digest)
+    properties = (head["ContentLength"], head.get("Metadata", {}).get(DIGEST_NOTE))
+    return properties == (artifact.archive_bytes, artifact.digest)
 
 
 def copy_object(

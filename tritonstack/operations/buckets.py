@@ -67,9 +67,9 @@ def _delete(s3: Any, bucket: str, objects: list[dict[str, str]], sleep: Callable
 
     S3 returns 200 even if it rejected some objects, so AWS clients do not retry those.
     """
-    left = objects
+    remaining = objects
     for pause in (*_PAUSES_S, None):
-        answer = s3.delete_objects(Bucket=bucket, Delete={"Objects": left, "Quiet": True})
+        answer = s3.delete_objects(Bucket=bucket, Delete={"Objects": remaining, "Quiet": True})
         errors: list[Mapping[str, Any]] = answer.get("Errors", [])
         if not errors:
             return
@@ -81,4 +81,4 @@ def _delete(s3: Any, bucket: str, objects: list[dict[str, str]], sleep: Callable
             raise BucketNotEmptyError(bucket, errors, remedy=remedy)
         sleep(pause)
         rejected = {error["Key"] for error in errors}
-        left = [item for item in left if item["Key"] in rejected]
+        remaining = [item for item in remaining if item["Key"] in rejected]

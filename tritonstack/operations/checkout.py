@@ -68,17 +68,17 @@ class Checkout:
             return []
         changed, tracked = self._changed(Path(top.rstrip("\n"))), self._tracked(Path(top.rstrip("\n")))
         read = {file: {file.parent.resolve() / file.name, file.resolve()} for file in files if file.exists()}
-        found = {file for file, places in read.items() if not places <= tracked}
+        untracked = {file for file, places in read.items() if not places <= tracked}
         requested = {place for file in files for place in (file.parent.resolve() / file.name, file.resolve())}
         below = {folder.resolve() for folder in folders}
         around = {parent for path in requested | below for parent in path.parents}
-        found |= {
+        untracked |= {
             path
             for path in changed
             if path in requested or path in around or not below.isdisjoint((path, *path.parents))
         }
         root = self.root.resolve()
-        named = (path.parent.resolve() / path.name for path in found)
+        named = (path.parent.resolve() / path.name for path in untracked)
         return sorted({Path(os.path.relpath(path, root)).as_posix() for path in named})
 
     def _changed(self, top: Path) -> set[Path]:
@@ -103,19 +103,19 @@ class Checkout:
         for name in _ACTORS:
             if named := os.environ.get(name):
                 return named
-        known = self._ask("config", "user.name")
-        return known.strip() if known and known.strip() else getpass.getuser()
+        name_in_git = self._ask("config", "user.name")
+        return name_in_git.strip() if name_in_git and name_in_git.strip() else getpass.getuser()
 
     def resolve(self, commit: str) -> str:
         """Return the full id of an abbreviated commit."""
-        found = self._ask("rev-parse", "--verify", "--end-of-options", f"{commit}^{{commit}}")
-        if found is None:
+        commit_hash = self._ask("rev-parse", "--verify", "--end-of-options", f"{commit}^{{commit}}")
+        if commit_hash is None:
             gap = self.gap()
             raise CheckoutError(
                 f"git has no commit {commit!r}" + (f": {gap}" if gap else ""),
                 remedy="run `git log` to list the commits" if self.exists else "commit the project with git",
             )
-        return found.strip()
+        return commit_hash.strip()
 
     def file_at(self, commit: str, file: Path) -> str | None:
         """Return the text of a file at a commit; None if it did not exist."""
@@ -124,9 +124,9 @@ class Checkout:
     def files_at(self, commits: Sequence[str], file: Path) -> Iterator[str | None]:
         """Return a file's text at several commits with one git call; None where it did not exist."""
         name = f"./{file.relative_to(self.root).as_posix()}"
-        asked = "".join(f"{commit}:{name}\n" for commit in commits)
+        requests = "".join(f"{commit}:{name}\n" for commit in commits)
         # Sizes are in bytes, line endings included.
-        rest = self._raw("cat-file", "--batch", stdin=asked.encode()) or b""
+        rest = self._raw("cat-file", "--batch", stdin=requests.encode()) or b""
         for _ in commits:
             header, _, rest = rest.partition(b"\n")
             kind, size = header.rpartition(b" ")[::2]

@@ -95,27 +95,27 @@ def touched(manifest: Manifest) -> TouchedArtifact:
 
 def served_artifacts(workspace: Workspace, endpoints: Sequence[str]) -> tuple[TouchedArtifact, ...]:
     """Return the artifacts that endpoints serve according to the lock, without duplicates."""
-    found = {
+    artifacts = {
         TouchedArtifact(model=served.model, target=target, digest=artifact.digest)
         for name in endpoints
         for served in workspace.serves(name)
         if (target := workspace.target_for(served.model, served.instance))
         if (artifact := workspace.artifact_for(served.model, served.instance))
     }
-    return tuple(sorted(found, key=lambda item: (item.model, item.target)))
+    return tuple(sorted(artifacts, key=lambda item: (item.model, item.target)))
 
 
 def run_images(workspace: Workspace, endpoints: Sequence[str]) -> tuple[TouchedImage, ...]:
     """Return the custom images that endpoints run according to the lock, without duplicates."""
-    found = set[TouchedImage]()
+    images = set[TouchedImage]()
     for name in endpoints:
         endpoint = workspace.spec.endpoints[name]
         for variant in endpoint.variants:
             locked = workspace.image_for(name, variant.instance)
             if endpoint.image is not None and locked is not None:
                 kind: ImageKind = "gpu" if variant.instance.gpus else "cpu"
-                found.add(TouchedImage(folder=endpoint.image, kind=kind, digest=locked.digest))
-    return tuple(sorted(found, key=lambda item: (item.folder, item.kind)))
+                images.add(TouchedImage(folder=endpoint.image, kind=kind, digest=locked.digest))
+    return tuple(sorted(images, key=lambda item: (item.folder, item.kind)))
 
 
 def record_event(cloud: Cloud, bucket: str, event: Event) -> None:
@@ -166,14 +166,14 @@ def latest_events(
 
 def latest_of_each(events: Iterable[Event], endpoints: Collection[str]) -> dict[str, Event]:
     """Return the first event per endpoint in `events` (latest first), reading no further than needed."""
-    found: dict[str, Event] = {}
+    latest: dict[str, Event] = {}
     for event in events:
         for name in event.endpoints:
             if name in endpoints:
-                found.setdefault(name, event)
-        if len(found) == len(endpoints):
+                latest.setdefault(name, event)
+        if len(latest) == len(endpoints):
             break
-    return found
+    return latest
 
 
 def _keys(
@@ -195,13 +195,13 @@ def _keys(
 
 def _read(cloud: Cloud, bucket: str, keys: Sequence[str], cache: EventCache | None) -> list[Event]:
     s3 = cloud.client("s3")
-    known: EventCache = {} if cache is None else cache
+    cached: EventCache = {} if cache is None else cache
 
     def read(key: str) -> Event:
         origin = f"s3://{bucket}/{key}"
-        if origin not in known:
-            known[origin] = _parsed(s3.get_object(Bucket=bucket, Key=key)["Body"].read(), origin)
-        return known[origin]
+        if origin not in cached:
+            cached[origin] = _parsed(s3.get_object(Bucket=bucket, Key=key)["Body"].read(), origin)
+        return cached[origin]
 
     pool = ThreadPoolExecutor(_READS_AT_ONCE)
     try:

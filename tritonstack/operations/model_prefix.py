@@ -116,8 +116,8 @@ def _copies(workspace: Workspace, name: str) -> Iterator[ModelCopy]:
 
 
 def _put(s3: Any, bucket: str, copy: ModelCopy) -> CopiedModel:
-    found = find_object(s3, bucket, copy.key)
-    if found is not None and is_archive_of(copy.artifact, found):
+    head = find_object(s3, bucket, copy.key)
+    if head is not None and is_archive_of(copy.artifact, head):
         return CopiedModel(copy, "there")
     source = find_object(s3, bucket, copy.source)
     if source is None or not is_archive_of(copy.artifact, source):
@@ -127,7 +127,7 @@ def _put(s3: Any, bucket: str, copy: ModelCopy) -> CopiedModel:
             remedy="delete that object if it exists, and publish the artifact with `tritonstack build`",
         )
     _copy(s3, bucket, copy, etag=source["ETag"])
-    return CopiedModel(copy, "copied" if found is None else "replaced")
+    return CopiedModel(copy, "copied" if head is None else "replaced")
 
 
 def _copy(s3: Any, bucket: str, copy: ModelCopy, *, etag: str) -> None:

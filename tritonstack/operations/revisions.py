@@ -146,10 +146,10 @@ def build_revision_of(workspace: Workspace) -> Revision:
 
 def change_revision_of(*workspaces: Workspace) -> Revision:
     """Return the revision for a promotion or rollback: all files except the locks that it writes."""
-    found = [files_of_environment(workspace) for workspace in workspaces]
+    inputs = [files_of_environment(workspace) for workspace in workspaces]
     locks = {workspace.lock.file for workspace in workspaces}
-    files = {file for one in found for file in one.files} - locks
-    folders = {folder for one in found for folder in one.folders}
+    files = {file for input_files in inputs for file in input_files.files} - locks
+    folders = {folder for input_files in inputs for folder in input_files.folders}
     return _revision(workspaces[0].project, RelevantFiles(frozenset(files), frozenset(folders)))
 
 

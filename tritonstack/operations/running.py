@@ -70,10 +70,10 @@ def wait_until_served(cloud: Cloud, names: Iterable[str], *, on_change: Callable
     """Wait until no update of these endpoints is in progress; skip missing endpoints."""
     sagemaker = cloud.client("sagemaker")
     for name in names:
-        seen = ""
+        reported = ""
         while (status := _status(sagemaker, name)) in _UNDER_WAY:
-            if status != seen:
-                seen = status
+            if status != reported:
+                reported = status
                 on_change(name, status)
             time.sleep(_POLL_S)
 
@@ -89,8 +89,8 @@ def endpoint_states(cloud: Cloud, stack: str) -> list[EndpointState]:
     if components := names["AWS::SageMaker::InferenceComponent"]:
         # An endpoint with a component has one variant, and so one model.
         for component, model in zip(components, names["AWS::SageMaker::Model"], strict=True):
-            found = sagemaker.describe_inference_component(InferenceComponentName=component)
-            states.append(_component_state(found, model))
+            component_state = sagemaker.describe_inference_component(InferenceComponentName=component)
+            states.append(_component_state(component_state, model))
     return states
 
 
@@ -105,14 +105,14 @@ def _names(cloud: Cloud, stack: str) -> Mapping[str, list[str]]:
     return names
 
 
-def _endpoint_state(found: Mapping[str, Any], deployed: str) -> EndpointState:
-    active, reason = found["EndpointConfigName"], found.get("FailureReason", "")
-    return EndpointState(found["EndpointName"], deployed, active, found["EndpointStatus"], reason)
+def _endpoint_state(endpoint: Mapping[str, Any], deployed: str) -> EndpointState:
+    active, reason = endpoint["EndpointConfigName"], endpoint.get("FailureReason", "")
+    return EndpointState(endpoint["EndpointName"], deployed, active, endpoint["EndpointStatus"], reason)
 
 
-def _component_state(found: Mapping[str, Any], deployed: str) -> EndpointState:
-    active, reason = found["Specification"]["ModelName"], found.get("FailureReason", "")
-    name, status = found["InferenceComponentName"], found["InferenceComponentStatus"]
+def _component_state(component: Mapping[str, Any], deployed: str) -> EndpointState:
+    active, reason = component["Specification"]["ModelName"], component.get("FailureReason", "")
+    name, status = component["InferenceComponentName"], component["InferenceComponentStatus"]
     if status == "Updating":  # its rollout has ended: scaling changes the number of copies
         status = "InService"
     return EndpointState(name, deployed, active, status, reason, runs="model")
@@ -121,9 +121,9 @@ def _component_state(found: Mapping[str, Any], deployed: str) -> EndpointState:
 def endpoint_condition(cloud: Cloud, name: str) -> str | None:
     """Return an endpoint's status, with the reason of a failure; None if it does not exist."""
     with explain_denied("sagemaker"):
-        found = _describe(cloud.client("sagemaker"), name)
-    reason = f": {found['FailureReason']}" if found.get("FailureReason") else ""
-    return f"{found['EndpointStatus']}{reason}" if found else None
+        endpoint = _describe(cloud.client("sagemaker"), name)
+    reason = f": {endpoint['FailureReason']}" if endpoint.get("FailureReason") else ""
+    return f"{endpoint['EndpointStatus']}{reason}" if endpoint else None
 
 
 def _status(sagemaker: Any, name: str) -> str:
@@ -133,12 +133,12 @@ def _status(sagemaker: Any, name: str) -> str:
 def _describe(sagemaker: Any, name: str) -> dict[str, Any]:
     """Return SageMaker's description of an endpoint; empty if it does not exist."""
     try:
-        found: dict[str, Any] = sagemaker.describe_endpoint(EndpointName=name)
+        endpoint: dict[str, Any] = sagemaker.describe_endpoint(EndpointName=name)
     except ClientError as error:
         if "could not find" in str(error).lower():
             return {}
         raise
-    return found
+    return endpoint
 
 
 def _last(arn: str) -> str:

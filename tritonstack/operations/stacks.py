@@ -189,13 +189,13 @@ def wait_until_settled(
 ) -> None:
     """Wait until no stack has an operation in progress."""
     for name in names:
-        seen = ""
+        reported = ""
         for pause in poll_pauses():
             state = describe_stack(cloud, name)
             if state is None or not state.in_progress:
                 break
-            if state.status != seen:
-                seen = state.status
+            if state.status != reported:
+                reported = state.status
                 on_change(state)
             time.sleep(pause)
 

@@ -119,9 +119,9 @@ def comment(*, repository: str, pull_request: int, about: str, file: Path, verba
     body = {"body": f"{mark}\n{content}"}
     issues = f"repos/{repository}/issues"
     query = f".[] | select(.body | startswith({json.dumps(mark)})) | .id"
-    found = _run("gh", "api", "--paginate", f"{issues}/{pull_request}/comments", "--jq", query)
-    if found:
-        _send("PATCH", f"{issues}/comments/{found.splitlines()[0]}", body)
+    earlier = _run("gh", "api", "--paginate", f"{issues}/{pull_request}/comments", "--jq", query)
+    if earlier:
+        _send("PATCH", f"{issues}/comments/{earlier.splitlines()[0]}", body)
     else:
         _send("POST", f"{issues}/{pull_request}/comments", body)
 
@@ -138,8 +138,8 @@ def _open_proposal(repository: str, branch: str) -> int | None:
         "--jq",
         f".[] | select({jq_filter}) | .number",
     )
-    found = _run("gh", "api", "--method", "GET", f"repos/{repository}/pulls", *only)
-    return int(found.splitlines()[0]) if found else None
+    proposals = _run("gh", "api", "--method", "GET", f"repos/{repository}/pulls", *only)
+    return int(proposals.splitlines()[0]) if proposals else None
 
 
 def _code_block(text: str) -> str:

@@ -145,7 +145,7 @@ def new_endpoint(
     documents = {model: files.with_members(model) for model in models}
     if not documents:
         raise CommandLineError("an endpoint needs a model", remedy="add --model NAME")
-    gpu = any(_needs_gpu(found) for found in documents.values())
+    gpu = any(_needs_gpu(document) for document in documents.values())
     instance = instance_type or (GPU_INSTANCE if gpu else CPU_INSTANCE)
     custom = {} if image is None else {"image": image}
     if len(models) > 1:
@@ -208,12 +208,12 @@ def _blaming_options(file: Path, options: Mapping[str, str]) -> Iterator[None]:
     try:
         yield
     except InvalidFilesError as error:
-        found = [
+        violations = [
             (options.get(violation.field), violation)
             for violation in error.violations
             if violation.file == file
         ]
-        named = [(option, violation) for option, violation in found if option]
+        named = [(option, violation) for option, violation in violations if option]
         if not named:
             raise
         raise CommandLineError(
@@ -289,7 +289,9 @@ def _first_inputs(project: Project, members: Sequence[str]) -> list[Mapping[str,
     first, *_ = [load_models(project, member)[member].record for member in members]
     if any(test_input.own_files for test_input in first.test_inputs):
         return []
-    return [one.model_dump(exclude_none=True, exclude={"outputs"}, mode="json") for one in first.test_inputs]
+    return [
+        inputs.model_dump(exclude_none=True, exclude={"outputs"}, mode="json") for inputs in first.test_inputs
+    ]
 
 
 def _needs_gpu(models: Mapping[str, Document[ModelSpec]]) -> bool:

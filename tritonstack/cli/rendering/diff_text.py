@@ -17,8 +17,8 @@ _LONGEST_COMMENT = 60_000
 def plan_details(outlook: DeployOutlook, plan: StackPlan) -> Iterator[str]:
     """Describe a stack beyond its plan, one item per line; rejected changes come first."""
     conflicts = outlook.taken_by(plan.stack)
-    yield from (one.summary for one in conflicts)
-    yield from dict.fromkeys(f"help: {one.remedy}" for one in conflicts)
+    yield from (conflict.summary for conflict in conflicts)
+    yield from dict.fromkeys(f"help: {conflict.remedy}" for conflict in conflicts)
     yield from plan.details
     yield from _resource_lines(outlook.resource_changes.get(plan.stack, ()))
 

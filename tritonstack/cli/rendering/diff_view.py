@@ -62,7 +62,9 @@ def _order(plan: StackPlan, outlook: DeployOutlook) -> int:
 def _is_rejected(plan: StackPlan, outlook: DeployOutlook) -> bool:
     changes = outlook.resource_changes.get(plan.stack, ())
     return bool(
-        plan.action == "rejected" or outlook.taken_by(plan.stack) or any(one.rejected for one in changes)
+        plan.action == "rejected"
+        or outlook.taken_by(plan.stack)
+        or any(change.rejected for change in changes)
     )
 
 

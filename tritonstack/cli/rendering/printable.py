@@ -26,7 +26,11 @@ class PrintableConsole(Console):
 
 def printable(text: str) -> str:
     """Return text with escapes such as `\\x1b` for what is not printable; line ends and tabs stay."""
-    return text if text.isprintable() else "".join(one if _is_shown(one) else _escaped(one) for one in text)
+    return (
+        text
+        if text.isprintable()
+        else "".join(character if _is_shown(character) else _escaped(character) for character in text)
+    )
 
 
 def printable_text(text: Text) -> Text:

@@ -36,8 +36,8 @@ State = Literal["good", "attention", "bad"]
 
 def summary_line(environments: Sequence[EnvironmentStatus]) -> Text:
     """Count the environments and endpoints, and those that need attention."""
-    endpoints = [one for environment in environments for one in environment.endpoints]
-    states = [endpoint_state(one) for one in endpoints]
+    endpoints = [endpoint for environment in environments for endpoint in environment.endpoints]
+    states = [endpoint_state(endpoint) for endpoint in endpoints]
     unavailable = sum(environment.error is not None for environment in environments)
     line = Text(
         f"{_counted(len(environments), 'environment')}, {_counted(len(endpoints), 'endpoint')}: ", "bold"
@@ -65,8 +65,8 @@ def environment_view(environment: EnvironmentStatus, *, now: datetime) -> Iterat
             f"  checked out: {environment.revision.description}; {environment.revision.note}", "yellow"
         )
     if environment.endpoints:
-        yield FittedTable(_COLUMNS, [_row(one, now) for one in environment.endpoints])
-    if notes := [note for one in environment.endpoints for note in _notes(one)]:
+        yield FittedTable(_COLUMNS, [_row(endpoint, now) for endpoint in environment.endpoints])
+    if notes := [note for endpoint in environment.endpoints for note in _notes(endpoint)]:
         yield FittedTable((Column(""), Column(""), Column("")), notes, indent=2)
 
 
@@ -88,7 +88,10 @@ def _row(endpoint: EndpointStatus, now: datetime) -> list[str | Text]:
         Text(endpoint.name, "bold"),
         Text(endpoint.status, _STYLES[_status_state(endpoint)]),
         "\n".join(_served(endpoint)),
-        "\n".join(f"{one.variant} {one.now} ({one.least}–{one.most})" for one in endpoint.machines),
+        "\n".join(
+            f"{machines.variant} {machines.now} ({machines.least}–{machines.most})"
+            for machines in endpoint.machines
+        ),
         f"{traffic.requests:,}" if is_deployed else "",
         "" if traffic.p99_ms is None else f"{traffic.p99_ms:.0f} ms",
         f"{traffic.server_errors + traffic.client_errors:,}" if is_deployed else "",

@@ -42,7 +42,7 @@ class FittedTable:
         """Render without the columns that a narrow terminal has no room for."""
         room = options.max_width - self.indent
         shown = list(range(len(self.columns)))
-        order = sorted((one for one in shown if self.columns[one].least_width), key=self._least_width)
+        order = sorted((index for index in shown if self.columns[index].least_width), key=self._least_width)
         while (
             order
             and Measurement.get(console, options.update(width=10_000), self._table(shown)).maximum > room
@@ -59,7 +59,7 @@ class FittedTable:
         return self.columns[column].least_width
 
     def _table(self, shown: Sequence[int]) -> Table:
-        columns = [self.columns[one] for one in shown]
+        columns = [self.columns[index] for index in shown]
         has_header = any(column.title for column in columns)
         table = Table(
             box=None, padding=(0, 2, 0, 0), show_edge=False, show_header=has_header, header_style="dim"
@@ -67,7 +67,7 @@ class FittedTable:
         for column in columns:
             table.add_column(column.title, justify=column.justify, overflow="fold")
         for row in self.rows:
-            table.add_row(*(_cell(row[one]) for one in shown))
+            table.add_row(*(_cell(row[index]) for index in shown))
         return table
 
 

@@ -83,22 +83,22 @@ class Ownership:
     busy: frozenset[str] = frozenset()
     """Stacks with an operation in progress: their resources may not be listed yet."""
 
-    def owner_of(self, found: Found) -> str | None:
+    def owner_of(self, resource: Found) -> str | None:
         """Return a resource's stack: by CloudFormation's list, by tag, or by parent.
 
         Retained resources keep their stack tag, so the tag counts only for types with other CloudFormation
         names and during operations.
         """
-        if found.type == "AWS::CloudFormation::Stack":
-            return found.id
-        if owner := self.owners.get(found.key):
+        if resource.type == "AWS::CloudFormation::Stack":
+            return resource.id
+        if owner := self.owners.get(resource.key):
             return owner
-        if (tag := found.tags.get(naming.OWNER_TAG)) in self.stacks:
+        if (tag := resource.tags.get(naming.OWNER_TAG)) in self.stacks:
             return tag  # retained on purpose: a later deploy or `destroy` deletes it
-        believed = self.busy if found.type.startswith("AWS::") else self.stacks
-        if (tag := found.tags.get(STACK_TAG)) in believed:
+        believed = self.busy if resource.type.startswith("AWS::") else self.stacks
+        if (tag := resource.tags.get(STACK_TAG)) in believed:
             return tag
-        return self.owners.get(found.within) if found.within else None
+        return self.owners.get(resource.within) if resource.within else None
 
 
 def audit(cloud: Cloud, scope: AuditScope, *, others: Iterable[str] = ()) -> Report:
@@ -113,10 +113,10 @@ def audit(cloud: Cloud, scope: AuditScope, *, others: Iterable[str] = ()) -> Rep
         owned = ownership.result()
     named = [item for answer in answers for item in answer.found]
     answers.append(_confirmed(cloud, {item.key for item in named}, by_tag.result()))
-    found = merge(item for answer in answers for item in answer.found)
+    resources = merge(item for answer in answers for item in answer.found)
     not_listed = sorted({unlisted for answer in answers for unlisted in answer.not_listed})
     unseen = tuple(item for answer in answers for item in answer.unseen)
-    return Report(tuple(decide(found, owned, scope, others=others)), tuple(not_listed), unseen)
+    return Report(tuple(decide(resources, owned, scope, others=others)), tuple(not_listed), unseen)
 
 
 @dataclass(frozen=True)
@@ -128,48 +128,48 @@ class _Answer:
     not_listed: Sequence[UnlistedService] = ()
 
 
-def _confirmed(cloud: Cloud, known: Collection[Key], by_tag: _Answer) -> _Answer:
+def _confirmed(cloud: Cloud, listed: Collection[Key], by_tag: _Answer) -> _Answer:
     """Return the resources found by tag, without deleted ones that only the tag listing still reports."""
-    found, not_listed, lists = [], list(by_tag.not_listed), Lists()
+    resources, not_listed, lists = [], list(by_tag.not_listed), Lists()
     for item in by_tag.found:
         try:
-            present = item if item.key in known else still_there(cloud, item, lists)
+            present = item if item.key in listed else still_there(cloud, item, lists)
         except (ClientError, BotoCoreError) as error:
             present = item
             not_listed.append(UnlistedService(item.type, str(error)))
         if present:
-            found.append(present)
-    return _Answer(found, by_tag.unseen, not_listed)
+            resources.append(present)
+    return _Answer(resources, by_tag.unseen, not_listed)
 
 
 def decide(
-    found: Iterable[Found], owned: Ownership, scope: AuditScope, *, others: Iterable[str] = ()
+    resources: Iterable[Found], owned: Ownership, scope: AuditScope, *, others: Iterable[str] = ()
 ) -> list[Item]:
     """Assign resources to stacks; leave out environments whose names merely share the prefix."""
     deployed = {naming.base_of_stack(stack) for stack in owned.stacks}
     foreign = [f"{base}-" for base in {*deployed, *others} if base is not None and base != scope.base]
     items = []
-    for one in found:
-        owner = owned.owner_of(one)
-        if not scope.whole and _belongs_to_others(one, owner, scope, foreign):
+    for resource in resources:
+        owner = owned.owner_of(resource)
+        if not scope.whole and _belongs_to_others(resource, owner, scope, foreign):
             continue
-        items.append(Item(one.type, one.id, owner, one.pending))
+        items.append(Item(resource.type, resource.id, owner, resource.pending))
     return sorted(items, key=lambda item: (item.type, item.id))
 
 
-def merge(found: Iterable[Found]) -> list[Found]:
+def merge(resources: Iterable[Found]) -> list[Found]:
     """Merge duplicates from several listings."""
     merged: dict[Key, Found] = {}
-    for one in found:
-        known = merged.get(one.key)
-        merged[one.key] = (
-            one
-            if known is None
+    for resource in resources:
+        earlier = merged.get(resource.key)
+        merged[resource.key] = (
+            resource
+            if earlier is None
             else replace(
-                known,
-                tags={**known.tags, **one.tags},
-                within=known.within or one.within,
-                pending=known.pending or one.pending,
+                earlier,
+                tags={**earlier.tags, **resource.tags},
+                within=earlier.within or resource.within,
+                pending=earlier.pending or resource.pending,
             )
         )
     return list(merged.values())
@@ -208,24 +208,24 @@ def _owned(stack: str, resources: Sequence[Mapping[str, Any]]) -> dict[Key, str]
 
 
 def _ask(cloud: Cloud, scope: AuditScope, listing: Listing) -> _Answer:
-    found: list[Found] = []
+    resources: list[Found] = []
     unseen: list[UnreadableResource] = []
     try:
         for item in listing.find(cloud, scope):
             if isinstance(item, UnreadableResource):
                 unseen.append(item)
             else:
-                found.append(item)
+                resources.append(item)
     except (ClientError, BotoCoreError) as error:
-        return _Answer(found, unseen, [UnlistedService(listing.service, str(error))])
-    return _Answer(found, unseen)
+        return _Answer(resources, unseen, [UnlistedService(listing.service, str(error))])
+    return _Answer(resources, unseen)
 
 
-def _belongs_to_others(found: Found, owner: str | None, scope: AuditScope, others: Sequence[str]) -> bool:
+def _belongs_to_others(resource: Found, owner: str | None, scope: AuditScope, others: Sequence[str]) -> bool:
     """Return whether a resource belongs to another environment with the same name prefix."""
     if owner is not None:
         return naming.base_of_stack(owner) not in (scope.base, None)
-    if scope.tags and found.tags.keys() >= scope.tags.keys():
-        return not scope.tagged(found.tags)
-    segments = found.id.replace("alias/", "").split("/")
+    if scope.tags and resource.tags.keys() >= scope.tags.keys():
+        return not scope.tagged(resource.tags)
+    segments = resource.id.replace("alias/", "").split("/")
     return any(word.startswith(other) for other in others for word in segments)

@@ -77,7 +77,7 @@ def keys(cloud: Cloud, scope: AuditScope) -> Iterator[Found | UnreadableResource
 
     ids = [key["KeyId"] for key in pages(kms, "list_keys", "Keys")]
     with ThreadPoolExecutor(_KEYS_AT_ONCE) as pool:
-        yield from (found for found in pool.map(describe, ids) if found)
+        yield from (readable for readable in pool.map(describe, ids) if readable)
 
 
 def repositories(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
@@ -238,7 +238,7 @@ def roles(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
         for policy in pages(client, "list_policies", "Policies", Scope="Local")
         if scope.names(policy["PolicyName"])
     ]
-    for found, operation, kind in named:
+    for entities, operation, kind in named:
         try:
             tags = tags_of(pages(client, operation, "Tags", **kind))
         except ClientError as error:
@@ -246,7 +246,7 @@ def roles(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
                 continue  # deleted meanwhile
             raise
         if not created_in_other_region(tags, cloud.region):
-            yield replace(found, tags=tags)
+            yield replace(entities, tags=tags)
 
 
 def parameters(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:

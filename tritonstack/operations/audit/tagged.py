@@ -143,21 +143,21 @@ Lists = dict[str, set[str]]
 """Complete listings per type."""
 
 
-def still_there(cloud: Cloud, found: Found, lists: Lists) -> Found | None:
+def still_there(cloud: Cloud, resource: Found, lists: Lists) -> Found | None:
     """Check with its own service whether a tagged resource exists.
 
     Listings without a filter are requested once and cached in `lists`.
     """
-    if found.type == "AWS::KMS::Key":
-        return _key(cloud, found)
-    lookup = _LOOKUPS.get(found.type)
+    if resource.type == "AWS::KMS::Key":
+        return _key(cloud, resource)
+    lookup = _LOOKUPS.get(resource.type)
     if lookup is None:
-        return found
+        return resource
     if lookup.narrowed_by:
-        return found if found.id in lookup.ids(cloud, found.id) else None
-    if found.type not in lists:
-        lists[found.type] = lookup.ids(cloud)
-    return found if found.id in lists[found.type] else None
+        return resource if resource.id in lookup.ids(cloud, resource.id) else None
+    if resource.type not in lists:
+        lists[resource.type] = lookup.ids(cloud)
+    return resource if resource.id in lists[resource.type] else None
 
 
 @dataclass(frozen=True)
@@ -180,16 +180,16 @@ class _Lookup:
         return {item[self.id_of] if self.id_of else item for item in items}
 
 
-def _key(cloud: Cloud, found: Found) -> Found | None:
+def _key(cloud: Cloud, key: Found) -> Found | None:
     try:
-        state = cloud.client("kms").describe_key(KeyId=found.id)["KeyMetadata"]["KeyState"]
+        state = cloud.client("kms").describe_key(KeyId=key.id)["KeyMetadata"]["KeyState"]
     except ClientError as error:
         if aws_error_code(error) == "NotFoundException":
             return None
         if is_kept_out(error):
-            return found
+            return key
         raise
-    return replace(found, pending=state == "PendingDeletion")
+    return replace(key, pending=state == "PendingDeletion")
 
 
 _LOOKUPS: Mapping[str, _Lookup] = {

@@ -149,9 +149,9 @@ def _file_digests(workspace: Workspace, digests: CachedDigests) -> Iterator[str]
         for file in list_files(folder).values():
             yield f"{name}/{file.name} {digests.sha256(file)}"
     for path in sorted({*matters.files, Path(tritonstack.__file__)}):
-        found = find_file(path.parent, path.name) if path.parent.is_dir() else None
+        executable = find_file(path.parent, path.name) if path.parent.is_dir() else None
         name = os.path.relpath(path, project.root) if path.is_relative_to(project.root) else path.name
-        yield f"{name} {digests.sha256(found) if found else 'none'}"
+        yield f"{name} {digests.sha256(executable) if executable else 'none'}"
 
 
 def _is_keepable(folder: Path) -> bool:

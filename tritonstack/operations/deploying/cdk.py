@@ -115,15 +115,15 @@ def find_cdk(
 
     `context` is `Workspace.context`, for environments that may be template instances.
     """
-    found = cdk_program(project_root)
-    if found is None:
+    program = cdk_program(project_root)
+    if program is None:
         raise MissingProgramError("the CDK CLI is not installed", remedy=SETUP)
-    if not found.is_pinned:
-        raise MissingProgramError(f"the CDK CLI is {found.describe()}", remedy=SETUP)
+    if not program.is_pinned:
+        raise MissingProgramError(f"the CDK CLI is {program.describe()}", remedy=SETUP)
     # Put this environment's bin folder first on PATH, so the app (tritonstack-app or app.py) runs in it.
     path = f"{Path(sys.executable).parent}:{variables.get('PATH', '')}"
     app_context = {"env": environment_name, **context}
-    return CdkCli(Path(found.program), project_root, app_context, {**variables, **_QUIET, "PATH": path})
+    return CdkCli(Path(program.program), project_root, app_context, {**variables, **_QUIET, "PATH": path})
 
 
 @dataclass(frozen=True)
@@ -161,10 +161,10 @@ def cdk_program(project_root: Path) -> CdkProgram | None:
     candidates = [*filter(os.path.exists, programs), *filter(None, [shutil.which("cdk")])]
     first = None
     for program in candidates:
-        found = CdkProgram(program, _version(Path(program), project_root))
-        if found.is_pinned:
-            return found
-        first = first or found
+        candidate = CdkProgram(program, _version(Path(program), project_root))
+        if candidate.is_pinned:
+            return candidate
+        first = first or candidate
     return first
 
 

@@ -95,17 +95,17 @@ def resource_changes(
     lines: Iterable[str], deployed: Mapping[str, Template], new: Mapping[str, Template]
 ) -> dict[str, list[PlannedChange]]:
     """Parse the output lines of `cdk diff` into changes per stack."""
-    found: dict[str, list[PlannedChange]] = defaultdict(list)
+    changes: dict[str, list[PlannedChange]] = defaultdict(list)
     stack = ""
     for line in lines:
         if head := _STACK.match(line):
             stack = head["stack"]
         elif match := _RESOURCE.match(line):
             name = _retained_name(match["type"], match["id"], deployed.get(stack, {}), new.get(stack, {}))
-            found[stack].append(
+            changes[stack].append(
                 PlannedChange(stack, match["id"], match["type"], _ACTIONS[match["action"]], name)
             )
-    return found
+    return changes
 
 
 def may_be_rejected(deployed: Template | None, new: Template) -> bool:

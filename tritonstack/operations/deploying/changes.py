@@ -51,7 +51,7 @@ class Changes:
     def of(self, stacks: Collection[str]) -> Changes:
         """Return the changes of some stacks only."""
         plans = [plan for plan in self.plans if plan.stack in stacks]
-        taken = [one for one in self.taken if one.stack in stacks]
+        taken = [name for name in self.taken if name.stack in stacks]
         return replace(self, plans=plans, leftovers=(), taken=taken)
 
     def require_possible(self, planned: Iterable[PlannedChange] = ()) -> None:
@@ -62,9 +62,9 @@ class Changes:
             *(change for change in planned if change.rejected),
         ]
         messages = [plan.summary for plan in self.rejected]
-        messages += [f"{one.stack}: {one.summary}" for one in single]
+        messages += [f"{conflict.stack}: {conflict.summary}" for conflict in single]
         if messages:
-            remedies = [hazard.remedy for hazard in hazards] + [one.remedy for one in single]
+            remedies = [hazard.remedy for hazard in hazards] + [conflict.remedy for conflict in single]
             unique_remedies = dict.fromkeys(remedy for remedy in remedies if remedy)
             raise RejectedChangeError("\n".join(messages), remedy="; ".join(unique_remedies))
 

@@ -55,13 +55,13 @@ class EndpointTemplate:
     @property
     def targets(self) -> Mapping[str, str]:
         """Return the logical ids of scaling resources, with their variants."""
-        found = {}
+        variants = {}
         for logical_id, item in self._of_type(TARGET).items():
             properties = item["Properties"]
             named = _VARIANT.search(json.dumps(properties["ResourceId"]))
             if properties["ScalableDimension"] == _VARIANT_COUNT and named:
-                found[logical_id] = named[1]
-        return found
+                variants[logical_id] = named[1]
+        return variants
 
     @property
     def scheduled(self) -> Mapping[str, Properties]:
@@ -83,8 +83,8 @@ class EndpointTemplate:
 def parameter_of(value: Any, template: Template) -> Properties | None:
     """Return the declaration of the parameter that a value is; None for other values."""
     name = value.get("Ref") if isinstance(value, Mapping) else None
-    found: Properties | None = template.get("Parameters", {}).get(name)
-    return found
+    parameter: Properties | None = template.get("Parameters", {}).get(name)
+    return parameter
 
 
 def references(value: Any) -> Iterator[str]:

@@ -116,12 +116,12 @@ def _declared(value: Any, template: Template) -> Iterator[Properties]:
 
 def _running_copies(cloud: Cloud, name: str) -> int | None:
     try:
-        found = cloud.client("sagemaker").describe_inference_component(InferenceComponentName=name)
+        component = cloud.client("sagemaker").describe_inference_component(InferenceComponentName=name)
     except ClientError as error:
         if "could not find" in str(error).lower():  # SageMaker has no error code for it
             return None
         raise
-    copies: int = found["RuntimeConfig"]["DesiredCopyCount"]
+    copies: int = component["RuntimeConfig"]["DesiredCopyCount"]
     return copies
 
 

@@ -125,7 +125,7 @@ def artifact_changes(
 
     `digests` are the deployed ones, by model and target; `before` is the lock of that deployment, if known.
     """
-    found = {}
+    changes = {}
     for name in workspace.spec.endpoints:
         for served in workspace.serves(name):
             target = workspace.target_for(served.model, served.instance)
@@ -136,15 +136,15 @@ def artifact_changes(
             if deployed != artifact.digest:
                 old = before.find(served.model, [target]) if before else None
                 replaced = old if old is not None and old.digest == deployed else None
-                found[served.model, target] = ArtifactChange(
+                changes[served.model, target] = ArtifactChange(
                     served.model, target, deployed, replaced, artifact
                 )
-    return [found[key] for key in sorted(found)]
+    return [changes[key] for key in sorted(changes)]
 
 
 def image_changes(workspace: Workspace, before: Lock | None) -> list[ImageChange]:
     """Return the custom images that differ from an earlier lock. Pure."""
-    found = set()
+    changes = set()
     for name, endpoint in workspace.spec.endpoints.items():
         for variant in endpoint.variants:
             locked = workspace.image_for(name, variant.instance)
@@ -154,8 +154,8 @@ def image_changes(workspace: Workspace, before: Lock | None) -> list[ImageChange
             kinds = before.images.get(str(endpoint.image), {}) if before else {}
             old = next((image.digest for key, image in kinds.items() if key == kind), None)
             if before is not None and old != locked.digest:
-                found.add(ImageChange(str(endpoint.image), kind, old, locked.digest))
-    return sorted(found, key=lambda change: (change.folder, change.kind))
+                changes.add(ImageChange(str(endpoint.image), kind, old, locked.digest))
+    return sorted(changes, key=lambda change: (change.folder, change.kind))
 
 
 def deployed_digests(
@@ -166,7 +166,7 @@ def deployed_digests(
     They come from the deployed templates; for multi-model endpoints, whose templates name no models, from the
     last deployment events.
     """
-    found = {
+    digests = {
         (item.model, item.target): item.digest
         for event in sorted(latest.values(), key=lambda event: event.at)
         for item in event.artifacts
@@ -179,8 +179,8 @@ def deployed_digests(
             target = workspace.target_for(served.model, served.instance)
             # For a model on two machine types, the template does not show the target of each digest.
             if target and len(named[served.model]) == 1:
-                (found[served.model, target],) = named[served.model]
-    return found
+                (digests[served.model, target],) = named[served.model]
+    return digests
 
 
 def deployed_lock(workspace: Workspace, latest: Mapping[str, Event]) -> Lock | None:

@@ -86,12 +86,12 @@ def plan_stack(stack: str, *, deployed: Template | None, new: Template) -> Stack
     old = EndpointTemplate(deployed)
     if new_template.endpoint is None or old.endpoint is None:
         return StackPlan(stack, "change", name)
-    found = tuple(hazards(deployed, new))
+    conflicts = tuple(hazards(deployed, new))
     reasons = tuple(rollout_reasons(old, new_template))
     action: Action = "roll-out" if reasons else "change"
-    if found:
-        action = "rejected" if any(hazard.rejected for hazard in found) else "two-phase"
-    return StackPlan(stack, action, name, reasons, describe_rollout(new_template), found)
+    if conflicts:
+        action = "rejected" if any(hazard.rejected for hazard in conflicts) else "two-phase"
+    return StackPlan(stack, action, name, reasons, describe_rollout(new_template), conflicts)
 
 
 def rollout_reasons(old: EndpointTemplate, new: EndpointTemplate) -> Iterator[str]:

@@ -63,7 +63,10 @@ class Preflight:
     def table(self) -> str:
         """Return all checks as a table, each with its remedy."""
         rows = [("", "needed", self.account, "")]
-        rows += [(f"{one.kind} {one.subject}", one.needed, one.found, one.status) for one in self.checks]
+        rows += [
+            (f"{entry.kind} {entry.subject}", entry.needed, entry.found, entry.status)
+            for entry in self.checks
+        ]
         widths = [max(len(row[column]) for row in rows) for column in range(3)]
         lines = [
             "  ".join(f"{text:<{width}}" for text, width in zip(row, (*widths, 0), strict=True)).rstrip()
@@ -81,11 +84,11 @@ class PreflightError(TritonstackError):
     code = RegionError.code
 
     def __init__(self, preflights: Iterable[Preflight]) -> None:
-        failed = [(found, check) for found in preflights for check in found.failed]
+        failed = [(report, check) for report in preflights for check in report.failed]
         lines = [
-            f"{found.environment}: {check.kind} {check.subject}: needed {check.needed}, "
-            f"account {found.account} has {check.found} in {found.region}"
-            for found, check in failed
+            f"{report.environment}: {check.kind} {check.subject}: needed {check.needed}, "
+            f"account {report.account} has {check.found} in {report.region}"
+            for report, check in failed
         ]
         helps = dict.fromkeys(check.help for _, check in failed if check.help)
         super().__init__("\n".join(lines), remedy="; ".join(helps) or None)
@@ -158,10 +161,10 @@ def read_quotas(cloud: Cloud, spec: EnvironmentSpec, *, deployed: Collection[str
         )
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        found = dict(zip(services, pool.map(read, services), strict=True))
+        by_service = dict(zip(services, pool.map(read, services), strict=True))
     quotas = []
     for quota in needed:
-        listed = found[quota.service].get(quota.name.casefold(), {})
+        listed = by_service[quota.service].get(quota.name.casefold(), {})
         quotas.append(
             AccountQuota(
                 **vars(quota),
@@ -180,16 +183,16 @@ def _quota_checks(cloud: Cloud, spec: EnvironmentSpec) -> Iterator[PreflightChec
 
 def _quotas_by_name(client: Any, service: str, names: set[str]) -> dict[str, Any]:
     """Return a service's quotas by name; AWS lists some of them only with their default values."""
-    found: dict[str, Any] = {}
+    quotas: dict[str, Any] = {}
     for operation in ("list_service_quotas", "list_aws_default_service_quotas"):
         for page in client.get_paginator(operation).paginate(ServiceCode=service):
             for quota in page["Quotas"]:
                 name = quota["QuotaName"].casefold()
                 if name in names:
-                    found.setdefault(name, quota)
-            if len(found) == len(names):  # SageMaker alone has thousands
-                return found
-    return found
+                    quotas.setdefault(name, quota)
+            if len(quotas) == len(names):  # SageMaker alone has thousands
+                return quotas
+    return quotas
 
 
 def _images(workspace: Workspace, *, own_images: bool) -> list[str]:
@@ -285,8 +288,8 @@ def _network_zones(ec2: Any, network: NetworkSpec) -> list[str] | PreflightCheck
     selected = created.availability_zone_ids or ids[: created.zones]
     if set(selected) <= set(ids):
         return list(selected)
-    needed, found = ", ".join(selected), ", ".join(sorted(ids))
-    return PreflightCheck("zones", "availability_zone_ids", needed, found, "failed", f"choose of {found}")
+    needed, zones = ", ".join(selected), ", ".join(sorted(ids))
+    return PreflightCheck("zones", "availability_zone_ids", needed, zones, "failed", f"choose of {zones}")
 
 
 def _asked(
@@ -299,9 +302,9 @@ def _asked(
             return list(ask())
         except ClientError as error:
             denied = aws_error_code(error) in _DENIED
-            found = f"no permission {service}:{error.operation_name}" if denied else str(error)
+            reason = f"no permission {service}:{error.operation_name}" if denied else str(error)
         except BotoCoreError as error:
-            found = str(error)
-        return [PreflightCheck(kind, subject, "-", found, "unchecked")]
+            reason = str(error)
+        return [PreflightCheck(kind, subject, "-", reason, "unchecked")]
 
     return answer

@@ -62,24 +62,30 @@ def taken_names(cloud: Cloud, candidates: Iterable[TakenName]) -> list[TakenName
     """
     candidates, taken = list(candidates), set[tuple[str, str]]()
     for kind, (_, read) in _SORTS.items():
-        names = {one.name for one in candidates if one.type == kind}
+        names = {candidate.name for candidate in candidates if candidate.type == kind}
         if names:
             taken |= {(kind, name) for name in read(cloud, names) if name in names}
-    return [one for one in candidates if (one.type, one.name) in taken and not _held_by_its_stack(cloud, one)]
+    return [
+        candidate
+        for candidate in candidates
+        if (candidate.type, candidate.name) in taken and not _held_by_its_stack(cloud, candidate)
+    ]
 
 
-def _held_by_its_stack(cloud: Cloud, one: TakenName) -> bool:
+def _held_by_its_stack(cloud: Cloud, candidate: TakenName) -> bool:
     """Return whether the stack has created it by now."""
     client = cloud.client("cloudformation")
     try:
-        found = client.describe_stack_resources(StackName=one.stack, LogicalResourceId=one.logical_id)
+        resources = client.describe_stack_resources(
+            StackName=candidate.stack, LogicalResourceId=candidate.logical_id
+        )
     except ClientError as error:
         if "does not exist" in str(error):
             return False  # neither the stack nor its resource exists
         raise
     return any(
-        item.get("PhysicalResourceId") == one.name and item["ResourceStatus"] != "DELETE_COMPLETE"
-        for item in found["StackResources"]
+        item.get("PhysicalResourceId") == candidate.name and item["ResourceStatus"] != "DELETE_COMPLETE"
+        for item in resources["StackResources"]
     )
 
 

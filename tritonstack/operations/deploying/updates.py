@@ -163,6 +163,6 @@ def _without(item: Mapping[str, Any], removed: Collection[str]) -> Mapping[str, 
     if "DependsOn" not in item:
         return item
     waits = [item["DependsOn"]] if isinstance(item["DependsOn"], str) else item["DependsOn"]
-    left = [name for name in waits if name not in removed]
+    remaining = [name for name in waits if name not in removed]
     rest = {key: value for key, value in item.items() if key != "DependsOn"}
-    return {**rest, "DependsOn": left} if left else rest
+    return {**rest, "DependsOn": remaining} if remaining else rest

@@ -96,8 +96,8 @@ def reap(cloud: Cloud, base: str, *, now: datetime, on_update: OnUpdate) -> bool
 
 
 def _has_expired(cloud: Cloud, base: str, now: datetime) -> bool:
-    found = judge(_stacks(cloud, f"{base}-"), now)
-    return any(item.base == base and item.verdict == "expired" for item in found)
+    environment = judge(_stacks(cloud, f"{base}-"), now)
+    return any(item.base == base and item.verdict == "expired" for item in environment)
 
 
 def _verdict(stacks: Iterable[StackState], expires: str, now: datetime) -> Verdict:

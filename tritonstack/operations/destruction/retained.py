@@ -229,13 +229,16 @@ def delete_replaced(
         return []
     # An endpoint may have been switched or rolled back meanwhile.
     again = live_endpoints(cloud, base)
-    used, unknown = _named(again), {_stack_name(base, one) for one in again if one.missing}
+    used, unknown = (
+        _named(again),
+        {_stack_name(base, superseded) for superseded in again if superseded.missing},
+    )
     unused = [item for item in surplus if item.key not in used and item.stack not in unknown]
     return _delete(cloud, unused, on_update)
 
 
 def _named(live: Iterable[RunningEndpoint]) -> frozenset[str]:
-    return frozenset[str]().union(*(one.configs | one.models for one in live))
+    return frozenset[str]().union(*(resource.configs | resource.models for resource in live))
 
 
 def _stack_name(base: str, endpoint: RunningEndpoint) -> str:
@@ -303,11 +306,11 @@ def delete_orphaned(
     for item in map(_from_stack, outlived):
         resources.setdefault((item.kind, item.key), item)
     live = live_endpoints(cloud, None) if resources else []
-    for one in live:
+    for resource in live:
         # Endpoints of others run what they name, if it is ours at all.
-        if one.missing and one.name.startswith(f"{base}-"):
+        if resource.missing and resource.name.startswith(f"{base}-"):
             raise DeletionError(
-                f"configurations and models of {base} are kept: endpoint {one.name} {one.missing}",
+                f"configurations and models of {base} are kept: endpoint {resource.name} {resource.missing}",
                 remedy="wait until the endpoint is in service, or delete it, and rerun the command",
             )
     used = _named(live)

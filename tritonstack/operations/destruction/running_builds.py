@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from botocore.exceptions import ClientError
 
@@ -40,17 +40,6 @@ class RunningBuild:
         return f"{self.id} ({self.service}{f', builds {self.builds}' if self.builds else ''})"
 
 
-class _BuildService(Protocol):
-    def running(self) -> Iterator[RunningBuild]:
-        """Return all running builds."""
-
-    def stop(self, build_id: str) -> None:
-        """Stop a build."""
-
-    def still(self, ids: Collection[str]) -> set[str]:
-        """Return the builds that still run."""
-
-
 def running_builds(cloud: Cloud, base: str, *, stacks: Collection[str]) -> list[RunningBuild]:
     """Return the running builds of an environment, by the names of its stacks."""
     return sorted(build for service in _build_services(cloud, base, stacks) for build in service.running())
@@ -63,33 +52,33 @@ def stop_builds(
     stopped: list[RunningBuild] = []
     for service in _build_services(cloud, base, stacks):
         # A new build may start while others are stopping.
-        while found := sorted(service.running()):
-            for build in found:
+        while builds := sorted(service.running()):
+            for build in builds:
                 on_update(f"{build.description}: in progress; stopping")
                 service.stop(build.id)
-            _wait(service, found, clock)
-            for build in found:
+            _wait(service, builds, clock)
+            for build in builds:
                 on_update(f"{build.id}: ended")
-            stopped += found
+            stopped += builds
     return stopped
 
 
-def _wait(service: _BuildService, builds: Sequence[RunningBuild], clock: Clock) -> None:
-    left, until = {build.id for build in builds}, clock.now() + LONGEST_END_S
+def _wait(service: _CodeBuild | _Processing, builds: Sequence[RunningBuild], clock: Clock) -> None:
+    remaining, until = {build.id for build in builds}, clock.now() + LONGEST_END_S
     for pause in poll_pauses():
-        left = service.still(left)
-        if not left:
+        remaining = service.still(remaining)
+        if not remaining:
             return
         if clock.now() >= until:
             raise DeletionError(
                 f"still running {LONGEST_END_S / 60:.0f} minutes after the stop request: "
-                + ", ".join(sorted(left)),
+                + ", ".join(sorted(remaining)),
                 remedy="nothing was deleted; check the builds in the AWS console, then rerun the command",
             )
         clock.sleep(pause)
 
 
-def _build_services(cloud: Cloud, base: str, stacks: Collection[str]) -> list[_BuildService]:
+def _build_services(cloud: Cloud, base: str, stacks: Collection[str]) -> list[_CodeBuild | _Processing]:
     return [_CodeBuild(cloud, _projects(cloud, base, stacks)), _Processing(cloud, base)]
 
 
@@ -129,7 +118,7 @@ class _CodeBuild:
     def _ids(self, project: str) -> list[str]:
         pages = self._client.get_paginator("list_builds_for_project").paginate(projectName=project)
         try:
-            return [one for page in pages for one in page["ids"]]
+            return [build for page in pages for build in page["ids"]]
         except ClientError as error:
             if aws_error_code(error) == "ResourceNotFoundException":
                 return []  # stopped by a concurrent run

@@ -34,24 +34,24 @@ def check_offline(files: ProjectFiles, names: Collection[str]) -> Findings:
     def digests_of(environment: str) -> LockDigests:
         return lock_history(project, environment).known_digests()
 
-    found = Findings()
+    findings = Findings()
     for name in names:
         if name not in environments:
-            _check_left(files, name, found)
+            _check_left(files, name, findings)
     for name, lock in locks.items():
         if name not in names:
             continue
         workspace = _workspace(files, name)
-        found.violations += check_manifests(project, lock)
+        findings.violations += check_manifests(project, lock)
         catalog = check_catalog(workspace, files.model_names) if workspace else Findings()
         for part in (catalog, check_promotions(lock, environments, digests_of)):
-            found.violations += part.violations
-            found.notes += part.notes
+            findings.violations += part.violations
+            findings.notes += part.notes
     checked = {lock.file for name, lock in locks.items() if name in names}
-    found.violations += [
+    findings.violations += [
         file_violation for file_violation in _disagreements(locks) if file_violation.file in checked
     ]
-    return found
+    return findings
 
 
 def lock_names(project: Project) -> list[str]:
@@ -71,14 +71,14 @@ def readable_locks(files: ProjectFiles) -> dict[str, Document[Lock]]:
     return locks
 
 
-def _check_left(files: ProjectFiles, name: str, found: Findings) -> None:
+def _check_left(files: ProjectFiles, name: str, findings: Findings) -> None:
     """Report a lock without an environment; its entries are checked like others."""
     try:
         lock = files.lock(name)
     except InvalidFilesError as error:
-        found.violations += error.violations
+        findings.violations += error.violations
         return
-    found.notes.append(
+    findings.notes.append(
         lock.violation(
             LockEntryError,
             (),

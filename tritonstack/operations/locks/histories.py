@@ -87,16 +87,16 @@ def history_from_events(model: str, events: Iterable[Event]) -> Iterator[History
 
 def history_of(entries: Iterable[HistoryEntry]) -> list[ArtifactHistory]:
     """Merge duplicates; sort artifacts by their first event."""
-    found: dict[str, dict[tuple[str, ...], HistoryEntry]] = defaultdict(dict)
+    by_digest: dict[str, dict[tuple[str, ...], HistoryEntry]] = defaultdict(dict)
     for entry in entries:
-        alike = found[entry.digest]
+        alike = by_digest[entry.digest]
         environment = "" if entry.kind == "built" else entry.environment
         moment = "" if entry.kind == "locked" else entry.at
         mark = (entry.kind, environment, moment)
-        known = alike.setdefault(mark, entry)
-        if known.indirect and not entry.indirect:
-            alike[mark] = replace(entry, figures=entry.figures or known.figures)
-    histories = [_artifact(digest, list(alike.values())) for digest, alike in found.items()]
+        earlier = alike.setdefault(mark, entry)
+        if earlier.indirect and not entry.indirect:
+            alike[mark] = replace(entry, figures=entry.figures or earlier.figures)
+    histories = [_artifact(digest, list(alike.values())) for digest, alike in by_digest.items()]
     return sorted(histories, key=lambda history: (history.entries[0].at, history.digest))
 
 

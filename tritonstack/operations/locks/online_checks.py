@@ -10,8 +10,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from tritonstack.base.error_kinds import ArtifactNotFoundError, DamagedArtifactError, LockEntryError
 from tritonstack.base.errors import FileViolation, TritonstackError, aws_error_code
-from tritonstack.base.naming import MODELS, artifact_prefix
-from tritonstack.operations.artifacts import find_object, is_archive_of
+from tritonstack.base.naming import artifact_prefix
+from tritonstack.operations.artifacts import find_object, has_bucket, is_archive_of
 from tritonstack.operations.aws import Cloud
 from tritonstack.project.checks.locks import Findings, compare_manifest
 from tritonstack.project.custom_images import locked_uri
@@ -51,7 +51,7 @@ def check_online(workspace: Workspace, cloud: Cloud, *, has_registry: bool) -> F
     """
     name, bucket = workspace.spec.name, workspace.spec.artifact_bucket
     try:
-        if not _exists(cloud, bucket):
+        if not has_bucket(cloud, bucket):
             return Unchecked(name, f"bucket {bucket} does not exist; the foundation is not deployed")
         return _check(cloud, workspace, has_registry=has_registry)
     except (BotoCoreError, ClientError) as error:
@@ -61,7 +61,7 @@ def check_online(workspace: Workspace, cloud: Cloud, *, has_registry: bool) -> F
 
 
 def _check(cloud: Cloud, workspace: Workspace, *, has_registry: bool) -> Findings:
-    s3, ecr, found = cloud.client("s3"), cloud.client("ecr"), Findings()
+    s3, ecr, findings = cloud.client("s3"), cloud.client("ecr"), Findings()
 
     def check(placed: PlacedEntry) -> Findings:
         if isinstance(placed.entry, LockedArtifact):
@@ -72,22 +72,22 @@ def _check(cloud: Cloud, workspace: Workspace, *, has_registry: bool) -> Finding
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         for part in pool.map(check, entries_of(workspace.lock)):
-            found.violations += part.violations
-            found.notes += part.notes
-    return found
+            findings.violations += part.violations
+            findings.notes += part.notes
+    return findings
 
 
 def _check_artifact(s3: Any, bucket: str, placed: PlacedEntry, entry: LockedArtifact) -> Findings:
     _, model, target = (str(part) for part in placed.path)
-    found, prefix = Findings(), artifact_prefix(model, entry.digest)
+    findings, prefix = Findings(), artifact_prefix(model, entry.digest)
     origin = f"s3://{bucket}/{prefix}/{MANIFEST_NAME}"
     try:
         manifest = _manifest(s3, bucket, f"{prefix}/{MANIFEST_NAME}", origin)
     except TritonstackError as error:
-        found.violations.append(placed.violation(error, error.message, at="digest", remedy=error.remedy))
-        return found
+        findings.violations.append(placed.violation(error, error.message, at="digest", remedy=error.remedy))
+        return findings
     if manifest is None:
-        found.violations.append(
+        findings.violations.append(
             placed.violation(
                 ArtifactNotFoundError,
                 f"artifact not found in s3://{bucket}",
@@ -96,11 +96,11 @@ def _check_artifact(s3: Any, bucket: str, placed: PlacedEntry, entry: LockedArti
                 "`tritonstack promote` if it was promoted",
             )
         )
-        return found
+        return findings
     archive = find_object(s3, bucket, f"{prefix}/{ARCHIVE_NAME}")
     if archive is None or not is_archive_of(entry, archive):
         failure = "is missing" if archive is None else "has another size or digest"
-        found.violations.append(
+        findings.violations.append(
             placed.violation(
                 DamagedArtifactError,
                 f"s3://{bucket}/{prefix}/{ARCHIVE_NAME} {failure}",
@@ -110,8 +110,8 @@ def _check_artifact(s3: Any, bucket: str, placed: PlacedEntry, entry: LockedArti
                 "promoted",
             )
         )
-    compare_manifest(found, placed, manifest, target, origin=origin)
-    return found
+    compare_manifest(findings, placed, manifest, target, origin=origin)
+    return findings
 
 
 def _manifest(s3: Any, bucket: str, key: str, origin: str) -> Manifest | None:
@@ -125,17 +125,17 @@ def _manifest(s3: Any, bucket: str, key: str, origin: str) -> Manifest | None:
 
 
 def _check_image(ecr: Any, workspace: Workspace, placed: PlacedEntry, image: LockedImage) -> Findings:
-    found = Findings()
+    findings = Findings()
     uri = locked_uri(workspace.spec, image)
     repository = uri.partition("/")[2].partition("@")[0]
     tags = _tags(ecr, repository, image.digest)
     if tags is None:
         remedy = f"run `tritonstack build {placed.environment}` to rebuild it"
-        found.violations.append(
+        findings.violations.append(
             placed.violation(ArtifactNotFoundError, f"image not found: {uri}", at="digest", remedy=remedy)
         )
     elif image.tag not in tags:
-        found.violations.append(
+        findings.violations.append(
             placed.violation(
                 ArtifactNotFoundError,
                 f"tag {image.tag} does not point to {uri}; its tags: {', '.join(tags) or 'none'}",
@@ -143,14 +143,14 @@ def _check_image(ecr: Any, workspace: Workspace, placed: PlacedEntry, image: Loc
                 remedy="the tag was moved: rebuild the image",
             )
         )
-    return found
+    return findings
 
 
 def _unchecked(image: PlacedEntry) -> Findings:
-    found = Findings()
+    findings = Findings()
     note = "stored in the local Docker engine; the local cloud has no registry to check"
-    found.notes.append(image.violation(ArtifactNotFoundError, note, remedy="no action is needed"))
-    return found
+    findings.notes.append(image.violation(ArtifactNotFoundError, note, remedy="no action is needed"))
+    return findings
 
 
 def _tags(ecr: Any, repository: str, digest: str) -> list[str] | None:
@@ -162,14 +162,3 @@ def _tags(ecr: Any, repository: str, digest: str) -> list[str] | None:
             return None
         raise
     return list(response["imageDetails"][0].get("imageTags", ()))
-
-
-def _exists(cloud: Cloud, bucket: str) -> bool:
-    try:
-        # IAM can limit listing to a prefix, but not HeadBucket.
-        cloud.client("s3").list_objects_v2(Bucket=bucket, Prefix=MODELS, MaxKeys=1)
-    except ClientError as error:
-        if aws_error_code(error) == "NoSuchBucket":
-            return False
-        raise
-    return True

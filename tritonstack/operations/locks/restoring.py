@@ -106,6 +106,6 @@ def _require_image(cloud: Cloud, workspace: Workspace, image: LockedImage) -> No
 
 
 def _build_it_again(workspace: Workspace, step: RollbackStep) -> str:
-    made = step.then.entry.built
-    commit = f"commit {commit_id(made.commit)}" if made and made.commit else "the commit that built it"
+    built = step.then.entry.built
+    commit = f"commit {commit_id(built.commit)}" if built and built.commit else "the commit that built it"
     return f"run `tritonstack build {workspace.spec.name} {step.slot.name}` in a checkout of {commit}"

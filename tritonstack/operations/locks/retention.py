@@ -75,7 +75,7 @@ def mark_superseded(cloud: Cloud, workspace: Workspace, live: Sequence[RunningEn
     """Tag artifacts that neither an environment's last locks nor its endpoints name; untag the others."""
     bucket = workspace.spec.artifact_bucket
     _, retained = tagged_models(cloud, workspace.spec.base)
-    data = {url for one in live for url in one.data} | retained
+    data = {url for endpoint in live for url in endpoint.data} | retained
     keeping = plan_retention(workspace, live, running=_running(data, bucket))
     s3 = cloud.client("s3")
     existing = _keys_by_artifact(s3, bucket)
@@ -114,7 +114,7 @@ def _running(data: Iterable[str], bucket: str) -> set[Named]:
 
 
 def _unknown(live: Sequence[RunningEndpoint]) -> str | None:
-    return next((f"{one.name} {one.missing}" for one in live if one.missing), None)
+    return next((f"{endpoint.name} {endpoint.missing}" for endpoint in live if endpoint.missing), None)
 
 
 def unmark_superseded(cloud: Cloud, bucket: str, named: Iterable[Named]) -> tuple[Named, ...]:
@@ -141,8 +141,8 @@ def decide(
     kept |= {named for version in versions[:keep] if version.lock for named in names(version.lock)}
     if gap is not None:
         return RetentionPlan(frozenset(kept), frozenset(), gap)
-    left = {named for version in versions[keep:] if version.lock for named in names(version.lock)}
-    return RetentionPlan(frozenset(kept), frozenset(left - kept))
+    earlier = {named for version in versions[keep:] if version.lock for named in names(version.lock)}
+    return RetentionPlan(frozenset(kept), frozenset(earlier - kept))
 
 
 def named_artifacts(lock: Lock) -> set[Named]:
@@ -154,20 +154,20 @@ def named_artifacts(lock: Lock) -> set[Named]:
 
 def _keys_by_artifact(s3: Any, bucket: str) -> dict[Named, list[str]]:
     """Return the artifacts of a bucket with their keys, the manifest's first."""
-    found: dict[Named, list[str]] = {}
+    by_artifact: dict[Named, list[str]] = {}
     try:
         pages = list(s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=MODELS))
     except ClientError as error:
         if aws_error_code(error) != "NoSuchBucket":
             raise
-        return found  # nothing is deployed yet
+        return by_artifact  # nothing is deployed yet
     for page in pages:
         for item in page.get("Contents", ()):
             model, _, rest = item["Key"].removeprefix(MODELS).partition("/")
-            found.setdefault((model, rest.partition("/")[0]), []).append(item["Key"])
-    for keys in found.values():
+            by_artifact.setdefault((model, rest.partition("/")[0]), []).append(item["Key"])
+    for keys in by_artifact.values():
         keys.sort(key=lambda key: not key.endswith(f"/{MANIFEST_NAME}"))
-    return found
+    return by_artifact
 
 
 def _each(

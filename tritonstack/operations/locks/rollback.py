@@ -90,13 +90,13 @@ def entries_to_write(
             update={"instead_of": step.now.entry.digest, "as_of": _as_of(workspace, step.slot, step.then.key)}
         )
         entry = step.then.entry.model_copy(update={"rolled_back": back})
-        seen = Slot(step.slot.name, (step.then.key,), step.slot.image).find(workspace.lock.record)
+        present = Slot(step.slot.name, (step.then.key,), step.slot.image).find(workspace.lock.record)
         if isinstance(entry, LockedArtifact):
-            before = seen.entry if seen and isinstance(seen.entry, LockedArtifact) else None
+            before = present.entry if present and isinstance(present.entry, LockedArtifact) else None
             conflicting = workspace.lock.record.conflicting(step.slot.name, step.then.key)
             artifacts.append(Replacement(step.slot.name, step.then.key, entry, before, conflicting))
         elif isinstance(entry, LockedImage):
-            locked = seen.entry if seen and isinstance(seen.entry, LockedImage) else None
+            locked = present.entry if present and isinstance(present.entry, LockedImage) else None
             images.append(Replacement(step.slot.name, step.then.key, entry, locked))
     return artifacts, images
 
@@ -127,8 +127,8 @@ def _plan(
     concerned = [
         name
         for name in workspace.spec.endpoints
-        for slot, found in state_by(after.lock.record, after, name).items()
-        if found and (slot.name, slot.image, found.key) in places
+        for slot, slot_state in state_by(after.lock.record, after, name).items()
+        if slot_state and (slot.name, slot.image, slot_state.key) in places
     ]
     return replace(plan, concerned=tuple(dict.fromkeys(concerned)))
 

@@ -261,10 +261,10 @@ def switch(cloud: Cloud, planned: Switch, *, on_change: Callable[[str], None]) -
                 DeploymentConfig=_deployment(planned.batch_percent),
             )
         wait_until_served(cloud, [planned.endpoint], on_change=lambda _, status: on_change(status))
-        found = sagemaker.describe_endpoint(EndpointName=planned.endpoint)
-    served = found["EndpointConfigName"].lower() == planned.target.lower()
-    if not served or found["EndpointStatus"] not in SERVING:
-        raise _failed(planned.endpoint, found.get("FailureReason"))
+        endpoint = sagemaker.describe_endpoint(EndpointName=planned.endpoint)
+    served = endpoint["EndpointConfigName"].lower() == planned.target.lower()
+    if not served or endpoint["EndpointStatus"] not in SERVING:
+        raise _failed(planned.endpoint, endpoint.get("FailureReason"))
 
 
 def _deployment(batch_percent: int | None) -> dict[str, Any]:
@@ -294,14 +294,14 @@ def _switch_component(
             },
         )
     while True:
-        found = sagemaker.describe_inference_component(InferenceComponentName=component)
-        if found["InferenceComponentStatus"] not in ("Creating", "Updating"):
+        description = sagemaker.describe_inference_component(InferenceComponentName=component)
+        if description["InferenceComponentStatus"] not in ("Creating", "Updating"):
             break
-        on_change(found["InferenceComponentStatus"])
+        on_change(description["InferenceComponentStatus"])
         time.sleep(_POLL_S)
-    served = found["Specification"]["ModelName"] == planned.target
-    if not served or found["InferenceComponentStatus"] != "InService":
-        raise _failed(component, found.get("FailureReason"))
+    served = description["Specification"]["ModelName"] == planned.target
+    if not served or description["InferenceComponentStatus"] != "InService":
+        raise _failed(component, description.get("FailureReason"))
 
 
 def _parts(specification: Collection[str]) -> Iterator[str]:

@@ -64,8 +64,8 @@ class RollbackStep:
     @property
     def description(self) -> str:
         """The current and the target entry."""
-        made = self.then.entry.built
-        origin = f", built by {made.by} at {made.at}" if made else ""
+        built = self.then.entry.built
+        origin = f", built by {built.by} at {built.at}" if built else ""
         return (
             f"{self.slot.name} for {self.then.key}: {short_digest(self.now.entry.digest)} -> "
             f"{short_digest(self.then.entry.digest)}{origin}"
@@ -94,9 +94,9 @@ def _slots(workspace: Workspace, endpoint: str) -> Iterator[Slot]:
 def _changes(now: State, then: State) -> list[RollbackStep]:
     """Return the differences; models that did not exist yet stay."""
     return [
-        RollbackStep(slot, found, before)
-        for slot, found in now.items()
-        if found and (before := then.get(slot)) and before.entry.digest != found.entry.digest
+        RollbackStep(slot, slot_state, before)
+        for slot, slot_state in now.items()
+        if slot_state and (before := then.get(slot)) and before.entry.digest != slot_state.entry.digest
     ]
 
 
@@ -145,7 +145,9 @@ def _states(history: LockHistory, now: State) -> Iterator[tuple[LockVersion, Sta
 
 def _given_up(state: State) -> set[str]:
     return {
-        found.entry.rolled_back.instead_of for found in state.values() if found and found.entry.rolled_back
+        slot_state.entry.rolled_back.instead_of
+        for slot_state in state.values()
+        if slot_state and slot_state.entry.rolled_back
     }
 
 
@@ -164,9 +166,11 @@ def named_target(endpoint: str, history: LockHistory, now: State, to: str) -> tu
         raise RollbackError(f"{to!r} is ambiguous: {', or '.join(matching)}", remedy="use a longer prefix")
     if commit is not None:
         return f"commit {short_commit(commit)}", _changes(now, _state_at(history, now, commit))
-    for digest, (version, slot, found) in digests.items():
+    for digest, (version, slot, slot_state) in digests.items():
         current = now[slot]
-        steps = [RollbackStep(slot, current, found)] if current and current.entry.digest != digest else []
+        steps = (
+            [RollbackStep(slot, current, slot_state)] if current and current.entry.digest != digest else []
+        )
         return version.description, steps
     raise RollbackError(
         f"{to!r} is neither a commit nor an artifact digest that endpoint {endpoint!r} has served",
@@ -180,9 +184,9 @@ def _matching(history: LockHistory, now: State, to: str) -> dict[str, tuple[Lock
     beginning = to.removeprefix("sha256:")
     for version in history.versions:
         for slot in now if version.lock else ():
-            found = slot.find(version.lock or Lock())
-            if found and found.entry.digest.removeprefix("sha256:").startswith(beginning):
-                matching.setdefault(found.entry.digest, (version, slot, found))
+            slot_state = slot.find(version.lock or Lock())
+            if slot_state and slot_state.entry.digest.removeprefix("sha256:").startswith(beginning):
+                matching.setdefault(slot_state.entry.digest, (version, slot, slot_state))
     return matching
 
 

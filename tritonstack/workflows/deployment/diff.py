@@ -92,7 +92,7 @@ class DeployOutlook:
 
     def taken_by(self, stack: str) -> list[TakenName]:
         """Return the resources of a stack whose names are taken."""
-        return [one for one in self.changes.taken if one.stack == stack]
+        return [conflict for conflict in self.changes.taken if conflict.stack == stack]
 
     @property
     def _all_resource_changes(self) -> list[PlannedChange]:

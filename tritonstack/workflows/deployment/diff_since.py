@@ -168,9 +168,9 @@ def _location(workspace: Workspace) -> tuple[str, str]:
 
 def _new_models(workspace: Workspace, earlier: Workspace | None) -> Mapping[str, list[str]]:
     """Return the models whose artifact a deploy would add to the prefix of each multi-model endpoint."""
-    known = {copy.key for copy in (model_copies(earlier) if earlier else ())}
-    found: dict[str, list[str]] = defaultdict(list)
+    earlier_keys = {copy.key for copy in (model_copies(earlier) if earlier else ())}
+    models: dict[str, list[str]] = defaultdict(list)
     for copy in model_copies(workspace):
-        if copy.key not in known:
-            found[copy.endpoint].append(copy.model)
-    return found
+        if copy.key not in earlier_keys:
+            models[copy.endpoint].append(copy.model)
+    return models

@@ -75,13 +75,13 @@ def find_borrowed(session: Session, workspace: Workspace, cloud: Cloud) -> Borro
 
 def _run_by(workspace: Workspace) -> Iterator[Entry]:
     """Yield each artifact and image in the lock that endpoints run, once."""
-    seen = set[tuple[str, str]]()
+    artifacts = set[tuple[str, str]]()
     for name in workspace.spec.endpoints:
         for served in workspace.serves(name):
             target = workspace.target_for(served.model, served.instance)
             artifact = workspace.artifact_for(served.model, served.instance)
-            if target and artifact and (served.model, target) not in seen:
-                seen.add((served.model, target))
+            if target and artifact and (served.model, target) not in artifacts:
+                artifacts.add((served.model, target))
                 yield Replacement(served.model, target, artifact, None)
     for image in endpoint_images(workspace.project, workspace.spec):
         if locked := workspace.lock.record.images.get(image.folder, {}).get(image.kind):

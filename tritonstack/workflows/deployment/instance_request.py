@@ -31,8 +31,8 @@ def parse_settings(settings: Sequence[str]) -> dict[str, str]:
     """Parse `key=value` options."""
     parsed = {}
     for setting in settings:
-        key, found, value = setting.partition("=")
-        if not found or not key:
+        key, separator, value = setting.partition("=")
+        if not separator or not key:
             raise CommandLineError(
                 f"--set {setting!r} is incomplete", remedy="pass --set <parameter>=<value>"
             )

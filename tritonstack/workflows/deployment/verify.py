@@ -78,15 +78,15 @@ def verify_workspace(
     ):
         require_unchanged(workspace, revision)
         stacks = [] if endpoints else check_shared_stacks(cloud, workspace, assembly)
-        found = check_endpoints(cloud, workspace, assembly, names)
-        passed = [*(check.passed for check in stacks), *(one.passed for one in found)]
+        verdicts = check_endpoints(cloud, workspace, assembly, names)
+        passed = [*(check.passed for check in stacks), *(endpoint.passed for endpoint in verdicts)]
         step.failed = not all(passed)
     if smoke:
-        found = [_asked(session, workspace, cloud, one) for one in found]
+        verdicts = [_asked(session, workspace, cloud, endpoint) for endpoint in verdicts]
     verdict = Verdict(
         environment=workspace.spec.name,
         revision=revision,
-        endpoints=tuple(found),
+        endpoints=tuple(verdicts),
         stacks=tuple(stacks),
         tested=smoke,
     )

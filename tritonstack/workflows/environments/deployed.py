@@ -104,13 +104,13 @@ def locations(project: Project) -> list[Location]:
 
 def require_locations(project: Project, place: LocationFilter) -> list[Location]:
     """Return the locations that pass the filter; raises UsageError if there is none."""
-    found = _candidates(project, place)
-    if not found:
+    candidates = _candidates(project, place)
+    if not candidates:
         raise NotDeployedError(
             "no environment of this project is at that location",
             remedy="name both --account and --region, or omit them",
         )
-    return found
+    return candidates
 
 
 def _locations_of(files: list[Path]) -> Iterator[Location]:
@@ -215,13 +215,13 @@ def _found_by_name(
             f"unknown {'template' if name else 'environment'} {environment!r}",
             remedy=f"did you mean '{suggestion}'?",
         )
-    found = (
+    environments = (
         f"stacks with that name exist in several locations: {places}"
         if deployed
         else f"no stack with that name exists in {places or 'any accessible account'}"
     )
     raise NotDeployedError(
-        "\n".join([f"{full_name!r} has no file, and {found}", *unreachable]),
+        "\n".join([f"{full_name!r} has no file, and {environments}", *unreachable]),
         remedy="name the location with --account, --region, and --prefix unless it is the default",
     )
 
@@ -232,10 +232,10 @@ def _described_names(project: Project, name: str | None) -> list[str]:
 
 
 def _candidates(project: Project, place: LocationFilter) -> list[Location]:
-    known = [location for location in locations(project) if place.admits(location)]
+    admitted = [location for location in locations(project) if place.admits(location)]
     if place.account and place.region:
-        known.append(Location(place.account, place.region, place.prefix or DEFAULT_PREFIX))
-    return sorted(set(known))
+        admitted.append(Location(place.account, place.region, place.prefix or DEFAULT_PREFIX))
+    return sorted(set(admitted))
 
 
 def _cli_arguments(environment: str, name: str | None) -> str:

@@ -63,11 +63,11 @@ class ExpiringEnvironments:
 def find_expiring(session: Session, places: Sequence[Location], *, now: datetime) -> ExpiringEnvironments:
     """Search all locations in parallel."""
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        found = list(pool.map(lambda location: _search(session, location, now), places))
+        searches = list(pool.map(lambda location: _search(session, location, now), places))
     return ExpiringEnvironments(
-        tuple(case for one in found for case in one.cases),
-        {location: reason for one in found for location, reason in one.not_searched.items()},
-        any(one.access_denied for one in found),
+        tuple(case for search in searches for case in search.cases),
+        {location: reason for search in searches for location, reason in search.not_searched.items()},
+        any(search.access_denied for search in searches),
     )
 
 

@@ -54,14 +54,16 @@ def history(
     """
     model = chosen_model(session.project, model)
     subjects = _subjects(session, environments, instance)
-    found, gaps = _from_git(session, [environment for environment, one in subjects if one is None], model)
-    unreached = [] if offline else _ask(session, subjects, model, found)
+    entries, gaps = _from_git(
+        session, [environment for environment, instance_name in subjects if instance_name is None], model
+    )
+    unreached = [] if offline else _ask(session, subjects, model, entries)
     for text in (*gaps, *unreached):
         session.reporter.note(text)
-    artifacts = history_of(found)
+    artifacts = history_of(entries)
     if not artifacts:
         _require_known(session, model)
-    names = tuple(one or environment for environment, one in subjects)
+    names = tuple(instance_name or environment for environment, instance_name in subjects)
     return ModelHistory(model, names, tuple(artifacts), (*gaps, *unreached))
 
 
@@ -81,44 +83,48 @@ def _subjects(session: Session, names: Sequence[str], name: str | None) -> list[
 
 
 def _environments(session: Session, names: Sequence[str]) -> list[str]:
-    known = environment_names(session.project)
+    environments = environment_names(session.project)
     for name in names:
         if name in template_names(session.project):
             raise CommandLineError(
                 f"{name!r} is a template, which has no history of its own",
                 remedy="add --name <name>, for example --name pr-123",
             )
-        if name not in known:
-            suggestion = closest(name, known)
+        if name not in environments:
+            suggestion = closest(name, environments)
             raise UnknownNameError(
                 f"unknown environment {name!r}",
-                remedy=f"did you mean '{suggestion}'?" if suggestion else f"available: {', '.join(known)}",
+                remedy=f"did you mean '{suggestion}'?"
+                if suggestion
+                else f"available: {', '.join(environments)}",
             )
-    return [name for name in known if not names or name in names]
+    return [name for name in environments if not names or name in names]
 
 
 def _require_known(session: Session, model: str) -> None:
-    known = model_names(session.project)
-    if model not in known:
-        suggestion = closest(model, known)
+    models = model_names(session.project)
+    if model not in models:
+        suggestion = closest(model, models)
         raise UnknownNameError(
             f"unknown model {model!r}; no lock or event names it",
-            remedy=f"did you mean '{suggestion}'?" if suggestion else f"available: {', '.join(known)}",
+            remedy=f"did you mean '{suggestion}'?" if suggestion else f"available: {', '.join(models)}",
         )
 
 
 def _from_git(session: Session, names: Sequence[str], model: str) -> tuple[list[HistoryEntry], list[str]]:
-    found: list[HistoryEntry] = []
+    entries: list[HistoryEntry] = []
     gaps: dict[str, None] = {}
     for name in names:
         lock = lock_history(session.project, name)
-        found += history_from_locks(name, model, lock.versions)
+        entries += history_from_locks(name, model, lock.versions)
         if lock.gap:
             gaps[f"the git history may be incomplete: {lock.gap}"] = None
-    return found, list(gaps)
+    return entries, list(gaps)
 
 
-def _ask(session: Session, subjects: Sequence[_Subject], model: str, found: list[HistoryEntry]) -> list[str]:
+def _ask(
+    session: Session, subjects: Sequence[_Subject], model: str, entries: list[HistoryEntry]
+) -> list[str]:
     """Add what events record; return why environments could not be asked."""
     unreached = []
     for environment, name in subjects:
@@ -126,7 +132,7 @@ def _ask(session: Session, subjects: Sequence[_Subject], model: str, found: list
         try:
             spec = session.workspace(environment, name).spec
             with session.reporter.step(f"reading events of {arguments}"):
-                found += history_from_events(model, read_events(session.cloud(spec), spec.artifact_bucket))
+                entries += history_from_events(model, read_events(session.cloud(spec), spec.artifact_bucket))
         except AWS_ERRORS as error:
             unreached.append(f"{arguments} was not read: AWS error: {error}")
         except TritonstackError as error:

@@ -174,9 +174,9 @@ def _endpoint_sources(spec: EnvironmentSpec, query: LogQuery) -> list[LogSource]
         _require_known(query.endpoint, spec.endpoints, f"environment {spec.name!r} has no endpoint")
     names = [query.endpoint] if query.endpoint else list(spec.endpoints)
     if query.variant is not None:
-        known = {variant.name for name in names for variant in spec.endpoints[name].variants}
+        variants = {variant.name for name in names for variant in spec.endpoints[name].variants}
         owner = f"the endpoint {query.endpoint!r}" if query.endpoint else f"environment {spec.name!r}"
-        _require_known(query.variant, sorted(known), f"{owner} has no variant")
+        _require_known(query.variant, sorted(variants), f"{owner} has no variant")
     prefix = f"{query.variant}/" if query.variant else ""
     return [LogSource(name, _log_group(spec, name), prefix, query.machine or "") for name in names]
 
@@ -258,11 +258,11 @@ def _not_deployed(reading: _Reading, names: Sequence[str]) -> TritonstackError:
     )
 
 
-def _require_known(name: str, known: Iterable[str], complaint: str) -> None:
-    known = list(known)
-    if name not in known:
-        suggestion = closest(name, known)
-        listed = f"it has: {', '.join(known[:10]) or 'none'}"
+def _require_known(name: str, names: Iterable[str], complaint: str) -> None:
+    names = list(names)
+    if name not in names:
+        suggestion = closest(name, names)
+        listed = f"it has: {', '.join(names[:10]) or 'none'}"
         raise UnknownNameError(
             f"{complaint} {name!r}",
             remedy=f"did you mean '{suggestion}'?" if suggestion else listed,

@@ -54,7 +54,11 @@ class Reaping:
     @public
     def failed(self) -> dict[str, str]:
         """Environment -> why its destruction failed."""
-        return {one.state.base: one.failure for one in self.environments if one.outcome == "failed"}
+        return {
+            environment.state.base: environment.failure
+            for environment in self.environments
+            if environment.outcome == "failed"
+        }
 
     @property
     def succeeded(self) -> bool:
@@ -82,7 +86,7 @@ class Reaping:
         return [state.base for state in self._states("extended")]
 
     def _states(self, *outcomes: ReapOutcome) -> list[ExpiryState]:
-        return [one.state for one in self.environments if one.outcome in outcomes]
+        return [environment.state for environment in self.environments if environment.outcome in outcomes]
 
 
 def reap(session: Session, *, where: LocationFilter | None = None, dry_run: bool = False) -> Reaping:
@@ -93,24 +97,24 @@ def reap(session: Session, *, where: LocationFilter | None = None, dry_run: bool
     now = datetime.now(UTC)
     locations = require_locations(session.project, where or LocationFilter())
     with session.reporter.step("looking for environments with an expiry"):
-        found = find_expiring(session, locations, now=now)
-    if len(found.not_searched) == len(locations):
+        expiring = find_expiring(session, locations, now=now)
+    if len(expiring.not_searched) == len(locations):
         raise CloudAccessError(
             "\n".join(
-                ["no location could be searched for expired environments:", *gap_lines(found.not_searched)]
+                ["no location could be searched for expired environments:", *gap_lines(expiring.not_searched)]
             ),
             remedy="log in, or name the location with --account and --region",
         )
     return Reaping(
-        tuple(_planned(found) if dry_run else _reap(session, found.cases, now)),
-        found.not_searched,
+        tuple(_planned(expiring) if dry_run else _reap(session, expiring.cases, now)),
+        expiring.not_searched,
         dry_run,
-        found.access_denied,
+        expiring.access_denied,
     )
 
 
-def _planned(found: ExpiringEnvironments) -> Iterator[ReapedEnvironment]:
-    for case in found.cases:
+def _planned(expiring: ExpiringEnvironments) -> Iterator[ReapedEnvironment]:
+    for case in expiring.cases:
         yield ReapedEnvironment(case.state, "planned" if case.state.verdict == "expired" else "kept")
 
 

@@ -24,27 +24,29 @@ def check_account(session: Session, workspace: Workspace, cloud: Cloud) -> Prefl
     with session.reporter.step("checking images, quotas, and zones") as step:
         # An instance gets its images only when it is deployed, as copies of those of its lock's environment.
         own_images = has_registry(workspace.spec) and workspace.instance is None
-        found = preflight(cloud, workspace, own_images=own_images)
-        available = [check for check in found.checks if check.status == "ok"]
-        step.detail = f"{len(available)} of {len(found.checks)} available"
-    if not found.complete:
-        session.reporter.note(found.table())
-    return found
+        report = preflight(cloud, workspace, own_images=own_images)
+        available = [check for check in report.checks if check.status == "ok"]
+        step.detail = f"{len(available)} of {len(report.checks)} available"
+    if not report.complete:
+        session.reporter.note(report.table())
+    return report
 
 
 def require_available(session: Session, workspace: Workspace, cloud: Cloud) -> None:
     """Raise PreflightError if the account or region lacks what a deployment needs."""
-    found = check_account(session, workspace, cloud)
-    if found.failed:
-        raise PreflightError([found])
+    report = check_account(session, workspace, cloud)
+    if report.failed:
+        raise PreflightError([report])
 
 
 def require_endpoint(workspace: Workspace, name: str) -> None:
     """Raise UsageError if the environment has no endpoint of this name."""
-    known = list(workspace.spec.endpoints)
-    if name not in known:
-        suggestion = closest(name, known)
+    endpoints = list(workspace.spec.endpoints)
+    if name not in endpoints:
+        suggestion = closest(name, endpoints)
         raise UnknownNameError(
             f"environment {workspace.spec.name!r} has no endpoint {name!r}",
-            remedy=f"did you mean '{suggestion}'?" if suggestion else f"it has: {', '.join(known) or 'none'}",
+            remedy=f"did you mean '{suggestion}'?"
+            if suggestion
+            else f"it has: {', '.join(endpoints) or 'none'}",
         )

@@ -58,8 +58,10 @@ def status(session: Session, environments: Sequence[str] = (), *, instance: str 
         known_cloud = None
         if not environments:
             known_cloud = pool.submit(find_expiring, session, locations(session.project), now=now)
-        known = tuple(pool.map(lambda one: _one(session, files, one, instance, now=now), names))
-        return Statuses(known, known_cloud.result() if known_cloud else None)
+        statuses = tuple(
+            pool.map(lambda environment: _one(session, files, environment, instance, now=now), names)
+        )
+        return Statuses(statuses, known_cloud.result() if known_cloud else None)
 
 
 def _one(

@@ -64,16 +64,16 @@ def targets(
     names = _multi_model(workspace) if endpoint is None else [_required(workspace, endpoint)]
     cloud = session.cloud(workspace.spec)
     with session.reporter.step("reading the model names"):
-        found = {name: _targets_of(cloud, workspace, name) for name in names}
+        by_endpoint = {name: _targets_of(cloud, workspace, name) for name in names}
     if output is not None and endpoint is not None:
-        published = found[endpoint]
+        published = by_endpoint[endpoint]
         if not published.targets:
             raise ModelNamesError(
                 f"no model names are published at {published.path}",
                 remedy=f"run `tritonstack deploy {workspace.cli_arguments}` first",
             )
         write_output(output, (json.dumps(published.targets, indent=2) + "\n").encode())
-    return Targets(workspace.spec.name, workspace.spec.region, found)
+    return Targets(workspace.spec.name, workspace.spec.region, by_endpoint)
 
 
 def _multi_model(workspace: Workspace) -> list[str]:

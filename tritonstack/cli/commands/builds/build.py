@@ -73,7 +73,9 @@ def build(  # noqa: PLR0913, PLR0917 - each is an option of the command
     state: Context = context.obj
     if explain:
         plan = plan_build(state, environment, models or (), local=local or not upload)
-        text = "\n".join([*(one.summary for one in plan.images), *(one.text for one in plan.artifacts)])
+        text = "\n".join(
+            [*(entry.summary for entry in plan.images), *(entry.text for entry in plan.artifacts)]
+        )
         state.output.result(plan, text=text or "the environment serves no models")
         options = [*(["--local"] if local else []), *([] if upload else ["--no-publish"])]
         state.output.suggest(shlex.join(["tritonstack", "build", environment, *(models or ()), *options]))

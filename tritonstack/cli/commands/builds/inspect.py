@@ -37,35 +37,35 @@ def inspect(
     Example: tritonstack inspect minilm-embedding
     """
     state: Context = context.obj
-    found = run(state, model, digest=digest)
-    state.output.result(found, text="\n".join(_lines(found)))
+    inspection = run(state, model, digest=digest)
+    state.output.result(inspection, text="\n".join(_lines(inspection)))
 
 
-def _lines(found: Inspection) -> Iterator[str]:
+def _lines(inspection: Inspection) -> Iterator[str]:
     yield "model.yaml:"
     yield from _indented(
-        yaml.safe_dump(requested(found.spec), sort_keys=False, allow_unicode=True, width=110)
+        yaml.safe_dump(requested(inspection.spec), sort_keys=False, allow_unicode=True, width=110)
     )
-    yield from ("", "artifacts:", *(f"  {_artifact(one)}" for one in found.artifacts))
-    if found.shown is None:
+    yield from ("", "artifacts:", *(f"  {_artifact(artifact)}" for artifact in inspection.artifacts))
+    if inspection.shown is None:
         yield "  none; `tritonstack build <environment>` decides:"
-        yield from (f"    {text}" for text in found.undecided)
+        yield from (f"    {text}" for text in inspection.undecided)
         return
-    yield from ("", f"{short_digest(found.shown.digest)}:")
-    if found.manifest is not None:
-        yield from _manifest(found.manifest)
-        yield from ("  graph:", *(f"    {line}" for line in found.graph))
-        for name, text in found.configs.items():
+    yield from ("", f"{short_digest(inspection.shown.digest)}:")
+    if inspection.manifest is not None:
+        yield from _manifest(inspection.manifest)
+        yield from ("  graph:", *(f"    {line}" for line in inspection.graph))
+        for name, text in inspection.configs.items():
             yield from ("", f"{name}/config.pbtxt:", *_indented(text))
-    elif found.locked is not None:
-        yield from _locked(found.locked)
+    elif inspection.locked is not None:
+        yield from _locked(inspection.locked)
 
 
-def _artifact(one: KnownArtifact) -> str:
-    locked = f"locked in {', '.join(one.environments)}" if one.environments else "in no lock"
-    place = "on this machine" if one.local else "not on this machine"
-    age = "up to date" if one.current else "of other files or an earlier version"
-    return f"{short_digest(one.digest)}  {one.target}  {age}, {place}, {locked}"
+def _artifact(artifact: KnownArtifact) -> str:
+    locked = f"locked in {', '.join(artifact.environments)}" if artifact.environments else "in no lock"
+    place = "on this machine" if artifact.local else "not on this machine"
+    age = "up to date" if artifact.current else "of other files or an earlier version"
+    return f"{short_digest(artifact.digest)}  {artifact.target}  {age}, {place}, {locked}"
 
 
 def _manifest(manifest: Manifest) -> Iterator[str]:
@@ -74,19 +74,19 @@ def _manifest(manifest: Manifest) -> Iterator[str]:
     yield f"  source: {revision if manifest.source else 'the files beside model.yaml'}"
     yield f"  target: {manifest.target}{f', TensorRT {manifest.tensorrt}' if manifest.tensorrt else ''}"
     yield f"  precision: {manifest.precision}"
-    yield from (f"    {_candidate(one)}" for one in manifest.candidates)
+    yield from (f"    {_candidate(report)}" for report in manifest.candidates)
     yield f"  archive: {_megabytes(manifest.archive_bytes)}, unpacked {_megabytes(manifest.unpacked_bytes)}"
     yield f"  {_instances(manifest.instances)} on a CPU; maximum batch {manifest.max_batch}"
-    yield from (f"  input {_tensor(one)}" for one in manifest.inputs)
-    yield from (f"  output {_tensor(one)}" for one in manifest.outputs)
+    yield from (f"  input {_tensor(report)}" for report in manifest.inputs)
+    yield from (f"  output {_tensor(report)}" for report in manifest.outputs)
     for parity in manifest.parity:
         yield (
             f"  parity ({parity.stage}, {parity.cases} cases): cosine ≥ {parity.min_cosine:.6f}, "
             f"error ≤ {parity.max_absolute_error:.1e}"
         )
     yield from (f"  not verified: {reason}" for reason in manifest.unverified)
-    for one in manifest.latency:
-        yield f"  latency, batch {one.batch}: p50 {one.p50_ms:g} ms, p99 {one.p99_ms:g} ms"
+    for report in manifest.latency:
+        yield f"  latency, batch {report.batch}: p50 {report.p50_ms:g} ms, p99 {report.p99_ms:g} ms"
     for environment in manifest.environments:
         pythons = f" for {', '.join(environment.pythons)}" if environment.pythons else ""
         yield f"  {environment.path}: {_megabytes(environment.unpacked_bytes)} unpacked{pythons}"
@@ -108,10 +108,14 @@ def _instances(most: int) -> str:
     return "1 instance" if most == 1 else f"at most {most} instances"
 
 
-def _candidate(one: CandidateReport) -> str:
-    latency = ", ".join(f"{shape} {value:g} ms" for shape, value in one.latency_ms.items())
-    mark = "served" if one.kept else "rejected"
-    return ", ".join(filter(None, (f"{one.name}: {mark}: {one.reason}", _megabytes(one.size_bytes), latency)))
+def _candidate(candidate: CandidateReport) -> str:
+    latency = ", ".join(f"{shape} {value:g} ms" for shape, value in candidate.latency_ms.items())
+    mark = "served" if candidate.kept else "rejected"
+    return ", ".join(
+        filter(
+            None, (f"{candidate.name}: {mark}: {candidate.reason}", _megabytes(candidate.size_bytes), latency)
+        )
+    )
 
 
 def _tensor(tensor: TensorSpec) -> str:

@@ -39,17 +39,17 @@ def down(
         results = down_all(state, forget=forget)
         state.output.result(results, text=_all_text(results, forget=forget))
         return
-    one = run(state, account or EMBEDDED_ACCOUNT, forget=forget)
-    state.output.result(one, text=_text(one, forget=forget))
-    if one.still_running:
-        names = ", ".join(one.still_running)
+    cloud = run(state, account or EMBEDDED_ACCOUNT, forget=forget)
+    state.output.result(cloud, text=_text(cloud, forget=forget))
+    if cloud.still_running:
+        names = ", ".join(cloud.still_running)
         state.output.note(f"still running: {names}; `tritonstack down --all` stops every local cloud")
 
 
-def _text(one: StoppedCloud, *, forget: bool) -> str:
-    text = "the local cloud has stopped" if one.stopped else "the local cloud was not running"
+def _text(cloud: StoppedCloud, *, forget: bool) -> str:
+    text = "the local cloud has stopped" if cloud.stopped else "the local cloud was not running"
     if forget:
-        text += "; its state is removed" if one.forgotten else "; it had no state"
+        text += "; its state is removed" if cloud.forgotten else "; it had no state"
     return text
 
 

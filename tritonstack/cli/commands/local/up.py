@@ -122,19 +122,19 @@ def _text(cloud: RunningCloud) -> str:
 
 
 def _report_capabilities(state: Context) -> None:
-    found = local_cloud.capabilities()
+    capabilities = local_cloud.capabilities()
     state.output.result(
-        found,
+        capabilities,
         text="\n".join(
             [
                 "CloudFormation types\n",
-                found.type_table(),
+                capabilities.type_table(),
                 "\nAccepted, but without all of its effect on AWS",
-                found.limit_tables(),
+                capabilities.limit_tables(),
                 "\nActions of its own services; see moto's documentation for the others\n",
-                *(f"{service}: {', '.join(names)}" for service, names in found.actions.items()),
+                *(f"{service}: {', '.join(names)}" for service, names in capabilities.actions.items()),
                 "\nTypes and fields that are rejected\n",
-                found.rejection_table(),
+                capabilities.rejection_table(),
             ]
         ),
     )

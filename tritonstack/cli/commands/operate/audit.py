@@ -41,14 +41,14 @@ def audit(
     Example: tritonstack audit preview --name pr-123 --gone
     """
     state: Context = context.obj
-    found = run(state, environment, instance=name, where=LocationFilter(account, region, prefix))
+    audited = run(state, environment, instance=name, where=LocationFilter(account, region, prefix))
     state.output.result(
-        found,
+        audited,
         text="\n\n".join(
-            "\n".join(_report_lines(subject, report)) for subject, report in found.reports.items()
+            "\n".join(_report_lines(subject, report)) for subject, report in audited.reports.items()
         ),
     )
-    if not (found.gone if gone else found.clean):
+    if not (audited.gone if gone else audited.clean):
         raise typer.Exit(1)
 
 

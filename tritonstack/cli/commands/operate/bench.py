@@ -169,20 +169,18 @@ def _save_unanswered(state: Context, error: NoAnswersError, save: Path | None) -
             state.output.note(unwritten.message)
 
 
-def _numbers(
-    option: str, given: str | None, *, least: float, most: float, whole: bool = False
-) -> list[float]:
+def _numbers(option: str, text: str | None, *, least: float, most: float, whole: bool = False) -> list[float]:
     """Return the numbers of an option, separated by commas."""
-    if given is None:
+    if text is None:
         return []
     try:
-        numbers = [float(part) for part in given.split(",")]
+        numbers = [float(part) for part in text.split(",")]
     except ValueError:
         numbers = []
     valid = numbers and all(least <= number <= most for number in numbers)
     if not valid or (whole and any(number != int(number) for number in numbers)):
         raise CommandLineError(
-            f"{option} {given}: expected {'whole ' if whole else ''}numbers from {least:g} to {most:,.0f}, "
+            f"{option} {text}: expected {'whole ' if whole else ''}numbers from {least:g} to {most:,.0f}, "
             "separated by commas",
             remedy=f"write for example {option} 1,10,100",
         )
@@ -240,8 +238,8 @@ def _remarks(result: Benchmark) -> Iterator[str]:
             )
     for comparison in result.comparisons:
         yield f"{comparison.load}: {comparison.verdict}"
-        for one in comparison.differences:
+        for change in comparison.differences:
             yield (
-                f"  {one.measure}: {one.before:,.1f} -> {one.after:,.1f}, {one.ratio - 1:+.1%} "
-                f"(95 % interval {one.low - 1:+.1%} to {one.high - 1:+.1%}): {one.verdict}"
+                f"  {change.measure}: {change.before:,.1f} -> {change.after:,.1f}, {change.ratio - 1:+.1%} "
+                f"(95 % interval {change.low - 1:+.1%} to {change.high - 1:+.1%}): {change.verdict}"
             )

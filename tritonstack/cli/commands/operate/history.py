@@ -43,9 +43,9 @@ def history(
     Example: tritonstack history minilm-embedding --env preview --name pr-123
     """
     state: Context = context.obj
-    found = run(state, model, environments or (), instance=name, offline=offline)
-    text = _listing(found.artifacts) if found.artifacts else f"{found.model}: no history"
-    state.output.result(found, text=text)
+    result = run(state, model, environments or (), instance=name, offline=offline)
+    text = _listing(result.artifacts) if result.artifacts else f"{result.model}: no history"
+    state.output.result(result, text=text)
 
 
 def _listing(artifacts: Sequence[ArtifactHistory]) -> str:

@@ -126,11 +126,11 @@ def _piece_printer(state: Context) -> Callable[[str], None]:
     return (lambda _: None) if state.output.as_json else state.output.piece
 
 
-def _parameter(given: str) -> tuple[str, Any]:
-    name, found, text = given.partition("=")
-    if not name or not found:
+def _parameter(option: str) -> tuple[str, Any]:
+    name, separator, text = option.partition("=")
+    if not name or not separator:
         raise CommandLineError(
-            f"--parameter {given}: expected NAME=VALUE", remedy="write --parameter NAME=VALUE"
+            f"--parameter {option}: expected NAME=VALUE", remedy="write --parameter NAME=VALUE"
         )
     try:
         value = parse_json(text)
@@ -143,7 +143,9 @@ def _lines(answer: Invocation) -> Iterator[str]:
     texts = answer.inputs if isinstance(answer.inputs, tuple) else ()
     for name, rows in answer.classes.items():
         yield f"{name}: labels"
-        yield from _rows([", ".join(f"{one.label} {one.value:.4f}" for one in row) for row in rows], texts)
+        yield from _rows(
+            [", ".join(f"{score.label} {score.value:.4f}" for score in row) for row in rows], texts
+        )
     for number, response in enumerate(answer.responses, start=1):
         yield f"response {number}:"
         for name, array in response.items():

@@ -73,16 +73,16 @@ def logs(  # noqa: PLR0913, PLR0917 - each is an option of the command
 
     if follow:
         try:
-            found = follow_logs(state, environment, query, instance=name, on_lines=show)
+            log = follow_logs(state, environment, query, instance=name, on_lines=show)
         except KeyboardInterrupt:  # the usual end; as other interrupted commands, but without an error
             raise typer.Exit(1) from None
     else:
-        found = run(state, environment, query, instance=name)
+        log = run(state, environment, query, instance=name)
         if state.output.as_json:
-            state.output.result(found, text="")
+            state.output.result(log, text="")
             return
-        show(found.lines)
-    for note in found.notes:
+        show(log.lines)
+    for note in log.notes:
         state.output.note(note)
 
 

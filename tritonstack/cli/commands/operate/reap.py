@@ -47,8 +47,10 @@ def reap(
 
 
 def _lines(reaping: Reaping) -> Iterator[str]:
-    for one in reaping.environments:
-        yield expiry_text(one.state) + _OUTCOMES[one.outcome].format(failure=one.failure)
+    for environment in reaping.environments:
+        yield expiry_text(environment.state) + _OUTCOMES[environment.outcome].format(
+            failure=environment.failure
+        )
     if not reaping.environments:
         yield "no environment has an expiry"
     yield from (f"not searched: {gap}" for gap in gap_lines(reaping.not_searched))

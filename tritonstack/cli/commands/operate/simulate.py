@@ -155,14 +155,14 @@ def _over_time(result: Simulation) -> Table:
     table = _table("minute", "requests", "lost", "instances", "p50 ms", "p99 ms", _cost_title(result))
     for first in range(0, len(slices), per_row):
         part = slices[first : first + per_row]
-        hours = sum(one.instances for one in part) * result.run.slice_s / 3600
+        hours = sum(sample.instances for sample in part) * result.run.slice_s / 3600
         table.add_row(
             f"{part[0].at_s / 60:g}",
-            f"{sum(one.requests for one in part):,}",
-            f"{sum(one.lost for one in part):,.0f}",
-            _range([one.in_service for one in part]),
-            _number(max((one.p50_ms for one in part if one.p50_ms is not None), default=None)),
-            _number(max((one.p99_ms for one in part if one.p99_ms is not None), default=None)),
+            f"{sum(sample.requests for sample in part):,}",
+            f"{sum(sample.lost for sample in part):,.0f}",
+            _range([sample.in_service for sample in part]),
+            _number(max((sample.p50_ms for sample in part if sample.p50_ms is not None), default=None)),
+            _number(max((sample.p99_ms for sample in part if sample.p99_ms is not None), default=None)),
             _money(hours, result.run.price_per_hour),
         )
     return table
@@ -173,17 +173,17 @@ def _totals(result: Simulation) -> Table:
     runs = {"present": result.run}
     if result.proposal is not None:
         runs["proposed" if result.proposal.changes else "cheapest (present)"] = result.proposal.run
-    for name, one in runs.items():
+    for name, total in runs.items():
         table.add_row(
             name,
-            f"{one.lost:,} ({one.lost_share:.2%})" if one.lost else "0",
-            _number(one.p50_ms),
-            _number(one.p99_ms),
-            _range([part.in_service for part in one.slices]),
-            _money(one.instance_hours, one.price_per_hour),
-            _money(one.instance_hours * one.cost_per_month / one.cost, one.price_per_hour)
-            if one.cost and one.cost_per_month
-            else _money(one.instance_hours * 730 / one.hours, None),
+            f"{total.lost:,} ({total.lost_share:.2%})" if total.lost else "0",
+            _number(total.p50_ms),
+            _number(total.p99_ms),
+            _range([part.in_service for part in total.slices]),
+            _money(total.instance_hours, total.price_per_hour),
+            _money(total.instance_hours * total.cost_per_month / total.cost, total.price_per_hour)
+            if total.cost and total.cost_per_month
+            else _money(total.instance_hours * 730 / total.hours, None),
         )
     return table
 
@@ -243,11 +243,11 @@ def _remarks(result: Simulation) -> Iterator[str]:
             )
     if result.proposal is not None:
         count = result.proposal.simulated
-        found = (
+        remarks = (
             "the present scaling is the cheapest"
             if not result.proposal.changes
             else "found a cheaper or safer one"
         )
-        yield f"simulated {count} policies for {result.proposal.objective.describe()}: {found}"
+        yield f"simulated {count} policies for {result.proposal.objective.describe()}: {remarks}"
         if result.proposal.uneditable is not None:
             yield str(result.proposal.uneditable)

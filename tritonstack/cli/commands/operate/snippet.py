@@ -56,7 +56,7 @@ def snippet(
     Example: tritonstack snippet dev shop --model ncf-food --language java
     """
     state: Context = context.obj
-    found = run(
+    snippets = run(
         state,
         environment,
         endpoint,
@@ -68,7 +68,7 @@ def snippet(
     )
     if body is not None:
         state.output.note(f"wrote {body}")
-    if found.local_account is not None:
-        start = up_command(found.local_account, "--detach", "--shell")
+    if snippets.local_account is not None:
+        start = up_command(snippets.local_account, "--detach", "--shell")
         state.output.note(f'first, in the same shell: eval "$({start})"')
-    state.output.result(found, text=found.text.rstrip("\n"))
+    state.output.result(snippets, text=snippets.text.rstrip("\n"))

@@ -44,16 +44,16 @@ def status(
     Example: tritonstack status dev prod
     """
     state: Context = context.obj
-    found = run(state, environments or (), instance=name)
-    state.output.result(found, text=Group(*_view(found)))
+    statuses = run(state, environments or (), instance=name)
+    state.output.result(statuses, text=Group(*_view(statuses)))
     selected = f"{(environments or [''])[0]} --name {name}" if name else ""
-    state.output.suggest(*_following(found, selected, state.project.root))
+    state.output.suggest(*_following(statuses, selected, state.project.root))
 
 
-def _following(found: Statuses, selected: str, root: Path) -> list[str]:
+def _following(statuses: Statuses, selected: str, root: Path) -> list[str]:
     """Return the commands for the first environment that needs some; `selected` names an instance."""
-    for environment in found.environments:
-        states = {endpoint_state(one) for one in environment.endpoints}
+    for environment in statuses.environments:
+        states = {endpoint_state(endpoint) for endpoint in environment.endpoints}
         if "bad" in states:
             return [f"tritonstack verify {selected or environment.name}"]
         if "attention" in states:
@@ -62,8 +62,8 @@ def _following(found: Statuses, selected: str, root: Path) -> list[str]:
 
 
 def _to_change(environment: EnvironmentStatus, arguments: str, root: Path) -> list[str]:
-    changing = [one for one in environment.endpoints if one.to_deploy]
-    if not changing or not all(one.lacks_only_commit for one in changing):
+    changing = [endpoint for endpoint in environment.endpoints if endpoint.to_deploy]
+    if not changing or not all(endpoint.lacks_only_commit for endpoint in changing):
         return [f"tritonstack diff {arguments}"]
     # `diff` may show no change: a deploy from a commit then only records it.
     deploy = f"tritonstack deploy {arguments}"
@@ -75,21 +75,25 @@ def _to_change(environment: EnvironmentStatus, arguments: str, root: Path) -> li
     return [*commit_commands(commit, added), deploy]
 
 
-def _view(found: Statuses) -> Iterator[RenderableType]:
-    yield summary_line(found.environments)
-    for one in found.environments:
+def _view(statuses: Statuses) -> Iterator[RenderableType]:
+    yield summary_line(statuses.environments)
+    for environment in statuses.environments:
         yield ""
-        yield from environment_view(one, now=datetime.now(UTC))
-    if found.expiring is not None and (lines := list(_expiring_lines(found, found.expiring))):
+        yield from environment_view(environment, now=datetime.now(UTC))
+    if statuses.expiring is not None and (lines := list(_expiring_lines(statuses, statuses.expiring))):
         yield Text("\n".join(["", *lines]))
 
 
-def _expiring_lines(found: Statuses, expiring: ExpiringEnvironments) -> Iterator[str]:
+def _expiring_lines(statuses: Statuses, expiring: ExpiringEnvironments) -> Iterator[str]:
     """Render expiring environments; skip locations whose failure an environment shows above."""
-    shown = {(one.account, one.region) for one in found.environments if one.error}
+    shown = {
+        (environment.account, environment.region)
+        for environment in statuses.environments
+        if environment.error
+    }
     if expiring.cases:
         yield "expiring (details: `tritonstack status <template> --name <name>`):"
         yield from (f"  {expiry_text(case.state)}" for case in expiring.cases)
-    for location, reason in found.not_searched.items():
+    for location, reason in statuses.not_searched.items():
         if (location.account, location.region) not in shown:
             yield f"expiring environments in {location.account} {location.region} are unknown: {reason}"

@@ -41,18 +41,18 @@ def targets(
     Example: tritonstack targets prod shop --output shop-models.json
     """
     state: Context = context.obj
-    found = run(state, environment, endpoint, instance=name, output=output)
+    result = run(state, environment, endpoint, instance=name, output=output)
     if output is not None:
         state.output.note(f"wrote {output}")
-    state.output.result(found, text="\n".join(_lines(found)))
+    state.output.result(result, text="\n".join(_lines(result)))
 
 
-def _lines(found: Targets) -> Iterator[str]:
-    for one in found.endpoints.values():
-        yield f"{one.endpoint}: names at {one.path}"
-        width = max((len(model) for model in one.targets), default=0)
-        for model, target in one.targets.items():
+def _lines(result: Targets) -> Iterator[str]:
+    for endpoint in result.endpoints.values():
+        yield f"{endpoint.endpoint}: names at {endpoint.path}"
+        width = max((len(model) for model in endpoint.targets), default=0)
+        for model, target in endpoint.targets.items():
             yield f"  {model:{width}}  {target}"
-        for model in one.pending:
-            state = "the lock names another artifact" if model in one.targets else "not published"
-            yield f"  {model}: {state}; run `tritonstack deploy {found.environment}`"
+        for model in endpoint.pending:
+            state = "the lock names another artifact" if model in endpoint.targets else "not published"
+            yield f"  {model}: {state}; run `tritonstack deploy {result.environment}`"

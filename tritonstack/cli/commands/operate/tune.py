@@ -146,8 +146,8 @@ def _written(state: Context, result: Tuning, *, plot: Path | None, write: bool) 
 
 def _plan_lines(plan: TunePlan) -> Iterator[str]:
     yield from plan.notes
-    for one in plan.skipped:
-        yield f"not searched: {one.model or 'endpoint'}: {one.field}: {one.reason}"
+    for option in plan.skipped:
+        yield f"not searched: {option.model or 'endpoint'}: {option.field}: {option.reason}"
     for setting in plan.settings:
         values = ", ".join(str(value) for value in setting.dimension.values)
         yield f"searched: {setting.dimension.name}: {values}"
@@ -163,22 +163,22 @@ def _text(result: Tuning) -> Group:
     for title in ("settings", "per second", "p50 ms", "p99 ms", "failed"):
         table.add_column(title, justify="left" if title == "settings" else "right")
     for tuned in result.runs:
-        found = tuned.found
+        best = tuned.found
         figures = (
-            (f"{found.answered_per_s:,.1f}", f"{found.p50_ms:,.1f}", f"{found.p99_ms:,.1f}")
-            if found.usable
+            (f"{best.answered_per_s:,.1f}", f"{best.p50_ms:,.1f}", f"{best.p99_ms:,.1f}")
+            if best.usable
             else ("", "", "")
         )
         mark = " <" if tuned.choice == result.best else ""
-        failed = found.violation or (f"{found.failed_share:.2%}" if found.failed_share else "0")
+        failed = best.violation or (f"{best.failed_share:.2%}" if best.failed_share else "0")
         table.add_row(f"{describe(result.plan, tuned.choice)}{mark}", *figures, failed)
     curves = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
     unit = "users" if result.plan.load.rate is None else "rate"
     for title in ("curve", unit, "per second", "p99 ms"):
         curves.add_column(title, justify="left" if title == "curve" else "right")
     for name, points in result.curves.items():
-        for load, found in points:
-            curves.add_row(name, f"{load:g}", f"{found.answered_per_s:,.1f}", f"{found.p99_ms:,.1f}")
+        for load, best in points:
+            curves.add_row(name, f"{load:g}", f"{best.answered_per_s:,.1f}", f"{best.p99_ms:,.1f}")
     return Group(table, Text(), curves, Text(), Text(_proposed(result)))
 
 

@@ -49,8 +49,8 @@ def doctor(
         _check(state, path, release, instance_type, default_model)
         return
     options = {"--release": release, "--instance-type": instance_type, "--default-model": default_model}
-    if given := [name for name, value in options.items() if value is not None]:
-        raise CommandLineError(f"{given[0]} needs a path", remedy="for example: doctor model.tar.gz")
+    if names := [name for name, value in options.items() if value is not None]:
+        raise CommandLineError(f"{names[0]} needs a path", remedy="for example: doctor model.tar.gz")
     installation = run(state)
     lines = [
         f"{check.state:10}{check.name}: {check.detail}"

@@ -55,13 +55,13 @@ def model(
     Example: tritonstack new model double --recipe python
     """
     state: Context = context.obj
-    made = new_files.new_model(
+    files = new_files.new_model(
         state.project, name, recipe=recipe, source=source, copy=copy, members=tuple(steps or ())
     )
     adding = new_files.endpoint_command(state.project, name)
     if recipe == "vllm":
         adding = f"add an image with Triton's vLLM backend to containers/; then {adding} --image FOLDER"
-    _report(state, made, f"next: edit test_inputs in models/{name}/model.yaml; then {adding}")
+    _report(state, files, f"next: edit test_inputs in models/{name}/model.yaml; then {adding}")
 
 
 @new.command("endpoint", short_help="Add an endpoint to an environment", cls=HelpfulCommand)
@@ -92,7 +92,7 @@ def endpoint(
     Example: tritonstack new endpoint search --environment dev --model minilm
     """
     state: Context = context.obj
-    made = new_files.new_endpoint(
+    files = new_files.new_endpoint(
         state.project,
         name,
         environment=environment,
@@ -100,7 +100,7 @@ def endpoint(
         instance_type=instance_type,
         image=image,
     )
-    _report(state, made, f"next: {made.next_command}")
+    _report(state, files, f"next: {files.next_command}")
 
 
 @new.command("environment", short_help="Add an environment", cls=HelpfulCommand)
@@ -121,12 +121,12 @@ def environment(
     Example: tritonstack new environment prod --account 222222222222 --region eu-west-1 --promote-from dev
     """
     state: Context = context.obj
-    made = new_files.new_environment(
+    files = new_files.new_environment(
         state.project, name, account=account, region=region, promote_from=promote_from
     )
-    _report(state, made, f"next: tritonstack new endpoint NAME --environment {name} --model MODEL")
+    _report(state, files, f"next: tritonstack new endpoint NAME --environment {name} --model MODEL")
 
 
-def _report(state: Context, made: NewFiles, following: str) -> None:
-    written = ", ".join(shown_path(file) for file in made.files)
-    state.output.result(made, text=f"wrote {written}; {following}")
+def _report(state: Context, files: NewFiles, following: str) -> None:
+    written = ", ".join(shown_path(file) for file in files.files)
+    state.output.result(files, text=f"wrote {written}; {following}")

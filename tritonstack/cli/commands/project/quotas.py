@@ -26,12 +26,12 @@ def quotas(
     Example: tritonstack quotas prod
     """
     state: Context = context.obj
-    found = run(state, environment)
-    state.output.result(found, text=_listing(found.quotas))
-    if found.unread:
-        state.output.note(f"the account's quotas were not read: {found.unread}")
+    result = run(state, environment)
+    state.output.result(result, text=_listing(result.quotas))
+    if result.unread:
+        state.output.note(f"the account's quotas were not read: {result.unread}")
     state.output.note(
-        f"Quotas count everything that account {found.account} runs in {found.region}: add what else runs "
+        f"Quotas count everything that account {result.account} runs in {result.region}: add what else runs "
         "there.\nA quota does not reserve capacity: AWS may still have no free instance of a type."
     )
 

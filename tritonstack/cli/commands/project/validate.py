@@ -34,21 +34,21 @@ def validate(
     Example: tritonstack validate dev --online
     """
     state: Context = context.obj
-    found = run(state, environment, instance=name, online=online)
-    state.output.result(found, text=_summary(found))
-    for unbuilt in found.unbuilt:
+    validation = run(state, environment, instance=name, online=online)
+    state.output.result(validation, text=_summary(validation))
+    for unbuilt in validation.unbuilt:
         state.output.note(f"to build: {unbuilt}")
-    for command in found.next_commands:
+    for command in validation.next_commands:
         state.output.note(f"next: {command}")
 
 
-def _summary(found: Validation) -> str:
-    text = f"valid: environments {', '.join(found.environments) or 'none'}; "
-    if found.templates:
-        text += f"templates {', '.join(found.templates)}; "
-    text += f"models {', '.join(found.models) or 'none'}"
-    if found.not_deployable:
-        text += f"; not deployable yet: {', '.join(found.not_deployable)}"
-    if found.checked_online:
-        text += f"; locks match their accounts in {', '.join(found.checked_online)}"
+def _summary(validation: Validation) -> str:
+    text = f"valid: environments {', '.join(validation.environments) or 'none'}; "
+    if validation.templates:
+        text += f"templates {', '.join(validation.templates)}; "
+    text += f"models {', '.join(validation.models) or 'none'}"
+    if validation.not_deployable:
+        text += f"; not deployable yet: {', '.join(validation.not_deployable)}"
+    if validation.checked_online:
+        text += f"; locks match their accounts in {', '.join(validation.checked_online)}"
     return text
