@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import boto3
 import botocore.client
 import pytest
@@ -14,7 +12,7 @@ from tritonstack.cli import main, progress
 
 
 @pytest.fixture
-def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def account(monkeypatch):
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "testing")
     monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
@@ -23,14 +21,14 @@ def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 @pytest.fixture(autouse=True)
-def json_results() -> Iterator[list[str]]:
+def json_results():
     """Compare the result of every command with its JSON Schema."""
     with checked_results() as ran:
         yield ran
 
 
 @pytest.fixture(autouse=True)
-def aws_calls(json_results: list[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+def aws_calls(json_results, monkeypatch):
     """Require that a step says what a command waits for during each of its AWS calls."""
     steps: list[progress.ConsoleStep] = []
     commands: list[object] = []

@@ -62,7 +62,7 @@ def test_subcommands_have_short_summaries_and_help(capsys):
 
 def test_a_misspelled_command_is_corrected(capsys):
     assert run(["valdate"]) == 2
-    assert "Did you mean 'validate'?" in capsys.readouterr().err
+    assert "you mean 'validate'?" in capsys.readouterr().err
 
 
 def test_list_loads_no_heavy_module():

@@ -8,17 +8,16 @@ import pytest
 
 from tests.json_results import require_valid, validator
 from tools.command_results import RESULTS
-from tritonstack.base.paths import Project
 from tritonstack.cli.main import run
 from tritonstack.cli.registry import COMMANDS
 
 
-def test_every_command_has_a_schema() -> None:
+def test_every_command_has_a_schema():
     assert sorted(RESULTS) == sorted(COMMANDS)
 
 
 @pytest.mark.parametrize("name", [*COMMANDS, "error"])
-def test_schemas_are_valid_and_closed(name: str) -> None:
+def test_schemas_are_valid_and_closed(name):
     checker = validator(name)
     checker.check_schema(checker.schema)
     assert not checker.is_valid({"unexpected": 1})
@@ -27,9 +26,7 @@ def test_schemas_are_valid_and_closed(name: str) -> None:
 @pytest.mark.parametrize(
     "arguments", [["deploy"], ["frobnicate"], ["validate", "nowhere"], ["explain", "TS000"], ["status", "x"]]
 )
-def test_errors_fit_their_schema(
-    arguments: list[str], project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_errors_fit_their_schema(arguments, project, capsys):
     (project.root / "environments" / "broken.yaml").write_text("name: [")
     assert run(["--project", str(project.root), "--json", *arguments]) != 0
     document = json.loads(capsys.readouterr().out)
@@ -38,8 +35,6 @@ def test_errors_fit_their_schema(
 
 
 @pytest.mark.parametrize("arguments", [["explain"], ["explain", "TS901"], ["validate"], ["quotas", "dev"]])
-def test_a_printed_document_fits_its_schema(
-    arguments: list[str], project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_printed_document_fits_its_schema(arguments, project, capsys):
     assert run(["--project", str(project.root), "--json", *arguments]) == 0
     require_valid(arguments[0], json.loads(capsys.readouterr().out))

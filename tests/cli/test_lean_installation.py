@@ -22,30 +22,30 @@ def lean(project: Project, *arguments: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def test_lean_installation_omits_only_heavy_packages() -> None:
+def test_lean_installation_omits_only_heavy_packages():
     assert {"moto", "torch", "isal", "cryptography", "tritonclient"} <= ABSENT
     assert not {"boto3", "docker", "aws_cdk", "tritonstack"} & ABSENT
 
 
-def test_every_command_starts(project: Project) -> None:
-    code, said = lean(project, "validate")
-    assert (code, said.partition(":")[0]) == (0, "valid"), said
+def test_every_command_starts(project):
+    code, output = lean(project, "validate")
+    assert (code, output.partition(":")[0]) == (0, "valid"), output
 
 
-def test_artifacts_of_locks_are_shown_and_reported(project: Project) -> None:
+def test_artifacts_of_locks_are_shown_and_reported(project):
     for arguments in (
         ("inspect", "minilm"),
         ("report", "--offline", "--output", str(project.root / "r.html")),
     ):
-        code, said = lean(project, *arguments)
-        assert code == 0, said
+        code, output = lean(project, *arguments)
+        assert code == 0, output
 
 
-def test_commands_that_need_an_extra_name_it(project: Project) -> None:
-    code, said = lean(project, "up", "--detach")
+def test_commands_that_need_an_extra_name_it(project):
+    code, output = lean(project, "up", "--detach")
     assert code == 2
-    assert "the local cloud is not installed: no module 'moto'" in said
-    assert "make setup" in said
-    code, said = lean(project, "up", "--capabilities")
+    assert "module 'moto'" in output
+    assert "make setup" in output
+    code, output = lean(project, "up", "--capabilities")
     assert code == 2
-    assert "is not installed" in said
+    assert "is not installed" in output

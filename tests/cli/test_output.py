@@ -8,16 +8,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 from rich.console import Console
 
 from tritonstack.cli.output import Output
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class InterruptedStream(io.StringIO):
@@ -39,9 +36,7 @@ class InterruptedStream(io.StringIO):
         (lambda output, text: output.json_lines([{"line": text}]), '{"line": "one"}\n', '{"line": "two"}\n'),
     ],
 )
-def test_an_interrupted_line_is_not_printed_again(
-    show: Callable[[Output, str], None], first: str, second: str
-) -> None:
+def test_an_interrupted_line_is_not_printed_again(show, first, second):
     stream = InterruptedStream()
     output = Output(results=Console(file=stream, soft_wrap=True))
     with pytest.raises(KeyboardInterrupt):
@@ -50,7 +45,7 @@ def test_an_interrupted_line_is_not_printed_again(
     assert stream.getvalue() == first + second
 
 
-def test_json_has_no_numbers_that_parsers_reject() -> None:
+def test_json_has_no_numbers_that_parsers_reject():
     stream = io.StringIO()
     data = {"y": [[1.5, math.nan], [math.inf, -math.inf]], "x": (1, "NaN")}
     Output(as_json=True, results=Console(file=stream)).result(data, text="")
@@ -60,7 +55,7 @@ def test_json_has_no_numbers_that_parsers_reject() -> None:
     }
 
 
-def test_a_value_of_a_foreign_type_does_not_fail_the_report(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_value_of_a_foreign_type_does_not_fail_the_report(capsys):
     @dataclass(frozen=True)
     class Result:
         count: int

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from rich.console import Group, RenderableType
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
@@ -27,7 +26,7 @@ RAW = ("\x1b]", "\x1b[2J", "\x07", "\x9b", "\u202e")
 
 
 @pytest.fixture(params=[False, True], ids=["pipe", "terminal"])
-def output(request: pytest.FixtureRequest) -> tuple[Output, io.StringIO]:
+def output(request):
     stream = io.StringIO()
     console = PrintableConsole(
         file=stream, force_terminal=request.param, soft_wrap=True, highlight=False, width=70
@@ -36,10 +35,10 @@ def output(request: pytest.FixtureRequest) -> tuple[Output, io.StringIO]:
 
 
 def step(output: Output) -> None:
-    with output.step(f"build {HOSTILE}") as one:
-        one.update(HOSTILE)
-        one.log(HOSTILE)
-        one.detail = HOSTILE
+    with output.step(f"build {HOSTILE}") as step:
+        step.update(HOSTILE)
+        step.log(HOSTILE)
+        step.detail = HOSTILE
 
 
 def plain_table() -> Table:
@@ -83,12 +82,10 @@ def status() -> Group:
         pytest.param(lambda output: output.results.print(f"\n{HOSTILE}", markup=False), id="print"),
     ],
 )
-def test_control_characters_are_escaped(
-    output: tuple[Output, io.StringIO], show: Callable[[Output], None]
-) -> None:
+def test_control_characters_are_escaped(output, show):
     show(output[0])
     printed = output[1].getvalue()
-    assert [one for one in RAW if one in printed] == []
+    assert [sequence for sequence in RAW if sequence in printed] == []
     # Rich removes some control characters, such as the bell, from text that it gets unescaped.
     assert SHOWN.replace(r"\x07", "") in printed.replace(r"\x07", "")
 
@@ -102,16 +99,16 @@ def test_control_characters_are_escaped(
     ],
     ids=["cells", "hanging", "status"],
 )
-def test_views_show_all_of_an_escaped_text(output: tuple[Output, io.StringIO], view: RenderableType) -> None:
+def test_views_show_all_of_an_escaped_text(output, view):
     output[0].results.width = 100
     output[0].result({}, text=view)
     printed = output[1].getvalue()
-    assert [one for one in RAW if one in printed] == []
+    assert [sequence for sequence in RAW if sequence in printed] == []
     assert SHOWN.replace(r"\x07", "") in printed.replace(r"\x07", "")
 
 
 @pytest.mark.parametrize("is_error", [False, True])
-def test_json_has_its_own_escapes(is_error: bool) -> None:
+def test_json_has_its_own_escapes(is_error):
     stream = io.StringIO()
     console = PrintableConsole(file=stream)
     output = Output(as_json=True, results=console, notes=PrintableConsole(file=io.StringIO()))
@@ -120,12 +117,12 @@ def test_json_has_its_own_escapes(is_error: bool) -> None:
     else:
         output.result({"text": HOSTILE}, text="")
     printed: Any = stream.getvalue()
-    assert [one for one in RAW if one in printed] == []
-    found = json.loads(printed)
-    assert (found["error"]["message"] if is_error else found["text"]) == HOSTILE
+    assert [sequence for sequence in RAW if sequence in printed] == []
+    document = json.loads(printed)
+    assert (document["error"]["message"] if is_error else document["text"]) == HOSTILE
 
 
-def test_text_of_other_languages_stays() -> None:
+def test_text_of_other_languages_stays():
     stream = io.StringIO()
     Output(as_json=True, results=PrintableConsole(file=stream)).result({"text": "café 日本"}, text="")
     Output(results=PrintableConsole(file=stream)).result({}, text="café\t日本\n")

@@ -30,7 +30,7 @@ def in_terminal(project: Project, command: str, *, columns: int = 80, **variable
 
 
 def text(recording: Recording) -> str:
-    return "".join(one.text for one in recording.printed)
+    return "".join(chunk.text for chunk in recording.printed)
 
 
 def shown(recording: Recording, *, columns: int) -> list[str]:
@@ -40,7 +40,7 @@ def shown(recording: Recording, *, columns: int) -> list[str]:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_colors_are_for_terminals_that_want_them(command: str, project: Project) -> None:
+def test_colors_are_for_terminals_that_want_them(command, project):
     colored = in_terminal(project, command)
     plain = in_terminal(project, command, NO_COLOR="1")
     assert COLOR.search(text(plain)) is None
@@ -49,7 +49,7 @@ def test_colors_are_for_terminals_that_want_them(command: str, project: Project)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_simple_terminals_and_pipes_get_no_control_characters(command: str, project: Project) -> None:
+def test_simple_terminals_and_pipes_get_no_control_characters(command, project):
     assert ESCAPE not in text(in_terminal(project, command, TERM="dumb"))
     piped = subprocess.run(
         [PROGRAM, *command.split()], cwd=project.root, env=PLAIN, capture_output=True, text=True, check=False
@@ -59,14 +59,14 @@ def test_simple_terminals_and_pipes_get_no_control_characters(command: str, proj
 
 
 @pytest.mark.parametrize("columns", [60, 120])
-def test_a_table_fits_the_terminal(columns: int, project: Project) -> None:
+def test_a_table_fits_the_terminal(columns, project):
     lines = shown(in_terminal(project, "status", columns=columns), columns=columns)
     assert "1 environment, 0 endpoints: 1 unavailable" in lines
     assert max(map(len, lines)) <= columns
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
-def test_every_encoding_is_readable(encoding: str, project: Project) -> None:
+def test_every_encoding_is_readable(encoding, project):
     ended = subprocess.run(
         [PROGRAM, "✓→…"],
         cwd=project.root,

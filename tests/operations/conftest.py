@@ -1,7 +1,7 @@
 """An AWS account simulated by moto, and templates of endpoints from this project's stacks."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from moto.core.models import DEFAULT_ACCOUNT_ID
@@ -39,19 +39,19 @@ PLAYED = Cloud(
 
 
 @pytest.fixture
-def cloud() -> Iterator[Cloud]:
+def cloud():
     with simulated_aws():
         yield PLAYED
 
 
 @pytest.fixture(scope="session")
-def synthesized(tmp_path_factory: pytest.TempPathFactory) -> Synthesized:
+def synthesized(tmp_path_factory):
     """Make the assembly of an environment with one endpoint, each only once."""
-    made: dict[tuple[str, int], Assembly] = {}
+    assemblies: dict[tuple[str, int], Assembly] = {}
 
     def synthesize(*, instance_type: str = "ml.c7i.xlarge", least: int = 2) -> Assembly:
         key = (instance_type, least)
-        if key not in made:
+        if key not in assemblies:
             project = Project(tmp_path_factory.mktemp("project"))
             add_builder(project.root)
             for file, text in (
@@ -67,14 +67,14 @@ def synthesized(tmp_path_factory: pytest.TempPathFactory) -> Synthesized:
             app = new_app(folder)
             add_environment(app, workspace=lock_everything(project, "dev"))
             app.synth()
-            made[key] = Assembly(folder)
-        return made[key]
+            assemblies[key] = Assembly(folder)
+        return assemblies[key]
 
     return synthesize
 
 
 @pytest.fixture
-def template(synthesized: Synthesized) -> Template:
+def template(synthesized):
     """The stack of an endpoint that scales, for a test to modify."""
     changeable: Template = json.loads(json.dumps(synthesized().template(STACK)))
     return changeable

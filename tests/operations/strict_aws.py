@@ -85,7 +85,7 @@ class StrictCodeBuild:
         for held, most, words in (
             (running, self._quota, "builds in queue for the account"),
             (
-                [one for one in running if one["projectName"] == name],
+                [item for item in running if item["projectName"] == name],
                 self._limit,
                 "active builds for the project",
             ),
@@ -183,7 +183,7 @@ class StrictProcessing:
 
     def list_processing_jobs(self, **parameters: Any) -> dict[str, Any]:
         checked("sagemaker", "ListProcessingJobs", parameters)
-        found = [
+        jobs = [
             job
             for name, job in reversed(self.jobs.items())
             if parameters.get("NameContains", "") in name
@@ -191,8 +191,8 @@ class StrictProcessing:
         ]
         first = int(parameters.get("NextToken", "0"))
         last = first + _A_PAGE
-        more = {"NextToken": str(last)} if last < len(found) else {}
-        return {"ProcessingJobSummaries": found[first:last], **more}
+        more = {"NextToken": str(last)} if last < len(jobs) else {}
+        return {"ProcessingJobSummaries": jobs[first:last], **more}
 
     def get_paginator(self, operation: str) -> EveryPage:
         return EveryPage(getattr(self, operation))

@@ -1,7 +1,6 @@
 """Copies of artifacts under the prefixes of multi-model endpoints, on moto's S3."""
 
 from collections.abc import Iterable
-from pathlib import Path
 
 import pytest
 from botocore.exceptions import ClientError
@@ -18,7 +17,6 @@ from tritonstack.operations.model_prefix import (
     model_copies,
 )
 from tritonstack.project.loading import load_workspace
-from tritonstack.project.workspace import Workspace
 from tritonstack.records.lock_writing import write_lock
 from tritonstack.records.locks import Lock, LockedArtifact
 
@@ -42,14 +40,14 @@ def put(cloud: Cloud, key: str, body: bytes = b"x", digest: str = DIGEST) -> Non
 
 
 def fill(cloud: Cloud, copies: Iterable[ModelCopy]) -> list[str]:
-    told: list[CopiedModel] = []
-    done = copy_missing_models(cloud, bucket=BUCKET, copies=list(copies), on_done=told.append)
-    assert told == done
+    reported: list[CopiedModel] = []
+    done = copy_missing_models(cloud, bucket=BUCKET, copies=list(copies), on_done=reported.append)
+    assert reported == done
     return [copied.outcome for copied in done]
 
 
 @pytest.fixture
-def bucket_with_artifact(cloud: Cloud) -> Cloud:
+def bucket_with_artifact(cloud):
     """A bucket with one artifact."""
     cloud.client("s3").create_bucket(Bucket=BUCKET)
     put(cloud, copy_of("one").source)
@@ -58,9 +56,9 @@ def bucket_with_artifact(cloud: Cloud) -> Cloud:
 
 def test_a_copy_equals_its_source(bucket_with_artifact):
     assert fill(bucket_with_artifact, [copy_of("one")]) == ["copied"]
-    found = bucket_with_artifact.client("s3").get_object(Bucket=BUCKET, Key=copy_of("one").key)
-    assert (found["Body"].read(), found["Metadata"]) == (b"x", {"sha256": DIGEST})
-    assert found["ContentType"] == "application/gzip"
+    object_copy = bucket_with_artifact.client("s3").get_object(Bucket=BUCKET, Key=copy_of("one").key)
+    assert (object_copy["Body"].read(), object_copy["Metadata"]) == (b"x", {"sha256": DIGEST})
+    assert object_copy["ContentType"] == "application/gzip"
 
 
 def test_copy_has_no_tags_of_its_source(bucket_with_artifact):
@@ -117,9 +115,9 @@ def test_large_archives_are_uploaded_in_parts_and_keep_their_digest(bucket_with_
     put(bucket_with_artifact, large.source, body)
     monkeypatch.setattr("tritonstack.operations.artifacts.PART_BYTES", 5 * 1024**2)
     assert fill(bucket_with_artifact, [large]) == ["copied"]
-    found = bucket_with_artifact.client("s3").get_object(Bucket=BUCKET, Key=large.key)
-    assert "-" in found["ETag"]
-    assert (found["Body"].read() == body, found["Metadata"]) == (True, {"sha256": DIGEST})
+    object_copy = bucket_with_artifact.client("s3").get_object(Bucket=BUCKET, Key=large.key)
+    assert "-" in object_copy["ETag"]
+    assert (object_copy["Body"].read() == body, object_copy["Metadata"]) == (True, {"sha256": DIGEST})
     assert fill(bucket_with_artifact, [large]) == ["there"]
 
 
@@ -148,7 +146,7 @@ def test_missing_copies_are_listed(bucket_with_artifact):
 
 
 @pytest.fixture
-def workspace(tmp_path: Path) -> Workspace:
+def workspace(tmp_path):
     """A multi-model endpoint of three models, two of which are built."""
     project = write_project(tmp_path)
     for name in ("aaa", "zzz"):

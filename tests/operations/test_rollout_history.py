@@ -56,7 +56,7 @@ def test_the_way_back_after_a_failure_is_no_rollout_of_its_own():
         (STACK, "UPDATE_IN_PROGRESS"),
         (ENDPOINT, "UPDATE_IN_PROGRESS"),
     )
-    assert [one.outcome for one in updates_in(events)] == ["rolled back: alarm x", "in progress"]
+    assert [update.outcome for update in updates_in(events)] == ["rolled back: alarm x", "in progress"]
 
 
 @pytest.mark.parametrize(

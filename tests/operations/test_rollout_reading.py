@@ -35,10 +35,7 @@ class Aws:
 
     def __init__(self) -> None:
         self.calls: list[str] = []
-        self.events = [
-            _event("3", "UPDATE_COMPLETE", END),
-            _event("2", "UPDATE_IN_PROGRESS", START),
-        ]
+        self.events = [_event("3", "UPDATE_COMPLETE", END), _event("2", "UPDATE_IN_PROGRESS", START)]
         self.changes: list[tuple[datetime, str]] = []
         self.alarms: list[dict[str, Any]] = [_alarm("OK", START - timedelta(days=200))]
 
@@ -48,29 +45,29 @@ class Aws:
     def describe_stack_events(self, **_: Any) -> dict[str, Any]:
         return {"StackEvents": self.events}
 
-    def get_metric_data(self, **asked: Any) -> dict[str, Any]:
-        (period,) = {query["MetricStat"]["Period"] for query in asked["MetricDataQueries"]}
+    def get_metric_data(self, **parameters: Any) -> dict[str, Any]:
+        (period,) = {query["MetricStat"]["Period"] for query in parameters["MetricDataQueries"]}
         results = [
             {"Id": query["Id"], "Timestamps": [START], "Values": [period * 2.0]}
-            for query in asked["MetricDataQueries"]
+            for query in parameters["MetricDataQueries"]
         ]
         return {"MetricDataResults": results}
 
-    def describe_alarm_history(self, **asked: Any) -> dict[str, Any]:
-        assert asked["ScanBy"] == "TimestampAscending"
-        until = asked.get("EndDate", datetime.max.replace(tzinfo=UTC))
+    def describe_alarm_history(self, **parameters: Any) -> dict[str, Any]:
+        assert parameters["ScanBy"] == "TimestampAscending"
+        until = parameters.get("EndDate", datetime.max.replace(tzinfo=UTC))
         items = [
             {"Timestamp": at, "HistorySummary": f"Alarm updated from {change}"}
             for at, change in self.changes
-            if asked["StartDate"] <= at <= until
+            if parameters["StartDate"] <= at <= until
         ]
         return {"AlarmHistoryItems": items}
 
     def describe_endpoint(self, **_: Any) -> dict[str, Any]:
         return {}
 
-    def describe_alarms(self, **asked: Any) -> dict[str, Any]:
-        assert asked["AlarmNames"] == [ALARM]
+    def describe_alarms(self, **parameters: Any) -> dict[str, Any]:
+        assert parameters["AlarmNames"] == [ALARM]
         return {"MetricAlarms": self.alarms}
 
 
@@ -108,13 +105,12 @@ def _alarm(state: str, since: datetime) -> dict[str, Any]:
 
 
 def _read(aws: Aws, age: timedelta, cache: RolloutCache | None = None) -> PastRollout:
-    found = rollouts_of(cast("Cloud", aws), "stack", SEARCH, now=END + age, cache=cache)
-    return found[0]
+    rollouts = rollouts_of(cast("Cloud", aws), "stack", SEARCH, now=END + age, cache=cache)
+    return rollouts[0]
 
 
 @pytest.mark.parametrize(
-    ("age", "period_s"),
-    [(0, 60), (14, 60), (20, 300), (62, 300), (64, 3600), (80, 3600)],
+    ("age", "period_s"), [(0, 60), (14, 60), (20, 300), (62, 300), (64, 3600), (80, 3600)]
 )
 def test_requests_are_read_with_the_period_that_is_kept(age, period_s):
     """A longer period gives averages per minute."""

@@ -20,9 +20,7 @@ from tritonstack.workflows.output_files import require_output, write_output
         ("n" * 300, "File name too long"),
     ],
 )
-def test_what_cannot_be_written_is_an_error_and_leaves_nothing(
-    tmp_path: Path, name: str, reason: str
-) -> None:
+def test_what_cannot_be_written_is_an_error_and_leaves_nothing(tmp_path, name, reason):
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_text("kept")
     (tmp_path / "to-folder").symlink_to("folder")
@@ -35,7 +33,7 @@ def test_what_cannot_be_written_is_an_error_and_leaves_nothing(
     assert (tmp_path / "file").read_text() == "kept"
 
 
-def test_links_and_devices_are_not_replaced(tmp_path: Path) -> None:
+def test_links_and_devices_are_not_replaced(tmp_path):
     (tmp_path / "link").symlink_to("file")
     (tmp_path / "device").symlink_to("/dev/null")
     for name in ("link", "device", "new"):

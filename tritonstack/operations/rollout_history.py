@@ -229,7 +229,7 @@ def _stages(cloud: Cloud, endpoint: str, since_start: timedelta) -> Iterator[tup
     variants = described.get("PendingDeploymentSummary", {}).get("ProductionVariants", ())
     statuses = [status for variant in variants for status in variant.get("VariantStatus", ())]
     if statuses:
-        texts = dict.fromkeys(f"{one['Status']}: {one.get('StatusMessage', '')}" for one in statuses)
+        texts = dict.fromkeys(f"{stage['Status']}: {stage.get('StatusMessage', '')}" for stage in statuses)
         yield since_start.total_seconds(), "; ".join(texts)
 
 

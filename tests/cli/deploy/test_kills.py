@@ -178,12 +178,7 @@ class Site:
 
 
 @pytest.fixture
-def site(
-    project: Project,
-    account: str,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> Site:
+def site(project, account, capsys, monkeypatch):
     site = Site(project, account, capsys, monkeypatch)
     for version in ("first", "second"):
         monkeypatch.setattr("tests.cli.builds.stand_in_job.CONTENT", f"{{model}} for {{target}}, {version}")
@@ -199,7 +194,7 @@ def site(
 
 
 @pytest.mark.timeout(100 * KILLS)
-def test_killed_commands_are_finished_by_the_same_commands(site: Site) -> None:
+def test_killed_commands_are_finished_by_the_same_commands(site):
     killer = Killer(site, KILLS, destroys=True, seed=1)
     killer.run()
     assert killer.killed == dict.fromkeys(COMMANDS, KILLS)

@@ -82,13 +82,13 @@ class States:
     def build(self, content: bytes) -> None:
         """Build the model: write the artifact and the lock, and commit."""
         spec_hash = load_workspace(self.project, "dev").hashes["minilm"]
-        made = make_manifest("minilm", content, spec_hash=spec_hash)
-        for name, body in (("model.tar.gz", content), ("manifest.json", made.to_json())):
-            key = f"{artifact_prefix('minilm', made.digest)}/{name}"
-            note = {DIGEST_NOTE: made.digest}
+        artifact = make_manifest("minilm", content, spec_hash=spec_hash)
+        for name, body in (("model.tar.gz", content), ("manifest.json", artifact.to_json())):
+            key = f"{artifact_prefix('minilm', artifact.digest)}/{name}"
+            note = {DIGEST_NOTE: artifact.digest}
             self.s3.put_object(Bucket=self.spec.artifact_bucket, Key=key, Body=body, Metadata=note)
-        add_to_lock(self.project.lock_file("dev"), [made], built=BUILT)
-        self.repository.commit(made.digest)
+        add_to_lock(self.project.lock_file("dev"), [artifact], built=BUILT)
+        self.repository.commit(artifact.digest)
 
     def create(self, stack: str, status: str) -> None:
         """Create a stack in a state, with what CloudFormation has of one in review."""
@@ -103,7 +103,9 @@ class States:
         )
         created = self.stack(stack)
         created.template, created.tags, created.description = "", {}, None
-        (planned,) = (one for one in self.backend.change_sets.values() if one.stack is created)
+        (planned,) = (
+            change_set for change_set in self.backend.change_sets.values() if change_set.stack is created
+        )
         planned.tags = tags  # moto does not return them as it has them
 
     def stack(self, name: str) -> Stack:
@@ -148,9 +150,7 @@ def write_assembly(folder: Path, stacks: Iterable[str]) -> None:
 
 
 @pytest.fixture
-def states(
-    project: Project, account: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> States:
+def states(project, account, capsys, monkeypatch):
     states = States(project, account, capsys)
     stand_in_cdk(project.root, "exit 1")
     monkeypatch.setattr(CdkCli, "run", states.cdk)
@@ -165,7 +165,7 @@ def states(
     return states
 
 
-def test_the_model_of_a_stack_knows_every_state() -> None:
+def test_the_model_of_a_stack_knows_every_state():
     stacks = [StackState("t-dev-foundation", status) for status in STATUSES]
     assert [stack.status for stack in stacks if stack.in_review] == [IN_REVIEW]
     busy = {stack.status for stack in stacks if stack.in_progress}
@@ -175,13 +175,13 @@ def test_the_model_of_a_stack_knows_every_state() -> None:
     assert {stack.status for stack in stacks if not stack.was_created} == UNCREATED
 
 
-def test_every_state_is_read(states: States) -> None:
+def test_every_state_is_read(states):
     plans = {plan["stack"]: plan["action"] for plan in states.run("diff", "dev")["stacks"]}
     assert {
         states.stacks.get(stack, IN_REVIEW) for stack, action in plans.items() if action == "create"
     } == UNCREATED
     verdicts = states.run("verify", "dev", "--no-record", code=1)["endpoints"]
-    failures = {states.names[one["name"]]: one["checks"][0]["failures"] for one in verdicts}
+    failures = {states.names[verdict["name"]]: verdict["checks"][0]["failures"] for verdict in verdicts}
     assert all(failures.values())
     (environment,) = states.run("status", "dev")["environments"]
     assert {endpoint["status"] for endpoint in environment["endpoints"]} == {"not deployed"}
@@ -190,27 +190,27 @@ def test_every_state_is_read(states: States) -> None:
     assert [item["type"] for item in audited["orphans"]] == ["AWS::S3::Bucket"]
 
 
-def test_every_state_is_destroyed(states: States) -> None:
+def test_every_state_is_destroyed(states):
     assert states.run("destroy", "dev", "--dry-run")["stacks"] == sorted(states.left())
     assert states.run("destroy", "dev", "--yes")["retained"] == []
     assert states.left() == []
 
 
-def test_every_state_is_deployed_and_rolled_back(states: States) -> None:
+def test_every_state_is_deployed_and_rolled_back(states):
     states.run("deploy", "dev")
     assert set(states.left()) == set(states.stacks)
     assert states.run("rollback", "dev", "e0", code=1)["error"]["code"] == "TS421"  # no answers are recorded
     assert states.deploys == 2
 
 
-def test_promote_deploys_a_foundation_in_review(states: States) -> None:
+def test_promote_deploys_a_foundation_in_review(states):
     states.create(f"{states.prod}-foundation", IN_REVIEW)
     states.run("promote", "dev", "prod")
     assert states.deploys == 1
 
 
 @pytest.mark.parametrize("alone", [True, False])
-def test_reap_destroys_every_state(states: States, alone: bool) -> None:
+def test_reap_destroys_every_state(states, alone):
     """A stack in review has no tags; those of its change set count."""
     if alone:
         for stack, status in states.stacks.items():

@@ -9,7 +9,6 @@ from tests.projects import write_project
 from tritonstack.cli.main import run
 from tritonstack.operations.aws import CONFLICTING_VARIABLES, Cloud
 from tritonstack_local.cloud_folder import CloudAddress
-from tritonstack_local.settings import CloudSettings
 from tritonstack_local.signatures.keys import CloudSecret
 
 ADDRESS = CloudAddress("http://localhost:1", 1, 1, "000000000000", "us-east-1", secret=CloudSecret.random())
@@ -29,32 +28,18 @@ def up(tmp_path, monkeypatch, capsys):
     return started
 
 
-def test_the_minutes_of_provisioning_are_passed_on(up, monkeypatch):
-    seen = []
-
-    def start(settings, **_):
-        seen.append((settings.provisioning_minutes, CloudSettings.from_json(settings.to_json())))
-        return ADDRESS
-
-    monkeypatch.setattr("tritonstack.workflows.local.up.start_detached", start)
-    up(after=["--provisioning", "2.5"])
-    up()
-    assert [minutes for minutes, _ in seen] == [2.5, 0]
-    assert [read.provisioning_minutes for _, read in seen] == [2.5, 0]
-
-
 def test_only_the_shell_gets_the_secret(up):
     assert f"export AWS_SECRET_ACCESS_KEY={SECRET}" in up(after=["--shell"])[0].splitlines()
-    told, everything = up()
+    printed, everything = up()
     assert SECRET not in everything
-    assert 'eval "$(tritonstack up --shell)"' in told
-    assert "AWS_CONFIG_FILE=" in told
-    assert "aws-profile" in told
+    assert '"$(tritonstack up --shell)"' in printed
+    assert "AWS_CONFIG_FILE=" in printed
+    assert "aws-profile" in printed
     out, everything = up("--json")
     assert SECRET not in everything
-    found = json.loads(out)
-    assert found["profile"].endswith("aws-profile")
-    assert found["environment"]["AWS_ENDPOINT_URL"] == "http://localhost:1"
+    document = json.loads(out)
+    assert document["profile"].endswith("aws-profile")
+    assert document["environment"]["AWS_ENDPOINT_URL"] == "http://localhost:1"
     out, _ = up("--json", after=["--shell"])
     assert json.loads(out)["environment"]["AWS_SECRET_ACCESS_KEY"] == SECRET
 

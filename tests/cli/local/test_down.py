@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from tests.cli.test_messages import outcome
-from tritonstack.base.paths import Project
 
 
-def test_no_cloud_is_not_a_failure(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_cloud_is_not_a_failure(project, capsys):
     code, out, _ = outcome(capsys, project, "down")
-    assert (code, out) == (0, "the local cloud was not running\n")
+    assert (code, "not running" in out) == (0, True)
     code, out, _ = outcome(capsys, project, "down", "--all")
-    assert (code, out) == (0, "no local cloud was running\n")
+    assert (code, "no local cloud" in out) == (0, True)
 
 
-def test_down_all_with_forget_removes_all_state(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+def test_down_all_with_forget_removes_all_state(project, capsys):
     for account in ("000000000000", "000000000003"):
         state = project.cloud_dir(account) / "state"
         state.mkdir(parents=True)
@@ -28,7 +25,6 @@ def test_down_all_with_forget_removes_all_state(project: Project, capsys: pytest
     assert not any(project.clouds_dir.rglob("state.db"))
 
 
-def test_one_account_or_all(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_account_or_all(project, capsys):
     code, _, err = outcome(capsys, project, "down", "--all", "--account", "000000000001")
-    assert code == 2
-    assert "help: omit one of the two" in err
+    assert (code, "error[TS901]" in err) == (2, True)

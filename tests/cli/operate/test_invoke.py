@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.projects import MODEL, edit
-from tritonstack.base.errors import InvalidFilesError, UsageError
+from tritonstack.base.errors import UsageError
 from tritonstack.base.paths import Project
 from tritonstack.project.loading import load_workspace
 from tritonstack.project.workspace import Workspace
@@ -27,14 +27,7 @@ def project_with(project: Project, endpoint: str) -> Workspace:
     edit(project.environment_file("dev"), "    kind: ensemble\n    model: minilm\n", endpoint)
     workspace = load_workspace(project, "dev")
     models = {
-        name: {
-            "cpu": LockedArtifact(
-                digest=DIGEST,
-                spec_hash=spec_hash,
-                archive_bytes=1,
-                unpacked_bytes=1,
-            )
-        }
+        name: {"cpu": LockedArtifact(digest=DIGEST, spec_hash=spec_hash, archive_bytes=1, unpacked_bytes=1)}
         for name, spec_hash in workspace.hashes.items()
     }
     write_lock(project.lock_file("dev"), Lock(models=models))
@@ -60,15 +53,15 @@ class Recorder:
         raise RequestSentError
 
 
-def addressed(workspace: Workspace, **wanted: Any) -> dict[str, str]:
+def addressed(workspace: Workspace, **selection: Any) -> dict[str, str]:
     """Return the parameters of InvokeEndpoint other than the body."""
     runtime = Recorder()
     with pytest.raises(RequestSentError):
-        find_target(workspace, "search", **wanted).client(runtime).infer({"TEXT": np.zeros(1)})
+        find_target(workspace, "search", **selection).client(runtime).infer({"TEXT": np.zeros(1)})
     return {name: value for name, value in runtime.request.items() if name not in ("Body", "ContentType")}
 
 
-def test_single_model_endpoint_needs_no_target_model(project: Project) -> None:
+def test_single_model_endpoint_needs_no_target_model(project):
     workspace = load_workspace(project, "dev")
     assert addressed(workspace) == {"EndpointName": "tritonstack-dev-search"}
     assert addressed(workspace, model="minilm", variant="main") == {
@@ -77,7 +70,7 @@ def test_single_model_endpoint_needs_no_target_model(project: Project) -> None:
     }
 
 
-def test_a_model_of_several_is_found_by_the_lock(project: Project) -> None:
+def test_a_model_of_several_is_found_by_the_lock(project):
     workspace = project_with(project, MULTI)
     assert addressed(workspace, model="other") == {
         "EndpointName": "tritonstack-dev-search",
@@ -86,13 +79,8 @@ def test_a_model_of_several_is_found_by_the_lock(project: Project) -> None:
     assert find_target(workspace, "search", model="other").model.name == "other"
 
 
-def test_only_model_of_a_multi_model_endpoint_is_the_default(project: Project) -> None:
-    workspace = project_with(project, MULTI.replace(", other", ""))
-    assert addressed(workspace)["TargetModel"] == f"minilm/{DIGEST}/model.tar.gz"
-
-
 @pytest.mark.parametrize(
-    ("endpoint", "wanted", "message", "remedy"),
+    ("endpoint", "selection", "message", "remedy"),
     [
         (MULTI, {}, "the endpoint 'search' serves 2 models", "--model minilm"),
         (MULTI, {"model": "othr"}, "the endpoint 'search' serves no model 'othr'", "did you mean 'other'?"),
@@ -117,32 +105,23 @@ def test_only_model_of_a_multi_model_endpoint_is_the_default(project: Project) -
         ),
     ],
 )
-def test_invalid_invoke_targets_are_rejected(
-    project: Project, endpoint: str, wanted: dict[str, str], message: str, remedy: str
-) -> None:
+def test_invalid_invoke_targets_are_rejected(project, endpoint, selection, message, remedy):
     workspace = project_with(project, endpoint)
     with pytest.raises(UsageError) as caught:
-        find_target(workspace, "search", **wanted)
+        find_target(workspace, "search", **selection)
     assert message in caught.value.message
     assert remedy in str(caught.value.remedy)
 
 
-def test_a_challenger_answers_with_its_own_model(project: Project) -> None:
+def test_a_challenger_answers_with_its_own_model(project):
     addressee = find_target(project_with(project, COMPARED), "search", variant="challenger")
     assert (addressee.variant, addressee.model.name) == ("challenger", "other")
     assert find_target(load_workspace(project, "dev"), "search").model.name == "minilm"
 
 
-def test_a_component_is_addressed_by_its_name(project: Project) -> None:
+def test_a_component_is_addressed_by_its_name(project):
     components = "    kind: ensemble\n    model: minilm\n    components: {memory_mb: 4096}\n"
     assert addressed(project_with(project, components)) == {
         "EndpointName": "tritonstack-dev-search",
         "InferenceComponentName": "tritonstack-dev-search-component",
     }
-
-
-def test_unbuilt_model_has_no_url(project: Project) -> None:
-    project_with(project, MULTI)
-    project.lock_file("dev").unlink()
-    with pytest.raises(InvalidFilesError, match="has no artifact of 'other'"):
-        find_target(load_workspace(project, "dev"), "search", model="other")

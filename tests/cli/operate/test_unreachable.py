@@ -48,14 +48,14 @@ CAUSES = {
 
 
 @pytest.fixture(params=CAUSES, ids=lambda cause: cause.__name__)
-def cause(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+def cause(request, monkeypatch):
     """Make the local environment unreachable; return the reason that commands print."""
     request.param(monkeypatch)
     return CAUSES[request.param]
 
 
 @pytest.fixture
-def here(project: Project, account: str, monkeypatch: pytest.MonkeyPatch) -> Project:
+def here(project, account, monkeypatch):
     """A project with an environment in moto's account, and one in the local cloud."""
     edit(project.environment_file("dev"), "1" * 12, account)
     project.environment_file("local").write_text(LOCAL)
@@ -65,31 +65,31 @@ def here(project: Project, account: str, monkeypatch: pytest.MonkeyPatch) -> Pro
 
 def data(here: Project, capsys: pytest.CaptureFixture[str], command: str) -> dict[str, Any]:
     run(["--project", str(here.root), "--json", command])
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
-    assert "error" not in found, found
-    return found
+    document: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert "error" not in document, document
+    return document
 
 
-def test_status(here: Project, cause: str, capsys: pytest.CaptureFixture[str]) -> None:
-    found = data(here, capsys, "status")
-    errors = {one["name"]: one["error"] for one in found["environments"]}
+def test_status(here, cause, capsys):
+    document = data(here, capsys, "status")
+    errors = {environment["name"]: environment["error"] for environment in document["environments"]}
     assert set(errors) == {"dev", "local"}
     assert not errors["dev"]
     assert cause in errors["local"]
-    (gap,) = found["not_searched"]
+    (gap,) = document["not_searched"]
     assert gap.startswith("000000000000 us-east-1: ")
     assert cause in gap
 
 
-def test_reap(here: Project, cause: str, capsys: pytest.CaptureFixture[str]) -> None:
-    found = data(here, capsys, "reap")
-    (gap,) = found["not_searched"]
+def test_reap(here, cause, capsys):
+    document = data(here, capsys, "reap")
+    (gap,) = document["not_searched"]
     assert cause in gap
-    assert found["failed"] == {}
+    assert document["failed"] == {}
 
 
-def test_audit(here: Project, cause: str, account: str, capsys: pytest.CaptureFixture[str]) -> None:
-    found = data(here, capsys, "audit")
-    reports = {"local" if "000000000000" in place else "dev": report for place, report in found.items()}
+def test_audit(here, cause, account, capsys):
+    document = data(here, capsys, "audit")
+    reports = {"local" if "000000000000" in place else "dev": report for place, report in document.items()}
     assert cause in json.dumps(reports["local"])
     assert cause not in json.dumps(reports["dev"])

@@ -50,13 +50,13 @@ ROLE = "arn:aws:iam::123456789012:role/x"
 
 def test_every_creatable_resource_type_is_listed():
     """The samples contain one stack of each kind with all its options."""
-    made = {
+    types = {
         resource["Type"]
         for template in sample_templates().values()
         for resource in template["Resources"].values()
     }
-    assert len(made) > 25
-    assert made - LISTED_TYPES - PARTS.keys() - NOTHING == set()
+    assert len(types) > 25
+    assert types - LISTED_TYPES - PARTS.keys() - NOTHING == set()
     assert set(PARTS.values()) <= LISTED_TYPES
 
 
@@ -147,13 +147,13 @@ def named(kind: str) -> list[dict[str, Any]]:
 
 
 def vpc(cloud: Cloud) -> str:
-    made = cloud.client("ec2").create_vpc(CidrBlock="10.0.0.0/16", TagSpecifications=named("vpc"))
-    return str(made["Vpc"]["VpcId"])
+    created = cloud.client("ec2").create_vpc(CidrBlock="10.0.0.0/16", TagSpecifications=named("vpc"))
+    return str(created["Vpc"]["VpcId"])
 
 
 def subnet(cloud: Cloud) -> str:
-    made = cloud.client("ec2").create_subnet(VpcId=vpc(cloud), CidrBlock="10.0.0.0/24")
-    return str(made["Subnet"]["SubnetId"])
+    created = cloud.client("ec2").create_subnet(VpcId=vpc(cloud), CidrBlock="10.0.0.0/24")
+    return str(created["Subnet"]["SubnetId"])
 
 
 def flow_log(cloud: Cloud) -> None:
@@ -306,7 +306,7 @@ PLAYED: dict[str, dict[str, dict[str, Any]]] = {
 
 
 def listing_of(kind: str) -> Listing:
-    (listing,) = [one for one in LISTINGS if kind in one.types]
+    (listing,) = [entry for entry in LISTINGS if kind in entry.types]
     return listing
 
 
@@ -318,9 +318,9 @@ def test_one_orphan_per_type_is_created():
 def test_leftovers_are_found_by_name_per_type(cloud, kind):
     listing = listing_of(kind)
     PLANTED[kind](cloud)
-    found = list(listing.find(cloud, SCOPE))
-    assert kind in {item.type for item in found}
-    assert {item.type for item in found} <= set(listing.types)
+    leftovers = list(listing.find(cloud, SCOPE))
+    assert kind in {item.type for item in leftovers}
+    assert {item.type for item in leftovers} <= set(listing.types)
     # One whose name only begins alike is not meant.
     assert list(listing.find(cloud, AuditScope(BASE[:-1]))) == []
 
@@ -393,8 +393,10 @@ GONE = [
 
 def test_deleted_resources_that_are_still_tagged_are_omitted(cloud):
     lists: Lists = {}
-    told = [Found(*type_and_id(arn)) for arn in (*GONE, "arn:aws:lambda:us-east-1:1:function:nobody-asks")]
-    assert [item.type for item in told if still_there(cloud, item, lists)] == ["lambda:function"]
+    tagged_resources = [
+        Found(*type_and_id(arn)) for arn in (*GONE, "arn:aws:lambda:us-east-1:1:function:nobody-asks")
+    ]
+    assert [item.type for item in tagged_resources if still_there(cloud, item, lists)] == ["lambda:function"]
 
 
 @pytest.mark.parametrize(
@@ -420,9 +422,9 @@ def test_deleted_resources_that_are_still_tagged_are_omitted(cloud):
 def test_existing_resources_are_not_reported_as_deleted(cloud, kind):
     PLANTED[kind](cloud)
     listed = listing_of(kind).find(cloud, SCOPE)
-    found = [item for item in listed if isinstance(item, Found) and item.type == kind]
-    assert found
-    assert [still_there(cloud, item, {}) for item in found] == found
+    resources = [item for item in listed if isinstance(item, Found) and item.type == kind]
+    assert resources
+    assert [still_there(cloud, item, {}) for item in resources] == resources
 
 
 def owned(**owners: str) -> Ownership:
@@ -430,8 +432,10 @@ def owned(**owners: str) -> Ownership:
     return Ownership(frozenset(owners.values()), keys)
 
 
-def decided(found: Found, ownership: Ownership, scope: AuditScope = SCOPE, **more: Any) -> list[str | None]:
-    return [item.stack for item in decide([found], ownership, scope, **more)]
+def decided(
+    resource: Found, ownership: Ownership, scope: AuditScope = SCOPE, **more: Any
+) -> list[str | None]:
+    return [item.stack for item in decide([resource], ownership, scope, **more)]
 
 
 MINE, OTHERS = f"{BASE}-foundation", f"{BASE}-two-foundation"
@@ -474,26 +478,28 @@ def test_resources_of_an_environment_with_a_similar_name_are_excluded():
 
 def test_a_resource_in_several_listings_counts_once():
     first, again = bucket("b"), Found("AWS::S3::Bucket", "b", {"environment": "dev"}, pending=True)
-    (one,) = merge([first, again])
-    assert (one.tags, one.pending) == ({"environment": "dev"}, True)
+    (merged,) = merge([first, again])
+    assert (merged.tags, merged.pending) == ({"environment": "dev"}, True)
 
 
 def test_a_stacks_own_resources_are_distinguished_from_foreign_ones(cloud, monkeypatch):
-    monkeypatch.setattr(reports, "LISTINGS", [one for one in LISTINGS if one.types[0] not in PLAYED])
+    monkeypatch.setattr(
+        reports, "LISTINGS", [listing for listing in LISTINGS if listing.types[0] not in PLAYED]
+    )
     properties = {"BucketName": f"{BASE}-logs"}
     body = {"Resources": {"Bucket": {"Type": "AWS::S3::Bucket", "Properties": properties}}}
     cloud.client("cloudformation").create_stack(StackName=MINE, TemplateBody=json.dumps(body))
     cloud.client("s3").create_bucket(Bucket=f"{BASE}-planted")
     key = cloud.client("kms").create_key(Description=f"Encrypts all of {BASE}")["KeyMetadata"]["KeyId"]
     cloud.client("kms").schedule_key_deletion(KeyId=key)
-    found = audit(cloud, SCOPE)
-    assert [(item.id, item.stack) for item in found.resources] == [
+    report = audit(cloud, SCOPE)
+    assert [(item.id, item.stack) for item in report.resources] == [
         (MINE, MINE),
         (f"{BASE}-logs", MINE),
         (f"{BASE}-planted", None),
     ]
-    assert [item.id for item in found.orphans] == [f"{BASE}-planted"]
-    assert [item.id for item in found.pending_deletion] == [key]
+    assert [item.id for item in report.orphans] == [f"{BASE}-planted"]
+    assert [item.id for item in report.pending_deletion] == [key]
 
 
 def test_a_service_that_fails_is_named_and_the_others_are_reported(cloud, monkeypatch):
@@ -506,9 +512,9 @@ def test_a_service_that_fails_is_named_and_the_others_are_reported(cloud, monkey
 
     listings = (Listing("sns", ("AWS::SNS::Topic",), reject), Listing("s3", ("AWS::S3::Bucket",), tell))
     monkeypatch.setattr(reports, "LISTINGS", listings)
-    found = audit(cloud, AuditScope(BASE))
-    assert [(item.service, "AccessDenied" in item.message) for item in found.not_listed] == [("sns", True)]
-    assert [item.id for item in found.resources] == ["mine", "before"]
+    report = audit(cloud, AuditScope(BASE))
+    assert [(item.service, "AccessDenied" in item.message) for item in report.not_listed] == [("sns", True)]
+    assert [item.id for item in report.resources] == ["mine", "before"]
 
 
 def test_names_match_whole_words():

@@ -38,7 +38,9 @@ def guard_key(cloud: Cloud, monkeypatch: pytest.MonkeyPatch, guarded: str, error
         return describe(KeyId=KeyId)
 
     monkeypatch.setattr(kms, "describe_key", look)
-    monkeypatch.setattr(reports, "LISTINGS", [one for one in LISTINGS if one.types == ("AWS::KMS::Key",)])
+    monkeypatch.setattr(
+        reports, "LISTINGS", [listing for listing in LISTINGS if listing.types == ("AWS::KMS::Key",)]
+    )
 
 
 def test_an_unreadable_key_does_not_hide_others(cloud, monkeypatch):
@@ -48,10 +50,10 @@ def test_an_unreadable_key_does_not_hide_others(cloud, monkeypatch):
         for _ in range(2)
     ]
     guard_key(cloud, monkeypatch, foreign, kept_out("no resource-based"))
-    found = audit(cloud, SCOPE)
-    assert sorted(item.id for item in found.resources) == sorted(mine)
-    assert ([item.id for item in found.not_described], found.not_listed) == ([foreign], ())
-    assert document(found)["not_described"] == [{"type": "AWS::KMS::Key", "id": foreign}]
+    report = audit(cloud, SCOPE)
+    assert sorted(item.id for item in report.resources) == sorted(mine)
+    assert ([item.id for item in report.not_described], report.not_listed) == ([foreign], ())
+    assert document(report)["not_described"] == [{"type": "AWS::KMS::Key", "id": foreign}]
 
 
 def test_alarms_of_target_tracking_belong_to_their_policy(cloud):
@@ -70,7 +72,7 @@ def test_alarms_of_target_tracking_belong_to_their_policy(cloud):
             Threshold=1,
             ComparisonOperator="GreaterThanThreshold",
         )
-    parents = {found.id.rpartition("-")[2]: found.within for found in alarms(cloud, SCOPE)}
+    parents = {alarm.id.rpartition("-")[2]: alarm.within for alarm in alarms(cloud, SCOPE)}
     assert parents == {"high": ("AWS::ApplicationAutoScaling::ScalingPolicy", policy), "low": None}
 
 
@@ -79,22 +81,22 @@ def test_a_tagged_scalable_target_is_the_listed_one(cloud, monkeypatch):
     scaled(cloud)
     registered = scalable_targets(cloud)
     (arn,) = registered
-    reported = [{"ResourceARN": one, "Tags": []} for one in (arn, f"{arn}0")]
+    reported = [{"ResourceARN": target_arn, "Tags": []} for target_arn in (arn, f"{arn}0")]
 
     def listed(client: Any, operation: str, key: str, **arguments: Any) -> Iterator[Any]:
         return iter(reported) if operation == "get_resources" else pages(client, operation, key, **arguments)
 
     monkeypatch.setattr(tagging, "pages", listed)
-    by_name = {found.key for found in scaling(cloud, SCOPE)}
-    assert {found.key for found in tagging.tagged(cloud, SCOPE)} == by_name
+    by_name = {target.key for target in scaling(cloud, SCOPE)}
+    assert {target.key for target in tagging.tagged(cloud, SCOPE)} == by_name
     assert by_name == {("AWS::ApplicationAutoScaling::ScalableTarget", registered[arn])}
 
 
 def test_missing_permission_to_read_keys_is_an_error(cloud, monkeypatch):
     key = cloud.client("kms").create_key()["KeyMetadata"]["KeyId"]
     guard_key(cloud, monkeypatch, key, kept_out("no identity-based"))
-    found = audit(cloud, SCOPE)
-    assert ([item.service for item in found.not_listed], found.not_described) == (["kms"], ())
+    report = audit(cloud, SCOPE)
+    assert ([item.service for item in report.not_listed], report.not_described) == (["kms"], ())
 
 
 def test_the_tagging_service_is_trusted_if_the_service_itself_rejects(cloud, monkeypatch):
@@ -107,9 +109,9 @@ def test_the_tagging_service_is_trusted_if_the_service_itself_rejects(cloud, mon
     monkeypatch.setattr(reports, "LISTINGS", ())
     monkeypatch.setattr(reports, "_BY_TAG", Listing("by tag", (), tell))
     monkeypatch.setattr(reports, "still_there", reject)
-    found = audit(cloud, SCOPE)
-    assert [item.id for item in found.orphans] == ["by-tag"]
-    assert [item.service for item in found.not_listed] == ["AWS::SNS::Topic"]
+    report = audit(cloud, SCOPE)
+    assert [item.id for item in report.orphans] == ["by-tag"]
+    assert [item.service for item in report.not_listed] == ["AWS::SNS::Topic"]
 
 
 @pytest.mark.parametrize(("region", "counts"), [("us-east-1", True), ("eu-west-1", False), (None, True)])
@@ -119,8 +121,8 @@ def test_role_of_the_same_environment_in_another_region_is_separate(cloud, regio
     iam = cloud.client("iam")
     iam.create_role(RoleName=f"{BASE}-role", AssumeRolePolicyDocument=TRUST, Tags=tags)
     iam.create_policy(PolicyName=f"{BASE}-bounds", PolicyDocument=ALLOWED, Tags=tags)
-    found = sorted(item.type for item in listing_of("AWS::IAM::Role").find(cloud, SCOPE))
-    assert found == (["AWS::IAM::ManagedPolicy", "AWS::IAM::Role"] if counts else [])
+    types = sorted(item.type for item in listing_of("AWS::IAM::Role").find(cloud, SCOPE))
+    assert types == (["AWS::IAM::ManagedPolicy", "AWS::IAM::Role"] if counts else [])
 
 
 class Models:
@@ -148,9 +150,9 @@ def test_a_model_is_found_regardless_of_case(monkeypatch):
     models = Models("EncoderModel-AbC", "RankerModel-DeF")
     monkeypatch.setattr(Cloud, "client", lambda *_: models)
     names = ("EncoderModel-AbC", "RankerModel-DeF", "Gone-GhI")
-    told = [Found(*type_and_id(model_arn(name))) for name in names]
+    models_by_tag = [Found(*type_and_id(model_arn(name))) for name in names]
     lists: Lists = {}
     cloud = Cloud("123456789012", "us-east-1", {})
-    there = [item.id for item in told if still_there(cloud, item, lists)]
+    there = [item.id for item in models_by_tag if still_there(cloud, item, lists)]
     assert there == [model_arn(name) for name in names[:2]]
     assert models.asked == ["list_models"]

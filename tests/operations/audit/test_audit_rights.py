@@ -54,8 +54,8 @@ SERVICES = {"resourcegroupstaggingapi": "tag"}
 class Recorder:
     """A service that returns almost nothing, and records its calls."""
 
-    def __init__(self, service: str, asked: set[tuple[str, str]]) -> None:
-        self._service, self._asked = service, asked
+    def __init__(self, service: str, calls: set[tuple[str, str]]) -> None:
+        self._service, self._asked = service, calls
 
     def get_paginator(self, operation: str) -> Any:
         recorder = self
@@ -75,11 +75,11 @@ class Recorder:
 
 
 def test_the_clean_up_role_allows_every_call_of_an_audit(monkeypatch):
-    asked: set[tuple[str, str]] = set()
-    monkeypatch.setattr(Cloud, "client", lambda _, service: Recorder(service, asked))
+    calls: set[tuple[str, str]] = set()
+    monkeypatch.setattr(Cloud, "client", lambda _, service: Recorder(service, calls))
     audit(Cloud("1", "us-east-1", {}), AuditScope(BASE, {"project": "tritonstack"}))
-    assert len(asked) > 35
-    actions = {action_of(*question) for question in asked}
+    assert len(calls) > 35
+    actions = {action_of(*question) for question in calls}
     allowed = {action for grant in find_everything() for action in grant.actions}
     # Of its own stacks alone, which the same role may look into.
     assert actions - allowed == {"cloudformation:ListStackResources"}

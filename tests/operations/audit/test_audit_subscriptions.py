@@ -8,7 +8,6 @@ from tests.operations.audit.test_audit import BASE, MINE, SCOPE
 from tritonstack.operations.audit import report as reports
 from tritonstack.operations.audit.listings import LISTINGS
 from tritonstack.operations.audit.report import Item, Report, audit
-from tritonstack.operations.aws import Cloud
 
 TOPIC_TEMPLATE = json.dumps(
     {"Resources": {"Topic": {"Type": "AWS::SNS::Topic", "Properties": {"TopicName": f"{BASE}-alarms"}}}}
@@ -17,7 +16,7 @@ MAIL, TEAM = "a@example.com", "team@example.com"
 
 
 @pytest.fixture
-def subscribed(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Cloud:
+def subscribed(cloud, monkeypatch):
     """A stack's topic with two subscriptions as SNS lists them; moto has no pending confirmation."""
     sns, cloudformation = cloud.client("sns"), cloud.client("cloudformation")
     cloudformation.create_stack(StackName=MINE, TemplateBody=TOPIC_TEMPLATE)
@@ -37,8 +36,8 @@ def subscribed(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Cloud:
         return Subscriptions() if operation == "list_subscriptions" else real(operation)
 
     monkeypatch.setattr(sns, "get_paginator", paginator)
-    wanted = ("cloudformation", "sns")
-    monkeypatch.setattr(reports, "LISTINGS", [one for one in LISTINGS if one.service in wanted])
+    services = ("cloudformation", "sns")
+    monkeypatch.setattr(reports, "LISTINGS", [listing for listing in LISTINGS if listing.service in services])
     return cloud
 
 
@@ -47,9 +46,9 @@ def subscriptions(report: Report) -> list[Item]:
 
 
 def test_subscriptions_are_reported_with_the_stack_of_their_topic(subscribed):
-    found = audit(subscribed, SCOPE)
-    assert [(item.stack, item.pending) for item in subscriptions(found)] == [(MINE, False)] * 2
-    first, second = (item.id for item in subscriptions(found))
+    report = audit(subscribed, SCOPE)
+    assert [(item.stack, item.pending) for item in subscriptions(report)] == [(MINE, False)] * 2
+    first, second = (item.id for item in subscriptions(report))
     assert first.endswith(f"{BASE}-alarms PendingConfirmation {MAIL}")
     assert second.endswith(TEAM)
 
@@ -61,5 +60,5 @@ def test_deleted_subscriptions_are_pending_and_confirmed_ones_are_orphaned(subsc
     (page,) = subscribed.client("sns").get_paginator("list_subscriptions").paginate()
     page["Subscriptions"][:] = [{**page["Subscriptions"][0], "SubscriptionArn": arn}]
     subscribed.client("cloudformation").delete_stack(StackName=MINE)
-    found = audit(subscribed, SCOPE)
-    assert (len(found.orphans), len(found.pending_deletion)) == (orphans, 1 - orphans)
+    report = audit(subscribed, SCOPE)
+    assert (len(report.orphans), len(report.pending_deletion)) == (orphans, 1 - orphans)

@@ -2,11 +2,10 @@
 
 import hashlib
 import json
-from pathlib import Path
 
 import pytest
 
-from tests.operations.conftest import STACK, Synthesized
+from tests.operations.conftest import STACK
 from tritonstack.operations.deploying.assembly import Assembly
 
 FOUNDATION = "tritonstack-dev-foundation"
@@ -22,7 +21,7 @@ def test_an_assembly_lists_its_stacks(synthesized):
 
 
 @pytest.fixture
-def changed(synthesized: Synthesized, tmp_path: Path) -> Assembly:
+def changed(synthesized, tmp_path):
     return synthesized().with_templates({STACK: {"Resources": {}}}, tmp_path / "changed")
 
 

@@ -32,7 +32,7 @@ def home(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def project(tmp_path) -> Project:
+def project(tmp_path):
     root = tmp_path / "project"
     root.mkdir()
     write_project(root)
@@ -160,7 +160,7 @@ def test_installed_packages_and_code_change_the_key(project, tmp_path, monkeypat
 
 
 @pytest.mark.parametrize(
-    ("app", "entry", "known"),
+    ("app", "entry", "is_keyed"),
     [
         ("tritonstack-app", None, True),
         ("python3 app.py", find_project(Path(__file__)).root / "app.py", True),
@@ -169,16 +169,16 @@ def test_installed_packages_and_code_change_the_key(project, tmp_path, monkeypat
         ("node bin/app.js", None, False),
     ],
 )
-def test_only_the_inputs_of_our_own_app_are_known(project, app, entry, known):
+def test_only_the_inputs_of_our_own_app_are_known(project, app, entry, is_keyed):
     (project.root / "cdk.json").write_text(json.dumps({"app": app}))
     if entry is not None:
         text = entry.read_text() if isinstance(entry, Path) else entry
         (project.root / "app.py").write_text(text)
-    assert (key_of(project) is not None) is known
+    assert (key_of(project) is not None) is is_keyed
 
 
 @pytest.fixture
-def assembly(tmp_path) -> Assembly:
+def assembly(tmp_path):
     folder = tmp_path / "assembly"
     (folder / "asset.1").mkdir(parents=True)
     (folder / "asset.1/data").write_bytes(b"data")
@@ -193,9 +193,8 @@ def contents(folder: Path) -> dict[str, bytes]:
 def test_a_cached_assembly_is_copied(project, assembly, tmp_path):
     cache = AssemblyCache(project)
     cache.keep("k", assembly)
-    found = cache.find("k", tmp_path / "copy")
-    assert found is not None
-    assert contents(found.folder) == contents(assembly.folder)
+    copy = cache.find("k", tmp_path / "copy")
+    assert contents(copy.folder) == contents(assembly.folder)
     assert cache.find("other", tmp_path / "none") is None
 
 

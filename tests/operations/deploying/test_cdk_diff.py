@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tritonstack.operations.deploying.cdk_changes import PlannedChange, resource_changes
+from tritonstack.operations.deploying.cdk_changes import resource_changes
 
 LINES = """\
 Stack tritonstack-dev-endpoint-search (aws://111111111111/eu-west-1)
@@ -60,16 +60,3 @@ def test_replacement_with_a_fixed_name_is_rejected(before, after, *, rejected):
     assert change.summary.startswith(
         "rejected: " if rejected else "replaces AWS::CloudWatch::Dashboard Dashboard1"
     )
-
-
-@pytest.mark.parametrize(
-    ("action", "words"),
-    [
-        ("replaced", "replaces AWS::KMS::Key Key1"),
-        ("maybe replaced", "may replace AWS::KMS::Key Key1"),
-        ("deleted", "deletes AWS::KMS::Key Key1"),
-        ("orphaned", "orphans AWS::KMS::Key Key1: it is kept without a stack"),
-    ],
-)
-def test_resource_changes_as_text(action, words):
-    assert PlannedChange("stack", "Key1", "AWS::KMS::Key", action).summary == words

@@ -31,7 +31,7 @@ def script(file: Path, commands: str) -> Path:
 
 
 @pytest.fixture
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def root(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", f"{tmp_path}/path:/usr/bin:/bin")
     monkeypatch.delenv("TRITONSTACK_HOME", raising=False)
     (tmp_path / "shop").mkdir()
@@ -72,6 +72,5 @@ def test_the_pinned_version_wins_over_the_nearest_one(root):
     npm_package(root, "2.0.0")
     script(root.parent / "path/cdk", "echo 3.0.0")
     installed = npm_package(root / ".tritonstack/cdk", PINNED)
-    found = cdk_program(root)
-    assert found is not None
-    assert (found.program, found.version) == (str(installed), PINNED)
+    program = cdk_program(root)
+    assert (program.program, program.version) == (str(installed), PINNED)

@@ -51,13 +51,13 @@ def environment(**more: Any) -> EnvironmentSpec:
 
 
 @pytest.fixture
-def template() -> Template:
+def template():
     return copied(sample_template(STACK))
 
 
 def part(template: Template, kind: str) -> dict[str, Any]:
-    ((_, found),) = of_type(template, kind).items()
-    properties: dict[str, Any] = found["Properties"]
+    ((_, resource),) = of_type(template, kind).items()
+    properties: dict[str, Any] = resource["Properties"]
     return properties
 
 
@@ -115,7 +115,7 @@ class Ask:
 
 
 @pytest.fixture
-def ask(tmp_path: Path) -> Ask:
+def ask(tmp_path):
     return Ask(tmp_path, Stubber(PLAYED.client("sagemaker")))
 
 
@@ -155,10 +155,7 @@ def test_a_component_that_does_not_exist_starts_with_the_defaults(ask, template)
     assert ask(template, another_artifact(template), None) == {}
 
 
-@pytest.mark.parametrize(
-    ("running", "kept"),
-    [(0, 1), (1, 1), (2, 2), (8, 8), (9, 9), (12, 10)],
-)
+@pytest.mark.parametrize(("running", "kept"), [(0, 1), (1, 1), (2, 2), (8, 8), (9, 9), (12, 10)])
 def test_copies_stay_within_the_limits_of_the_endpoint_and_its_schedules(ask, template, running, kept):
     """A schedule in force allows more copies than the endpoint's own limits."""
     spec = environment(scaling={"schedules": {"day": {"at": "08:00", "min": 2, "max": 10}}})
@@ -181,8 +178,8 @@ EVENING = {"at": "19:00", "days": "MON-FRI", "timezone": "Europe/Berlin", "min":
 
 def scheduled(**changes: Any) -> Template:
     """Return the template of an endpoint with two schedules."""
-    given = {"min_instances": 1, "max_instances": 8, "schedules": {"office": OFFICE, "evening": EVENING}}
-    own = scaling(**given | changes)
+    defaults = {"min_instances": 1, "max_instances": 8, "schedules": {"office": OFFICE, "evening": EVENING}}
+    own = scaling(**defaults | changes)
     stack = cdk.Stack()
     exists = cdk.CfnResource(stack, "Endpoint", type="AWS::SageMaker::Endpoint")
     endpoint = monitored(variant(scaling=own))
@@ -217,11 +214,5 @@ def test_limits_are_passed_for_targets_that_cloudformation_writes_only(tmp_path)
     assert limit_parameters(change(tmp_path, new, other), NOON) == []
 
 
-def test_a_new_artifact_keeps_the_running_copies(ask: Ask, template: Template) -> None:
+def test_a_new_artifact_keeps_the_running_copies(ask, template):
     assert ask(template, another_artifact(template), 6) == {"copies": 6, "batch": 3}
-
-
-def test_limits_without_schedules_are_those_of_the_template(tmp_path: Path) -> None:
-    new = scheduled(schedules={}, max_instances=9)
-    assert part(new, TARGET)["MaxCapacity"] == 9
-    assert limit_parameters(change(tmp_path, scheduled(schedules={}), new), NOON) == []

@@ -43,11 +43,11 @@ def test_existing_names_conflict(cloud, kind):
 
 
 def test_names_created_by_the_same_stack_do_not_conflict(cloud):
-    wanted = template("AWS::S3::Bucket", "kept")
-    wished = list(names_to_create("t-dev-foundation", None, wanted))
-    cloud.client("cloudformation").create_stack(StackName="t-dev-foundation", TemplateBody=json.dumps(wanted))
+    new = template("AWS::S3::Bucket", "kept")
+    wished = list(names_to_create("t-dev-foundation", None, new))
+    cloud.client("cloudformation").create_stack(StackName="t-dev-foundation", TemplateBody=json.dumps(new))
     assert taken_names(cloud, wished) == []
-    of_another = list(names_to_create("t-dev-data", None, wanted))
+    of_another = list(names_to_create("t-dev-data", None, new))
     assert taken_names(cloud, of_another) == of_another
 
 
@@ -65,13 +65,13 @@ def test_generated_names_never_conflict():
 
 
 @pytest.mark.parametrize(
-    ("kind", "asked"),
+    ("kind", "needed"),
     [("AWS::S3::Bucket", True), ("AWS::CloudWatch::Alarm", False), ("AWS::SageMaker::Model", False)],
 )
-def test_the_cdk_diff_runs_only_for_possible_replacements(kind, *, asked):
+def test_the_cdk_diff_runs_only_for_possible_replacements(kind, *, needed):
     def side(value: str) -> dict[str, Any]:
         return {"Resources": {"Thing": {"Type": kind, "Properties": {"Some": value}}}}
 
-    assert may_be_rejected(side("old"), side("new")) is asked
+    assert may_be_rejected(side("old"), side("new")) is needed
     assert not may_be_rejected(side("old"), side("old"))
     assert not may_be_rejected(None, side("new"))

@@ -11,7 +11,7 @@ from tritonstack.operations.deploying.stored_templates import as_stored, as_writ
 
 
 @pytest.mark.parametrize(
-    ("stored", "wanted", "written"),
+    ("stored", "template", "written"),
     [
         ("J?rgen", "Jürgen", "Jürgen"),
         ("??", "東京", "東京"),
@@ -25,8 +25,8 @@ from tritonstack.operations.deploying.stored_templates import as_stored, as_writ
         (None, {"a": "ü"}, None),
     ],
 )
-def test_invalid_characters_are_replaced(stored, wanted, written):
-    assert as_written(stored, wanted) == written
+def test_invalid_characters_are_replaced(stored, template, written):
+    assert as_written(stored, template) == written
 
 
 def test_an_owner_with_an_umlaut_is_not_a_change(cloud, synthesized, monkeypatch, tmp_path):
@@ -34,9 +34,9 @@ def test_an_owner_with_an_umlaut_is_not_a_change(cloud, synthesized, monkeypatch
     templates = {name: synthesized().template(name) for name in synthesized().stacks}
     for resource in templates[STACK]["Resources"].values():
         resource.setdefault("Metadata", {})["owner"] = "Jürgen"
-    wanted = synthesized().with_templates(templates, tmp_path / "assembly")
+    assembly = synthesized().with_templates(templates, tmp_path / "assembly")
     hold(cloud, monkeypatch, {name: stored(template) for name, template in templates.items()})
-    changes = plan_stack_changes(cloud, BASE, wanted)
+    changes = plan_stack_changes(cloud, BASE, assembly)
     assert {plan.action for plan in changes.plans} == {"nothing"}
     assert changes.deployed == templates
 

@@ -42,15 +42,15 @@ def with_challenger(template: Template) -> Template:
     for kind in (TARGET, POLICY):
         for name, item in of_type(template, kind).items():
             text = json.dumps(item).replace("variant/main", "variant/challenger")
-            for known in of_type(template, TARGET):
-                text = text.replace(f'"Ref": "{known}"', f'"Ref": "{known}Challenger"')
+            for target in of_type(template, TARGET):
+                text = text.replace(f'"Ref": "{target}"', f'"Ref": "{target}Challenger"')
             changed["Resources"][f"{name}Challenger"] = json.loads(text)
     return changed
 
 
 def dangling(template: Template) -> set[str]:
     """Return the references of a template to resources that it lacks."""
-    known = {*template["Resources"], *template.get("Parameters", {})}
+    names = {*template["Resources"], *template.get("Parameters", {})}
     referred = {name for name in references(template) if not name.startswith("AWS::")}
     waited = {
         name
@@ -59,17 +59,14 @@ def dangling(template: Template) -> set[str]:
             [item["DependsOn"]] if isinstance(item.get("DependsOn"), str) else item.get("DependsOn", [])
         )
     }
-    return (referred | waited) - known
+    return (referred | waited) - names
 
 
 def test_an_instance_type_change_of_a_scaling_variant(synthesized):
     new = synthesized(instance_type="ml.c7i.2xlarge").template(STACK)
     [hazard] = hazards(synthesized().template(STACK), new)
     assert (hazard.variant, hazard.rejected) == ("main", False)
-    assert hazard.what == (
-        "the instance type of variant 'main' changes from ml.c7i.xlarge to ml.c7i.2xlarge, but it is "
-        "registered for scaling"
-    )
+    assert "ml.c7i.2xlarge, but" in hazard.what
 
 
 def test_hazards_depend_on_the_deployed_registration(synthesized):
@@ -100,11 +97,7 @@ def test_the_invocation_mode_of_an_endpoint_cannot_change(template):
     config(queued)["AsyncInferenceConfig"] = {"OutputConfig": {"S3OutputPath": "s3://x/"}}
     for old, new, words in (
         (template, queued, "is real-time; SageMaker cannot change it to asynchronous"),
-        (
-            queued,
-            template,
-            "is asynchronous; SageMaker cannot change it to real-time",
-        ),
+        (queued, template, "is asynchronous; SageMaker cannot change it to real-time"),
     ):
         [hazard] = hazards(old, new)
         assert hazard.rejected
@@ -129,11 +122,8 @@ def test_instances_of_inference_components_keep_their_type(template):
     new = copied(old)
     config(new)["ProductionVariants"][0]["InstanceType"] = "ml.m7i.2xlarge"
     assert hazards(old, copied(old)) == []
-    rejected = [hazard.what for hazard in hazards(old, new) if hazard.rejected]
-    assert rejected == [
-        "the instance type changes from ml.c7i.xlarge to ml.m7i.2xlarge, which SageMaker does not "
-        "support with inference components"
-    ]
+    (text,) = (hazard.what for hazard in hazards(old, new) if hazard.rejected)
+    assert "ml.c7i.xlarge to ml.m7i.2xlarge" in text
 
 
 def test_only_scaling_is_removed(template):
@@ -176,7 +166,7 @@ def test_a_registration_with_dependents_is_kept(template):
     changed = copied(template)
     [target] = of_type(template, TARGET)
     changed["Resources"]["Other"] = {"Type": "AWS::SSM::Parameter", "Properties": {"Value": {"Ref": target}}}
-    with pytest.raises(TritonstackError, match=r"Other \(AWS::SSM::Parameter\) refers to it"):
+    with pytest.raises(TritonstackError, match=r"Other \(AWS::SSM::Parameter\) refers"):
         unregistered(changed, {"main"})
 
 

@@ -26,12 +26,7 @@ class Deployment:
     """The stack of one endpoint; each version of its model has an archive."""
 
     def __init__(
-        self,
-        account: Account,
-        *,
-        bucket: str | None = None,
-        versions: Sequence[str] = VERSIONS,
-        **tags: str,
+        self, account: Account, *, bucket: str | None = None, versions: Sequence[str] = VERSIONS, **tags: str
     ) -> None:
         self.stack = StackDriver(account, STACK)
         self.cloud = Cloud(

@@ -59,12 +59,12 @@ class SimulatedCloudFormation:
         if status == "GONE":
             del self.stacks[StackName]
             return self.describe_stacks(StackName)
-        told = {
+        described = {
             "StackName": StackName,
             "StackStatus": status,
             "EnableTerminationProtection": stack.protected,
         }
-        return {"Stacks": [told]}
+        return {"Stacks": [described]}
 
     def delete_stack(self, StackName: str) -> None:  # noqa: N803
         stack = self.stacks[StackName]
@@ -98,21 +98,21 @@ class SimulatedCloudFormation:
 
 
 @pytest.fixture
-def told() -> list[str]:
+def lines():
     return []
 
 
 @pytest.fixture
-def clock() -> FastClock:
+def clock():
     return FastClock()
 
 
 def delete(
-    monkeypatch: pytest.MonkeyPatch, clock: Clock, told: list[str], **stacks: SimulatedStack
+    monkeypatch: pytest.MonkeyPatch, clock: Clock, lines: list[str], **stacks: SimulatedStack
 ) -> SimulatedCloudFormation:
     played = SimulatedCloudFormation(**stacks)
     play(monkeypatch, played)
-    delete_stacks(Cloud("1", "x", {}), list(stacks), on_update=told.append, clock=clock)
+    delete_stacks(Cloud("1", "x", {}), list(stacks), on_update=lines.append, clock=clock)
     return played
 
 
@@ -136,20 +136,20 @@ def play(
     "status",
     ["CREATE_COMPLETE", "ROLLBACK_COMPLETE", "UPDATE_ROLLBACK_FAILED", "DELETE_FAILED", "REVIEW_IN_PROGRESS"],
 )
-def test_idle_stack_is_deleted_immediately(monkeypatch, clock, told, status):
+def test_idle_stack_is_deleted_immediately(monkeypatch, clock, lines, status):
     stack = SimulatedStack([status])
-    assert delete(monkeypatch, clock, told, one=stack).stacks == {}
+    assert delete(monkeypatch, clock, lines, one=stack).stacks == {}
     assert stack.asked == 1
-    assert told == [f"one: deleting ({status})", "one: DELETE_IN_PROGRESS", "one: DELETE_COMPLETE"]
+    assert lines == [f"one: deleting ({status})", "one: DELETE_IN_PROGRESS", "one: DELETE_COMPLETE"]
 
 
-def test_running_operations_are_awaited(monkeypatch, clock, told):
+def test_running_operations_are_awaited(monkeypatch, clock, lines):
     """Neither an update nor another run's deletion is started again."""
     updating = SimulatedStack(
         ["UPDATE_IN_PROGRESS", "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS", "UPDATE_COMPLETE"]
     )
     going = SimulatedStack(["DELETE_IN_PROGRESS", "GONE"])
-    delete(monkeypatch, clock, told, updating=updating, going=going)
+    delete(monkeypatch, clock, lines, updating=updating, going=going)
     assert (updating.asked, going.asked) == (1, 0)
 
 
@@ -160,40 +160,42 @@ def test_a_deploy_waits_for_a_concurrent_change(monkeypatch):
     going = SimulatedStack(["DELETE_IN_PROGRESS", "GONE"])
     monkeypatch.setattr(Cloud, "client", lambda *_: SimulatedCloudFormation(one=updating, two=going))
     monkeypatch.setattr("tritonstack.operations.stacks._POLL_S", 0)
-    seen: list[tuple[str, str]] = []
+    changes: list[tuple[str, str]] = []
     wait_until_settled(
-        Cloud("1", "x", {}), ["one", "two"], on_change=lambda stack: seen.append((stack.name, stack.status))
+        Cloud("1", "x", {}),
+        ["one", "two"],
+        on_change=lambda stack: changes.append((stack.name, stack.status)),
     )
-    assert seen == [
+    assert changes == [
         ("one", "UPDATE_IN_PROGRESS"),
         ("one", "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS"),
         ("two", "DELETE_IN_PROGRESS"),
     ]
 
 
-def test_transient_failures_are_retried_until_they_pass(monkeypatch, clock, told):
+def test_transient_failures_are_retried_until_they_pass(monkeypatch, clock, lines):
     stack = SimulatedStack(["CREATE_COMPLETE"], endings=[ENI] * 12 + [None])
     began = clock.passed
-    delete(monkeypatch, clock, told, network=stack)
+    delete(monkeypatch, clock, lines, network=stack)
     assert stack.asked == 13
     assert clock.passed - began > 500
-    assert f"network: Guard: {ENI}; retrying in 5 s" in told
-    assert f"network: Guard: {ENI}; retrying in 60 s" in told
+    assert f"network: Guard: {ENI}; retrying in 5 s" in lines
+    assert f"network: Guard: {ENI}; retrying in 60 s" in lines
 
 
-def test_permanent_reason_ends_the_wait_with_the_reason(monkeypatch, clock, told):
+def test_permanent_reason_ends_the_wait_with_the_reason(monkeypatch, clock, lines):
     stubborn, other = (
         SimulatedStack(["CREATE_COMPLETE"], endings=[DENIED]),
         SimulatedStack(["CREATE_COMPLETE"]),
     )
     with pytest.raises(DeletionError) as caught:
-        delete(monkeypatch, clock, told, stubborn=stubborn, other=other)
-    assert caught.value.message == f"stack stubborn is DELETE_FAILED: Guard: {DENIED}"
+        delete(monkeypatch, clock, lines, stubborn=stubborn, other=other)
+    assert f"DELETE_FAILED: Guard: {DENIED}" in caught.value.message
     assert "of another time" not in caught.value.message
     assert (stubborn.asked, other.asked) == (3, 1)
 
 
-def test_an_update_that_starts_before_the_deletion_is_awaited(monkeypatch, clock, told):
+def test_an_update_that_starts_before_the_deletion_is_awaited(monkeypatch, clock, lines):
     stack = SimulatedStack(["CREATE_COMPLETE"])
     ask = SimulatedCloudFormation.delete_stack
 
@@ -204,7 +206,7 @@ def test_an_update_that_starts_before_the_deletion_is_awaited(monkeypatch, clock
         ask(self, StackName)
 
     monkeypatch.setattr(SimulatedCloudFormation, "delete_stack", busy_at_first)
-    assert delete(monkeypatch, clock, told, one=stack).stacks == {}
+    assert delete(monkeypatch, clock, lines, one=stack).stacks == {}
     assert stack.asked == 2
 
 
@@ -228,15 +230,15 @@ def test_wait_time_depends_on_the_reason(reason, tries, failing_s, pause):
     assert next_try(reason, tries=tries, failing_s=failing_s) == pause
 
 
-def test_buckets_are_emptied_before_each_try(monkeypatch, clock, told):
+def test_buckets_are_emptied_before_each_try(monkeypatch, clock, lines):
     """A late log delivery fills one again."""
     filled: Iterator[int] = iter([3, 1])
     played = SimulatedCloudFormation(
         one=SimulatedStack(["CREATE_COMPLETE"], endings=["The bucket you tried to delete is not empty", None])
     )
     play(monkeypatch, played, contents=lambda: Contents(("logs",)), emptied=lambda: next(filled))
-    delete_stacks(Cloud("1", "x", {}), ["one"], on_update=told.append, clock=clock)
-    assert [line for line in told if line.startswith("logs")] == [
+    delete_stacks(Cloud("1", "x", {}), ["one"], on_update=lines.append, clock=clock)
+    assert [line for line in lines if line.startswith("logs")] == [
         "logs: 3 objects deleted",
         "logs: 1 objects deleted",
     ]
@@ -253,8 +255,8 @@ CLASH = client_error(
 
 
 @pytest.mark.parametrize("failure", [PASSING, LATE, CLASH])
-def test_bucket_that_cannot_be_emptied_does_not_block_other_stacks(monkeypatch, clock, told, failure):
-    one, other = SimulatedStack(["CREATE_COMPLETE"]), SimulatedStack(["CREATE_COMPLETE"])
+def test_bucket_that_cannot_be_emptied_does_not_block_other_stacks(monkeypatch, clock, lines, failure):
+    first, other = SimulatedStack(["CREATE_COMPLETE"]), SimulatedStack(["CREATE_COMPLETE"])
     answers: Iterator[Exception | int] = iter([*[failure] * 5, 2])
 
     def emptied() -> int:
@@ -263,21 +265,21 @@ def test_bucket_that_cannot_be_emptied_does_not_block_other_stacks(monkeypatch, 
             raise answer
         return answer
 
-    played = SimulatedCloudFormation(one=one, other=other)
+    played = SimulatedCloudFormation(one=first, other=other)
     play(monkeypatch, played, emptied=emptied)
     contents = {"one": Contents(("logs",)), "other": Contents()}
     monkeypatch.setattr(
         "tritonstack.operations.destruction.deletion.contents_of", lambda _, name: contents[name]
     )
-    delete_stacks(Cloud("1", "x", {}), ["one", "other"], on_update=told.append, clock=clock)
-    assert (played.stacks, one.asked, other.asked) == ({}, 1, 1)
-    assert "logs: 2 objects deleted" in told
-    assert sum("retrying" in line for line in told) == 5
+    delete_stacks(Cloud("1", "x", {}), ["one", "other"], on_update=lines.append, clock=clock)
+    assert (played.stacks, first.asked, other.asked) == ({}, 1, 1)
+    assert "logs: 2 objects deleted" in lines
+    assert sum("retrying" in line for line in lines) == 5
 
 
-def test_an_undeletable_bucket_is_reported_after_the_others_are_deleted(monkeypatch, clock, told):
+def test_an_undeletable_bucket_is_reported_after_the_others_are_deleted(monkeypatch, clock, lines):
     """S3's error counts, not the names of the objects."""
-    one, other = (
+    first, other = (
         SimulatedStack(["CREATE_COMPLETE"]),
         SimulatedStack(["CREATE_COMPLETE"], endings=[ENI, ENI, None]),
     )
@@ -285,35 +287,33 @@ def test_an_undeletable_bucket_is_reported_after_the_others_are_deleted(monkeypa
     def emptied() -> int:
         raise DENIED_OBJECT
 
-    play(monkeypatch, SimulatedCloudFormation(one=one, other=other), emptied=emptied)
+    play(monkeypatch, SimulatedCloudFormation(one=first, other=other), emptied=emptied)
     contents = {"one": Contents(("logs",)), "other": Contents()}
     monkeypatch.setattr(
         "tritonstack.operations.destruction.deletion.contents_of", lambda _, name: contents[name]
     )
-    with pytest.raises(
-        DeletionError, match="stack one is CREATE_COMPLETE: cannot delete 1 objects of bucket logs"
-    ):
-        delete_stacks(Cloud("1", "x", {}), ["one", "other"], on_update=told.append, clock=clock)
-    assert (one.asked, other.asked) == (0, 3)
-    assert sum(line.startswith("one: cannot delete 1 objects") for line in told) == 2
+    with pytest.raises(DeletionError, match="cannot delete 1 objects"):
+        delete_stacks(Cloud("1", "x", {}), ["one", "other"], on_update=lines.append, clock=clock)
+    assert (first.asked, other.asked) == (0, 3)
+    assert sum(line.startswith("one: cannot delete 1") for line in lines) == 2
 
 
-def test_resources_newly_retained_by_an_update_are_not_emptied(monkeypatch, clock, told):
+def test_resources_newly_retained_by_an_update_are_not_emptied(monkeypatch, clock, lines):
     """`removal: retain` came with the update that the deletion had to await."""
     played = SimulatedCloudFormation(one=SimulatedStack(["UPDATE_IN_PROGRESS", "UPDATE_COMPLETE"]))
     kept = Retained("AWS::S3::Bucket", "logs")
     before_and_after = iter([Contents(("logs",)), Contents((), (kept,))])
     play(monkeypatch, played, contents=lambda: next(before_and_after), emptied=lambda: 3)
-    (deleted,) = delete_stacks(Cloud("1", "x", {}), ["one"], on_update=told.append, clock=clock)
+    (deleted,) = delete_stacks(Cloud("1", "x", {}), ["one"], on_update=lines.append, clock=clock)
     assert deleted.retained == (kept,)
-    assert "logs: 3 objects deleted" not in told
+    assert "logs: 3 objects deleted" not in lines
 
 
-def test_newly_protected_stacks_are_neither_emptied_nor_deleted(monkeypatch, clock, told):
+def test_newly_protected_stacks_are_neither_emptied_nor_deleted(monkeypatch, clock, lines):
     stack = SimulatedStack(["UPDATE_COMPLETE"], protected=True)
     played = SimulatedCloudFormation(one=stack)
     play(monkeypatch, played, contents=lambda: Contents(("logs",)), emptied=lambda: 3)
     with pytest.raises(DeletionError, match="is now protected"):
-        delete_stacks(Cloud("1", "x", {}), ["one"], on_update=told.append, clock=clock)
+        delete_stacks(Cloud("1", "x", {}), ["one"], on_update=lines.append, clock=clock)
     assert stack.asked == 0
-    assert "logs: 3 objects deleted" not in told
+    assert "logs: 3 objects deleted" not in lines

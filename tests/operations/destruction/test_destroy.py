@@ -9,7 +9,7 @@ from moto.cloudformation.models import cloudformation_backends
 from tests.operations.test_operations import TEMPLATE
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.destruction.deletion import Retained
-from tritonstack.operations.destruction.destroy import Destroyed, destroy_environment, layers
+from tritonstack.operations.destruction.destroy import Destroyed, destroy_environment
 from tritonstack.operations.stacks import CHANGE_SET, environment_stacks
 
 BASE = "tritonstack-dev"
@@ -47,12 +47,12 @@ def test_dependent_stacks_are_deleted_first(cloud):
     stand(cloud, *SHARED[1:], "build", "endpoint-search", "endpoint-rank")
     stand_with(cloud, "foundation", Log=bucket("a-log"), Artifacts=bucket("an-artifact-bucket"))
     fill(cloud, "a-log", "an-artifact-bucket")
-    told: list[str] = []
-    destroy_environment(cloud, BASE, on_update=told.append)
-    gone = [line.split(":")[0].removeprefix(f"{BASE}-") for line in told if "DELETE_COMPLETE" in line]
+    lines: list[str] = []
+    destroy_environment(cloud, BASE, on_update=lines.append)
+    gone = [line.split(":")[0].removeprefix(f"{BASE}-") for line in lines if "DELETE_COMPLETE" in line]
     assert set(gone[:4]) == {"monitoring", "build", "endpoint-search", "endpoint-rank"}
     assert gone[4:] == ["network", "foundation"]
-    assert "a-log: 1 objects deleted" in told
+    assert "a-log: 1 objects deleted" in lines
     assert environment_stacks(cloud, BASE) == []
     assert buckets(cloud) == []
 
@@ -70,10 +70,10 @@ def test_retained_stacks_are_kept_and_reported(cloud):
     assert cloud.client("s3").list_objects_v2(Bucket="kept")["KeyCount"] == 1
 
 
-@pytest.mark.parametrize("left", [["network"], ["endpoint-search", "foundation"], ["foundation"], []])
-def test_leftovers_of_an_earlier_run_are_deleted(cloud, left):
-    stand(cloud, *left)
-    assert destroyed(cloud).stacks == tuple(f"{BASE}-{name}" for name in left)
+@pytest.mark.parametrize("names", [["network"], ["endpoint-search", "foundation"], ["foundation"], []])
+def test_leftovers_of_an_earlier_run_are_deleted(cloud, names):
+    stand(cloud, *names)
+    assert destroyed(cloud).stacks == tuple(f"{BASE}-{name}" for name in names)
     assert environment_stacks(cloud, BASE) == []
 
 
@@ -119,20 +119,11 @@ def test_log_groups_created_by_services_are_deleted(cloud):
         logs.create_log_group(logGroupName=name)
     logs.create_log_group(logGroupName=f"{GROUP}-kept", tags={"environment": "dev"})
     assert destroyed(cloud).log_groups == mine
-    left = [group["logGroupName"] for group in logs.describe_log_groups()["logGroups"]]
-    assert left == [f"{GROUP}-kept", f"{GROUP}elopment-search"]
+    remaining = [group["logGroupName"] for group in logs.describe_log_groups()["logGroups"]]
+    assert remaining == [f"{GROUP}-kept", f"{GROUP}elopment-search"]
 
 
 def test_log_groups_of_another_deployed_environment_are_kept(cloud):
     stand(cloud, "two-foundation")
     cloud.client("logs").create_log_group(logGroupName=f"{GROUP}-two-search")
     assert destroyed(cloud).log_groups == ()
-
-
-def test_layers_contain_every_stack_once():
-    names = [f"{BASE}-{name}" for name in (*SHARED, "build", "endpoint-network", "endpoint-foundation")]
-    assert [name for layer in layers(BASE, names) for name in layer][-2:] == [
-        f"{BASE}-network",
-        f"{BASE}-foundation",
-    ]
-    assert sorted(name for layer in layers(BASE, names) for name in layer) == sorted(names)

@@ -25,13 +25,13 @@ BY_HAND = f"{BUILD}-evaluation-1"
 
 
 @pytest.fixture
-def jobs(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> StrictProcessing:
+def jobs(cloud, monkeypatch):
     """A build stack, and SageMaker with its jobs and other ones."""
     cloud.client("cloudformation").create_stack(StackName=BUILD, TemplateBody=TEMPLATE)
     processing = StrictProcessing()
     for name, status in {**ENDED, ANOTHERS: "Completed", BY_HAND: "Completed"}.items():
         processing.put(name, status)
-    told = [
+    tagged = [
         {
             "ResourceARN": job["ProcessingJobArn"],
             "Tags": [
@@ -42,11 +42,11 @@ def jobs(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> StrictProcessing:
         for name, job in processing.jobs.items()
         if name != BY_HAND
     ]
-    real, tags = Cloud.client, SimulatedPages({"get_resources": {"ResourceTagMappingList": told}})
+    real, tags = Cloud.client, SimulatedPages({"get_resources": {"ResourceTagMappingList": tagged}})
     played: dict[str, Any] = {"sagemaker": processing, "resourcegroupstaggingapi": tags}
     monkeypatch.setattr(Cloud, "client", lambda self, service: played.get(service) or real(self, service))
     types = {"AWS::CloudFormation::Stack", "AWS::SageMaker::ProcessingJob"}
-    monkeypatch.setattr(reports, "LISTINGS", [one for one in LISTINGS if types & set(one.types)])
+    monkeypatch.setattr(reports, "LISTINGS", [listing for listing in LISTINGS if types & set(listing.types)])
     return processing
 
 
@@ -59,12 +59,12 @@ def of_jobs(report: Report) -> dict[str, str | None]:
 
 
 def test_only_ended_jobs_are_deleted_and_before_any_stack(cloud, jobs):
-    told: list[str] = []
-    destroyed = destroy_environment(cloud, BASE, on_update=told.append)
+    lines: list[str] = []
+    destroyed = destroy_environment(cloud, BASE, on_update=lines.append)
     assert destroyed.jobs == tuple(sorted(ENDED))
     assert jobs.jobs.keys() == {ANOTHERS, BY_HAND}
-    last = max(told.index(f"{name}: ended Processing job deleted") for name in ENDED)
-    assert last < told.index(f"{BUILD}: DELETE_COMPLETE")
+    last = max(lines.index(f"{name}: ended Processing job deleted") for name in ENDED)
+    assert last < lines.index(f"{BUILD}: DELETE_COMPLETE")
 
 
 def test_preview_lists_ended_jobs_and_keeps_them(cloud, jobs):
@@ -100,13 +100,13 @@ def test_denied_job_deletion_keeps_the_stacks(cloud, jobs, monkeypatch):
 
 def test_ended_jobs_belong_to_an_existing_build_stack(cloud, jobs):
     del jobs.jobs[BY_HAND]
-    found = audit(cloud, SCOPE)
-    assert of_jobs(found) == dict.fromkeys(ENDED, BUILD)
-    assert found.orphans == []
+    report = audit(cloud, SCOPE)
+    assert of_jobs(report) == dict.fromkeys(ENDED, BUILD)
+    assert report.orphans == []
 
 
 def test_nothing_is_left_after_destruction_despite_stale_tag_listings(cloud, jobs):
     del jobs.jobs[BY_HAND]
     destroy_environment(cloud, BASE, on_update=lambda _: None)
-    found = audit(cloud, SCOPE)
-    assert (found.items, found.not_listed) == ((), ())
+    report = audit(cloud, SCOPE)
+    assert (report.items, report.not_listed) == ((), ())

@@ -28,9 +28,14 @@ def verdicts(*stacks: StackState) -> dict[str, str]:
 
 
 def test_expired_environments_are_listed_with_their_owner():
-    (found,) = judge([stack("t-pr-1-foundation"), stack("t-pr-1-endpoint-search")], NOW)
-    assert (found.base, found.owner, found.expires, found.verdict) == ("t-pr-1", "ann", PAST, "expired")
-    assert found.stacks == ("t-pr-1-foundation", "t-pr-1-endpoint-search")
+    (environment,) = judge([stack("t-pr-1-foundation"), stack("t-pr-1-endpoint-search")], NOW)
+    assert (environment.base, environment.owner, environment.expires, environment.verdict) == (
+        "t-pr-1",
+        "ann",
+        PAST,
+        "expired",
+    )
+    assert environment.stacks == ("t-pr-1-foundation", "t-pr-1-endpoint-search")
 
 
 @pytest.mark.parametrize(
@@ -94,6 +99,6 @@ def test_an_environment_extended_during_a_clean_up_keeps_its_foundation(monkeypa
     monkeypatch.setattr(destroy, "delete_stacks", delete)
     for ends_builds in ("stop_builds", "delete_ended_jobs"):
         monkeypatch.setattr(destroy, ends_builds, lambda *_, **__: [])
-    with pytest.raises(TritonstackError, match="was extended during its destruction"):
+    with pytest.raises(TritonstackError, match="during its destruction"):
         reap(Cloud("1", "x", {}), "t-a", now=NOW, on_update=deleted.append)
     assert deleted == ["t-a-endpoint-x"]

@@ -31,7 +31,7 @@ NOW, PAST, FUTURE = datetime(2030, 1, 1, tzinfo=UTC), "2029-12-31T00:00:00Z", "2
 
 
 @pytest.fixture
-def deployment(account: Account) -> Deployment:  # noqa: F811
+def deployment(account):  # noqa: F811
     return Deployment(account)
 
 

@@ -57,19 +57,19 @@ class Images:
         self.repository.commit(number)
 
     def held(self) -> set[str]:
-        found = self.ecr.describe_images(repositoryName=REPOSITORY)["imageDetails"]
-        return {image["imageDigest"] for image in found}
+        details = self.ecr.describe_images(repositoryName=REPOSITORY)["imageDetails"]
+        return {image["imageDigest"] for image in details}
 
     def delete(self, *live: RunningEndpoint, now: datetime = LATER) -> list[tuple[str, str]]:
         return delete_superseded_images(self.cloud, load_workspace(self.project, "dev"), live, now=now)
 
 
 @pytest.fixture
-def images(tmp_path: Path, cloud: Cloud) -> Images:
-    found = Images(tmp_path / "project", cloud)
+def images(tmp_path, cloud):
+    repository = Images(tmp_path / "project", cloud)
     for number in ("11", "22", "33", "44"):
-        found.lock(number)
-    return found
+        repository.lock(number)
+    return repository
 
 
 def running(*uris: str, missing: str | None = None) -> RunningEndpoint:
@@ -124,7 +124,7 @@ def test_nothing_is_deleted_if_something_is_unknown(images, unknown):
     assert unknown == "repository" or len(images.held()) == 4
 
 
-def test_images_of_every_folder_are_in_one_repository(images: Images) -> None:
+def test_images_of_every_folder_are_in_one_repository(images):
     images.ecr.put_image(repositoryName=REPOSITORY, imageManifest=content("55"), imageTag="ranker-t55")
     for number in ("55", "33", "44"):
         lock_image(images.project, "dev", number, "ranker")

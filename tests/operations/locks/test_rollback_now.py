@@ -5,7 +5,6 @@ The local cloud has no inference components: a strict stand-in takes their place
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -70,17 +69,17 @@ def incident_in(root: Path, account_id: str = "111111111111") -> Incident:
 
 
 @pytest.fixture
-def incident(tmp_path: Path, account: Account) -> Incident:  # noqa: F811
+def incident(tmp_path, account):  # noqa: F811
     return incident_in(tmp_path / "project", account.account_id)
 
 
 @pytest.fixture
-def deployment(incident: Incident, account: Account) -> Iterator[Deployment]:  # noqa: F811
+def deployment(incident, account):  # noqa: F811
     """The endpoint, updated from OLD to NEW."""
-    made = Deployment(account, bucket=incident.workspace.spec.artifact_bucket, versions=(OLD, NEW, BAD))
-    made.create(OLD)
-    made.update(NEW)
-    return made
+    endpoint = Deployment(account, bucket=incident.workspace.spec.artifact_bucket, versions=(OLD, NEW, BAD))
+    endpoint.create(OLD)
+    endpoint.update(NEW)
+    return endpoint
 
 
 def planned(incident: Incident, deployment: Deployment) -> list[Switch]:
@@ -159,7 +158,7 @@ def test_an_endpoint_that_does_not_serve_is_not_switched(incident, deployment, m
 
 def test_maintenance_is_waited_for(incident, deployment, monkeypatch):
     (change,) = planned(incident, deployment)
-    sagemaker, statuses, seen = deployment.cloud.client("sagemaker"), ["SystemUpdating"], list[str]()
+    sagemaker, statuses, reported = deployment.cloud.client("sagemaker"), ["SystemUpdating"], list[str]()
     describe, update = sagemaker.describe_endpoint, sagemaker.update_endpoint
 
     def maintained(**name: str) -> Any:
@@ -172,8 +171,8 @@ def test_maintenance_is_waited_for(incident, deployment, monkeypatch):
     monkeypatch.setattr(running, "_POLL_S", 0.01)
     monkeypatch.setattr(sagemaker, "describe_endpoint", maintained)
     monkeypatch.setattr(sagemaker, "update_endpoint", updated)
-    switch(deployment.cloud, change, on_change=seen.append)
-    assert seen[0] == "SystemUpdating"
+    switch(deployment.cloud, change, on_change=reported.append)
+    assert reported[0] == "SystemUpdating"
     assert deployment.version_of(deployment.active) == OLD
 
 
@@ -185,11 +184,7 @@ def test_a_rolling_rollout_needs_no_second_fleet(incident, deployment):
     deployment.settle()
     instance, scaling = "instance_type: ml.c7i.xlarge", "scaling: {min_instances: 2, max_instances: 2}"
     rollout = "rollout: {strategy: rolling, batch_percent: 50}"
-    edit(
-        incident.project.environment_file("dev"),
-        instance,
-        f"{instance}\n    {scaling}\n    {rollout}",
-    )
+    edit(incident.project.environment_file("dev"), instance, f"{instance}\n    {scaling}\n    {rollout}")
     (change,) = planned(incident, deployment)
     switch(deployment.cloud, change, on_change=lambda _: None)
     assert deployment.version_of(deployment.active) == OLD

@@ -77,7 +77,7 @@ def test_the_same_digest_need_not_change(files, own):
     entry = build(files)
     write_lock(files.lock_file("prod"), Lock(models={"minilm": {"cpu": entry.model_copy(update=own)}}))
     decision = decided(files)
-    assert decision.entries == ()
+    assert decision.entries == []
     assert [item.entry.digest for item in decision.same] == [entry.digest]
 
 
@@ -99,7 +99,7 @@ def test_artifacts_rolled_back_in_the_target_are_skipped_unless_named(files):
     good = bad.model_copy(update={"digest": "ee" * 32, "rolled_back": back})
     write_lock(files.lock_file("prod"), Lock(models={"minilm": {"cpu": good}}))
     decision = decided(files)
-    assert (decision.entries, decision.same, decision.obstacles) == ((), [], [])
+    assert (decision.entries, decision.same, decision.obstacles) == ([], [], [])
     assert [item.entry.digest for item in decision.rolled_back] == [bad.digest]
     assert [item.entry.digest for item in decided(files, "minilm").entries] == [bad.digest]
 
