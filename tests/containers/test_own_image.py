@@ -66,4 +66,4 @@ def test_image_of_the_lock_runs(site, engine):
     dockerfile = site.project.root / "containers/serving/Dockerfile"
     edit(dockerfile, "COPY", "ENV OWN=1\nCOPY")
     output = site.tritonstack("deploy", "local", exit_code=2)
-    assert "version of containers/serving" in output
+    assert "containers/serving" in output
