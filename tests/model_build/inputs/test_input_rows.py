@@ -64,6 +64,7 @@ BF16 = TensorSpec(name="x", datatype="BF16", shape=(1,))
         ("[1.0, true]", X, "True is not a number"),
         ("[1.0, 1.0e+39]", X, "1e+39 is not a number"),
         ("[1.0]", X, "shape [1]; the model takes [2]"),
+        ("[1.0, 2.0]", X.model_copy(update={"shape": (1,)}), "shape [2]; the model takes [1]"),
         ("[[1.0, 2.0]]", X, "without the batch dimension"),
         ("[!!binary AAEC, !!binary AAEC]", X, "3 bytes"),
         ("[1.0]", BF16, "BF16"),

@@ -1,6 +1,7 @@
 """Sources must not lie, run code, fill the disk, change during a fetch, or leak a secret."""
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -251,8 +252,13 @@ def test_an_object_that_changes_between_listing_and_download(bucket, tmp_path, m
     assert list((tmp_path / "s3").iterdir()) == []
 
 
-def test_object_that_differs_from_its_listing(bucket, tmp_path, monkeypatch):
-    monkeypatch.setattr("model_build.sources.object_store.os.pwrite", lambda *_: 0)
+@pytest.mark.parametrize("change", [lambda content: b"", lambda content: content[:-1] + b"?"])
+def test_object_that_differs_from_its_listing(bucket, tmp_path, monkeypatch, change):
+    write_at = os.pwrite
+    monkeypatch.setattr(
+        "model_build.sources.object_store.os.pwrite",
+        lambda file, content, begin: write_at(file, change(content), begin),
+    )
     with pytest.raises(SourceError, match="checksum mismatch for"):
         fetch_source("s3://weights/m", model_folder=tmp_path, cache_dir=tmp_path)
 
