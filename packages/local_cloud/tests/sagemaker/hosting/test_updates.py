@@ -94,7 +94,7 @@ def statuses_of(cloud):
     """Return each status of the endpoint in order; polling could miss short ones."""
     statuses, endpoints = [], cloud.app.tables["endpoints"]
 
-    def note(key, *, slow=False):
+    def note():
         statuses.extend(record.status for _, record in endpoints.everywhere() if record.name == "e")
 
     endpoints.on_change = note
