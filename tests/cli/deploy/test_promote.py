@@ -402,6 +402,15 @@ def test_large_archives_are_uploaded_in_parts_with_checksums(site, monkeypatch, 
     assert site.held(built) == content
 
 
+def test_a_damaged_archive_in_the_target_is_replaced(site):
+    built = site.build("minilm", CONTENT)
+    place = {"Bucket": site.bucket("prod"), "Key": f"{artifact_prefix('minilm', built.digest)}/model.tar.gz"}
+    note = {"sha256": built.digest}
+    site.prod.client("s3").put_object(**place, Body=CONTENT[::-1], Metadata=note, ChecksumAlgorithm="SHA256")
+    promote()
+    assert site.held(built) == CONTENT
+
+
 def test_interrupted_fetch_resumes(site):
     built = site.build("minilm", CONTENT)
     partial = site.project.artifacts_dir / ".fetching/minilm" / built.digest / "artifact/model.tar.gz"

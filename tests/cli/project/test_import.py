@@ -29,7 +29,7 @@ def test_warnings_changes_and_the_next_commands(folder, capsys):
     assert warning.endswith(" [TS209]")
     assert "scores to ranker" in changed
     assert imported.endswith(" models/ranker: 3 files")
-    assert following.endswith(" endpoint ranker --environment dev --model ranker")
+    assert following.endswith(" --environment dev --model ranker")
     assert run(["validate"]) == 0
 
 
