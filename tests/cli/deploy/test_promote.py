@@ -365,8 +365,9 @@ def test_deploy_resumes_after_a_kill_at_every_call(site, monkeypatch):
         content = CONTENT[number:] + CONTENT[:number]
         built = site.build("minilm", content)
         with monkeypatch.context() as patched:
-            calls_of(patched, kill_at=number)
-            finished = _survives()
+            calls = calls_of(patched, kill_at=number)
+            _survives()  # boto3's threads may swallow the kill
+        finished = len(calls) < number
         held = site.held(built)
         assert held in (None, content)
         entry = site.entry()
