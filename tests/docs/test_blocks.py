@@ -8,8 +8,7 @@ import pytest
 
 from tests.docs.commands import TUTORIAL, WALKTHROUGH, runs_here
 from tests.docs.pages import PAGES, ROOT, Block, blocks
-from tests.docs.run_elsewhere import NOT_RUN as NOT_RUN_ELSEWHERE
-from tests.docs.run_elsewhere import RUN_ELSEWHERE, Elsewhere, commands, elsewhere, not_run
+from tests.docs.run_elsewhere import RUN_ELSEWHERE, Elsewhere, elsewhere, not_run
 from tools.examples import NOT_RUN
 
 SITE = [page for page in PAGES if page.name != "README.md" or page.parent != ROOT]
@@ -43,25 +42,3 @@ def test_a_named_test_runs_the_commands(one: Elsewhere) -> None:
     """Each entry is a block as it is now, and its tests run each command with its options."""
     assert [block for block in BLOCKS if (block.page, block.text) == (one.page, one.text)]
     assert [sorted(words) for words in not_run(one)] == []
-
-
-@pytest.mark.parametrize("line", NOT_RUN_ELSEWHERE)
-def test_a_command_without_a_test_is_in_a_block(line: str) -> None:
-    assert [one for one in RUN_ELSEWHERE if line in " ".join(one.text.split())]
-
-
-def test_commands_are_compared_with_their_options() -> None:
-    text = 'cd shop\neval "$(tritonstack up --detach --shell)"  # up --account\n'
-    text += "tritonstack down --all && make lint\n"
-    assert list(commands(text)) == [{"up", "--detach", "--shell"}, {"down", "--all"}, {"lint"}]
-    test = "tests/cli/local/test_dev.py"
-    assert not_run(Elsewhere("page", "tritonstack dev double --port 1\n", (test,))) == []
-    for line in ("tritonstack dev double --watch", "tritonstack up", "tritonstack edits", "make edits"):
-        assert not_run(Elsewhere("page", f"{line}\n", (test,))), line
-
-
-def test_a_block_without_a_test_is_found() -> None:
-    assert run_by(Block("docs/models.md", 1, "# needs AWS\ntritonstack deploy dev\n")) == "marked"
-    assert run_by(Block("docs/models.md", 1, "# needs a GPU\ntritonstack build dev\n")) == "marked"
-    assert run_by(Block("docs/models.md", 1, "tritonstack deploy dev\n")) == ""
-    assert run_by(Block("docs/models.md", 1, "tritonstack status local\n")).endswith("test_commands.py")

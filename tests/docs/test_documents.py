@@ -92,17 +92,6 @@ def _headings(text: str) -> set[str]:
     return {re.sub(r"[^a-z0-9 _-]", "", heading.lower()).replace(" ", "-") for heading in found}
 
 
-def test_a_link_to_a_missing_heading_is_found(tmp_path: Path) -> None:
-    (tmp_path / "a.md").write_text("# One, `two`\n")
-    links = ("a.md", "a.md#one-two", "#one-two", "a.md#three", "b.md", "b.md#one-two")
-    assert [link for link in links if _has_target(tmp_path / "a.md", link)] == list(links[:3])
-
-
-@pytest.mark.parametrize("target", ["demo", "test", "lint", "clean", "help", "setup"])
-def test_every_make_target_shown_exists(target: str) -> None:
-    assert re.search(rf"^{target}:.* ## ", (ROOT / "Makefile").read_text(), re.MULTILINE)
-
-
 SHOWN_RELEASE = re.compile(
     r"""(?:triton_release: |^\s+release: |TritonImage\()"(\d{2}\.\d{2})\"|\bsm\d+-(\d{2}\.\d{2})\b""", re.M
 )
@@ -128,12 +117,6 @@ def test_the_releases_are_listed() -> None:
     text = (ROOT / "docs/endpoints.md").read_text()
     section = text.partition("### Triton release\n")[2].partition(". Use the newest")[0]
     assert re.findall(r"\d{2}\.\d{2}", section) == list(RELEASES)
-
-
-def test_the_examples_of_releases_are_found() -> None:
-    """The pattern above matches what the project's own files write."""
-    for name in ("dev", "local", "prod", "preview.template", "test.template"):
-        assert SHOWN_RELEASE.search((ROOT / "environments" / f"{name}.yaml").read_text()), name
 
 
 def test_default_tolerances_are_those_of_the_code() -> None:

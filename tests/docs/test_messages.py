@@ -6,7 +6,6 @@ import ast
 from pathlib import Path
 
 import tritonstack
-from tritonstack.workflows.error_codes import GENERATED
 
 PACKAGE = Path(tritonstack.__file__).parent
 NOT_SHIPPED = ("docs/", "tools/", "tests/")
@@ -36,8 +35,3 @@ def test_no_message_names_a_file_of_this_repository() -> None:
     named += [(file.name, text) for file, text in found for name in NOT_SHIPPED if f" {name}" in text]
     named += [(file.name, text) for file, text in found for name in NOT_SHIPPED if f"`{name}" in text]
     assert named == []
-
-
-def test_no_explained_error_names_a_command_of_this_repository() -> None:
-    text = GENERATED.read_text()
-    assert [name for name in ("`make ", *NOT_SHIPPED) if name in text] == []

@@ -57,11 +57,3 @@ def test_every_kind_of_import_is_detected(tmp_path):
     assert find_cycle(sibling_graph(graph, "p")) == ["a", "b", "c", "a"]
     del graph["p.c.three"]
     assert find_cycle(graph) == []
-
-
-def test_product_is_detected():
-    graph = product()
-    assert {"tritonstack.workflows.session", "stacks.endpoint", "model_build.build"} <= set(graph)
-    assert "tritonstack.workflows.reporter" in graph["tritonstack.workflows.session"]
-    assert "tritonstack_local.server" in graph["tritonstack_local.process"]
-    assert "tritonstack_local.process" in graph["tritonstack.workflows.local_cloud"]

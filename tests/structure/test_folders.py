@@ -50,17 +50,6 @@ def test_folders_contain_about_a_dozen_modules(root):
     assert crowded(ROOT / root) == {}
 
 
-def test_a_crowded_folder_is_found(tmp_path):
-    folder = tmp_path / "a" / "b"
-    folder.mkdir(parents=True)
-    for number in range(MOST_MODULES):
-        (folder / f"m{number}.py").touch()
-    (folder / "__init__.py").touch()
-    assert crowded(tmp_path) == {}
-    (folder / "one_more.py").touch()
-    assert crowded(tmp_path) == {"a/b": MOST_MODULES + 1}
-
-
 @pytest.mark.parametrize(("tests", "package"), MIRRORED.items())
 def test_the_folders_of_tests_are_those_of_the_package(tests, package):
     found = {f"{tests}/{name}" for name in packages(ROOT / tests)} - {COMPLETE_BUILDS}

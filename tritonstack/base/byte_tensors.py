@@ -48,9 +48,9 @@ class UnsupportedDatatypeError(TritonstackError):
 
 def datatype_of(dtype: np.dtype[Any]) -> str | None:
     """Return Triton's name for a NumPy type, or None if Triton has no such datatype."""
-    known = _DATATYPES.get(dtype)
-    if known is not None:
-        return known
+    datatype = _DATATYPES.get(dtype)
+    if datatype is not None:
+        return datatype
     if dtype.kind == "S":
         return BYTES
     if dtype.name == "bfloat16":

@@ -129,7 +129,10 @@ def _printable(text: str, longest: int) -> str:
     half = longest // 2
     short = text if len(text) <= longest else f"{text[:half]} … {text[-half:]}"
     return "".join(
-        one if one.isprintable() or one == "\n" else one.encode("unicode_escape").decode() for one in short
+        character
+        if character.isprintable() or character == "\n"
+        else character.encode("unicode_escape").decode()
+        for character in short
     )
 
 

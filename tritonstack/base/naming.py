@@ -38,11 +38,11 @@ class NamePattern:
         self._text = text
         self.gaps = [gap for _, gap, _, _ in Formatter().parse(text) if gap is not None]
 
-    def __call__(self, *parts: object, **named: object) -> str:
+    def __call__(self, *parts: object, **fields: object) -> str:
         """Fill in the name."""
-        if len(parts) + len(named) != len(self.gaps):
+        if len(parts) + len(fields) != len(self.gaps):
             raise TypeError(f"expected the parts {self.gaps}")
-        return self._text.format(**dict(zip(self.gaps, parts, strict=False)), **named)
+        return self._text.format(**dict(zip(self.gaps, parts, strict=False)), **fields)
 
 
 DELIVERY = "delivery"
@@ -186,8 +186,8 @@ def execution_policy_names(base: str) -> tuple[str, str]:
 
 def base_of_stack(stack: str) -> str | None:
     """Return the name prefix of the environment that a stack belongs to; None for other stacks."""
-    base, found, _ = stack.partition("-endpoint-")
-    if found:
+    base, separator, _ = stack.partition("-endpoint-")
+    if separator:
         return base
     for name_of in (foundation_stack_name, build_stack_name, network_stack_name, monitoring_stack_name):
         if stack.endswith(ending := name_of("")):
@@ -197,5 +197,5 @@ def base_of_stack(stack: str) -> str | None:
 
 def build_stack_of_job(processing_job: str) -> str | None:
     """Return the build stack that a Processing job belongs to; None for unrelated jobs."""
-    found = re.fullmatch(r"(.+-build)-[0-9a-f]{16}-\d+", processing_job)
-    return found[1] if found else None
+    match = re.fullmatch(r"(.+-build)-[0-9a-f]{16}-\d+", processing_job)
+    return match[1] if match else None

@@ -47,9 +47,9 @@ def short_commit(commit: str) -> str:
 
 def list_files(files: Sequence[str] | None, *, most: int = 3) -> str:
     """Return file names for a message, shortened to the first few."""
-    shown = list(files or ())
-    rest = len(shown) - most
-    return ", ".join(shown[:most]) + (f" and {rest} more" if rest > 0 else "")
+    names = list(files or ())
+    rest = len(names) - most
+    return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def recorded_files(files: Sequence[str]) -> UncommittedFiles:

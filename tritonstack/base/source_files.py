@@ -70,16 +70,16 @@ def list_files(folder: Path, inner: str = "") -> Files:
     root = real_path(folder)
     if not root.is_dir():
         return MappingProxyType({})
-    found: dict[str, SourceFile] = {}
+    entries: dict[str, SourceFile] = {}
     tree = _Tree(root)
     top = tree.resolve(root, inner, inner)
     for file in tree.walk(top, f"{inner}/" if inner else "", ()):
-        found[file.name] = file
-        if len(found) > MOST_FILES:
+        entries[file.name] = file
+        if len(entries) > MOST_FILES:
             raise UnsafeFileError(
                 f"{folder} has more than {MOST_FILES} files", remedy="name the folder of one model"
             )
-    return MappingProxyType(dict(sorted(found.items())))
+    return MappingProxyType(dict(sorted(entries.items())))
 
 
 def find_file(folder: Path, name: str) -> SourceFile | None:

@@ -113,9 +113,9 @@ def build_machine_for(spec: EnvironmentSpec, instance: InstanceType) -> BuildMac
     project = naming.build_project_name(spec.base, hardware)
     if hardware == "cpu":
         return CodeBuildMachine(hardware, project, _CPU_SIZES[spec.builds.cpu_size])
-    named = spec.builds.machines.get(hardware)
-    if named is not None:
-        return _named(named, hardware, project)
+    machine = spec.builds.machines.get(hardware)
+    if machine is not None:
+        return _named(machine, hardware, project)
     if hardware in _ON_DEMAND and spec.region in GPU_REGIONS:
         return CodeBuildMachine(hardware, project, _ON_DEMAND[hardware])
     processing = _processing_type(spec, instance)
@@ -124,12 +124,12 @@ def build_machine_for(spec: EnvironmentSpec, instance: InstanceType) -> BuildMac
 
 def list_build_machines(spec: EnvironmentSpec) -> tuple[BuildMachine, ...]:
     """Return the build machines of an environment, without duplicates."""
-    found = (
+    machines = (
         build_machine_for(spec, variant.instance)
         for endpoint in spec.endpoints.values()
         for variant in endpoint.variants
     )
-    return tuple(sorted({build_machine for build_machine in found if build_machine is not None}, key=str))
+    return tuple(sorted({build_machine for build_machine in machines if build_machine is not None}, key=str))
 
 
 def build_remedy(spec: EnvironmentSpec, instance: InstanceType) -> str:

@@ -65,17 +65,17 @@ class NeededArtifact:
 def needed_artifacts(workspace: Workspace, names: Collection[str] = ()) -> list[NeededArtifact]:
     """Return all artifacts of an environment's endpoints, or those of the named models."""
     _require_served(workspace, names)
-    found: dict[tuple[str, tuple[str, ...]], NeededArtifact] = {}
+    artifacts: dict[tuple[str, tuple[str, ...]], NeededArtifact] = {}
     for endpoint in workspace.spec.endpoints:
         for served in workspace.serves(endpoint):
             targets = workspace.spec.acceptable_targets(served.instance)
-            if (names and served.model not in names) or (served.model, targets) in found:
+            if (names and served.model not in names) or (served.model, targets) in artifacts:
                 continue
             needed = _needed(workspace, served.model, targets, served.instance)
             # Naming a model updates it; otherwise promoted and rolled-back artifacts stay.
             stays = not names and needed.is_kept
-            found[served.model, targets] = replace(needed, reason="") if stays else needed
-    return [found[key] for key in sorted(found)]
+            artifacts[served.model, targets] = replace(needed, reason="") if stays else needed
+    return [artifacts[key] for key in sorted(artifacts)]
 
 
 def _needed(

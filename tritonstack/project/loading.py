@@ -73,10 +73,10 @@ class ProjectFiles:
 
     def models(self, names: Iterable[str], violations: list[FileViolation]) -> dict[str, Document[ModelSpec]]:
         """Load models and all their members, and add what is wrong with them; unknown names are omitted."""
-        known, models, waiting = set(self.model_names), {}, sorted(names)
+        existing, models, waiting = set(self.model_names), {}, sorted(names)
         while waiting:
             name = waiting.pop(0)
-            if name in models or name not in known:
+            if name in models or name not in existing:
                 continue
             try:
                 models[name], _, faults = self.checked(name)
@@ -85,7 +85,7 @@ class ProjectFiles:
                 continue
             violations += faults
             waiting += models[name].record.members
-        violations += composition_violations(models, known)
+        violations += composition_violations(models, existing)
         return dict(sorted(models.items()))
 
     def with_members(self, name: str) -> dict[str, Document[ModelSpec]]:
@@ -129,18 +129,18 @@ class ProjectFiles:
         """Load an instance of a template with everything it refers to, like `workspace`."""
         template = self.template(instance.template)
         require_free(self.project, instance.name)
-        known = self.environment_names
+        environments = self.environment_names
         unknown = template.violation(
             MissingReferenceError,
             (HEAD, "locks"),
             f"unknown environment {template.head.locks!r}",
-            f"available: {', '.join(known) or 'none'}",
+            f"available: {', '.join(environments) or 'none'}",
         )
         return self._whole(
             lambda: instance_document(template, instance),
             template.head.locks,
             instance,
-            () if template.head.locks in known else (unknown,),
+            () if template.head.locks in environments else (unknown,),
         )
 
     def _load_environment(self, name: str) -> Workspace:
@@ -203,7 +203,7 @@ class ProjectFiles:
     def _contradictions(
         self, workspace: EnvironmentFiles, hashes: Mapping[str, ModelHash]
     ) -> Iterator[FileViolation]:
-        document, spec, known = workspace.environment, workspace.spec, self.model_names
+        document, spec, models = workspace.environment, workspace.spec, self.model_names
         if workspace.instance is None:
             yield from _misnamed(document, document.file.stem)
         for name, model in workspace.models.items():
@@ -212,15 +212,15 @@ class ProjectFiles:
         yield from _promotion_source(document, self.environment_names)
         for name in spec.endpoints:
             for served in dict.fromkeys(workspace.serves(name)):
-                if served.model not in known:
-                    suggestion = closest(served.model, known)
+                if served.model not in models:
+                    suggestion = closest(served.model, models)
                     yield document.violation(
                         MissingReferenceError,
                         served.place,
                         f"unknown model {served.model!r}",
                         f"did you mean '{suggestion}'?"
                         if suggestion
-                        else f"available in models/: {', '.join(known) or 'none'}",
+                        else f"available in models/: {', '.join(models) or 'none'}",
                     )
             yield from environment_violations(workspace, name, hashes)
 
@@ -254,11 +254,11 @@ def sample_instance(template: str, name: str = "sample") -> Instance:
     return Instance(template, name, "somebody", "2000-01-01T00:00:00Z", {})
 
 
-def _require_known(name: str, known: list[str], *, kind: str, folder: Path) -> None:
-    if name in known:
+def _require_known(name: str, names: list[str], *, kind: str, folder: Path) -> None:
+    if name in names:
         return
-    suggestion = closest(name, known)
-    listing = f"available: {', '.join(known)}" if known else f"{folder} has none"
+    suggestion = closest(name, names)
+    listing = f"available: {', '.join(names)}" if names else f"{folder} has none"
     raise UnknownNameError(
         f"unknown {kind} {name!r}", remedy=f"did you mean '{suggestion}'?" if suggestion else listing
     )
@@ -306,10 +306,10 @@ def chosen_model(project: Project, model: str | None) -> str:
     """Return the given model, or else the only one of the project."""
     if model is not None:
         return model
-    known = model_names(project)
-    if len(known) != 1:
+    names = model_names(project)
+    if len(names) != 1:
         raise CommandLineError(
             "no model was named",
-            remedy=f"name one of {', '.join(known)}" if known else "`tritonstack new model` adds one",
+            remedy=f"name one of {', '.join(names)}" if names else "`tritonstack new model` adds one",
         )
-    return known[0]
+    return names[0]

@@ -120,12 +120,12 @@ def _builds(spec: EnvironmentSpec) -> Iterator[Quota]:
     for endpoint in spec.endpoints.values():
         for variant in endpoint.variants:
             build_machine = build_machine_for(spec, variant.instance)
-            built = (variant.model,) if variant.model else endpoint.models
+            served = (variant.model,) if variant.model else endpoint.models
             if isinstance(build_machine, ProcessingMachine):
-                models[SAGEMAKER, f"{build_machine.instance_type} for processing job usage"].update(built)
+                models[SAGEMAKER, f"{build_machine.instance_type} for processing job usage"].update(served)
             elif isinstance(build_machine, CodeBuildMachine) and build_machine.fleet is None:
                 models[CODEBUILD, _codebuild_quota(build_machine.compute_type, gpu=build_machine.gpu)].update(
-                    built
+                    served
                 )
     if not models:
         return

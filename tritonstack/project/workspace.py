@@ -114,20 +114,20 @@ class EnvironmentFiles:
         endpoint = self.spec.endpoints[name]
         if not isinstance(endpoint, MultiModelEndpoint):
             return {}
-        built = {model: self.artifact_for(model, endpoint.instance) for model in endpoint.models}
+        artifacts = {model: self.artifact_for(model, endpoint.instance) for model in endpoint.models}
         return {
             model: naming.target_model(model, artifact.digest)
-            for model, artifact in sorted(built.items())
+            for model, artifact in sorted(artifacts.items())
             if artifact is not None
         }
 
     def made_of(self, model: str) -> Iterator[str]:
         """Yield a model and all its members recursively, each once, as far as their files exist."""
-        seen, waiting = set[str](), [model]
+        parts, waiting = set[str](), [model]
         while waiting:
             name = waiting.pop(0)
-            if name in self.models and name not in seen:
-                seen.add(name)
+            if name in self.models and name not in parts:
+                parts.add(name)
                 yield name
                 waiting = [*self.models[name].record.members, *waiting]
 

@@ -154,10 +154,10 @@ def first_difference(actual: Array, expected: Array, tolerance: Tolerance) -> st
     """Describe the first value outside the tolerance, or else the largest difference; empty if equal."""
     if np.object_ in (actual.dtype, expected.dtype):
         pairs = zip(np.ndindex(expected.shape), actual.flat, expected.flat, strict=True)
-        found = next((pair for pair in pairs if _as_bytes(pair[1]) != _as_bytes(pair[2])), None)
-        if found is None:
+        different = next((pair for pair in pairs if _as_bytes(pair[1]) != _as_bytes(pair[2])), None)
+        if different is None:
             return ""
-        place, actual_text, expected_text = found
+        place, actual_text, expected_text = different
         return f"{_shown(actual_text)} for {_shown(expected_text)} at {list(place)}"
     apart = np.nan_to_num(_apart(actual, expected), nan=math.inf)
     if not apart.any():

@@ -151,15 +151,15 @@ def attest_builds(
         return write_lock(file, lock)
 
 
-def attested(known: Built | None, built: Built, *, is_rebuilt: bool = False) -> Built | None:
+def attested(earlier: Built | None, built: Built, *, is_rebuilt: bool = False) -> Built | None:
     """Return a build's record with the commit of `built`, made from the same files; None if not proven."""
-    if known is None or is_committed(known.commit):
+    if earlier is None or is_committed(earlier.commit):
         return None
     if is_rebuilt:
         return built
-    listed = known.uncommitted or ()
+    listed = earlier.uncommitted or ()
     is_covered = bool(listed) and all(is_hashed(name) for name in listed)
-    return known.model_copy(update={"commit": built.commit, "uncommitted": None}) if is_covered else None
+    return earlier.model_copy(update={"commit": built.commit, "uncommitted": None}) if is_covered else None
 
 
 def replace_entries(
@@ -203,11 +203,11 @@ def _was_replaced(initial_lock: Lock, now: Lock, manifest: Manifest) -> bool:
     was = initial_lock.models.get(manifest.model, {}).get(manifest.target)
     if was is None or was.digest != manifest.digest:
         return False
-    found = now.models.get(manifest.model, {}).get(manifest.target)
+    entry = now.models.get(manifest.model, {}).get(manifest.target)
     return (
         bool(now.conflicting(manifest.model, manifest.target))
-        if found is None
-        else found.digest != was.digest
+        if entry is None
+        else entry.digest != was.digest
     )
 
 
@@ -215,11 +215,11 @@ def _with_provenance(entry: EntryT, before: EntryT | None, built: Built | None) 
     """Return an entry with the known provenance of its digest."""
     update: dict[str, object] = {"built": built}
     if before is not None and before.digest == entry.digest:
-        known = _PROVENANCE & set(type(before).model_fields)
+        facts = _PROVENANCE & set(type(before).model_fields)
         if isinstance(entry, LockedArtifact) and isinstance(before, LockedArtifact):
             # Equal bytes, but other test inputs or bounds: the measurements are those of this build.
-            known -= {"figures"} if entry.spec_hash != before.spec_hash else set()
-        update |= {name: value for name in known if (value := getattr(before, name)) is not None}
+            facts -= {"figures"} if entry.spec_hash != before.spec_hash else set()
+        update |= {name: value for name in facts if (value := getattr(before, name)) is not None}
         if (
             isinstance(entry, LockedImage)
             and isinstance(before, LockedImage)
@@ -230,17 +230,17 @@ def _with_provenance(entry: EntryT, before: EntryT | None, built: Built | None) 
     return entry.model_copy(update=update)
 
 
-def _require_unchanged(file: Path, item: Replacement[EntryT], found: EntryT | None) -> None:
-    if found == item.seen:
+def _require_unchanged(file: Path, item: Replacement[EntryT], current: EntryT | None) -> None:
+    if current == item.seen:
         return
     subject = f"{item.name} for {item.key}"
-    if found is None:
+    if current is None:
         message = f"{subject} was removed from {shown_path(file)} in the meantime"
     else:
-        author = found.promoted or found.built
+        author = current.promoted or current.built
         by = f", by {author.by} at {author.at}" if author else ""
         message = (
-            f"another {subject} was written to {shown_path(file)} in the meantime: {found.digest[:19]}{by}"
+            f"another {subject} was written to {shown_path(file)} in the meantime: {current.digest[:19]}{by}"
         )
     raise LockChangedError(
         f"{message}; nothing was written",

@@ -180,8 +180,8 @@ class Lock(Record):
 
     def find_target(self, model: str, targets: Iterable[str]) -> str | None:
         """Return the first of `targets` that has an artifact of the model."""
-        built = self.models.get(model, {})
-        return next((target for target in targets if target in built), None)
+        artifacts = self.models.get(model, {})
+        return next((target for target in targets if target in artifacts), None)
 
     def with_artifact(self, manifest: Manifest, parts: Mapping[str, str] | None = None) -> Lock:
         """Return this lock with one artifact set, with the parts of its hash if known."""
@@ -199,7 +199,9 @@ class Lock(Record):
         entry remained, machines would still select it.
         """
         others, conflicting = self.models.get(model, {}), self.conflicting(model, target)
-        targets = {key: kept for key, kept in others.items() if key not in conflicting} | {target: entry}
+        targets = {key: artifact for key, artifact in others.items() if key not in conflicting} | {
+            target: entry
+        }
         # Only what changes is validated: a promotion of 1,000 models makes 1,000 changes.
         changed = Lock(models={model: targets})
         return self.model_copy(update={"models": {**self.models, **changed.models}})

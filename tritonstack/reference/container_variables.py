@@ -164,13 +164,13 @@ def _arguments(variables: str, served: ContainerOptions) -> Iterator[str]:
 def variable_violations(variables: Mapping[str, str], *, model: str | None) -> Iterator[Violation]:
     """Yield variables that cannot be set, and values that would keep the container from starting."""
     for name, value in variables.items():
-        found = (
+        problem = (
             _name_violation(name)
             or _size_violation(name, value)
             or _value_violation(name, value, model=model)
         )
-        if found:
-            yield UnavailableOptionError.at((name,), *found)
+        if problem:
+            yield UnavailableOptionError.at((name,), *problem)
     everything = container_variables(variables, _largest(model))
     arguments, own = (settings.get(ADDITIONAL_ARGS, "") for settings in (everything, variables))
     if len(arguments.encode()) > LONGEST_BYTES >= len(own.encode()):
@@ -221,8 +221,8 @@ def _name_violation(name: str) -> tuple[str, str] | None:
     if name in RESERVED:
         return f"this variable cannot be set: {RESERVED[name]}", "remove it"
     if name.startswith(_PREFIX) and name not in READ_BY_SERVE:
-        known = [read.removeprefix(_PREFIX) for read in READ_BY_SERVE]
-        suggestion = closest(name.removeprefix(_PREFIX), known)
+        names = [variable.removeprefix(_PREFIX) for variable in READ_BY_SERVE]
+        suggestion = closest(name.removeprefix(_PREFIX), names)
         return (
             f"unknown variable {name!r}",
             f"did you mean '{_PREFIX}{suggestion}'?"

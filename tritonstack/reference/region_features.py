@@ -177,8 +177,8 @@ def regions_with(name: str, among: Iterable[str]) -> list[str]:
 
 def unconfirmed(region: str, needed: Collection[str], confirmed: Collection[str]) -> list[MissingFeature]:
     """Return needed features that a region may lack and that the file does not confirm."""
-    found = (missing_feature(region, name) for name in needed if name not in confirmed)
-    return [missing for missing in found if missing is not None]
+    features = (missing_feature(region, name) for name in needed if name not in confirmed)
+    return [missing for missing in features if missing is not None]
 
 
 def zones_of(region: str) -> int:

@@ -49,9 +49,9 @@ def release_of(text: str) -> str | None:
     return parse_target(text).hardware.partition("-")[2] or None
 
 
-def compete(one: str, other: str) -> bool:
+def compete(target: str, other: str) -> bool:
     """Check whether two targets compete for the same machines: equal hardware, only one bound to a Python."""
-    first, second = parse_target(one), parse_target(other)
+    first, second = parse_target(target), parse_target(other)
     return first.hardware == second.hardware and (first.python is None) != (second.python is None)
 
 

@@ -61,13 +61,13 @@ class Threads(NamedTuple):
         """Return the environment variables for libraries that start threads of their own."""
         return {OPENMP: str(max(self.per_instance, self.least)), RAYON: str(self.per_instance)}
 
-    def arguments(self, given: str) -> list[str]:
+    def arguments(self, variables: str) -> list[str]:
         """Return the tritonserver options for ONNX Runtime; none if `given` has any of them.
 
         Its backend reads no environment variable. In one pool for all sessions, N threads are N - 1 workers
         and the thread of the instance that calls.
         """
-        if self.graphs_decide or _SETTINGS.search(given):
+        if self.graphs_decide or _SETTINGS.search(variables):
             return []
         shared = max(1, self.vcpus - self.instances + 1)
         return [f"{_GRAPHS}enable-global-threadpool=1", f"{_GRAPHS}intra_op_thread_count={shared}"]

@@ -23,8 +23,8 @@ def foreign_reason(
     """
     hosts = headers.get("host", ())
     if len(hosts) != 1 or not _names(hosts[0], port):
-        shown = ", ".join(hosts) or "none"
-        return f"{subject} answers requests to localhost:{port} only; the Host header is {shown[:200]}"
+        names = ", ".join(hosts) or "none"
+        return f"{subject} answers requests to localhost:{port} only; the Host header is {names[:200]}"
     if any(site != f"http://{hosts[0].lower()}" for site in headers.get("origin", ())):
         return f"{subject} rejects requests of web pages"
     if any(site not in _OWN_SITES for site in headers.get("sec-fetch-site", ())):

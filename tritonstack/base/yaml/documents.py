@@ -55,12 +55,12 @@ class Record(BaseModel):
     @model_validator(mode="after")
     def _check_choices(self) -> Self:
         raise_violations(
-            (UnavailableOptionError if given else MissingKeyError).at(
-                (), choice.message(given), choice.remedy(given)
+            (UnavailableOptionError if names else MissingKeyError).at(
+                (), choice.message(names), choice.remedy(names)
             )
             for choice in self.alternatives
-            for given in [[f"`{name}`" for name in choice.names if self._is_given(name)]]
-            if choice.is_violated_by(given)
+            for names in [[f"`{name}`" for name in choice.names if self._is_given(name)]]
+            if choice.is_violated_by(names)
         )
         return self
 
@@ -87,9 +87,9 @@ RecordT = TypeVar("RecordT", bound=Record)
 
 def raise_violations(violations: Iterable[Violation]) -> None:
     """Raise ContradictionError if there are any violations."""
-    found = tuple(dict.fromkeys(violations))
-    if found:
-        raise ContradictionError(found)
+    distinct = tuple(dict.fromkeys(violations))
+    if distinct:
+        raise ContradictionError(distinct)
 
 
 def check_distinct(items: tuple[str, ...]) -> tuple[str, ...]:

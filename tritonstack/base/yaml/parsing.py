@@ -120,12 +120,12 @@ def scalar_violation(loader: TextualLoader, node: yaml.ScalarNode) -> str | None
 
 def check_scalars(loader: TextualLoader, root: yaml.Node) -> None:
     """Raise LimitError if a number or a boolean cannot be constructed."""
-    waiting, seen = [root], set[int]()
+    waiting, visited = [root], set[int]()
     while waiting:
         node = waiting.pop()
-        if id(node) in seen:
+        if id(node) in visited:
             continue
-        seen.add(id(node))
+        visited.add(id(node))
         if isinstance(node, yaml.ScalarNode):
             if message := scalar_violation(loader, node):
                 raise LimitError(message, "write another value", node.start_mark)
@@ -156,10 +156,10 @@ class _Composer:
             )
         if event.anchor is not None:
             self._anchors[event.anchor] = None
-        found = self._made(event, depth)
+        sized_node = self._made(event, depth)
         if event.anchor is not None:
-            self._anchors[event.anchor] = found
-        return found
+            self._anchors[event.anchor] = sized_node
+        return sized_node
 
     def _made(self, event: Any, depth: int) -> tuple[yaml.Node, int]:
         kind: type[yaml.Node]
@@ -193,21 +193,21 @@ class _Composer:
                 f"write &{event.anchor} before the value that it repeats",
                 event.start_mark,
             )
-        found = self._anchors[event.anchor]
-        if found is None:
+        sized_node = self._anchors[event.anchor]
+        if sized_node is None:
             raise LimitError(
                 f"the alias *{event.anchor} is inside the value that it repeats",
                 "write out the value",
                 event.start_mark,
             )
-        self._repeated += found[1]
+        self._repeated += sized_node[1]
         if self._repeated > MAX_REPEATED:
             raise LimitError(
                 f"the aliases of this file repeat more than {MAX_REPEATED:,} values",
                 "use fewer aliases, or write out the values",
                 event.start_mark,
             )
-        return found
+        return sized_node
 
 
 MAX_VIOLATIONS = 100
@@ -219,12 +219,12 @@ MAX_FILE_BYTES = 10_000_000
 def read_text(file: Path) -> str:
     """Return the text of a file with its line endings; reject files that are too large or not regular."""
     try:
-        found = file.stat()
-        if not stat.S_ISREG(found.st_mode):
+        status = file.stat()
+        if not stat.S_ISREG(status.st_mode):
             message = "not a regular file"
             raise _unreadable(file, message, "replace it with a YAML file")
-        if found.st_size > MAX_FILE_BYTES:
-            message = f"expected at most {MAX_FILE_BYTES:,} bytes, got {found.st_size:,}"
+        if status.st_size > MAX_FILE_BYTES:
+            message = f"expected at most {MAX_FILE_BYTES:,} bytes, got {status.st_size:,}"
             raise _unreadable(file, message, "remove unneeded content")
         return file.read_bytes().decode()
     except FileNotFoundError:
@@ -307,16 +307,16 @@ def _collect_lines(
     """Fill `lines`, and yield errors for unsupported YAML."""
     lines.setdefault(path, node.start_mark.line + 1)
     if isinstance(node, yaml.MappingNode):
-        seen: set[str] = set()
+        keys: set[str] = set()
         for key, value in node.value:
             name = key.value if isinstance(key, yaml.ScalarNode) else "?"
             child = (*path, name)
             lines[child] = key.start_mark.line + 1
             if key.tag not in _KEY_TAGS:
                 yield InvalidYamlError.at(child, "expected a text key", "put it in quotes")
-            elif name in seen:
+            elif name in keys:
                 yield InvalidYamlError.at(child, "duplicate key", "keep one of the two")
-            seen.add(name)
+            keys.add(name)
             yield from _collect_lines(loader, value, child, lines)
     elif isinstance(node, yaml.SequenceNode):
         for index, item in enumerate(node.value):

@@ -99,35 +99,35 @@ def _has_no_value(data: Any, path: FieldPath) -> bool:
 
 def _value_remedy(record_type: type[BaseModel], path: FieldPath) -> str:
     fields = [branch.record.model_fields for branch in branches_at(record_type, path[:-1])]
-    required = any(path[-1] in known and known[str(path[-1])].is_required() for known in fields)
+    required = any(path[-1] in declared and declared[str(path[-1])].is_required() for declared in fields)
     return "give a value" if required else "give a value, or remove the key"
 
 
 def _unknown_keys(record_type: type[BaseModel], data: Any, path: FieldPath) -> Iterator[Violation]:
-    known = sorted(known_keys(record_type, path))
+    keys = sorted(known_keys(record_type, path))
     for key in data if isinstance(data, dict) else ():
-        if key not in known:
-            yield UnknownKeyError.at((*path, key), "unknown key", _other_key(key, known))
+        if key not in keys:
+            yield UnknownKeyError.at((*path, key), "unknown key", _other_key(key, keys))
 
 
 def _unknown_key(record_type: type[BaseModel], data: Any, path: FieldPath) -> tuple[str, str]:
     """Describe an unknown key, including a key that belongs to another record type of the same union."""
     key, place = str(path[-1]), path[:-1]
-    known = sorted(known_keys(record_type, place, data))
-    if closest(key, known) is None:
+    keys = sorted(known_keys(record_type, place, data))
+    if closest(key, keys) is None:
         for branch in branches_at(record_type, place):
             if branch.tag and key in branch.record.model_fields:
                 return (
                     f"{branch.tag}: {value_at(data, place)[branch.tag]} does not support this key; "
                     f"{branch.tag}: {' or '.join(branch.values)} does",
-                    f"remove it; known keys here: {', '.join(known)}",
+                    f"remove it; known keys here: {', '.join(keys)}",
                 )
-    return "unknown key", _other_key(key, known)
+    return "unknown key", _other_key(key, keys)
 
 
-def _other_key(key: str, known: list[str]) -> str:
-    suggestion = closest(key, known)
-    return f"did you mean '{suggestion}'?" if suggestion else f"known keys here: {', '.join(known)}"
+def _other_key(key: str, keys: list[str]) -> str:
+    suggestion = closest(key, keys)
+    return f"did you mean '{suggestion}'?" if suggestion else f"known keys here: {', '.join(keys)}"
 
 
 def path_of(details: ErrorDetails, data: Any) -> FieldPath:
@@ -165,8 +165,8 @@ def _described(
             f"did you mean '{suggestion}'?" if suggestion else f"write {allowed}",
         )
     if kind == "string_type" and isinstance(value, int | float):
-        found = str(value).lower() if isinstance(value, bool) else f"the number {value}"
-        return f"expected text, got {found}", "put it in quotes"
+        literal = str(value).lower() if isinstance(value, bool) else f"the number {value}"
+        return f"expected text, got {literal}", "put it in quotes"
     if kind == "value_error":
         text, _, remedy = str(context["error"]).partition("; ")
         return text, remedy or "correct this value"
@@ -179,8 +179,8 @@ def _described(
 def _type_message(kind: str, value: Any, context: Mapping[str, Any]) -> tuple[str, str] | None:
     """Describe a value of the wrong type or size in YAML terms."""
     if kind in _TYPE_NAMES:
-        found = "nothing" if value is None else json.dumps(value, ensure_ascii=False, default=str)
-        return f"expected {_TYPE_NAMES[kind]}, got {found}", f"write {_TYPE_NAMES[kind]}"
+        literal = "nothing" if value is None else json.dumps(value, ensure_ascii=False, default=str)
+        return f"expected {_TYPE_NAMES[kind]}, got {literal}", f"write {_TYPE_NAMES[kind]}"
     if kind in _BOUNDS:
         comparison, key = _BOUNDS[kind]
         bound = f"a number {comparison} {context[key]:g}"
@@ -231,7 +231,12 @@ def branches_at(
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         tags = [note.discriminator for note in arguments[1:] if isinstance(note, FieldInfo)]
-        yield from branches_at(arguments[0], path, data, next((str(found) for found in tags if found), tag))
+        yield from branches_at(
+            arguments[0],
+            path,
+            data,
+            next((str(discriminator) for discriminator in tags if discriminator), tag),
+        )
     elif origin in (Union, types.UnionType):
         for argument in arguments:
             yield from branches_at(argument, path, data, tag)
@@ -253,9 +258,9 @@ def _within(branch: Branch, path: FieldPath, data: Any) -> Iterator[Branch]:
         yield from branches_at(field.annotation, path[1:], value_at(data, path[:1]), tag)
 
 
-def closest(word: str, known: Iterable[str]) -> str | None:
+def closest(word: str, words: Iterable[str]) -> str | None:
     """Return the known word that a misspelled word most likely means."""
-    matches = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    matches = difflib.get_close_matches(word, list(words), n=1, cutoff=0.6)
     return matches[0] if matches else None
 
 
@@ -266,23 +271,23 @@ class Choice:
     names: tuple[str, ...]
     required: bool = True
 
-    def message(self, given: Sequence[str]) -> str:
+    def message(self, fields: Sequence[str]) -> str:
         """Describe a wrong number of fields; `given` are their descriptions."""
         quantity = "exactly" if self.required else "at most"
         return (
             f"expected {quantity} one of {_listed([f'`{name}`' for name in self.names])}, "
-            f"got {_listed(given) if given else 'none'}"
+            f"got {_listed(fields) if fields else 'none'}"
         )
 
-    def remedy(self, given: Sequence[str]) -> str:
+    def remedy(self, fields: Sequence[str]) -> str:
         """Return the remedy for a wrong number of fields."""
-        if not given:
+        if not fields:
             return "add one of them"
-        return "remove one of the two" if len(given) == 2 else "keep one of them, and remove the others"
+        return "remove one of the two" if len(fields) == 2 else "keep one of them, and remove the others"
 
-    def is_violated_by(self, given: Sequence[str]) -> bool:
+    def is_violated_by(self, fields: Sequence[str]) -> bool:
         """Check whether these are too many fields or too few."""
-        return len(given) > 1 or (self.required and not given)
+        return len(fields) > 1 or (self.required and not fields)
 
 
 class Conflict(NamedTuple):
@@ -294,9 +299,9 @@ class Conflict(NamedTuple):
 
     def violation(self, file: Path, lines: Mapping[FieldPath, int]) -> FileViolation:
         """Describe the conflict, with the line of each field."""
-        named = [f"`{name}` (line {nearest_line(lines, (*self.path, name))})" for name in self.given]
+        fields = [f"`{name}` (line {nearest_line(lines, (*self.path, name))})" for name in self.given]
         place = (*self.path, self.given[-1])
-        violation = UnavailableOptionError.at(place, self.choice.message(named), self.choice.remedy(named))
+        violation = UnavailableOptionError.at(place, self.choice.message(fields), self.choice.remedy(fields))
         return in_file(violation, file, lines)
 
     def explains(self, path: FieldPath) -> bool:
@@ -310,9 +315,9 @@ def conflicts(record_type: Any, data: Any) -> Iterator[Conflict]:
     for path, mapping in _mappings(data, ()):
         for branch in branches_at(record_type, path, data):
             for choice in getattr(branch.record, "alternatives", ()):
-                given = tuple(name for name in choice.names if mapping.get(name) not in (None, False, []))
-                if len(given) > 1:
-                    yield Conflict(path, choice, given)
+                names = tuple(name for name in choice.names if mapping.get(name) not in (None, False, []))
+                if len(names) > 1:
+                    yield Conflict(path, choice, names)
 
 
 def _mappings(data: Any, path: FieldPath) -> Iterator[tuple[FieldPath, dict[Any, Any]]]:

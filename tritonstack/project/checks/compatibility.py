@@ -132,15 +132,15 @@ def _image_violations(workspace: Workspace, name: str) -> Iterator[FileViolation
 
 
 def _no_such_image(workspace: EnvironmentFiles, name: str, endpoint: EndpointSpec) -> Iterator[FileViolation]:
-    known = image_folders(workspace.project)
-    if endpoint.image is None or endpoint.image in known:
+    folders = image_folders(workspace.project)
+    if endpoint.image is None or endpoint.image in folders:
         return
-    suggestion = closest(endpoint.image, known)
+    suggestion = closest(endpoint.image, folders)
     yield workspace.environment.violation(
         EndpointMismatchError,
         ("endpoints", name, "image"),
         f"containers/{endpoint.image} has no Dockerfile for serving images",
-        f"did you mean '{suggestion}'?" if suggestion else f"available: {', '.join(known) or 'none'}",
+        f"did you mean '{suggestion}'?" if suggestion else f"available: {', '.join(folders) or 'none'}",
     )
 
 
@@ -215,13 +215,13 @@ def _unfit_layouts(workspace: EnvironmentFiles, name: str, endpoint: EndpointSpe
         model = workspace.models.get(served.model)
         if model is None or model.record.layout == endpoint.kind:
             continue
-        built = {"single": "one Triton model", "ensemble": "a pipeline of Triton models"}
+        layouts = {"single": "one Triton model", "ensemble": "a pipeline of Triton models"}
         layout = model.record.layout
         yield workspace.environment.violation(
             EndpointMismatchError,
             served.place,
-            f"the recipe of {served.model!r} builds {built[layout]}, but kind: {endpoint.kind} serves "
-            f"{built[endpoint.kind]}",
+            f"the recipe of {served.model!r} builds {layouts[layout]}, but kind: {endpoint.kind} serves "
+            f"{layouts[endpoint.kind]}",
             f"write `kind: {layout}`{_other_layout(model)}",
         )
 
@@ -237,8 +237,8 @@ def _other_layout(model: Document[ModelSpec]) -> str:
 def _missing(workspace: Workspace, served: ServedModel) -> FileViolation:
     spec, lock = workspace.spec, workspace.lock
     targets = " or ".join(reversed(spec.acceptable_targets(served.instance)))
-    built = lock.record.models.get(served.model, {})
-    others = "; ".join(f"{target} is built for {described_target(target)}" for target in sorted(built))
+    artifacts = lock.record.models.get(served.model, {})
+    others = "; ".join(f"{target} is built for {described_target(target)}" for target in sorted(artifacts))
     reason = f" ({others}; {served.instance.name} has {described_gpu(served.instance)})" if others else ""
     return workspace.environment.violation(
         UnbuiltArtifactError,

@@ -65,16 +65,16 @@ def _unknown(
     document: Document[DeliverySpec],
     place: tuple[str | int, ...],
     name: str,
-    known: Iterable[str],
+    names: Iterable[str],
     *,
     kind: str,
 ) -> FileViolation:
-    suggestion = closest(name, known)
+    suggestion = closest(name, names)
     return document.violation(
         MissingReferenceError,
         place,
         f"unknown {kind} {name!r}",
-        f"did you mean '{suggestion}'?" if suggestion else f"available: {', '.join(known) or 'none'}",
+        f"did you mean '{suggestion}'?" if suggestion else f"available: {', '.join(names) or 'none'}",
     )
 
 

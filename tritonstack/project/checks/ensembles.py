@@ -20,7 +20,7 @@ from tritonstack.spec.models.recipes import EnsembleRecipe, InputKind, PythonRec
 
 
 def composition_violations(
-    models: Mapping[str, Document[ModelSpec]], known: Collection[str]
+    models: Mapping[str, Document[ModelSpec]], names: Collection[str]
 ) -> Iterator[FileViolation]:
     """Yield steps with a missing or circular model; `known` are the names of all models."""
     for name, document in models.items():
@@ -29,8 +29,8 @@ def composition_violations(
             continue
         uses = tuple(_uses(recipe))
         for place, model in uses:
-            if model not in known:
-                suggestion = closest(model, known)
+            if model not in names:
+                suggestion = closest(model, names)
                 yield document.violation(
                     MissingReferenceError,
                     place,
@@ -119,8 +119,8 @@ def _whole_violations(
     """Yield steps whose batches do not fit, and test inputs that the first step does not take."""
     yield from _batch_violations(document, recipe, models)
     first = recipe.steps[0].model
-    takes, sent = _first_takes(first, models), document.record.test_inputs[0].kind
-    if takes is not None and sent not in ("tensors", takes):
+    takes, kind = _first_takes(first, models), document.record.test_inputs[0].kind
+    if takes is not None and kind not in ("tensors", takes):
         yield document.violation(
             CompositionError,
             ("test_inputs", 0),
@@ -155,11 +155,11 @@ def _batch_violations(
 
 def _builds_for(name: str, models: Mapping[str, Document[ModelSpec]]) -> set[str]:
     """Return the kinds of hardware that a model and all its members run on."""
-    found = set[str](models[name].record.builds_for)
+    kinds = set[str](models[name].record.builds_for)
     for member in models[name].record.members:
         if member in models:
-            found &= _builds_for(member, models)
-    return found
+            kinds &= _builds_for(member, models)
+    return kinds
 
 
 def largest_batch(name: str, models: Mapping[str, Document[ModelSpec]]) -> int:
@@ -194,10 +194,10 @@ def _is_circular(name: str, models: Mapping[str, Document[ModelSpec]]) -> bool:
 
 def _made_of(name: str, models: Mapping[str, Document[ModelSpec]]) -> set[str]:
     """Return a model and all its members, recursively."""
-    found, waiting = set(), [name]
+    names, waiting = set(), [name]
     while waiting:
         current = waiting.pop()
-        if current not in found and current in models:
-            found.add(current)
+        if current not in names and current in models:
+            names.add(current)
             waiting += models[current].record.members
-    return found
+    return names

@@ -18,12 +18,12 @@ _Environment = Document[EnvironmentSpec]
 
 def environment_warnings(document: _Environment) -> list[FileViolation]:
     """Return what the region may lack, updates without room, and undocumented host images and routes."""
-    found = region_warnings(document)
+    warnings = region_warnings(document)
     for name, endpoint in document.record.endpoints.items():
-        found += _no_second_copy(document, name, endpoint)
-        found += _doubtful_hosts(document, name, endpoint)
-        found += _no_route(document, name, endpoint)
-    return found
+        warnings += _no_second_copy(document, name, endpoint)
+        warnings += _doubtful_hosts(document, name, endpoint)
+        warnings += _no_route(document, name, endpoint)
+    return warnings
 
 
 def _no_second_copy(document: _Environment, name: str, endpoint: EndpointSpec) -> Iterator[FileViolation]:

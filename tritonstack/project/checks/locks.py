@@ -76,30 +76,30 @@ class Mismatch:
 
 def check_catalog(workspace: Workspace, models: Collection[str]) -> Findings:
     """Check a lock against the project's files; `models` are all model names."""
-    found = Findings()
-    asked, known = set(_asked_for(workspace)), set(models)
+    findings = Findings()
+    needed, names = set(_asked_for(workspace)), set(models)
     for placed in entries_of(workspace.lock):
         kind, name, key = placed.path
-        if kind == "models" and name not in known:
+        if kind == "models" and name not in names:
             suggestion = closest(str(name), models)
             remedy = "restore models/" + str(name) + ", or remove this entry"
-            found.violations.append(
+            findings.violations.append(
                 placed.violation(
                     MissingReferenceError,
                     f"unknown model {name!r}" + (f" (did you mean {suggestion!r}?)" if suggestion else ""),
                     remedy=remedy,
                 )
             )
-        elif placed.path not in asked:
-            found.notes.append(
+        elif placed.path not in needed:
+            findings.notes.append(
                 placed.violation(
                     LockEntryError,
                     f"no endpoint of {workspace.spec.name} uses {name} for {key}",
                     remedy="no action is needed; the entry may be removed",
                 )
             )
-        elif hiding := _preferred_target(workspace, placed, asked):
-            found.notes.append(
+        elif hiding := _preferred_target(workspace, placed, needed):
+            findings.notes.append(
                 placed.violation(
                     LockEntryError,
                     f"never used: the entry for {hiding} takes precedence",
@@ -107,7 +107,7 @@ def check_catalog(workspace: Workspace, models: Collection[str]) -> Findings:
                 )
             )
         elif _is_kept_outdated(workspace, placed):
-            found.notes.append(
+            findings.notes.append(
                 placed.violation(
                     OutdatedArtifactError,
                     f"{short_digest(placed.entry.digest)} is from an earlier version of {name}; "
@@ -116,7 +116,7 @@ def check_catalog(workspace: Workspace, models: Collection[str]) -> Findings:
                     f"{'promotes' if workspace.promotion_source else 'builds'} the new version",
                 )
             )
-    return found
+    return findings
 
 
 def check_manifests(project: Project, document: Document[Lock]) -> list[FileViolation]:
@@ -124,7 +124,7 @@ def check_manifests(project: Project, document: Document[Lock]) -> list[FileViol
 
     A manifest from another build of the same bytes is not reported.
     """
-    found = Findings()
+    findings = Findings()
     for placed in entries_of(document):
         _, model, target = placed.path
         if not isinstance(placed.entry, LockedArtifact):
@@ -132,12 +132,12 @@ def check_manifests(project: Project, document: Document[Lock]) -> list[FileViol
         file = project.artifacts_dir / artifact_prefix(str(model), placed.entry.digest) / MANIFEST_NAME
         manifest = _manifest_in(file)
         if manifest is not None:
-            compare_manifest(found, placed, manifest, str(target), origin=shown_path(file))
-    return found.violations
+            compare_manifest(findings, placed, manifest, str(target), origin=shown_path(file))
+    return findings.violations
 
 
 def compare_manifest(
-    found: Findings, placed: PlacedEntry, manifest: Manifest, target: str, *, origin: str
+    findings: Findings, placed: PlacedEntry, manifest: Manifest, target: str, *, origin: str
 ) -> None:
     """Add the differences between an entry and a manifest with the same digest."""
     if not isinstance(placed.entry, LockedArtifact):
@@ -149,7 +149,7 @@ def compare_manifest(
             at=unlike.fact,
             remedy="rebuild it to update the lock" if unlike.untrue else None,
         )
-        (found.violations if unlike.untrue else found.notes).append(file_violation)
+        (findings.violations if unlike.untrue else findings.notes).append(file_violation)
 
 
 def mismatches(entry: LockedArtifact, manifest: Manifest, *, target: str) -> Iterator[Mismatch]:
@@ -166,9 +166,9 @@ def mismatches(entry: LockedArtifact, manifest: Manifest, *, target: str) -> Ite
     recorded = _OF_INSTANCES if "instances" in manifest.model_fields_set else ()
     derived = entry_of(manifest)
     for fact in (*_DECIDED_BY_DIGEST, *recorded):
-        locked, found = getattr(entry, fact), getattr(derived, fact)
-        if locked != found:
-            yield Mismatch(fact, locked, found, untrue=True)
+        locked, actual = getattr(entry, fact), getattr(derived, fact)
+        if locked != actual:
+            yield Mismatch(fact, locked, actual, untrue=True)
     same_build = manifest.spec_hash == entry.spec_hash
     if not same_build:
         yield Mismatch(
@@ -191,12 +191,12 @@ def check_locks(locks: Mapping[str, Document[Lock]]) -> Iterator[FileViolation]:
             if not isinstance(entry, LockedArtifact):
                 continue
             facts = (placed.path[1], *(getattr(entry, fact) for fact in _DECIDED_BY_DIGEST))
-            known, first_facts = first.setdefault(entry.digest, (placed, facts))
+            first_place, first_facts = first.setdefault(entry.digest, (placed, facts))
             for fact, value, first_value in zip(
                 ("model", *_DECIDED_BY_DIGEST), facts, first_facts, strict=True
             ):
                 if value != first_value:
-                    location = f"{shown_path(known.document.file)}:{known.document.line_of(known.path)}"
+                    location = f"{shown_path(first_place.document.file)}:{first_place.document.line_of(first_place.path)}"
                     yield placed.violation(
                         LockEntryError,
                         f"{short_digest(entry.digest)} has {fact} {value} here "
@@ -211,36 +211,36 @@ def check_promotions(
     document: Document[Lock], environments: Iterable[str], lock_digests: Callable[[str], LockDigests]
 ) -> Findings:
     """Check that promoted entries are or were in the lock of their source environment."""
-    found, known = Findings(), list(environments)
+    findings, names = Findings(), list(environments)
     for placed in entries_of(document):
         if placed.entry.promoted is None:
             continue
         source, digest = placed.entry.promoted.source, placed.entry.digest
-        named = lock_digests(source)
-        if digest in named.digests:
+        digests = lock_digests(source)
+        if digest in digests.digests:
             continue
-        if source not in known and not named.digests:
-            suggestion = closest(source, known)
-            found.violations.append(
+        if source not in names and not digests.digests:
+            suggestion = closest(source, names)
+            findings.violations.append(
                 placed.violation(
                     LockEntryError,
                     f"promoted from unknown environment {source!r}",
                     at="promoted",
                     remedy=f"did you mean '{suggestion}'?"
                     if suggestion
-                    else f"available: {', '.join(known)}",
+                    else f"available: {', '.join(names)}",
                 )
             )
             continue
         file_violation = placed.violation(
             LockEntryError,
             f"promoted from {source!r}, whose lock does not name {digest[:19]}"
-            + (f"; its history is incomplete: {named.gap}" if named.gap else " and never has"),
+            + (f"; its history is incomplete: {digests.gap}" if digests.gap else " and never has"),
             at="promoted",
-            remedy=None if named.gap else f"promote an artifact that the lock of {source} names",
+            remedy=None if digests.gap else f"promote an artifact that the lock of {source} names",
         )
-        (found.notes if named.gap else found.violations).append(file_violation)
-    return found
+        (findings.notes if digests.gap else findings.violations).append(file_violation)
+    return findings
 
 
 def _asked_for(workspace: Workspace) -> Iterator[FieldPath]:
@@ -254,13 +254,13 @@ def _asked_for(workspace: Workspace) -> Iterator[FieldPath]:
                 yield ("images", endpoint.image, "gpu" if variant.instance.gpus else "cpu")
 
 
-def _preferred_target(workspace: Workspace, placed: PlacedEntry, asked: Collection[FieldPath]) -> str | None:
+def _preferred_target(workspace: Workspace, placed: PlacedEntry, needed: Collection[FieldPath]) -> str | None:
     """Return the target that takes precedence on every machine; current builds never leave both."""
     _, name, key = map(str, placed.path)
     conflicting = (
         workspace.lock.record.conflicting(name, key) if isinstance(placed.entry, LockedArtifact) else {}
     )
-    used = (target for target in conflicting if ("models", name, target) in asked)
+    used = (target for target in conflicting if ("models", name, target) in needed)
     return next((target for target in used if parse_target(target).python), None)
 
 
@@ -291,9 +291,9 @@ def _manifest_in(file: Path) -> Manifest | None:
 
 
 def _figure_mismatches(
-    locked: Figures | None, found: Figures | None, *, same_build: bool
+    locked: Figures | None, actual: Figures | None, *, same_build: bool
 ) -> Iterator[Mismatch]:
-    locked_figures, found_figures = locked or Figures(), found or Figures()
+    locked_figures, found_figures = locked or Figures(), actual or Figures()
     for name in Figures.model_fields:
         values = getattr(locked_figures, name), getattr(found_figures, name)
         if values[0] != values[1]:
@@ -301,13 +301,13 @@ def _figure_mismatches(
             yield Mismatch("figures", f"{name} {values[0]}", f"{name} {values[1]}", untrue)
 
 
-def _far(name: str, one: float | None, other: float | None) -> bool:
+def _far(name: str, value: float | None, other: float | None) -> bool:
     """Return whether figures of one archive differ more than machines explain."""
-    if one is None or other is None:
+    if value is None or other is None:
         return True
     if name == "min_cosine":
-        return abs(one - other) > _COSINES_ALIKE
+        return abs(value - other) > _COSINES_ALIKE
     if name == "max_absolute_error":
-        least, most = sorted((one, other))
+        least, most = sorted((value, other))
         return most > max(least, 1e-9) * _ERRORS_ALIKE
     return False  # speed depends on the machine

@@ -45,10 +45,10 @@ def unpriced_note(environment: Document[EnvironmentSpec]) -> str | None:
 
 def placeholder_note(model: Document[ModelSpec]) -> str | None:
     """Describe test inputs that `tritonstack new` wrote; None if they were replaced."""
-    written = {str(value) for case in model.record.test_inputs for value in case.model_dump().values()}
+    texts = {str(value) for case in model.record.test_inputs for value in case.model_dump().values()}
     image = model.file.parent / PLACEHOLDER_IMAGE
-    is_gray = image.name in written and image.is_file() and image.read_bytes() == placeholder_image()
-    if written.isdisjoint(PLACEHOLDERS) and not is_gray:
+    is_gray = image.name in texts and image.is_file() and image.read_bytes() == placeholder_image()
+    if texts.isdisjoint(PLACEHOLDERS) and not is_gray:
         return None
     location = f"{shown_path(model.file)}:{model.line_of(('test_inputs',))}"
     return (

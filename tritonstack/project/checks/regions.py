@@ -127,8 +127,8 @@ def _violation(
 def _other_region(missing: MissingFeature) -> str:
     """Suggest regions with the feature, those with similar names first."""
     area = missing.region.partition("-")[0]
-    known = regions_with(missing.feature.name, ACCOUNTS)
-    near = [region for region in known if region.startswith(f"{area}-")] or known
+    regions = regions_with(missing.feature.name, ACCOUNTS)
+    near = [region for region in regions if region.startswith(f"{area}-")] or regions
     return f"choose another region, such as {' or '.join(near[:3])}"
 
 

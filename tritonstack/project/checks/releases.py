@@ -85,7 +85,7 @@ def _generating_violations(
     streams = document.record.streams
     message = f"{served.model!r} streams its responses, but"
     release = workspace.spec.release.name
-    asked = endpoint.environment.get(INFERENCE_TYPE)
+    inference_type = endpoint.environment.get(INFERENCE_TYPE)
     needs_vllm = document.record.recipe.kind == "vllm"
     if needs_vllm and endpoint.image is None:
         yield workspace.environment.violation(
@@ -117,11 +117,11 @@ def _generating_violations(
             f"{message} SageMaker's front end in Triton {release} rejects such models",
             f"choose triton_release {SINCE[INFERENCE_TYPE]} or later",
         )
-    elif asked and asked not in (GENERATING[1:] if streams else GENERATING):
+    elif inference_type and inference_type not in (GENERATING[1:] if streams else GENERATING):
         yield workspace.environment.violation(
             EndpointMismatchError,
             (*served.place[:2], "environment", INFERENCE_TYPE),
-            f"{message} {asked!r} requires one response",
+            f"{message} {inference_type!r} requires one response",
             f"remove it (default: {GENERATING[1]!r})"
             if streams
             else f"remove it (default: {GENERATING[0]!r}), or write {GENERATING[1]!r}",

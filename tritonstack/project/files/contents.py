@@ -53,11 +53,11 @@ def source_violations(model: CheckedModel) -> Iterator[FileViolation]:
         return
     folder = source_folder(document.file.parent, source.removeprefix(FILE_SCHEME), trusted=True)
     if not folder.is_dir():
-        found = "a file, not a folder" if folder.exists() else "folder not found"
+        problem = "a file, not a folder" if folder.exists() else "folder not found"
         yield document.violation(
             MissingSourceError,
             ("source",),
-            f"{source}: {found}: {folder}",
+            f"{source}: {problem}: {folder}",
             "name the folder that has the model, relative to the folder of model.yaml",
         )
         return

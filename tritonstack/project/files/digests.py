@@ -71,8 +71,8 @@ def project_digests(project: Project, name: str) -> Iterator[CachedDigests]:
 
 def _load(file: Path) -> dict[str, tuple[Identity, str]]:
     try:
-        found = read_json(file)
-        return {str(name): (list(identity), str(digest)) for name, (identity, digest) in found.items()}
+        data = read_json(file)
+        return {str(name): (list(identity), str(digest)) for name, (identity, digest) in data.items()}
     except (OSError, ValueError, TypeError, AttributeError):
         return {}
 

@@ -27,9 +27,9 @@ def undeclared_calls(document: Document[ModelSpec], files: ModelFiles) -> Iterat
         for called, line in _called(file.path.read_bytes()):
             if called not in recipe.calls:
                 near = closest(called, recipe.calls)
-                shown = document.file.parent / name if name == recipe.code else file.path
+                path = document.file.parent / name if name == recipe.code else file.path
                 yield FileViolation(
-                    shown,
+                    path,
                     line,
                     "",
                     f"the code calls the model {called!r}, which `recipe.calls` does not declare",

@@ -91,7 +91,7 @@ def helper_files(document: Document[ModelSpec]) -> Files:
         return NO_FILES
     code = document.file.parent / recipe.code
     source = _local_source(document, trusted=True)
-    found: dict[str, SourceFile] = {}
+    helpers: dict[str, SourceFile] = {}
     unsafe: dict[str, UnsafeFileError] = {}
     for entry in sorted(os.listdir(code.parent)):
         path = code.parent / entry
@@ -100,15 +100,15 @@ def helper_files(document: Document[ModelSpec]) -> Files:
         if not _module(entry).isidentifier():
             continue
         try:
-            found |= _package(code.parent, entry) if path.is_dir() else _one(code.parent, entry)
+            helpers |= _package(code.parent, entry) if path.is_dir() else _one(code.parent, entry)
         except UnsafeFileError as error:
             unsafe[_module(entry)] = error
     if unsafe:
-        imported = _imported(code, found, relative=True)
+        imported = _imported(code, helpers, relative=True)
         for module, violation in unsafe.items():
             if module in imported:
                 raise violation
-    return MappingProxyType(found)
+    return MappingProxyType(helpers)
 
 
 def module_names(helpers: Files) -> set[str]:
@@ -161,12 +161,12 @@ def _own_file_violations(document: Document[ModelSpec]) -> Iterator[FileViolatio
     for name in document.record.own_files:
         place = _field_of(document.record, name)
         try:
-            found = find_file(document.file.parent, name)
+            file = find_file(document.file.parent, name)
         except UnsafeFileError as error:
             yield document.violation(error, place, error.message, error.remedy)
             continue
-        if found is not None:
-            yield from _unreadable(document, place, {name: found})
+        if file is not None:
+            yield from _unreadable(document, place, {name: file})
         else:
             yield document.violation(
                 MissingReferenceError,

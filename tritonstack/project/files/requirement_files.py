@@ -29,5 +29,5 @@ def requirement_lines(text: str) -> Iterator[tuple[int, str]]:
 
 def pinned_version(line: str) -> tuple[str, str] | None:
     """Return a requirement's name and exact version; None if it is not pinned."""
-    found = _PINNED.fullmatch(line)
-    return (found["name"].lower(), found["version"]) if found else None
+    match = _PINNED.fullmatch(line)
+    return (match["name"].lower(), match["version"]) if match else None

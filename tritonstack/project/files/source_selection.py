@@ -62,11 +62,11 @@ class FileSelection:
 
     def missing(self, names: Sequence[str]) -> UsageError:
         """Describe a source that has these files, but no weights."""
-        shown = ", ".join(sorted(names)[:8]) or "nothing"
+        listing = ", ".join(sorted(names)[:8]) or "nothing"
         if self.exact:
             nearest = closest(self.weights[0], names)
             return SourceFileError(
-                f"file not found: {self.weights[0]} (found: {shown})",
+                f"file not found: {self.weights[0]} (found: {listing})",
                 remedy=f"did you mean {nearest!r}? Correct `recipe.file` in model.yaml"
                 if nearest
                 else "correct `recipe.file` in model.yaml, or the source",
@@ -81,11 +81,11 @@ class FileSelection:
             )
         if self.weights == ("*",):
             return SourceFileError(
-                f"no usable file (found: {shown})",
+                f"no usable file (found: {listing})",
                 remedy="name the folder that has them; Python files belong beside model.yaml",
             )
         return SourceFileError(
-            f"no {' or '.join(self.weights)} file (found: {shown})",
+            f"no {' or '.join(self.weights)} file (found: {listing})",
             remedy="use the folder that holds them; pickled weights need `trust: {pickle: <reason>}`",
         )
 
@@ -99,8 +99,8 @@ class FileSelection:
         for pattern in self.weights:
             if any(_matches(name, (pattern,), whole=self.exact) for name in names):
                 # Files next to an exact file belong to it, such as a graph's data.
-                found = names if self.exact else [name for name in names if _matches(name, (pattern,))]
-                return [folder / name for name in found]
+                matches = names if self.exact else [name for name in names if _matches(name, (pattern,))]
+                return [folder / name for name in matches]
         return []
 
 

@@ -98,10 +98,10 @@ def unread_violations(
     for part in parts:
         if part.key not in recipe.overrides:
             yield document.violation(ModelMismatchError, ("source",), part.message, part.remedy)
-    known = {*SETTINGS, *(part.key for part in parts)}
+    keys = {*SETTINGS, *(part.key for part in parts)}
     for key in recipe.overrides:
-        if complete and key not in known:
-            nearest = closest(key, known)
+        if complete and key not in keys:
+            nearest = closest(key, keys)
             yield document.violation(
                 ModelMismatchError,
                 ("recipe", "overrides", key),
@@ -116,12 +116,12 @@ def _override(key: str) -> str:
 
 def _unread_files(kind: str, names: Collection[str], folder: Path) -> Iterator[UnreadPart]:
     own = sorted(name for name in names if "/" not in name)
-    read = {name for name in own if any(fnmatchcase(name, pattern) for pattern in READ_WEIGHTS)}
+    weights = {name for name in own if any(fnmatchcase(name, pattern) for pattern in READ_WEIGHTS)}
     for index in INDEXES:
         parts = _content(folder / index).get("weight_map")
-        read |= set(map(str, parts.values())) if isinstance(parts, dict) else set()
+        weights |= set(map(str, parts.values())) if isinstance(parts, dict) else set()
     if ADAPTER in own:
-        yield _adapter(kind, folder, has_base=bool(read))
+        yield _adapter(kind, folder, has_base=bool(weights))
     if SETFIT in own:
         yield UnreadPart(
             SETFIT_HEAD,
@@ -129,13 +129,13 @@ def _unread_files(kind: str, names: Collection[str], folder: Path) -> Iterator[U
             "build the classifier with the recipe scikit-learn, and both as an ensemble; then set "
             f"{_override(SETFIT_HEAD)}",
         )
-    if not read:
+    if not weights:
         return  # the loader reports it
     for name in own:
         is_part = any(fnmatchcase(name, pattern) for pattern in (SAFE_WEIGHTS, *PICKLES))
         is_adapter = ADAPTER in own and fnmatchcase(name, ADAPTER_WEIGHTS)
         is_head = SETFIT in own and name == SETFIT_HEAD
-        if not is_part or name in read or is_adapter or is_head:
+        if not is_part or name in weights or is_adapter or is_head:
             continue
         if not any(fnmatchcase(name, pattern) for pattern in ORDINARY_FILES):
             yield UnreadPart(
@@ -170,13 +170,13 @@ def _unread_settings(spec: ModelSpec, names: Collection[str], folder: Path) -> I
         yield from _quantization(recipe.kind, folder)
     if not isinstance(recipe, TextEmbeddingRecipe | TextPairClassificationRecipe):
         return
-    for pattern, known in READ_SETTINGS.items():
+    for pattern, keys in READ_SETTINGS.items():
         for name in sorted(names):
             # `*` of a file's pattern may stand for folders, as in 0_Transformer/sentence_bert_config.json.
             if not fnmatchcase(name, pattern) and not fnmatchcase(name, f"*/{pattern}"):
                 continue
             for key, value in _content(folder / name).items():
-                if value and not any(fnmatchcase(key, known_key) for known_key in known):
+                if value and not any(fnmatchcase(key, known_key) for known_key in keys):
                     yield UnreadPart(
                         key,
                         f"{name}: {key} is {value!r}, which the recipe {recipe.kind} does not apply",

@@ -65,10 +65,10 @@ def edit_mapping(text: str, path: Sequence[str], changes: Mapping[str, object], 
     field = field_text(tuple(path))
     names = ", ".join(changes)
     try:
-        wanted = with_changes(before, path, changes)
-        if _same(wanted, before):
+        after = with_changes(before, path, changes)
+        if _same(after, before):
             return text
-        return _edited(text, before, wanted)
+        return _edited(text, before, after)
     except _RefusedError as refused:
         raise _uneditable(file, refused.line, field, f"{names}: {refused.reason}", refused.remedy) from None
     except (yaml.YAMLError, InvalidFilesError):
@@ -80,12 +80,12 @@ def with_changes(data: Any, path: Sequence[str], changes: Mapping[str, object]) 
     """Return data with some keys of the mapping at `path` changed; None removes a key."""
     if not isinstance(data, dict | None):
         raise yaml.YAMLError("not a mapping")
-    known = data or {}
+    mapping = data or {}
     if not path:
-        kept = {name: value for name, value in known.items() if name not in changes}
-        return kept | {name: value for name, value in changes.items() if value is not None}
-    part = with_changes(known.get(path[0]), path[1:], changes)
-    return known | {path[0]: part} if part or known.get(path[0]) is not None else known
+        unchanged = {name: value for name, value in mapping.items() if name not in changes}
+        return unchanged | {name: value for name, value in changes.items() if value is not None}
+    part = with_changes(mapping.get(path[0]), path[1:], changes)
+    return mapping | {path[0]: part} if part or mapping.get(path[0]) is not None else mapping
 
 
 def _uneditable(file: Path, line: int, field: str, reason: str, remedy: str) -> UneditableFileError:
@@ -94,13 +94,13 @@ def _uneditable(file: Path, line: int, field: str, reason: str, remedy: str) -> 
     )
 
 
-def _edited(text: str, before: Any, wanted: Any) -> str:
+def _edited(text: str, before: Any, after: Any) -> str:
     composed = compose_text(text)
     editor = _Editor(composed)
-    editor.reconcile(_mapping(composed.root), before, wanted)
+    editor.reconcile(_mapping(composed.root), before, after)
     edited = _applied(text, editor.edits, composed.newline)
     comments = sorted(comment.text for comment in composed.comments)
-    if not _same(load_yaml(edited), wanted) or comments != sorted(
+    if not _same(load_yaml(edited), after) or comments != sorted(
         comment.text for comment in compose_text(edited).comments
     ):
         raise yaml.YAMLError("the edit would change more")
@@ -113,15 +113,15 @@ def _mapping(node: yaml.Node | None) -> yaml.MappingNode:
     return node
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(first: Any, other: Any) -> bool:
     """Compare data with its types: 1, 1.0, and true differ."""
-    if type(one) is not type(other):
+    if type(first) is not type(other):
         return False
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(_same(value, other[key]) for key, value in one.items())
-    if isinstance(one, list):
-        return len(one) == len(other) and all(map(_same, one, other))
-    return bool(one == other) or (one != one and other != other)  # noqa: PLR0124 - not a number
+    if isinstance(first, dict):
+        return first.keys() == other.keys() and all(_same(value, other[key]) for key, value in first.items())
+    if isinstance(first, list):
+        return len(first) == len(other) and all(map(_same, first, other))
+    return bool(first == other) or (first != first and other != other)  # noqa: PLR0124 - not a number
 
 
 class _Editor:
@@ -131,16 +131,16 @@ class _Editor:
         self.composed, self.text = composed, composed.text
         self.edits: list[_Edit] = []
 
-    def reconcile(self, node: yaml.MappingNode, before: dict[str, Any], wanted: dict[str, Any]) -> None:
+    def reconcile(self, node: yaml.MappingNode, before: dict[str, Any], after: dict[str, Any]) -> None:
         """Edit a mapping that has at least one key after the edit."""
         pairs = {key.value: (key, value) for key, value in node.value}
         for name, (key, old) in pairs.items():
-            if name in before and name in wanted and not _same(before[name], wanted[name]):
-                self._change(key, old, before[name], wanted[name], in_block=not node.flow_style)
-        removed = [name for name in pairs if name in before and name not in wanted]
+            if name in before and name in after and not _same(before[name], after[name]):
+                self._change(key, old, before[name], after[name], in_block=not node.flow_style)
+        removed = [name for name in pairs if name in before and name not in after]
         added = {
             name: value
-            for name, value in wanted.items()
+            for name, value in after.items()
             if name not in before or (name not in pairs and not _same(before[name], value))
         }
         if node.flow_style or not node.value:
@@ -150,16 +150,16 @@ class _Editor:
                 self._remove_lines(*pairs[name])
             self._add_lines(node, added)
 
-    def _change(self, key: yaml.Node, old: yaml.Node, before: Any, wanted: Any, *, in_block: bool) -> None:
+    def _change(self, key: yaml.Node, old: yaml.Node, before: Any, after: Any, *, in_block: bool) -> None:
         """Change a value, and within a mapping or a list only the parts that differ."""
-        if isinstance(old, yaml.MappingNode) and isinstance(wanted, dict) and wanted and before:
-            self.reconcile(old, before, wanted)
-        elif isinstance(old, yaml.SequenceNode) and isinstance(wanted, list) and len(wanted) == len(before):
-            for item, was, value in zip(old.value, before, wanted, strict=True):
+        if isinstance(old, yaml.MappingNode) and isinstance(after, dict) and after and before:
+            self.reconcile(old, before, after)
+        elif isinstance(old, yaml.SequenceNode) and isinstance(after, list) and len(after) == len(before):
+            for item, was, value in zip(old.value, before, after, strict=True):
                 if not _same(was, value):
                     self._change(item, item, was, value, in_block=False)
         else:
-            self._replace(key, old, wanted, in_block=in_block)
+            self._replace(key, old, after, in_block=in_block)
 
     def _replace(self, key: yaml.Node, old: yaml.Node, value: Any, *, in_block: bool) -> None:
         end = self.composed.content_end(old)
@@ -180,9 +180,9 @@ class _Editor:
         line_end = self.composed.line_break(colon)
         end = self.composed.line_break(max(end, line_end))
         self._keep_comments(line_end, end, key)
-        written = _block(str(key.value), value, key.start_mark.column)
-        if written.count("\n") > 1:
-            self.edits.append(_Edit(line_end, end, written[written.index("\n") :].rstrip("\n")))
+        lines = _block(str(key.value), value, key.start_mark.column)
+        if lines.count("\n") > 1:
+            self.edits.append(_Edit(line_end, end, lines[lines.index("\n") :].rstrip("\n")))
         else:
             self.edits.append(_Edit(colon, colon, f" {_flow(value)}"))
             self.edits.append(_Edit(line_end, end, ""))
@@ -199,28 +199,28 @@ class _Editor:
             return
         column, end = node.value[0][0].start_mark.column, self.composed.block_end(node)
         missing_break = "" if self.text[:end].endswith("\n") else "\n"
-        written = "".join(_block(name, value, column) for name, value in added.items())
-        self.edits.append(_Edit(end, end, missing_break + written))
+        lines = "".join(_block(name, value, column) for name, value in added.items())
+        self.edits.append(_Edit(end, end, missing_break + lines))
 
     def _edit_braces(self, node: yaml.MappingNode, removed: Sequence[str], added: Mapping[str, Any]) -> None:
         """Remove pairs with their commas, and add pairs after the last one."""
         pairs = node.value
         ends = [self._pair_end(key, value) for key, value in pairs]
-        kept = [index for index, (key, _) in enumerate(pairs) if key.value not in removed]
-        written = ", ".join(f"{_flow(name)}: {_flow(value)}" for name, value in added.items())
-        if not kept:
+        remaining = [index for index, (key, _) in enumerate(pairs) if key.value not in removed]
+        members = ", ".join(f"{_flow(name)}: {_flow(value)}" for name, value in added.items())
+        if not remaining:
             begin = pairs[0][0].start_mark.index if pairs else node.start_mark.index + 1
-            self._cut(begin, ends[-1] if pairs else begin, written)
+            self._cut(begin, ends[-1] if pairs else begin, members)
             return
         for index, (key, _) in enumerate(pairs):
-            if index in kept:
+            if index in remaining:
                 continue
-            if index < kept[-1]:
+            if index < remaining[-1]:
                 self._cut(key.start_mark.index, pairs[index + 1][0].start_mark.index)
             else:
                 self._cut(ends[index - 1], ends[index])
-        if written:
-            self.edits.append(_Edit(ends[kept[-1]], ends[kept[-1]], f", {written}"))
+        if members:
+            self.edits.append(_Edit(ends[remaining[-1]], ends[remaining[-1]], f", {members}"))
 
     def _pair_end(self, key: yaml.Node, value: yaml.Node) -> int:
         """Return the index after a pair in braces; an empty value has the position of the next token."""
@@ -256,12 +256,12 @@ def _block(name: str, value: object, column: int) -> str:
     if not isinstance(value, dict) or not value or (len(line) <= _LINE_LENGTH and not _nested(value)):
         return line
     return f"{indent}{_flow(name)}:\n" + "".join(
-        _block(str(key), one, column + _INDENT) for key, one in value.items()
+        _block(str(key), item, column + _INDENT) for key, item in value.items()
     )
 
 
 def _nested(value: Mapping[str, object]) -> bool:
-    return any(isinstance(one, dict) for one in value.values())
+    return any(isinstance(item, dict) for item in value.values())
 
 
 def _flow(value: object) -> str:
@@ -280,11 +280,11 @@ def _flow(value: object) -> str:
 def _applied(text: str, edits: Iterable[_Edit], newline: str) -> str:
     """Apply edits from the last one to the first; insertions at one place stay in the order of the edits."""
     following = len(text)
-    numbered = sorted(enumerate(edits), key=lambda one: (one[1].begin, one[1].end, one[0]), reverse=True)
+    numbered = sorted(enumerate(edits), key=lambda pair: (pair[1].begin, pair[1].end, pair[0]), reverse=True)
     for _, edit in numbered:
         if edit.end > following:
             raise yaml.YAMLError("edits overlap")
-        written = edit.text.replace("\n", newline)
-        text = text[: edit.begin] + written + text[edit.end :]
+        replacement = edit.text.replace("\n", newline)
+        text = text[: edit.begin] + replacement + text[edit.end :]
         following = edit.begin
     return text

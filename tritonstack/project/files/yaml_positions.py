@@ -46,8 +46,8 @@ class ComposedText:
 
     def line_end(self, index: int) -> int:
         """Return the index after the end of a line and its line ending."""
-        found = self.text.find("\n", index)
-        return len(self.text) if found < 0 else found + 1
+        end = self.text.find("\n", index)
+        return len(self.text) if end < 0 else end + 1
 
     def line_break(self, index: int) -> int:
         """Return the index after the last character of a line, before its line ending."""
@@ -61,9 +61,9 @@ class ComposedText:
             return max(map(self.content_end, last if isinstance(last, tuple) else (last,)))
         begin, end = int(node.start_mark.index), int(node.end_mark.index)
         if isinstance(node, yaml.ScalarNode) and node.style in ("|", ">"):
-            written = self.text[begin:end]
-            keeps_blank_lines = "+" in written.partition("#")[0].partition("\n")[0]
-            return end - 1 if keeps_blank_lines else begin + len(written.rstrip())
+            text = self.text[begin:end]
+            keeps_blank_lines = "+" in text.partition("#")[0].partition("\n")[0]
+            return end - 1 if keeps_blank_lines else begin + len(text.rstrip())
         return end
 
     def block_end(self, node: yaml.MappingNode) -> int:
@@ -108,5 +108,5 @@ class _GapLoader(yaml.SafeLoader):
 
 def _comments(text: str, gaps: list[tuple[int, int]]) -> Iterator[Comment]:
     for begin, end in gaps:
-        for found in _COMMENT.finditer(text, begin, end):
-            yield Comment(found.start(), text.count("\n", 0, found.start()) + 1, found[0].rstrip())
+        for match in _COMMENT.finditer(text, begin, end):
+            yield Comment(match.start(), text.count("\n", 0, match.start()) + 1, match[0].rstrip())

@@ -111,7 +111,7 @@ def _limits(branch: Schema) -> str:
 
 def _only(schema: Schema, definitions: Schema) -> Schema:
     """Return the first branch of a schema that is not null, without references."""
-    branch = next((one for one in schema.get("anyOf", ()) if one.get("type") != "null"), schema)
+    branch = next((option for option in schema.get("anyOf", ()) if option.get("type") != "null"), schema)
     name = str(branch.get("$ref", "")).rpartition("/")[2]
     return definitions[name] if name else branch
 

@@ -20,12 +20,12 @@ def insert_endpoint(text: str, name: str, body: str) -> str:
     load_yaml(text)  # within the limits
     composed = compose_text(text)
     assert isinstance(composed.root, yaml.MappingNode)  # noqa: S101 - the file is valid
-    found = [value for key, value in composed.root.value if key.value == _KEY]
+    sections = [value for key, value in composed.root.value if key.value == _KEY]
     entry = f"{name}:\n{textwrap.indent(body, _INDENT)}"
-    if not found:
+    if not sections:
         section = f"{_KEY}:\n{textwrap.indent(entry, _INDENT)}"
         return _inserted(composed, composed.line_end(len(text.rstrip())), section)
-    node = found[0]
+    node = sections[0]
     if name in (key.value for key, _ in node.value):
         raise NameInUseError(
             f"the environment already has an endpoint {name!r}",

@@ -70,7 +70,7 @@ def create_repository(folder: Path, *, example: str | None) -> tuple[list[str], 
     if folder.exists() and not folder.is_dir():
         raise NameInUseError(f"{folder}: not a folder", remedy="name a new or empty folder")
     files = _contents(folder.resolve().name, example, has_readme=(folder / _README).exists())
-    kept = sorted(name for name in files if (folder / name).exists())
+    existing = sorted(name for name in files if (folder / name).exists())
     try:
         if folder.exists():
             _write_all(folder, files)
@@ -82,7 +82,7 @@ def create_repository(folder: Path, *, example: str | None) -> tuple[list[str], 
             remedy="name a folder on a disk that you can write to",
             code=StorageError.code,
         ) from error
-    return sorted(files.keys() - set(kept)), kept
+    return sorted(files.keys() - set(existing)), existing
 
 
 def _create_whole(folder: Path, files: Mapping[str, bytes]) -> None:

@@ -30,7 +30,10 @@ class Advisory:
 @cache
 def advisories_of(release: str) -> tuple[Advisory, ...]:
     """Return the vulnerabilities that later releases fix, the highest score first."""
-    found = [Advisory(*row) for row in ADVISORIES]
+    advisories = [Advisory(*row) for row in ADVISORIES]
     return tuple(
-        sorted((one for one in found if one.fixed_in > release), key=lambda one: (-one.score, one.cve))
+        sorted(
+            (advisory for advisory in advisories if advisory.fixed_in > release),
+            key=lambda advisory: (-advisory.score, advisory.cve),
+        )
     )

@@ -43,9 +43,9 @@ def _check_fleet(text: str) -> str:
 
 
 def _check_processing(text: str) -> str:
-    known = [name for name, instance in INSTANCE_TYPES.items() if runs_processing_jobs(instance)]
-    if text not in known:
-        suggestion = closest(text, known)
+    offered = [name for name, instance in INSTANCE_TYPES.items() if runs_processing_jobs(instance)]
+    if text not in offered:
+        suggestion = closest(text, offered)
         raise ValueError(
             f"SageMaker Processing does not offer the GPU instance type {text!r}; "
             + (

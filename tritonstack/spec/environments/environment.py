@@ -273,9 +273,9 @@ class EnvironmentSpec(Record):
     def _objective_violation(self, name: str) -> tuple[str, str] | None:
         if name not in self.endpoints:
             suggestion = closest(name, self.endpoints)
-            known = ", ".join(self.endpoints) or "none"
+            endpoints = ", ".join(self.endpoints) or "none"
             return f"unknown endpoint {name!r}", (
-                f"did you mean '{suggestion}'?" if suggestion else f"endpoints of {self.name}: {known}"
+                f"did you mean '{suggestion}'?" if suggestion else f"endpoints of {self.name}: {endpoints}"
             )
         if self.endpoints[name].asynchronous is not None:
             return "an asynchronous endpoint queues requests, and has no latency to measure", "remove it"

@@ -37,8 +37,8 @@ class LifetimeError(UsageError):
 
 def parse_lifetime(text: str) -> timedelta:
     """Parse a duration such as 30m, 4h, or 1d12h."""
-    found = _LIFETIME.fullmatch(text)
-    parts = zip(_UNITS.values(), found.groups(), strict=True) if found else ()
+    match = _LIFETIME.fullmatch(text)
+    parts = zip(_UNITS.values(), match.groups(), strict=True) if match else ()
     length = sum((unit * int(number) for unit, number in parts if number), timedelta())
     if not length:
         raise ValueError(f"invalid duration {text!r}; write for example 30m, 4h, or 1d12h")

@@ -152,22 +152,22 @@ class Template:
         return {name: self._parameter(name, text) for name, text in sorted(arguments.items())}
 
     def _parameter(self, name: str, text: str) -> Value:
-        known = self.head.parameters
-        if name not in known:
-            suggestion = closest(name, known)
+        parameters = self.head.parameters
+        if name not in parameters:
+            suggestion = closest(name, parameters)
             raise UnknownNameError(
                 f"template {self.name!r} has no parameter {name!r}",
                 remedy=f"did you mean '{suggestion}'?"
                 if suggestion
-                else f"known parameters: {', '.join(known) or 'none'}",
+                else f"known parameters: {', '.join(parameters) or 'none'}",
             )
-        sort = type(known[name])
+        sort = type(parameters[name])
         try:
             return _READERS[sort](text)
         except (ValueError, KeyError):
             raise CommandLineError(
                 f"parameter {name!r} of template {self.name!r}: expected {_SORTS[sort]}, got {text!r}",
-                remedy=f"for example the default, {as_text(known[name])}",
+                remedy=f"for example the default, {as_text(parameters[name])}",
             ) from None
 
 
@@ -213,7 +213,7 @@ def instance_document(template: Template, instance: Instance) -> Document[Enviro
 
 
 def _violations(template: Template) -> Iterator[FileViolation]:
-    known = {*template.head.parameters, "name"}
+    names = {*template.head.parameters, "name"}
     for path, text in _texts(template.body, ()):
         for used in _PLACE.findall(text):
             if path[0] in _FOUND_BY:
@@ -223,13 +223,13 @@ def _violations(template: Template) -> Iterator[FileViolation]:
                     "this field cannot use parameters, so that instances can be found by name",
                     "write a fixed value; use another template for another account or region",
                 )
-            elif used not in known:
+            elif used not in names:
                 yield template.violation(
                     InvalidTemplateError,
                     path,
                     f"unknown parameter {used!r}",
                     f"declare it under template.parameters with a default; known parameters: "
-                    f"{', '.join(sorted(known))}",
+                    f"{', '.join(sorted(names))}",
                 )
     if template.body.get("name") != "${name}":
         yield template.violation(
@@ -273,4 +273,4 @@ def _filled(data: Any, values: Mapping[str, Value]) -> Any:
     if not isinstance(data, str):
         return data
     alone = _PLACE.fullmatch(data)
-    return values[alone[1]] if alone else _PLACE.sub(lambda found: as_text(values[found[1]]), data)
+    return values[alone[1]] if alone else _PLACE.sub(lambda match: as_text(values[match[1]]), data)

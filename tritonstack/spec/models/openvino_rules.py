@@ -26,17 +26,21 @@ _OTHERS = "Triton's openvino backend serves bf16, and this is a setting of its O
 def openvino_violations(spec: ModelFields) -> Iterator[Violation]:
     """Yield the settings of an ONNX model that prevent serving it in OpenVINO."""
     triton, batching = spec.triton, spec.batching
-    found: list[tuple[tuple[str, ...], str]] = []
+    options: list[tuple[tuple[str, ...], str]] = []
     if triton.config is not None:
-        found.append((("triton", "config"), _OTHERS))
+        options.append((("triton", "config"), _OTHERS))
     if triton.optimization != Optimization():
-        found.append((("triton", "optimization"), _OTHERS))
-    found += [(("triton", "parameters", key), _OTHERS) for key in triton.parameters if key not in PARAMETERS]
+        options.append((("triton", "optimization"), _OTHERS))
+    options += [
+        (("triton", "parameters", key), _OTHERS) for key in triton.parameters if key not in PARAMETERS
+    ]
     if triton.sequences is not None:
-        found.append((("triton", "sequences"), "Triton's openvino backend serves bf16, and has no sequences"))
+        options.append(
+            (("triton", "sequences"), "Triton's openvino backend serves bf16, and has no sequences")
+        )
     if batching.queue_delay_us:
-        found.append((("batching", "queue_delay_us"), _NOT_COMBINED))
+        options.append((("batching", "queue_delay_us"), _NOT_COMBINED))
     if batching.preferred_sizes:
-        found.append((("batching", "preferred_sizes"), _NOT_COMBINED))
-    for place, message in found:
+        options.append((("batching", "preferred_sizes"), _NOT_COMBINED))
+    for place, message in options:
         yield UnavailableOptionError.at(place, message, "remove it, or choose another precision")

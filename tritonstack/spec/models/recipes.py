@@ -467,16 +467,16 @@ class EnsembleRecipe(Record):
 
     @model_validator(mode="after")
     def _each_tensor_once(self) -> EnsembleRecipe:
-        made: dict[str, int] = {}
+        producers: dict[str, int] = {}
         raise_violations(
             CompositionError.at(
                 ("steps", index, "outputs"),
-                f"step {made[tensor] + 1} already produces the tensor {tensor!r}",
+                f"step {producers[tensor] + 1} already produces the tensor {tensor!r}",
                 "rename one of the two",
             )
             for index, step in enumerate(self.steps)
             for tensor in step.outputs.values()
-            if made.setdefault(tensor, index) != index
+            if producers.setdefault(tensor, index) != index
         )
         return self
 

@@ -75,12 +75,12 @@ def _default(precision: PrecisionOption, answers: Answers) -> Tolerance:
     return NEAR if answers == "numbers" and precision == "int8" else DEFAULT_TOLERANCES[precision]
 
 
-def _completed(written: Tolerance, default: Tolerance) -> Tolerance:
+def _completed(tolerance: Tolerance, default: Tolerance) -> Tolerance:
     """Return the given bounds if they limit the size of an error; otherwise add the defaults.
 
     A cosine or top1 bound alone would accept errors of any size.
     """
-    bounds = written.model_dump(include=set(Tolerance.model_fields), exclude_none=True)
+    bounds = tolerance.model_dump(include=set(Tolerance.model_fields), exclude_none=True)
     if bounds.keys() & {"absolute", "relative"}:
         return Tolerance(**bounds)
     return Tolerance(**default.model_dump(exclude_none=True) | bounds)

@@ -108,8 +108,8 @@ def _queue_violations(spec: ModelFields) -> Iterator[Violation]:
         )
     limited = [
         name
-        for name, wanted in (("queue", queue not in (None, QueuePolicy())), ("priorities", priorities))
-        if wanted
+        for name, is_set in (("queue", queue not in (None, QueuePolicy())), ("priorities", priorities))
+        if is_set
     ]
     if batching.queue_delay_us and limited and spec.triton.sequences is None:
         yield UnavailableOptionError.at(
@@ -248,7 +248,7 @@ def _cache_violations(spec: ModelFields) -> Iterator[Violation]:
 
 def _call_violations(spec: ModelFields) -> Iterator[Violation]:
     """Yield options that a model cannot have if its code calls others."""
-    for name, given, reason in (
+    for name, is_set, reason in (
         (
             "warm_up",
             spec.triton.warm_up,
@@ -256,7 +256,7 @@ def _call_violations(spec: ModelFields) -> Iterator[Violation]:
         ),
         ("sequences", spec.triton.sequences is not None, "a model that calls others cannot keep state"),
     ):
-        if given and spec.members:
+        if is_set and spec.members:
             yield UnavailableOptionError.at(("triton", name), reason, "remove it, or `recipe.calls`")
 
 
@@ -264,11 +264,11 @@ def _stream_violations(spec: ModelFields) -> Iterator[Violation]:
     """Yield options that a decoupled model with tensors of its own cannot have."""
     if not spec.streams:
         return
-    for name, given, reason in (
+    for name, is_set, reason in (
         ("warm_up", spec.triton.warm_up, "responses of warm-up requests would never be compared"),
         ("sequences", spec.triton.sequences is not None, "requests of a sequence get one response each"),
     ):
-        if given:
+        if is_set:
             yield UnavailableOptionError.at(
                 ("triton", name), f"{reason}, and the model is decoupled", "remove it"
             )
