@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tests.model_build.repository.tiny_repositories import a_model
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.yaml import Record
-from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.triton_options import Batching
 
 ENGINE = "{kind: onnx, format: tensorrt}"
@@ -23,11 +18,6 @@ VLLM = "{kind: vllm}"
 PIPELINE = "{kind: ensemble, steps: [{model: a}, {model: b}]}"
 
 REJECTED: list[tuple[str, dict[str, str], str]] = [
-    (
-        "{kind: onnx}",
-        {"batching": "{max_batch: 4, preferred_sizes: [2, 8]}"},
-        "batching.preferred_sizes.1: batches are limited",
-    ),
     ("{kind: onnx}", {"batching": "{preferred_sizes: [2, 2]}"}, "preferred_sizes.1: duplicate 2"),
     (
         "{kind: onnx}",
@@ -61,31 +51,11 @@ REJECTED: list[tuple[str, dict[str, str], str]] = [
     ),
     (
         "{kind: onnx}",
-        {"batching": "{priorities: {levels: 2, default: 3}}"},
-        "priorities.default: expected a level from 1 to 2",
-    ),
-    (
-        "{kind: onnx}",
-        {"batching": "{keep_order: true, priorities: {levels: 2, default: 1}}"},
-        "keep_order: priorities reorder requests",
-    ),
-    (
-        "{kind: onnx}",
         {"batching": "{queue: {on_timeout: delay}}"},
         "queue.on_timeout: on_timeout has no effect",
     ),
-    (
-        "{kind: onnx}",
-        {"batching": "{keep_order: true, queue: {on_timeout: delay, timeout_us: 5}}"},
-        "queue.on_timeout: delaying a request reorders",
-    ),
     ("{kind: onnx}", {"batching": "{ragged: [ids]}"}, "batching.ragged: only Python models"),
     ("{kind: python}", {"batching": "{ragged: [ids, ids]}"}, "ragged.1: duplicate input 'ids'"),
-    (
-        "{kind: onnx}",
-        {"triton": "{instances: [{device: cpu, gpus: [0]}]}"},
-        "instances.0.gpus: .*run on the CPU",
-    ),
     ("{kind: onnx}", {"triton": "{instances: [{gpus: [1, 1]}]}"}, "instances.0.gpus: duplicate GPU"),
     (
         "{kind: onnx}",
@@ -166,11 +136,6 @@ REJECTED: list[tuple[str, dict[str, str], str]] = [
 ]
 
 
-def test_the_last_priority_level_can_be_the_default() -> None:
-    assert _spec({"priorities": {"levels": 2, "default": 2}}) is not None
-    assert _spec({"priorities": {"levels": 2, "default": 3}}) is None
-
-
 @pytest.mark.parametrize(("recipe", "blocks", "complaint"), REJECTED)
 def test_incompatible_blocks_are_rejected(
     tmp_path: Path, recipe: str, blocks: dict[str, str], complaint: str
@@ -188,69 +153,10 @@ def test_all_changes_at_once(tmp_path: Path) -> None:
     with pytest.raises(InvalidFilesError) as caught:
         a_model(
             tmp_path,
-            batching="{dynamic: false, queue_delay_us: 5, preferred_sizes: [99]}",
+            batching="{dynamic: false, queue_delay_us: 5, preferred_sizes: [2, 2]}",
             triton="{versions: {specific: [3]}, optimization: {cuda_graphs: true}}",
         )
     assert len(caught.value.violations) == 5
-
-
-@given(
-    batching=st.fixed_dictionaries(
-        {},
-        optional={
-            "max_batch": st.integers(0, 16),
-            "dynamic": st.booleans(),
-            "queue_delay_us": st.integers(0, 3),
-            "preferred_sizes": st.lists(st.integers(1, 20), max_size=2),
-            "keep_order": st.booleans(),
-            "priorities": st.builds(
-                lambda levels, default: {"levels": levels, "default": default},
-                st.integers(1, 3),
-                st.integers(1, 4),
-            ),
-            "queue": st.builds(
-                lambda timeout, action: {"timeout_us": timeout, "on_timeout": action},
-                st.integers(0, 2),
-                st.sampled_from(["reject", "delay"]),
-            ),
-        },
-    )
-)
-@settings(max_examples=60, deadline=None)
-def test_accepted_batching_passes_the_rules_of_triton(batching: dict[str, Any]) -> None:
-    """Triton's rules for dynamic batching, applied to every accepted value."""
-    from model_build.repository.config import model_config_schema
-    from model_build.repository.scheduling import schedule
-
-    spec = _spec(batching)
-    if spec is None:
-        return
-    config = model_config_schema().ModelConfig(max_batch_size=spec.batching.max_batch)
-    schedule(config, spec.batching, None, {})
-    dynamic = config.dynamic_batching
-    if dynamic.priority_levels or dynamic.HasField("default_queue_policy"):
-        assert not dynamic.max_queue_delay_microseconds, "server#8870"
-    assert all(0 < size <= config.max_batch_size for size in dynamic.preferred_batch_size)
-    if dynamic.priority_levels:
-        assert 1 <= dynamic.default_priority_level <= dynamic.priority_levels
-    if dynamic.preserve_ordering:
-        assert dynamic.priority_levels <= 1
-        policy = dynamic.default_queue_policy
-        assert not (policy.default_timeout_microseconds and policy.timeout_action == policy.DELAY)
-
-
-def _spec(batching: dict[str, Any]) -> ModelSpec | None:
-    text = "name: a\ndescription: A.\nsource: file://w\nrecipe: {kind: onnx}\ntest_inputs: [{random: {}}]\n"
-    try:
-        return ModelSpec.model_validate_json(_json({**yaml.safe_load(text), "batching": batching}))
-    except ValueError:
-        return None
-
-
-def _json(data: dict[str, Any]) -> str:
-    import json
-
-    return json.dumps(data)
 
 
 def test_all_fields_of_the_queue_are_known() -> None:

@@ -191,12 +191,13 @@ def check_locks(locks: Mapping[str, Document[Lock]]) -> Iterator[FileViolation]:
             if not isinstance(entry, LockedArtifact):
                 continue
             facts = (placed.path[1], *(getattr(entry, fact) for fact in _DECIDED_BY_DIGEST))
-            first_place, first_facts = first.setdefault(entry.digest, (placed, facts))
+            first_entry, first_facts = first.setdefault(entry.digest, (placed, facts))
             for fact, value, first_value in zip(
                 ("model", *_DECIDED_BY_DIGEST), facts, first_facts, strict=True
             ):
                 if value != first_value:
-                    location = f"{shown_path(first_place.document.file)}:{first_place.document.line_of(first_place.path)}"
+                    document = first_entry.document
+                    location = f"{shown_path(document.file)}:{document.line_of(first_entry.path)}"
                     yield placed.violation(
                         LockEntryError,
                         f"{short_digest(entry.digest)} has {fact} {value} here "

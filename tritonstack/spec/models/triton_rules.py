@@ -1,7 +1,8 @@
 """Contradictions in `batching` and `triton` of a model's file.
 
-The rules come from Triton's validation of model configurations and from its documentation. model_build checks
-what only the built graph shows (tensors, target).
+These are options that Triton would ignore, or that only the build's own files contradict. What Triton rejects
+itself when the build loads the model, such as a default priority above the highest level, has no rule here.
+model_build checks what only the built graph shows (tensors, target).
 """
 
 from __future__ import annotations
@@ -64,12 +65,6 @@ def _repository_violations(spec: ModelFields) -> Iterator[Violation]:
 def _size_violations(spec: ModelFields) -> Iterator[Violation]:
     batching = spec.batching
     for index, size in enumerate(batching.preferred_sizes):
-        if size > batching.max_batch:
-            yield InvalidValueError.at(
-                ("batching", "preferred_sizes", index),
-                f"batches are limited to max_batch, which is {batching.max_batch}",
-                f"write sizes up to {batching.max_batch}" if batching.max_batch else "remove it",
-            )
         if batching.preferred_sizes.index(size) != index:
             yield InvalidValueError.at(
                 ("batching", "preferred_sizes", index), f"duplicate {size}", "keep one of the two"
@@ -94,18 +89,6 @@ def _queue_violations(spec: ModelFields) -> Iterator[Violation]:
                     "it requires the dynamic batcher, but `dynamic: false` disables that",
                     "remove one of the two",
                 )
-    if priorities is not None and priorities.default > priorities.levels:
-        yield InvalidValueError.at(
-            ("batching", "priorities", "default"),
-            f"expected a level from 1 to {priorities.levels}, got {priorities.default}",
-            f"write a level from 1 to {priorities.levels}",
-        )
-    if batching.keep_order and priorities is not None and priorities.levels > 1:
-        yield UnavailableOptionError.at(
-            ("batching", "keep_order"),
-            "priorities reorder requests, which keep_order forbids",
-            "keep one of the two",
-        )
     limited = [
         name
         for name, is_set in (("queue", queue not in (None, QueuePolicy())), ("priorities", priorities))
@@ -123,12 +106,6 @@ def _queue_violations(spec: ModelFields) -> Iterator[Violation]:
             ("batching", "queue", "on_timeout"),
             "on_timeout has no effect while timeout_us is 0",
             "set timeout_us, or remove on_timeout",
-        )
-    if queue is not None and queue.on_timeout == "delay" and batching.keep_order:
-        yield UnavailableOptionError.at(
-            ("batching", "queue", "on_timeout"),
-            "delaying a request reorders requests, which keep_order forbids",
-            "write `on_timeout: reject`, or remove keep_order",
         )
 
 
@@ -152,10 +129,6 @@ def _ragged_violations(spec: ModelFields) -> Iterator[Violation]:
 def _instance_violations(spec: ModelFields) -> Iterator[Violation]:
     for index, group in enumerate(spec.triton.instances):
         place = ("triton", "instances", index)
-        if group.gpus and group.device == "cpu":
-            yield UnavailableOptionError.at(
-                (*place, "gpus"), "these instances run on the CPU", "remove it, or `device: cpu`"
-            )
         if group.gpus and spec.builds_for == ("cpu",):
             yield UnavailableOptionError.at(
                 (*place, "gpus"), "this model is built for CPUs only", "remove it"
