@@ -196,8 +196,8 @@ def check_locks(locks: Mapping[str, Document[Lock]]) -> Iterator[FileViolation]:
                 ("model", *_DECIDED_BY_DIGEST), facts, first_facts, strict=True
             ):
                 if value != first_value:
-                    document = first_entry.document
-                    location = f"{shown_path(document.file)}:{document.line_of(first_entry.path)}"
+                    first_document = first_entry.document
+                    location = f"{shown_path(first_document.file)}:{first_document.line_of(first_entry.path)}"
                     yield placed.violation(
                         LockEntryError,
                         f"{short_digest(entry.digest)} has {fact} {value} here "
