@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[1]
 RULES = ("tritonstack/spec", "tritonstack/project", "tritonstack/records")
 TESTS = (
     "tests/delivery/test_delivery_file.py",
+    "tests/model_build/inputs/test_input_rows.py",
     "tests/project",
     "tests/records",
     "tests/spec",

@@ -40,13 +40,17 @@ class EndpointState:
     runs: Literal["configuration", "model"] = "configuration"
 
     @property
+    def is_outdated(self) -> bool:
+        """True if it serves something else than its stack deployed. ARNs contain names in lower case."""
+        return self.status in SERVING and self.active.lower() != self.deployed.lower()
+
+    @property
     def failure(self) -> str | None:
         """Return the failure, or None."""
         reason = f": {self.reason}" if self.reason else ""
         if self.status not in SERVING:
             return f"{self.name} is {self.status}{reason}"
-        # ARNs contain resource names in lower case.
-        if self.active.lower() != self.deployed.lower():
+        if self.is_outdated:
             return f"{self.name} was rolled back to its {self.runs} {self.active}{reason}"
         return None
 

@@ -15,6 +15,7 @@ from tritonstack.operations.deploying.endpoint_template import (
     TARGET,
     EndpointTemplate,
     references,
+    with_instance_types,
 )
 from tritonstack.operations.deploying.updates import hazards, unregistered
 
@@ -67,6 +68,16 @@ def test_an_instance_type_change_of_a_scaling_variant(synthesized):
     [hazard] = hazards(synthesized().template(STACK), new)
     assert (hazard.variant, hazard.rejected) == ("main", False)
     assert "ml.c7i.2xlarge, but" in hazard.what
+
+
+def test_the_instance_type_that_runs_decides_after_a_rollback(synthesized):
+    """The stack has the new type, but SageMaker has rolled back to the one before."""
+    template = synthesized().template(STACK)
+    running = with_instance_types(template, {"main": "ml.c7i.4xlarge", "other": "ml.c7i.large"})
+    [hazard] = hazards(running, template)
+    assert (hazard.variant, hazard.rejected) == ("main", False)
+    assert [variant["InstanceType"] for variant in config(running)["ProductionVariants"]] == ["ml.c7i.4xlarge"]
+    assert with_instance_types(template, {}) == template
 
 
 def test_hazards_depend_on_the_deployed_registration(synthesized):

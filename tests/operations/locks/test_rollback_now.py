@@ -30,9 +30,10 @@ from tritonstack.operations import running
 from tritonstack.operations.destruction.retained import ServingResource
 from tritonstack.operations.locks import rollback_now
 from tritonstack.operations.locks.rollback import RollbackPlan, as_planned, plan_rollback
-from tritonstack.operations.locks.rollback_now import Switch, plan_switches, switch
+from tritonstack.operations.locks.rollback_now import Switch, plan_switches, switch, to_deployed
 from tritonstack.operations.locks.rollback_targets import RollbackError
 from tritonstack.operations.locks.versions import lock_history
+from tritonstack.operations.running import EndpointState
 from tritonstack.project.loading import load_workspace
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.lock_writing import add_to_lock
@@ -311,6 +312,18 @@ def test_a_component_gets_the_retained_model_and_keeps_its_copies(tmp_path, monk
     assert "RuntimeConfig" not in update
     size = update["DeploymentConfig"]["RollingUpdatePolicy"]["MaximumBatchSize"]
     assert size == {"Type": "COPY_COUNT", "Value": batch}
+    state = EndpointState(f"{ENDPOINT}-component", "model-new", "Model-old", "InService", runs="model")
+    cloud.component["LastDeploymentConfig"] = guarded = {
+        "RollingUpdatePolicy": {
+            "MaximumBatchSize": {"Type": "COPY_COUNT", "Value": 1},
+            "WaitIntervalInSeconds": 60,
+        },
+        "AutoRollbackConfiguration": {"Alarms": [{"AlarmName": "errors"}]},
+    }
+    switch(cloud, to_deployed(cloud, STACK, state, ENDPOINT), on_change=lambda _: None)
+    repeated = cloud.updates.pop()
+    assert (repeated["Specification"]["ModelName"], repeated["DeploymentConfig"]) == ("Model-new", guarded)
+    cloud.component["Specification"]["ModelName"] = "Model-old"
     (again,) = plan_switches(cloud, after, plan)
     assert again.done
     switch(cloud, again, on_change=lambda _: None)

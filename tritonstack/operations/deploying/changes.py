@@ -15,15 +15,19 @@ from tritonstack.operations.deploying.assembly import Assembly, Template
 from tritonstack.operations.deploying.cdk import CdkCli
 from tritonstack.operations.deploying.cdk_changes import PlannedChange, may_be_rejected, resource_changes
 from tritonstack.operations.deploying.deployed_templates import deployed_templates
+from tritonstack.operations.deploying.endpoint_template import with_instance_types
 from tritonstack.operations.deploying.plans import StackPlan, plan_stack
 from tritonstack.operations.deploying.taken_names import TakenName, names_to_create, taken_names
 from tritonstack.operations.deploying.updates import RejectedChangeError, unregistered
+from tritonstack.operations.running import EndpointState, endpoint_states
 from tritonstack.operations.stacks import environment_stacks
 
 DEPLOY_OPTIONS = ("--require-approval", "never", "--concurrency", "4", "--progress", "events")
 
 _HOLD_MORE_THAN_THEY_TELL = ("ROLLBACK_FAILED", "DELETE_FAILED")
 """Statuses of stacks that do not exist and hold no resources."""
+_UPDATED = ("CREATE_COMPLETE", "UPDATE_COMPLETE")
+"""What CloudFormation reports even if SageMaker has rolled the endpoint back."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,8 @@ class Changes:
     """Deployed stacks that the environment's file no longer requests."""
     taken: Sequence[TakenName] = ()
     """New resources whose names are taken."""
+    outdated: Sequence[tuple[StackPlan, EndpointState]] = ()
+    """What was rolled back, and is not updated by CloudFormation, because its stack stays as it is."""
 
     @property
     def rejected(self) -> list[StackPlan]:
@@ -84,6 +90,36 @@ def plan_stack_changes(cloud: Cloud, base: str, assembly: Assembly) -> Changes:
         for name in names_to_create(stack, deployed.get(stack), assembly.template(stack))
     ]
     return replace(compared, leftovers=leftovers, taken=taken_names(cloud, new_names))
+
+
+def compare_endpoints(cloud: Cloud, base: str, changes: Changes) -> Changes:
+    """Consider endpoints that were rolled back although their stacks were updated.
+
+    SageMaker compares instance types with those that run, not with those that the stack deployed.
+    """
+    plans, outdated = [], []
+    settled = {stack.name for stack in environment_stacks(cloud, base) if stack.status in _UPDATED}
+    for plan in changes.plans:
+        states = endpoint_states(cloud, plan.stack) if plan.endpoint and plan.stack in settled else []
+        states = [state for state in states if state.is_outdated]
+        if plan.action in ("nothing", "change"):
+            outdated += [(plan, state) for state in states]
+        types: dict[str, str] = {}
+        for state in states:
+            if state.runs == "configuration":
+                types |= _instance_types(cloud, state.active)
+        running = with_instance_types(changes.deployed[plan.stack], types) if types else None
+        new = changes.assembly.template(plan.stack)
+        plans.append(plan_stack(plan.stack, deployed=running, new=new) if running else plan)
+    return replace(changes, plans=plans, outdated=outdated)
+
+
+def _instance_types(cloud: Cloud, config: str) -> dict[str, str]:
+    described = cloud.client("sagemaker").describe_endpoint_config(EndpointConfigName=config)
+    variants = [*described["ProductionVariants"], *described.get("ShadowProductionVariants", ())]
+    return {
+        variant["VariantName"]: variant["InstanceType"] for variant in variants if "InstanceType" in variant
+    }
 
 
 def compare_stacks(assembly: Assembly, deployed: Mapping[str, Template]) -> Changes:

@@ -18,6 +18,7 @@ MODEL = "AWS::SageMaker::Model"
 COMPONENT = "AWS::SageMaker::InferenceComponent"
 TARGET = "AWS::ApplicationAutoScaling::ScalableTarget"
 
+_VARIANTS = ("ProductionVariants", "ShadowProductionVariants")
 _VARIANT_COUNT = "sagemaker:variant:DesiredInstanceCount"
 _VARIANT = re.compile(r"variant/([A-Za-z0-9-]+)")
 
@@ -46,10 +47,7 @@ class EndpointTemplate:
     @property
     def variants(self) -> Mapping[str, Properties]:
         """Return the properties of each variant, shadow included."""
-        listed = [
-            *self.config.get("ProductionVariants", ()),
-            *self.config.get("ShadowProductionVariants", ()),
-        ]
+        listed = [variant for key in _VARIANTS for variant in self.config.get(key, ())]
         return {variant["VariantName"]: variant for variant in listed}
 
     @property
@@ -78,6 +76,28 @@ class EndpointTemplate:
     def _of_type(self, kind: str) -> dict[str, Any]:
         resources = self.template.get("Resources", {})
         return {name: item for name, item in resources.items() if item["Type"] == kind}
+
+
+def with_instance_types(template: Template, types: Mapping[str, str]) -> Template:
+    """Return a template whose variants have these instance types, as far as they are named."""
+
+    def variant(properties: Properties) -> Properties:
+        name, old = properties["VariantName"], properties.get("InstanceType")
+        return {**properties, "InstanceType": types.get(name, old)} if old else properties
+
+    resources = {
+        name: {
+            **item,
+            "Properties": {
+                key: [variant(properties) for properties in value] if key in _VARIANTS else value
+                for key, value in item["Properties"].items()
+            },
+        }
+        if item["Type"] == CONFIG
+        else item
+        for name, item in template["Resources"].items()
+    }
+    return {**template, "Resources": resources}
 
 
 def parameter_of(value: Any, template: Template) -> Properties | None:

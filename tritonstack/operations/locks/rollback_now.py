@@ -1,7 +1,8 @@
-"""Switch endpoints to what CloudFormation has retained, before any deployment: `rollback --now`.
+"""Switch endpoints to configurations and models that exist, without CloudFormation.
 
-All at once or, if the rollout is rolling, in its batches; without alarms and waits, and with the running
-instances or copies. Lock and stack follow.
+`rollback --now` switches to what CloudFormation has retained: all at once or, if the rollout is rolling, in
+its batches; without alarms and waits, and with the running instances or copies. Lock and stack follow.
+`deploy` switches an endpoint that was rolled back to what its stack deployed, with the stack's rollout.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from tritonstack.operations.destruction.retained import (
 )
 from tritonstack.operations.locks.rollback import RollbackPlan
 from tritonstack.operations.locks.rollback_targets import RollbackError
-from tritonstack.operations.running import SERVING, RolledBackError, wait_until_served
+from tritonstack.operations.running import SERVING, EndpointState, RolledBackError, wait_until_served
 from tritonstack.project.custom_images import locked_uri
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.manifests import ARCHIVE_NAME
@@ -64,6 +65,8 @@ class Switch:
     """Whether it already runs that."""
     batch_percent: int | None = None
     """The batches of a rolling rollout; None if a second fleet replaces the first."""
+    guarded: bool = False
+    """Roll out as the stack does, with its alarms. The caller checks what serves in the end."""
 
 
 def plan_switches(cloud: Cloud, after: Workspace, plan: RollbackPlan) -> list[Switch]:
@@ -239,6 +242,14 @@ def _matches(sagemaker: Any, model: str | None, expected: Container) -> bool:
     return container.get("ModelDataUrl") == url and image in (None, container.get("Image"))
 
 
+def to_deployed(cloud: Cloud, stack: str, state: EndpointState, endpoint: str) -> Switch:
+    """Return the switch of an outdated endpoint, or of its component, to what its stack deployed."""
+    resources = serving_resources(cloud, lambda owner: owner == stack)
+    names = {item.key: item.name for item in resources}  # ARNs, and so stacks, have no upper-case letters
+    component = state.name if state.runs == "model" else None
+    return Switch(endpoint, names.get(state.deployed.lower(), state.deployed), component, guarded=True)
+
+
 def switch(cloud: Cloud, planned: Switch, *, on_change: Callable[[str], None]) -> None:
     """Make a planned change, and wait until it serves; raise RollbackError if SageMaker rolls it back."""
     sagemaker = cloud.client("sagemaker")
@@ -258,12 +269,16 @@ def switch(cloud: Cloud, planned: Switch, *, on_change: Callable[[str], None]) -
                     {"VariantPropertyType": "DesiredWeight"},
                     {"VariantPropertyType": "DataCaptureConfig"},
                 ],
-                DeploymentConfig=_deployment(planned.batch_percent),
+                **(
+                    {"RetainDeploymentConfig": True}
+                    if planned.guarded
+                    else {"DeploymentConfig": _deployment(planned.batch_percent)}
+                ),
             )
         wait_until_served(cloud, [planned.endpoint], on_change=lambda _, status: on_change(status))
         endpoint = sagemaker.describe_endpoint(EndpointName=planned.endpoint)
     served = endpoint["EndpointConfigName"].lower() == planned.target.lower()
-    if not served or endpoint["EndpointStatus"] not in SERVING:
+    if not planned.guarded and (not served or endpoint["EndpointStatus"] not in SERVING):
         raise _failed(planned.endpoint, endpoint.get("FailureReason"))
 
 
@@ -285,7 +300,9 @@ def _switch_component(
         sagemaker.update_inference_component(
             InferenceComponentName=component,
             Specification={**kept, "ModelName": planned.target},
-            DeploymentConfig={
+            DeploymentConfig=described["LastDeploymentConfig"]
+            if planned.guarded
+            else {
                 "RollingUpdatePolicy": {
                     # SageMaker replaces at most half of the copies at once.
                     "MaximumBatchSize": {"Type": "COPY_COUNT", "Value": max(1, copies // 2)},
@@ -300,7 +317,7 @@ def _switch_component(
         on_change(description["InferenceComponentStatus"])
         time.sleep(_POLL_S)
     served = description["Specification"]["ModelName"] == planned.target
-    if not served or description["InferenceComponentStatus"] != "InService":
+    if not planned.guarded and (not served or description["InferenceComponentStatus"] != "InService"):
         raise _failed(component, description.get("FailureReason"))
 
 

@@ -16,6 +16,7 @@ from tritonstack.operations.deploying.cdk import CdkCli, CdkFailedError
 from tritonstack.operations.deploying.changes import (
     DEPLOY_OPTIONS,
     Changes,
+    compare_endpoints,
     left_without_scaling,
     leftover_note,
     plan_stack_changes,
@@ -27,6 +28,7 @@ from tritonstack.operations.deploying.kept_parameters import copy_parameters, li
 from tritonstack.operations.destruction.retained import RunningEndpoint, delete_replaced, live_endpoints
 from tritonstack.operations.locks.image_retention import delete_superseded_images
 from tritonstack.operations.locks.retention import mark_superseded, named_artifacts, unmark_superseded
+from tritonstack.operations.locks.rollback_now import switch, to_deployed
 from tritonstack.operations.model_prefix import model_copies
 from tritonstack.operations.revisions import Revision, revision_of
 from tritonstack.operations.running import require_running
@@ -90,6 +92,7 @@ def _deploy(
             changes = plan_stack_changes(cloud, spec.base, assembly)
             if only:
                 changes = changes.of(stacks)
+            changes = compare_endpoints(cloud, spec.base, changes)
             changes.require_possible(rejected_changes(cdk, changes))
         if unprepared:  # only after it is certain that the deploy is possible
             bootstrap_account(session, cdk, spec.bootstrap, assembly)
@@ -196,6 +199,7 @@ def _deploy_all(
     """Deploy stacks and their dependencies, in two phases if needed."""
     if not changes.two_phase:
         _cdk_deploy(session, cdk, changes.assembly, stacks, title="deploying what has changed")
+        _update_outdated(session, cloud, changes)
         return
     for plan in changes.two_phase:
         for hazard in plan.hazards:
@@ -207,6 +211,7 @@ def _deploy_all(
     try:
         with session.reporter.step("phase 1 of 2: removing the scaling") as step:
             remove_scaling(cdk, changes, on_line=lambda line: show_event(step, line))
+        _update_outdated(session, cloud, changes)
         _second_phase(session, workspace, cloud, cdk, changes, stacks=stacks)
     except KeyboardInterrupt:
         name, unscaled = workspace.cli_arguments, [plan.endpoint or plan.stack for plan in changes.two_phase]
@@ -215,6 +220,13 @@ def _deploy_all(
             f"scaling: {', '.join(unscaled)}",
             remedy=_resume(name),
         ) from None
+
+
+def _update_outdated(session: Session, cloud: Cloud, changes: Changes) -> None:
+    """Update what was rolled back; CloudFormation sees no change, and so does nothing."""
+    for plan, state in changes.outdated:
+        with session.reporter.step(f"updating {state.name}, which was rolled back") as step:
+            switch(cloud, to_deployed(cloud, plan.stack, state, plan.endpoint or ""), on_change=step.log)
 
 
 def _second_phase(

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.soak
 SIZE = 192 << 20
 GROWTH = 160 << 20
 """Less than one copy of the object: the buffers of boto3's 8 MiB parts."""
-IN_ONE_PIECE = 300 << 20
+IN_ONE_PIECE = 200 << 20
 GROWTH_OF_ONE_PIECE = 40 << 20
 
 
