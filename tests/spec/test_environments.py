@@ -80,6 +80,13 @@ def test_invalid_days(tmp_path: Path, days: str) -> None:
     ]
 
 
+def test_unknown_time_zones_are_rejected(tmp_path: Path) -> None:
+    schedule = '{at: "08:00", timezone: Europe/Berlim, min: 1, max: 1}'
+    (complaint,) = complaints(tmp_path, environment(f"scaling: {{schedules: {{s: {schedule}}}}}"))
+    assert complaint.startswith("endpoints.e.scaling.schedules.s.timezone: ")
+    assert "'Europe/Berlin'" in complaint
+
+
 @pytest.mark.parametrize("days", ["MON-FRI", "MON-WED,FRI", "SAT,SUN", "SUN"])
 def test_days_of_the_week(tmp_path: Path, days: str) -> None:
     schedule = f'{{at: "08:00", days: "{days}", min: 1, max: 1}}'

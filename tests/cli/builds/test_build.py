@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,6 @@ from tritonstack.base.files import short_digest
 from tritonstack.base.paths import Project
 from tritonstack.cli.context import Context
 from tritonstack.operations.aws import Cloud
-from tritonstack.project.build_plans import NeededArtifact
 from tritonstack.project.loading import load_workspace
 from tritonstack.records.lock_writing import Replacement, add_to_lock, replace_entries, write_lock
 from tritonstack.records.locks import Promoted, RolledBack, load_lock
@@ -36,13 +36,13 @@ from tritonstack.workflows.builds import local_build, remote_build
 STAND_IN = Path(__file__).parent / "stand_in_job.py"
 
 
-def stand_in_command(state: Context, needed: NeededArtifact) -> list[str]:
-    return [sys.executable, str(STAND_IN), str(state.project.root), needed.model, " ".join(needed.targets)]
+def stand_in_command(project: Project, model: str, targets: Sequence[str], *_: object) -> list[str]:
+    return [sys.executable, str(STAND_IN), str(project.root), model, " ".join(targets)]
 
 
 @pytest.fixture
 def stand_in(monkeypatch):
-    monkeypatch.setattr(local_build, "_command", stand_in_command)
+    monkeypatch.setattr(local_build, "build_command", stand_in_command)
 
 
 def serve(project: Project, *models: str) -> None:
@@ -366,11 +366,11 @@ def test_explain_with_a_lock_without_build_inputs(project, capsys):
 def test_exposure_is_allowed_for_the_builds_of_one_command(project, capsys, monkeypatch, tmp_path):
     log = tmp_path / "seen"
 
-    def noting(state: Context, needed: NeededArtifact) -> list[str]:
+    def noting(*arguments: Any) -> list[str]:
         script = f'echo "exposed: ${{{EXPOSE}-no}}" >> {log}; exec "$@"'
-        return ["sh", "-c", script, "sh", *stand_in_command(state, needed)]
+        return ["sh", "-c", script, "sh", *stand_in_command(*arguments)]
 
-    monkeypatch.setattr(local_build, "_command", noting)
+    monkeypatch.setattr(local_build, "build_command", noting)
     assert build(capsys, project, "--no-publish", "--expose")[0] == 0
     serve(project, "other")
     assert build(capsys, project, "--no-publish")[0] == 0
@@ -409,7 +409,7 @@ import signal
 from tritonstack.cli import main
 from tritonstack.workflows.builds import local_build
 from tests.cli.builds.test_build import stand_in_command
-local_build._command = stand_in_command
+local_build.build_command = stand_in_command
 signal.signal(signal.SIGINT, signal.default_int_handler)
 main.main()
 """

@@ -189,7 +189,7 @@ def site(project, account, capsys, monkeypatch):
     built = {"model": "minilm", "target": "cpu", "digest": folder.name, "directory": str(folder)}
     job = project.state_dir / "job.json"
     job.write_text(json.dumps({**built, "event": "built", "reused": False}) + "\n")
-    monkeypatch.setattr(local_build, "_command", lambda *_: ["cat", str(job)])
+    monkeypatch.setattr(local_build, "build_command", lambda *_: ["cat", str(job)])
     return site
 
 

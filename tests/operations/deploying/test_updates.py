@@ -76,7 +76,9 @@ def test_the_instance_type_that_runs_decides_after_a_rollback(synthesized):
     running = with_instance_types(template, {"main": "ml.c7i.4xlarge", "other": "ml.c7i.large"})
     [hazard] = hazards(running, template)
     assert (hazard.variant, hazard.rejected) == ("main", False)
-    assert [variant["InstanceType"] for variant in config(running)["ProductionVariants"]] == ["ml.c7i.4xlarge"]
+    assert [variant["InstanceType"] for variant in config(running)["ProductionVariants"]] == [
+        "ml.c7i.4xlarge"
+    ]
     assert with_instance_types(template, {}) == template
 
 

@@ -45,7 +45,9 @@ def test_a_build_has_no_way_out(outside_tmp):
     with targets_of_a_sandbox(own="/opt/builder", nests=True, state=state, proxy="https_proxy") as targets:
         command = f"/opt/builder/bin/python escape_attempts.py '{json.dumps(targets)}'"
         build = built_from(account, {"escape_attempts.py": ATTEMPTS.read_text()}, command)
-    assert escaped("\n".join(account.said(build))) == []
+    # In a clone under /tmp, the path of the state is a private folder of the build.
+    private = set() if (state / targets["mark"]).exists() else {"write the state"}
+    assert set(escaped("\n".join(account.said(build)))) <= private
     assert build["buildStatus"] == "SUCCEEDED"
 
 
