@@ -14,12 +14,12 @@ from tests.projects import edit
 from tritonstack.base.error_kinds import CommandInterruptedError
 from tritonstack.operations.deploying.assembly import Assembly
 from tritonstack.operations.deploying.cdk import find_cdk
-from tritonstack.operations.deploying.changes import Changes
+from tritonstack.operations.deploying.changes import Changes, Outdated
 from tritonstack.operations.deploying.plans import StackPlan
 from tritonstack.operations.deploying.updates import Hazard
 from tritonstack.operations.locks.retention import TaggingResult
 from tritonstack.operations.revisions import revision_of
-from tritonstack.operations.running import RolledBackError
+from tritonstack.operations.running import EndpointState, RolledBackError
 from tritonstack.operations.stacks import StackState
 from tritonstack.project.loading import load_workspace
 from tritonstack.workflows.deployment import deploying
@@ -55,6 +55,31 @@ def test_ctrl_c_between_two_phases_lists_endpoints_without_scaling(
             stacks=["--all"],
         )
     assert "operations: tritonstack-dev-endpoint-search" in caught.value.message
+
+
+@pytest.mark.parametrize("phases", [1, 2])
+def test_other_instance_types_are_restored_before_scaling_is_registered(
+    project, account, tmp_path, monkeypatch, phases
+):
+    """SageMaker rejects them afterwards; other changes need the new alarms of the stacks."""
+    calls: list[str] = []
+    edit(project.environment_file("dev"), "1" * 12, account)
+    session, workspace = Session(project), load_workspace(project, "dev")
+    monkeypatch.setattr(deploying, "remove_scaling", lambda *_, **__: calls.append("remove_scaling"))
+    monkeypatch.setattr(deploying, "_cdk_deploy", lambda *_, **__: calls.append("cdk deploy"))
+    monkeypatch.setattr(Assembly, "template", lambda *_: {})
+    monkeypatch.setattr(deploying, "to_deployed", lambda *arguments: arguments[-1].name)
+    monkeypatch.setattr(deploying, "switch", lambda _, planned, **__: calls.append(planned))
+    plan = StackPlan("stack", ("nothing", "two-phase")[phases - 1], "type")
+    outdated = [
+        Outdated("stack", EndpointState(name, "new", "old", "InService"), name == "type")
+        for name in ("other", "type")
+    ]
+    changes = Changes(Assembly(tmp_path), {}, [plan], outdated=outdated)
+    stand_in_cdk(tmp_path, "exit 1")
+    cdk = find_cdk(tmp_path, environment_name="dev", variables={})
+    deploying._deploy_all(session, workspace, session.cloud(workspace.spec), cdk, changes, stacks=["--all"])
+    assert calls == [*(["remove_scaling"] * (phases - 1)), "type", "cdk deploy", "other"]
 
 
 def test_nothing_is_deleted_or_marked_before_the_endpoints_run_what_was_deployed(

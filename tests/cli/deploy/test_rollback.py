@@ -18,8 +18,8 @@ from tritonstack.base.naming import artifact_prefix
 from tritonstack.base.paths import Project
 from tritonstack.operations.aws import cloud_of
 from tritonstack.operations.events import read_events
-from tritonstack.operations.locks.rollback_now import Switch
 from tritonstack.operations.revisions import Revision
+from tritonstack.operations.switching import Switch
 from tritonstack.operations.verification.checks import Check
 from tritonstack.operations.verification.verdicts import EndpointVerdict, Verdict
 from tritonstack.project.loading import load_workspace
@@ -240,7 +240,7 @@ def test_now_switches_before_the_lock_and_the_deploy(dev, capsys, monkeypatch):
     planned = Switch("tritonstack-dev-search", "before")
     monkeypatch.setattr(workflow, "plan_switches", lambda *_: [planned])
     monkeypatch.setattr(
-        workflow, "switch", lambda _, change, **__: switched.append((change.target, dev.locked()))
+        workflow, "switch_back", lambda _, change, **__: switched.append((change.target, dev.locked()))
     )
     assert rollback(capsys, dev, "--now", "--dry-run")[0] == 0
     assert (switched, dev.locked()) == ([], "22")

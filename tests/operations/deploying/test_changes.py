@@ -9,12 +9,19 @@ from tests.operations.conftest import STACK
 from tests.operations.deploying.test_updates import config, copied, of_type
 from tests.operations.test_operations import stand_in_cdk
 from tritonstack.operations.aws import Cloud
+from tritonstack.operations.deploying import changes as changes_module
 from tritonstack.operations.deploying.assembly import Assembly, Template
 from tritonstack.operations.deploying.cdk import find_cdk
-from tritonstack.operations.deploying.changes import left_without_scaling, plan_stack_changes, remove_scaling
+from tritonstack.operations.deploying.changes import (
+    compare_endpoints,
+    left_without_scaling,
+    plan_stack_changes,
+    remove_scaling,
+)
 from tritonstack.operations.deploying.deployed_templates import deployed_templates
 from tritonstack.operations.deploying.endpoint_template import TARGET
 from tritonstack.operations.deploying.updates import RejectedChangeError
+from tritonstack.operations.running import EndpointState
 from tritonstack.operations.stacks import environment_stacks
 
 BASE = "tritonstack-dev"
@@ -92,3 +99,27 @@ def test_endpoints_that_the_second_phase_did_not_reach(cloud, synthesized, monke
     assert left_without_scaling(cloud, BASE, changes) == ["tritonstack-dev-search"]
     standing[STACK] = new.template(STACK)
     assert left_without_scaling(cloud, BASE, changes) == []
+
+
+@pytest.mark.parametrize(
+    ("running", "least", "action", "is_other_type"),
+    [
+        ("ml.c7i.xlarge", 1, "nothing", False),
+        ("ml.c7i.4xlarge", 1, "two-phase", True),
+        # Its scaling was removed before, by a deployment that was interrupted.
+        ("ml.c7i.4xlarge", 4, "roll-out", True),
+    ],
+)
+def test_what_was_rolled_back_is_compared_with_what_runs(
+    cloud, synthesized, monkeypatch, running, least, action, is_other_type
+):
+    assembly = synthesized(least=least) if least > 1 else synthesized()
+    hold(cloud, monkeypatch, {name: assembly.template(name) for name in assembly.stacks})
+    state = EndpointState(f"{BASE}-search", "new", "old", "InService")
+    monkeypatch.setattr(changes_module, "endpoint_states", lambda *_: [state])
+    monkeypatch.setattr(changes_module, "variants_of", lambda *_: {"main": {"InstanceType": running}})
+    planned = plan_stack_changes(cloud, BASE, assembly)
+    assert {plan.action for plan in planned.plans} == {"nothing"}
+    changes = compare_endpoints(cloud, BASE, planned)
+    assert {plan.action for plan in changes.plans if plan.stack == STACK} == {action}
+    assert [(item.stack, item.is_other_type) for item in changes.outdated] == [(STACK, is_other_type)]

@@ -30,10 +30,11 @@ from tritonstack.operations import running
 from tritonstack.operations.destruction.retained import ServingResource
 from tritonstack.operations.locks import rollback_now
 from tritonstack.operations.locks.rollback import RollbackPlan, as_planned, plan_rollback
-from tritonstack.operations.locks.rollback_now import Switch, plan_switches, switch, to_deployed
+from tritonstack.operations.locks.rollback_now import plan_switches, switch_back
 from tritonstack.operations.locks.rollback_targets import RollbackError
 from tritonstack.operations.locks.versions import lock_history
-from tritonstack.operations.running import EndpointState
+from tritonstack.operations.running import endpoint_states
+from tritonstack.operations.switching import Switch, switch, to_deployed
 from tritonstack.project.loading import load_workspace
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.lock_writing import add_to_lock
@@ -96,12 +97,12 @@ def test_the_retained_configuration_serves_with_the_running_instances(incident, 
     deployment.settle()
     (change,) = planned(incident, deployment)
     assert not change.done
-    switch(deployment.cloud, change, on_change=lambda _: None)
+    switch_back(deployment.cloud, change, on_change=lambda _: None)
     assert deployment.version_of(deployment.active) == OLD
     (variant,) = deployment.sagemaker.describe_endpoint(EndpointName=ENDPOINT)["ProductionVariants"]
     assert variant["DesiredInstanceCount"] == 2
     # Repeated after a kill, it changes nothing; then the stack catches up.
-    assert planned(incident, deployment) == [replace(change, done=True)]
+    assert planned(incident, deployment) == [replace(change, done=True, update={})]
     deployment.deploy(OLD)
     assert deployment.version_of(deployment.active) == OLD
     assert deployment.active != change.target
@@ -110,13 +111,48 @@ def test_the_retained_configuration_serves_with_the_running_instances(incident, 
 def test_no_alarm_stops_it(incident, deployment):
     """The alarm that made somebody roll back is still firing."""
     (change,) = planned(incident, deployment)
-    switch(deployment.cloud, change, on_change=lambda _: None)
+    switch_back(deployment.cloud, change, on_change=lambda _: None)
     described = deployment.sagemaker.describe_endpoint(EndpointName=ENDPOINT)
     used = described["LastDeploymentConfig"]
     assert "AutoRollbackConfiguration" not in used
     policy = used["BlueGreenUpdatePolicy"]
     routing = policy["TrafficRoutingConfiguration"]
     assert (routing["Type"], policy["TerminationWaitInSeconds"]) == ("ALL_AT_ONCE", 0)
+
+
+def test_deploying_after_it_has_the_alarms_of_the_stack_again(incident, deployment):
+    """The stack still has the new configuration, and the last update of the endpoint had no alarms."""
+    (change,) = planned(incident, deployment)
+    switch_back(deployment.cloud, change, on_change=lambda _: None)
+    (state,) = endpoint_states(deployment.cloud, STACK)
+    assert state.is_outdated
+    routing = {"Type": "ALL_AT_ONCE", "WaitIntervalInSeconds": 0}
+    rollout = {
+        "BlueGreenUpdatePolicy": {
+            "TrafficRoutingConfiguration": routing,
+            "TerminationWaitInSeconds": {"Ref": "Wait"},
+        },
+        "AutoRollbackConfiguration": {"Alarms": [{"AlarmName": "errors"}]},
+    }
+    endpoint = {"Type": "AWS::SageMaker::Endpoint", "Properties": {"DeploymentConfig": rollout}}
+    parameter = {"Type": "Number", "Default": 1}
+    template = {"Resources": {"Endpoint": endpoint}, "Parameters": {"Wait": parameter}}
+    deployment.cloud.client("cloudwatch").put_metric_alarm(
+        AlarmName="errors",
+        ComparisonOperator="GreaterThanThreshold",
+        EvaluationPeriods=1,
+        Namespace="n",
+        MetricName="m",
+        Period=60,
+        Statistic="Sum",
+        Threshold=1,
+    )
+    back = to_deployed(deployment.cloud, STACK, template, state)
+    assert switch(deployment.cloud, back, on_change=lambda _: None) is None
+    assert deployment.version_of(deployment.active) == NEW
+    used = deployment.sagemaker.describe_endpoint(EndpointName=ENDPOINT)["LastDeploymentConfig"]
+    assert used["AutoRollbackConfiguration"] == rollout["AutoRollbackConfiguration"]
+    assert used["BlueGreenUpdatePolicy"]["TerminationWaitInSeconds"] == 1
 
 
 def test_a_configuration_that_was_rolled_back_before_is_skipped(incident, deployment):
@@ -146,13 +182,13 @@ def test_what_needs_a_deployment_is_rejected(incident, deployment, cause):
 def test_an_endpoint_that_does_not_serve_is_not_switched(incident, deployment, monkeypatch):
     """SageMaker may name the new configuration and yet fail."""
     (change,) = planned(incident, deployment)
-    switch(deployment.cloud, change, on_change=lambda _: None)
+    switch_back(deployment.cloud, change, on_change=lambda _: None)
     described = deployment.sagemaker.describe_endpoint(EndpointName=ENDPOINT)
     failed = described | {"EndpointStatus": "UpdateRollbackFailed", "FailureReason": "no capacity"}
     sagemaker = deployment.cloud.client("sagemaker")
     monkeypatch.setattr(sagemaker, "describe_endpoint", lambda **_: failed)
     with pytest.raises(RollbackError) as caught:
-        switch(deployment.cloud, replace(change, done=True), on_change=lambda _: None)
+        switch_back(deployment.cloud, replace(change, done=True), on_change=lambda _: None)
     assert caught.value.code == "TS507"
     assert "no capacity" in caught.value.message
 
@@ -172,7 +208,7 @@ def test_maintenance_is_waited_for(incident, deployment, monkeypatch):
     monkeypatch.setattr(running, "_POLL_S", 0.01)
     monkeypatch.setattr(sagemaker, "describe_endpoint", maintained)
     monkeypatch.setattr(sagemaker, "update_endpoint", updated)
-    switch(deployment.cloud, change, on_change=reported.append)
+    switch_back(deployment.cloud, change, on_change=reported.append)
     assert reported[0] == "SystemUpdating"
     assert deployment.version_of(deployment.active) == OLD
 
@@ -187,7 +223,7 @@ def test_a_rolling_rollout_needs_no_second_fleet(incident, deployment):
     rollout = "rollout: {strategy: rolling, batch_percent: 50}"
     edit(incident.project.environment_file("dev"), instance, f"{instance}\n    {scaling}\n    {rollout}")
     (change,) = planned(incident, deployment)
-    switch(deployment.cloud, change, on_change=lambda _: None)
+    switch_back(deployment.cloud, change, on_change=lambda _: None)
     assert deployment.version_of(deployment.active) == OLD
     used = deployment.sagemaker.describe_endpoint(EndpointName=ENDPOINT)["LastDeploymentConfig"]
     assert used == {
@@ -302,7 +338,7 @@ def test_a_component_gets_the_retained_model_and_keeps_its_copies(tmp_path, monk
     after, plan = incident.planned()
     (change,) = plan_switches(cloud, after, plan)
     assert (change.target, change.done) == ("Model-old", False)
-    switch(cloud, change, on_change=lambda _: None)
+    switch_back(cloud, change, on_change=lambda _: None)
     (update,) = cloud.updates
     assert update["Specification"] == {
         "ModelName": "Model-old",
@@ -312,25 +348,13 @@ def test_a_component_gets_the_retained_model_and_keeps_its_copies(tmp_path, monk
     assert "RuntimeConfig" not in update
     size = update["DeploymentConfig"]["RollingUpdatePolicy"]["MaximumBatchSize"]
     assert size == {"Type": "COPY_COUNT", "Value": batch}
-    state = EndpointState(f"{ENDPOINT}-component", "model-new", "Model-old", "InService", runs="model")
-    cloud.component["LastDeploymentConfig"] = guarded = {
-        "RollingUpdatePolicy": {
-            "MaximumBatchSize": {"Type": "COPY_COUNT", "Value": 1},
-            "WaitIntervalInSeconds": 60,
-        },
-        "AutoRollbackConfiguration": {"Alarms": [{"AlarmName": "errors"}]},
-    }
-    switch(cloud, to_deployed(cloud, STACK, state, ENDPOINT), on_change=lambda _: None)
-    repeated = cloud.updates.pop()
-    assert (repeated["Specification"]["ModelName"], repeated["DeploymentConfig"]) == ("Model-new", guarded)
-    cloud.component["Specification"]["ModelName"] = "Model-old"
     (again,) = plan_switches(cloud, after, plan)
     assert again.done
-    switch(cloud, again, on_change=lambda _: None)
+    switch_back(cloud, again, on_change=lambda _: None)
     assert len(cloud.updates) == 1
     cloud.component["Specification"]["ModelName"], cloud.after = "Model-new", "Failed"
     with pytest.raises(RollbackError) as caught:
-        switch(cloud, change, on_change=lambda _: None)
+        switch_back(cloud, change, on_change=lambda _: None)
     assert caught.value.code == "TS507"
     cloud.models.pop("Model-old")
     cloud.component["Specification"]["ModelName"] = "Model-new"

@@ -19,6 +19,7 @@ from tritonstack.operations.deploying.endpoint_template import with_instance_typ
 from tritonstack.operations.deploying.plans import StackPlan, plan_stack
 from tritonstack.operations.deploying.taken_names import TakenName, names_to_create, taken_names
 from tritonstack.operations.deploying.updates import RejectedChangeError, unregistered
+from tritonstack.operations.destruction.retained import variants_of
 from tritonstack.operations.running import EndpointState, endpoint_states
 from tritonstack.operations.stacks import environment_stacks
 
@@ -28,6 +29,18 @@ _HOLD_MORE_THAN_THEY_TELL = ("ROLLBACK_FAILED", "DELETE_FAILED")
 """Statuses of stacks that do not exist and hold no resources."""
 _UPDATED = ("CREATE_COMPLETE", "UPDATE_COMPLETE")
 """What CloudFormation reports even if SageMaker has rolled the endpoint back."""
+
+
+@dataclass(frozen=True)
+class Outdated:
+    """An endpoint or component that was rolled back, and that CloudFormation does not update: its stack has
+    the deployed configuration already.
+    """
+
+    stack: str
+    state: EndpointState
+    is_other_type: bool
+    """Whether it runs on other instance types than its stack deployed."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +54,7 @@ class Changes:
     """Deployed stacks that the environment's file no longer requests."""
     taken: Sequence[TakenName] = ()
     """New resources whose names are taken."""
-    outdated: Sequence[tuple[StackPlan, EndpointState]] = ()
-    """What was rolled back, and is not updated by CloudFormation, because its stack stays as it is."""
+    outdated: Sequence[Outdated] = ()
 
     @property
     def rejected(self) -> list[StackPlan]:
@@ -97,29 +109,23 @@ def compare_endpoints(cloud: Cloud, base: str, changes: Changes) -> Changes:
 
     SageMaker compares instance types with those that run, not with those that the stack deployed.
     """
-    plans, outdated = [], []
-    settled = {stack.name for stack in environment_stacks(cloud, base) if stack.status in _UPDATED}
+    plans, outdated = list[StackPlan](), list[Outdated]()
+    updated = {stack.name for stack in environment_stacks(cloud, base) if stack.status in _UPDATED}
     for plan in changes.plans:
-        states = endpoint_states(cloud, plan.stack) if plan.endpoint and plan.stack in settled else []
+        states = endpoint_states(cloud, plan.stack) if plan.endpoint and plan.stack in updated else []
         states = [state for state in states if state.is_outdated]
-        if plan.action in ("nothing", "change"):
-            outdated += [(plan, state) for state in states]
-        types: dict[str, str] = {}
+        running = changes.deployed.get(plan.stack, {})
         for state in states:
             if state.runs == "configuration":
-                types |= _instance_types(cloud, state.active)
-        running = with_instance_types(changes.deployed[plan.stack], types) if types else None
+                variants = variants_of(cloud.client("sagemaker"), state.active) or {}
+                types = {name: variant.get("InstanceType") for name, variant in variants.items()}
+                running = with_instance_types(running, types)
+        is_other_type = bool(states) and running != changes.deployed[plan.stack]
+        if plan.action in ("nothing", "change"):
+            outdated += [Outdated(plan.stack, state, is_other_type) for state in states]
         new = changes.assembly.template(plan.stack)
-        plans.append(plan_stack(plan.stack, deployed=running, new=new) if running else plan)
+        plans.append(plan_stack(plan.stack, deployed=running, new=new) if is_other_type else plan)
     return replace(changes, plans=plans, outdated=outdated)
-
-
-def _instance_types(cloud: Cloud, config: str) -> dict[str, str]:
-    described = cloud.client("sagemaker").describe_endpoint_config(EndpointConfigName=config)
-    variants = [*described["ProductionVariants"], *described.get("ShadowProductionVariants", ())]
-    return {
-        variant["VariantName"]: variant["InstanceType"] for variant in variants if "InstanceType" in variant
-    }
 
 
 def compare_stacks(assembly: Assembly, deployed: Mapping[str, Template]) -> Changes:

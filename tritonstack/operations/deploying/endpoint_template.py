@@ -78,12 +78,12 @@ class EndpointTemplate:
         return {name: item for name, item in resources.items() if item["Type"] == kind}
 
 
-def with_instance_types(template: Template, types: Mapping[str, str]) -> Template:
+def with_instance_types(template: Template, types: Mapping[str, str | None]) -> Template:
     """Return a template whose variants have these instance types, as far as they are named."""
 
     def variant(properties: Properties) -> Properties:
         name, old = properties["VariantName"], properties.get("InstanceType")
-        return {**properties, "InstanceType": types.get(name, old)} if old else properties
+        return {**properties, "InstanceType": types.get(name) or old} if old else properties
 
     resources = {
         name: {

@@ -156,15 +156,21 @@ def tagged_models(cloud: Cloud, base: str) -> tuple[set[str], set[str]]:
     return images, data
 
 
-def models_of(cloud: Cloud, config: str) -> set[str] | None:
-    """Return the models that a configuration names; None if it does not exist."""
-    described = describe_if_present(
-        cloud.client("sagemaker").describe_endpoint_config, EndpointConfigName=config
-    )
+def variants_of(sagemaker: Any, config: str) -> dict[str, dict[str, Any]] | None:
+    """Return the variants of a configuration by name, shadow included; None if it does not exist."""
+    described = describe_if_present(sagemaker.describe_endpoint_config, EndpointConfigName=config)
     if described is None:
         return None
     variants = [*described["ProductionVariants"], *described.get("ShadowProductionVariants", ())]
-    return {variant["ModelName"] for variant in variants if "ModelName" in variant}
+    return {variant["VariantName"]: variant for variant in variants}
+
+
+def models_of(cloud: Cloud, config: str) -> set[str] | None:
+    """Return the models that a configuration names; None if it does not exist."""
+    variants = variants_of(cloud.client("sagemaker"), config)
+    if variants is None:
+        return None
+    return {variant["ModelName"] for variant in variants.values() if "ModelName" in variant}
 
 
 def _component_models(sagemaker: Any, endpoint: str) -> tuple[set[str], str | None]:

@@ -1,15 +1,12 @@
-"""Switch endpoints to configurations and models that exist, without CloudFormation.
+"""Switch endpoints to what CloudFormation has retained, before any deployment: `rollback --now`.
 
-`rollback --now` switches to what CloudFormation has retained: all at once or, if the rollout is rolling, in
-its batches; without alarms and waits, and with the running instances or copies. Lock and stack follow.
-`deploy` switches an endpoint that was rolled back to what its stack deployed, with the stack's rollout.
+All at once or, if the rollout is rolling, in its batches; without alarms and waits, and with the running
+instances or copies. Lock and stack follow.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from tritonstack.base import naming
@@ -18,17 +15,18 @@ from tritonstack.operations.destruction.retained import (
     ServingResource,
     describe_if_present,
     serving_resources,
+    variants_of,
 )
 from tritonstack.operations.locks.rollback import RollbackPlan
 from tritonstack.operations.locks.rollback_targets import RollbackError
-from tritonstack.operations.running import SERVING, EndpointState, RolledBackError, wait_until_served
+from tritonstack.operations.running import SERVING, RolledBackError
+from tritonstack.operations.switching import Switch, switch
 from tritonstack.project.custom_images import locked_uri
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.manifests import ARCHIVE_NAME
 from tritonstack.spec.endpoints.endpoint import EndpointSpec, MultiModelEndpoint, Variant
 from tritonstack.spec.endpoints.rollouts import Rolling
 
-_POLL_S = 2.0
 _ALL_AT_ONCE = {
     "BlueGreenUpdatePolicy": {
         "TrafficRoutingConfiguration": {"Type": "ALL_AT_ONCE", "WaitIntervalInSeconds": 0},
@@ -51,22 +49,6 @@ _KEPT_PARTS = ("StartupParameters", "ComputeResourceRequirements", "DataCacheCon
 
 Container = tuple[str, str | None]
 """The model data of a variant, and its custom image."""
-
-
-@dataclass(frozen=True)
-class Switch:
-    """The change of one endpoint or inference component."""
-
-    endpoint: str
-    target: str
-    """The configuration, or the model of the component."""
-    component: str | None = None
-    done: bool = False
-    """Whether it already runs that."""
-    batch_percent: int | None = None
-    """The batches of a rolling rollout; None if a second fleet replaces the first."""
-    guarded: bool = False
-    """Roll out as the stack does, with its alarms. The caller checks what serves in the end."""
 
 
 def plan_switches(cloud: Cloud, after: Workspace, plan: RollbackPlan) -> list[Switch]:
@@ -113,23 +95,25 @@ def _for_endpoint(cloud: Cloud, after: Workspace, name: str, retained: list[Serv
         raise _impossible(name, "it does not exist")
     active, status = described["EndpointConfigName"], described["EndpointStatus"]
     coming = described.get("PendingDeploymentSummary", {}).get("EndpointConfigName", active)
-    if status in (*SERVING, "Updating") and _serves(sagemaker, _variants(sagemaker, coming), expected):
+    if status in (*SERVING, "Updating") and _serves(
+        sagemaker, variants_of(sagemaker, coming) or {}, expected
+    ):
         return Switch(full_name, coming, done=True)
     if status not in SERVING:
         raise _impossible(name, f"its status is {status}")
-    present = _variants(sagemaker, active)
+    present = variants_of(sagemaker, active) or {}
     if not present:
         raise _impossible(name, f"SageMaker cannot update it: its configuration {active} was deleted")
     for item in retained:
         if item.kind != "EndpointConfig" or item.key == active.lower():
             continue
-        variants = _variants(sagemaker, item.name)
+        variants = variants_of(sagemaker, item.name) or {}
         if _serves(sagemaker, variants, expected):
             _require_same_instances(name, item.name, present, variants)
             _require_same_settings(sagemaker, name, (active, present), (item.name, variants))
             rollout = after.spec.endpoints[name].planned_rollout
             batch = rollout.batch_percent if isinstance(rollout, Rolling) else None
-            return Switch(full_name, item.name, batch_percent=batch)
+            return Switch(full_name, item.name, update=_endpoint_update(batch))
     raise _impossible(name, "no retained configuration serves these artifacts")
 
 
@@ -199,7 +183,7 @@ def _for_component(cloud: Cloud, after: Workspace, name: str, retained: list[Ser
     for item in retained:
         if item.kind == "Model" and _matches(sagemaker, item.name, expected):
             _require_same_model(sagemaker, name, active, item.name)
-            return Switch(full_name, item.name, component)
+            return Switch(full_name, item.name, component, update=_component_update(described, item.name))
     raise _impossible(name, "no retained model has these artifacts")
 
 
@@ -215,15 +199,6 @@ def _container(after: Workspace, name: str, endpoint: EndpointSpec, variant: Var
     prefix = naming.artifact_prefix(model, artifact.digest if artifact else "")
     url = f"s3://{after.spec.artifact_bucket}/{prefix}/{ARCHIVE_NAME}"
     return url, locked_uri(after.spec, image) if image else None
-
-
-def _variants(sagemaker: Any, name: str) -> dict[str, Mapping[str, Any]]:
-    """Return the variants of a configuration by name; nothing if it was deleted."""
-    config = describe_if_present(sagemaker.describe_endpoint_config, EndpointConfigName=name)
-    if config is None:
-        return {}
-    variants = [*config["ProductionVariants"], *config.get("ShadowProductionVariants", ())]
-    return {variant["VariantName"]: variant for variant in variants}
 
 
 def _serves(
@@ -242,93 +217,42 @@ def _matches(sagemaker: Any, model: str | None, expected: Container) -> bool:
     return container.get("ModelDataUrl") == url and image in (None, container.get("Image"))
 
 
-def to_deployed(cloud: Cloud, stack: str, state: EndpointState, endpoint: str) -> Switch:
-    """Return the switch of an outdated endpoint, or of its component, to what its stack deployed."""
-    resources = serving_resources(cloud, lambda owner: owner == stack)
-    names = {item.key: item.name for item in resources}  # ARNs, and so stacks, have no upper-case letters
-    component = state.name if state.runs == "model" else None
-    return Switch(endpoint, names.get(state.deployed.lower(), state.deployed), component, guarded=True)
-
-
-def switch(cloud: Cloud, planned: Switch, *, on_change: Callable[[str], None]) -> None:
-    """Make a planned change, and wait until it serves; raise RollbackError if SageMaker rolls it back."""
-    sagemaker = cloud.client("sagemaker")
-    with explain_denied("sagemaker"):
-        if planned.component is not None:
-            _switch_component(sagemaker, planned, planned.component, on_change)
-            return
-        if not planned.done:
-            # SageMaker rejects an update during its own maintenance.
-            wait_until_served(cloud, [planned.endpoint], on_change=lambda _, status: on_change(status))
-            sagemaker.update_endpoint(
-                EndpointName=planned.endpoint,
-                EndpointConfigName=planned.target,
-                RetainAllVariantProperties=True,
-                # Only the instance counts stay; weights and data capture belong to the configuration.
-                ExcludeRetainedVariantProperties=[
-                    {"VariantPropertyType": "DesiredWeight"},
-                    {"VariantPropertyType": "DataCaptureConfig"},
-                ],
-                **(
-                    {"RetainDeploymentConfig": True}
-                    if planned.guarded
-                    else {"DeploymentConfig": _deployment(planned.batch_percent)}
-                ),
-            )
-        wait_until_served(cloud, [planned.endpoint], on_change=lambda _, status: on_change(status))
-        endpoint = sagemaker.describe_endpoint(EndpointName=planned.endpoint)
-    served = endpoint["EndpointConfigName"].lower() == planned.target.lower()
-    if not planned.guarded and (not served or endpoint["EndpointStatus"] not in SERVING):
-        raise _failed(planned.endpoint, endpoint.get("FailureReason"))
-
-
-def _deployment(batch_percent: int | None) -> dict[str, Any]:
-    """Return the deployment configuration; a second fleet may exceed the quotas of a rolling rollout."""
-    if batch_percent is None:
-        return _ALL_AT_ONCE
-    size = {"Type": "CAPACITY_PERCENT", "Value": batch_percent}
-    return {"RollingUpdatePolicy": {"MaximumBatchSize": size, "WaitIntervalInSeconds": 0}}
-
-
-def _switch_component(
-    sagemaker: Any, planned: Switch, component: str, on_change: Callable[[str], None]
-) -> None:
-    described = sagemaker.describe_inference_component(InferenceComponentName=component)
-    if not planned.done:
-        kept = {part: described["Specification"][part] for part in _parts(described["Specification"])}
-        copies = described["RuntimeConfig"]["DesiredCopyCount"]
-        sagemaker.update_inference_component(
-            InferenceComponentName=component,
-            Specification={**kept, "ModelName": planned.target},
-            DeploymentConfig=described["LastDeploymentConfig"]
-            if planned.guarded
-            else {
-                "RollingUpdatePolicy": {
-                    # SageMaker replaces at most half of the copies at once.
-                    "MaximumBatchSize": {"Type": "COPY_COUNT", "Value": max(1, copies // 2)},
-                    "WaitIntervalInSeconds": 0,
-                }
-            },
+def switch_back(cloud: Cloud, planned: Switch, *, on_change: Callable[[str], None]) -> None:
+    """Make a planned change; raise RollbackError unless it serves in the end."""
+    if reason := switch(cloud, planned, on_change=on_change):
+        name = planned.component or planned.endpoint
+        raise RollbackError(
+            f"{name} could not be switched to its earlier artifacts: {reason}",
+            remedy="see its log (`tritonstack logs`), fix the cause, and rerun; lock and stacks are "
+            "unchanged, but other endpoints of this rollback may serve their earlier artifacts already",
+            code=RolledBackError.code,
         )
-    while True:
-        description = sagemaker.describe_inference_component(InferenceComponentName=component)
-        if description["InferenceComponentStatus"] not in ("Creating", "Updating"):
-            break
-        on_change(description["InferenceComponentStatus"])
-        time.sleep(_POLL_S)
-    served = description["Specification"]["ModelName"] == planned.target
-    if not planned.guarded and (not served or description["InferenceComponentStatus"] != "InService"):
-        raise _failed(component, description.get("FailureReason"))
 
 
-def _parts(specification: Collection[str]) -> Iterator[str]:
-    return (part for part in _KEPT_PARTS if part in specification)
+def _endpoint_update(batch_percent: int | None) -> dict[str, Any]:
+    """Return the parameters of an update; a second fleet may exceed the quotas of a rolling rollout."""
+    deployment: dict[str, Any] = _ALL_AT_ONCE
+    if batch_percent is not None:
+        size = {"Type": "CAPACITY_PERCENT", "Value": batch_percent}
+        deployment = {"RollingUpdatePolicy": {"MaximumBatchSize": size, "WaitIntervalInSeconds": 0}}
+    return {
+        "RetainAllVariantProperties": True,
+        # Only the instance counts stay; weights and data capture belong to the configuration.
+        "ExcludeRetainedVariantProperties": [
+            {"VariantPropertyType": "DesiredWeight"},
+            {"VariantPropertyType": "DataCaptureConfig"},
+        ],
+        "DeploymentConfig": deployment,
+    }
 
 
-def _failed(name: str, reason: str | None) -> RollbackError:
-    return RollbackError(
-        f"{name} could not be switched to its earlier artifacts" + (f": {reason}" if reason else ""),
-        remedy="see its log (`tritonstack logs`), fix the cause, and rerun; lock and stacks are unchanged, "
-        "but other endpoints of this rollback may serve their earlier artifacts already",
-        code=RolledBackError.code,
-    )
+def _component_update(described: Mapping[str, Any], model: str) -> dict[str, Any]:
+    """Return the parameters of an update that changes a component's model only."""
+    specification, copies = described["Specification"], described["RuntimeConfig"]["DesiredCopyCount"]
+    kept = {part: specification[part] for part in _KEPT_PARTS if part in specification}
+    # SageMaker replaces at most half of the copies at once.
+    size = {"Type": "COPY_COUNT", "Value": max(1, copies // 2)}
+    return {
+        "Specification": {**kept, "ModelName": model},
+        "DeploymentConfig": {"RollingUpdatePolicy": {"MaximumBatchSize": size, "WaitIntervalInSeconds": 0}},
+    }

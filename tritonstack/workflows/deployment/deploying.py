@@ -16,6 +16,7 @@ from tritonstack.operations.deploying.cdk import CdkCli, CdkFailedError
 from tritonstack.operations.deploying.changes import (
     DEPLOY_OPTIONS,
     Changes,
+    Outdated,
     compare_endpoints,
     left_without_scaling,
     leftover_note,
@@ -28,11 +29,11 @@ from tritonstack.operations.deploying.kept_parameters import copy_parameters, li
 from tritonstack.operations.destruction.retained import RunningEndpoint, delete_replaced, live_endpoints
 from tritonstack.operations.locks.image_retention import delete_superseded_images
 from tritonstack.operations.locks.retention import mark_superseded, named_artifacts, unmark_superseded
-from tritonstack.operations.locks.rollback_now import switch, to_deployed
 from tritonstack.operations.model_prefix import model_copies
 from tritonstack.operations.revisions import Revision, revision_of
 from tritonstack.operations.running import require_running
 from tritonstack.operations.stacks import environment_stacks, wait_until_settled
+from tritonstack.operations.switching import switch, to_deployed
 from tritonstack.project.checks.environment_warnings import environment_warnings
 from tritonstack.project.workspace import Workspace
 from tritonstack.workflows.artifacts.publishing import (
@@ -197,9 +198,13 @@ def _deploy_all(
     stacks: Sequence[str],
 ) -> None:
     """Deploy stacks and their dependencies, in two phases if needed."""
+    other_types = [item for item in changes.outdated if item.is_other_type]
+    others = [item for item in changes.outdated if not item.is_other_type]
     if not changes.two_phase:
+        # SageMaker rejects another instance type as soon as the stacks have registered the scaling.
+        _update_outdated(session, cloud, changes, other_types)
         _cdk_deploy(session, cdk, changes.assembly, stacks, title="deploying what has changed")
-        _update_outdated(session, cloud, changes)
+        _update_outdated(session, cloud, changes, others)
         return
     for plan in changes.two_phase:
         for hazard in plan.hazards:
@@ -211,8 +216,9 @@ def _deploy_all(
     try:
         with session.reporter.step("phase 1 of 2: removing the scaling") as step:
             remove_scaling(cdk, changes, on_line=lambda line: show_event(step, line))
-        _update_outdated(session, cloud, changes)
+        _update_outdated(session, cloud, changes, other_types)
         _second_phase(session, workspace, cloud, cdk, changes, stacks=stacks)
+        _update_outdated(session, cloud, changes, others)
     except KeyboardInterrupt:
         name, unscaled = workspace.cli_arguments, [plan.endpoint or plan.stack for plan in changes.two_phase]
         raise CommandInterruptedError(
@@ -222,11 +228,13 @@ def _deploy_all(
         ) from None
 
 
-def _update_outdated(session: Session, cloud: Cloud, changes: Changes) -> None:
-    """Update what was rolled back; CloudFormation sees no change, and so does nothing."""
-    for plan, state in changes.outdated:
-        with session.reporter.step(f"updating {state.name}, which was rolled back") as step:
-            switch(cloud, to_deployed(cloud, plan.stack, state, plan.endpoint or ""), on_change=step.log)
+def _update_outdated(session: Session, cloud: Cloud, changes: Changes, outdated: Sequence[Outdated]) -> None:
+    """Update what was rolled back; the check at the end reports what is rolled back again."""
+    for item in outdated:
+        with session.reporter.step(f"updating {item.state.name}, which was rolled back") as step:
+            template = changes.assembly.template(item.stack)
+            planned = to_deployed(cloud, item.stack, template, item.state)
+            step.detail = switch(cloud, planned, on_change=step.log) or ""
 
 
 def _second_phase(

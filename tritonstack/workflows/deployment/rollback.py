@@ -19,11 +19,12 @@ from tritonstack.operations.locks.rollback import (
     entries_to_write,
     plan_rollback,
 )
-from tritonstack.operations.locks.rollback_now import Switch, plan_switches, switch
+from tritonstack.operations.locks.rollback_now import plan_switches, switch_back
 from tritonstack.operations.locks.rollback_targets import RollbackError
 from tritonstack.operations.locks.versions import lock_history
 from tritonstack.operations.model_prefix import model_copies
 from tritonstack.operations.revisions import change_revision_of
+from tritonstack.operations.switching import Switch
 from tritonstack.operations.verification.verdicts import Verdict
 from tritonstack.project.checks.compatibility import unbuilt
 from tritonstack.project.loading import ProjectFiles, load_workspace
@@ -185,7 +186,7 @@ def _switch(session: Session, workspace: Workspace, cloud: Cloud, plan: Rollback
         def run(planned: Switch) -> None:
             title = f"switching {planned.endpoint} to {planned.target}"
             with steps.step(title, label=planned.endpoint) as step:
-                switch(cloud, planned, on_change=step.log)
+                switch_back(cloud, planned, on_change=step.log)
 
         list(pool.map(run, switches))
     served = ", ".join(planned.endpoint for planned in switches)
