@@ -229,6 +229,21 @@ def test_a_snapshot_is_written_at_rest(folder, saved):
     eventually(folder, {"b": 2})
 
 
+def test_a_change_while_a_snapshot_is_taken_is_in_the_next(folder, saved, monkeypatch):
+    """Background work changes records at any time."""
+    dump = Notes.dump
+
+    def then_changed(notes, key):
+        content = dump(notes, key)
+        if notes[key] == "first":
+            saved.put(key, "second")
+        return content
+
+    monkeypatch.setattr(Notes, "dump", then_changed)
+    saved.put("a", "first")
+    eventually(folder, {"a": "second"})
+
+
 def test_a_snapshot_is_written_while_changes_go_on(folder, saved):
     ends = time.monotonic() + 10
     while not (folder / "snapshot").exists() and time.monotonic() < ends:

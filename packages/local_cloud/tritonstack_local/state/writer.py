@@ -123,6 +123,8 @@ class StateWriter:
                 is_last = self._closing
                 is_quiet = self._condition.wait_for(lambda: not self._changing, _PATIENCE_S)
                 self._writing = is_quiet or is_last
+                if self._writing:
+                    self._first_change = None  # what changes from now on needs another snapshot
             if self._writing:
                 self._write()
 
@@ -139,7 +141,7 @@ class StateWriter:
                 bodies, snapshot, is_whole = self._take()
             finally:
                 with self._condition:
-                    self._first_change, self._writing = None, False
+                    self._writing = False
                     self._condition.notify_all()
             self._state.write(snapshot)
             if is_whole:
