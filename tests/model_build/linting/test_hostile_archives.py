@@ -130,5 +130,5 @@ def test_a_configuration_of_any_size_is_not_read(tmp_path):
 
 
 def test_no_file_is_a_wrong_argument(tmp_path):
-    with pytest.raises(UsageError):
+    with pytest.raises(UsageError, match=r"none\.tar\.gz"):
         findings(tmp_path / "none.tar.gz")

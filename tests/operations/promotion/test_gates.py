@@ -384,9 +384,9 @@ def test_a_closed_window_names_the_next_of_several():
 
 
 def test_only_failed_gates_are_recorded_as_overridden():
-    overrides = parse_overrides(["verified=  INC-1 ", "soaked_hours=the same"])
+    overrides = parse_overrides(["verified=  INC-1  is open ", "soaked_hours=the same"])
     gates = evaluate_gates(VERIFIED, [CANDIDATE], [event("deployed", "10T08:00")], NOON, served=("search",))
-    assert str(override_note(override(gates, overrides))).endswith("verified overridden: INC-1")
+    assert str(override_note(override(gates, overrides))).endswith("verified overridden: INC-1 is open")
     assert override_note([]) is None
 
 
