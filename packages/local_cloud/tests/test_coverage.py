@@ -39,9 +39,9 @@ def test_a_provider_matches_the_resource_schema(name):
     required = {prop for prop, declared in provider.properties.items() if declared.required}
     assert set(schema.get("required", [])) <= required
     read_only = {path.split("/")[2] for path in schema.get("readOnlyProperties", [])}
-    assert provider.attribute_names <= read_only | _DOCUMENTED.get(name, set())
+    assert provider.attributes.keys() <= read_only | _DOCUMENTED.get(name, set())
     identifiers = {path.split("/")[2] for path in schema["primaryIdentifier"]}
-    assert provider.name_property is None or provider.name_property in known
+    assert provider.name.property is None or provider.name.property in known
     assert not identifiers & {prop for prop, declared in provider.properties.items() if not declared.effect}
 
 

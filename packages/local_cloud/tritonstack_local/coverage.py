@@ -217,7 +217,7 @@ def _type(name: str, provider: Provider) -> TypeCapability:
         type=name,
         acted_on=tuple(sorted(provider.properties.keys() - without)),
         without_effect=tuple(sorted(without)),
-        attributes=tuple(sorted(provider.attribute_names)),
+        attributes=tuple(sorted(provider.attributes)),
     )
 
 

@@ -11,8 +11,7 @@ import pytest
 from packages.local_cloud.tests.cloudformation.stacks import StackDriver, parameter
 from packages.local_cloud.tests.sagemaker.cloud import IMAGE, role_of
 from packages.local_cloud.tests.state.restartable_cloud import IN_EUROPE
-from tritonstack_local.cloudformation.providers.base import ProviderError
-from tritonstack_local.cloudformation.providers.keys_and_parameters import ParameterProvider
+from tritonstack_local.cloudformation.providers.base import Provider, ProviderError
 
 TRUST = json.dumps({"Version": "2012-10-17", "Statement": []})
 ALLOW = json.dumps(
@@ -293,7 +292,7 @@ def test_an_interrupted_stack_is_rolled_back_and_the_same_deployment_converges(c
         is_ended.wait(60)
         raise ProviderError("the cloud has ended")
 
-    with patch.object(ParameterProvider, "attributes", hang):
+    with patch.object(Provider, "read", hang):
         (stack.begin_update if is_update else stack.begin_create)(after)
         assert is_made.wait(20)
         cloud.restart()

@@ -128,13 +128,13 @@ class PlannedValues:
         state = self._current_state(logical_id)
         if isinstance(state, UnknownValue):
             return state
-        return self.providers[state.type].reference(state.physical_id)
+        return state.physical_id
 
     def attribute(self, logical_id: str, attribute: str) -> Any:
         """Return `Fn::GetAtt`; unknown for values that do not exist yet or may change."""
         provider = self.providers[self.resources[logical_id].type]
-        if attribute not in provider.attribute_names:
-            known = ", ".join(sorted(provider.attribute_names)) or "none"
+        if attribute not in provider.attributes:
+            known = ", ".join(sorted(provider.attributes)) or "none"
             raise TemplateError(
                 f"{logical_id}: {provider.type_name} has no attribute {attribute} in the local cloud "
                 f"(known: {known})"

@@ -9,7 +9,7 @@ from packages.local_cloud.tests.cloudformation.stacks import resource
 from packages.local_cloud.tests.sagemaker.cloud import IMAGE, tarball
 from packages.local_cloud.tests.sagemaker.multi_model.fake_triton import archive as multi_model_archive
 from tritonstack_local.cloudformation.deployments import engine
-from tritonstack_local.cloudformation.providers import PROVIDERS
+from tritonstack_local.cloudformation.providers import PROVIDERS, providers_for
 
 ROLE = {"Fn::Sub": "arn:aws:iam::${AWS::AccountId}:role/endpoint"}
 
@@ -113,7 +113,8 @@ def test_clean_up_after_a_silent_rollback_deletes_what_serves_unless_retained(st
 
 
 def test_an_endpoint_that_rolls_back_can_fail_the_update(stack, artifact, monkeypatch):
-    monkeypatch.setattr(PROVIDERS["AWS::SageMaker::Endpoint"], "rollback_fails_update", True)
+    failing = providers_for(rollback_fails_update=True)["AWS::SageMaker::Endpoint"]
+    monkeypatch.setitem(PROVIDERS, failing.type_name, failing)
     stack.create(serving(artifact, FAKE_ANSWER="one"))
     assert stack.update(serving(artifact, FAKE_STARTS="no")) == "UPDATE_ROLLBACK_COMPLETE"
     assert "no such tensor" in stack.reasons()

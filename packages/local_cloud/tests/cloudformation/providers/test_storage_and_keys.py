@@ -6,7 +6,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from packages.local_cloud.tests.cloudformation.stacks import parameter, resource
-from tritonstack_local.cloudformation.providers.s3 import lifecycle_rules
+from tritonstack_local.cloudformation.providers.s3_lifecycle import lifecycle_rules
 
 TLS_ONLY = {
     "Version": "2012-10-17",

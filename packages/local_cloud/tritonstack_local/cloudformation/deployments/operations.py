@@ -31,8 +31,7 @@ class LiveValues:
 
     def reference(self, logical_id: str) -> Any:
         """Return `Ref`."""
-        state = self.resources[logical_id]
-        return self.providers[state.type].reference(state.physical_id)
+        return self.resources[logical_id].physical_id
 
     def attribute(self, logical_id: str, attribute: str) -> Any:
         """Return `Fn::GetAtt`."""
@@ -133,7 +132,7 @@ class Operations:
         )
 
     def _replace(self, before: ResourceState, wanted: ResourceState) -> None:
-        name = self.providers[wanted.type].name_property
+        name = self.providers[wanted.type].name.property
         if name and wanted.properties.get(name) and wanted.properties[name] == before.properties.get(name):
             message = (
                 "CloudFormation cannot update a stack when a custom-named resource requires replacing. "
@@ -180,7 +179,7 @@ class Operations:
     def _settled(self, state: ResourceState, request: ResourceRequest) -> ResourceState:
         provider = self.providers[state.type]
         provider.settle(request, state.physical_id)
-        return replace(state, attributes=provider.attributes(request, state.physical_id))
+        return replace(state, attributes=provider.read(request, state.physical_id))
 
     def _done(self, step: StackStep, state: ResourceState, word: str) -> None:
         with self.stack.changing():

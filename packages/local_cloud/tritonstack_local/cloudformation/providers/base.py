@@ -1,16 +1,16 @@
-"""The protocol of a resource provider, and the names it generates."""
+"""One resource type: its properties, and how its service creates, changes, and deletes it."""
 
 from __future__ import annotations
 
+import json
 import re
 import secrets
 import string
 import threading
-import time
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 from botocore.exceptions import ClientError
 
@@ -19,18 +19,6 @@ from tritonstack_local.cloudformation.templates.evaluation import StackIdentity
 from tritonstack_local.cloudformation.templates.shapes import shape_named, to_api, unknown_members
 from tritonstack_local.scope import Scope
 from tritonstack_local.service.clients import Clients
-from tritonstack_local.service.errors import sentence
-
-
-def generated_name(stack: str, logical_id: str, *, max_length: int, lower: bool = False) -> str:
-    """Return `<stack>-<logical id>-<twelve random letters and digits>`, cut to the maximum length."""
-    suffix = "".join(secrets.choice(string.ascii_uppercase + string.digits) for _ in range(12))
-    room = max_length - len(suffix) - 2
-    stack_part = stack[: max(room - len(logical_id), room // 2)]
-    name = f"{stack_part}-{logical_id[: room - len(stack_part)]}-{suffix}"
-    name = re.sub(r"[^A-Za-z0-9-]", "", name)
-    return name.lower() if lower else name
-
 
 Members = Mapping[str, "Members | None"]
 
@@ -72,11 +60,21 @@ class Property:
             yield from _unknown(value, self.members, path)
 
 
-def api_property(shape: str, *, required: bool, reason: str | None) -> Property:
-    """Return a property that is a field of the service's API; `reason` says why it has no effect here."""
-    return Property(
-        shape=shape, required=required, effect=reason is None, reason=sentence(reason) if reason else ""
-    )
+def alike(names: str, *, operation: str = "", **declaration: Any) -> dict[str, Property]:
+    """Declare several properties; those of a `service:Operation` have the shapes of its arguments."""
+    return {
+        name: Property(shape=f"{operation}.{name}" if operation else None, **declaration)
+        for name in names.split()
+    }
+
+
+def kept(difference: str, **declaration: Any) -> Property:
+    """Declare a property without effect; `difference` is what does not happen."""
+    reason = f"It is stored and returned; {difference}"
+    return Property(effect=False, reason=reason, **declaration)
+
+
+KEYS_AND_VALUES = {"Key": None, "Value": None}
 
 
 def _unknown(value: Any, members: Members, path: str) -> Iterator[str]:
@@ -87,10 +85,8 @@ def _unknown(value: Any, members: Members, path: str) -> Iterator[str]:
         for key, member in value.items():
             if key not in members:
                 yield f"{path}.{key}"
-            else:
-                inner = members[key]
-                if inner is not None:
-                    yield from _unknown(member, inner, f"{path}.{key}")
+            elif (inner := members[key]) is not None:
+                yield from _unknown(member, inner, f"{path}.{key}")
 
 
 @dataclass(frozen=True)
@@ -109,78 +105,266 @@ class ResourceRequest:
         return self.clients.client(service, Scope(self.stack.account, self.stack.region))
 
     def api(self, *names: str) -> dict[str, Any]:
-        """Return the given properties (default: all) that are set, in the API's format."""
-        wanted = names or tuple(self.specification)
-        return {name: self.value(name) for name in wanted if name in self.properties}
+        """Return the properties of these names that are set, in the API's format."""
+        return {name: value for name in names if (value := self.value(name)) is not None}
 
     def value(self, name: str) -> Any:
-        """Return one property in the API's format; None if it is not set."""
-        shape = self.specification[name].shape
-        value = self.properties.get(name)
-        return value if shape is None or value is None else to_api(value, shape_named(shape))
+        """Return one property in the API's format; None if it is not set, or an empty list or object."""
+        shape, value = self.specification[name].shape, self.properties.get(name)
+        if value in (None, [], {}):
+            return None
+        return value if shape is None else to_api(value, shape_named(shape))
 
     def flag(self, name: str) -> bool:
         """Return a boolean property, in any spelling; False if it is not set."""
-        return str(self.properties.get(name, False)).lower() == "true"
+        return flag(self.properties.get(name, False))
 
-    def pause(self, seconds: float) -> None:
-        """Wait between polls of a resource."""
-        time.sleep(seconds)
+    def generated_name(self, form: Name) -> str:
+        """Return `<stack>-<logical id>-<twelve random letters and digits>`, cut to the maximum length."""
+        suffix = "".join(secrets.choice(string.ascii_uppercase + string.digits) for _ in range(12))
+        room = form.longest - len(suffix) - 2
+        stack_part = self.stack.name[: max(room - len(self.logical_id), room // 2)]
+        name = f"{stack_part}-{self.logical_id[: room - len(stack_part)]}-{suffix}"
+        name = re.sub(r"[^A-Za-z0-9-]", "", name)
+        return name.lower() if form.lower else name
 
-    def name(self, prop: str, *, max_length: int, lower: bool = False) -> str:
-        """Return the name from the property `prop`, or a generated one."""
-        given = self.properties.get(prop)
-        if given is not None:
-            return str(given)
-        return generated_name(self.stack.name, self.logical_id, max_length=max_length, lower=lower)
+    @property
+    def tags(self) -> dict[str, str]:
+        """The tags, whether the template lists them or maps them."""
+        tags = self.properties.get("Tags", {})
+        pairs = tags if isinstance(tags, Mapping) else {tag["Key"]: tag["Value"] for tag in tags}
+        return {key: text(value) for key, value in pairs.items()}
 
 
-class Provider(ABC):
+def flag(value: object) -> bool:
+    """Return a boolean that a template may spell as a string."""
+    return str(value).lower() == "true"
+
+
+def text(value: object) -> str:
+    """Return a template's value as a string, objects as JSON."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return json.dumps(value) if isinstance(value, dict | list) else str(value)
+
+
+def pairs(tags: Mapping[str, str]) -> Any:
+    """Return tags as most services list them."""
+    return [{"Key": key, "Value": value} for key, value in tags.items()]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A property that operation `put` sets in `argument`; `remove` removes it, or `default` replaces it."""
+
+    put: str
+    argument: str
+    remove: str = ""
+    default: Any = None
+    write: Callable[[Any], Any] = lambda value: value
+    """Converts a value to the API's format."""
+    fixed: Mapping[str, str] = field(default_factory=dict)
+    """Further arguments of `put`."""
+
+    def arguments(self, value: Any, physical_id: str) -> dict[str, Any]:
+        """Return the arguments of `put`."""
+        del physical_id
+        return {self.argument: self.write(value), **self.fixed}
+
+
+@dataclass(frozen=True)
+class Tagging:
+    """The operations on tags. `target` names the resource, in the format of Provider.attributes."""
+
+    add: str
+    remove: str
+    target: Mapping[str, str]
+    tags: str = "Tags"
+    keys: str = "TagKeys"
+    write: Callable[[Mapping[str, str]], Any] = pairs
+
+
+@dataclass(frozen=True)
+class Name:
+    """The property with the resource's name, which is unique, and the form of generated names.
+
+    `argument` takes the name at creation, if that is not the physical id.
+    """
+
+    property: str | None = None
+    longest: int = 128
+    lower: bool = False
+    argument: str = ""
+
+
+@dataclass(frozen=True)
+class Creation:
+    """The operation that creates a resource. `physical_id` is a path in its answer, or the name is the id."""
+
+    operation: str
+    physical_id: str = ""
+
+
+@dataclass(frozen=True)
+class Deletion:
+    """The operation that deletes a resource, and the error codes that say that it is gone."""
+
+    operation: str
+    gone: str = ""
+    takes_list: bool = False
+    """Whether the operation takes a list of identifiers."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Provider:
     """Creates, changes, and deletes resources of one CloudFormation type.
+
+    Most types are described by these fields alone; the others override methods. A property is either the
+    name, or has its own Setting, or is one of the tags; the others are arguments of `create_operation`,
+    `put_operation`, and `update_operation`, as far as the type has these.
 
     `create` creates the resource and returns its physical id at once, so that later failures can be rolled
     back. `settle`, after `create` and `update`, applies all settings and waits until the resource is stable.
-    `delete` treats a missing resource as deleted.
+    `update` removes what the template no longer has. `delete` treats a missing resource as deleted.
     """
 
-    type_name: ClassVar[str]
-    properties: ClassVar[Mapping[str, Property]]
-    name_property: ClassVar[str | None] = None
-    """The property with the resource's name, which is unique."""
-    attribute_names: ClassVar[frozenset[str]] = frozenset()
-    """Attributes for `Fn::GetAtt`."""
-    kept_only: ClassVar[str] = ""
-    """Why resources of this type have no effect, if so."""
-    volatile_attributes: ClassVar[frozenset[str]] = frozenset()
+    type_name: str
+    properties: Mapping[str, Property]
+    identifier: str = ""
+    """The argument of the service's operations that takes the physical id."""
+    name: Name = Name()
+    creation: Creation | None = None
+    """Without one, there is nothing to create before `settle`, and the name is the physical id."""
+    put_operation: str = ""
+    """Sets all arguments, after `create` and after `update`."""
+    update_operation: str = ""
+    deletion: Deletion = Deletion("")
+    settings: Mapping[str, Setting] = field(default_factory=dict)
+    tagging: Tagging | None = None
+    unsent: tuple[str, ...] = ()
+    """Properties that are not passed to the service."""
+    camel_case: bool = False
+    """Whether the service's arguments begin with a small letter."""
+    unchangeable: tuple[str, ...] = ()
+    """Properties that can be changed on AWS, but not here."""
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    """Values of `Fn::GetAtt`: formats of properties, `id`, `name`, `account`, and `region`. Empty ones are
+    looked up by `read`."""
+    volatile_attributes: tuple[str, ...] = ()
     """Attributes that an update in place may change."""
-    maps_tags: ClassVar[bool] = False
+    kept_only: str = ""
+    """Why resources of this type have no effect, if so."""
+    maps_tags: bool = False
     """Whether `Tags` is a mapping; for most types it is a list of pairs."""
 
     def find(self, request: ResourceRequest) -> str | None:
         """Return the physical id of the existing resource with the template's name."""
         return None
 
-    @abstractmethod
+    @property
+    def service(self) -> str:
+        """boto3's name of the service."""
+        return self.type_name.split("::")[1].lower()
+
     def create(self, request: ResourceRequest) -> str:
-        """Create the resource and return its physical id."""
+        """Create the resource, if that takes an operation, and return its physical id."""
+        name = str(request.properties.get(self.name.property or "") or request.generated_name(self.name))
+        if self.creation is None:
+            return name
+        path = self.creation.physical_id
+        argument = self.name.argument or ("" if path else self.identifier)
+        named = {argument: name} if argument else {}
+        answer = self.call(request, self.creation.operation, **named, **self.arguments(request))
+        for part in path.split(".") if path else ():
+            answer = answer[part]
+        return str(answer) if path else name
 
-    def settle(self, request: ResourceRequest, physical_id: str) -> None:  # noqa: B027 - optional
+    def settle(self, request: ResourceRequest, physical_id: str) -> None:
         """Apply all settings, and wait until the resource is stable."""
+        target = self.target(request, physical_id)
+        if self.put_operation:
+            self.call(request, self.put_operation, **target, **self.arguments(request))
+        for name, setting in self.settings.items():
+            if (value := request.value(name)) is not None:
+                self.call(request, setting.put, **target, **setting.arguments(value, physical_id))
+        if request.tags:
+            self.add_tags(request, physical_id)
 
-    def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:  # noqa: B027
-        """Remove settings that the template no longer has."""
+    def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
+        """Update the resource, and remove settings that the template no longer has."""
+        self.reject_changes(request, previous)
+        target = self.target(request, physical_id)
+        if self.update_operation:
+            self.call(request, self.update_operation, **target, **self.arguments(request))
+        for name, setting in self.settings.items():
+            if previous.value(name) is None or request.value(name) is not None:
+                continue
+            if setting.remove:
+                self.call(request, setting.remove, **target)
+            elif setting.default is not None:
+                default = setting.arguments(setting.default, physical_id)
+                self.call(request, setting.put, **target, **default)
+        if keys := sorted(previous.tags.keys() - request.tags.keys()):
+            self.remove_tags(request, physical_id, keys)
 
-    @abstractmethod
     def delete(self, request: ResourceRequest, physical_id: str) -> None:
         """Remove the resource and wait until it is gone."""
+        if not self.deletion.operation:
+            return
+        target: dict[str, Any] = self.target(request, physical_id)
+        if self.deletion.takes_list:
+            target = {f"{name}s": [value] for name, value in target.items()}
+        with ignoring(self.deletion.gone):
+            self.call(request, self.deletion.operation, **target)
 
-    def attributes(self, request: ResourceRequest, physical_id: str) -> dict[str, Any]:
-        """Return the value of every attribute in `attribute_names`."""
-        return {}
+    def call(self, request: ResourceRequest, operation: str, **arguments: Any) -> Any:
+        """Call an operation of the service."""
+        return getattr(request.client(self.service), operation)(**arguments)
 
-    def reference(self, physical_id: str) -> str:
-        """Return what `Ref` answers."""
-        return physical_id
+    def target(self, request: ResourceRequest, physical_id: str) -> dict[str, str]:
+        """Return the arguments that name the resource."""
+        return {self.identifier: physical_id}
+
+    def arguments(self, request: ResourceRequest) -> dict[str, Any]:
+        """Return the arguments that set up the resource, without its settings and tags."""
+        others = {self.name.property, *self.unsent, *self.settings, *(["Tags"] if self.tagging else [])}
+        given = request.api(*(name for name in self.properties if name not in others))
+        return {small(name): value for name, value in given.items()} if self.camel_case else given
+
+    def add_tags(self, request: ResourceRequest, physical_id: str) -> None:
+        """Set the template's tags."""
+        if self.tagging is not None:
+            target = self._tag_target(request, physical_id, self.tagging)
+            self.call(
+                request, self.tagging.add, **target, **{self.tagging.tags: self.tagging.write(request.tags)}
+            )
+
+    def remove_tags(self, request: ResourceRequest, physical_id: str, keys: list[str]) -> None:
+        """Remove tags."""
+        if self.tagging is not None:
+            target = self._tag_target(request, physical_id, self.tagging)
+            self.call(request, self.tagging.remove, **target, **{self.tagging.keys: keys})
+
+    def read(self, request: ResourceRequest, physical_id: str) -> dict[str, Any]:
+        """Return the value of every attribute."""
+        return {name: self.formatted(request, physical_id, value) for name, value in self.attributes.items()}
+
+    def formatted(self, request: ResourceRequest, physical_id: str, value: str) -> str:
+        """Return the value of a format (see `attributes`)."""
+        return value.format(
+            **request.properties,
+            id=physical_id,
+            name=self.name_of(request, physical_id),
+            account=request.stack.account,
+            region=request.stack.region,
+        )
+
+    def name_of(self, request: ResourceRequest, physical_id: str) -> str:
+        """Return a resource's name: the template's, or the generated one at the end of its ARN.
+
+        SageMaker's ARNs contain names in lower case, so only generated names can be read from them.
+        """
+        return str(request.properties.get(self.name.property or "", re.split("[:/]", physical_id)[-1]))
 
     def tagged(self, properties: Mapping[str, Any], stack_tags: Mapping[str, str]) -> Mapping[str, Any]:
         """Add the stack's tags; the resource's own tags take precedence."""
@@ -190,14 +374,14 @@ class Provider(ABC):
             return {**properties, "Tags": {**stack_tags, **properties.get("Tags", {})}}
         own = properties.get("Tags", [])
         keys = {tag["Key"] for tag in own}
-        more = [{"Key": key, "Value": value} for key, value in stack_tags.items() if key not in keys]
-        return {**properties, "Tags": [*own, *more]}
+        more = {key: value for key, value in stack_tags.items() if key not in keys}
+        return {**properties, "Tags": [*own, *pairs(more)]}
 
     def violations(self, logical_id: str, properties: Mapping[str, Any]) -> Iterator[str]:
         """Yield errors in a resource's properties, before any resource is created."""
         for name, value in properties.items():
-            known = self.properties.get(name)
-            paths = [name] if known is None else known.violations(value, name)
+            declared = self.properties.get(name)
+            paths = [name] if declared is None else declared.violations(value, name)
             yield from (
                 f"{logical_id}: property {path} of {self.type_name} is unknown to the local cloud"
                 for path in paths
@@ -206,27 +390,32 @@ class Provider(ABC):
             if declared.required and name not in properties:
                 yield f"{logical_id}: {self.type_name} needs property {name}"
 
+    def reject_changes(self, request: ResourceRequest, previous: ResourceRequest) -> None:
+        """Reject changes of properties that can be neither changed nor replaced."""
+        before, after = previous.properties, request.properties
+        if changed := [name for name in self.unchangeable if before.get(name) != after.get(name)]:
+            raise UnchangeableError(f"{', '.join(changed)} cannot be changed once the resource exists")
 
-def reject_change(request: ResourceRequest, previous: ResourceRequest, *names: str) -> None:
-    """Reject changes of properties that can be neither changed nor replaced."""
-    changed = [name for name in names if request.properties.get(name) != previous.properties.get(name)]
-    if changed:
-        raise UnchangeableError(f"{', '.join(changed)} cannot be changed once the resource exists")
-
-
-def removed(request: ResourceRequest, previous: ResourceRequest, name: str) -> bool:
-    """Return whether an update removes a property."""
-    return name in previous.properties and name not in request.properties
+    def _tag_target(self, request: ResourceRequest, physical_id: str, tagging: Tagging) -> dict[str, str]:
+        return {name: self.formatted(request, physical_id, value) for name, value in tagging.target.items()}
 
 
-class ignoring:  # noqa: N801 - used like a statement
-    """Context that suppresses these error codes: the resource is already gone."""
+def small(name: str) -> str:
+    """Return a name with a small first letter."""
+    return f"{name[0].lower()}{name[1:]}"
 
-    def __init__(self, *codes: str) -> None:
-        self._codes = codes
 
-    def __enter__(self) -> None:
-        return None
+def removed_items(request: ResourceRequest, previous: ResourceRequest, name: str) -> list[Any]:
+    """Return the items that an update removes from a list."""
+    kept = request.properties.get(name, [])
+    return [item for item in previous.properties.get(name, []) if item not in kept]
 
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
-        return isinstance(error, ClientError) and aws_error_code(error) in self._codes
+
+@contextmanager
+def ignoring(codes: str) -> Iterator[None]:
+    """Suppress these error codes, which are separated by blanks: the resource is already gone."""
+    try:
+        yield
+    except ClientError as error:
+        if aws_error_code(error) not in codes.split():
+            raise

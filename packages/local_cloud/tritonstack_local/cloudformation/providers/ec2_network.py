@@ -2,310 +2,210 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any
 
 from tritonstack_local.cloudformation.providers.base import (
+    Creation,
+    Deletion,
     Property,
     Provider,
     ProviderError,
     ResourceRequest,
-    ignoring,
-    reject_change,
+    Setting,
+    Tagging,
+    alike,
+    flag,
+    removed_items,
+    text,
 )
 
 TAGS = Property(shape="ec2:TagList")
 NO_NETWORK = "Stored and returned; models have no network."
 
 
-def put_tags(request: ResourceRequest, physical_id: str) -> None:
-    """Set the template's tags."""
-    if request.properties.get("Tags"):
+_TAGGING = Tagging("create_tags", "delete_tags", {})  # with other arguments: see Ec2Provider
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ec2Provider(Provider):
+    """Identifier: the id that EC2 chooses."""
+
+    kept_only: str = NO_NETWORK
+    tagging: Tagging | None = _TAGGING
+
+    def add_tags(self, request: ResourceRequest, physical_id: str) -> None:
+        """Set the template's tags."""
         request.client("ec2").create_tags(Resources=[physical_id], Tags=request.value("Tags"))
 
-
-def drop_tags(request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
-    """Remove tags that the template no longer has."""
-    kept = {tag["Key"] for tag in request.properties.get("Tags", [])}
-    gone = [{"Key": tag["Key"]} for tag in previous.properties.get("Tags", []) if tag["Key"] not in kept]
-    if gone:
-        request.client("ec2").delete_tags(Resources=[physical_id], Tags=gone)
-
-
-def added_and_removed(
-    request: ResourceRequest, previous: ResourceRequest, name: str
-) -> tuple[list[str], list[str]]:
-    """Compare two lists of ids."""
-    wanted, had = request.properties.get(name, []), previous.properties.get(name, [])
-    return [item for item in wanted if item not in had], [item for item in had if item not in wanted]
-
-
-# Defaults of a VPC.
-_DNS = {"EnableDnsSupport": True, "EnableDnsHostnames": False}
-
-
-class VpcProvider(Provider):
-    """Identifier: the VPC's id."""
-
-    type_name = "AWS::EC2::VPC"
-    kept_only = NO_NETWORK
-    properties: ClassVar = {
-        "CidrBlock": Property(create_only=True),
-        "EnableDnsHostnames": Property(),
-        "EnableDnsSupport": Property(),
-        "Tags": TAGS,
-    }
-    attribute_names = frozenset({"CidrBlock", "DefaultSecurityGroup", "VpcId"})
-
-    def create(self, request: ResourceRequest) -> str:
-        """Create the VPC."""
-        made = request.client("ec2").create_vpc(**request.api("CidrBlock"))
-        return str(made["Vpc"]["VpcId"])
-
-    def settle(self, request: ResourceRequest, physical_id: str) -> None:
-        """Set DNS settings and tags."""
-        ec2 = request.client("ec2")
-        for name, default in _DNS.items():
-            wanted = request.flag(name) if name in request.properties else default
-            ec2.modify_vpc_attribute(VpcId=physical_id, **{name: {"Value": wanted}})
-        put_tags(request, physical_id)
-
-    def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
+    def remove_tags(self, request: ResourceRequest, physical_id: str, keys: list[str]) -> None:
         """Remove tags."""
-        drop_tags(request, physical_id, previous)
+        tags = [{"Key": key} for key in keys]
+        request.client("ec2").delete_tags(Resources=[physical_id], Tags=tags)
 
-    def delete(self, request: ResourceRequest, physical_id: str) -> None:
-        """Delete the VPC and the parts that EC2 created with it."""
-        with ignoring("InvalidVpcID.NotFound"):
-            request.client("ec2").delete_vpc(VpcId=physical_id)
 
-    def attributes(self, request: ResourceRequest, physical_id: str) -> dict[str, Any]:
+def _flag(value: object) -> dict[str, bool]:
+    return {"Value": flag(value)}
+
+
+class VpcProvider(Ec2Provider):
+    """VPCs. Deletion also deletes the parts that EC2 created with one."""
+
+    def read(self, request: ResourceRequest, physical_id: str) -> dict[str, Any]:
         """Return id, addresses, and default security group."""
         of_vpc = [{"Name": "vpc-id", "Values": [physical_id]}, {"Name": "group-name", "Values": ["default"]}]
         (group,) = request.client("ec2").describe_security_groups(Filters=of_vpc)["SecurityGroups"]
-        return {
-            "CidrBlock": request.properties["CidrBlock"],
-            "DefaultSecurityGroup": group["GroupId"],
-            "VpcId": physical_id,
-        }
+        return {**super().read(request, physical_id), "DefaultSecurityGroup": group["GroupId"]}
 
 
-class SubnetProvider(Provider):
-    """Identifier: the subnet's id."""
-
-    type_name = "AWS::EC2::Subnet"
-    kept_only = NO_NETWORK
-    properties: ClassVar = {
-        "AvailabilityZone": Property(create_only=True),
-        "AvailabilityZoneId": Property(create_only=True),
-        "CidrBlock": Property(create_only=True),
-        "MapPublicIpOnLaunch": Property(),
+_VPC = VpcProvider(
+    type_name="AWS::EC2::VPC",
+    identifier="VpcId",
+    properties={
+        **alike("CidrBlock", create_only=True),
+        **alike("EnableDnsHostnames EnableDnsSupport"),
         "Tags": TAGS,
-        "VpcId": Property(create_only=True, required=True),
-    }
-    attribute_names = frozenset({"AvailabilityZone", "SubnetId"})
+    },
+    creation=Creation("create_vpc", "Vpc.VpcId"),
+    settings={
+        "EnableDnsSupport": Setting("modify_vpc_attribute", "EnableDnsSupport", default=True, write=_flag),
+        "EnableDnsHostnames": Setting(
+            "modify_vpc_attribute", "EnableDnsHostnames", default=False, write=_flag
+        ),
+    },
+    deletion=Deletion("delete_vpc", "InvalidVpcID.NotFound"),
+    attributes={"CidrBlock": "{CidrBlock}", "DefaultSecurityGroup": "", "VpcId": "{id}"},
+)
 
-    def create(self, request: ResourceRequest) -> str:
-        """Create the subnet."""
-        names = ("VpcId", "AvailabilityZone", "AvailabilityZoneId", "CidrBlock")
-        made = request.client("ec2").create_subnet(**request.api(*names))
-        return str(made["Subnet"]["SubnetId"])
 
-    def settle(self, request: ResourceRequest, physical_id: str) -> None:
-        """Set public address assignment and tags."""
-        request.client("ec2").modify_subnet_attribute(
-            SubnetId=physical_id, MapPublicIpOnLaunch={"Value": request.flag("MapPublicIpOnLaunch")}
-        )
-        put_tags(request, physical_id)
+class SubnetProvider(Ec2Provider):
+    """Subnets."""
 
-    def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
-        """Remove tags."""
-        drop_tags(request, physical_id, previous)
-
-    def delete(self, request: ResourceRequest, physical_id: str) -> None:
-        """Delete the subnet."""
-        with ignoring("InvalidSubnetID.NotFound"):
-            request.client("ec2").delete_subnet(SubnetId=physical_id)
-
-    def attributes(self, request: ResourceRequest, physical_id: str) -> dict[str, Any]:
+    def read(self, request: ResourceRequest, physical_id: str) -> dict[str, Any]:
         """Return id and zone."""
-        (found,) = request.client("ec2").describe_subnets(SubnetIds=[physical_id])["Subnets"]
-        return {"AvailabilityZone": found["AvailabilityZone"], "SubnetId": physical_id}
+        (subnet,) = request.client("ec2").describe_subnets(SubnetIds=[physical_id])["Subnets"]
+        return {"AvailabilityZone": subnet["AvailabilityZone"], "SubnetId": physical_id}
 
 
-class RouteTableProvider(Provider):
-    """Identifier: the table's id."""
+_SUBNET = SubnetProvider(
+    type_name="AWS::EC2::Subnet",
+    identifier="SubnetId",
+    properties={
+        **alike("AvailabilityZone AvailabilityZoneId CidrBlock", create_only=True),
+        **alike("MapPublicIpOnLaunch"),
+        "Tags": TAGS,
+        **alike("VpcId", create_only=True, required=True),
+    },
+    creation=Creation("create_subnet", "Subnet.SubnetId"),
+    settings={
+        "MapPublicIpOnLaunch": Setting(
+            "modify_subnet_attribute", "MapPublicIpOnLaunch", default=False, write=_flag
+        )
+    },
+    deletion=Deletion("delete_subnet", "InvalidSubnetID.NotFound"),
+    attributes={"AvailabilityZone": "", "SubnetId": "{id}"},
+)
 
-    type_name = "AWS::EC2::RouteTable"
-    kept_only = NO_NETWORK
-    properties: ClassVar = {"Tags": TAGS, "VpcId": Property(create_only=True, required=True)}
-    attribute_names = frozenset({"RouteTableId"})
+_ROUTE_TABLE = Ec2Provider(
+    type_name="AWS::EC2::RouteTable",
+    identifier="RouteTableId",
+    properties={"Tags": TAGS, **alike("VpcId", create_only=True, required=True)},
+    creation=Creation("create_route_table", "RouteTable.RouteTableId"),
+    deletion=Deletion("delete_route_table", "InvalidRouteTableID.NotFound"),
+    attributes={"RouteTableId": "{id}"},
+)
 
-    def create(self, request: ResourceRequest) -> str:
-        """Create the table."""
-        made = request.client("ec2").create_route_table(**request.api("VpcId"))
-        return str(made["RouteTable"]["RouteTableId"])
-
-    def settle(self, request: ResourceRequest, physical_id: str) -> None:
-        """Set the tags."""
-        put_tags(request, physical_id)
-
-    def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
-        """Remove tags."""
-        drop_tags(request, physical_id, previous)
-
-    def delete(self, request: ResourceRequest, physical_id: str) -> None:
-        """Delete the table."""
-        with ignoring("InvalidRouteTableID.NotFound"):
-            request.client("ec2").delete_route_table(RouteTableId=physical_id)
-
-    def attributes(self, request: ResourceRequest, physical_id: str) -> dict[str, Any]:
-        """Return the id."""
-        return {"RouteTableId": physical_id}
-
-
-class SubnetRouteTableAssociationProvider(Provider):
-    """Identifier: the association's id."""
-
-    type_name = "AWS::EC2::SubnetRouteTableAssociation"
-    kept_only = NO_NETWORK
-    properties: ClassVar = {
-        "RouteTableId": Property(create_only=True, required=True),
-        "SubnetId": Property(create_only=True, required=True),
-    }
-    attribute_names = frozenset({"Id"})
-
-    def create(self, request: ResourceRequest) -> str:
-        """Associate the table with the subnet."""
-        made = request.client("ec2").associate_route_table(**request.api("RouteTableId", "SubnetId"))
-        return str(made["AssociationId"])
-
-    def delete(self, request: ResourceRequest, physical_id: str) -> None:
-        """Remove the association; the VPC's main table applies again."""
-        with ignoring("InvalidAssociationID.NotFound"):
-            request.client("ec2").disassociate_route_table(AssociationId=physical_id)
-
-    def attributes(self, request: ResourceRequest, physical_id: str) -> dict[str, Any]:
-        """Return the id."""
-        return {"Id": physical_id}
-
+_ASSOCIATION = Ec2Provider(  # without one, the VPC's main table applies
+    type_name="AWS::EC2::SubnetRouteTableAssociation",
+    identifier="AssociationId",
+    properties=alike("RouteTableId SubnetId", create_only=True, required=True),
+    creation=Creation("associate_route_table", "AssociationId"),
+    deletion=Deletion("disassociate_route_table", "InvalidAssociationID.NotFound"),
+    attributes={"Id": "{id}"},
+)
 
 # Default policy of an endpoint.
 _EVERYTHING = {
     "Version": "2008-10-17",
     "Statement": [{"Effect": "Allow", "Principal": "*", "Action": "*", "Resource": "*"}],
 }
+_IDS = ("RouteTableIds", "SecurityGroupIds", "SubnetIds")
 
 
-class VpcEndpointProvider(Provider):
-    """Identifier: the endpoint's id."""
+class VpcEndpointProvider(Ec2Provider):
+    """VPC endpoints; gateways by default."""
 
-    type_name = "AWS::EC2::VPCEndpoint"
-    kept_only = NO_NETWORK
-    properties: ClassVar = {
-        "PolicyDocument": Property(),
-        "PrivateDnsEnabled": Property(shape="ec2:CreateVpcEndpoint.PrivateDnsEnabled"),
-        "RouteTableIds": Property(),
-        "SecurityGroupIds": Property(),
-        "ServiceName": Property(create_only=True),
-        "SubnetIds": Property(),
-        "Tags": TAGS,
-        "VpcEndpointType": Property(create_only=True),
-        "VpcId": Property(create_only=True, required=True),
-    }
-    attribute_names = frozenset({"Id"})
-
-    def create(self, request: ResourceRequest) -> str:
-        """Create the endpoint; a gateway by default."""
-        given = request.api(
-            "ServiceName", "VpcId", "PrivateDnsEnabled", "RouteTableIds", "SecurityGroupIds", "SubnetIds"
-        )
-        made = request.client("ec2").create_vpc_endpoint(
-            **given,
-            VpcEndpointType=request.properties.get("VpcEndpointType", "Gateway"),
-            PolicyDocument=_policy(request),
-        )
-        return str(made["VpcEndpoint"]["VpcEndpointId"])
-
-    def settle(self, request: ResourceRequest, physical_id: str) -> None:
-        """Set the tags."""
-        put_tags(request, physical_id)
+    def arguments(self, request: ResourceRequest) -> dict[str, Any]:
+        """Return the arguments of a new endpoint."""
+        return {
+            "VpcEndpointType": "Gateway",
+            **super().arguments(request),
+            "PolicyDocument": _policy(request),
+        }
 
     def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
         """Change the policy, subnets, route tables, and security groups."""
-        reject_change(request, previous, "PrivateDnsEnabled")
-        changes: dict[str, list[str]] = {}
-        for name in ("RouteTableIds", "SecurityGroupIds", "SubnetIds"):
-            added, removed = added_and_removed(request, previous, name)
-            changes |= {f"Add{name}": added, f"Remove{name}": removed}
+        super().update(request, physical_id, previous)
+        added = {f"Add{name}": removed_items(previous, request, name) for name in _IDS}
+        removed = {f"Remove{name}": removed_items(request, previous, name) for name in _IDS}
         request.client("ec2").modify_vpc_endpoint(
             VpcEndpointId=physical_id,
             PolicyDocument=_policy(request),
-            **{name: ids for name, ids in changes.items() if ids},
+            **{name: ids for name, ids in {**added, **removed}.items() if ids},
         )
-        drop_tags(request, physical_id, previous)
-
-    def delete(self, request: ResourceRequest, physical_id: str) -> None:
-        """Delete the endpoint."""
-        with ignoring("InvalidVpcEndpointId.NotFound"):
-            request.client("ec2").delete_vpc_endpoints(VpcEndpointIds=[physical_id])
-
-    def attributes(self, request: ResourceRequest, physical_id: str) -> dict[str, Any]:
-        """Return the id."""
-        return {"Id": physical_id}
 
 
 def _policy(request: ResourceRequest) -> str:
-    policy = request.properties.get("PolicyDocument", _EVERYTHING)
-    return policy if isinstance(policy, str) else json.dumps(policy)
+    return text(request.properties.get("PolicyDocument", _EVERYTHING))
 
 
-_SETTINGS = (
-    "DeliverLogsPermissionArn",
-    "LogDestination",
-    "LogDestinationType",
-    "LogFormat",
-    "LogGroupName",
-    "MaxAggregationInterval",
-    "TrafficType",
+_VPC_ENDPOINT = VpcEndpointProvider(
+    type_name="AWS::EC2::VPCEndpoint",
+    identifier="VpcEndpointId",
+    properties={
+        **alike("PolicyDocument RouteTableIds SecurityGroupIds SubnetIds"),
+        **alike("PrivateDnsEnabled", operation="ec2:CreateVpcEndpoint"),
+        "Tags": TAGS,
+        **alike("ServiceName VpcEndpointType", create_only=True),
+        **alike("VpcId", create_only=True, required=True),
+    },
+    creation=Creation("create_vpc_endpoint", "VpcEndpoint.VpcEndpointId"),
+    unchangeable=("PrivateDnsEnabled",),
+    deletion=Deletion("delete_vpc_endpoints", "InvalidVpcEndpointId.NotFound", takes_list=True),
+    attributes={"Id": "{id}"},
 )
 
 
-class FlowLogProvider(Provider):
-    """Identifier: the flow log's id. Only its tags can change."""
-
-    type_name = "AWS::EC2::FlowLog"
-    kept_only = "Stored and returned; there is no traffic to log."
-    properties: ClassVar = {
-        "ResourceId": Property(create_only=True, required=True),
-        "ResourceType": Property(create_only=True, required=True),
-        "Tags": TAGS,
-        **{name: Property(shape=f"ec2:CreateFlowLogs.{name}", create_only=True) for name in _SETTINGS},
-    }
-    attribute_names = frozenset({"Id"})
+class FlowLogProvider(Ec2Provider):
+    """Flow logs. Only their tags can change."""
 
     def create(self, request: ResourceRequest) -> str:
         """Create the flow log."""
-        made = request.client("ec2").create_flow_logs(
-            ResourceIds=[request.properties["ResourceId"]], **request.api("ResourceType", *_SETTINGS)
+        arguments = self.arguments(request)
+        answer = request.client("ec2").create_flow_logs(
+            ResourceIds=[arguments.pop("ResourceId")], **arguments
         )
-        for rejected in made.get("Unsuccessful", []):
+        for rejected in answer.get("Unsuccessful", []):
             raise ProviderError(rejected["Error"]["Message"])
-        return str(made["FlowLogIds"][0])
+        return str(answer["FlowLogIds"][0])
 
-    def settle(self, request: ResourceRequest, physical_id: str) -> None:
-        """Set the tags."""
-        put_tags(request, physical_id)
 
-    def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
-        """Remove tags."""
-        drop_tags(request, physical_id, previous)
+_FLOW_LOG = FlowLogProvider(
+    type_name="AWS::EC2::FlowLog",
+    kept_only="Stored and returned; there is no traffic to log.",
+    identifier="FlowLogId",
+    properties={
+        **alike("ResourceId ResourceType", create_only=True, required=True),
+        "Tags": TAGS,
+        **alike(
+            "DeliverLogsPermissionArn LogDestination LogDestinationType LogFormat LogGroupName "
+            "MaxAggregationInterval TrafficType",
+            operation="ec2:CreateFlowLogs",
+            create_only=True,
+        ),
+    },
+    deletion=Deletion("delete_flow_logs", "InvalidFlowLogId.NotFound", takes_list=True),
+    attributes={"Id": "{id}"},
+)
 
-    def delete(self, request: ResourceRequest, physical_id: str) -> None:
-        """Delete the flow log."""
-        with ignoring("InvalidFlowLogId.NotFound"):
-            request.client("ec2").delete_flow_logs(FlowLogIds=[physical_id])
-
-    def attributes(self, request: ResourceRequest, physical_id: str) -> dict[str, Any]:
-        """Return the id."""
-        return {"Id": physical_id}
+TYPES = (_VPC, _SUBNET, _ROUTE_TABLE, _ASSOCIATION, _VPC_ENDPOINT, _FLOW_LOG)

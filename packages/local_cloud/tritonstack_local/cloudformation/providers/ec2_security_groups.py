@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from tritonstack_local.cloudformation.providers.base import (
+    Creation,
+    Deletion,
+    Name,
     Property,
-    Provider,
     ResourceRequest,
+    alike,
     ignoring,
-    reject_change,
 )
-from tritonstack_local.cloudformation.providers.ec2_network import NO_NETWORK, TAGS, drop_tags, put_tags
+from tritonstack_local.cloudformation.providers.ec2_network import TAGS, Ec2Provider
 
-INGRESS_MEMBERS = {
-    "CidrIp": None,
-    "CidrIpv6": None,
-    "Description": None,
-    "FromPort": None,
-    "IpProtocol": None,
-    "SourcePrefixListId": None,
-    "SourceSecurityGroupId": None,
-    "ToPort": None,
-}
-EGRESS_MEMBERS = {name.replace("Source", "Destination"): None for name in INGRESS_MEMBERS}
+_INGRESS_MEMBERS = dict.fromkeys(
+    (
+        *("CidrIp", "CidrIpv6", "Description", "FromPort", "IpProtocol", "ToPort"),
+        *("SourcePrefixListId", "SourceSecurityGroupId"),
+    )
+)
+_EGRESS_MEMBERS = {name.replace("Source", "Destination"): None for name in _INGRESS_MEMBERS}
 # The default rule of a new group, kept until the template sets another.
-EVERYTHING_OUT = {"IpProtocol": "-1", "CidrIp": "0.0.0.0/0"}
-
+_EVERYTHING_OUT = {"IpProtocol": "-1", "CidrIp": "0.0.0.0/0"}
 _RANGES = {
     "CidrIp": ("IpRanges", "CidrIp"),
     "CidrIpv6": ("Ipv6Ranges", "CidrIpv6"),
@@ -36,158 +33,113 @@ _RANGES = {
 }
 
 
-def permission(rule: Mapping[str, Any]) -> dict[str, Any]:
+def _permission(rule: Mapping[str, Any]) -> dict[str, Any]:
     """Return a template's rule in the API's format."""
     plain = {key.removeprefix("Source").removeprefix("Destination"): value for key, value in rule.items()}
-    made: dict[str, Any] = {"IpProtocol": str(plain["IpProtocol"])}
-    for port in ("FromPort", "ToPort"):
-        if port in plain:
-            made[port] = int(plain[port])
+    ports: dict[str, Any] = {port: int(plain[port]) for port in ("FromPort", "ToPort") if port in plain}
     about = {"Description": plain["Description"]} if "Description" in plain else {}
-    for name, (ranges, member) in _RANGES.items():
-        if name in plain:
-            made[ranges] = [{member: plain[name], **about}]
-    return made
-
-
-Rules = list[Mapping[str, Any]]
-
-
-class SecurityGroupProvider(Provider):
-    """Identifier: the group's id."""
-
-    type_name = "AWS::EC2::SecurityGroup"
-    kept_only = NO_NETWORK
-    name_property = "GroupName"
-    properties: ClassVar = {
-        "GroupDescription": Property(create_only=True, required=True),
-        "GroupName": Property(create_only=True),
-        "SecurityGroupEgress": Property(members=EGRESS_MEMBERS),
-        "SecurityGroupIngress": Property(members=INGRESS_MEMBERS),
-        "Tags": TAGS,
-        "VpcId": Property(create_only=True),
+    ranges = {
+        field: [{member: plain[name], **about}] for name, (field, member) in _RANGES.items() if name in plain
     }
-    attribute_names = frozenset({"GroupId", "Id"})
+    return {"IpProtocol": str(plain["IpProtocol"]), **ports, **ranges}
+
+
+class SecurityGroupProvider(Ec2Provider):
+    """Security groups with the rules that are listed in the group itself."""
 
     def create(self, request: ResourceRequest) -> str:
-        """Create the group."""
-        ec2 = request.client("ec2")
-        made = ec2.create_security_group(
-            GroupName=request.name("GroupName", max_length=255),
-            Description=request.properties["GroupDescription"],
-            **request.api("VpcId"),
-        )
-        group = str(made["GroupId"])
-        if EVERYTHING_OUT not in _egress(request):
-            ec2.revoke_security_group_egress(GroupId=group, IpPermissions=[permission(EVERYTHING_OUT)])
+        """Create the group; by default, everything may go out."""
+        group = super().create(request)
+        if _EVERYTHING_OUT not in _rules(request)["egress"]:
+            self._call(request, group, "revoke_security_group_egress", _EVERYTHING_OUT)
         return group
+
+    def arguments(self, request: ResourceRequest) -> dict[str, Any]:
+        """Return the arguments of a new group."""
+        return {"Description": request.properties["GroupDescription"], **request.api("VpcId")}
 
     def settle(self, request: ResourceRequest, physical_id: str) -> None:
         """Add missing rules, and set the tags."""
-        ec2 = request.client("ec2")
-        for authorize, rules in (
-            (ec2.authorize_security_group_ingress, _ingress(request)),
-            (ec2.authorize_security_group_egress, _egress(request)),
-        ):
+        for direction, rules in _rules(request).items():
             for rule in rules:
                 with ignoring("InvalidPermission.Duplicate"):
-                    authorize(GroupId=physical_id, IpPermissions=[permission(rule)])
-        put_tags(request, physical_id)
+                    self._call(request, physical_id, f"authorize_security_group_{direction}", rule)
+        super().settle(request, physical_id)
 
     def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
         """Remove rules and tags."""
-        ec2 = request.client("ec2")
-        for revoke, before, after in (
-            (ec2.revoke_security_group_ingress, _ingress(previous), _ingress(request)),
-            (ec2.revoke_security_group_egress, _egress(previous), _egress(request)),
-        ):
-            for rule in before:
-                if rule not in after:
-                    revoke(GroupId=physical_id, IpPermissions=[permission(rule)])
-        drop_tags(request, physical_id, previous)
+        super().update(request, physical_id, previous)
+        after = _rules(request)
+        for direction, rules in _rules(previous).items():
+            for rule in rules:
+                if rule not in after[direction]:
+                    self._call(request, physical_id, f"revoke_security_group_{direction}", rule)
 
-    def delete(self, request: ResourceRequest, physical_id: str) -> None:
-        """Delete the group."""
-        with ignoring("InvalidGroup.NotFound"):
-            request.client("ec2").delete_security_group(GroupId=physical_id)
-
-    def attributes(self, request: ResourceRequest, physical_id: str) -> dict[str, Any]:
-        """Return the id under both names."""
-        return {"GroupId": physical_id, "Id": physical_id}
+    def _call(self, request: ResourceRequest, group: str, operation: str, rule: Mapping[str, Any]) -> None:
+        self.call(request, operation, GroupId=group, IpPermissions=[_permission(rule)])
 
 
-def _ingress(request: ResourceRequest) -> Rules:
-    return list(request.properties.get("SecurityGroupIngress", []))
-
-
-def _egress(request: ResourceRequest) -> Rules:
-    return list(request.properties.get("SecurityGroupEgress", [EVERYTHING_OUT]))
-
-
-_GONE = ("InvalidGroup.NotFound", "InvalidPermission.NotFound", "InvalidSecurityGroupRuleId.NotFound")
-
-
-class SecurityGroupIngressProvider(Provider):
-    """Identifier: the rule's id. Rules cannot change."""
-
-    type_name = "AWS::EC2::SecurityGroupIngress"
-    kept_only = NO_NETWORK
-    direction: ClassVar = "ingress"
-    properties: ClassVar = {
-        "CidrIp": Property(create_only=True),
-        "CidrIpv6": Property(create_only=True),
-        "Description": Property(),
-        "FromPort": Property(create_only=True),
-        "GroupId": Property(create_only=True),
-        "IpProtocol": Property(create_only=True, required=True),
-        "SourcePrefixListId": Property(create_only=True),
-        "SourceSecurityGroupId": Property(create_only=True),
-        "ToPort": Property(create_only=True),
+def _rules(request: ResourceRequest) -> dict[str, list[Mapping[str, Any]]]:
+    return {
+        "ingress": request.properties.get("SecurityGroupIngress", []),
+        "egress": request.properties.get("SecurityGroupEgress", [_EVERYTHING_OUT]),
     }
-    attribute_names = frozenset({"Id"})
+
+
+_GROUP = SecurityGroupProvider(
+    type_name="AWS::EC2::SecurityGroup",
+    identifier="GroupId",
+    name=Name("GroupName", 255, argument="GroupName"),
+    properties={
+        **alike("GroupDescription", create_only=True, required=True),
+        **alike("GroupName VpcId", create_only=True),
+        "SecurityGroupEgress": Property(members=_EGRESS_MEMBERS),
+        "SecurityGroupIngress": Property(members=_INGRESS_MEMBERS),
+        "Tags": TAGS,
+    },
+    creation=Creation("create_security_group", "GroupId"),
+    deletion=Deletion("delete_security_group", "InvalidGroup.NotFound"),
+    attributes={"GroupId": "{id}", "Id": "{id}"},
+)
+
+
+class SecurityGroupRuleProvider(Ec2Provider):
+    """Rules of their own. They cannot change: moto cannot change descriptions of rules that name a group."""
 
     def create(self, request: ResourceRequest) -> str:
         """Add the rule."""
-        made = self._call(request, "authorize_security_group", IpPermissions=[_permission(request)])
-        return str(made["SecurityGroupRules"][0]["SecurityGroupRuleId"])
-
-    def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
-        """Reject a changed description: moto cannot change it for rules that name a group."""
-        reject_change(request, previous, "Description")
+        rule = {name: value for name, value in request.properties.items() if name != "GroupId"}
+        answer = self._call(request, "authorize", IpPermissions=[_permission(rule)])
+        return str(answer["SecurityGroupRules"][0]["SecurityGroupRuleId"])
 
     def delete(self, request: ResourceRequest, physical_id: str) -> None:
         """Remove the rule."""
-        with ignoring(*_GONE):
-            self._call(request, "revoke_security_group", SecurityGroupRuleIds=[physical_id])
+        with ignoring("InvalidGroup.NotFound InvalidPermission.NotFound InvalidSecurityGroupRuleId.NotFound"):
+            self._call(request, "revoke", SecurityGroupRuleIds=[physical_id])
 
-    def attributes(self, request: ResourceRequest, physical_id: str) -> dict[str, Any]:
-        """Return the id."""
-        return {"Id": physical_id}
-
-    def _call(self, request: ResourceRequest, action: str, **arguments: Any) -> dict[str, Any]:
-        call = getattr(request.client("ec2"), f"{action}_{self.direction}")
-        answer: dict[str, Any] = call(GroupId=request.properties["GroupId"], **arguments)
-        return answer
+    def _call(self, request: ResourceRequest, verb: str, **arguments: Any) -> Any:
+        direction = self.type_name.removeprefix("AWS::EC2::SecurityGroup").lower()
+        group = request.properties["GroupId"]
+        return self.call(request, f"{verb}_security_group_{direction}", GroupId=group, **arguments)
 
 
-def _permission(request: ResourceRequest) -> dict[str, Any]:
-    return permission({name: value for name, value in request.properties.items() if name != "GroupId"})
+def _rule_provider(direction: str, other_end: str, *, needs_group: bool) -> SecurityGroupRuleProvider:
+    return SecurityGroupRuleProvider(
+        type_name=f"AWS::EC2::SecurityGroup{direction}",
+        properties={
+            **alike("CidrIp CidrIpv6 FromPort ToPort", create_only=True),
+            **alike(f"{other_end}PrefixListId {other_end}SecurityGroupId", create_only=True),
+            **alike("GroupId", create_only=True, required=needs_group),
+            **alike("IpProtocol", create_only=True, required=True),
+            **alike("Description"),
+        },
+        unchangeable=("Description",),
+        attributes={"Id": "{id}"},
+    )
 
 
-class SecurityGroupEgressProvider(SecurityGroupIngressProvider):
-    """A rule for the other direction."""
-
-    type_name = "AWS::EC2::SecurityGroupEgress"
-    kept_only = NO_NETWORK
-    direction: ClassVar = "egress"
-    properties: ClassVar = {
-        "CidrIp": Property(create_only=True),
-        "CidrIpv6": Property(create_only=True),
-        "Description": Property(),
-        "DestinationPrefixListId": Property(create_only=True),
-        "DestinationSecurityGroupId": Property(create_only=True),
-        "FromPort": Property(create_only=True),
-        "GroupId": Property(create_only=True, required=True),
-        "IpProtocol": Property(create_only=True, required=True),
-        "ToPort": Property(create_only=True),
-    }
+TYPES = (
+    _GROUP,
+    _rule_provider("Ingress", "Source", needs_group=False),
+    _rule_provider("Egress", "Destination", needs_group=True),
+)

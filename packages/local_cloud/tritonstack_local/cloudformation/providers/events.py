@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any, ClassVar
+from typing import Any
 
 from tritonstack_local.cloudformation.providers.base import (
     NOT_ENFORCED,
+    Creation,
+    Deletion,
+    Name,
     Property,
     Provider,
     ProviderError,
     ResourceRequest,
+    Tagging,
+    alike,
     ignoring,
+    kept,
+    text,
 )
 
 _EVENT_SOURCES = "Only endpoints and PutEvents send events."
 _DELIVERED = "Supported: SNS, SQS, log groups, event buses, and CodeBuild; other targets are rejected."
 _KIND = "It applies to target types that are rejected."
+_INPUT = "Supported for topics and CodeBuild projects; rejected for other targets."
 _TARGETS = {
     "AppSyncParameters": _KIND,
     "BatchParameters": _KIND,
     "DeadLetterConfig": "It is stored and returned; undeliverable messages are dropped.",
     "EcsParameters": _KIND,
     "HttpParameters": _KIND,
-    "Input": "Supported for topics and CodeBuild projects; rejected for other targets.",
-    "InputPath": "Supported for topics and CodeBuild projects; rejected for other targets.",
+    "Input": _INPUT,
+    "InputPath": _INPUT,
     "KinesisParameters": _KIND,
     "RedshiftDataParameters": _KIND,
     "RetryPolicy": "It is stored and returned; an event is sent once.",
@@ -37,118 +44,94 @@ _TARGETS = {
 class RuleProvider(Provider):
     """Identifier: the rule's name, also returned by `Ref`."""
 
-    type_name = "AWS::Events::Rule"
-    name_property = "Name"
-    properties: ClassVar = {
-        "Description": Property(),
-        "EventPattern": Property(reason=_EVENT_SOURCES),
-        "Name": Property(create_only=True),
-        "RoleArn": Property(effect=False, reason=NOT_ENFORCED),
-        "ScheduleExpression": Property(
-            effect=False, reason="It is stored and returned; no rule runs on a schedule."
-        ),
-        "State": Property(),
-        "Tags": Property(shape="events:TagList"),
-        "Targets": Property(shape="events:TargetList", reason=_DELIVERED, inner=_TARGETS),
-    }
-    attribute_names = frozenset({"Arn"})
-
-    def create(self, request: ResourceRequest) -> str:
-        """Return the name; `settle` puts the whole rule each time."""
-        return request.name("Name", max_length=64)
+    def arguments(self, request: ResourceRequest) -> dict[str, Any]:
+        """Return the rule, which is put as a whole; its pattern as JSON."""
+        pattern = request.properties.get("EventPattern")
+        return {**super().arguments(request), **({} if pattern is None else {"EventPattern": text(pattern)})}
 
     def settle(self, request: ResourceRequest, physical_id: str) -> None:
         """Put the rule, its targets and its tags."""
-        events = request.client("events")
-        given = request.api("Description", "RoleArn", "ScheduleExpression", "State")
-        if "EventPattern" in request.properties:
-            given["EventPattern"] = json.dumps(request.properties["EventPattern"])
-        events.put_rule(Name=physical_id, **given)
-        if request.properties.get("Targets"):
-            made = events.put_targets(Rule=physical_id, Targets=request.value("Targets"))
-            for rejected in made["FailedEntries"]:
+        super().settle(request, physical_id)
+        if targets := request.value("Targets"):
+            answer = request.client("events").put_targets(Rule=physical_id, Targets=targets)
+            for rejected in answer["FailedEntries"]:
                 raise ProviderError(f"target {rejected['TargetId']}: {rejected['ErrorMessage']}")
-        if request.properties.get("Tags"):
-            events.tag_resource(ResourceARN=_arn(request, physical_id), Tags=request.value("Tags"))
 
     def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
         """Remove targets and tags."""
-        targets = _gone(request, previous, "Targets", "Id")
-        if targets:
-            request.client("events").remove_targets(Rule=physical_id, Ids=targets)
-        tags = _gone(request, previous, "Tags", "Key")
-        if tags:
-            request.client("events").untag_resource(ResourceARN=_arn(request, physical_id), TagKeys=tags)
+        super().update(request, physical_id, previous)
+        before, after = (
+            {target["Id"] for target in item.properties.get("Targets", [])} for item in (previous, request)
+        )
+        if before - after:
+            request.client("events").remove_targets(Rule=physical_id, Ids=sorted(before - after))
 
     def delete(self, request: ResourceRequest, physical_id: str) -> None:
         """Remove the targets and delete the rule."""
         events = request.client("events")
-        with ignoring("ResourceNotFoundException"):
-            targets = events.list_targets_by_rule(Rule=physical_id)["Targets"]
-            if targets:
+        with ignoring(self.deletion.gone):
+            if targets := events.list_targets_by_rule(Rule=physical_id)["Targets"]:
                 events.remove_targets(Rule=physical_id, Ids=[target["Id"] for target in targets])
             events.delete_rule(Name=physical_id)
 
-    def attributes(self, request: ResourceRequest, physical_id: str) -> dict[str, Any]:
-        """Return the ARN."""
-        return {"Arn": _arn(request, physical_id)}
 
+_RULE_ARN = "arn:aws:events:{region}:{account}:rule/{id}"
 
-def _arn(request: ResourceRequest, name: str) -> str:
-    return f"arn:aws:events:{request.stack.region}:{request.stack.account}:rule/{name}"
-
-
-def _gone(request: ResourceRequest, previous: ResourceRequest, name: str, key: str) -> list[str]:
-    kept = {item[key] for item in request.properties.get(name, [])}
-    return [item[key] for item in previous.properties.get(name, []) if item[key] not in kept]
-
-
-_SETTINGS = (
-    "Description",
-    "EndDate",
-    "FlexibleTimeWindow",
-    "GroupName",
-    "KmsKeyArn",
-    "ScheduleExpression",
-    "ScheduleExpressionTimezone",
-    "StartDate",
-    "State",
-    "Target",
+_RULE = RuleProvider(
+    type_name="AWS::Events::Rule",
+    identifier="Name",
+    name=Name("Name", 64),
+    properties={
+        "Description": Property(),
+        "EventPattern": Property(reason=_EVENT_SOURCES),
+        "Name": Property(create_only=True),
+        "RoleArn": Property(effect=False, reason=NOT_ENFORCED),
+        "ScheduleExpression": kept("no rule runs on a schedule."),
+        "State": Property(),
+        "Tags": Property(shape="events:TagList"),
+        "Targets": Property(shape="events:TargetList", reason=_DELIVERED, inner=_TARGETS),
+    },
+    unsent=("Targets",),
+    put_operation="put_rule",
+    tagging=Tagging("tag_resource", "untag_resource", {"ResourceARN": _RULE_ARN}),
+    deletion=Deletion("", "ResourceNotFoundException"),
+    attributes={"Arn": _RULE_ARN},
 )
-_REQUIRED = {"FlexibleTimeWindow", "ScheduleExpression", "Target"}
 
 
 class ScheduleProvider(Provider):
-    """Identifier: the schedule's name, also returned by `Ref`."""
+    """Identifier: the schedule's name, which must be unused; also returned by `Ref`."""
 
-    type_name = "AWS::Scheduler::Schedule"
-    kept_only = "It is stored and returned; no schedule runs."
-    name_property = "Name"
-    properties: ClassVar = {
-        "Name": Property(create_only=True),
-        **{
-            name: Property(shape=f"scheduler:CreateSchedule.{name}", required=name in _REQUIRED)
-            for name in _SETTINGS
-        },
-    }
-    attribute_names = frozenset({"Arn"})
+    def call(self, request: ResourceRequest, operation: str, **arguments: Any) -> Any:
+        """Call an operation; all take the group, which cannot change."""
+        return super().call(request, operation, **request.api("GroupName"), **arguments)
 
-    def create(self, request: ResourceRequest) -> str:
-        """Create the schedule; the name must be unused."""
-        name = request.name("Name", max_length=64)
-        request.client("scheduler").create_schedule(Name=name, **request.api(*_SETTINGS))
-        return name
+    def formatted(self, request: ResourceRequest, physical_id: str, value: str) -> str:
+        """Return the value of a format; the group has a default."""
+        group = request.properties.get("GroupName", "default")
+        return super().formatted(request, physical_id, value.replace("{GroupName}", group))
 
-    def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
-        """Replace the whole schedule; only its group cannot change."""
-        request.client("scheduler").update_schedule(Name=physical_id, **request.api(*_SETTINGS))
 
-    def delete(self, request: ResourceRequest, physical_id: str) -> None:
-        """Delete the schedule."""
-        with ignoring("ResourceNotFoundException"):
-            request.client("scheduler").delete_schedule(Name=physical_id, **request.api("GroupName"))
+_CREATE_SCHEDULE = "scheduler:CreateSchedule"
 
-    def attributes(self, request: ResourceRequest, physical_id: str) -> dict[str, Any]:
-        """Return the ARN."""
-        stack, group = request.stack, request.properties.get("GroupName", "default")
-        return {"Arn": f"arn:aws:scheduler:{stack.region}:{stack.account}:schedule/{group}/{physical_id}"}
+_SCHEDULE = ScheduleProvider(
+    type_name="AWS::Scheduler::Schedule",
+    kept_only="It is stored and returned; no schedule runs.",
+    identifier="Name",
+    name=Name("Name", 64),
+    properties={
+        **alike("Name", create_only=True),
+        **alike("FlexibleTimeWindow ScheduleExpression Target", operation=_CREATE_SCHEDULE, required=True),
+        **alike(
+            "Description EndDate GroupName KmsKeyArn ScheduleExpressionTimezone StartDate State",
+            operation=_CREATE_SCHEDULE,
+        ),
+    },
+    creation=Creation("create_schedule"),
+    unsent=("GroupName",),
+    update_operation="update_schedule",
+    deletion=Deletion("delete_schedule", "ResourceNotFoundException"),
+    attributes={"Arn": "arn:aws:scheduler:{region}:{account}:schedule/{GroupName}/{id}"},
+)
+
+TYPES = (_RULE, _SCHEDULE)

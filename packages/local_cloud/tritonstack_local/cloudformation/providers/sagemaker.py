@@ -2,60 +2,88 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any
 
 from botocore import xform_name
 from botocore.exceptions import ClientError
 
 from tritonstack.base.errors import aws_error_code, aws_error_message
-from tritonstack_local.cloudformation.providers.base import Property, Provider, ProviderError, ResourceRequest
+from tritonstack_local.cloudformation.providers.base import (
+    Creation,
+    Deletion,
+    Name,
+    Property,
+    Provider,
+    ProviderError,
+    ResourceRequest,
+    Tagging,
+    alike,
+)
 from tritonstack_local.sagemaker.unsupported import template_rejection
 
-
-def change_tags(request: ResourceRequest, arn: str, previous: ResourceRequest) -> None:
-    """Set a resource's tags to the template's."""
-    sagemaker = request.client("sagemaker")
-    kept = {tag["Key"] for tag in request.properties.get("Tags", [])}
-    gone = [tag["Key"] for tag in previous.properties.get("Tags", []) if tag["Key"] not in kept]
-    if gone:
-        sagemaker.delete_tags(ResourceArn=arn, TagKeys=gone)
-    if request.properties.get("Tags"):
-        sagemaker.add_tags(ResourceArn=arn, Tags=request.value("Tags"))
+_TAGGING = Tagging("add_tags", "delete_tags", {"ResourceArn": "{id}"})
+_TAGS = Property(shape="sagemaker:TagList")
 
 
-def name_of(request: ResourceRequest, prop: str, arn: str) -> str:
-    """Return a resource's name: the template's, or the generated one at the end of its ARN.
+class SageMakerProvider(Provider):
+    """A resource whose tags can change. Identifier: its ARN, which is also what `Ref` returns."""
 
-    ARNs contain names in lower case, so only generated names can be read from them.
-    """
-    return str(request.properties.get(prop, arn.rsplit("/", 1)[1]))
+    def target(self, request: ResourceRequest, physical_id: str) -> dict[str, str]:
+        """Return the resource's name, which SageMaker's operations take."""
+        return {self.identifier: self.name_of(request, physical_id)}
+
+    def arguments(self, request: ResourceRequest) -> dict[str, Any]:
+        """Return the arguments of a new resource."""
+        return {**super().arguments(request), **request.api("Tags")}
+
+    def settle(self, request: ResourceRequest, physical_id: str) -> None:
+        """Do nothing: the resource is complete when it is created."""
+
+    def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
+        """Change the tags."""
+        super().update(request, physical_id, previous)
+        super().settle(request, physical_id)
+
+    def delete(self, request: ResourceRequest, physical_id: str) -> None:
+        """Delete the resource."""
+        with ignoring_missing():
+            super().delete(request, physical_id)
 
 
-def is_missing(error: ClientError) -> bool:
-    """Return whether the error says that a resource does not exist; SageMaker has no code for it."""
-    code, message = aws_error_code(error), aws_error_message(error)
-    return code == "ValidationException" and "could not find" in message.lower()
+class ImmutableProvider(SageMakerProvider):
+    """Models and endpoint configurations, of which only the tags can change."""
+
+    def violations(self, logical_id: str, properties: Mapping[str, Any]) -> Iterator[str]:
+        """Yield what SageMaker would reject, before any resource is created."""
+        yield from super().violations(logical_id, properties)
+        rejection = template_rejection(f"Create{self.type_name.rpartition('::')[2]}", properties)
+        if rejection is not None:
+            yield f"{logical_id}: {rejection}"
 
 
 @contextmanager
 def ignoring_missing() -> Iterator[None]:
-    """Run a deletion; a missing resource counts as success."""
+    """Run a deletion; a missing resource counts as success. SageMaker has no code for it."""
     try:
         yield
     except ClientError as error:
-        if not is_missing(error):
+        missing = "could not find" in aws_error_message(error).lower()
+        if aws_error_code(error) != "ValidationException" or not missing:
             raise
 
 
 _POLL_S = 0.2
-_UPDATE = ("DeploymentConfig", "RetainAllVariantProperties", "RetainDeploymentConfig")
 _BUSY = {"Creating", "Updating", "SystemUpdating", "RollingBack", "Deleting"}
+_ONLY_IN_UPDATES = "ExcludeRetainedVariantProperties RetainAllVariantProperties RetainDeploymentConfig"
 
 
-class EndpointProvider(Provider):
-    """Identifier: the endpoint's ARN, also returned by `Ref`.
+@dataclass(frozen=True, kw_only=True)
+class EndpointProvider(SageMakerProvider):
+    """Endpoints, of which all but the name can change.
 
     An endpoint that is InService with another configuration has rolled back. AWS does not document whether
     CloudFormation takes that for a failure. Here it does not, because that is the dangerous case: its
@@ -63,167 +91,96 @@ class EndpointProvider(Provider):
     behavior.
     """
 
-    def __init__(self, *, rollback_fails_update: bool = False) -> None:
-        self.rollback_fails_update = rollback_fails_update
-
-    type_name = "AWS::SageMaker::Endpoint"
-    name_property = "EndpointName"
-    properties: ClassVar = {
-        "DeploymentConfig": Property(shape="sagemaker:UpdateEndpoint.DeploymentConfig"),
-        "EndpointConfigName": Property(required=True),
-        "EndpointName": Property(create_only=True),
-        "ExcludeRetainedVariantProperties": Property(
-            shape="sagemaker:UpdateEndpoint.ExcludeRetainedVariantProperties"
-        ),
-        "RetainAllVariantProperties": Property(shape="sagemaker:UpdateEndpoint.RetainAllVariantProperties"),
-        "RetainDeploymentConfig": Property(shape="sagemaker:UpdateEndpoint.RetainDeploymentConfig"),
-        "Tags": Property(shape="sagemaker:TagList"),
-    }
-    attribute_names = frozenset({"EndpointArn", "EndpointName"})
-
-    def create(self, request: ResourceRequest) -> str:
-        """Create the endpoint; `settle` waits for it."""
-        made = request.client("sagemaker").create_endpoint(
-            EndpointName=request.name("EndpointName", max_length=63, lower=True),
-            **request.api("EndpointConfigName", "DeploymentConfig", "Tags"),
-        )
-        return str(made["EndpointArn"])
+    rollback_fails_update: bool = False
 
     def settle(self, request: ResourceRequest, physical_id: str) -> None:
         """Wait until the endpoint is in service."""
-        name = name_of(request, "EndpointName", physical_id)
-        found = _wait(request, name, cancelled=request.cancelled.is_set)
-        rolled_back = found["EndpointConfigName"] != request.properties["EndpointConfigName"]
-        if found["EndpointStatus"] != "InService" or (rolled_back and self.rollback_fails_update):
-            reason = found.get("FailureReason") or f"the endpoint serves {found['EndpointConfigName']}"
-            raise ProviderError(f"Endpoint {name} is {found['EndpointStatus']}: {reason}")
+        name = self.name_of(request, physical_id)
+        endpoint = _wait(request, name, cancelled=request.cancelled.is_set)
+        rolled_back = endpoint["EndpointConfigName"] != request.properties["EndpointConfigName"]
+        if endpoint["EndpointStatus"] != "InService" or (rolled_back and self.rollback_fails_update):
+            reason = endpoint.get("FailureReason") or f"the endpoint serves {endpoint['EndpointConfigName']}"
+            raise ProviderError(f"Endpoint {name} is {endpoint['EndpointStatus']}: {reason}")
 
     def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
         """Update the endpoint's configuration and tags."""
-        name = name_of(request, "EndpointName", physical_id)
-        change_tags(request, physical_id, previous)
+        super().update(request, physical_id, previous)
+        name = self.name_of(request, physical_id)
         current = _wait(request, name, cancelled=lambda: False)
-        wanted = request.properties["EndpointConfigName"]
-        if current["EndpointConfigName"] == wanted and current["EndpointStatus"] == "InService":
+        config = request.properties["EndpointConfigName"]
+        if current["EndpointConfigName"] == config and current["EndpointStatus"] == "InService":
             return
-        settings = request.api(*_UPDATE, "ExcludeRetainedVariantProperties")
-        request.client("sagemaker").update_endpoint(EndpointName=name, EndpointConfigName=wanted, **settings)
+        settings = request.api("EndpointConfigName", "DeploymentConfig", *_ONLY_IN_UPDATES.split())
+        request.client("sagemaker").update_endpoint(EndpointName=name, **settings)
 
     def delete(self, request: ResourceRequest, physical_id: str) -> None:
         """Delete the endpoint and wait until it is gone."""
-        name = name_of(request, "EndpointName", physical_id)
+        name = self.name_of(request, physical_id)
         with ignoring_missing():
             _wait(request, name, cancelled=lambda: False)
             request.client("sagemaker").delete_endpoint(EndpointName=name)
-            found = _wait(request, name, cancelled=lambda: False)
-            raise ProviderError(f"Endpoint {name} could not be deleted: it is {found['EndpointStatus']}")
-
-    def attributes(self, request: ResourceRequest, physical_id: str) -> dict[str, Any]:
-        """Return ARN and name."""
-        return {"EndpointArn": physical_id, "EndpointName": name_of(request, "EndpointName", physical_id)}
+            endpoint = _wait(request, name, cancelled=lambda: False)
+            raise ProviderError(f"Endpoint {name} could not be deleted: it is {endpoint['EndpointStatus']}")
 
 
 def _wait(request: ResourceRequest, name: str, *, cancelled: Callable[[], bool]) -> dict[str, Any]:
     """Wait for operations in progress and return the endpoint; raise ClientError if it does not exist."""
-    sagemaker = request.client("sagemaker")
     while True:
-        found: dict[str, Any] = sagemaker.describe_endpoint(EndpointName=name)
-        if found["EndpointStatus"] not in _BUSY:
-            return found
+        endpoint: dict[str, Any] = request.client("sagemaker").describe_endpoint(EndpointName=name)
+        if endpoint["EndpointStatus"] not in _BUSY:
+            return endpoint
         if cancelled():
             raise ProviderError("Resource creation cancelled")
-        request.pause(_POLL_S)
+        time.sleep(_POLL_S)
 
 
-class ImmutableProvider(Provider):
-    """A resource of which only the tags can change. Identifier: its ARN, which is also what `Ref` returns."""
-
-    create_only: ClassVar[tuple[str, ...]]
-
-    def violations(self, logical_id: str, properties: Mapping[str, Any]) -> Iterator[str]:
-        """Yield what SageMaker would reject, before any resource is created."""
-        yield from super().violations(logical_id, properties)
-        rejection = template_rejection(f"Create{self._kind}", properties)
-        if rejection is not None:
-            yield f"{logical_id}: {rejection}"
-
-    def create(self, request: ResourceRequest) -> str:
-        """Create the resource."""
-        name = request.name(f"{self._kind}Name", max_length=63, lower=True)
-        settings = request.api(*self.create_only, "Tags")
-        created = self._call(request, "Create", name, **settings)
-        return str(created[f"{self._kind}Arn"])
-
-    def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
-        """Change the tags."""
-        change_tags(request, physical_id, previous)
-
-    def delete(self, request: ResourceRequest, physical_id: str) -> None:
-        """Delete the resource."""
-        with ignoring_missing():
-            self._call(request, "Delete", name_of(request, f"{self._kind}Name", physical_id))
-
-    def attributes(self, request: ResourceRequest, physical_id: str) -> dict[str, Any]:
-        """Return ARN and name."""
-        name = f"{self._kind}Name"
-        return {f"{self._kind}Arn": physical_id, name: name_of(request, name, physical_id)}
-
-    @property
-    def _kind(self) -> str:
-        return self.type_name.rpartition("::")[2]
-
-    def _call(self, request: ResourceRequest, verb: str, name: str, **settings: Any) -> dict[str, Any]:
-        call = getattr(request.client("sagemaker"), xform_name(f"{verb}{self._kind}"))
-        answer: dict[str, Any] = call(**{f"{self._kind}Name": name}, **settings)
-        return answer
+ENDPOINT = EndpointProvider(
+    type_name="AWS::SageMaker::Endpoint",
+    identifier="EndpointName",
+    name=Name("EndpointName", 63, lower=True, argument="EndpointName"),
+    properties={
+        **alike(f"DeploymentConfig {_ONLY_IN_UPDATES}", operation="sagemaker:UpdateEndpoint"),
+        **alike("EndpointConfigName", required=True),
+        **alike("EndpointName", create_only=True),
+        "Tags": _TAGS,
+    },
+    creation=Creation("create_endpoint", "EndpointArn"),
+    unsent=tuple(_ONLY_IN_UPDATES.split()),
+    tagging=_TAGGING,
+    attributes={"EndpointArn": "{id}", "EndpointName": "{name}"},
+)
 
 
-def _properties(kind: str, create_only: tuple[str, ...], *, required: str = "") -> dict[str, Property]:
-    return {
-        f"{kind}Name": Property(create_only=True),
-        "Tags": Property(shape="sagemaker:TagList"),
-        **{
-            name: Property(
-                shape=f"sagemaker:Create{kind}.{name}", create_only=True, required=name == required
-            )
-            for name in create_only
+def _immutable(kind: str, names: str, *, required: str = "") -> ImmutableProvider:
+    operation = f"sagemaker:Create{kind}"
+    return ImmutableProvider(
+        type_name=f"AWS::SageMaker::{kind}",
+        identifier=f"{kind}Name",
+        name=Name(f"{kind}Name", 63, lower=True, argument=f"{kind}Name"),
+        properties={
+            **alike(f"{kind}Name", create_only=True),
+            **alike(required, operation=operation, create_only=True, required=True),
+            **alike(names, operation=operation, create_only=True),
+            "Tags": _TAGS,
         },
-    }
-
-
-class EndpointConfigProvider(ImmutableProvider):
-    """Endpoint configurations."""
-
-    type_name = "AWS::SageMaker::EndpointConfig"
-    name_property = "EndpointConfigName"
-    create_only = (
-        "AsyncInferenceConfig",
-        "DataCaptureConfig",
-        "EnableNetworkIsolation",
-        "ExecutionRoleArn",
-        "ExplainerConfig",
-        "KmsKeyId",
-        "MetricsConfig",
-        "ProductionVariants",
-        "ShadowProductionVariants",
-        "VpcConfig",
+        creation=Creation(xform_name(f"Create{kind}"), f"{kind}Arn"),
+        tagging=_TAGGING,
+        deletion=Deletion(xform_name(f"Delete{kind}")),
+        attributes={f"{kind}Arn": "{id}", f"{kind}Name": "{name}"},
     )
-    properties: ClassVar = _properties("EndpointConfig", create_only, required="ProductionVariants")
-    attribute_names = frozenset({"EndpointConfigArn", "EndpointConfigName"})
 
 
-class ModelProvider(ImmutableProvider):
-    """Models."""
-
-    type_name = "AWS::SageMaker::Model"
-    name_property = "ModelName"
-    create_only = (
-        "Containers",
-        "EnableNetworkIsolation",
-        "ExecutionRoleArn",
-        "InferenceExecutionConfig",
-        "PrimaryContainer",
+TYPES = (
+    ENDPOINT,
+    _immutable(
+        "EndpointConfig",
+        "AsyncInferenceConfig DataCaptureConfig EnableNetworkIsolation ExecutionRoleArn ExplainerConfig "
+        "KmsKeyId MetricsConfig ShadowProductionVariants VpcConfig",
+        required="ProductionVariants",
+    ),
+    _immutable(
+        "Model",
+        "Containers EnableNetworkIsolation ExecutionRoleArn InferenceExecutionConfig PrimaryContainer "
         "VpcConfig",
-    )
-    properties: ClassVar = _properties("Model", create_only)
-    attribute_names = frozenset({"ModelArn", "ModelName"})
+    ),
+)
