@@ -37,29 +37,27 @@ MERGES = "\n".join(
 KEYS = "\n".join(
     ["bomb: &b0 [x, x]"] + [f"b{n}: &b{n} {{k: {{a: *b{n - 1}, b: *b{n - 1}}}}}" for n in range(1, 40)]
 )
+REPEATS, NESTED = f"repeat {MAX_REPEATED:,}", f"nested {MAX_DEPTH}"
 BOMBS = {
-    "aliases": (ALIASES, f"the aliases of this file repeat more than {MAX_REPEATED:,} values"),
-    "merges": (MERGES, f"the aliases of this file repeat more than {MAX_REPEATED:,} values"),
-    "aliases in mappings": (KEYS, f"the aliases of this file repeat more than {MAX_REPEATED:,} values"),
-    "alias of itself": ("bomb: &b [*b]", "the alias *b is inside the value that it repeats"),
-    "alias of nothing": ("bomb: *b", "the alias *b has no anchor before it"),
-    "open brackets": (f"bomb: {'[' * 100_000}", f"nested more than {MAX_DEPTH} levels deep"),
-    "closed brackets": (f"bomb: {'[' * 900}{']' * 900}", f"nested more than {MAX_DEPTH} levels deep"),
-    "open braces": (f"bomb: {'{a: ' * 100_000}", f"nested more than {MAX_DEPTH} levels deep"),
-    "indentation": (
-        "\n".join(f"{' ' * level}bomb:" for level in range(900)),
-        f"nested more than {MAX_DEPTH} levels deep",
-    ),
-    "dashes": (f"bomb:\n  {'- ' * 100_000}x", f"nested more than {MAX_DEPTH} levels deep"),
-    "long number": (f"bomb: {'1' * 5000}", "the whole number has 5000 characters"),
-    "hexadecimal number": (f"bomb: 0x{'f' * 100_000}", "the whole number has 100002 characters"),
-    "sexagesimal number": (f"bomb: 1{':1' * 200_000}", "the whole number has 400001 characters"),
-    "number of 65 bits": (f"bomb: {2**64}", f"{2**64} does not fit into 64 bits"),
-    "number without digits": ("bomb: 0b_", "'0b_' is not a valid whole number"),
-    "tagged number": ("bomb: !!int text", "'text' is not a valid whole number"),
-    "tagged boolean": ("bomb: !!bool text", "'text' is not a valid boolean"),
-    "control character": ("bomb: \x00", "the character U+0000 is not allowed"),
-    "two documents": ("---\nbomb: 1", "the file holds more than one YAML document"),
+    "aliases": (ALIASES, REPEATS),
+    "merges": (MERGES, REPEATS),
+    "aliases in mappings": (KEYS, REPEATS),
+    "alias of itself": ("bomb: &b [*b]", "*b inside"),
+    "alias of nothing": ("bomb: *b", "*b anchor"),
+    "open brackets": (f"bomb: {'[' * 100_000}", NESTED),
+    "closed brackets": (f"bomb: {'[' * 900}{']' * 900}", NESTED),
+    "open braces": (f"bomb: {'{a: ' * 100_000}", NESTED),
+    "indentation": ("\n".join(f"{' ' * level}bomb:" for level in range(900)), NESTED),
+    "dashes": (f"bomb:\n  {'- ' * 100_000}x", NESTED),
+    "long number": (f"bomb: {'1' * 5000}", "number 5000"),
+    "hexadecimal number": (f"bomb: 0x{'f' * 100_000}", "number 100002"),
+    "sexagesimal number": (f"bomb: 1{':1' * 200_000}", "number 400001"),
+    "number of 65 bits": (f"bomb: {2**64}", f"{2**64} 64"),
+    "number without digits": ("bomb: 0b_", "'0b_' number"),
+    "tagged number": ("bomb: !!int text", "'text' number"),
+    "tagged boolean": ("bomb: !!bool text", "'text' boolean"),
+    "control character": ("bomb: \x00", "U+0000"),
+    "two documents": ("---\nbomb: 1", "one document"),
 }
 
 
@@ -86,10 +84,10 @@ def timed_violations(project: Project) -> list[FileViolation]:
 def test_a_bomb_is_rejected_within_a_second(project: Project, number: int, bomb: str) -> None:
     file = files(project)[number]
     before = file.read_text() if file.exists() else "schema: 1\n"
-    text, message = BOMBS[bomb]
+    text, words = BOMBS[bomb]
     file.write_text(f"{before}{text}\n")
     (violation,) = [violation for violation in timed_violations(project) if violation.file == file]
-    assert message in violation.message
+    assert all(word in violation.message for word in words.split())
     assert violation.line is not None
     assert violation.line > len(before.splitlines())
     assert violation.remedy
@@ -115,7 +113,7 @@ def test_aliases_within_the_limit_are_read() -> None:
     data, lines = parse_yaml(text, Path("some.yaml"))
     assert data["b9"] == data["a"]
     assert lines["b9", 0] == 1
-    with pytest.raises(InvalidFilesError, match=r"some\.yaml:13: the aliases of this file repeat more than"):
+    with pytest.raises(InvalidFilesError, match=rf"some\.yaml:13: .* {MAX_REPEATED:,}"):
         parse_yaml(f"{text}\nb10: *a\nb11: *a\n", Path("some.yaml"))
 
 
@@ -141,7 +139,7 @@ def test_a_large_file_is_not_read(tmp_path: Path) -> None:
     file = tmp_path / "dev.yaml"
     with file.open("wb") as stream:
         stream.truncate(MAX_FILE_BYTES + 1)
-    with pytest.raises(InvalidFilesError, match=f"at most {MAX_FILE_BYTES:,} bytes"):
+    with pytest.raises(InvalidFilesError, match=f"{MAX_FILE_BYTES:,}"):
         read_text(file)
 
 
@@ -149,14 +147,14 @@ def test_special_files_do_not_block(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.yaml")
     (tmp_path / "folder.yaml").mkdir()
     for name in ("pipe.yaml", "folder.yaml"):
-        with pytest.raises(InvalidFilesError, match="not a regular file\n  help: "):
+        with pytest.raises(InvalidFilesError, match="regular file\n  help: "):
             read_text(tmp_path / name)
 
 
 def test_the_line_that_is_not_text_is_named(tmp_path: Path) -> None:
     file = tmp_path / "dev.yaml"
     file.write_bytes(b"name: dev\nregion: \xff\n")
-    with pytest.raises(InvalidFilesError, match=r"dev\.yaml:2: the byte 0xff is not valid UTF-8"):
+    with pytest.raises(InvalidFilesError, match=r"dev\.yaml:2: .*0xff"):
         read_text(file)
 
 

@@ -1,4 +1,4 @@
-"""The pages of the documentation, their sentences, and their blocks of commands."""
+"""The pages of the documentation, and their blocks of commands."""
 
 from __future__ import annotations
 
@@ -55,31 +55,3 @@ def blocks(page: Path) -> Iterator[Block]:
         if fence[2] in SHELLS:
             line = text[: fence.start()].count("\n") + 1
             yield Block(page_id(page), line, textwrap.dedent(fence[3]))
-
-
-def sentences(page: Path) -> Iterator[str]:
-    """Yield the sentences of a page: without code, tables, headings, and lists of links."""
-    text = FENCE.sub("\n\n", page.read_text(encoding="utf-8"))
-    text = re.sub(r"<!--.*?-->|^\[[^\]]+\]: .*$", "", text, flags=re.DOTALL | re.MULTILINE)
-    for paragraph in _paragraphs(text):
-        plain = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", re.sub(r"`[^`]*`", "code", paragraph))
-        if not re.fullmatch(r"[\W\w ]*?: (TS\d{3}, )*TS\d{3}", plain):
-            yield from (part for part in re.split(r"(?<=[.!?])[*_)\"”]*\s+", plain) if words(part))
-
-
-def _paragraphs(text: str) -> Iterator[str]:
-    lines: list[str] = []
-    for line in [*text.splitlines(), ""]:
-        stripped = line.strip().lstrip("> ")
-        item = re.match(r"(?:[-*+]|\d+\.)\s+(.*)", stripped)
-        if not stripped or item or stripped.startswith(("#", "|")):
-            if lines:
-                yield " ".join(lines)
-            lines = [item[1]] if item else []
-        else:
-            lines.append(stripped)
-
-
-def words(sentence: str) -> list[str]:
-    """Return the words of a sentence."""
-    return [word for word in sentence.split() if re.search(r"\w", word)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import tomllib
 from collections.abc import Iterator
@@ -15,9 +14,9 @@ from tools import site
 from tools.site import DOCS, SiteError, addresses, build, copy_pages, sources
 
 BROKEN = {
-    "a missing page": ("[x](nowhere.md)", "nowhere.md is not a page of the site"),
-    "a file that is no page": ("[x](../Makefile)", "Makefile is not a page of the site"),
-    "a missing heading": ("[x](models.md#nowhere)", "anchor does not exist"),
+    "a missing page": ("[x](nowhere.md)", "nowhere.md"),
+    "a file that is no page": ("[x](../Makefile)", "Makefile"),
+    "a missing heading": ("[x](models.md#nowhere)", "anchor"),
 }
 
 
@@ -71,24 +70,3 @@ def test_pages_load_nothing_from_elsewhere(built: Path) -> None:
     shown = '<script src="https://example.org/x.js"></script>'
     assert list(addresses(shown)) == ['<script src="https://example.org/x.js']
     assert list(addresses("a{b:url(//example.org/x.woff)}")) == ["url(//example.org/x.woff"]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "gRPC",
-        "local mode",
-        "Merlin",
-        "NVTabular",
-        "load test",
-        "logs",
-        "fork",
-        "upgrade",
-        "Terraform",
-        "SHAP",
-    ],
-)
-def test_the_search_finds_what_people_ask_for(built: Path, text: str) -> None:
-    index = json.loads((built / "search.json").read_text())
-    titles = {item["title"] for item in index["items"] if text.lower() in str(item).lower()}
-    assert titles

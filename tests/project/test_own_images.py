@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.environments import NAME
+from tests.environments import NAME, write_environment
 from tests.manifests import manifest
-from tests.project.one_endpoint import complaints, environment, locked, only
+from tests.project.one_endpoint import coded, environment, locked, names, only, violations
 from tests.projects import add_image, edit
-from tritonstack.base.errors import FileViolation
 from tritonstack.project.checks.compatibility import unbuilt
 from tritonstack.project.custom_images import endpoint_image, endpoint_images, locked_uri
 from tritonstack.project.loading import load_workspace
@@ -37,16 +36,10 @@ def with_image(folder: Path, **changes: str) -> Workspace:
     return load_workspace(workspace.project, NAME)
 
 
-def told(violation: FileViolation) -> str:
-    return f"{violation.field}: {violation.message} -- {violation.remedy}"
-
-
 def test_endpoint_with_an_unbuilt_image_is_not_deployed(tmp_path: Path) -> None:
     violation = only(unbuilt(locked(tmp_path, "image: serving", CPU)))
-    assert told(violation) == (
-        f"endpoints.e.image: {NAME}.lock.yaml has no image 'serving' for cpu -- "
-        f"run `tritonstack build {NAME}` and commit {NAME}.lock.yaml"
-    )
+    assert coded(violation) == ("endpoints.e.image", "TS401")
+    assert names(violation, f"{NAME}.lock.yaml 'serving' cpu `tritonstack build {NAME}`")
 
 
 def test_locked_image_is_identified_by_its_digest(tmp_path: Path) -> None:
@@ -62,8 +55,8 @@ def test_image_with_a_changed_folder_is_outdated(tmp_path: Path) -> None:
     workspace = with_image(tmp_path)
     edit(workspace.project.containers_dir / "serving" / "Dockerfile", "FROM", "# changed\nFROM")
     violation = only(unbuilt(load_workspace(workspace.project, NAME)))
-    assert violation.field == "images.serving.cpu"
-    assert "was built from another version of containers/serving" in violation.message
+    assert coded(violation) == ("images.serving.cpu", "TS402")
+    assert names(violation, "containers/serving")
 
 
 def test_endpoint_without_an_image_runs_the_sagemaker_image(tmp_path: Path) -> None:
@@ -72,17 +65,14 @@ def test_endpoint_without_an_image_runs_the_sagemaker_image(tmp_path: Path) -> N
     assert workspace.image_for("e", workspace.spec.endpoints["e"].instance) is None
 
 
-def test_missing_folder_is_rejected_with_the_closest_name(tmp_path: Path) -> None:
-    (violation,) = complaints(tmp_path, environment("image: servign"))
-    assert violation == (
-        "endpoints.e.image: containers/servign has no Dockerfile for serving images -- "
-        "did you mean 'serving'?"
-    )
-
-
-def test_builder_image_cannot_be_used_by_endpoints(tmp_path: Path) -> None:
-    (violation,) = complaints(tmp_path, environment("image: builder"))
-    assert violation.endswith("available: serving")
+@pytest.mark.parametrize(
+    ("image", "words"),
+    [("servign", "containers/servign 'serving'?"), ("builder", "available: serving")],
+    ids=["a typing error", "the image of builds"],
+)
+def test_an_image_is_a_folder_with_a_file_for_serving(tmp_path: Path, image: str, words: str) -> None:
+    (violation,) = violations(write_environment(tmp_path, environment(f"image: {image}")))
+    assert (coded(violation), names(violation, words)) == (("endpoints.e.image", "TS209"), True)
 
 
 def test_each_folder_and_kind_is_one_image_in_the_repository_of_endpoints(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import yaml
 
@@ -27,47 +29,42 @@ def endpoint(name: str, options: str = "") -> str:
 
 
 @pytest.mark.parametrize(
-    ("options", "value", "words"),
+    ("options", "value", "counts"),
     [
-        ("", 4, "e: 2 instances, doubled during an update"),
+        ("", 4, "2 doubled"),
         (
             ", scaling: {max_instances: 3, schedules: {day: {at: '08:00', min: 4, max: 9}}}",
             18,
-            "e: 9 instances, doubled during an update",
+            "9 doubled",
         ),
         (
             ", scaling: {min_instances: 4, max_instances: 10}, "
             "rollout: {strategy: rolling, batch_percent: 25}",
             13,
-            "e: 10 instances, and 3 more during an update",
+            "10 3",
         ),
         (
             ", scaling: {min_instances: 2, max_instances: 5}, rollout: {strategy: canary, percent: 50}",
             10,
-            "e: 5 instances, doubled during an update",
+            "5 doubled",
         ),
-        (", components: {memory_mb: 1024}, scaling: {max_instances: 3}", 3, "e: 3 instances"),
-        (", asynchronous: {}", 4, "e: 2 instances, doubled during an update"),
+        (", components: {memory_mb: 1024}, scaling: {max_instances: 3}", 3, "3"),
+        (", asynchronous: {}", 4, "2 doubled"),
     ],
 )
-def test_machines_are_counted_with_what_an_update_adds(options: str, value: int, words: str) -> None:
+def test_machines_are_counted_with_what_an_update_adds(options: str, value: int, counts: str) -> None:
     quota = quotas(endpoint("e", options))["ml.g5.xlarge for endpoint usage"]
-    assert (quota.service, quota.value, quota.reasons) == ("sagemaker", value, (words,))
+    assert (quota.service, quota.value) == ("sagemaker", value)
+    (reason,) = quota.reasons
+    assert re.findall(r"\d+|doubled", reason) == counts.split()
 
 
 def test_endpoints_and_variants_add_up_by_type() -> None:
     shadow = ", shadow: {instance_type: ml.c7i.large, scaling: {max_instances: 3}}"
     needed = quotas(endpoint("a", shadow) + endpoint("b"))
-    assert needed["ml.g5.xlarge for endpoint usage"] == Quota(
-        "sagemaker",
-        "ml.g5.xlarge for endpoint usage",
-        8,
-        (
-            "a, main: 2 instances, doubled during an update",
-            "b: 2 instances, doubled during an update",
-        ),
-        least=2,
-    )
+    quota = needed["ml.g5.xlarge for endpoint usage"]
+    assert (quota.service, quota.value, quota.least) == ("sagemaker", 8, 2)
+    assert [reason.partition(":")[0] for reason in quota.reasons] == ["a, main", "b"]
     assert needed["ml.c7i.large for endpoint usage"].value == 6
     assert needed["Number of instances across active endpoints"].value == 14
     assert needed["Scalable targets for SageMaker"].value == 3

@@ -122,11 +122,11 @@ def packed(raw: bytes) -> str:
 )
 def test_tensor_that_contradicts_its_description_is_rejected(fields: dict[str, Any]) -> None:
     tensor = ExampleTensor.model_validate({"name": "x", "datatype": "FP32", "shape": (3,)} | fields)
-    with pytest.raises(ArtifactNotFoundError, match=r"invalid example tensor x \(\w+ \[3\]\): ") as caught:
+    with pytest.raises(ArtifactNotFoundError, match=r"x \(\w+ \[3\]\): ") as caught:
         array_of(tensor)
     assert "tritonstack build" in str(caught.value.remedy)
 
 
 def test_type_unsupported_by_triton_is_reported() -> None:
-    with pytest.raises(ArtifactNotFoundError, match="x: Triton has no datatype for NumPy's complex128"):
+    with pytest.raises(ArtifactNotFoundError, match="complex128"):
         tensor_of("x", np.zeros(1, dtype=np.complex128))

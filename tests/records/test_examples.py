@@ -56,6 +56,6 @@ def test_contradictory_examples_are_rejected(facts: dict[str, Any], told: str) -
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 2}'])
 def test_invalid_input_is_reported_with_its_location_and_a_remedy(text: str) -> None:
-    with pytest.raises(TritonstackError, match=r"a/place holds no examples of this version: ") as caught:
+    with pytest.raises(TritonstackError, match="a/place") as caught:
         parse_examples(text, origin="a/place")
     assert "tritonstack build" in str(caught.value.remedy)

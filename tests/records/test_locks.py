@@ -72,8 +72,9 @@ def test_entry_records_the_builder_and_the_measurements(file: Path) -> None:
 
 
 def test_entry_records_why_an_artifact_is_unverified(file: Path) -> None:
-    add_to_lock(file, [manifest("m", unverified=("y is not proven", "nor z"))], built=BUILT)
-    assert entry(file).unverified == "y is not proven; nor z"
+    reasons = ("y is not proven", "nor z")
+    add_to_lock(file, [manifest("m", unverified=reasons)], built=BUILT)
+    assert entry(file).unverified == "; ".join(reasons)
     add_to_lock(file, [manifest("m", unverified=(), spec_hash="01" * 32)], built=BUILT)
     assert entry(file).unverified is None
 
@@ -153,7 +154,7 @@ def test_promotion_does_not_overwrite_concurrent_changes(file: Path) -> None:
     target = file.with_name("prod.lock.yaml")
     add_to_lock(target, [manifest("m", target="cpu-py312", digest="99" * 32)], built=LATER)
     unseen = Replacement("m", "cpu", entry(file), None)
-    with pytest.raises(LockChangedError, match="another m for cpu-py312 was written to"):
+    with pytest.raises(LockChangedError, match="m for cpu-py312"):
         add_promoted(target, PROMOTED, artifacts=[unseen])
     seen = Replacement("m", "cpu", entry(file), None, load_lock(target).record.conflicting("m", "cpu"))
     assert add_promoted(target, PROMOTED, artifacts=[seen])
@@ -181,16 +182,14 @@ def test_second_of_two_concurrent_promotions_fails_and_writes_nothing(file: Path
     mine = [Replacement(name, "cpu", entry(file, name), None) for name in "nm"]
     add_promoted(target, PROMOTED, artifacts=mine[1:])
     before = target.read_bytes()
-    with pytest.raises(
-        LockChangedError, match=r"another m for cpu was written to .*abab.*, by bob at 2026-11-24"
-    ):
+    with pytest.raises(LockChangedError, match=r"m for cpu .*abab.* bob .*2026-11-24"):
         add_promoted(target, PROMOTED, artifacts=mine)
     assert target.read_bytes() == before
 
 
 def test_a_promotion_over_a_removed_entry_is_rejected(file: Path) -> None:
     add_to_lock(file, [manifest("m")], built=BUILT)
-    with pytest.raises(LockChangedError, match="m for cpu was removed from"):
+    with pytest.raises(LockChangedError, match=r"m for cpu .*removed"):
         add_promoted(
             file.with_name("prod.lock.yaml"),
             PROMOTED,

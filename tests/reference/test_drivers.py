@@ -69,40 +69,21 @@ def test_chosen_host_image_is_always_compatible(release):
 
 
 @pytest.mark.parametrize(
-    ("ami", "instance", "release", "message"),
+    ("ami", "instance", "release", "words"),
     [
         (GPU_2, "ml.g5.xlarge", "25.04", None),
-        (
-            GPU_2_1,
-            "ml.g5.xlarge",
-            "25.09",
-            f"{GPU_2_1} has driver 535, too old for CUDA 13.0.1 in Triton 25.09",
-        ),
+        (GPU_2_1, "ml.g5.xlarge", "25.09", "535 13.0.1 25.09"),
         (GPU_3_1, "ml.g5.xlarge", "25.09", None),
         (GPU_4_1, "ml.g5.xlarge", "26.03", None),
-        (
-            GPU_2,
-            "ml.p2.xlarge",
-            "24.09",
-            f"{GPU_2} has driver 535, but ml.p2.xlarge's K80 is supported only up to 470",
-        ),
-        (
-            GPU_3_1,
-            "ml.p6-b200.48xlarge",
-            "25.04",
-            f"{GPU_3_1} has driver 550, but ml.p6-b200.48xlarge's B200 requires at least 570",
-        ),
-        (
-            GPU_4_1,
-            "ml.c7i.large",
-            "25.04",
-            f"ml.c7i.large has no GPU, but {GPU_4_1} is a GPU host image",
-        ),
+        (GPU_2, "ml.p2.xlarge", "24.09", "535 K80 470"),
+        (GPU_3_1, "ml.p6-b200.48xlarge", "25.04", "550 B200 570"),
+        (GPU_4_1, "ml.c7i.large", "25.04", "ml.c7i.large GPU"),
     ],
 )
-def test_host_image_named_in_a_file(ami, instance, release, message):
+def test_host_image_named_in_a_file(ami, instance, release, words):
     violation = ami_violation(ami, INSTANCE_TYPES[instance], RELEASES[release])
-    assert (violation and violation[0]) == message
+    assert (violation is None) is (words is None)
+    assert violation is None or all(word in violation[0] for word in (ami, *words.split()))
 
 
 @pytest.mark.parametrize("release", RELEASES)

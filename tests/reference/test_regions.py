@@ -1,7 +1,6 @@
 """Features of regions: the generated table, errors, warnings, and confirmations in a file."""
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +9,9 @@ import pytest
 from moto.ec2.models.availability_zones_and_regions import RegionsAndZonesBackend
 
 from tests.environments import NAME, write_environment
-from tests.project.one_endpoint import complaints, environment
+from tests.project.one_endpoint import coded, complaints, environment, names
 from tests.sample_templates import delivery_templates, sample_templates
-from tritonstack.base.errors import InvalidFilesError, UsageError
+from tritonstack.base.errors import FileViolation, UsageError
 from tritonstack.base.yaml import parse_document
 from tritonstack.project.checks.regions import pipeline_violations, pipeline_warnings, region_warnings
 from tritonstack.project.loading import load_workspace
@@ -35,10 +34,9 @@ COMPONENTS = (
 )
 
 
-def warnings_of(folder: Path, endpoint: str, **changes: object) -> list[str]:
+def warnings_of(folder: Path, endpoint: str, **changes: object) -> list[FileViolation]:
     project = write_environment(folder, environment(endpoint, **changes))
-    found = region_warnings(load_workspace(project, NAME).environment)
-    return [f"{item.line}: {item.field}: {item.message} -- {item.remedy}" for item in found]
+    return region_warnings(load_workspace(project, NAME).environment)
 
 
 @pytest.mark.e2e
@@ -118,22 +116,6 @@ def allows(schema: Any, node: Any, path: tuple[str, ...]) -> bool:
     return allows(schema, known[first], tuple(rest))
 
 
-@pytest.mark.parametrize("region", NO_BUILDS)
-def test_builds_are_rejected_in_regions_without_codebuild(region, tmp_path):
-    instance = "instance_type: ml.c6i.large"
-    (complaint,) = complaints(tmp_path / "a", environment(instance, region=region))
-    start = (
-        f"region: CloudFormation's schemas of {region} do not list AWS::CodeBuild::Project, and the AWS SDK "
-        "has no codebuild endpoint there -- write `builds: {enabled: false}` and run "
-        "`tritonstack build random --local`, or choose another region, such as "
-    )
-    assert complaint.startswith(start)
-    assert complaint.endswith("; if AWS has added it, add 'builds' to `region_features`")
-    for number, change in enumerate(({"builds": {"enabled": False}}, {"region_features": ["builds"]})):
-        data = environment(instance, region=region, **change)
-        load_workspace(write_environment(tmp_path / str(number), data), NAME)
-
-
 def test_only_these_regions_have_no_builds():
     missing = {
         region for region in ACCOUNTS if (found := missing_feature(region, "builds")) and found.certain
@@ -141,19 +123,31 @@ def test_only_these_regions_have_no_builds():
     assert missing == set(NO_BUILDS)
 
 
-def test_components_missing_from_schemas_are_a_warning(tmp_path):
-    (warning,) = warnings_of(tmp_path / "a", COMPONENTS, region="eu-west-3")
-    assert re.fullmatch(
-        r"\d+: endpoints\.e\.components: CloudFormation's schemas of eu-west-3 do not list "
-        r"AWS::SageMaker::InferenceComponent; if AWS does not offer inference-components there, the "
-        r"deployment fails -- choose another region, such as eu-central-1 or eu-north-1 or eu-west-1; or "
-        r"check AWS, then add 'inference-components' to `region_features`",
-        warning,
-    )
-    assert warnings_of(tmp_path / "b", COMPONENTS, region="eu-west-1") == []
-    assert warnings_of(tmp_path / "c", "instance_type: ml.c5.xlarge", region="eu-west-3") == []
-    confirmed = {"region": "eu-west-3", "region_features": ["inference-components"]}
-    assert warnings_of(tmp_path / "d", COMPONENTS, **confirmed) == []
+ZERO = COMPONENTS.replace("min_instances: 1", "min_instances: 0")
+SIMPLE = "instance_type: ml.c5.xlarge"
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "region", "confirmed", "field", "words"),
+    [
+        (COMPONENTS, "eu-west-3", [], "endpoints.e.components", "eu-central-1 'inference-components'"),
+        (COMPONENTS, "eu-west-3", ["inference-components"], "", ""),
+        (COMPONENTS, "eu-west-1", [], "", ""),
+        (SIMPLE, "eu-west-3", [], "", ""),
+        # eu-west-3 refused to scale to zero, us-east-1 accepted it, and nobody knows of the others.
+        (ZERO, "us-east-1", [], "", ""),
+        (ZERO, "eu-west-1", [], "endpoints.e.scaling.min_instances", "'scale-to-zero' `region_features`"),
+        (ZERO, "eu-west-3", ["inference-components", "scale-to-zero"], "", ""),
+        (SIMPLE, "me-south-1", [], "region", "me-south-1 `region_features: [environment"),
+        (SIMPLE, "me-south-1", ["environment", "builds", "endpoints", "scaling"], "", ""),
+    ],
+)
+def test_a_feature_that_aws_does_not_document_is_a_warning(
+    tmp_path, endpoint, region, confirmed, field, words
+):
+    warnings = warnings_of(tmp_path, endpoint, region=region, region_features=confirmed)
+    assert [coded(warning) for warning in warnings] == [(field, "TS206")] * bool(field)
+    assert all(warning.line and names(warning, words) for warning in warnings), warnings
 
 
 def test_components_may_be_unavailable_in_seventeen_regions():
@@ -162,76 +156,8 @@ def test_components_may_be_unavailable_in_seventeen_regions():
     assert {"eu-west-3", "us-west-1"} <= set(doubtful)
 
 
-ZERO = COMPONENTS.replace("min_instances: 1", "min_instances: 0")
-
-
-def test_scale_to_zero_is_a_feature_of_its_own(tmp_path):
-    """eu-west-3 refused it, us-east-1 accepted it, and nobody knows of the others."""
-    assert warnings_of(tmp_path / "a", ZERO, region="us-east-1") == []
-    (warning,) = warnings_of(tmp_path / "b", ZERO, region="eu-west-1")
-    assert "endpoints.e.scaling.min_instances: " in warning
-    assert "add 'scale-to-zero' to `region_features`" in warning
-    components = {"region": "eu-west-3", "region_features": ["inference-components"]}
-    (complaint,) = complaints(tmp_path / "c", environment(ZERO, **components))
-    assert complaint.startswith("endpoints.e.scaling.min_instances: SageMaker in eu-west-3 refuses ")
-    load_workspace(write_environment(tmp_path / "d", environment(COMPONENTS, **components)), NAME)
-    confirmed = {"region": "eu-west-3", "region_features": ["inference-components", "scale-to-zero"]}
-    assert warnings_of(tmp_path / "e", ZERO, **confirmed) == []
-
-
-def test_a_region_without_schemas_is_one_warning(tmp_path):
-    (warning,) = warnings_of(tmp_path / "a", "instance_type: ml.c5.xlarge", region="me-south-1")
-    assert "region: no CloudFormation schemas for me-south-1" in warning
-    listed = re.search(r"`region_features: \[(.*)\]`", warning)
-    assert listed is not None
-    features = listed[1].split(", ")
-    assert (
-        warnings_of(
-            tmp_path / "b", "instance_type: ml.c5.xlarge", region="me-south-1", region_features=features
-        )
-        == []
-    )
-
-
-def test_network_spans_at_most_the_available_zones(tmp_path):
-    network = {"create": {"availability_zones": 3}}
-    instance = "instance_type: ml.c5.xlarge"
-    assert complaints(tmp_path / "a", environment(instance, region="us-west-1", network=network)) == [
-        "network.create.availability_zones: accounts see 2 Availability Zones in us-west-1, got 3 -- write "
-        "`availability_zones: 2`, or choose another region"
-    ]
-    for number, (region, zones) in enumerate((("us-west-1", 2), ("us-west-2", 3))):
-        data = environment(instance, region=region, network={"create": {"availability_zones": zones}})
-        load_workspace(write_environment(tmp_path / str(number), data), NAME)
+def test_only_one_region_has_two_zones():
     assert [region for region in ACCOUNTS if zones_of(region) < 3] == ["us-west-1"]
-
-
-@pytest.mark.parametrize(
-    ("create", "field", "code"),
-    [
-        ({"availability_zone_ids": ["use1-az1", "usw1-az3"]}, "availability_zone_ids.0", "TS206"),
-        ({"availability_zone_ids": ["usw1-az1"]}, "availability_zone_ids", "TS111"),
-        ({"availability_zone_ids": ["usw1-az1"] * 2}, "availability_zone_ids.1", "TS111"),
-        ({"availability_zone_ids": ["usw1-az1", "us-west-1b"]}, "availability_zone_ids.1", "TS111"),
-        (
-            {"availability_zones": 2, "availability_zone_ids": ["usw1-az1", "usw1-az3"]},
-            "availability_zones",
-            "TS114",
-        ),
-        (
-            {"availability_zone_ids": ["usw1-az1", "usw1-az2", "usw1-az3"]},
-            "availability_zone_ids",
-            "TS206",
-        ),
-    ],
-)
-def test_zone_ids_are_those_of_the_region(tmp_path, create, field, code):
-    data = environment("instance_type: ml.c5.xlarge", region="us-west-1", network={"create": create})
-    with pytest.raises(InvalidFilesError) as caught:
-        load_workspace(write_environment(tmp_path, data), NAME)
-    assert [(found.field, found.code) for found in caught.value.violations] == [
-        (f"network.create.{field}", code)
-    ]
 
 
 def test_zone_ids_begin_with_their_region():
@@ -240,13 +166,6 @@ def test_zone_ids_begin_with_their_region():
     zones = [(region, zone.zone_id) for region in regions for zone in RegionsAndZonesBackend.zones[region]]
     assert zones
     assert all(zone_id.startswith(zone_id_prefix(region)) for region, zone_id in zones)
-
-
-def test_an_unknown_feature_is_rejected(tmp_path):
-    data = environment(CHEAP, region_features=["inference-component"])
-    assert complaints(tmp_path, data) == [
-        "region_features.0: unknown feature 'inference-component' -- did you mean 'inference-components'?"
-    ]
 
 
 PIPELINE = """\
@@ -275,8 +194,7 @@ def test_a_pipelines_region(region, more, rejected, warned):
     violations, warnings = list(pipeline_violations(document)), pipeline_warnings(document)
     assert (bool(violations), bool(warnings)) == (rejected, warned)
     for violation in (*violations, *warnings):
-        assert "CloudFormation" in str(violation)
-        assert str(violation).startswith("delivery.yaml:5: pipeline.region: ")
+        assert (violation.line, *coded(violation)) == (5, "pipeline.region", "TS206")
         assert "pipeline" in str(violation.remedy)
 
 
@@ -291,12 +209,8 @@ def test_other_partitions_are_rejected_as_such(tmp_path):
     ]
     assert {"cn-north-1", "us-gov-west-1"} <= set(regions)
     for number, region in enumerate(regions):
-        (complaint,) = complaints(tmp_path / str(number), environment(CHEAP, region=region))
-        assert re.match(
-            rf"region: the AWS (China|GovCloud|ISO|European).* not supported, got region '{region}'",
-            complaint,
-        )
-        with pytest.raises(UsageError, match="is not supported"):
+        assert complaints(tmp_path / str(number), environment(CHEAP, region=region)) == [("region", "TS111")]
+        with pytest.raises(UsageError, match=region):
             image_account(region)
 
 
@@ -308,14 +222,4 @@ def test_synth_warns(tmp_path):
     workspace = load_workspace(write_environment(tmp_path, data), NAME)
     app = new_app(tmp_path / "out")
     add_environment(app, workspace=workspace)
-    absent = "do not list AWS::SageMaker::InferenceComponent"
-    assert any(absent in message for message in messages_of(app))
-
-
-def test_a_project_names_the_faulty_field(tmp_path):
-    project = write_environment(tmp_path, environment("instance_type: ml.c6i.large", region="mx-central-1"))
-    with pytest.raises(InvalidFilesError) as caught:
-        load_workspace(project, NAME)
-    (violation,) = caught.value.violations
-    line = project.environment_file(NAME).read_text().splitlines()[(violation.line or 0) - 1]
-    assert line == "region: mx-central-1"
+    assert any("AWS::SageMaker::InferenceComponent" in message for message in messages_of(app))

@@ -99,9 +99,9 @@ def test_no_alternative_gives_one_error_with_all_names(tmp_path: Path, record: t
     with pytest.raises(InvalidFilesError) as caught:
         load_document(file, kind)
     (violation,) = caught.value.violations
-    assert (violation.field, violation.code, violation.remedy) == (path, "TS106", "add one of them")
-    assert violation.message.startswith("expected exactly one of `")
-    assert violation.message.endswith(", got none")
+    assert (violation.field, violation.code) == (path, "TS106")
+    (choice,) = record.alternatives
+    assert all(f"`{name}`" in violation.message for name in choice.names)
 
 
 def test_other_errors_of_the_same_mapping_are_reported_too(tmp_path: Path) -> None:
@@ -121,8 +121,8 @@ def test_context_beside_a_text_is_removed_and_not_completed(tmp_path: Path) -> N
     file.write_text(MODEL.replace("{random: {}}", "{text: a, context: b}") + PYTHON)
     with pytest.raises(InvalidFilesError) as caught:
         load_document(file, ModelSpec)
-    assert "remove `context`" in str(caught.value)
-    assert "require each other" not in str(caught.value)
+    (violation,) = caught.value.violations
+    assert "remove `context`" in str(violation.remedy)
 
 
 def test_an_empty_list_beside_an_alternative_is_not_given(tmp_path: Path) -> None:

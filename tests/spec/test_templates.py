@@ -62,14 +62,14 @@ def instance(project: Project, **parameters: bool | int | float | str) -> Worksp
 def test_a_template_is_not_an_environment(templated: Project) -> None:
     assert environment_names(templated) == ["dev"]
     assert template_names(templated) == ["preview"]
-    with pytest.raises(UsageError, match="is a template") as caught:
-        load_workspace(templated, "preview")
-    assert "--name" in str(caught.value.remedy)
-    with pytest.raises(UsageError, match="not a template"):
-        ProjectFiles(templated).template("dev")
-    with pytest.raises(UsageError, match="unknown template 'previw'") as caught:
-        ProjectFiles(templated).template("previw")
-    assert caught.value.remedy == "did you mean 'preview'?"
+    for call, name, remedy in (
+        (lambda name: load_workspace(templated, name), "preview", "--name"),
+        (ProjectFiles(templated).template, "dev", ".template.yaml"),
+        (ProjectFiles(templated).template, "previw", "'preview'?"),
+    ):
+        with pytest.raises(UsageError, match=f"'{name}'") as caught:
+            call(name)
+        assert remedy in str(caught.value.remedy)
 
 
 def test_instance_is_a_complete_environment(templated: Project) -> None:
@@ -111,15 +111,11 @@ def test_a_synth_with_the_same_context_gives_the_same_instance(templated: Projec
 @pytest.mark.parametrize(
     ("given", "message", "remedy"),
     [
-        ({"mots": "3"}, "has no parameter 'mots'", "did you mean 'most'?"),
-        ({"x": "3"}, "has no parameter 'x'", "known parameters: machine, most, isolated, share"),
-        (
-            {"most": "many"},
-            "'most' of template 'preview': expected an integer, got 'many'",
-            "for example the default, 2",
-        ),
-        ({"isolated": "no"}, "expected true or false, got 'no'", "for example the default, true"),
-        ({"share": "half"}, "expected a number, got 'half'", "for example the default, 0.5"),
+        ({"mots": "3"}, "'mots'", "'most'?"),
+        ({"x": "3"}, "'x'", "machine, most, isolated, share"),
+        ({"most": "many"}, "'most' 'preview' integer 'many'", "2"),
+        ({"isolated": "no"}, "true false 'no'", "true"),
+        ({"share": "half"}, "number 'half'", "0.5"),
     ],
 )
 def test_parameters_have_the_type_of_their_default(
@@ -127,63 +123,53 @@ def test_parameters_have_the_type_of_their_default(
 ) -> None:
     with pytest.raises(UsageError) as caught:
         ProjectFiles(templated).template("preview").parameters(given)
-    assert message in caught.value.message
-    assert caught.value.remedy == remedy
+    assert all(word in caught.value.message for word in message.split())
+    assert remedy in str(caught.value.remedy)
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "line", "field", "message"),
+    ("old", "new", "line", "field", "code"),
     [
-        ("locks: dev", "locks: devel", 2, "template.locks", "unknown environment 'devel'"),
-        ("longest: 72h", "longest: 3 days", 4, "template.longest", "invalid duration"),
-        ("purpose: preview of", "purpose: preview [of]", 3, "template.purpose", "invalid tag value"),
-        ("    share", "    owner", 9, "template.parameters.owner", "this parameter is built in"),
-        ("    share", "    Share", 9, "template.parameters.Share", "invalid parameter name"),
-        ("share: 0.5", f"share: {'x' * 1001}", 9, "template.parameters.share", "expected at most 1000"),
-        ("  locks: dev\n", "", 1, "template.locks", "required key is missing"),
-        ("longest:", "longst:", 4, "template.longst", "unknown key"),
-        ("name: ${name}", "name: preview", 10, "name", "each instance needs its own name"),
-        ("eu-west-1", "${machine}", 12, "region", "this field cannot use parameters"),
-        ("removal: destroy", "removal: retain", 14, "removal", "expiring environments can be neither"),
-        (
-            "removal: destroy",
-            "removal: destroy\nprotected: true",
-            15,
-            "protected",
-            "expiring environments can be neither",
-        ),
-        ("{team: search,", "{owner: search,", 15, "tags.owner", "each instance sets this tag"),
+        ("locks: dev", "locks: devel", 2, "template.locks", "TS201"),
+        ("longest: 72h", "longest: 3 days", 4, "template.longest", "TS111"),
+        ("purpose: preview of", "purpose: preview [of]", 3, "template.purpose", "TS111"),
+        ("    share", "    owner", 9, "template.parameters.owner", "TS124"),
+        ("    share", "    Share", 9, "template.parameters.Share", "TS124"),
+        ("share: 0.5", f"share: {'x' * 1001}", 9, "template.parameters.share", "TS111"),
+        ("  locks: dev\n", "", 1, "template.locks", "TS106"),
+        ("longest:", "longst:", 4, "template.longst", "TS104"),
+        ("name: ${name}", "name: preview", 10, "name", "TS124"),
+        ("eu-west-1", "${machine}", 12, "region", "TS124"),
+        ("removal: destroy", "removal: retain", 14, "removal", "TS124"),
+        ("removal: destroy", "removal: destroy\nprotected: true", 15, "protected", "TS124"),
+        ("{team: search,", "{owner: search,", 15, "tags.owner", "TS124"),
         (
             "instance_type: ${machine}",
             "instance_type: ${machin}",
             20,
             "endpoints.search.instance_type",
-            "unknown par",
+            "TS124",
         ),
-        ("    machine: ml.c7i.large", "    machine: ml.c7i", 20, "endpoints.search.instance_type", "ml.c7i"),
-        ("model: minilm", "model: minilmm", 19, "endpoints.search.model", "unknown model 'minilmm'"),
-        ("tags: {team: search, what: ", "tags: [", 15, "tags", "a mapping"),
+        ("    machine: ml.c7i.large", "    machine: ml.c7i", 20, "endpoints.search.instance_type", "TS111"),
+        ("model: minilm", "model: minilmm", 19, "endpoints.search.model", "TS201"),
+        ('{team: search, what: "${name} on ${machine}"}', "[search]", 15, "tags", "TS111"),
     ],
 )
 def test_a_templates_violations_are_reported_with_file_and_line(
-    templated: Project, old: str, new: str, line: int, field: str, message: str
+    templated: Project, old: str, new: str, line: int, field: str, code: str
 ) -> None:
     file = templated.template_file("preview")
     edit(file, old, new)
-    if new == "tags: [":
-        edit(file, '"${name} on ${machine}"}', "search]")
-    violations = validate_project(ProjectFiles(templated))
-    assert [(violation.file, violation.line, violation.field) for violation in violations] == [
-        (file, line, field)
-    ]
-    assert message in violations[0].message
-    assert violations[0].remedy is not None or "missing" in message
+    (violation,) = validate_project(ProjectFiles(templated))
+    assert (violation.file, violation.line, violation.field, violation.code) == (file, line, field, code)
+    assert violation.remedy
 
 
 def test_template_without_a_header_is_reported_with_an_example(templated: Project) -> None:
     templated.template_file("preview").write_text("name: x\n")
-    with pytest.raises(InvalidFilesError, match="required key 'template' is missing"):
+    with pytest.raises(InvalidFilesError, match="'template'") as caught:
         ProjectFiles(templated).template("preview")
+    assert [violation.code for violation in caught.value.violations] == ["TS106"]
 
 
 def test_valid_template_has_no_violations(templated: Project) -> None:
@@ -193,8 +179,8 @@ def test_valid_template_has_no_violations(templated: Project) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("dev", "environments/ already has a file for 'dev'"),
-        ("preview", "environments/ already has a file for 'preview'"),
+        ("dev", "environments/ .* 'dev'"),
+        ("preview", "environments/ .* 'preview'"),
         ("PR-1", "invalid name"),
         ("a--b", "invalid name"),
     ],
@@ -205,7 +191,7 @@ def test_reserved_instance_names_are_rejected(templated: Project, name: str, mes
 
 
 def test_too_long_names_are_reported_before_any_deploy(templated: Project) -> None:
-    with pytest.raises(InvalidFilesError, match="at most 63 characters"):
+    with pytest.raises(InvalidFilesError, match=" 63 "):
         ProjectFiles(templated).instance(sample_instance("preview", "a" * 40))
 
 

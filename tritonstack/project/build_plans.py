@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from tritonstack.base.error_kinds import UnknownNameError
-from tritonstack.base.yaml import closest
+from tritonstack.base.yaml import suggest
 from tritonstack.project.build_machines import BuildMachine, ManualBuild, build_machine_for
 from tritonstack.project.recorded_choices import recorded_choices
 from tritonstack.project.workspace import Workspace
@@ -116,8 +116,7 @@ def _require_served(workspace: Workspace, names: Collection[str]) -> None:
     served = sorted({item for endpoint in workspace.spec.endpoints.values() for item in endpoint.models})
     for name in names:
         if name not in served:
-            suggestion = closest(name, served)
             raise UnknownNameError(
                 f"environment {workspace.spec.name!r} does not serve model {name!r}",
-                remedy=f"did you mean '{suggestion}'?" if suggestion else f"it serves: {', '.join(served)}",
+                remedy=suggest(name, served, f"it serves: {', '.join(served)}"),
             )

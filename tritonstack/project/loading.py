@@ -19,7 +19,7 @@ from tritonstack.base.error_kinds import (
 from tritonstack.base.errors import FileViolation, InvalidFilesError
 from tritonstack.base.naming import check_name
 from tritonstack.base.paths import Project
-from tritonstack.base.yaml import Document, closest, load_document, parse_document
+from tritonstack.base.yaml import Document, load_document, parse_document, suggest
 from tritonstack.project.checks.compatibility import environment_violations
 from tritonstack.project.checks.ensembles import composition_violations
 from tritonstack.project.checks.regions import region_violations
@@ -213,14 +213,11 @@ class ProjectFiles:
         for name in spec.endpoints:
             for served in dict.fromkeys(workspace.serves(name)):
                 if served.model not in models:
-                    suggestion = closest(served.model, models)
                     yield document.violation(
                         MissingReferenceError,
                         served.place,
                         f"unknown model {served.model!r}",
-                        f"did you mean '{suggestion}'?"
-                        if suggestion
-                        else f"available in models/: {', '.join(models) or 'none'}",
+                        suggest(served.model, models, f"available in models/: {', '.join(models) or 'none'}"),
                     )
             yield from environment_violations(workspace, name, hashes)
 
@@ -257,11 +254,8 @@ def sample_instance(template: str, name: str = "sample") -> Instance:
 def _require_known(name: str, names: list[str], *, kind: str, folder: Path) -> None:
     if name in names:
         return
-    suggestion = closest(name, names)
     listing = f"available: {', '.join(names)}" if names else f"{folder} has none"
-    raise UnknownNameError(
-        f"unknown {kind} {name!r}", remedy=f"did you mean '{suggestion}'?" if suggestion else listing
-    )
+    raise UnknownNameError(f"unknown {kind} {name!r}", remedy=suggest(name, names, listing))
 
 
 def _promotion_source(
@@ -281,12 +275,11 @@ def _promotion_source(
             f"name another environment: {', '.join(others) or 'none exists'}",
         )
     elif promotion.source not in others:
-        suggestion, listing = closest(promotion.source, others), ", ".join(others) or "none"
         yield document.violation(
             MissingReferenceError,
             place,
             f"unknown environment {promotion.source!r}",
-            f"did you mean '{suggestion}'?" if suggestion else f"available: {listing}",
+            suggest(promotion.source, others, f"available: {', '.join(others) or 'none'}"),
         )
 
 

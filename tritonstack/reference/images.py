@@ -6,7 +6,7 @@ The SageMaker SDK has the same table but weighs hundreds of megabytes; a test ch
 from __future__ import annotations
 
 from tritonstack.base.error_kinds import RegionError
-from tritonstack.base.yaml import closest
+from tritonstack.base.yaml import suggest
 
 REPOSITORY = "sagemaker-tritonserver"
 
@@ -71,10 +71,9 @@ def region_violation(region: str) -> tuple[str, str] | None:
     for start, partition in _PARTITIONS.items():
         if region.startswith(start):
             return f"{partition} is not supported, got region {region!r}", others
-    suggestion = closest(region, ACCOUNTS)
     return (
         f"SageMaker publishes no Triton image in region {region!r}",
-        f"did you mean '{suggestion}'?" if suggestion else others,
+        suggest(region, ACCOUNTS, others),
     )
 
 

@@ -13,7 +13,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from tritonstack.base.yaml import check_distinct, closest
+from tritonstack.base.yaml import check_distinct, suggest
 from tritonstack.reference.region_table import (
     FEW_ZONES,
     MISSING_SERVICES,
@@ -110,10 +110,8 @@ MOST_ZONES = 3
 
 def _check_feature(text: str) -> str:
     if text not in FEATURES:
-        suggestion = closest(text, FEATURES)
         raise ValueError(
-            f"unknown feature {text!r}; "
-            + (f"did you mean '{suggestion}'?" if suggestion else f"choose one of {', '.join(FEATURES)}")
+            f"unknown feature {text!r}; " + suggest(text, FEATURES, f"choose one of {', '.join(FEATURES)}")
         )
     return text
 

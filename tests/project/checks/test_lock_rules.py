@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.manifests import manifest, measured
+from tests.project.one_endpoint import coded, names
 from tests.projects import edit, write_project
 from tests.promoted_locks import add_promoted
 from tests.records.test_locks import BUILT
@@ -16,6 +17,7 @@ from tritonstack.base.naming import artifact_prefix
 from tritonstack.base.paths import Project
 from tritonstack.base.yaml import Document
 from tritonstack.project.checks.locks import (
+    Findings,
     LockDigests,
     check_catalog,
     check_locks,
@@ -53,32 +55,35 @@ def lock(project: Project, environment: str = "dev") -> Document[Lock]:
     return load_lock(project.lock_file(environment))
 
 
-def told(violations: Any) -> list[str]:
-    return [
-        f"{violation.file.name}:{violation.line}: {violation.field}: {violation.message}"
-        for violation in violations
-    ]
+def catalog(project: Project, environment: str = "dev") -> Findings:
+    """Check a lock against the files of the project."""
+    return check_catalog(load_workspace(project, environment), model_names(project))
+
+
+def only_note(findings: Findings, words: str) -> FileViolation:
+    """Return the one note, which names these words; nothing is a violation."""
+    assert findings.violations == []
+    (note,) = findings.notes
+    assert names(note, words), note
+    return note
 
 
 def test_unmodified_lock_has_no_violations(project: Project) -> None:
-    found = check_catalog(load_workspace(project, "dev"), model_names(project))
-    assert (found.violations, found.notes) == ([], [])
+    findings = catalog(project)
+    assert (findings.violations, findings.notes) == ([], [])
 
 
 def test_entry_of_a_missing_model(project: Project) -> None:
     add_to_lock(project.lock_file("dev"), [manifest("minilmm")], built=BUILT)
-    found = check_catalog(load_workspace(project, "dev"), model_names(project))
-    (file_violation,) = found.violations
-    assert file_violation.message == "unknown model 'minilmm' (did you mean 'minilm'?)"
+    (violation,) = catalog(project).violations
+    assert coded(violation) == ("models.minilmm.cpu", "TS201")
+    assert names(violation, "'minilmm' 'minilm'?")
 
 
 def test_an_unused_entry_is_not_an_error(project: Project) -> None:
     add_to_lock(project.lock_file("dev"), [manifest("minilm", target="sm86-25.04")], built=BUILT)
-    found = check_catalog(load_workspace(project, "dev"), model_names(project))
-    assert found.violations == []
-    assert told(found.notes) == [
-        "dev.lock.yaml:17: models.minilm.sm86-25.04: no endpoint of dev uses minilm for sm86-25.04"
-    ]
+    note = only_note(catalog(project), "dev minilm")
+    assert (note.line, *coded(note)) == (17, "models.minilm.sm86-25.04", "TS403")
 
 
 def test_a_hidden_entry_is_reported(project: Project) -> None:
@@ -86,27 +91,20 @@ def test_a_hidden_entry_is_reported(project: Project) -> None:
     old = entry_of(manifest("minilm", target=f"cpu-{python}", digest="99" * 32))
     held = lock(project).record.models["minilm"]
     write_lock(project.lock_file("dev"), Lock(models={"minilm": {**held, f"cpu-{python}": old}}))
-    found = check_catalog(load_workspace(project, "dev"), model_names(project))
-    assert [note.message for note in found.notes] == [
-        f"never used: the entry for cpu-{python} takes precedence"
-    ]
+    note = only_note(catalog(project), f"cpu-{python} minilm")
+    assert coded(note) == ("models.minilm.cpu", "TS403")
 
 
 def test_promoted_entries_may_be_outdated_and_are_reported(project: Project) -> None:
     old = entry_of(manifest("minilm", spec_hash="77" * 32))
     add_promoted(project.lock_file("prod"), PROMOTED, artifacts=[Replacement("minilm", "cpu", old, None)])
-    found = check_catalog(load_workspace(project, "prod"), model_names(project))
-    assert [note.message for note in found.notes] == [
-        "abababababab is from an earlier version of minilm; promote a later one from dev when it is ready"
-    ]
-    assert (
-        found.notes[0].remedy == "no action is needed; `tritonstack build prod minilm` builds the new version"
-    )
+    note = only_note(catalog(project, "prod"), "abababababab minilm dev")
+    assert coded(note) == ("models.minilm.cpu", "TS402")
+    assert "`tritonstack build prod minilm`" in str(note.remedy)
     with project.environment_file("prod").open("a") as stream:
         stream.write("promotion: {source: dev}\n")
-    (note,) = check_catalog(load_workspace(project, "prod"), model_names(project)).notes
-    command = "tritonstack promote dev prod minilm"
-    assert note.remedy == f"no action is needed; `{command}` promotes the new version"
+    note = only_note(catalog(project, "prod"), "abababababab")
+    assert "`tritonstack promote dev prod minilm`" in str(note.remedy)
 
 
 def test_a_rolled_back_entry_may_be_outdated_until_its_model_changes(project: Project) -> None:
@@ -118,11 +116,8 @@ def test_a_rolled_back_entry_may_be_outdated_until_its_model_changes(project: Pr
     old = entry_of(manifest("minilm", spec_hash="77" * 32, digest="cd" * 32))
     entry = old.model_copy(update={"rolled_back": back})
     replace_entries(project.lock_file("dev"), artifacts=[Replacement("minilm", "cpu", entry, seen)])
-    found = check_catalog(load_workspace(project, "dev"), model_names(project))
-    assert [note.message for note in found.notes] == [
-        "cdcdcdcdcdcd is from an earlier version of minilm; ann restored it in place of abababababab at "
-        "2026-11-24T08:30:00Z"
-    ]
+    note = only_note(catalog(project), "cdcdcdcdcdcd ann abababababab 2026-11-24T08:30:00Z")
+    assert coded(note) == ("models.minilm.cpu", "TS402")
     assert not entry.serves_for("88" * 32)
 
 
@@ -138,9 +133,8 @@ def test_a_local_manifest_that_contradicts_the_lock(project: Project) -> None:
     assert check_manifests(project, lock(project)) == []
     lay_manifest(project, archive_bytes=7)
     (violation,) = check_manifests(project, lock(project))
-    assert told([violation])[0].startswith(
-        "dev.lock.yaml:5: models.minilm.cpu.archive_bytes: the lock says 1, its manifest says 7 ("
-    )
+    assert (violation.line, *coded(violation)) == (5, "models.minilm.cpu.archive_bytes", "TS403")
+    assert names(violation, f"1 7 {MANIFEST_NAME}")
 
 
 def test_manifest_of_another_version_is_ignored(project: Project) -> None:
@@ -193,8 +187,8 @@ def test_two_locks_that_contradict_each_other(project: Project) -> None:
     locks = {name: lock(project, name) for name in ("dev", "prod")}
     (violation,) = check_locks(locks)
     assert violation.file.name == "prod.lock.yaml"
-    assert violation.message.startswith("abababababab has archive_bytes 2 here and 1 in ")
-    assert violation.message.endswith("dev.lock.yaml:4")
+    assert coded(violation) == ("models.minilm.cpu.archive_bytes", "TS403")
+    assert names(violation, "abababababab 2 1 dev.lock.yaml:4")
 
 
 def promoted_from(
@@ -213,22 +207,20 @@ def test_promotion_from_a_source_with_the_digest_is_valid(project: Project) -> N
 
 def test_promotion_from_a_source_without_the_digest_is_invalid(project: Project) -> None:
     (violation,), notes = promoted_from(project, "dev", LockDigests(frozenset({"cd" * 32})))
-    assert violation.message == f"promoted from 'dev', whose lock does not name {DIGEST[:19]} and never has"
-    assert (violation.field, notes) == ("models.minilm.cpu.promoted", [])
+    assert (coded(violation), notes) == (("models.minilm.cpu.promoted", "TS403"), [])
+    assert names(violation, f"'dev' {DIGEST[:19]}")
 
 
 def test_incomplete_git_history_is_a_note(project: Project) -> None:
     violations, (note,) = promoted_from(project, "dev", LockDigests(frozenset(), "this is a shallow clone"))
     assert violations == []
-    assert note.message.endswith("its history is incomplete: this is a shallow clone")
+    assert names(note, "shallow")
 
 
 def test_environment_that_never_existed(project: Project) -> None:
     (violation,), _ = promoted_from(project, "dve", LockDigests(frozenset()))
-    assert (violation.message, violation.remedy) == (
-        "promoted from unknown environment 'dve'",
-        "did you mean 'dev'?",
-    )
+    assert coded(violation) == ("models.minilm.cpu.promoted", "TS403")
+    assert names(violation, "'dve' 'dev'?")
 
 
 def test_a_removed_environment_that_named_it(project: Project) -> None:

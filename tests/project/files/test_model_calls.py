@@ -6,19 +6,20 @@ from pathlib import Path
 
 import pytest
 
+from tritonstack.base.errors import FileViolation
 from tritonstack.base.yaml import load_document
 from tritonstack.project.files.contents import check_model
 from tritonstack.spec.models.model import ModelSpec
 
 
-def violations(folder: Path, calls: str, code: str, helper: str = "") -> list[str]:
+def violations(folder: Path, calls: str, code: str, helper: str = "") -> list[FileViolation]:
     (folder / "model.yaml").write_text(
         f"name: judge\ndescription: Calls models.\nrecipe: {{kind: python{calls}}}\n"
         "test_inputs: [{inputs: {x: [1.0]}, outputs: {y: [1.0]}}]\n"
     )
     (folder / "model.py").write_text(code)
     (folder / "helper.py").write_text(helper)
-    return [str(found) for found in check_model(load_document(folder / "model.yaml", ModelSpec)).violations]
+    return list(check_model(load_document(folder / "model.yaml", ModelSpec)).violations)
 
 
 @pytest.mark.parametrize(
@@ -37,8 +38,8 @@ def test_undeclared_calls_are_found(tmp_path: Path, calls: str, code: str, remed
     for file in ("model", "helper"):
         texts = {"code": "", "helper": "", "code" if file == "model" else "helper": f"import os\n\n{code}\n"}
         (found,) = violations(tmp_path, calls, texts["code"], texts["helper"])
-        assert f"{file}.py:3: the code calls the model 'mood', which `recipe.calls` does not declare" in found
-        assert remedy in found
+        assert (found.file.name, found.line, found.code) == (f"{file}.py", 3, "TS214")
+        assert remedy in str(found.remedy)
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ def test_one_key_changes_and_nothing_else(seed: int) -> None:
     document = Document(generator)
     refused = refusal(document, generator)
     assert refused is None or document.comments_in_braces
-    assert refused is None or "the edit would remove the comment '# comment" in refused.message
+    assert refused is None or "'# comment" in refused.message
 
 
 @pytest.mark.parametrize("seed", range(200))

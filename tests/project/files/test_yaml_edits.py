@@ -107,8 +107,8 @@ def test_a_file_on_one_line_stays_on_one_line() -> None:
 def test_a_form_that_would_change_more_is_rejected(text: str, line: int) -> None:
     with pytest.raises(UneditableFileError) as caught:
         set_value(text, ("one", "a"), 2)
-    assert f"{NAME}:{line}: one: a cannot be set without another change of the file" in caught.value.message
-    assert caught.value.violations[0].code == "TS908"
+    (violation,) = caught.value.violations
+    assert (violation.file, violation.line, violation.code) == (NAME, line, "TS908")
 
 
 def test_a_merged_value_is_overridden_where_it_is_merged() -> None:
@@ -125,94 +125,12 @@ def test_texts_stay_texts(value: str) -> None:
         assert after == load_yaml(text) | {"recipe": load_yaml(text).get("recipe", {}) | {"at": value}}
 
 
-FILE = """\
-# top
-endpoints:
-  block:
-    kind: ensemble
-    scaling:   # how many
-      min_instances: 1   # low
-      max_instances: 2
-      schedules:
-        office: {at: "07:00", min: 4, max: 8}
-        evening:    # later
-          at: "20:00"
-      # about requests
-      invocations_per_instance: 6000   # measured
-
-    # about alarms
-    alarms:
-      latency_p99_ms: 250
-  braces: {kind: single, scaling: {min_instances: 1}}
-  bare:
-    kind: single
-# end"""
-
-
-def changed(text: str, path: tuple[str, ...], changes: dict[str, Any]) -> str:
-    """Edit a text, check that exactly these values changed, and return the changed lines."""
-    after = edit_mapping(text, path, changes)
-    expected: Any = load_yaml(text)
-    part = expected
-    for key in path:
-        part = part.setdefault(key, {})
-    for key, value in changes.items():
-        part.pop(key, None) if value is None else part.update({key: value})
-    assert load_yaml(after) == expected
-    lines = difflib.ndiff(text.splitlines(), after.splitlines())
-    return "\n".join(line for line in lines if line[0] in "+-")
-
-
-def test_values_change_in_place_and_comments_stay() -> None:
-    assert changed(FILE, ("endpoints", "block", "scaling"), {"min_instances": 3, "max_instances": 8}) == (
-        "-       min_instances: 1   # low\n"
-        "+       min_instances: 3   # low\n"
-        "-       max_instances: 2\n"
-        "+       max_instances: 8"
-    )
-
-
-def test_keys_are_removed_and_added_after_the_last_one() -> None:
-    changes = {"invocations_per_instance": None, "concurrent_requests_per_model": 4}
-    assert changed(FILE, ("endpoints", "block", "scaling"), changes) == (
-        "-       invocations_per_instance: 6000   # measured\n"
-        "+       # measured\n"
-        "+       concurrent_requests_per_model: 4"
-    )
-
-
-def test_nested_values_are_written_one_entry_per_line() -> None:
-    day = {"at": "07:30", "timezone": "UTC", "min": 3, "max": 9}
-    assert changed(FILE, ("endpoints", "block", "scaling"), {"schedules": {"day": day}}) == (
-        "+         # later\n"
-        "+         day: {at: '07:30', timezone: UTC, min: 3, max: 9}\n"
-        '-         office: {at: "07:00", min: 4, max: 8}\n'
-        "-         evening:    # later\n"
-        '-           at: "20:00"'
-    )
-
-
-def test_mappings_in_braces_and_missing_ones() -> None:
-    assert changed(FILE, ("endpoints", "braces", "scaling"), {"min_instances": 2, "max_instances": 4}) == (
-        "-   braces: {kind: single, scaling: {min_instances: 1}}\n"
-        "+   braces: {kind: single, scaling: {min_instances: 2, max_instances: 4}}"
-    )
-    assert changed(FILE, ("endpoints", "bare", "scaling"), {"min_instances": 2}) == (
-        "+     scaling: {min_instances: 2}"
-    )
-    plain = FILE.replace(", scaling: {min_instances: 1}", "")
-    assert changed(plain, ("endpoints", "braces", "scaling"), {"min_instances": 2}) == (
-        "-   braces: {kind: single}\n+   braces: {kind: single, scaling: {min_instances: 2}}"
-    )
-    unended = FILE.removesuffix("\n# end")
-    assert changed(unended, ("endpoints", "bare", "scaling"), {"min_instances": 2}) == (
-        "+     scaling: {min_instances: 2}"
-    )
+FILE = "a:\n  b: 1  # one\nc: {d: 2}\n"
 
 
 def test_nothing_to_change_changes_nothing() -> None:
-    assert edit_mapping(FILE, ("endpoints", "bare", "scaling"), {"min_instances": None}) == FILE
-    assert edit_mapping(FILE, ("endpoints", "block", "scaling"), {}) == FILE
+    assert edit_mapping(FILE, ("c", "e"), {"f": None}) == FILE
+    assert edit_mapping(FILE, ("a",), {}) == FILE
 
 
 def test_values_of_another_type_are_changes() -> None:
@@ -257,5 +175,5 @@ def test_a_comment_that_would_be_lost_is_an_error_with_its_line(text: str) -> No
     with pytest.raises(UneditableFileError) as caught:
         edit_mapping(text, path, changes)
     line = text[: text.index("#")].count("\n") + 1
-    assert f"{NAME}:{line}: " in caught.value.message
-    assert "the edit would remove the comment '# low'" in caught.value.message
+    (violation,) = caught.value.violations
+    assert (violation.file, violation.line, "'# low'" in violation.message) == (NAME, line, True)

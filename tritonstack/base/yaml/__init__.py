@@ -31,6 +31,7 @@ from tritonstack.base.yaml.violations import (
     ContradictionError,
     branches_at,
     closest,
+    suggest,
 )
 
 __all__ = [
@@ -60,5 +61,6 @@ __all__ = [
     "parse_yaml",
     "raise_violations",
     "read_text",
+    "suggest",
     "value_at",
 ]

@@ -126,8 +126,7 @@ def _unknown_key(record_type: type[BaseModel], data: Any, path: FieldPath) -> tu
 
 
 def _other_key(key: str, keys: list[str]) -> str:
-    suggestion = closest(key, keys)
-    return f"did you mean '{suggestion}'?" if suggestion else f"known keys here: {', '.join(keys)}"
+    return suggest(key, keys, f"known keys here: {', '.join(keys)}")
 
 
 def path_of(details: ErrorDetails, data: Any) -> FieldPath:
@@ -157,12 +156,13 @@ def _described(
         allowed = str(context.get("expected") or context.get("expected_tags"))
         allowed = " or ".join(allowed.rsplit(", ", 1)) if kind == "union_tag_invalid" else allowed
         received = context.get("tag", value)
-        suggestion = closest(
-            str(received), [word.strip(" '") for word in allowed.replace(" or ", ",").split(",")]
-        )
         return (
             f"{received!r} is not one of {allowed}",
-            f"did you mean '{suggestion}'?" if suggestion else f"write {allowed}",
+            suggest(
+                str(received),
+                [word.strip(" '") for word in allowed.replace(" or ", ",").split(",")],
+                f"write {allowed}",
+            ),
         )
     if kind == "string_type" and isinstance(value, int | float):
         literal = str(value).lower() if isinstance(value, bool) else f"the number {value}"
@@ -262,6 +262,12 @@ def closest(word: str, words: Iterable[str]) -> str | None:
     """Return the known word that a misspelled word most likely means."""
     matches = difflib.get_close_matches(word, list(words), n=1, cutoff=0.6)
     return matches[0] if matches else None
+
+
+def suggest(word: str, words: Iterable[str], otherwise: str) -> str:
+    """Return the remedy for an unknown word: the one that it most likely means, or else this advice."""
+    nearest = closest(word, words)
+    return f"did you mean '{nearest}'?" if nearest else otherwise
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from tritonstack.base.error_kinds import (
 )
 from tritonstack.base.errors import FileViolation, shown_path
 from tritonstack.base.files import short_digest
-from tritonstack.base.yaml import Document, FieldPath, closest
+from tritonstack.base.yaml import Document, FieldPath, suggest
 from tritonstack.project.build_machines import build_machine_for, build_remedy
 from tritonstack.project.checks.precision import precision_violations
 from tritonstack.project.checks.releases import release_violations
@@ -135,12 +135,11 @@ def _no_such_image(workspace: EnvironmentFiles, name: str, endpoint: EndpointSpe
     folders = image_folders(workspace.project)
     if endpoint.image is None or endpoint.image in folders:
         return
-    suggestion = closest(endpoint.image, folders)
     yield workspace.environment.violation(
         EndpointMismatchError,
         ("endpoints", name, "image"),
         f"containers/{endpoint.image} has no Dockerfile for serving images",
-        f"did you mean '{suggestion}'?" if suggestion else f"available: {', '.join(folders) or 'none'}",
+        suggest(endpoint.image, folders, f"available: {', '.join(folders) or 'none'}"),
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from tritonstack.base import naming
 from tritonstack.base.error_kinds import DeliveryError, MissingReferenceError, UnusableNameError
 from tritonstack.base.errors import FileViolation
-from tritonstack.base.yaml import Document, closest
+from tritonstack.base.yaml import Document, suggest
 from tritonstack.project.checks.regions import pipeline_violations
 from tritonstack.reference.bootstrap import POLICIES_PER_ROLE, Bootstrap
 from tritonstack.spec.environments.delivery import DeliverySpec, PreviewDelivery
@@ -69,12 +69,11 @@ def _unknown(
     *,
     kind: str,
 ) -> FileViolation:
-    suggestion = closest(name, names)
     return document.violation(
         MissingReferenceError,
         place,
         f"unknown {kind} {name!r}",
-        f"did you mean '{suggestion}'?" if suggestion else f"available: {', '.join(names) or 'none'}",
+        suggest(name, names, f"available: {', '.join(names) or 'none'}"),
     )
 
 

@@ -14,7 +14,7 @@ from tritonstack.base.error_kinds import (
     MissingReferenceError,
 )
 from tritonstack.base.errors import FileViolation
-from tritonstack.base.yaml import Document, FieldPath, closest
+from tritonstack.base.yaml import Document, FieldPath, suggest
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import EnsembleRecipe, InputKind, PythonRecipe
 
@@ -30,12 +30,11 @@ def composition_violations(
         uses = tuple(_uses(recipe))
         for place, model in uses:
             if model not in names:
-                suggestion = closest(model, names)
                 yield document.violation(
                     MissingReferenceError,
                     place,
                     f"unknown model {model!r}",
-                    f"did you mean '{suggestion}'?" if suggestion else "add it to models/",
+                    suggest(model, names, "add it to models/"),
                 )
             elif name in _made_of(model, models):
                 kind = "ensemble" if isinstance(recipe, EnsembleRecipe) else "call"

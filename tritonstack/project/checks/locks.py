@@ -18,7 +18,7 @@ from tritonstack.base.errors import FileViolation, TritonstackError, shown_path
 from tritonstack.base.files import short_digest
 from tritonstack.base.naming import artifact_prefix
 from tritonstack.base.paths import Project
-from tritonstack.base.yaml import Document, FieldPath, closest
+from tritonstack.base.yaml import Document, FieldPath, closest, suggest
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.locks import (
     Figures,
@@ -221,15 +221,12 @@ def check_promotions(
         if digest in digests.digests:
             continue
         if source not in names and not digests.digests:
-            suggestion = closest(source, names)
             findings.violations.append(
                 placed.violation(
                     LockEntryError,
                     f"promoted from unknown environment {source!r}",
                     at="promoted",
-                    remedy=f"did you mean '{suggestion}'?"
-                    if suggestion
-                    else f"available: {', '.join(names)}",
+                    remedy=suggest(source, names, f"available: {', '.join(names)}"),
                 )
             )
             continue

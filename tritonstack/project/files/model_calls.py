@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tritonstack.base.error_kinds import CompositionError
 from tritonstack.base.errors import FileViolation
-from tritonstack.base.yaml import Document, closest
+from tritonstack.base.yaml import Document, suggest
 from tritonstack.project.files.model_files import CODE_SUFFIX, ModelFiles
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import PythonRecipe
@@ -26,16 +26,13 @@ def undeclared_calls(document: Document[ModelSpec], files: ModelFiles) -> Iterat
             continue
         for called, line in _called(file.path.read_bytes()):
             if called not in recipe.calls:
-                near = closest(called, recipe.calls)
                 path = document.file.parent / name if name == recipe.code else file.path
                 yield FileViolation(
                     path,
                     line,
                     "",
                     f"the code calls the model {called!r}, which `recipe.calls` does not declare",
-                    f"did you mean {near!r}?"
-                    if near
-                    else f"write `calls: [{', '.join((*recipe.calls, called))}]`",
+                    suggest(called, recipe.calls, f"write `calls: [{', '.join((*recipe.calls, called))}]`"),
                     code=CompositionError.code,
                 )
 

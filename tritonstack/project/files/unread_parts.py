@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from tritonstack.base.error_kinds import ModelMismatchError
 from tritonstack.base.errors import FileViolation
 from tritonstack.base.files import read_json
-from tritonstack.base.yaml import Document, closest
+from tritonstack.base.yaml import Document, suggest
 from tritonstack.project.files.source_selection import PICKLES, SAFE_WEIGHTS
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import (
@@ -101,12 +101,11 @@ def unread_violations(
     keys = {*SETTINGS, *(part.key for part in parts)}
     for key in recipe.overrides:
         if complete and key not in keys:
-            nearest = closest(key, keys)
             yield document.violation(
                 ModelMismatchError,
                 ("recipe", "overrides", key),
                 f"the source has no unread part {key!r}",
-                f"did you mean {nearest!r}?" if nearest else "remove it",
+                suggest(key, keys, "remove it"),
             )
 
 

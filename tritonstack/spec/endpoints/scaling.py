@@ -11,7 +11,7 @@ from zoneinfo import available_timezones
 from pydantic import AfterValidator, Field, model_validator
 
 from tritonstack.base.naming import Name
-from tritonstack.base.yaml import Record, closest
+from tritonstack.base.yaml import Record, suggest
 
 DAYS = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
 DEFAULT_INVOCATIONS_PER_INSTANCE = 1000
@@ -51,11 +51,8 @@ def _timezones() -> frozenset[str]:
 def check_timezone(text: str) -> str:
     """Check an IANA time zone name."""
     if text not in _timezones():
-        suggestion = closest(text, _timezones())
-        raise ValueError(
-            f"unknown time zone {text!r}"
-            + (f"; did you mean '{suggestion}'?" if suggestion else "; write one such as Europe/Berlin")
-        )
+        remedy = suggest(text, _timezones(), "write one such as Europe/Berlin")
+        raise ValueError(f"unknown time zone {text!r}; {remedy}")
     return text
 
 

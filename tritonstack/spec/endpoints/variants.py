@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from tritonstack.base.naming import Name
-from tritonstack.base.yaml import Record, closest
+from tritonstack.base.yaml import Record, suggest
 from tritonstack.reference.hardware import INSTANCE_TYPES, InstanceType
 from tritonstack.spec.endpoints.scaling import Scaling
 
@@ -20,11 +20,8 @@ SHADOW = "shadow"
 
 def _check_instance_type(text: str) -> str:
     if text not in INSTANCE_TYPES:
-        suggestion = closest(text, INSTANCE_TYPES)
-        raise ValueError(
-            f"unknown instance type {text!r}"
-            + (f"; did you mean '{suggestion}'?" if suggestion else "; write one such as ml.c7i.xlarge")
-        )
+        remedy = suggest(text, INSTANCE_TYPES, "write one such as ml.c7i.xlarge")
+        raise ValueError(f"unknown instance type {text!r}; {remedy}")
     family = INSTANCE_TYPES[text].family
     if not family.runs_triton:
         hardware = (

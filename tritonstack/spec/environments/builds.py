@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from tritonstack.base.error_kinds import InstanceTypeError
-from tritonstack.base.yaml import Choice, Record, closest, raise_violations
+from tritonstack.base.yaml import Choice, Record, raise_violations, suggest
 from tritonstack.reference.hardware import FAMILIES, INSTANCE_TYPES, InstanceType
 from tritonstack.spec.endpoints.serving import RetentionDays
 
@@ -45,14 +45,9 @@ def _check_fleet(text: str) -> str:
 def _check_processing(text: str) -> str:
     offered = [name for name, instance in INSTANCE_TYPES.items() if runs_processing_jobs(instance)]
     if text not in offered:
-        suggestion = closest(text, offered)
         raise ValueError(
             f"SageMaker Processing does not offer the GPU instance type {text!r}; "
-            + (
-                f"did you mean '{suggestion}'?"
-                if suggestion
-                else "choose p2, p3, g4dn, g5, g6, g6e, g7, g7e, or p5.4xlarge"
-            )
+            + suggest(text, offered, "choose p2, p3, g4dn, g5, g6, g6e, g7, g7e, or p5.4xlarge")
         )
     return text
 

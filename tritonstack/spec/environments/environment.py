@@ -13,7 +13,7 @@ from tritonstack.base import naming
 from tritonstack.base.embedded_accounts import is_embedded
 from tritonstack.base.error_kinds import PromotionRejectedError, UnusableNameError
 from tritonstack.base.naming import Name
-from tritonstack.base.yaml import Record, check_distinct, closest, raise_violations
+from tritonstack.base.yaml import Record, check_distinct, raise_violations, suggest
 from tritonstack.reference.bootstrap import CDK_QUALIFIER, Bootstrap, Qualifier
 from tritonstack.reference.hardware import InstanceType
 from tritonstack.reference.images import FIRST_RELEASES, has_image, region_violation
@@ -272,10 +272,9 @@ class EnvironmentSpec(Record):
 
     def _objective_violation(self, name: str) -> tuple[str, str] | None:
         if name not in self.endpoints:
-            suggestion = closest(name, self.endpoints)
             endpoints = ", ".join(self.endpoints) or "none"
             return f"unknown endpoint {name!r}", (
-                f"did you mean '{suggestion}'?" if suggestion else f"endpoints of {self.name}: {endpoints}"
+                suggest(name, self.endpoints, f"endpoints of {self.name}: {endpoints}")
             )
         if self.endpoints[name].asynchronous is not None:
             return "an asynchronous endpoint queues requests, and has no latency to measure", "remove it"

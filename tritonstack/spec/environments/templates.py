@@ -30,11 +30,11 @@ from tritonstack.base.yaml import (
     Record,
     Violation,
     check_data,
-    closest,
     in_file,
     parse_yaml,
     raise_violations,
     read_text,
+    suggest,
 )
 from tritonstack.spec.environments.environment import EnvironmentSpec
 from tritonstack.spec.environments.expiry import EXPIRES, LEASE_TAGS, OWNER, PURPOSE, Lifetime, tag_text
@@ -154,12 +154,9 @@ class Template:
     def _parameter(self, name: str, text: str) -> Value:
         parameters = self.head.parameters
         if name not in parameters:
-            suggestion = closest(name, parameters)
             raise UnknownNameError(
                 f"template {self.name!r} has no parameter {name!r}",
-                remedy=f"did you mean '{suggestion}'?"
-                if suggestion
-                else f"known parameters: {', '.join(parameters) or 'none'}",
+                remedy=suggest(name, parameters, f"known parameters: {', '.join(parameters) or 'none'}"),
             )
         sort = type(parameters[name])
         try:
