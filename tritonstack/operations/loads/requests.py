@@ -12,11 +12,11 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ReadTimeoutError
 
 from tritonstack.base.files import parse_json
+from tritonstack.base.http_replies import HttpReply
 from tritonstack.client.client import call_of
 from tritonstack.client.codec import encode_request
 from tritonstack.client.errors import NoResponseError, RequestFacts, StreamFailedError
 from tritonstack.client.light import LightRuntime
-from tritonstack.client.light.replies import HttpReply
 from tritonstack.client.streaming import EVENTS
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.loads.sending import MAX_OPEN

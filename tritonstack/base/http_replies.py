@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -29,15 +30,19 @@ class HttpReply:
 
 
 class ReplyReader:
-    """Reads one reply."""
+    """Reads one reply: `feed` returns it whole; `add` and `take` give its body piece by piece."""
 
     def __init__(self) -> None:
         self.status = 0
         """0 until the reply's head is complete."""
-        self._headers: dict[str, str] = {}
+        self.headers: dict[str, str] = {}
+        self.complete = False
+        self.reusable = False
+        """Whether the connection can carry another request; known once the reply is complete."""
         self._buffer = bytearray()
         self._length: int | None = None
-        self._chunks: list[bytes] | None = None
+        """Bytes of the body that were not taken yet; None if its end is found in another way."""
+        self._chunks: deque[bytes] | None = None
         self._last_chunk = False
         self._persistent = False
 
@@ -49,27 +54,43 @@ class ReplyReader:
 
     def feed(self, data: bytes) -> HttpReply | None:
         """Take bytes from the connection, none at its end; return the reply once it is complete."""
-        if not data:
-            return self._end()
-        self._buffer += data
-        if not self.status and not self._read_head():
+        if not self.add(data):
             return None
-        if self._chunks is not None:
-            return self._read_chunks(self._chunks)
-        if self._length is None or len(self._buffer) < self._length:
-            return None
-        body = bytes(memoryview(self._buffer)[: self._length])
-        return self._reply(body, surplus=len(self._buffer) > self._length)
+        return HttpReply(self.status, self.headers, b"".join(iter(self.take, b"")), self.reusable)
 
-    def _end(self) -> HttpReply:
+    def add(self, data: bytes) -> bool:
+        """Take bytes from the connection, none at its end; return whether the reply is complete."""
+        if not data:
+            self._end()
+        self._buffer += data
+        if not self.complete and (self.status or self._read_head()):
+            if self._chunks is not None:
+                self._read_chunks(self._chunks)
+            elif self._length is not None and len(self._buffer) >= self._length:
+                self._finish(surplus=len(self._buffer) > self._length)
+        return self.complete
+
+    def take(self) -> bytes:
+        """Return what has arrived of the body and was not taken yet, one chunk at a time; else nothing."""
+        if not self.status:
+            return b""
+        if self._chunks is not None:
+            return self._chunks.popleft() if self._chunks else b""
+        body = bytes(memoryview(self._buffer)[: self._length])
+        del self._buffer[: len(body)]
+        if self._length is not None:
+            self._length -= len(body)
+        return body
+
+    def _end(self) -> None:
         if not self.status:
             raise InvalidReplyError("the connection was closed before a reply")
         if self._length is not None or self._chunks is not None:
             raise InvalidReplyError("the connection was closed within the reply")
-        return self._reply(bytes(self._buffer), surplus=True)
+        self._finish(surplus=True)
 
-    def _reply(self, body: bytes, *, surplus: bool) -> HttpReply:
-        return HttpReply(self.status, self._headers, body, reusable=self._persistent and not surplus)
+    def _finish(self, *, surplus: bool) -> None:
+        self.complete, self.reusable = True, self._persistent and not surplus
 
     def _read_head(self) -> bool:
         """Read the head of the reply, skipping interim replies; return whether it is complete."""
@@ -81,7 +102,7 @@ class ReplyReader:
                 raise InvalidReplyError(f"invalid status line {status_line[:80]!r}")
             status = int(match[2])
             if status >= 200:
-                self._headers = _headers(lines)
+                self.headers = _headers(lines)
                 self._frame(status, persistent=match[1] == "1")
                 self.status = status
                 return True
@@ -91,7 +112,7 @@ class ReplyReader:
 
     def _frame(self, status: int, *, persistent: bool) -> None:
         """Find out where the body ends."""
-        headers = self._headers
+        headers = self.headers
         self._persistent = persistent and "close" not in headers.get("connection", "").lower()
         encoding, length = headers.get("transfer-encoding"), headers.get("content-length")
         if status in (204, 304):
@@ -99,20 +120,20 @@ class ReplyReader:
         elif encoding is not None:
             if encoding.lower() != "chunked":
                 raise InvalidReplyError(f"unknown transfer encoding {encoding[:80]!r}")
-            self._chunks = []
+            self._chunks = deque()
             self._persistent = self._persistent and length is None
         elif length is not None:
             if not _LENGTH.fullmatch(length):
                 raise InvalidReplyError(f"invalid content length {length[:80]!r}")
             self._length = int(length)
 
-    def _read_chunks(self, chunks: list[bytes]) -> HttpReply | None:
+    def _read_chunks(self, chunks: deque[bytes]) -> None:
         buffer = self._buffer
         while (end := buffer.find(b"\r\n")) >= 0:
             if self._last_chunk:  # trailers, up to an empty line
                 del buffer[: end + 2]
                 if end == 0:
-                    return self._reply(b"".join(chunks), surplus=bool(buffer))
+                    return self._finish(surplus=bool(buffer))
                 continue
             match = _CHUNK_SIZE.fullmatch(buffer, 0, end)
             if match is None:
@@ -120,11 +141,14 @@ class ReplyReader:
             size, start = int(match[1], 16), end + 2
             if size and len(buffer) < start + size + 2:
                 return None
-            chunks.append(bytes(memoryview(buffer)[start : start + size]))
             self._last_chunk = not size
-            if size and buffer[start + size : start + size + 2] != b"\r\n":
+            if not size:
+                del buffer[:start]
+                continue
+            if buffer[start + size : start + size + 2] != b"\r\n":
                 raise InvalidReplyError("a chunk is longer than its size")
-            del buffer[: start + size + (2 if size else 0)]
+            chunks.append(bytes(memoryview(buffer)[start : start + size]))
+            del buffer[: start + size + 2]
         if len(buffer) > HEAD_LIMIT:
             raise InvalidReplyError("invalid size of a chunk")
         return None
