@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tritonstack.constructs.iam.grants import AwsScope, Grant, use_key_through_s3
+from tritonstack.constructs.iam.grants import AwsScope, Grant, iam_actions, use_key_through_s3
 from tritonstack.constructs.model_data import split_image_uri
 
 
@@ -50,15 +50,10 @@ def push_image(aws: AwsScope, uri: str) -> Grant:
 def push_images(aws: AwsScope, repository: str) -> Grant:
     """Allow pushing images to a repository, layer by layer, and listing them."""
     return Grant(
-        [
-            "ecr:BatchCheckLayerAvailability",
-            "ecr:BatchGetImage",
-            "ecr:CompleteLayerUpload",
-            "ecr:DescribeImages",
-            "ecr:InitiateLayerUpload",
-            "ecr:PutImage",
-            "ecr:UploadLayerPart",
-        ],
+        iam_actions(
+            "ecr: BatchCheckLayerAvailability BatchGetImage CompleteLayerUpload DescribeImages "
+            "InitiateLayerUpload PutImage UploadLayerPart"
+        ),
         [aws.arn("ecr", f"repository/{repository}")],
     )
 

@@ -9,6 +9,8 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
+from tritonstack.constructs.iam.grants import iam_actions
+
 
 class EncryptionKey(Construct):
     """Create a customer-managed key with yearly rotation and an alias.
@@ -47,13 +49,7 @@ class EncryptionKey(Construct):
             iam.PolicyStatement(
                 sid="LogsAreEncrypted",
                 principals=[iam.ServicePrincipal(f"logs.{stack.region}.amazonaws.com")],
-                actions=[
-                    "kms:Decrypt",
-                    "kms:DescribeKey",
-                    "kms:Encrypt",
-                    "kms:GenerateDataKey*",
-                    "kms:ReEncrypt*",
-                ],
+                actions=iam_actions("kms: Decrypt DescribeKey Encrypt GenerateDataKey* ReEncrypt*"),
                 # In a key policy, * means this key.
                 resources=["*"],
                 conditions={"ArnLike": {"kms:EncryptionContext:aws:logs:arn": groups}},

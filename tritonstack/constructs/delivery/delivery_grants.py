@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tritonstack.base import naming
-from tritonstack.constructs.iam.grants import AwsScope, Grant, read_objects, write_objects
+from tritonstack.constructs.iam.grants import AwsScope, Grant, iam_actions, read_objects, write_objects
 from tritonstack.reference.bootstrap import Bootstrap, BootstrapRole
 from tritonstack.reference.images import REPOSITORY, image_account
 from tritonstack.spec.environments.environment import EnvironmentSpec
@@ -88,12 +88,9 @@ def read_stacks(aws: AwsScope, patterns: NamePatterns) -> list[Grant]:
             because=_LISTED,
         ),
         Grant(
-            [
-                "cloudformation:DescribeStackEvents",
-                "cloudformation:DescribeStackResources",
-                "cloudformation:GetTemplate",
-                "cloudformation:ListStackResources",
-            ],
+            iam_actions(
+                "cloudformation: DescribeStackEvents DescribeStackResources GetTemplate ListStackResources"
+            ),
             patterns.arns(aws, "cloudformation", "stack/"),
             because=patterns.because,
         ),
@@ -125,15 +122,12 @@ def read_endpoints(aws: AwsScope, patterns: NamePatterns) -> list[Grant]:
             because="CloudFormation names these after their logical ids, not after their stack",
         ),
         Grant(
-            [
-                "application-autoscaling:DescribeScalableTargets",
-                "application-autoscaling:DescribeScalingPolicies",
-                "application-autoscaling:DescribeScheduledActions",
-                "cloudwatch:DescribeAlarms",
-                "cloudwatch:GetMetricData",
-                "sagemaker:ListEndpoints",
-                "sagemaker:ListInferenceComponents",
-            ],
+            iam_actions(
+                "application-autoscaling: DescribeScalableTargets DescribeScalingPolicies "
+                "DescribeScheduledActions",
+                "cloudwatch: DescribeAlarms GetMetricData",
+                "sagemaker: ListEndpoints ListInferenceComponents",
+            ),
             ["*"],
             because=_LISTED,
         ),
@@ -225,13 +219,10 @@ def ask_account(aws: AwsScope) -> list[Grant]:
     return [
         Grant(["ecr:BatchGetImage"], [images]),
         Grant(
-            [
-                "ec2:DescribeAvailabilityZones",
-                "ec2:DescribeInstanceTypeOfferings",
-                "ec2:DescribeSubnets",
-                "servicequotas:ListAWSDefaultServiceQuotas",
-                "servicequotas:ListServiceQuotas",
-            ],
+            iam_actions(
+                "ec2: DescribeAvailabilityZones DescribeInstanceTypeOfferings DescribeSubnets",
+                "servicequotas: ListAWSDefaultServiceQuotas ListServiceQuotas",
+            ),
             ["*"],
             because=_LISTED,
         ),
@@ -271,12 +262,9 @@ def invoke_endpoints(aws: AwsScope, patterns: NamePatterns) -> list[Grant]:
         *patterns.arns(aws, "sagemaker", "endpoint/"),
         *patterns.arns(aws, "sagemaker", "inference-component/"),
     ]
-    actions = [
-        "sagemaker:InvokeEndpoint",
-        "sagemaker:InvokeEndpointAsync",
-        # AWS lists it as an action of its own; its API reference names InvokeEndpoint only.
-        "sagemaker:InvokeEndpointWithResponseStream",
-    ]
+    # AWS lists InvokeEndpointWithResponseStream as an action of its own; its API reference names
+    # InvokeEndpoint only.
+    actions = iam_actions("sagemaker: InvokeEndpoint InvokeEndpointAsync InvokeEndpointWithResponseStream")
     return [Grant(actions, arns, because=patterns.because)]
 
 
@@ -286,22 +274,12 @@ def run_builds(aws: AwsScope, spec: EnvironmentSpec) -> list[Grant]:
     jobs = "build jobs of this environment, each named after what it builds"
     return [
         Grant(
-            [
-                "codebuild:BatchGetBuilds",
-                "codebuild:ListBuildsForProject",
-                "codebuild:StartBuild",
-                "codebuild:StopBuild",
-            ],
+            iam_actions("codebuild: BatchGetBuilds ListBuildsForProject StartBuild StopBuild"),
             [aws.arn("codebuild", f"project/{base}-build-*")],
             because=jobs,
         ),
         Grant(
-            [
-                "sagemaker:AddTags",
-                "sagemaker:CreateProcessingJob",
-                "sagemaker:DescribeProcessingJob",
-                "sagemaker:StopProcessingJob",
-            ],
+            iam_actions("sagemaker: AddTags CreateProcessingJob DescribeProcessingJob StopProcessingJob"),
             [aws.arn("sagemaker", f"processing-job/{base}-build-*")],
             because=jobs,
         ),

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from tritonstack.base import naming
 from tritonstack.constructs.delivery.delivery_grants import NamePatterns, any_key, global_arn
-from tritonstack.constructs.iam.grants import AwsScope, Grant
+from tritonstack.constructs.iam.grants import AwsScope, Grant, iam_actions
 
 _NAMELESS = "CloudFormation names these after their logical ids, not after their stack"
 _KEYS = "a key has no name when it is created"
@@ -23,39 +23,16 @@ _ALARMS_OF_SCALING = (
 )
 _SUBSCRIPTIONS = "subscriptions have no resource-level permissions"
 
-EC2_ACTIONS = (
-    "autoscaling:DescribeTags",  # CloudFormation calls this before it creates a flow log.
-    "ec2:*FlowLogs",
-    "ec2:*SecurityGroupEgress",
-    "ec2:*SecurityGroupIngress",
-    "ec2:*Tags",
-    "ec2:AssociateRouteTable",
-    "ec2:CreateRouteTable",
-    "ec2:CreateSecurityGroup",
-    "ec2:CreateSubnet",
-    "ec2:CreateVpc",
-    "ec2:CreateVpcEndpoint",
-    "ec2:DeleteRouteTable",
-    "ec2:DeleteSecurityGroup",
-    "ec2:DeleteSubnet",
-    "ec2:DeleteVpc",
-    "ec2:DeleteVpcEndpoints",
-    "ec2:DescribeAccountAttributes",
-    "ec2:DescribeAvailabilityZones",
-    "ec2:DescribeInstances",
-    "ec2:DescribeNetworkAcls",
-    "ec2:DescribeNetworkInterfaces",
-    "ec2:DescribeRouteTables",
-    "ec2:DescribeSecurityGroupRules",
-    "ec2:DescribeSecurityGroups",
-    "ec2:DescribeSubnets",
-    "ec2:DescribeVpc*",
-    "ec2:DisassociateRouteTable",
-    "ec2:ModifySubnetAttribute",
-    "ec2:ModifyVpcAttribute",
-    "ec2:ModifyVpcEndpoint",
-    "ec2:ReplaceRouteTableAssociation",
-    "ec2:UpdateSecurityGroupRuleDescriptions*",
+# CloudFormation calls autoscaling:DescribeTags before it creates a flow log.
+EC2_ACTIONS = iam_actions(
+    "autoscaling: DescribeTags",
+    "ec2: *FlowLogs *SecurityGroupEgress *SecurityGroupIngress *Tags AssociateRouteTable CreateRouteTable "
+    "CreateSecurityGroup CreateSubnet CreateVpc CreateVpcEndpoint DeleteRouteTable DeleteSecurityGroup "
+    "DeleteSubnet DeleteVpc DeleteVpcEndpoints DescribeAccountAttributes DescribeAvailabilityZones "
+    "DescribeInstances DescribeNetworkAcls DescribeNetworkInterfaces DescribeRouteTables "
+    "DescribeSecurityGroupRules DescribeSecurityGroups DescribeSubnets DescribeVpc* "
+    "DisassociateRouteTable ModifySubnetAttribute ModifyVpcAttribute ModifyVpcEndpoint "
+    "ReplaceRouteTableAssociation UpdateSecurityGroupRuleDescriptions*",
 )
 
 PRIVATE_NAMES = "route53:AssociateVPCWithHostedZone"
@@ -126,35 +103,24 @@ def _named_resources(aws: AwsScope, patterns: NamePatterns) -> list[str]:
 
 def _nameless(aws: AwsScope, patterns: NamePatterns) -> Iterator[Grant]:
     """Grants for resources without a name, or without the environment's name."""
+    # CreateEndpoint and UpdateEndpoint: both must be allowed, the endpoint, which has the environment's name,
+    # and its models.
     yield Grant(
-        [
-            "sagemaker:AddTags",
-            # Both must be allowed: the endpoint, which has the environment's name, and its models.
-            "sagemaker:CreateEndpoint",
-            "sagemaker:CreateEndpointConfig",
-            "sagemaker:CreateModel",
-            "sagemaker:DeleteEndpointConfig",
-            "sagemaker:DeleteModel",
-            "sagemaker:DeleteTags",
-            "sagemaker:DescribeEndpointConfig",
-            "sagemaker:DescribeModel",
-            "sagemaker:ListTags",
-            "sagemaker:UpdateEndpoint",
-        ],
+        iam_actions(
+            "sagemaker: AddTags CreateEndpoint CreateEndpointConfig CreateModel DeleteEndpointConfig "
+            "DeleteModel DeleteTags DescribeEndpointConfig DescribeModel ListTags UpdateEndpoint"
+        ),
         [aws.arn("sagemaker", "endpoint-config/*"), aws.arn("sagemaker", "model/*")],
         because=_NAMELESS,
     )
     yield Grant(
-        [
-            "application-autoscaling:*",
-            "cloudwatch:DescribeAlarms",
-            "cloudwatch:GetMetricData",
-            "ecr:DescribeRepositories",
-            "logs:DescribeIndexPolicies",
-            "logs:DescribeLogGroups",
-            "logs:DescribeMetricFilters",
-            "ssm:DescribeParameters",
-        ],
+        iam_actions(
+            "application-autoscaling: *",
+            "cloudwatch: DescribeAlarms GetMetricData",
+            "ecr: DescribeRepositories",
+            "logs: DescribeIndexPolicies DescribeLogGroups DescribeMetricFilters",
+            "ssm: DescribeParameters",
+        ),
         ["*"],
         because=_SCALING,
     )
@@ -194,27 +160,15 @@ def _keys(aws: AwsScope, patterns: NamePatterns) -> Iterator[Grant]:
     # Tags are set at creation. A key with another owner or name cannot be retagged.
     yield Grant(["kms:TagResource"], keys, {"StringLike": request_tags, "Null": unowned}, because=_KEYS)
     yield Grant(
-        [
-            "kms:DescribeKey",
-            "kms:EnableKeyRotation",
-            "kms:GetKeyPolicy",
-            "kms:GetKeyRotationStatus",
-            "kms:ListResourceTags",
-        ],
+        iam_actions("kms: DescribeKey EnableKeyRotation GetKeyPolicy GetKeyRotationStatus ListResourceTags"),
         keys,
         because=_KEYS,
     )
     yield Grant(
-        [
-            "kms:DisableKey",
-            "kms:DisableKeyRotation",
-            "kms:EnableKey",
-            "kms:PutKeyPolicy",
-            "kms:ScheduleKeyDeletion",
-            "kms:TagResource",
-            "kms:UntagResource",
-            "kms:UpdateKeyDescription",
-        ],
+        iam_actions(
+            "kms: DisableKey DisableKeyRotation EnableKey PutKeyPolicy ScheduleKeyDeletion TagResource "
+            "UntagResource UpdateKeyDescription"
+        ),
         keys,
         {"StringLike": own_tags},
         because=_KEYS,
@@ -242,32 +196,19 @@ def _roles(aws: AwsScope, patterns: NamePatterns, boundary_arn: str) -> Iterator
     roles = [patterns.roles(aws)]
     bounded = {"StringEquals": {"iam:PermissionsBoundary": boundary_arn}}
     yield Grant(
-        [
-            "iam:AttachRolePolicy",
-            "iam:CreateRole",
-            "iam:DetachRolePolicy",
-            "iam:PutRolePermissionsBoundary",
-            "iam:PutRolePolicy",
-        ],
+        iam_actions(
+            "iam: AttachRolePolicy CreateRole DetachRolePolicy PutRolePermissionsBoundary PutRolePolicy"
+        ),
         roles,
         bounded,
         because=patterns.because,
     )
     yield Grant(
-        [
-            "iam:DeleteRole",
-            "iam:DeleteRolePolicy",
-            "iam:GetRole",
-            "iam:GetRolePolicy",
-            "iam:ListAttachedRolePolicies",
-            "iam:ListRolePolicies",
-            "iam:ListRoleTags",
-            "iam:TagRole",
-            "iam:UntagRole",
-            "iam:UpdateAssumeRolePolicy",
-            "iam:UpdateRole",
-            "iam:UpdateRoleDescription",
-        ],
+        iam_actions(
+            "iam: DeleteRole DeleteRolePolicy GetRole GetRolePolicy ListAttachedRolePolicies "
+            "ListRolePolicies ListRoleTags TagRole UntagRole UpdateAssumeRolePolicy UpdateRole "
+            "UpdateRoleDescription"
+        ),
         roles,
         because=patterns.because,
     )
@@ -291,14 +232,10 @@ def _roles(aws: AwsScope, patterns: NamePatterns, boundary_arn: str) -> Iterator
 def boundary_grants(boundary_arn: str) -> Iterator[Grant]:
     """Allow deleting the boundary; only an administrator creates or changes it."""
     yield Grant(
-        [
-            "iam:DeletePolicy",
-            "iam:DeletePolicyVersion",
-            "iam:GetPolicy",
-            "iam:GetPolicyVersion",
-            "iam:ListEntitiesForPolicy",
-            "iam:ListPolicyVersions",
-        ],
+        iam_actions(
+            "iam: DeletePolicy DeletePolicyVersion GetPolicy GetPolicyVersion ListEntitiesForPolicy "
+            "ListPolicyVersions"
+        ),
         [boundary_arn],
     )
 

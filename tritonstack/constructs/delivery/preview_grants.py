@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tritonstack.base import naming
 from tritonstack.constructs.delivery.delivery_grants import NamePatterns, any_key, delete_replaced, explained
-from tritonstack.constructs.iam.grants import AwsScope, Grant, use_key_through_s3
+from tritonstack.constructs.iam.grants import AwsScope, Grant, iam_actions, use_key_through_s3
 
 
 def change_stacks(aws: AwsScope, patterns: NamePatterns, *, execution_role: str) -> list[Grant]:
@@ -21,17 +21,10 @@ def change_stacks(aws: AwsScope, patterns: NamePatterns, *, execution_role: str)
             because=patterns.because,
         ),
         Grant(
-            [
-                "cloudformation:ContinueUpdateRollback",
-                "cloudformation:CreateStack",
-                "cloudformation:DeleteChangeSet",
-                "cloudformation:DescribeChangeSet",
-                "cloudformation:ExecuteChangeSet",
-                "cloudformation:RollbackStack",
-                "cloudformation:TagResource",
-                "cloudformation:UpdateStack",
-                "cloudformation:UpdateTerminationProtection",
-            ],
+            iam_actions(
+                "cloudformation: ContinueUpdateRollback CreateStack DeleteChangeSet DescribeChangeSet "
+                "ExecuteChangeSet RollbackStack TagResource UpdateStack UpdateTerminationProtection"
+            ),
             stacks,
             because=patterns.because,
         ),
@@ -65,14 +58,10 @@ def delete_all(aws: AwsScope, patterns: NamePatterns, *, execution_role: str) ->
         ),
         _pass_to_cloudformation(execution_role),
         Grant(
-            [
-                "s3:DeleteBucket",
-                "s3:GetBucketLocation",
-                "s3:ListBucket",
-                "s3:ListBucketMultipartUploads",
-                "s3:ListBucketVersions",
-                "s3:PutBucketLogging",
-            ],
+            iam_actions(
+                "s3: DeleteBucket GetBucketLocation ListBucket ListBucketMultipartUploads "
+                "ListBucketVersions PutBucketLogging"
+            ),
             [bucket],
             because=patterns.because,
         ),
@@ -117,53 +106,29 @@ def find_everything() -> list[Grant]:
     """Allow searching all services that an environment uses for remaining resources."""
     return [
         Grant(
-            [
-                "application-autoscaling:DescribeScalableTargets",
-                "application-autoscaling:DescribeScalingPolicies",
-                "application-autoscaling:DescribeScheduledActions",
-                "cloudformation:DescribeStacks",
-                "cloudformation:ListStacks",
-                "cloudwatch:DescribeAlarms",
-                "cloudwatch:ListDashboards",
-                "codebuild:ListProjects",
-                "codepipeline:ListPipelines",
-                "ec2:DescribeFlowLogs",
-                "ec2:DescribeImages",
-                "ec2:DescribeNetworkAcls",
-                "ec2:DescribeNetworkInterfaces",
-                "ec2:DescribeRouteTables",
-                "ec2:DescribeSecurityGroups",
-                "ec2:DescribeSnapshots",
-                "ec2:DescribeSubnets",
-                "ec2:DescribeVpcEndpoints",
-                "ec2:DescribeVpcs",
-                "ecr:DescribeRepositories",
-                "ecr:ListImages",
-                "events:ListRules",
-                "iam:ListOpenIDConnectProviderTags",
-                "iam:ListOpenIDConnectProviders",
-                "iam:ListPolicies",
-                "iam:ListPolicyTags",
-                "iam:ListRoleTags",
-                "iam:ListRoles",
-                "kms:DescribeKey",
-                "kms:ListAliases",
-                "kms:ListKeys",
-                "kms:ListResourceTags",
-                "logs:DescribeLogGroups",
-                "logs:ListTagsForResource",
-                "s3:ListAllMyBuckets",
-                "sagemaker:ListEndpointConfigs",
-                "sagemaker:ListEndpoints",
-                "sagemaker:ListInferenceComponents",
-                "sagemaker:ListModels",
-                "sagemaker:ListProcessingJobs",
-                "sagemaker:ListTags",
-                "sns:ListSubscriptions",
-                "sns:ListTopics",
-                "ssm:DescribeParameters",
-                "tag:GetResources",
-            ],
+            iam_actions(
+                "application-autoscaling: DescribeScalableTargets DescribeScalingPolicies "
+                "DescribeScheduledActions",
+                "cloudformation: DescribeStacks ListStacks",
+                "cloudwatch: DescribeAlarms ListDashboards",
+                "codebuild: ListProjects",
+                "codepipeline: ListPipelines",
+                "ec2: DescribeFlowLogs DescribeImages DescribeNetworkAcls DescribeNetworkInterfaces "
+                "DescribeRouteTables DescribeSecurityGroups DescribeSnapshots DescribeSubnets "
+                "DescribeVpcEndpoints DescribeVpcs",
+                "ecr: DescribeRepositories ListImages",
+                "events: ListRules",
+                "iam: ListOpenIDConnectProviderTags ListOpenIDConnectProviders ListPolicies "
+                "ListPolicyTags ListRoleTags ListRoles",
+                "kms: DescribeKey ListAliases ListKeys ListResourceTags",
+                "logs: DescribeLogGroups ListTagsForResource",
+                "s3: ListAllMyBuckets",
+                "sagemaker: ListEndpointConfigs ListEndpoints ListInferenceComponents ListModels "
+                "ListProcessingJobs ListTags",
+                "sns: ListSubscriptions ListTopics",
+                "ssm: DescribeParameters",
+                "tag: GetResources",
+            ),
             ["*"],
             because="an audit searches for unknown resources, so no name can be given",
         )

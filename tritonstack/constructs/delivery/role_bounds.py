@@ -16,7 +16,7 @@ from tritonstack.base import naming
 from tritonstack.constructs.builds.build_grants import read_secret
 from tritonstack.constructs.delivery.delivery_grants import NamePatterns, any_key
 from tritonstack.constructs.iam.granted_role import explain_pattern
-from tritonstack.constructs.iam.grants import AwsScope, Grant, use_key_through_s3
+from tritonstack.constructs.iam.grants import AwsScope, Grant, iam_actions, use_key_through_s3
 from tritonstack.constructs.iam.managed_policy import managed_policy
 from tritonstack.constructs.iam.skipped_checks import skip_check
 
@@ -98,13 +98,7 @@ def _shared_resources(aws: AwsScope, patterns: NamePatterns) -> Iterator[Grant]:
     """Grants for resources without the environment's name; none exposes data of others."""
     staged = aws.bucket(patterns.bootstrap.bucket)
     yield Grant(
-        [
-            "s3:GetBucketAcl",
-            "s3:GetBucketLocation",
-            "s3:GetObject",
-            "s3:GetObjectVersion",
-            "s3:ListBucket",
-        ],
+        iam_actions("s3: GetBucketAcl GetBucketLocation GetObject GetObjectVersion ListBucket"),
         [staged, f"{staged}/*"],
     )
     yield from use_key_through_s3(aws, ["kms:Decrypt"], patterns.bootstrap.key, [staged, f"{staged}/*"])
@@ -119,24 +113,15 @@ def _shared_resources(aws: AwsScope, patterns: NamePatterns) -> Iterator[Grant]:
     # For volume encryption: only AWS services can use the grant, not the caller.
     yield Grant(["kms:CreateGrant"], [any_key(aws)], {"Bool": {"kms:GrantIsForAWSResource": "true"}})
     yield Grant(
-        [
-            "cloudwatch:PutMetricData",
-            "ec2:CreateNetworkInterface",
-            "ec2:CreateNetworkInterfacePermission",
-            "ec2:DeleteNetworkInterface",
-            "ec2:DeleteNetworkInterfacePermission",
-            "ec2:DescribeDhcpOptions",
-            "ec2:DescribeNetworkInterfaces",
-            "ec2:DescribeSecurityGroups",
-            "ec2:DescribeSubnets",
-            "ec2:DescribeVpcs",
-            "ecr:BatchCheckLayerAvailability",
-            "ecr:BatchGetImage",
-            "ecr:DescribeImages",
-            "ecr:GetAuthorizationToken",
-            "ecr:GetDownloadUrlForLayer",
-            "kms:DescribeKey",
-            "logs:DescribeLogGroups",
-        ],
+        iam_actions(
+            "cloudwatch: PutMetricData",
+            "ec2: CreateNetworkInterface CreateNetworkInterfacePermission DeleteNetworkInterface "
+            "DeleteNetworkInterfacePermission DescribeDhcpOptions DescribeNetworkInterfaces "
+            "DescribeSecurityGroups DescribeSubnets DescribeVpcs",
+            "ecr: BatchCheckLayerAvailability BatchGetImage DescribeImages GetAuthorizationToken "
+            "GetDownloadUrlForLayer",
+            "kms: DescribeKey",
+            "logs: DescribeLogGroups",
+        ),
         ["*"],
     )

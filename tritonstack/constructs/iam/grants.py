@@ -63,6 +63,15 @@ class AwsScope:
         return f"arn:{self.partition}:s3:::{name}"
 
 
+def iam_actions(*services: str) -> list[str]:
+    """Return the actions of services: `iam_actions("s3: GetObject PutObject", "kms: Decrypt")`."""
+    return [
+        f"{service}:{name}"
+        for service, names in (text.split(": ") for text in services)
+        for name in names.split()
+    ]
+
+
 def read_model(aws: AwsScope, model: ModelArchive | ModelPrefix, key_arn: str | None) -> list[Grant]:
     """Allow fetching a model's archive, or all archives below a model prefix."""
     name, key = split_s3_url(model.url)
@@ -115,23 +124,18 @@ def enter_network(aws: AwsScope, network: ModelNetwork) -> list[Grant]:
             _each(aws.arn("ec2", "security-group/"), network.security_group_ids),
         ),
         Grant(
-            [
-                "ec2:CreateNetworkInterface",
-                "ec2:CreateNetworkInterfacePermission",
-                "ec2:DeleteNetworkInterface",
-                "ec2:DeleteNetworkInterfacePermission",
-            ],
+            iam_actions(
+                "ec2: CreateNetworkInterface CreateNetworkInterfacePermission DeleteNetworkInterface "
+                "DeleteNetworkInterfacePermission"
+            ),
             interfaces,
             because=because,
         ),
         Grant(
-            [
-                "ec2:DescribeDhcpOptions",
-                "ec2:DescribeNetworkInterfaces",
-                "ec2:DescribeSecurityGroups",
-                "ec2:DescribeSubnets",
-                "ec2:DescribeVpcs",
-            ],
+            iam_actions(
+                "ec2: DescribeDhcpOptions DescribeNetworkInterfaces DescribeSecurityGroups "
+                "DescribeSubnets DescribeVpcs"
+            ),
             ["*"],
             because="the describe actions of EC2 have no resource-level permissions",
         ),

@@ -14,20 +14,13 @@ import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
+from tritonstack.constructs.iam.grants import iam_actions
 from tritonstack.constructs.network.private_network import PrivateNetwork
 
-_PULL = [
-    "ecr:BatchCheckLayerAvailability",
-    "ecr:BatchGetImage",
-    "ecr:GetAuthorizationToken",
-    "ecr:GetDownloadUrlForLayer",
-]
-_WRITE_LOGS = [
-    "logs:CreateLogGroup",
-    "logs:CreateLogStream",
-    "logs:DescribeLogStreams",
-    "logs:PutLogEvents",
-]
+_PULL = iam_actions(
+    "ecr: BatchCheckLayerAvailability BatchGetImage GetAuthorizationToken GetDownloadUrlForLayer"
+)
+_WRITE_LOGS = iam_actions("logs: CreateLogGroup CreateLogStream DescribeLogStreams PutLogEvents")
 _SERVICES: Mapping[str, Sequence[str]] = {"ecr.api": _PULL, "ecr.dkr": _PULL, "logs": _WRITE_LOGS}
 
 
