@@ -5,11 +5,8 @@ import json
 import struct
 import sys
 
-import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tritonstack.client import (
     MalformedReplyError,
@@ -54,10 +51,6 @@ def test_a_request_is_a_json_header_and_the_bytes_of_the_tensors_in_order():
     assert request.body[request.header_size :] == struct.pack("<iif", 1, 2, 0.5)
 
 
-def test_all_outputs_are_requested_in_binary_form_by_default():
-    assert header_of(encode_request({"a": np.zeros(1)}))["parameters"] == {"binary_data_output": True}
-
-
 @pytest.mark.parametrize(
     "strings",
     [["héllo", ""], [b"h\xc3\xa9llo", b""], np.array(["héllo", ""]), np.array(["héllo", ""], object)],
@@ -66,33 +59,6 @@ def test_strings_become_length_prefixed_bytes(strings):
     request = encode_request({"text": strings})
     assert header_of(request)["inputs"][0]["datatype"] == "BYTES"
     assert request.body[request.header_size :] == b"\x06\0\0\0h\xc3\xa9llo\0\0\0\0"
-
-
-def test_names_beyond_ascii_keep_the_header_size_right():
-    request = encode_request({"größe": np.zeros(2, np.uint8)})
-    assert header_of(request)["inputs"][0]["name"] == "größe"
-
-
-@pytest.mark.parametrize(
-    ("dtype", "name"),
-    [
-        (bool, "BOOL"),
-        (np.uint64, "UINT64"),
-        (np.float16, "FP16"),
-        (ml_dtypes.bfloat16, "BF16"),
-        (">f8", "FP64"),
-    ],
-)
-def test_types(dtype, name):
-    array = np.array([[0, 1]], dtype=dtype)
-    request = encode_request({"x": array})
-    assert header_of(request)["inputs"][0]["datatype"] == name
-    assert request.body[request.header_size :] == array.astype(array.dtype.newbyteorder("<")).tobytes()
-
-
-def test_view_is_sent_in_its_element_order():
-    request = encode_request({"x": np.array([[1, 2], [3, 4]], np.uint8).T})
-    assert request.body[request.header_size :] == b"\x01\x03\x02\x04"
 
 
 @pytest.mark.parametrize(
@@ -111,13 +77,6 @@ def test_unencodable_input_is_rejected(inputs, words):
         encode_request(inputs)
 
 
-def test_parameters_of_triton_itself():
-    parameters = {"sequence_id": 7, "sequence_start": True, "priority": 2, "mode": "fast"}
-    header = header_of(encode_request({"x": np.zeros(1)}, parameters=parameters))["parameters"]
-    expected = {**parameters, "sequence_end": False}
-    assert {name: header[name] for name in expected} == expected
-
-
 def test_reserved_parameters_are_rejected():
     with pytest.raises(RequestEncodingError, match="reserved"):
         encode_request({"x": np.zeros(1)}, parameters={"triton_x": 1})
@@ -133,16 +92,6 @@ def test_a_single_output_must_be_a_list():
         encode_request({"x": np.zeros(1)}, outputs="embedding")
 
 
-@given(st.lists(st.binary(max_size=20), max_size=8))
-def test_any_bytes_are_returned_unchanged(strings):
-    request = encode_request({"x": np.array(strings, dtype=np.object_)})
-    payload = request.body[request.header_size :]
-    reply = decode_reply(
-        **binary_reply([output("x", "BYTES", [len(strings)], len(payload))], payload=payload)
-    )
-    assert reply.outputs["x"].tolist() == strings
-
-
 def test_a_binary_reply_becomes_arrays():
     payload = struct.pack("<ff", 1.5, 2.5) + b"\x02\0\0\0hi"
     outputs = [
@@ -156,16 +105,6 @@ def test_a_binary_reply_becomes_arrays():
     assert reply.outputs["s"].tolist() == [b"hi"]
     assert reply.outputs["empty"].shape == (0, 3)
     assert (reply.model_name, reply.request_id, reply.parameters) == ("m", "r1", {"p": 1})
-
-
-def test_a_json_reply_becomes_the_same_arrays():
-    outputs = [
-        {"name": "v", "datatype": "INT64", "shape": [2, 1], "data": [7, 8]},
-        {"name": "s", "datatype": "BYTES", "shape": [1], "data": ["hé"]},
-    ]
-    reply = decode_reply(json.dumps({"outputs": outputs}).encode(), content_type="application/json")
-    assert reply.outputs["v"].tolist() == [[7], [8]]
-    assert reply.outputs["s"].tolist() == ["hé".encode()]
 
 
 def test_bf16_without_ml_dtypes_names_the_package(monkeypatch):

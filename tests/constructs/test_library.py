@@ -116,19 +116,6 @@ def documented(example: cdk.App) -> Template:
     return Template.from_json(json.loads((Path(example.outdir) / "search.template.json").read_text()))
 
 
-def test_documented_app_creates_a_gpu_endpoint_and_a_multi_model_endpoint(documented):
-    variants = [
-        config["Properties"]["ProductionVariants"][0]["InstanceType"]
-        for config in documented.find_resources("AWS::SageMaker::EndpointConfig").values()
-    ]
-    assert sorted(variants) == ["ml.g5.xlarge", "ml.m5.xlarge"]
-    modes = [
-        model["Properties"]["PrimaryContainer"].get("Mode", "SingleModel")
-        for model in documented.find_resources("AWS::SageMaker::Model").values()
-    ]
-    assert sorted(modes) == ["MultiModel", "SingleModel"]
-
-
 def test_the_documented_app_serves_from_its_own_bucket_with_its_own_key(documented):
     (bucket,) = documented.find_resources("AWS::S3::Bucket")
     (key,) = documented.find_resources("AWS::KMS::Key")
@@ -233,14 +220,6 @@ def test_custom_image_is_pulled_from_its_own_repository(stack):
     assert properties(template, "AWS::SageMaker::Model")["PrimaryContainer"]["Image"] == uri
     (pulled,) = granted(template, "ecr:BatchGetImage")["Resource"]
     assert pulled == "arn:aws:ecr:eu-central-1:123456789012:repository/serving/triton"
-
-
-def test_existing_subnets_limit_the_role(stack):
-    network = ModelNetwork(subnet_ids=["subnet-1", "subnet-2"], security_group_ids=["sg-1"])
-    TritonModel(stack, "Model", data=ARCHIVE, image=IMAGE, network=network)
-    template = Template.from_stack(stack)
-    assert properties(template, "AWS::SageMaker::Model")["VpcConfig"]["Subnets"] == ["subnet-1", "subnet-2"]
-    assert [len(s["Resource"]) for s in granting(template, "ec2:CreateNetworkInterface")] == [2, 1, 1]
 
 
 @pytest.mark.parametrize(("instance_type", "chosen"), [("ml.c7i.xlarge", None), ("ml.g5.xlarge", AMI)])

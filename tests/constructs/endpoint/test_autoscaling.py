@@ -61,23 +61,6 @@ def alarm(stack: dict[str, dict[str, Any]], end: str) -> dict[str, Any]:
 # The target
 
 
-def test_scalable_target_has_the_limits_and_depends_on_the_endpoint():
-    stack = with_scaling(min_instances=2, max_instances=6)
-    assert only(stack, TARGET) == {
-        "ServiceNamespace": "sagemaker",
-        "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
-        "ResourceId": f"endpoint/{NAME}/variant/main",
-        "MinCapacity": 2,
-        "MaxCapacity": 6,
-    }
-    (target,) = (item for item in stack.values() if item["Type"] == TARGET)
-    assert target["DependsOn"] == ["Endpoint"]
-
-
-def test_a_fixed_number_of_machines_is_not_registered():
-    assert of_type(with_scaling(min_instances=3, max_instances=3), TARGET) == {}
-
-
 def test_every_variant_has_its_own_scaling_including_the_shadow():
     main = variant()
     challenger = variant("challenger", scaling=Scaling(max_instances=3, concurrent_requests_per_model=4))
@@ -109,26 +92,6 @@ def test_burstable_variants_among_others_are_not_registered():
 # Target tracking
 
 
-@pytest.mark.parametrize(
-    ("measure", "predefined"),
-    [
-        ("invocations_per_instance", "SageMakerVariantInvocationsPerInstance"),
-        ("concurrent_requests_per_model", "SageMakerVariantConcurrentRequestsPerModelHighResolution"),
-    ],
-)
-def test_measures_with_an_aws_name(measure, predefined):
-    stack = with_scaling(**{measure: 7, "scale_out_cooldown_s": 11, "scale_in_cooldown_s": 22})
-    tracked = only(stack, POLICY)
-    assert tracked["PolicyType"] == "TargetTrackingScaling"
-    assert tracked["ScalingTargetId"] == {"Ref": next(iter(of_type(stack, TARGET)))}
-    assert tracked["TargetTrackingScalingPolicyConfiguration"] == {
-        "PredefinedMetricSpecification": {"PredefinedMetricType": predefined},
-        "TargetValue": 7,
-        "ScaleOutCooldown": 11,
-        "ScaleInCooldown": 22,
-    }
-
-
 def test_gpu_use_is_tracked_as_the_sum_over_a_machines_gpus():
     """SageMaker adds up the utilization: four GPUs at 60 % are 240."""
     tracked = only(with_scaling(gpu_utilization_percent=60), POLICY)
@@ -146,37 +109,6 @@ def test_gpu_use_is_tracked_as_the_sum_over_a_machines_gpus():
 def asynchronous(**scaling: Any) -> dict[str, dict[str, Any]]:
     own = Scaling.model_validate({"min_instances": 0, "max_instances": 4} | scaling)
     return scaled(monitored(variant(scaling=own), asynchronous=True), options(scaling=own, asynchronous={}))
-
-
-def test_asynchronous_endpoint_scales_in_to_zero():
-    stack = asynchronous()
-    assert only(stack, TARGET)["MinCapacity"] == 0
-    _, tracked = policy(stack, "backlog-per-instance")
-    configuration = tracked["TargetTrackingScalingPolicyConfiguration"]
-    assert configuration["TargetValue"] == 5
-    metric = configuration["CustomizedMetricSpecification"]
-    assert metric["MetricName"] == "ApproximateBacklogSizePerInstance"
-    assert metric["Namespace"] == "AWS/SageMaker"
-    # A queue belongs to the endpoint; with a variant's name beside it there would be no such metric.
-    assert dimensions(metric) == {"EndpointName": NAME}
-
-
-def test_request_scales_an_asynchronous_endpoint_out_from_zero():
-    stack = asynchronous()
-    key, step = policy(stack, "wake-up")
-    assert step["StepScalingPolicyConfiguration"] == {
-        "AdjustmentType": "ChangeInCapacity",
-        "MetricAggregationType": "Average",
-        # As long as an instance's start: the alarm fires meanwhile, and would add an instance each minute.
-        "Cooldown": 300,
-        "StepAdjustments": [{"MetricIntervalLowerBound": 0, "ScalingAdjustment": 1}],
-    }
-    woken = alarm(stack, "wake-up")
-    assert woken["MetricName"] == "HasBacklogWithoutCapacity"
-    assert dimensions(woken) == {"EndpointName": NAME}
-    assert (woken["Threshold"], woken["ComparisonOperator"]) == (1, "GreaterThanOrEqualToThreshold")
-    assert (woken["Period"], woken["EvaluationPeriods"], woken["Statistic"]) == (60, 2, "Average")
-    assert woken["AlarmActions"] == [{"Ref": key}]
 
 
 def test_asynchronous_endpoint_with_minimum_one_needs_no_scale_out_from_zero():
@@ -309,23 +241,6 @@ def components(own: dict[str, Any] | None = None, **copies: Any) -> dict[str, di
     return scaled(monitored(component=COMPONENT), serving)
 
 
-def test_copies_are_scaled_instead_of_machines():
-    stack = components()
-    assert only(stack, TARGET) == {
-        "ServiceNamespace": "sagemaker",
-        "ScalableDimension": "sagemaker:inference-component:DesiredCopyCount",
-        "ResourceId": f"inference-component/{COMPONENT}",
-        "MinCapacity": 0,
-        "MaxCapacity": 3,
-    }
-    _, tracked = policy(stack, "invocations-per-copy")
-    configuration = tracked["TargetTrackingScalingPolicyConfiguration"]
-    assert configuration["TargetValue"] == 1000
-    assert configuration["PredefinedMetricSpecification"] == {
-        "PredefinedMetricType": "SageMakerInferenceComponentInvocationsPerCopy"
-    }
-
-
 def test_copies_follow_requests_in_flight():
     stack = components(min_copies=1, concurrent_requests_per_copy=6)
     configuration = only(stack, POLICY)["TargetTrackingScalingPolicyConfiguration"]
@@ -333,22 +248,6 @@ def test_copies_follow_requests_in_flight():
     assert configuration["PredefinedMetricSpecification"] == {
         "PredefinedMetricType": "SageMakerInferenceComponentConcurrentRequestsPerCopyHighResolution"
     }
-
-
-def test_failed_request_scales_copies_out_from_zero():
-    stack = components()
-    key, step = policy(stack, "wake-up")
-    assert step["StepScalingPolicyConfiguration"]["StepAdjustments"] == [
-        {"MetricIntervalLowerBound": 0, "ScalingAdjustment": 1}
-    ]
-    woken = alarm(stack, "wake-up")
-    assert woken["MetricName"] == "NoCapacityInvocationFailures"
-    assert dimensions(woken) == {"InferenceComponentName": COMPONENT}
-    # One failed request is enough; AWS's own example waits for two.
-    assert (woken["Threshold"], woken["ComparisonOperator"]) == (1, "GreaterThanOrEqualToThreshold")
-    assert (woken["Statistic"], woken["EvaluationPeriods"]) == ("Sum", 1)
-    assert woken["AlarmActions"] == [{"Ref": key}]
-    assert of_type(components(min_copies=1), ALARM) == {}
 
 
 def test_step_scaling_of_components_uses_copies():

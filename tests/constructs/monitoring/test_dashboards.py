@@ -136,17 +136,6 @@ def test_utilization_is_a_percentage_of_the_whole_instance():
     assert shown(by_title["Memory utilization"]) == ["main"]
 
 
-def test_a_shadow_is_compared_with_the_variant_it_may_replace():
-    by_title = charts(body(monitored(priced(), priced("challenger"), priced("shadow", shadow=True))))
-    slower = by_title["Shadow latency difference"]
-    assert computed(slower, "p99: shadow − main", p99_0=40_000, p99_2=55_000) == 15
-    assert shown(by_title["Failed requests"]) == [
-        "main: 5xx",
-        "challenger: 5xx",
-        "shadow: 5xx",
-    ]
-
-
 def test_cost_follows_from_the_machines_minutes_and_their_price():
     """Three instances over five minutes, which answer 2,000 requests."""
     by_title = charts(body(monitored(priced())))
@@ -213,27 +202,6 @@ def test_overflow_is_on_the_next_page():
     text = json.dumps(pages)
     assert all(f'"shop-dev-search-{number}"' in text for number in range(250))
     assert f"Page 1 of {len(pages)}" in text
-
-
-def test_each_endpoint_has_its_line_in_each_chart():
-    (page,) = environment_dashboard_bodies("shop-dev", overseen(3), location=LOCATION)
-    titles = set(charts(page))
-    assert titles == {
-        "Requests",
-        "p99 model latency",
-        "Errors",
-        "Instances",
-        "Cost per hour",
-        "Cost per 1,000 requests",
-    }
-    for title in titles - {"Errors"}:
-        assert [label.split()[0] for label in shown(charts(page)[title])] == [
-            "search-0",
-            "search-1",
-            "search-2",
-        ]
-    assert computed(charts(page)["Cost per hour"], "search-1", e1_0=10) == pytest.approx(2 * PRICE)
-    assert computed(charts(page)["p99 model latency"], "search-2 main", e2_0=9000) == 9
 
 
 def test_construct_creates_one_dashboard_per_page():

@@ -1,6 +1,6 @@
-"""Evaluate the GitHub expressions that this project's workflows use, as Python; reject all others.
+"""Evaluate the GitHub expressions that this project's workflows use, as Python; anything else is an error.
 
-Values are those of JSON. Comparisons of strings ignore case, as GitHub's do.
+Values are those of JSON. Comparisons of strings respect case, which GitHub's do not: this is stricter.
 """
 
 import json
@@ -9,16 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-_TOKEN = re.compile(
-    r"\s*(?:(?P<number>\d+)|(?P<text>'(?:[^']|'')*')|(?P<sign>&&|\|\||==|!=|[!().,*\[\]])"
-    r"|(?P<name>[A-Za-z_][A-Za-z0-9_-]*))"
-)
 _PLACE = re.compile(r"\$\{\{(.*?)\}\}", re.DOTALL)
-_PYTHON = {"&&": " and ", "||": " or ", "!": " not ", "true": "True", "false": "False", "null": "None"}
-
-
-class UnknownExpressionError(Exception):
-    """The workflow uses an unsupported expression."""
+_TOKEN = re.compile(r"'[^']*'|\.(?P<member>[\w-]+|\*)|&&|\|\||!(?!=)")
+_OPERATORS = {"&&": " and ", "||": " or ", "!": " not "}
 
 
 class Payload(dict[str, Any]):
@@ -34,7 +27,7 @@ class _Members(dict[str, Any]):
     def __missing__(self, key: str) -> Any:
         if key == "*":
             return _Each(self.values())
-        raise UnknownExpressionError(f"there is no {key!r}; there are: {', '.join(self)}")
+        raise LookupError(f"there is no {key!r}; there are: {', '.join(self)}")
 
 
 class _Each(list[Any]):
@@ -44,17 +37,6 @@ class _Each(list[Any]):
         return _Each(item[key] for item in self)
 
 
-class _Text(str):
-    __slots__ = ()
-    __hash__ = str.__hash__
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, str) and self.casefold() == other.casefold()
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
-
 @dataclass(frozen=True)
 class Scope:
     """The contexts of an expression."""
@@ -62,8 +44,6 @@ class Scope:
     contexts: Mapping[str, Any]
     succeeded: bool = True
     """Whether all earlier jobs or steps succeeded."""
-    skipped: bool = False
-    """Whether what did not succeed was skipped or cancelled rather than failed."""
     cancelled: bool = False
     """Whether the run was cancelled: a job that is cancelled alone does not cancel its run."""
     hash_files: Callable[[str], str] | None = None
@@ -88,58 +68,35 @@ def holds(condition: Any, scope: Scope) -> bool:
         return scope.succeeded
     alone = _PLACE.fullmatch(str(condition).strip())
     body = alone[1] if alone else str(condition)
-    has_status = re.search(r"\b(always|failure|cancelled|success)\(\)", body) is not None
+    has_status = re.search(r"\b(always|cancelled)\(\)", body) is not None
     # Evaluated last: a skipped job has no outputs that the expression could name.
     return (scope.succeeded or has_status) and bool(evaluate(body, scope))
 
 
 def evaluate(text: str, scope: Scope) -> Any:
     """Return the value of an expression."""
-    failed = not (scope.succeeded or scope.skipped or scope.cancelled)
     names: dict[str, Any] = {
+        **_strict(scope.contexts),
         "__builtins__": {},
-        "_Text": _Text,
-        "context": lambda name: _strict(_Members(scope.contexts)[name]),
+        "null": None,
         "always": lambda: True,
         "cancelled": lambda: scope.cancelled,
-        "success": lambda: scope.succeeded,
-        "failure": lambda: failed,
         "contains": lambda items, item: item in items,
         "fromJSON": lambda value: _strict(json.loads(value)),
         "hashFiles": scope.hash_files,
     }
-    try:
-        return eval(_translated(text), names)  # noqa: S307 - of this repository's own workflows
-    except (SyntaxError, NameError, TypeError) as error:
-        raise UnknownExpressionError(f"{text!r}: {error}") from error
+    return eval(_TOKEN.sub(_python, text.strip()), names)  # noqa: S307 - of this repository's own workflows
 
 
-def _translated(text: str) -> str:
-    code, at, before, text = "", 0, "", text.strip()
-    while at < len(text):
-        match = _TOKEN.match(text, at)
-        if not match:
-            raise UnknownExpressionError(f"{text!r}: unknown from {text[at:]!r}")
-        token, at = match[0].strip(), match.end()
-        if before == ".":
-            code += f"[{token!r}]"
-        elif match["text"]:
-            code += f"_Text({token[1:-1].replace(chr(39) * 2, chr(39))!r})"
-        elif match["name"] and token not in _PYTHON and text[at : at + 1] != "(":
-            code += f" context({token!r})"
-        elif token != ".":
-            code += _PYTHON.get(token, token)
-        before = token
-    return code.strip()
+def _python(match: re.Match[str]) -> str:
+    return f"[{match['member']!r}]" if match["member"] else _OPERATORS.get(match[0], match[0])
 
 
 def _strict(value: Any) -> Any:
     if isinstance(value, Mapping):
         kind = Payload if isinstance(value, Payload) else _Members
         return kind({key: _strict(inner) for key, inner in value.items()})
-    if isinstance(value, list):
-        return [_strict(inner) for inner in value]
-    return _Text(value) if isinstance(value, str) else value
+    return [_strict(inner) for inner in value] if isinstance(value, list) else value
 
 
 def _shown(value: Any) -> str:

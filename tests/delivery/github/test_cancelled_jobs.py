@@ -80,6 +80,5 @@ def test_no_job_runs_after_a_cancelled_one(job, before):
             },
         },
         succeeded=False,
-        skipped=True,
     )
     assert not holds(job.get("if"), scope)

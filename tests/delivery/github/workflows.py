@@ -121,7 +121,6 @@ class Runner:
             scope = Scope(
                 {**contexts, "needs": needs},
                 succeeded=ends <= {"success"} and not self.cancelled,
-                skipped="failure" not in ends,
                 cancelled=self.cancelled,
             )
             label = f"{within}{name}"

@@ -2,25 +2,8 @@
 
 import json
 
-import pytest
-
 from tests.stacks.assemblies import MODEL, lock_everything
 from tests.stacks.templates import granting, properties
-
-NAME = "tritonstack-sample-plain"
-
-
-@pytest.fixture
-def plain(sample):
-    return sample.endpoint("plain")
-
-
-def test_stack_depends_on_the_foundation_without_importing_its_exports(sample, plain):
-    stack = sample.manifest("tritonstack-sample-endpoint-plain")
-    assert "tritonstack-sample-foundation" in stack["dependencies"]
-    assert stack["environment"] == "aws://123456789012/eu-central-1"
-    assert "Fn::ImportValue" not in sample.text("tritonstack-sample-endpoint-plain")
-    assert plain.to_json()["Outputs"]["EndpointName"]["Value"] == NAME
 
 
 def test_existing_network_keeps_its_name(bare_project, synthesize):

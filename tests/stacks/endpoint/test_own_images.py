@@ -40,11 +40,6 @@ def test_the_role_pulls_only_from_that_repository(own):
     assert granted(template, "ecr:BatchGetImage")["Resource"] == [repository]
 
 
-def test_other_endpoints_use_the_sagemaker_image(own):
-    model = properties(own[0].endpoint("plain"), "AWS::SageMaker::Model")
-    assert "/sagemaker-tritonserver:25.04" in model["PrimaryContainer"]["Image"]
-
-
 def test_image_build_creates_and_pushes_the_image(own):
     assembly, image = own
     resources = json.loads(assembly.text("tritonstack-sample-build"))["Resources"].values()

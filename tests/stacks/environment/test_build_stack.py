@@ -72,15 +72,6 @@ def resources(allowed: list[dict[str, Any]]) -> Iterator[Any]:
         yield from statement["Resource"]
 
 
-def test_models_are_built_in_the_image_that_serves_and_pulled_with_the_projects_role(template):
-    registry = "123456789012.dkr.ecr.eu-central-1.amazonaws.com/tritonstack-factory/builder"
-    for name, tag in (("cpu", "24.09-py3-cpu-"), ("sm86", "24.09-py3-")):
-        environment = project(template, name)["Environment"]
-        assert environment["ImagePullCredentialsType"] == "SERVICE_ROLE"
-        assert environment["Image"].startswith(f"{registry}:{tag}")
-        assert len(environment["Image"].rpartition("-")[2]) == 12
-
-
 def test_models_are_not_built_as_root(template):
     spec = buildspec(project(template, "sm86"))
     assert spec["run-as"] == "builder"

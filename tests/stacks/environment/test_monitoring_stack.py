@@ -8,7 +8,6 @@ import pytest
 from aws_cdk.assertions import Template
 
 from stacks.monitoring import MonitoringStack
-from tritonstack.constructs.monitoring.monitored import monitored_endpoint
 from tritonstack.spec.environments.environment import EnvironmentSpec
 
 LARGEST_TEMPLATE = 1_048_576
@@ -66,14 +65,6 @@ def mixed() -> dict[str, Any]:
     return template(environment(ENDPOINTS))
 
 
-def test_stack_has_the_name_location_and_tags_of_its_environment():
-    stack = MonitoringStack(cdk.App(), environment=environment(ENDPOINTS, removal="retain"))
-    assert stack.stack_name == "shop-dev-monitoring"
-    assert (stack.account, stack.region) == ("123456789012", "eu-central-1")
-    assert stack.termination_protection
-    assert stack.tags.tag_values()["team"] == "search"
-
-
 def test_the_alarms_of_all_endpoints_are_shown(mixed):
     (page,) = bodies(mixed)
     arns = {
@@ -88,17 +79,6 @@ def test_the_alarms_of_all_endpoints_are_shown(mixed):
     assert f"{alarm}-copies-gpu-memory" in arns
 
 
-def test_instances_without_a_price_are_named(mixed):
-    """The challenger's instances have no price, so its endpoint has no cost."""
-    (page,) = bodies(mixed)
-    (words,) = [
-        widget["properties"]["markdown"]
-        for widget in page["widgets"]
-        if widget["type"] == "text" and "Cost" in widget["properties"]["markdown"]
-    ]
-    assert "ml.g5.2xlarge" in words
-
-
 def test_an_environment_without_endpoints_has_an_empty_dashboard():
     (page,) = bodies(template(environment({})))
     assert [widget["type"] for widget in page["widgets"]] == ["text"]
@@ -107,16 +87,3 @@ def test_an_environment_without_endpoints_has_an_empty_dashboard():
 def test_hundreds_of_endpoints_fit_into_one_template():
     endpoints = {f"search-{number}": ENDPOINTS["many"] for number in range(300)}
     assert len(json.dumps(template(environment(endpoints)))) < LARGEST_TEMPLATE
-
-
-def test_monitored_endpoints_come_from_the_environment_file():
-    spec = environment(ENDPOINTS)
-    copies = monitored_endpoint(spec, "copies")
-    assert copies.component == "shop-dev-copies-component"
-    assert copies.log_group_name == "/aws/sagemaker/InferenceComponents/shop-dev-copies-component"
-    search = monitored_endpoint(spec, "search")
-    assert [variant.name for variant in search.variants] == ["main", "challenger"]
-    assert [variant.price_per_hour for variant in search.variants] == [1.408, None]
-    assert search.log_group_name == "/aws/sagemaker/Endpoints/shop-dev-search"
-    assert monitored_endpoint(spec, "queue").asynchronous
-    assert monitored_endpoint(spec, "many").multi_model
