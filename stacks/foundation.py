@@ -10,9 +10,7 @@ from stacks.environment_stack import EnvironmentStack
 from stacks.removal import removal_policy
 from tritonstack.base import naming
 from tritonstack.constructs.builds.image_repository import ImageRepository
-from tritonstack.constructs.data.access_log import AccessLog
-from tritonstack.constructs.data.artifact_store import ArtifactBucket
-from tritonstack.constructs.data.data_store import DataStore
+from tritonstack.constructs.data.buckets import access_log, artifact_bucket, data_bucket
 from tritonstack.constructs.data.encryption_key import EncryptionKey
 from tritonstack.constructs.data.shared_value import SharedValue
 from tritonstack.constructs.delivery.delivery_grants import NamePatterns
@@ -99,23 +97,23 @@ class FoundationStack(EnvironmentStack):
 
     def _buckets(self, environment: EnvironmentSpec, key: kms.IKey) -> None:
         removal = removal_policy(environment)
-        log = AccessLog(self, "AccessLog", name=environment.log_bucket, removal=removal).bucket
-        artifacts = ArtifactBucket(
-            self, "Artifacts", name=environment.artifact_bucket, key=key, access_log=log, removal=removal
+        log = access_log(self, "AccessLog", name=environment.log_bucket, removal=removal)
+        artifacts = artifact_bucket(
+            self, "Artifacts", name=environment.artifact_bucket, key=key, log=log, removal=removal
         )
-        data = DataStore(
+        data = data_bucket(
             self,
             "Data",
             name=environment.data_bucket,
             key=key,
-            access_log=log,
+            log=log,
             expiry_days=_expiry_days(environment),
             removal=removal,
         )
-        self.output("ArtifactBucket", value=artifacts.bucket.bucket_name, description="Bucket for artifacts")
+        self.output("ArtifactBucket", value=artifacts.bucket_name, description="Bucket for artifacts")
         self.output(
             "DataBucket",
-            value=data.bucket.bucket_name,
+            value=data.bucket_name,
             description=("Bucket for captured requests and answers"),
         )
         self.output("LogBucket", value=log.bucket_name, description="Bucket for the access logs of both")

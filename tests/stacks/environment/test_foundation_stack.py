@@ -10,7 +10,7 @@ from moto.events.models import EventPattern
 
 from stacks.foundation import FoundationStack
 from tests.stacks.assemblies import new_app
-from tritonstack.constructs.data.data_store import DEFAULT_EXPIRY_DAYS
+from tritonstack.constructs.data.buckets import DEFAULT_EXPIRY_DAYS
 from tritonstack.spec.environments.environment import EnvironmentSpec
 
 ACCOUNT_HOME = "eu-central-1:123456789012"

@@ -9,13 +9,8 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from tritonstack.base import naming
+from tritonstack.constructs.data.buckets import abort_incomplete_uploads, private_bucket
 from tritonstack.constructs.data.encryption_key import EncryptionKey
-from tritonstack.constructs.data.private_buckets import (
-    abort_incomplete_uploads,
-    deny_other_accounts,
-    encrypted_with,
-    private_settings,
-)
 from tritonstack.constructs.iam.skipped_checks import skip_check
 
 _KEPT_DAYS = 30
@@ -58,9 +53,11 @@ class PipelineStore(Construct):
         self.log.node.try_remove_child("Policy")
 
     def _handed(self) -> s3.Bucket:
-        bucket = s3.Bucket(
+        bucket = private_bucket(
             self,
             "Handed",
+            key=self.key,
+            any_key=True,
             removal_policy=cdk.RemovalPolicy.RETAIN,
             versioned=True,
             lifecycle_rules=[
@@ -71,10 +68,7 @@ class PipelineStore(Construct):
                 ),
                 abort_incomplete_uploads(),
             ],
-            **encrypted_with(self.key),
-            **private_settings(),
         )
-        deny_other_accounts(bucket)
         because = "objects expire after a month; CodePipeline's history records who received them"
         cdk.Validations.of(bucket).acknowledge(
             cdk.Acknowledgment(id="AwsSolutions::AwsSolutions-S1", reason=because)
