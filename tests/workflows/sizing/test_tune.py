@@ -29,7 +29,7 @@ from tritonstack.workflows.sizing.search_folders import (
     only_search,
     searches_dir,
 )
-from tritonstack.workflows.sizing.tune import FileChange, Tuning, changes_of, measure_choice, write_changes
+from tritonstack.workflows.sizing.tune import FileChange, changes_of, measure_choice, write_changes
 from tritonstack.workflows.sizing.tune_options import read_texts
 from tritonstack.workflows.sizing.tune_planning import TunePlan
 from tritonstack.workflows.sizing.tuned_builds import FormBuilder
@@ -141,13 +141,13 @@ def test_an_interrupted_search_resumes_finds_more_instances_and_leaves_nothing(
     assert result.tuned.answered_per_s > result.now.answered_per_s
     space = plan.search.space
     (instances,) = (dimension.name for dimension in space.dimensions if "instances" in dimension.name)
-    assert space.values(result.best)[instances] > space.values(space.start)[instances]
+    assert result.tuned.settings[instances] > space.values(space.start)[instances]
     assert shop.model_file("double").read_text() == before
-    assert "+triton: {instances: [{count: " in result.diff()
+    assert "+triton: {instances: [{count: " in result.diff
     assert "<svg" in result.chart()
     assert document(result)["tuned"]["answered_per_s"] > 0
 
-    write_changes(Session(shop), result)
+    write_changes(Session(shop), plan, result.changes)
     after = shop.model_file("double").read_text()
     assert after.startswith(before.rstrip())
     assert run(["--project", str(shop.root), "validate"]) == 0
@@ -307,7 +307,7 @@ def test_an_endpoint_is_searched_and_its_files_are_written(
     last = tuple(len(dimension.values) - 1 for dimension in plan.search.space.dimensions)
     changes = tuple(changes_of(Session(shop), plan, last))
     assert [change.name for change in changes] == ["models/double/model.yaml", "environments/local.yaml"]
-    write_changes(Session(shop), Tuning(plan, (), last, changes, {}))
+    write_changes(Session(shop), plan, changes)
     (spec,) = Session(shop).workspace("local").spec.endpoints.values()
     assert spec.environment == {"OMP_NUM_THREADS": "2"}
     assert environment.read_bytes().count(b"\n") == environment.read_bytes().count(b"\r\n")
@@ -332,13 +332,13 @@ def test_called_models_are_searched_with_the_code_that_calls_them(shop: Project)
     (folder / "model.py").write_text(CALLING)
     plan = plan_tuning(Session(shop), "caller", options=OPTIONS)
     result = tune(Session(shop), plan, curve=False)
-    assert [run.found.violation for run in result.runs] == [""] * len(result.runs)
+    assert [run.violation for run in result.runs] == [""] * len(result.runs)
     last = tuple(len(dimension.values) - 1 for dimension in plan.search.space.dimensions)
     measured = measure_choice(plan, last, [], is_whole=True)
     assert measured.answered_per_s > result.now.answered_per_s
 
     changes = tuple(changes_of(Session(shop), plan, last))
-    write_changes(Session(shop), replace(result, best=last, changes=changes))
+    write_changes(Session(shop), plan, changes)
     assert [change.name for change in changes] == ["models/caller/model.yaml", "models/double/model.yaml"]
     models = load_models(shop, "caller")
     for model in ("caller", "double"):
@@ -406,9 +406,9 @@ def test_a_model_without_anything_to_search_or_with_errors_is_rejected(shop: Pro
 @pytest.mark.e2e
 def test_files_that_would_be_invalid_are_restored(shop: Project) -> None:
     plan = planned(shop, TuneOptions(users=2, seconds=1.0, most_runs=2, objective=Objective(rate=20.0)))
-    result = tune(Session(shop), plan, curve=False)
+    assert tune(Session(shop), plan, curve=False).now.usable
     before = shop.model_file("double").read_text()
     change = FileChange("models/double/model.yaml", before, before.replace("kind: python", "kind: none"))
     with pytest.raises(InvalidFilesError):
-        write_changes(Session(shop), replace(result, changes=(change,)))
+        write_changes(Session(shop), plan, [change])
     assert shop.model_file("double").read_text() == before

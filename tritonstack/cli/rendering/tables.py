@@ -80,3 +80,9 @@ def _without_end(line: Sequence[Segment]) -> Iterator[Segment]:
     rest = list(dropwhile(lambda segment: not segment.text.strip(), reversed(line)))[::-1]
     yield from rest[:-1]
     yield from (Segment(segment.text.rstrip(), segment.style) for segment in rest[-1:])
+
+
+def number_table(titles: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> FittedTable:
+    """Return a table of numbers whose first column names the row."""
+    columns = [Column(title, "right" if index else "left") for index, title in enumerate(titles)]
+    return FittedTable(columns, rows)

@@ -6,7 +6,7 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
@@ -74,10 +74,7 @@ class RunRecord:
     space: SearchSpace
 
     def read(self, note: Callable[[str], None]) -> list[TunedRun]:
-        """Return the recorded runs, without a last line that was cut off; none if the space is another one.
-
-        Invalid lines are left out with a note, and the search measures those runs again.
-        """
+        """Return the recorded runs, without a line that was cut off; none if the space is another one."""
         if not self.file.exists():
             return []
         first, *lines = self.file.read_text(encoding="utf-8").splitlines() or [""]
@@ -85,31 +82,18 @@ class RunRecord:
             note("the recorded runs have other settings or values; starting again")
             self.file.unlink()
             return []
-        runs, invalid = [], []
-        for number, line in enumerate(lines, start=2):
-            try:
+        runs = []
+        for line in lines:
+            with suppress(ValueError, KeyError, TypeError):  # the search was killed while it wrote
                 runs.append(self._run(line))
-            except (ValueError, KeyError, TypeError) as error:
-                is_cut_off = number == len(lines) + 1 and isinstance(error, json.JSONDecodeError)
-                if not is_cut_off:
-                    invalid.append(number)
-        if invalid:
-            numbers = ", ".join(map(str, invalid))
-            note(f"{self.file}: ignored invalid lines: {numbers}; their runs are measured again")
         write_text_atomically(self.file, self._head() + "".join(map(self._line, runs)))
         return runs
 
     def _run(self, line: str) -> TunedRun:
         content = parse_json(line)
-        values = [content["choice"][dimension.name] for dimension in self.space.dimensions]
-        figures = content["found"]
-        for field in fields(Measured):
-            kind = str if field.name == "violation" else float | int
-            if not isinstance(figures[field.name], kind):
-                raise TypeError(field.name)
-        pairs = zip(self.space.dimensions, values, strict=True)
-        choice = tuple(dimension.values.index(value) for dimension, value in pairs)
-        return TunedRun(choice, Measured(**figures))
+        choice = content["choice"]
+        places = (dimension.values.index(choice[dimension.name]) for dimension in self.space.dimensions)
+        return TunedRun(tuple(places), Measured(**content["found"]))
 
     def append(self, run: TunedRun) -> None:
         """Add a run. One without answers is not kept: the search measures it again when it resumes."""

@@ -5,16 +5,14 @@ from __future__ import annotations
 import difflib
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-from pydantic import model_serializer
+from typing import Annotated, Any
 
 from tritonstack.base.errors import TritonstackError
 from tritonstack.base.files import write_text_atomically
-from tritonstack.base.results import Internal
+from tritonstack.base.results import Internal, Rounded, Shown
 from tritonstack.base.yaml import read_text
 from tritonstack.operations.loads.charts import Curve, draw_curves
 from tritonstack.operations.tuning.objectives import Measured
@@ -22,11 +20,11 @@ from tritonstack.operations.tuning.search import TunedRun, average, of
 from tritonstack.operations.tuning.spaces import Choice
 from tritonstack.project.files.yaml_edits import UneditableFileError, message_of, set_value
 from tritonstack.project.loading import load_models, load_workspace
+from tritonstack.runtime import TritonServer
 from tritonstack.workflows.builds.local_build import BuildInterruptedError
 from tritonstack.workflows.session import Session
 from tritonstack.workflows.sizing.search_folders import SearchRunningError, only_search
 from tritonstack.workflows.sizing.tune_planning import TunePlan, UntunableError
-from tritonstack.workflows.sizing.tuned_builds import BuiltValues, Form
 from tritonstack.workflows.sizing.tuned_runs import (
     Load,
     is_far_below,
@@ -51,20 +49,15 @@ class FileChange:
 
     def diff(self) -> str:
         """Return a unified diff."""
-        return "".join(
-            difflib.unified_diff(
-                self.before.splitlines(keepends=True),
-                self.after.splitlines(keepends=True),
-                f"a/{self.name}",
-                f"b/{self.name}",
-            )
-        )
+        before, after = (text.splitlines(keepends=True) for text in (self.before, self.after))
+        return "".join(difflib.unified_diff(before, after, f"a/{self.name}", f"b/{self.name}"))
 
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredSettings(Measured):
     """The figures of a configuration."""
 
+    choice: Internal[Choice]
     settings: Mapping[str, Any]
 
 
@@ -77,101 +70,42 @@ class MeasuredLoad(Measured):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TuningDocument:
-    """What `--json` prints of a search."""
+class Tuning:
+    """What a search measured, and the files that it proposes."""
 
+    plan: Internal[TunePlan]
     model: str
     objective: str
     grid: int
     """Number of possible configurations."""
     most_runs: int
-    seconds: float
+    seconds: Annotated[float, Rounded(1)]
     server: str
-    cores: Any
+    cores: int
     runs: Sequence[MeasuredSettings]
     now: MeasuredSettings
+    """What the files have now: the mean of all its runs."""
     tuned: MeasuredSettings
+    """The chosen combination: the mean of all its runs."""
     meets: bool
     """Whether `tuned` stays within the limits of the objective."""
     curves: Mapping[str, Sequence[MeasuredLoad]]
+    """Results by load, for `now` and `tuned`."""
     skipped: Sequence[SkippedSetting]
-    diff: str
-    uneditable: str | None
-    """Why `--write` cannot change the files."""
-
-
-@dataclass(frozen=True)
-class Tuning:
-    """What a search measured, and the files that it proposes."""
-
-    plan: Internal[TunePlan]
-    runs: Internal[tuple[TunedRun, ...]]
-    best: Internal[Choice]
     changes: Internal[tuple[FileChange, ...]]
-    curves: Internal[Mapping[str, tuple[tuple[float, Measured], ...]]]
-    """Results by load (users or rate), for `now` and `tuned`."""
-    uneditable: Internal[UneditableFileError | None] = None
-    """Why a file cannot be edited; there are no changes then."""
-
-    @property
-    def now(self) -> Measured:
-        """What the files have now."""
-        return self.result(self.plan.search.space.start)
-
-    @property
-    def tuned(self) -> Measured:
-        """The chosen combination."""
-        return self.result(self.best)
-
-    @property
-    def meets(self) -> bool:
-        """Whether the chosen combination stays within the limits of the objective."""
-        return self.plan.search.meets(self.runs, self.best)
-
-    def result(self, choice: Choice) -> Measured:
-        """Return the mean of all runs of a combination."""
-        results = [run.found for run in of(self.runs, choice)]
-        return average(results) if all(result.usable for result in results) else results[-1]
-
-    def diff(self) -> str:
-        """Return the unified diff of all files."""
-        return "".join(change.diff() for change in self.changes)
+    diff: str
+    """The unified diff of all files."""
+    uneditable: Annotated[UneditableFileError | None, Shown(message_of)] = None
+    """Why `--write` cannot change the files; there are no changes then."""
 
     def chart(self) -> str:
         """Return an SVG document: p99 by throughput, of both curves and of all runs."""
         curves = [
-            Curve(name, [(figures.answered_per_s, figures.p99_ms) for _, figures in points if figures.usable])
+            Curve(name, [(figures.answered_per_s, figures.p99_ms) for figures in points if figures.usable])
             for name, points in self.curves.items()
         ]
-        dots = [(run.found.answered_per_s, run.found.p99_ms) for run in self.runs if run.found.usable]
-        title = f"{self.plan.target.model}: {self.plan.options.objective.describe()}"
-        return draw_curves(title, curves, dots)
-
-    @model_serializer
-    def _document(self) -> TuningDocument:
-        plan, space = self.plan, self.plan.search.space
-        return TuningDocument(
-            model=plan.target.model,
-            objective=plan.options.objective.describe(),
-            grid=space.size,
-            most_runs=plan.search.most_runs,
-            seconds=round(plan.seconds, 1),
-            server=plan.serving.installation.kind,
-            cores=plan.serving.cores,
-            runs=[
-                MeasuredSettings(**vars(run.found), settings=space.values(run.choice)) for run in self.runs
-            ],
-            now=MeasuredSettings(**vars(self.now), settings=space.values(space.start)),
-            tuned=MeasuredSettings(**vars(self.tuned), settings=space.values(self.best)),
-            meets=self.meets,
-            curves={
-                name: [MeasuredLoad(**vars(figures), load=load) for load, figures in points]
-                for name, points in self.curves.items()
-            },
-            skipped=plan.skipped,
-            diff=self.diff(),
-            uneditable=message_of(self.uneditable),
-        )
+        dots = [(run.answered_per_s, run.p99_ms) for run in self.runs if run.usable]
+        return draw_curves(f"{self.model}: {self.objective}", curves, dots)
 
 
 @dataclass(frozen=True)
@@ -204,7 +138,36 @@ def tune(session: Session, plan: TunePlan, *, curve: bool = True) -> Tuning:
         changes = tuple(changes_of(session, plan, best))
     except UneditableFileError as error:
         uneditable = error
-    return Tuning(plan, tuple(runs), best, changes, curves, uneditable)
+    space = plan.search.space
+
+    def measured(choice: Choice, figures: Measured) -> MeasuredSettings:
+        return MeasuredSettings(**vars(figures), choice=choice, settings=space.values(choice))
+
+    return Tuning(
+        plan=plan,
+        model=plan.target.model,
+        objective=plan.options.objective.describe(),
+        grid=space.size,
+        most_runs=plan.search.most_runs,
+        seconds=plan.seconds,
+        server=plan.serving.installation.kind,
+        cores=plan.serving.cores,
+        runs=tuple(measured(run.choice, run.found) for run in runs),
+        now=measured(space.start, _mean(runs, space.start)),
+        tuned=measured(best, _mean(runs, best)),
+        meets=plan.search.meets(runs, best),
+        curves=curves,
+        skipped=plan.skipped,
+        changes=changes,
+        diff="".join(change.diff() for change in changes),
+        uneditable=uneditable,
+    )
+
+
+def _mean(runs: Sequence[TunedRun], choice: Choice) -> Measured:
+    """Return the mean of all runs of a combination."""
+    results = [run.found for run in of(runs, choice)]
+    return average(results) if all(result.usable for result in results) else results[-1]
 
 
 def end_search(session: Session, plan: TunePlan) -> EndedSearch:
@@ -239,48 +202,40 @@ def search(session: Session, plan: TunePlan) -> list[TunedRun]:
     return runs
 
 
-def write_changes(session: Session, tuning: Tuning) -> None:
-    """Write the proposed files; restore all of them if the project is then invalid.
-
-    Raise UneditableFileError if the form of a file prevents its change.
-    """
-    if tuning.uneditable is not None:
-        raise tuning.uneditable
+def write_changes(session: Session, plan: TunePlan, changes: Sequence[FileChange]) -> None:
+    """Write the proposed files; restore all of them if the project is then invalid."""
     root = session.project.root
     try:
-        for change in tuning.changes:
+        for change in changes:
             write_text_atomically(root / change.name, change.after)
-        load_models(session.project, tuning.plan.target.model)
-        if tuning.plan.target.workspace is not None:
-            load_workspace(session.project, tuning.plan.target.workspace.spec.name)
+        load_models(session.project, plan.target.model)
+        if plan.target.workspace is not None:
+            load_workspace(session.project, plan.target.workspace.spec.name)
     except BaseException:
-        for change in tuning.changes:
+        for change in changes:
             write_text_atomically(root / change.name, change.before)
         raise
 
 
 def describe(plan: TunePlan, choice: Choice) -> str:
     """Return the values of a combination that differ from the files; `as it is` if none does."""
-    changed = [
-        f"{setting.dimension.name} {value}"
-        for (setting, value), start, place in zip(
-            plan.values(choice), plan.search.space.start, choice, strict=True
-        )
-        if place != start
-    ]
+    changed = (f"{setting.dimension.name} {value}" for setting, value in _changed(plan, choice))
     return ", ".join(changed) or "as it is"
+
+
+def _changed(plan: TunePlan, choice: Choice) -> list[tuple[Setting, Any]]:
+    """Return the settings that differ from the files, with their values."""
+    places = zip(plan.values(choice), choice, plan.search.space.start, strict=True)
+    return [pair for pair, place, start in places if place != start]
 
 
 def measure_choice(plan: TunePlan, choice: Choice, runs: Sequence[TunedRun], *, is_whole: bool) -> Measured:
     """Build, serve, and measure one combination; what cannot be served has a violation."""
-    values = plan.values(choice)
     objective = plan.options.objective
     gains = [objective.gain(run.found) for run in runs if objective.meets(run.found)]
     best = max(gains, default=None)
     try:
-        form = _form(plan, values)
-        members = parts(form.repository, plan.target.model, plan.models)
-        with plan.serving.served(form, members, values) as server:
+        with _served(plan, choice) as server:
             return measure(
                 server,
                 plan.load,
@@ -292,34 +247,30 @@ def measure_choice(plan: TunePlan, choice: Choice, runs: Sequence[TunedRun], *, 
         return serving_failure(error)
 
 
-def _form(plan: TunePlan, values: Sequence[tuple[Setting, Any]]) -> Form:
+def _served(plan: TunePlan, choice: Choice) -> AbstractContextManager[TritonServer]:
+    """Build a combination, and serve it."""
+    values = plan.values(choice)
     sized = any(setting.field == "batch_tokens" and value != BATCH_TOKENS for setting, value in values)
-    return plan.builder.form(_built(values), sized=sized)
+    built = tuple((setting, value) for setting, value in _changed(plan, choice) if setting.is_built)
+    form = plan.builder.form(built, sized=sized)
+    members = parts(form.repository, plan.target.model, plan.models)
+    return plan.serving.served(form, members, values)
 
 
-def _built(values: Sequence[tuple[Setting, Any]]) -> BuiltValues:
-    """Return the values that need a build of their own."""
-    return tuple(
-        (setting, value)
-        for setting, value in values
-        if setting.is_built and value != setting.dimension.values[setting.dimension.start]
-    )
-
-
-def _curves(session: Session, plan: TunePlan, best: Choice) -> dict[str, tuple[tuple[float, Measured], ...]]:
+def _curves(session: Session, plan: TunePlan, best: Choice) -> dict[str, list[MeasuredLoad]]:
     """Measure the files as they are and the chosen combination under several loads."""
-    loads = list(_level_loads(plan.load))
+    levels = list(_level_loads(plan.load))
     curves = {}
     for name, choice in {"now": plan.search.space.start, "tuned": best}.items():
         if name == "tuned" and choice == plan.search.space.start:
             continue
-        values = plan.values(choice)
-        with session.reporter.step(f"curve of {name}: {describe(plan, choice)}"):
-            form = _form(plan, values)
-            members = parts(form.repository, plan.target.model, plan.models)
-            with plan.serving.served(form, members, values) as server:
-                results = measure_levels(server, [load for _, load in loads])
-        curves[name] = tuple((level, figures) for (level, _), figures in zip(loads, results, strict=True))
+        with (
+            session.reporter.step(f"curve of {name}: {describe(plan, choice)}"),
+            _served(plan, choice) as server,
+        ):
+            results = measure_levels(server, [load for _, load in levels])
+        pairs = zip(levels, results, strict=True)
+        curves[name] = [MeasuredLoad(**vars(figures), load=level) for (level, _), figures in pairs]
     return curves
 
 
@@ -339,8 +290,7 @@ def changes_of(session: Session, plan: TunePlan, best: Choice) -> Iterator[FileC
 
     Raise UneditableFileError if the form of a file prevents its change.
     """
-    start = plan.search.space.start
-    changed = [pair for pair, now, place in zip(plan.values(best), start, best, strict=True) if now != place]
+    changed = _changed(plan, best)
     for name, document in plan.models.items():
         own = [(setting, value) for setting, value in changed if setting.model == name]
         if own:

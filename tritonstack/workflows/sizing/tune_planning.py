@@ -111,26 +111,22 @@ def plan_tuning(
     `name` is the model, or with an endpoint its environment. Builds and runs are kept until `end_search`, so
     that an interrupted search resumes. Raise SearchRunningError while another search runs in the project.
     """
-    target = find_tuned(session, name, endpoint, model)
+    target, options = find_tuned(session, name, endpoint, model), options or TuneOptions()
     with only_search(session.project):
         remove_stale_searches(session.project)
-        return _found_plan(session, target, options or TuneOptions())
-
-
-def _found_plan(session: Session, target: TunedTarget, options: TuneOptions) -> TunePlan:
-    require("isal", feature="building models")
-    require_processor(session.project, target.model)
-    installation = find_installation(home=session.project.server_dir)
-    require_isolation(installation)
-    models = load_models(session.project, target.model)
-    cores = cores_for(options)
-    folder = _folder(session, target, models, options, cores, installation.version)
-    try:
-        return _planned(session, target, models, options, installation, cores, folder)
-    except (UntunableError, UsageError):  # the same request fails again
-        if not (folder / RUNS_NAME).exists():
-            shutil.rmtree(folder, ignore_errors=True)
-        raise
+        require("isal", feature="building models")
+        require_processor(session.project, target.model)
+        installation = find_installation(home=session.project.server_dir)
+        require_isolation(installation)
+        models = load_models(session.project, target.model)
+        cores = cores_for(options)
+        folder = _folder(session, target, models, options, cores, installation.version)
+        try:
+            return _planned(session, target, models, options, installation, cores, folder)
+        except (UntunableError, UsageError):  # the same request fails again
+            if not (folder / RUNS_NAME).exists():
+                shutil.rmtree(folder, ignore_errors=True)
+            raise
 
 
 def _planned(

@@ -7,7 +7,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -137,31 +137,27 @@ def measure(
 
     A first part without answers and errors shows nothing: requests may take longer.
     """
-    results: list[Measured] = []
-
-    async def loop() -> Sent:
-        for share in (1.0,) if is_hopeless is None else (_PROBE, 1 - _PROBE):
-            sent = await _send(server, load, load.seconds * share)
-            results.append(_measured(sent, load.seconds * share))
-            first = results[-1]
-            if is_hopeless is not None and (is_hopeless(first) if first.usable else first.failed_share):
-                break
-        return sent
-
-    _warm(server, load)
-    run_loop(loop())
-    return results[-1]
+    if is_hopeless is None:
+        return measure_levels(server, [load])[0]
+    parts = [replace(load, seconds=load.seconds * share) for share in (_PROBE, 1 - _PROBE)]
+    return measure_levels(
+        server, parts, stops=lambda part: is_hopeless(part) if part.usable else part.failed_share > 0
+    )[-1]
 
 
-def measure_levels(server: TritonServer, loads: Sequence[Load]) -> list[Measured]:
-    """Measure a served combination under several loads."""
+def measure_levels(
+    server: TritonServer, loads: Sequence[Load], *, stops: Callable[[Measured], bool] = lambda _: False
+) -> list[Measured]:
+    """Measure a served combination under several loads, until a result stops that."""
     results: list[Measured] = []
 
     async def loop() -> Sent:
         sent = Sent()
         for load in loads:
-            sent = await _send(server, load, load.seconds)
+            sent = await _send(server, load)
             results.append(_measured(sent, load.seconds))
+            if stops(results[-1]):
+                break
         return sent
 
     _warm(server, loads[0])
@@ -202,7 +198,7 @@ def _warm(server: TritonServer, load: Load) -> None:
         )
 
 
-async def _send(server: TritonServer, load: Load, seconds: float) -> Sent:
+async def _send(server: TritonServer, load: Load) -> Sent:
     async def send(number: int) -> str:
         request = load.requests[number % len(load.requests)]
         try:
@@ -220,8 +216,8 @@ async def _send(server: TritonServer, load: Load, seconds: float) -> Sent:
         return "" if reply.status == 200 else f"HTTP {reply.status}"
 
     if load.rate is not None:
-        return await open_loop(send, poisson(load.rate, seconds, seed=load.seed).offsets)
-    return await closed_loop(send, users=load.users, seconds=seconds)
+        return await open_loop(send, poisson(load.rate, load.seconds, seed=load.seed).offsets)
+    return await closed_loop(send, users=load.users, seconds=load.seconds)
 
 
 def _measured(sent: Sent, seconds: float) -> Measured:

@@ -8,12 +8,13 @@ from typing import Annotated
 
 import typer
 from rich.console import Group
-from rich.table import Table
 from rich.text import Text
 
 from tritonstack.base.error_kinds import CommandLineError
 from tritonstack.cli.completion import complete_endpoint, complete_model
 from tritonstack.cli.context import Context
+from tritonstack.cli.rendering.tables import number_table
+from tritonstack.cli.selection import DataOption, InputsOption, ModelOption, PlotOption, SeedOption
 from tritonstack.workflows.invocation.request_inputs import GivenInputs
 from tritonstack.workflows.output_files import require_output, write_output
 from tritonstack.workflows.sizing.option_ranges import (
@@ -72,20 +73,12 @@ def tune(  # noqa: PLR0913, PLR0917 - each is an option of the command
     ] = None,
     cores: Annotated[int | None, typer.Option(min=1, help="Cores for the server; by default all.")] = None,
     texts: Annotated[Path | None, typer.Option(help="Texts to send, one per line.", metavar="FILE")] = None,
-    inputs: Annotated[
-        list[str] | None,
-        typer.Option("--input", "-i", help="An input, as for invoke.", metavar="NAME=VALUE"),
-    ] = None,
-    data: Annotated[
-        Path | None, typer.Option(help="An .npz or .json file with inputs by name.", metavar="FILE")
-    ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(help="The model, on an endpoint that serves several.", autocompletion=complete_model),
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Start of the random numbers.", metavar="NUMBER")] = 1,
+    inputs: InputsOption = None,
+    data: DataOption = None,
+    model: ModelOption = None,
+    seed: SeedOption = 1,
     write: Annotated[bool, typer.Option("--write", help="Write the result into the files.")] = False,
-    plot: Annotated[Path | None, typer.Option(help="Draw the result as SVG.", metavar="FILE")] = None,
+    plot: PlotOption = None,
 ) -> None:
     """Search the settings of a model, or of an endpoint's model, on this machine.
 
@@ -134,7 +127,9 @@ def tune(  # noqa: PLR0913, PLR0917 - each is an option of the command
 def _written(state: Context, result: Tuning, *, plot: Path | None, write: bool) -> Iterator[str]:
     """Write what the options name, and yield a line for each."""
     if write:
-        write_changes(state, result)
+        if result.uneditable is not None:
+            raise result.uneditable
+        write_changes(state, result.plan, result.changes)
         if result.changes:
             yield "written; run `tritonstack build`"
     elif result.changes:
@@ -159,43 +154,35 @@ def _plan_lines(plan: TunePlan) -> Iterator[str]:
 
 
 def _text(result: Tuning) -> Group:
-    table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
-    for title in ("settings", "per second", "p50 ms", "p99 ms", "failed"):
-        table.add_column(title, justify="left" if title == "settings" else "right")
-    for tuned in result.runs:
-        best = tuned.found
-        figures = (
-            (f"{best.answered_per_s:,.1f}", f"{best.p50_ms:,.1f}", f"{best.p99_ms:,.1f}")
-            if best.usable
-            else ("", "", "")
-        )
-        mark = " <" if tuned.choice == result.best else ""
-        failed = best.violation or (f"{best.failed_share:.2%}" if best.failed_share else "0")
-        table.add_row(f"{describe(result.plan, tuned.choice)}{mark}", *figures, failed)
-    curves = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
+    rows = []
+    for tried in result.runs:
+        values = (tried.answered_per_s, tried.p50_ms, tried.p99_ms)
+        figures = (f"{value:,.1f}" if tried.usable else "" for value in values)
+        mark = " <" if tried.choice == result.tuned.choice else ""
+        failed = tried.violation or (f"{tried.failed_share:.2%}" if tried.failed_share else "0")
+        rows.append((f"{describe(result.plan, tried.choice)}{mark}", *figures, failed))
+    table = number_table(("settings", "per second", "p50 ms", "p99 ms", "failed"), rows)
     unit = "users" if result.plan.load.rate is None else "rate"
-    for title in ("curve", unit, "per second", "p99 ms"):
-        curves.add_column(title, justify="left" if title == "curve" else "right")
-    for name, points in result.curves.items():
-        for load, best in points:
-            curves.add_row(name, f"{load:g}", f"{best.answered_per_s:,.1f}", f"{best.p99_ms:,.1f}")
-    return Group(table, Text(), curves, Text(), Text(_proposed(result)))
-
-
-def _proposed(result: Tuning) -> str:
+    points = [
+        (name, f"{point.load:g}", f"{point.answered_per_s:,.1f}", f"{point.p99_ms:,.1f}")
+        for name, curve in result.curves.items()
+        for point in curve
+    ]
+    curves = number_table(("curve", unit, "per second", "p99 ms"), points)
+    proposed = result.diff or "the files stay as they are"
     if result.uneditable is not None:
-        return "the files cannot be edited"
-    return result.diff() or "the files stay as they are"
+        proposed = "the files cannot be edited"
+    return Group(table, Text(), curves, Text(), Text(proposed))
 
 
 def _closing_lines(result: Tuning) -> Iterator[str]:
     now, tuned = result.now, result.tuned
     yield (
-        f"{len(result.runs)} runs of a grid of {result.plan.search.space.size:,}: "
+        f"{len(result.runs)} runs of a grid of {result.grid:,}: "
         f"{now.answered_per_s:,.1f} -> {tuned.answered_per_s:,.1f} per second, "
         f"p99 {now.p99_ms:,.1f} -> {tuned.p99_ms:,.1f} ms"
     )
     if not result.meets:
-        yield f"no configuration meets the objective: {result.plan.options.objective.describe()}"
+        yield f"no configuration meets the objective: {result.objective}"
     if result.uneditable is not None:
-        yield f"{result.uneditable}\n  best: {describe(result.plan, result.best)}"
+        yield f"{result.uneditable}\n  best: {describe(result.plan, tuned.choice)}"
