@@ -1,5 +1,6 @@
 """The list of commands is complete, short, and fast to print."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -36,7 +37,9 @@ def test_summaries_are_short(group):
 def test_every_command_has_help(name, capsys):
     assert load_command(name).name == name
     assert run([name, "--help"]) == 0
-    assert f"Usage: tritonstack {name} " in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert f"Usage: tritonstack {name} " in out
+    assert re.search(rf"Examples?:\n    tritonstack {name}\b|Commands:", out)
 
 
 def test_help_needs_no_project(tmp_path, monkeypatch, capsys):

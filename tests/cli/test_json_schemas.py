@@ -32,9 +32,3 @@ def test_errors_fit_their_schema(arguments, project, capsys):
     document = json.loads(capsys.readouterr().out)
     require_valid(arguments[0], document)
     assert document["error"]["code"].startswith("TS")
-
-
-@pytest.mark.parametrize("arguments", [["explain"], ["explain", "TS901"], ["validate"], ["quotas", "dev"]])
-def test_a_printed_document_fits_its_schema(arguments, project, capsys):
-    assert run(["--project", str(project.root), "--json", *arguments]) == 0
-    require_valid(arguments[0], json.loads(capsys.readouterr().out))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 
@@ -90,15 +89,6 @@ def test_usage_error_is_exit_2(project, capsys):
     assert code == 2
     assert "Missing argument 'environment'" in err
     assert "`tritonstack deploy --help`" in err
-
-
-@pytest.mark.parametrize(
-    "command", ["validate", "quotas", "up", "down", "build", "diff", "deploy", "invoke", "destroy"]
-)
-def test_every_command_has_help_with_an_example(capsys, project, command):
-    code, out, _ = outcome(capsys, project, command, "--help")
-    assert code == 0
-    assert re.search(rf"Examples?:\n    tritonstack {command}", out)
 
 
 def test_the_clouds_capabilities_are_listed(project, capsys):

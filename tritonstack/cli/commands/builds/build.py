@@ -11,9 +11,10 @@ from rich.text import Text
 from tritonstack.base.errors import shown_path
 from tritonstack.base.files import short_digest
 from tritonstack.base.revisions import commit_commands
-from tritonstack.cli.completion import complete_environment, complete_model
+from tritonstack.cli.completion import complete_environment
 from tritonstack.cli.context import Context
 from tritonstack.cli.rendering.tables import MARKS, Column, FittedTable
+from tritonstack.cli.selection import ModelsArgument
 from tritonstack.records.manifests import Manifest
 from tritonstack.workflows.builds.build import build as run
 from tritonstack.workflows.builds.outcomes import Outcome
@@ -37,10 +38,7 @@ def build(  # noqa: PLR0913, PLR0917 - each is an option of the command
     environment: Annotated[
         str, typer.Argument(help="The environment to build for.", autocompletion=complete_environment)
     ],
-    models: Annotated[
-        list[str] | None,
-        typer.Argument(help="Models (default: all it serves).", autocompletion=complete_model),
-    ] = None,
+    models: ModelsArgument = None,
     upload: Annotated[
         bool,
         typer.Option("--publish/--no-publish", help="Upload to the environment's artifact bucket."),

@@ -9,8 +9,8 @@ import typer
 import yaml
 
 from tritonstack.base.files import short_digest
-from tritonstack.cli.completion import complete_model
 from tritonstack.cli.context import Context
+from tritonstack.cli.selection import ModelArgument
 from tritonstack.records.locks import LockedArtifact
 from tritonstack.records.manifests import CandidateReport, Manifest, TensorSpec
 from tritonstack.workflows.project.inspection import Inspection, KnownArtifact, requested
@@ -19,10 +19,7 @@ from tritonstack.workflows.project.inspection import inspect as run
 
 def inspect(
     context: typer.Context,
-    model: Annotated[
-        str | None,
-        typer.Argument(help="The model (default: the only one).", autocompletion=complete_model),
-    ] = None,
+    model: ModelArgument = None,
     digest: Annotated[
         str | None,
         typer.Option(help="The artifact, by the start of its digest (default: of the present files)."),

@@ -9,6 +9,7 @@ import typer
 from tritonstack.base.error_kinds import CommandLineError
 from tritonstack.cli.completion import complete_deployable
 from tritonstack.cli.context import Context
+from tritonstack.cli.selection import BootstrapOption
 from tritonstack.workflows.deployment.deploy import deploy as run
 from tritonstack.workflows.deployment.instance_request import InstanceRequest, parse_settings
 
@@ -19,9 +20,7 @@ def deploy(
         str,
         typer.Argument(help="The environment to deploy, or a template.", autocompletion=complete_deployable),
     ],
-    bootstrap: Annotated[
-        bool, typer.Option("--bootstrap", help="Run `cdk bootstrap` first if the account needs it.")
-    ] = False,
+    bootstrap: BootstrapOption = False,
     name: Annotated[
         str | None, typer.Option("--name", help="The name of the template instance to deploy.")
     ] = None,

@@ -10,10 +10,11 @@ from rich.console import Group
 from rich.text import Text
 
 from tritonstack.base.errors import shown_path
-from tritonstack.cli.completion import complete_environment, complete_model
+from tritonstack.cli.completion import complete_environment
 from tritonstack.cli.context import Context
 from tritonstack.cli.rendering.hanging import HangingText
 from tritonstack.cli.rendering.promotion_text import promotion_comment, promotion_tables
+from tritonstack.cli.selection import BootstrapOption, ModelsArgument
 from tritonstack.workflows.promotion.promote import PromotionRequest, parse_overrides, plan_promotion
 from tritonstack.workflows.promotion.promote import promote as run
 from tritonstack.workflows.promotion.results import Promotion, PromotionFacts, PromotionPlan
@@ -27,10 +28,7 @@ def promote(  # noqa: PLR0913, PLR0917 - each is an option of the command
     target: Annotated[
         str, typer.Argument(help="The environment to promote to.", autocompletion=complete_environment)
     ],
-    models: Annotated[
-        list[str] | None,
-        typer.Argument(help="Models (default: all it serves).", autocompletion=complete_model),
-    ] = None,
+    models: ModelsArgument = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be copied and changed; change nothing.")
     ] = False,
@@ -40,9 +38,7 @@ def promote(  # noqa: PLR0913, PLR0917 - each is an option of the command
     ] = None,
     from_profile: Annotated[str | None, typer.Option(help="AWS profile for the source account.")] = None,
     to_profile: Annotated[str | None, typer.Option(help="AWS profile for the target account.")] = None,
-    bootstrap: Annotated[
-        bool, typer.Option("--bootstrap", help="Run `cdk bootstrap` first if the account needs it.")
-    ] = False,
+    bootstrap: BootstrapOption = False,
     full: Annotated[bool, typer.Option("--full", help="Print the lock's diff, with --dry-run.")] = False,
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Print the text of a pull request, with --dry-run.")

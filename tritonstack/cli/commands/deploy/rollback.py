@@ -7,17 +7,17 @@ from typing import Annotated
 
 import typer
 
-from tritonstack.cli.completion import complete_deployable, complete_endpoint
+from tritonstack.cli.completion import complete_endpoint
 from tritonstack.cli.context import Context
 from tritonstack.cli.rendering.verdict_text import verdict_lines
-from tritonstack.cli.selection import NameOption
+from tritonstack.cli.selection import EnvironmentArgument, NameOption
 from tritonstack.workflows.deployment.rollback import RollbackPlan, RollbackRefutedError, require_no_instance
 from tritonstack.workflows.deployment.rollback import rollback as run
 
 
 def rollback(
     context: typer.Context,
-    environment: Annotated[str, typer.Argument(help="The environment.", autocompletion=complete_deployable)],
+    environment: EnvironmentArgument,
     endpoint: Annotated[
         str,
         typer.Argument(help="The endpoint's name in the environment file.", autocompletion=complete_endpoint),

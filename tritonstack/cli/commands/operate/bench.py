@@ -8,13 +8,22 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from tritonstack.base.error_kinds import CommandLineError
 from tritonstack.base.errors import TritonstackError
-from tritonstack.cli.completion import complete_deployable, complete_endpoint, complete_model
 from tritonstack.cli.context import Context
-from tritonstack.cli.selection import NameOption
+from tritonstack.cli.rendering.tables import FittedTable, number_table
+from tritonstack.cli.selection import (
+    DataOption,
+    EndpointArgument,
+    EnvironmentArgument,
+    InputsOption,
+    ModelOption,
+    NameOption,
+    PlotOption,
+    SeedOption,
+    TextsArgument,
+)
 from tritonstack.workflows.invocation.request_inputs import GivenInputs
 from tritonstack.workflows.output_files import require_output, write_output
 from tritonstack.workflows.sizing.bench import (
@@ -28,19 +37,14 @@ from tritonstack.workflows.sizing.bench import (
 from tritonstack.workflows.sizing.bench import bench as measure
 from tritonstack.workflows.sizing.option_ranges import LEVEL_S, RATES, SPEEDS, TIMEOUTS_S, USERS
 
+_PERCENTS = (50.0, 90.0, 99.0, 99.9)
+
 
 def bench(  # noqa: PLR0913, PLR0917 - each is an option of the command
     context: typer.Context,
-    environment: Annotated[str, typer.Argument(help="The environment.", autocompletion=complete_deployable)],
-    endpoint: Annotated[
-        str,
-        typer.Argument(
-            help="The endpoint, by its name in the environment file.", autocompletion=complete_endpoint
-        ),
-    ],
-    texts: Annotated[
-        list[str] | None, typer.Argument(help="Texts; by default the model's test inputs.")
-    ] = None,
+    environment: EnvironmentArgument,
+    endpoint: EndpointArgument,
+    texts: TextsArgument = None,
     users: Annotated[
         str | None, typer.Option(help="Closed loop: numbers of users, such as 1,10,100.", metavar="NUMBERS")
     ] = None,
@@ -64,17 +68,9 @@ def bench(  # noqa: PLR0913, PLR0917 - each is an option of the command
         float,
         typer.Option(min=SPEEDS[0], max=SPEEDS[1], help="Send a trace or replay faster.", metavar="FACTOR"),
     ] = 1.0,
-    inputs: Annotated[
-        list[str] | None,
-        typer.Option("--input", "-i", help="An input, as for invoke.", metavar="NAME=VALUE"),
-    ] = None,
-    data: Annotated[
-        Path | None, typer.Option(help="An .npz or .json file with inputs by name.", metavar="FILE")
-    ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(help="The model, on an endpoint that serves several.", autocompletion=complete_model),
-    ] = None,
+    inputs: InputsOption = None,
+    data: DataOption = None,
+    model: ModelOption = None,
     variant: Annotated[str | None, typer.Option(help="The variant; by default, by weight.")] = None,
     timeout: Annotated[
         float,
@@ -82,10 +78,10 @@ def bench(  # noqa: PLR0913, PLR0917 - each is an option of the command
             min=TIMEOUTS_S[0], max=TIMEOUTS_S[1], help="Longest wait for an answer.", metavar="SECONDS"
         ),
     ] = 65.0,
-    seed: Annotated[int, typer.Option(min=0, help="Start of the random numbers.", metavar="NUMBER")] = 1,
+    seed: SeedOption = 1,
     save: Annotated[Path | None, typer.Option(help="Write the result to a file.", metavar="FILE")] = None,
     compare: Annotated[Path | None, typer.Option(help="Compare with a saved result.", metavar="FILE")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw the result as SVG.", metavar="FILE")] = None,
+    plot: PlotOption = None,
     record: Annotated[
         bool, typer.Option("--record", help="Record the result for the promotion gate `performance`.")
     ] = False,
@@ -202,22 +198,16 @@ def _require_consent(state: Context, plan: BenchPlan, *, yes: bool) -> None:
     typer.confirm("Send it?", abort=True, err=True)
 
 
-def _table(result: Benchmark) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
-    for title in ("load", "per second", "p50 ms", "p90 ms", "p99 ms", "p99.9 ms", "failed"):
-        table.add_column(title, justify="left" if title == "load" else "right")
+def _table(result: Benchmark) -> FittedTable:
+    rows = []
     for run in result.runs:
         latencies = run.percentiles_ms()
-        table.add_row(
-            run.load,
-            f"{run.answered_per_s:,.1f}",
-            *(
-                f"{latencies[percent]:,.1f}" if percent in latencies else ""
-                for percent in (50.0, 90.0, 99.0, 99.9)
-            ),
-            f"{run.failed_share:.2%}" if run.errors else "0",
-        )
-    return table
+        shown = (f"{latencies[percent]:,.1f}" if percent in latencies else "" for percent in _PERCENTS)
+        failed = f"{run.failed_share:.2%}" if run.errors else "0"
+        rows.append((run.load, f"{run.answered_per_s:,.1f}", *shown, failed))
+    return number_table(
+        ("load", "per second", *(f"p{percent:g} ms" for percent in _PERCENTS), "failed"), rows
+    )
 
 
 def _remarks(result: Benchmark) -> Iterator[str]:

@@ -9,20 +9,21 @@ import typer
 
 from tritonstack.base.files import short_digest
 from tritonstack.base.revisions import short_commit
-from tritonstack.cli.completion import complete_deployable, complete_model
+from tritonstack.cli.completion import complete_deployable
 from tritonstack.cli.context import Context
-from tritonstack.cli.selection import NameOption
+from tritonstack.cli.rendering.tables import Column, FittedTable
+from tritonstack.cli.selection import ModelArgument, NameOption
 from tritonstack.records.locks import Figures
 from tritonstack.workflows.environments.history import ArtifactHistory, HistoryEntry
 from tritonstack.workflows.environments.history import history as run
 
+_TITLES = ("digest", "target", "what", "where", "when", "who", "commit", "details")
+_COLUMNS = [Column(title) for title in _TITLES]
+
 
 def history(
     context: typer.Context,
-    model: Annotated[
-        str | None,
-        typer.Argument(help="The model (default: the only one).", autocompletion=complete_model),
-    ] = None,
+    model: ModelArgument = None,
     environments: Annotated[
         list[str] | None,
         typer.Option("--env", help="An environment; can be repeated.", autocompletion=complete_deployable),
@@ -44,37 +45,25 @@ def history(
     """
     state: Context = context.obj
     result = run(state, model, environments or (), instance=name, offline=offline)
-    text = _listing(result.artifacts) if result.artifacts else f"{result.model}: no history"
+    text = _table(result.artifacts) if result.artifacts else f"{result.model}: no history"
     state.output.result(result, text=text)
 
 
-def _listing(artifacts: Sequence[ArtifactHistory]) -> str:
+def _table(artifacts: Sequence[ArtifactHistory]) -> FittedTable:
     """Render one row per event, with the artifact's digest in its first row."""
-    rows: list[tuple[str, ...]] = [("digest", "target", "what", "where", "when", "who", "commit", "details")]
+    rows: list[tuple[str, ...]] = []
     for artifact in artifacts:
         subject = (short_digest(artifact.digest), artifact.target)
         for entry in artifact.entries:
             rows.append((*subject, *_row(entry, artifact.figures)))
             subject = ("", "")
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    )
+    return FittedTable(_COLUMNS, rows)
 
 
 def _row(entry: HistoryEntry, figures: Figures | None) -> tuple[str, ...]:
-    return (
-        entry.kind,
-        entry.environment,
-        entry.at[:16].replace("T", " "),
-        entry.by,
-        _commit(entry.commit),
-        _note(entry, figures),
-    )
-
-
-def _commit(commit: str | None) -> str:
-    return short_commit(commit) if commit else ""
+    commit = short_commit(entry.commit) if entry.commit else ""
+    at = entry.at[:16].replace("T", " ")
+    return entry.kind, entry.environment, at, entry.by, commit, _note(entry, figures)
 
 
 def _note(entry: HistoryEntry, figures: Figures | None) -> str:

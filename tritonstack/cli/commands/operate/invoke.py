@@ -11,9 +11,15 @@ import typer
 
 from tritonstack.base.error_kinds import CommandLineError
 from tritonstack.base.files import parse_json
-from tritonstack.cli.completion import complete_deployable, complete_endpoint, complete_model
 from tritonstack.cli.context import Context
-from tritonstack.cli.selection import NameOption
+from tritonstack.cli.selection import (
+    DataOption,
+    EndpointArgument,
+    EnvironmentArgument,
+    ModelOption,
+    NameOption,
+    TextsArgument,
+)
 from tritonstack.workflows.invocation.invoke import Invocation, InvokeOptions, as_text, output_file
 from tritonstack.workflows.invocation.invoke import invoke as run
 from tritonstack.workflows.invocation.request_inputs import GivenInputs
@@ -21,16 +27,9 @@ from tritonstack.workflows.invocation.request_inputs import GivenInputs
 
 def invoke(  # noqa: PLR0913, PLR0917 - each is an option of the command
     context: typer.Context,
-    environment: Annotated[str, typer.Argument(help="The environment.", autocompletion=complete_deployable)],
-    endpoint: Annotated[
-        str,
-        typer.Argument(
-            help="The endpoint, by its name in the environment file.", autocompletion=complete_endpoint
-        ),
-    ],
-    texts: Annotated[
-        list[str] | None, typer.Argument(help="Texts; by default the model's test inputs.")
-    ] = None,
+    environment: EnvironmentArgument,
+    endpoint: EndpointArgument,
+    texts: TextsArgument = None,
     inputs: Annotated[
         list[str] | None,
         typer.Option(
@@ -40,13 +39,8 @@ def invoke(  # noqa: PLR0913, PLR0917 - each is an option of the command
             metavar="NAME=VALUE",
         ),
     ] = None,
-    data: Annotated[
-        Path | None, typer.Option(help="An .npz or .json file with inputs by name.", metavar="FILE")
-    ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(help="The model, on an endpoint that serves several.", autocompletion=complete_model),
-    ] = None,
+    data: DataOption = None,
+    model: ModelOption = None,
     variant: Annotated[
         str | None,
         typer.Option(help="The variant, main or challenger; by default, by weight."),

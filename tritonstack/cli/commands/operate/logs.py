@@ -7,16 +7,16 @@ from typing import Annotated
 
 import typer
 
-from tritonstack.cli.completion import complete_deployable, complete_endpoint, complete_model
+from tritonstack.cli.completion import complete_endpoint, complete_model
 from tritonstack.cli.context import Context
-from tritonstack.cli.selection import NameOption
+from tritonstack.cli.selection import EnvironmentArgument, NameOption
 from tritonstack.workflows.environments.logs import LogLine, LogQuery, follow_logs, readable
 from tritonstack.workflows.environments.logs import logs as run
 
 
 def logs(  # noqa: PLR0913, PLR0917 - each is an option of the command
     context: typer.Context,
-    environment: Annotated[str, typer.Argument(help="The environment.", autocompletion=complete_deployable)],
+    environment: EnvironmentArgument,
     endpoint: Annotated[
         str | None,
         typer.Argument(

@@ -7,12 +7,19 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
+from rich.console import Group
+from rich.text import Text
 
 from tritonstack.base.error_kinds import CommandLineError
-from tritonstack.cli.completion import complete_deployable, complete_endpoint
 from tritonstack.cli.context import Context
-from tritonstack.cli.selection import NameOption
+from tritonstack.cli.rendering.tables import FittedTable, number_table
+from tritonstack.cli.selection import (
+    EndpointArgument,
+    EnvironmentArgument,
+    NameOption,
+    PlotOption,
+    SeedOption,
+)
 from tritonstack.workflows.output_files import require_output, write_output
 from tritonstack.workflows.sizing.bench import parse_period
 from tritonstack.workflows.sizing.option_ranges import FACTORS, STARTS_S
@@ -32,13 +39,8 @@ _ROWS = 30
 
 def simulate(  # noqa: PLR0913, PLR0917 - each is an option of the command
     context: typer.Context,
-    environment: Annotated[str, typer.Argument(help="The environment.", autocompletion=complete_deployable)],
-    endpoint: Annotated[
-        str,
-        typer.Argument(
-            help="The endpoint, by its name in the environment file.", autocompletion=complete_endpoint
-        ),
-    ],
+    environment: EnvironmentArgument,
+    endpoint: EndpointArgument,
     trace: Annotated[Path | None, typer.Option(help="Arrivals from a CSV file.", metavar="FILE")] = None,
     replay: Annotated[
         str | None, typer.Option(help="Captured requests of a period.", metavar="BEGIN/END")
@@ -90,8 +92,8 @@ def simulate(  # noqa: PLR0913, PLR0917 - each is an option of the command
         list[str] | None,
         typer.Option(help="Share of the requests on a multi-model endpoint.", metavar="MODEL=SHARE"),
     ] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw the result as SVG.", metavar="FILE")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Start of the random numbers.", metavar="NUMBER")] = 1,
+    plot: PlotOption = None,
+    seed: SeedOption = 1,
     name: NameOption = None,
 ) -> None:
     """Simulate the scaling, latency, lost requests, and cost of an endpoint under a load.
@@ -134,12 +136,7 @@ def simulate(  # noqa: PLR0913, PLR0917 - each is an option of the command
     result = run(state, environment, endpoint, instance=name, options=options)
     for line in _remarks(result):
         state.output.note(line)
-    if not state.output.as_json:
-        state.output.results.print(_over_time(result))
-        state.output.results.print()
-    state.output.result(result, text=_totals(result))
-    if not state.output.as_json and result.proposal is not None and result.proposal.diff:
-        state.output.results.print(f"\n{result.proposal.diff}", markup=False, end="")
+    state.output.result(result, text=_text(result))
     with state.output.after_result():
         if plot is not None:
             write_output(plot, result.chart().encode())
@@ -148,33 +145,40 @@ def simulate(  # noqa: PLR0913, PLR0917 - each is an option of the command
             state.output.note(f"wrote environments/{environment}.yaml")
 
 
-def _over_time(result: Simulation) -> Table:
+def _text(result: Simulation) -> Group:
+    diff = result.proposal.diff.removesuffix("\n") if result.proposal is not None else ""
+    return Group(_over_time(result), Text(), _totals(result), *([Text(f"\n{diff}")] if diff else []))
+
+
+def _over_time(result: Simulation) -> FittedTable:
     """Return the course of the present scaling in at most so many rows."""
     slices = result.run.slices
     per_row = -(-len(slices) // _ROWS)
-    table = _table("minute", "requests", "lost", "instances", "p50 ms", "p99 ms", _cost_title(result))
+    rows = []
     for first in range(0, len(slices), per_row):
         part = slices[first : first + per_row]
         hours = sum(sample.instances for sample in part) * result.run.slice_s / 3600
-        table.add_row(
-            f"{part[0].at_s / 60:g}",
-            f"{sum(sample.requests for sample in part):,}",
-            f"{sum(sample.lost for sample in part):,.0f}",
-            _range([sample.in_service for sample in part]),
-            _number(max((sample.p50_ms for sample in part if sample.p50_ms is not None), default=None)),
-            _number(max((sample.p99_ms for sample in part if sample.p99_ms is not None), default=None)),
-            _money(hours, result.run.price_per_hour),
+        rows.append(
+            (
+                f"{part[0].at_s / 60:g}",
+                f"{sum(sample.requests for sample in part):,}",
+                f"{sum(sample.lost for sample in part):,.0f}",
+                _range([sample.in_service for sample in part]),
+                _number(max((sample.p50_ms for sample in part if sample.p50_ms is not None), default=None)),
+                _number(max((sample.p99_ms for sample in part if sample.p99_ms is not None), default=None)),
+                _money(hours, result.run.price_per_hour),
+            )
         )
-    return table
+    titles = ("minute", "requests", "lost", "instances", "p50 ms", "p99 ms", _cost_title(result))
+    return number_table(titles, rows)
 
 
-def _totals(result: Simulation) -> Table:
-    table = _table("scaling", "lost", "p50 ms", "p99 ms", "instances", _cost_title(result), "per month")
+def _totals(result: Simulation) -> FittedTable:
     runs = {"present": result.run}
     if result.proposal is not None:
         runs["proposed" if result.proposal.changes else "cheapest (present)"] = result.proposal.run
-    for name, total in runs.items():
-        table.add_row(
+    rows = [
+        (
             name,
             f"{total.lost:,} ({total.lost_share:.2%})" if total.lost else "0",
             _number(total.p50_ms),
@@ -185,14 +189,10 @@ def _totals(result: Simulation) -> Table:
             if total.cost and total.cost_per_month
             else _money(total.instance_hours * 730 / total.hours, None),
         )
-    return table
-
-
-def _table(*titles: str) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
-    for number, title in enumerate(titles):
-        table.add_column(title, justify="right" if number else "left")
-    return table
+        for name, total in runs.items()
+    ]
+    titles = ("scaling", "lost", "p50 ms", "p99 ms", "instances", _cost_title(result), "per month")
+    return number_table(titles, rows)
 
 
 def _range(counts: list[int]) -> str:

@@ -8,21 +8,15 @@ from typing import Annotated
 import typer
 
 from tritonstack.base.embedded_accounts import up_command
-from tritonstack.cli.completion import complete_deployable, complete_endpoint, complete_model
 from tritonstack.cli.context import Context
-from tritonstack.cli.selection import NameOption
+from tritonstack.cli.selection import EndpointArgument, EnvironmentArgument, ModelOption, NameOption
 from tritonstack.workflows.invocation.snippet import snippet as run
 
 
 def snippet(
     context: typer.Context,
-    environment: Annotated[str, typer.Argument(help="The environment.", autocompletion=complete_deployable)],
-    endpoint: Annotated[
-        str,
-        typer.Argument(
-            help="The endpoint, by its name in the environment file.", autocompletion=complete_endpoint
-        ),
-    ],
+    environment: EnvironmentArgument,
+    endpoint: EndpointArgument,
     language: Annotated[
         str,
         typer.Option(
@@ -36,10 +30,7 @@ def snippet(
             ],
         ),
     ] = "curl",
-    model: Annotated[
-        str | None,
-        typer.Option(help="The model, on an endpoint that serves several.", autocompletion=complete_model),
-    ] = None,
+    model: ModelOption = None,
     variant: Annotated[str | None, typer.Option(help="The variant, main or challenger.")] = None,
     body: Annotated[
         Path | None, typer.Option(help="Write the body of the request to this file.", metavar="FILE")

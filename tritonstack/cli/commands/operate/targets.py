@@ -8,16 +8,16 @@ from typing import Annotated
 
 import typer
 
-from tritonstack.cli.completion import complete_deployable, complete_endpoint
+from tritonstack.cli.completion import complete_endpoint
 from tritonstack.cli.context import Context
-from tritonstack.cli.selection import NameOption
+from tritonstack.cli.selection import EnvironmentArgument, NameOption
 from tritonstack.workflows.environments.targets import Targets
 from tritonstack.workflows.environments.targets import targets as run
 
 
 def targets(
     context: typer.Context,
-    environment: Annotated[str, typer.Argument(help="The environment.", autocompletion=complete_deployable)],
+    environment: EnvironmentArgument,
     endpoint: Annotated[
         str | None,
         typer.Argument(
