@@ -102,6 +102,15 @@ def round_step(value: float) -> float:
     return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= value)
 
 
+def linear_axis(highest: float) -> tuple[list[tuple[float, str]], Callable[[float], float]]:
+    """Return the ticks and the scale of an axis from 0 to at least the highest value."""
+    step = round_step((highest or 1.0) / 6)
+    last = step * math.ceil((highest or 1.0) / step)
+    return [
+        (number * step, f"{number * step:g}") for number in range(int(last / step) + 1)
+    ], lambda x: x / last
+
+
 def _y_axis(chart: LineChart) -> tuple[Callable[[float], float], Sequence[tuple[float, str]]]:
     if chart.y_scale is not None:
         return chart.y_scale, chart.y_ticks

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from tests.manifests import manifest
+from tritonstack.operations.locks.histories import HistoryEntry
 from tritonstack.operations.promotion.gates import GateResult
 from tritonstack.operations.rollout_history import AlarmPeriod, PastRollout, planned_shift
 from tritonstack.operations.verification.status import (
@@ -30,7 +31,6 @@ from tritonstack.workflows.reports.report_data import (
     ReportData,
     ReportedEnvironment,
     ReportedModel,
-    TimelineEntry,
 )
 
 AT = datetime(2026, 11, 26, 9, 30, tzinfo=UTC)
@@ -293,18 +293,20 @@ def _embedding(text: Text) -> ReportedModel:
     return ReportedModel("embedding", text("Sentence embeddings."), "fp32", NEW)
 
 
-def _timeline(text: Text) -> list[TimelineEntry]:
+def _timeline(text: Text) -> list[tuple[str, HistoryEntry]]:
     kinds = ("verified", "deployed", "promoted", "rolled-back", "load-tested", "refuted", "built") * 5
     return [
-        TimelineEntry(
-            f"2026-11-{26 - index // 2:02}T{9 - index % 2:02}:00:00Z",
-            kind,
-            "prod" if index % 2 else "dev",
+        (
             "ranker",
-            NEW,
-            text("mara"),
-            COMMIT,
-            text("from dev"),
+            HistoryEntry(
+                digest=NEW,
+                kind=kind,
+                environment="prod" if index % 2 else "dev",
+                at=f"2026-11-{26 - index // 2:02}T{9 - index % 2:02}:00:00Z",
+                by=text("mara"),
+                commit=COMMIT,
+                note=text("from dev"),
+            ),
         )
         for index, kind in enumerate(kinds)
     ]

@@ -83,9 +83,9 @@ def test_files_alone_give_environments_differences_costs_and_history(project: Pr
     assert (cost.least, cost.most, cost.now) == (0.5 * 730, 2 * 0.5 * 730, None)
     assert dev.costs[0].least is None
     # Both locks record one build of the artifact that both environments run.
-    builds = {(entry.kind, entry.environment, entry.digest[:2]) for entry in report.timeline}
+    builds = {(entry.kind, entry.environment, entry.digest[:2]) for _, entry in report.timeline}
     assert builds == {("built", "dev", "ab"), ("built", "dev", "cd")}
-    times = [entry.at for entry in report.timeline]
+    times = [entry.at for _, entry in report.timeline]
     assert times == sorted(times, reverse=True)
     # Missing data is named with what produces it.
     gaps = gaps_of(report)
@@ -143,7 +143,7 @@ def test_a_broken_lock_is_missing_data_of_its_environment(project: Project, cont
     assert prod.models["minilm"][0].digest == "ab" * 32
     assert sum(" dev" in subject for subject in gaps_of(report)) >= 3
     assert [model.digest for model in report.models] == ["ab" * 32]
-    assert {(entry.kind, entry.environment) for entry in report.timeline} == {("built", "prod")}
+    assert {(entry.kind, entry.environment) for _, entry in report.timeline} == {("built", "prod")}
 
 
 def test_a_longer_timeline_names_what_it_omits(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,14 @@ from dataclasses import dataclass
 
 from tritonstack.operations.loads.histograms import percentiles_s
 from tritonstack.operations.loads.runs import LoadRun
-from tritonstack.operations.svg_charts import ChartLine, LineChart, Point, draw_charts, round_step
+from tritonstack.operations.svg_charts import (
+    ChartLine,
+    LineChart,
+    Point,
+    draw_charts,
+    linear_axis,
+    round_step,
+)
 
 _SHARES = (0, 50, 75, 90, 95, 99, 99.5, 99.9, 99.95, 99.99)
 
@@ -72,13 +79,12 @@ def draw_curves(title: str, curves: Sequence[Curve], dots: Sequence[Point]) -> s
     highest = max(
         (x for x, _ in [*dots, *(point for curve in curves for point in curve.points)]), default=1.0
     )
-    step = round_step(highest / 6)
-    last = step * math.ceil(highest / step)
+    ticks, scale = linear_axis(highest)
     chart = LineChart(
         "p99 in ms, by answers per second",
         [ChartLine(curve.name, curve.points) for curve in curves]
         + [ChartLine("runs of the search", dots, is_dots=True)],
-        [(number * step, f"{number * step:g}") for number in range(int(last / step) + 1)],
-        lambda x: x / last,
+        ticks,
+        scale,
     )
     return draw_charts(title, [chart])

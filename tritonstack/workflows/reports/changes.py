@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tritonstack.base.errors import TritonstackError
-from tritonstack.operations.aws import AWS_ERRORS
 from tritonstack.operations.verification.status import EnvironmentStatus
 from tritonstack.project.workspace import Workspace
 from tritonstack.workflows.deployment.diff import DeployOutlook, diff
-from tritonstack.workflows.reports.report_data import DeployChanges, MissingData, missing_data
+from tritonstack.workflows.reports.report_data import DeployChanges, Gaps, MissingData
 from tritonstack.workflows.session import Session
 
 ReadChanges = tuple[DeployChanges | None, list[MissingData]]
@@ -35,10 +33,8 @@ class ChangeReader:
 
 
 def _compared(session: Session, name: str) -> ReadChanges:
-    try:
-        return _changes(diff(session, name)), []
-    except (TritonstackError, *AWS_ERRORS) as error:
-        return None, [missing_data(f"changes by a deploy of {name}", error)]
+    gaps = Gaps()
+    return gaps.attempt(f"changes by a deploy of {name}", lambda: _changes(diff(session, name))), gaps
 
 
 def _changes(outlook: DeployOutlook) -> DeployChanges:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from tritonstack.base import naming
-from tritonstack.base.errors import TritonstackError
-from tritonstack.operations.aws import AWS_ERRORS, Cloud
+from tritonstack.operations.aws import Cloud
 from tritonstack.operations.events import EventCache, read_events
 from tritonstack.operations.rollout_history import PastRollout, RolloutCache, rollouts_of
 from tritonstack.operations.verification.expectations import expected_endpoint
@@ -17,22 +16,19 @@ from tritonstack.operations.verification.status import EnvironmentStatus, enviro
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.events import Event
 from tritonstack.workflows.promotion.promote import PromotionRequest, plan_promotion
-from tritonstack.workflows.promotion.results import PromotionPlan
 from tritonstack.workflows.reports.environments import HOURS_PER_MONTH
 from tritonstack.workflows.reports.report_data import (
     EndpointCost,
-    LockedModel,
+    Gaps,
     MissingData,
     PromotionGates,
     ReportData,
     ReportedEnvironment,
-    missing_data,
 )
 from tritonstack.workflows.session import Session
 
 EVENT_DAYS = 90
 """Older events are not shown."""
-_FAILURES = (TritonstackError, *AWS_ERRORS)
 
 
 @dataclass(frozen=True)
@@ -61,33 +57,33 @@ class LiveCache:
 
 def read_live_state(session: Session, workspace: Workspace, cache: LiveCache) -> LiveState:
     """Read an environment; each part that is unreadable is named as missing, and the others are kept."""
-    spec, now = workspace.spec, datetime.now(UTC)
-    try:
-        cloud = session.cloud(spec)
-    except _FAILURES as error:
-        gap = missing_data(f"deployed state of {spec.name}", error)
-        return LiveState(unread=gap.reason, events_unread=gap.reason, missing=(gap,))
-    status: EnvironmentStatus | None = None
-    events: tuple[Event, ...] = ()
-    rollouts: tuple[PastRollout, ...] = ()
-    unread, events_unread, missing = "", "", list[MissingData]()
-    try:
-        status = environment_status(cloud, workspace, now=now, cache=cache.events)
-    except _FAILURES as error:
-        missing.append(missing_data(f"deployed state of {spec.name}", error))
-        unread = missing[-1].reason
-    try:
-        since = (now - timedelta(days=EVENT_DAYS)).strftime("%Y-%m-%dT%H:%M:%SZ")
-        events = tuple(read_events(cloud, spec.artifact_bucket, since=since, cache=cache.events))
-    except _FAILURES as error:
-        missing.append(missing_data(f"events of {spec.name}", error))
-        events_unread = missing[-1].reason
-    try:
-        rollout_cache = cache.rollouts.setdefault(spec.name, RolloutCache())
-        rollouts = tuple(_rollouts(cloud, workspace, rollout_cache, now))
-    except _FAILURES as error:
-        missing.append(missing_data(f"rollouts of {spec.name}", error))
-    return LiveState(cloud, status, unread, events_unread, events, rollouts, tuple(missing))
+    spec, now, gaps = workspace.spec, datetime.now(UTC), Gaps()
+    cloud = gaps.attempt(f"deployed state of {spec.name}", lambda: session.cloud(spec))
+    if cloud is None:
+        return LiveState(unread=gaps[0].reason, events_unread=gaps[0].reason, missing=tuple(gaps))
+    status = gaps.attempt(
+        f"deployed state of {spec.name}",
+        lambda: environment_status(cloud, workspace, now=now, cache=cache.events),
+    )
+    since = (now - timedelta(days=EVENT_DAYS)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    events = gaps.attempt(
+        f"events of {spec.name}",
+        lambda: tuple(read_events(cloud, spec.artifact_bucket, since=since, cache=cache.events)),
+    )
+    known = cache.rollouts.setdefault(spec.name, RolloutCache())
+    rollouts = gaps.attempt(
+        f"rollouts of {spec.name}", lambda: tuple(_rollouts(cloud, workspace, known, now))
+    )
+    reasons = {gap.subject: gap.reason for gap in gaps}
+    return LiveState(
+        cloud,
+        status,
+        unread=reasons.get(f"deployed state of {spec.name}", ""),
+        events_unread=reasons.get(f"events of {spec.name}", ""),
+        events=events or (),
+        rollouts=rollouts or (),
+        missing=tuple(gaps),
+    )
 
 
 def with_live_state(
@@ -102,7 +98,7 @@ def with_live_state(
             if served.live != served.locked:
                 running.setdefault(served.model, {})[endpoint.name] = served.live
     models = {
-        name: tuple(_running(item, running.get(name, {})) for item in items)
+        name: tuple(replace(item, running=running.get(name, {})) for item in items)
         for name, items in reported.models.items()
     }
     costs = tuple(_cost_now(workspace, live.status, cost) for cost in reported.costs)
@@ -118,18 +114,19 @@ def read_gates(
     """
     if reported.gates is None:
         return None, []
-    source = reported.gates.source
+    source, gaps = reported.gates.source, Gaps()
+    subject = f"gates from {source} to {reported.name}"
     if source_state is None or source_state.status is None:
-        subject, reason = f"gates from {source} to {reported.name}", f"{source} was not read"
         remedy = f"run `tritonstack promote {source} {reported.name} --dry-run`"
-        return replace(reported.gates, reason=reason), [MissingData(subject, reason, remedy)]
-    try:
-        plan = plan_promotion(session, PromotionRequest(source, reported.name))
-    except _FAILURES as error:
-        missing = missing_data(f"gates from {source} to {reported.name}", error)
-        return replace(reported.gates, reason=missing.reason), [missing]
-    pending = tuple(_pending(plan))
-    return replace(reported.gates, results=plan.gates, pending=pending), []
+        gaps.append(MissingData(subject, f"{source} was not read", remedy))
+        plan = None
+    else:
+        request = PromotionRequest(source, reported.name)
+        plan = gaps.attempt(subject, lambda: plan_promotion(session, request))
+    if plan is None:
+        return replace(reported.gates, reason=gaps[0].reason), gaps
+    pending = tuple(f"{item.name} for {item.key}" for item in plan.decision.entries)
+    return replace(reported.gates, results=plan.gates, pending=pending), gaps
 
 
 @dataclass
@@ -167,10 +164,6 @@ def _rollouts(
             yield from rollouts_of(cloud, stack, expected, now=now, cache=cache)
 
 
-def _running(item: LockedModel, running: Mapping[str, str | None]) -> LockedModel:
-    return replace(item, running=dict(running))
-
-
 def _cost_now(workspace: Workspace, status: EnvironmentStatus, cost: EndpointCost) -> EndpointCost:
     """Add the cost of the instances that run now."""
     endpoint = next((candidate for candidate in status.endpoints if candidate.name == cost.endpoint), None)
@@ -184,11 +177,6 @@ def _cost_now(workspace: Workspace, status: EnvironmentStatus, cost: EndpointCos
         if machines.variant in types
     )
     return replace(cost, now=hourly * HOURS_PER_MONTH)
-
-
-def _pending(plan: PromotionPlan) -> Iterator[str]:
-    for item in plan.decision.entries:
-        yield f"{item.name} for {item.key}"
 
 
 def load_tests_of(events: Sequence[Event], model: str) -> tuple[Event, ...]:

@@ -16,7 +16,13 @@ from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import EnsembleRecipe
 from tritonstack.workflows.project.inspection import GraphStep, inspect
 from tritonstack.workflows.reports.live_state import LiveState, load_tests_of
-from tritonstack.workflows.reports.report_data import MissingData, ReportedModel, describe_error, missing_data
+from tritonstack.workflows.reports.report_data import (
+    Gaps,
+    MissingData,
+    ReportedModel,
+    describe_error,
+    missing_data,
+)
 from tritonstack.workflows.session import Session
 
 _LONGEST_EXAMPLE = 200
@@ -33,10 +39,10 @@ def describe_model(
 
     The locks of the environments `without` are not read.
     """
-    try:
-        inspection = inspect(session, name, without=without)
-    except TritonstackError as error:
-        return ReportedModel(name, "", ""), [missing_data(f"model {name}", error)]
+    gaps = Gaps()
+    inspection = gaps.attempt(f"model {name}", lambda: inspect(session, name, without=without))
+    if inspection is None:
+        return ReportedModel(name, "", ""), gaps
     spec, digest = inspection.spec, inspection.shown.digest if inspection.shown else None
     manifest, failures = inspection.manifest, list[str]()
     if manifest is None and digest:
@@ -62,7 +68,6 @@ def describe_model(
             reason = "; ".join((reason, *failures))
             return reported, [MissingData(f"measurements of {name}", reason)]
         return reported, [MissingData(f"measurements of {name}", reason, "run `tritonstack build <env>`")]
-    gaps = []
     try:
         reported = replace(reported, worst_example=_worst_example(session, manifest))
     except TritonstackError as error:

@@ -13,7 +13,7 @@ from typing import Annotated
 
 from tritonstack.base.error_kinds import UnknownNameError
 from tritonstack.base.errors import TritonstackError
-from tritonstack.base.results import Key, Shown
+from tritonstack.base.results import Key
 from tritonstack.base.yaml import closest
 from tritonstack.operations.checkout import Checkout
 from tritonstack.operations.locks.histories import (
@@ -45,9 +45,7 @@ from tritonstack.workflows.reports.report_data import (
     ReportData,
     ReportedEnvironment,
     ReportedModel,
-    TimelineEntry,
     missing_data,
-    summary_of,
 )
 from tritonstack.workflows.session import Session
 
@@ -77,7 +75,7 @@ class WrittenReport:
 
     file: Path
     size_bytes: Annotated[int, Key("bytes")]
-    data: Annotated[ReportData, Shown(summary_of), Key("report")]
+    data: Annotated[ReportData, Key("report")]
 
 
 def report(session: Session, file: Path, options: ReportOptions | None = None) -> WrittenReport:
@@ -258,7 +256,7 @@ def _timeline(
     models: Sequence[ReportedModel],
     live: Mapping[str, LiveState],
     missing: list[MissingData],
-) -> list[TimelineEntry]:
+) -> list[tuple[str, HistoryEntry]]:
     """Return what happened to the artifacts of the models, latest first."""
     locks = _lock_histories(session, names, missing)
     entries = []
@@ -269,8 +267,8 @@ def _timeline(
         for state in live.values():
             builds += history_from_events(model.name, state.events)
         for artifact in history_of(builds):
-            entries += [_entry(model.name, entry) for entry in artifact.entries]
-    entries.sort(key=lambda entry: entry.at, reverse=True)
+            entries += [(model.name, entry) for entry in artifact.entries]
+    entries.sort(key=lambda pair: pair[1].at, reverse=True)
     if len(entries) > MOST_ENTRIES:
         subject, rest = "older entries of the timeline", len(entries) - MOST_ENTRIES
         reason = f"the latest {MOST_ENTRIES} are shown, {rest} older ones are not"
@@ -303,9 +301,3 @@ def _invalid_locks(session: Session) -> Iterator[tuple[str, TritonstackError]]:
             load_lock(session.project.lock_file(name))
         except TritonstackError as error:
             yield name, error
-
-
-def _entry(model: str, entry: HistoryEntry) -> TimelineEntry:
-    return TimelineEntry(
-        entry.at, entry.kind, entry.environment, model, entry.digest, entry.by, entry.commit, entry.note
-    )

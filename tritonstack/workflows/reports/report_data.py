@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Annotated, TypeVar
 
 from tritonstack.base.errors import TritonstackError
+from tritonstack.base.results import Internal, Shown
+from tritonstack.operations.aws import AWS_ERRORS
+from tritonstack.operations.locks.histories import HistoryEntry
 from tritonstack.operations.promotion.gates import GateResult
 from tritonstack.operations.rollout_history import PastRollout
 from tritonstack.operations.verification.status import EnvironmentStatus
@@ -15,6 +19,8 @@ from tritonstack.records.locks import Figures
 from tritonstack.records.manifests import Manifest
 from tritonstack.reference.advisories.published import Advisory
 from tritonstack.workflows.project.inspection import GraphStep
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -35,6 +41,18 @@ def missing_data(subject: str, error: BaseException) -> MissingData:
     """Return what an error made unavailable."""
     remedy = error.remedy if isinstance(error, TritonstackError) else ""
     return MissingData(subject, describe_error(error), remedy or "")
+
+
+class Gaps(list[MissingData]):
+    """What a report lacks."""
+
+    def attempt(self, subject: str, read: Callable[[], T]) -> T | None:
+        """Return what a function reads; note that it is missing if that fails."""
+        try:
+            return read()
+        except (TritonstackError, *AWS_ERRORS) as error:
+            self.append(missing_data(subject, error))
+            return None
 
 
 @dataclass(frozen=True)
@@ -147,18 +165,12 @@ class ReportedModel:
     """Environment -> why its events, and so its load tests, were not read."""
 
 
-@dataclass(frozen=True)
-class TimelineEntry:
-    """Something that happened to an artifact in an environment."""
+def _to_the_second(at: datetime) -> str:
+    return at.isoformat(timespec="seconds")
 
-    at: str
-    kind: str
-    environment: str
-    model: str
-    digest: str
-    by: str
-    commit: str | None
-    note: str
+
+def _names(items: Iterable[ReportedEnvironment | ReportedModel]) -> tuple[str, ...]:
+    return tuple(item.name for item in items)
 
 
 @dataclass(frozen=True)
@@ -166,35 +178,12 @@ class ReportData:
     """Everything that a report shows."""
 
     project: str
-    at: datetime
-    version: str
+    at: Annotated[datetime, Shown(_to_the_second)]
+    version: Internal[str]
     commit: str | None
-    environments: tuple[ReportedEnvironment, ...]
-    models: tuple[ReportedModel, ...]
-    timeline: tuple[TimelineEntry, ...]
+    environments: Annotated[tuple[ReportedEnvironment, ...], Shown(_names)]
+    models: Annotated[tuple[ReportedModel, ...], Shown(_names)]
+    timeline: Internal[tuple[tuple[str, HistoryEntry], ...]]
+    """What happened to the artifact of a model."""
     missing: tuple[MissingData, ...] = ()
-
-
-@dataclass(frozen=True)
-class ReportSummary:
-    """What a report shows, for `--json`."""
-
-    project: str
-    at: str
-    commit: str | None
-    environments: tuple[str, ...]
-    models: tuple[str, ...]
-    missing: tuple[MissingData, ...]
     """Data that could not be read, and why."""
-
-
-def summary_of(data: ReportData) -> ReportSummary:
-    """Return the summary of a report."""
-    return ReportSummary(
-        data.project,
-        data.at.isoformat(timespec="seconds"),
-        data.commit,
-        tuple(environment.name for environment in data.environments),
-        tuple(model.name for model in data.models),
-        data.missing,
-    )

@@ -13,6 +13,7 @@ from tritonstack.operations.svg_charts import (
     LineChart,
     Point,
     draw_chart,
+    linear_axis,
     round_step,
 )
 from tritonstack.operations.svg_graphs import GraphEdge, GraphNode, draw_graph
@@ -126,7 +127,7 @@ def candidate_chart(model: str, candidates: Sequence[CandidateReport]) -> Markup
             texts = [labels[id(candidate)] for candidate, *_ in some]
             lines.append(ChartLine(name, [(x, y) for _, x, y in some], is_dots=True, labels=texts))
     y_ticks, y_scale = _decades([y for *_, y in points])
-    x_ticks, x_scale = _linear(max(x for _, x, _ in points), "{:g}")
+    x_ticks, x_scale = linear_axis(max(x for _, x, _ in points))
     title = f"1 − cosine, by CPU time in ms ({shape})"
     return _figure(LineChart(title, lines, x_ticks, x_scale, y_ticks, y_scale), data)
 
@@ -194,7 +195,7 @@ def load_test_chart(model: str, events: Sequence[Event]) -> Markup:
     data = table(f"Load tests of {model}", head, rows, numbers=4)
     if not lines:
         return data
-    ticks, scale = _linear(max(x for line in lines for x, _ in line.points), "{:g}")
+    ticks, scale = linear_axis(max(x for line in lines for x, _ in line.points))
     return _figure(LineChart("latency in ms, by answers per second", lines, ticks, scale), data)
 
 
@@ -290,14 +291,6 @@ def _alarm_chart(rollout: PastRollout, ticks: Ticks, scale: Scale) -> Markup:
 def _alarm_id(rollout: PastRollout, name: str) -> str:
     """Return an alarm's name without that of its endpoint."""
     return name.removeprefix(f"{rollout.endpoint}-")
-
-
-def _linear(highest: float, form: str) -> tuple[Ticks, Scale]:
-    highest = highest or 1.0
-    step = round_step(highest / 6)
-    last = step * math.ceil(highest / step)
-    ticks = [(index * step, form.format(index * step)) for index in range(int(last / step) + 1)]
-    return ticks, lambda x: x / last
 
 
 def _period(first: float, last: float) -> tuple[Ticks, Scale]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from tritonstack.operations.locks.histories import HistoryEntry
 from tritonstack.workflows.reports.page.figures import rollout_film
 from tritonstack.workflows.reports.page.markup import (
     Child,
@@ -24,7 +25,6 @@ from tritonstack.workflows.reports.report_data import (
     EndpointCost,
     ReportData,
     ReportedEnvironment,
-    TimelineEntry,
 )
 
 _SHOWN_ENTRIES = 15
@@ -81,19 +81,19 @@ def timeline(data: ReportData) -> Markup:
     return join((shown, earlier))
 
 
-def _entries(entries: tuple[TimelineEntry, ...], caption: str) -> Markup:
+def _entries(entries: Sequence[tuple[str, HistoryEntry]], caption: str) -> Markup:
     head = ("Time (UTC)", "Event", "Environment", "Artifact", "By", "Commit", "Note")
     rows = [
         (
             tag("time", moment(entry.at), datetime=entry.at),
             chip(entry.kind.replace("-", " "), _KINDS.get(entry.kind, "")),
             entry.environment,
-            join((entry.model, " ", digest(entry.digest))),
+            join((model, " ", digest(entry.digest))),
             entry.by,
             commit(entry.commit),
             entry.note,
         )
-        for entry in entries
+        for model, entry in entries
     ]
     return table(caption, head, rows)
 
