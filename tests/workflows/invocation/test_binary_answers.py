@@ -17,8 +17,8 @@ from tritonstack.client.codec import content_type_for
 from tritonstack.records.example_tensors import tensor_of
 from tritonstack.records.examples import Example, RightAnswer
 from tritonstack.spec.models.tolerance import Tolerance
-from tritonstack.workflows.invocation.binary_answers import DECODING
 from tritonstack.workflows.invocation.snippet import LANGUAGES
+from tritonstack.workflows.invocation.snippet_texts import DECODING
 
 HALVES = [1.5, -0.333251953125, 65504.0, 6e-8, 0.0, -np.inf]
 

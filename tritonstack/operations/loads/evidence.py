@@ -13,7 +13,7 @@ from tritonstack.base.error_kinds import NotRecordedError
 from tritonstack.base.files import short_digest
 from tritonstack.operations.aws import Cloud, explain_denied
 from tritonstack.operations.events import new_event, record_event
-from tritonstack.operations.loads.instance_counts import InstanceCounts, InstanceWatch, counts_of
+from tritonstack.operations.loads.instance_counts import InstanceWatch, counts_of
 from tritonstack.operations.loads.runs import LoadRun
 from tritonstack.operations.revisions import Revision, revision_of
 from tritonstack.operations.running import SERVING
@@ -128,7 +128,7 @@ class LoadRecorder:
             ) from None
         return event
 
-    def _counts(self) -> InstanceCounts:
+    def _counts(self) -> list[int]:
         endpoint = self.cloud.client("sagemaker").describe_endpoint(EndpointName=self._full_name)
         variants = {variant["VariantName"]: variant for variant in endpoint["ProductionVariants"]}
         return counts_of(variants[self.artifact.variant])
@@ -195,8 +195,8 @@ def _recorded(level: _MeasuredLevel) -> RecordedLevel:
         load=run.load,
         offered_per_s=level.rate,
         is_trace=level.is_trace,
-        lowest_instances=counts.lowest,
-        highest_instances=max(1, counts.highest),
+        lowest_instances=min(counts),
+        highest_instances=max(1, *counts),
         answered_per_s=round(run.answered_per_s, 3),
         answers=int(run.latencies.sum()),
         failed_percent=round(run.failed_share * 100, 4),

@@ -160,18 +160,10 @@ def _generation(text: str) -> tuple[bytes, str]:
 def body_of(
     inputs: Arrays, parameters: Mapping[str, Parameter], *, binary_answer: bool = False
 ) -> tuple[bytes, str]:
-    """Return a body: JSON, or Triton's binary form if JSON would be long. The answer is JSON, or binary.
-
-    Triton does not read FP16 and BF16 in JSON.
-    """
+    """Return a body: JSON, or Triton's binary form if JSON would be long. The answer is JSON, or binary."""
     try:
-        if any(datatype_of(array.dtype) in _BINARY_ONLY for array in inputs.values()):
-            raise ValueError("FP16 or BF16")
-        tensors = [_tensor(name, array) for name, array in inputs.items()]
-        settings = {**parameters, **({"binary_data_output": True} if binary_answer else {})}
-        fields = {"inputs": tensors, **({"parameters": settings} if settings else {})}
-        text = json.dumps(fields, ensure_ascii=False, allow_nan=False).encode()
-    except ValueError:  # bytes, NaN, infinities, FP16, and BF16 have no form in JSON
+        text = json_body(inputs, {**parameters, **({"binary_data_output": True} if binary_answer else {})})
+    except ValueError:
         text = b""
     if text and len(text) <= _MOST_INLINE:
         return text, JSON_CONTENT_TYPE
@@ -182,6 +174,18 @@ def body_of(
     header["parameters"].pop("binary_data_output")
     written = json.dumps(header).encode()
     return written + encoded.body[encoded.header_size :], content_type_for(len(written))
+
+
+def json_body(inputs: Arrays, parameters: Mapping[str, Parameter]) -> bytes:
+    """Return a request as JSON; raise ValueError for bytes, NaN, infinities, FP16, and BF16.
+
+    JSON has no form for the first ones, and Triton reads no FP16 and BF16 from it.
+    """
+    if any(datatype_of(array.dtype) in _BINARY_ONLY for array in inputs.values()):
+        raise ValueError("FP16 or BF16")
+    tensors = [_tensor(name, array) for name, array in inputs.items()]
+    fields = {"inputs": tensors, **({"parameters": parameters} if parameters else {})}
+    return json.dumps(fields, ensure_ascii=False, allow_nan=False).encode()
 
 
 def _tensor(name: str, array: np.ndarray[Any, Any]) -> dict[str, Any]:

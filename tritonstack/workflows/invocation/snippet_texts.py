@@ -6,6 +6,7 @@ import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import PurePath
 from typing import Any
 
@@ -15,7 +16,6 @@ from numpy.typing import NDArray
 from tritonstack.base.byte_tensors import BF16, datatype_of
 from tritonstack.base.files import parse_json
 from tritonstack.client.codec import Parameter
-from tritonstack.workflows.invocation.binary_answers import DECODING
 
 ANSWER = "answer.bin"
 """The file for an answer that is not JSON."""
@@ -23,6 +23,8 @@ _READ = (
     "import sys; from tritonstack.client import decode_reply; "
     f'print(decode_reply(open("{ANSWER}", "rb").read(), content_type=sys.argv[1]).outputs)'
 )
+DECODING = files(__package__).joinpath("binary_answers.js").read_text(encoding="utf-8")
+"""JavaScript that prints Triton's binary answers, after `answer`, the result of InvokeEndpoint."""
 Arrays = Mapping[str, NDArray[Any]]
 
 

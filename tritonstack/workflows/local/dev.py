@@ -33,6 +33,7 @@ from tritonstack.workflows.builds.local_build import (
     run_build,
 )
 from tritonstack.workflows.extras import require
+from tritonstack.workflows.invocation.snippet import json_body
 from tritonstack.workflows.local.model_front import ModelFront
 from tritonstack.workflows.local.watching import Snapshot, snapshot_of, wait_for_change
 from tritonstack.workflows.session import Session
@@ -41,7 +42,7 @@ READY_WITHIN_S = 120.0
 REQUEST_WITHIN_S = 60.0
 LONGEST_INLINE = 300
 """Longer requests are written to a file instead of the command line."""
-JSON, TEXT = "application/json", "BYTES"
+JSON = "application/json"
 
 
 @dataclass(frozen=True)
@@ -318,26 +319,10 @@ def _command(url: str, example: Example | None, file: Path) -> str:
     """Return a curl command for a test input; write its request to a file if it is long or binary."""
     if example is None:  # all test inputs are too large for examples
         return shlex.join(["curl", "-sS", f"{url}/ping"])
-    arrays = {tensor.name: (tensor.datatype, array_of(tensor)) for tensor in example.inputs}
-    try:
-        inputs = [
-            {
-                "name": name,
-                "shape": list(array.shape),
-                "datatype": datatype,
-                "data": [
-                    value.decode() if isinstance(value, bytes) else value for value in array.ravel().tolist()
-                ],
-            }
-            for name, (datatype, array) in arrays.items()
-        ]
-        if any(datatype == "FP16" for datatype, _ in arrays.values()):
-            raise ValueError("FP16")
-        kind, body = JSON, json.dumps({"inputs": inputs}, ensure_ascii=False, allow_nan=False).encode()
-    except ValueError:  # bytes, NaN, and infinities have no form in JSON, and Triton reads no FP16 from it
-        kind, body = _encoded(example)
-    if example.responses:
-        kind, body = _encoded(example)
+    kind, body = _encoded(example)
+    if not example.responses:
+        with suppress(ValueError):  # the request has no form in JSON
+            kind, body = JSON, json_body({tensor.name: array_of(tensor) for tensor in example.inputs}, {})
     sent = body.decode() if kind == JSON and len(body) <= LONGEST_INLINE else f"@{file}"
     if sent.startswith("@"):
         file.write_bytes(body)

@@ -1,8 +1,3 @@
-"""JavaScript that prints Triton's binary answers, whose outputs JSON cannot hold."""
-
-from __future__ import annotations
-
-DECODING = """\
 // JSON cannot hold the outputs: the answer is a JSON header, and then the bytes of each output.
 const view = new DataView(answer.Body.buffer, answer.Body.byteOffset, answer.Body.byteLength);
 const float16 = (bits) => {
@@ -43,5 +38,3 @@ for (const { name, datatype, shape, parameters } of JSON.parse(text(0, size)).ou
   }
   console.log(name, datatype, shape, values);
 }
-"""
-"""Statements after `answer`, the result of InvokeEndpoint."""
