@@ -32,4 +32,4 @@ class MonitoringStack(EnvironmentStack):
 def _dashboard_endpoint(environment: EnvironmentSpec, name: str) -> DashboardEndpoint:
     monitored = monitored_endpoint(environment, name)
     alarms = endpoint_alarms(monitored, environment.endpoints[name].alarms)
-    return DashboardEndpoint(name, monitored, [alarm.plan.name for alarm in alarms])
+    return DashboardEndpoint(name, monitored, [alarm.name for alarm in alarms])

@@ -177,7 +177,7 @@ def test_a_component_is_watched_under_its_own_name(copied):
 
 def test_production_variants_have_their_own_alarms_and_a_shadow_has_none():
     endpoint = monitored(variant(), variant("challenger"), variant("shadow", shadow=True))
-    names = [alarm.plan.name for alarm in endpoint_alarms(endpoint, EVERY)]
+    names = [alarm.name for alarm in endpoint_alarms(endpoint, EVERY)]
     assert f"{NAME}-server-errors" in names
     assert f"{NAME}-challenger-server-errors" in names
     assert not [name for name in names if "shadow" in name]

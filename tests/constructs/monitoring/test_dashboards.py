@@ -38,7 +38,7 @@ def priced(name: str = "main", **more: Any) -> MonitoredVariant:
 
 
 def body(endpoint: Monitored, **settings: Any) -> Body:
-    names = [alarm.plan.name for alarm in endpoint_alarms(endpoint, Alarms())]
+    names = [alarm.name for alarm in endpoint_alarms(endpoint, Alarms())]
     return endpoint_dashboard_body(
         endpoint, options=options(**settings), alarm_names=names, location=LOCATION
     )
@@ -175,7 +175,7 @@ def overseen(count: int, *variants: MonitoredVariant) -> list[DashboardEndpoint]
     endpoints = []
     for number in range(count):
         endpoint = Monitored(f"shop-dev-search-{number}", variants or (priced(),))
-        names = [alarm.plan.name for alarm in endpoint_alarms(endpoint, Alarms())]
+        names = [alarm.name for alarm in endpoint_alarms(endpoint, Alarms())]
         endpoints.append(DashboardEndpoint(f"search-{number}", endpoint, names))
     return endpoints
 

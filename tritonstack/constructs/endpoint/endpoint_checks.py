@@ -62,7 +62,7 @@ def check_endpoint(
             )
 
 
-def check_rollback_ids(name: str, alarms: Iterable[AlarmId] | None, existing: Iterable[AlarmId]) -> None:
+def check_rollback_ids(name: str, alarms: Iterable[AlarmId] | None, existing: Iterable[str]) -> None:
     """Reject rollback alarms that the endpoint does not have: they would never trigger."""
     available = set(existing)
     for alarm in alarms or ():

@@ -257,6 +257,7 @@ def _alarm(
     monitored: Monitored, variant: MonitoredVariant, purpose: str, series: Series, threshold: float
 ) -> AlarmPlan:
     return AlarmPlan(
+        id=purpose,
         name=naming.alarm_name(monitored.endpoint_name, variant.name, purpose),
         description=f"{monitored.endpoint_name}: scaling alarm, no action needed",
         threshold=threshold,

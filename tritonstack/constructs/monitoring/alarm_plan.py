@@ -8,9 +8,10 @@ An asynchronous endpoint publishes no OverheadLatency, so it has no overhead ala
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Literal
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
 
 from tritonstack.base import naming
 from tritonstack.constructs.monitoring.metrics import (
@@ -36,6 +37,8 @@ FIVE_MINUTES = 300
 class AlarmPlan:
     """One alarm: it triggers when the value breaches the threshold in enough of `periods` periods."""
 
+    id: str
+    """An AlarmId, or the purpose of an alarm that scales."""
     name: str
     description: str
     threshold: float
@@ -50,77 +53,77 @@ class AlarmPlan:
     """Number of periods with a breach; all if not given."""
 
 
-@dataclass(frozen=True)
-class EndpointAlarm:
-    """An alarm and its kind."""
-
-    id: AlarmId
-    plan: AlarmPlan
-
-
-@dataclass(frozen=True)
-class _UnnamedAlarm:
-    """An alarm of one variant, before it has a name."""
-
-    id: AlarmId
-    description: str
-    threshold: float | None
-    series: Mapping[str, Series]
-    expression: str | None = None
-    comparison: Comparison = "GreaterThanOrEqualToThreshold"
-    periods: int = 1
-
-
-def endpoint_alarms(monitored: Monitored, alarms: Alarms) -> tuple[EndpointAlarm, ...]:
+def endpoint_alarms(monitored: Monitored, alarms: Alarms) -> tuple[AlarmPlan, ...]:
     """Return the alarms of an endpoint: per production variant, then for the whole endpoint.
 
     A shadow variant has none. It writes to the same log, so an endpoint with a shadow has no alarm on log
     errors.
     """
-    watches = [
-        (variant, watch)
+    of_variants = [
+        alarm
         for variant in monitored.production
-        for watch in (
+        for alarm in (
             *_answer_alarms(monitored, variant, alarms),
             *_instance_alarms(monitored, variant, alarms),
         )
     ]
-    watches += [(monitored.main, watch) for watch in _endpoint_alarms(monitored, alarms)]
-    return tuple(
-        _named(monitored, variant, watch) for variant, watch in watches if watch.threshold is not None
-    )
+    return (*of_variants, *_endpoint_alarms(monitored, alarms))
 
 
-def _answer_alarms(
-    monitored: Monitored, variant: MonitoredVariant, alarms: Alarms
-) -> Iterator[_UnnamedAlarm]:
-    def series(name: str, statistic: str) -> dict[str, Series]:
-        return {"value": Series(request_metric(monitored, variant, name), statistic)}
+def _alarm(
+    monitored: Monitored,
+    variant: MonitoredVariant,
+    alarm_id: AlarmId,
+    threshold: float | None,
+    description: str,
+    series: Mapping[str, Series],
+    **conditions: Any,
+) -> Iterator[AlarmPlan]:
+    """Yield an alarm if it has a threshold."""
+    if threshold is not None:
+        endpoint = monitored.endpoint_name
+        scope = endpoint if variant == monitored.main else f"{endpoint}, {variant.name}"
+        name = naming.alarm_name(endpoint, variant.name, alarm_id)
+        yield AlarmPlan(alarm_id, name, f"{scope}: {description}", threshold, series, **conditions)
 
-    yield _UnnamedAlarm(
+
+def _answer_alarms(monitored: Monitored, variant: MonitoredVariant, alarms: Alarms) -> Iterator[AlarmPlan]:
+    def series(name: str, statistic: str) -> Series:
+        return Series(request_metric(monitored, variant, name), statistic)
+
+    alarm = partial(_alarm, monitored, variant)
+    yield from alarm(
         "latency-p99",
-        f"p99 model latency is at least {_number(alarms.latency_p99_ms)} ms",
         _microseconds(alarms.latency_p99_ms),
-        series("ModelLatency", "p99"),
+        f"p99 model latency is at least {_number(alarms.latency_p99_ms)} ms",
+        {"value": series("ModelLatency", "p99")},
     )
     if not monitored.asynchronous:
-        yield _overhead_alarms(monitored, variant, alarms)
-    yield _UnnamedAlarm(
+        text = f"p99 SageMaker overhead is at least {_number(alarms.overhead_p99_ms)} ms"
+        watched: dict[str, Any] = {"series": {"value": series("OverheadLatency", "p99")}}
+        if monitored.multi_model:
+            # OverheadLatency is everything except ModelLatency, so it includes seconds of model loading.
+            text += ", excluding model loading"
+            loading = series("ModelLoadingWaitTime", "Maximum")
+            watched["series"] = {"overhead": series("OverheadLatency", "p99"), "loading": loading}
+            watched["expression"] = "overhead - FILL(loading, 0)"
+        yield from alarm("overhead-p99", _microseconds(alarms.overhead_p99_ms), text, **watched)
+    yield from alarm(
         "server-errors",
-        f"at least {alarms.server_errors} invocations failed (5xx) in 5 minutes",
         alarms.server_errors,
-        series("Invocation5XXErrors", "Sum"),
+        f"at least {alarms.server_errors} invocations failed (5xx) in 5 minutes",
+        {"value": series("Invocation5XXErrors", "Sum")},
     )
-    yield _UnnamedAlarm(
+    yield from alarm(
         "client-errors",
-        f"at least {alarms.client_errors} invocations were rejected (4xx) in 5 minutes",
         alarms.client_errors,
-        series("Invocation4XXErrors", "Sum"),
+        f"at least {alarms.client_errors} invocations were rejected (4xx) in 5 minutes",
+        {"value": series("Invocation4XXErrors", "Sum")},
     )
-    yield _UnnamedAlarm(
+    yield from alarm(
         "invocation-drop",
-        f"fewer than {alarms.min_invocations} invocations per 5 minutes, in 2 consecutive periods",
         alarms.min_invocations,
+        f"fewer than {alarms.min_invocations} invocations per 5 minutes, in 2 consecutive periods",
         {"calls": traffic(monitored, variant)},
         # A count of 0 means no traffic, not a drop.
         expression=f"IF(calls > 0, calls, {alarms.min_invocations})",
@@ -130,32 +133,7 @@ def _answer_alarms(
     )
 
 
-def _overhead_alarms(monitored: Monitored, variant: MonitoredVariant, alarms: Alarms) -> _UnnamedAlarm:
-    """Watch SageMaker's overhead per request, without model loading time.
-
-    OverheadLatency is everything except ModelLatency, so it includes seconds of model loading.
-    """
-    overhead = Series(request_metric(monitored, variant, "OverheadLatency"), "p99")
-    watch = _UnnamedAlarm(
-        "overhead-p99",
-        f"p99 SageMaker overhead is at least {_number(alarms.overhead_p99_ms)} ms",
-        _microseconds(alarms.overhead_p99_ms),
-        {"value": overhead},
-    )
-    if not monitored.multi_model:
-        return watch
-    loading = Series(request_metric(monitored, variant, "ModelLoadingWaitTime"), "Maximum")
-    return replace(
-        watch,
-        description=f"{watch.description}, excluding model loading",
-        series={"overhead": overhead, "loading": loading},
-        expression="overhead - FILL(loading, 0)",
-    )
-
-
-def _instance_alarms(
-    monitored: Monitored, variant: MonitoredVariant, alarms: Alarms
-) -> Iterator[_UnnamedAlarm]:
+def _instance_alarms(monitored: Monitored, variant: MonitoredVariant, alarms: Alarms) -> Iterator[AlarmPlan]:
     percent = alarms.gpu_memory_percent
     if not variant.instance.gpus:
         return
@@ -165,59 +143,42 @@ def _instance_alarms(
     else:
         metric = machine_metric(monitored, variant, "GPUMemoryUtilization")
         threshold = percent and percent * variant.instance.gpus
-    watch = _UnnamedAlarm(
+    yield from _alarm(
+        monitored,
+        variant,
         "gpu-memory",
-        f"GPU memory utilization is at least {_number(percent)} %",
         threshold,
+        f"GPU memory utilization is at least {_number(percent)} %",
         # The instance with the highest utilization counts.
-        {"memory": Series(metric, "Maximum")},
+        **_while_called(monitored, [variant], "memory", Series(metric, "Maximum")),
     )
-    yield _while_called(watch, monitored, (variant,))
 
 
-def _endpoint_alarms(monitored: Monitored, alarms: Alarms) -> Iterator[_UnnamedAlarm]:
+def _endpoint_alarms(monitored: Monitored, alarms: Alarms) -> Iterator[AlarmPlan]:
+    alarm = partial(_alarm, monitored, monitored.main)
     if not monitored.shadow:
-        watch = _UnnamedAlarm(
+        yield from alarm(
             "triton-errors",
-            f"Triton logged at least {alarms.triton_errors} errors in 5 minutes",
             alarms.triton_errors,
-            {"errors": log_count(monitored, LogCount.ERRORS)},
+            f"Triton logged at least {alarms.triton_errors} errors in 5 minutes",
+            **_while_called(monitored, monitored.production, "errors", log_count(monitored, LogCount.ERRORS)),
         )
-        yield _while_called(watch, monitored, monitored.production)
     if monitored.asynchronous:
-        yield _UnnamedAlarm(
+        yield from alarm(
             "backlog",
-            f"at least {alarms.backlog} requests are queued",
             alarms.backlog,
+            f"at least {alarms.backlog} requests are queued",
             {"value": Series(queue_metric(monitored, "ApproximateBacklogSize"), "Average")},
         )
 
 
 def _while_called(
-    watch: _UnnamedAlarm, monitored: Monitored, variants: tuple[MonitoredVariant, ...]
-) -> _UnnamedAlarm:
-    """Return the same alarm, limited to periods with traffic."""
-    (value,) = watch.series
+    monitored: Monitored, variants: Sequence[MonitoredVariant], key: str, value: Series
+) -> dict[str, Any]:
+    """Return the condition that a value breaches its threshold in a period with traffic."""
     calls = {f"calls{index}": traffic(monitored, variant) for index, variant in enumerate(variants)}
-    total = " + ".join(f"FILL({key}, 0)" for key in calls)
-    return replace(watch, series={**watch.series, **calls}, expression=f"IF({total} > 0, {value}, 0)")
-
-
-def _named(monitored: Monitored, variant: MonitoredVariant, watch: _UnnamedAlarm) -> EndpointAlarm:
-    name = naming.alarm_name(monitored.endpoint_name, variant.name, watch.id)
-    scope = (
-        monitored.endpoint_name if variant == monitored.main else f"{monitored.endpoint_name}, {variant.name}"
-    )
-    plan = AlarmPlan(
-        name=name,
-        description=f"{scope}: {watch.description}",
-        threshold=watch.threshold or 0,
-        series=watch.series,
-        expression=watch.expression,
-        comparison=watch.comparison,
-        periods=watch.periods,
-    )
-    return EndpointAlarm(watch.id, plan)
+    total = " + ".join(f"FILL({name}, 0)" for name in calls)
+    return {"series": {key: value, **calls}, "expression": f"IF({total} > 0, {key}, 0)"}
 
 
 def _microseconds(milliseconds: float | None) -> float | None:

@@ -37,18 +37,18 @@ class EndpointAlarms(Construct):
         self._release_alarms = tuple(release_alarms(monitored, alarms, compared))
         topic = [topic_arn] if topic_arn else []
         for alarm in (*self._alarms, *self._release_alarms):
-            local_name = alarm.plan.name.removeprefix(f"{monitored.endpoint_name}-")
+            local_name = alarm.name.removeprefix(f"{monitored.endpoint_name}-")
             # People get one message: an alarm for rollbacks only tells SageMaker.
             actions = topic if alarm in self._alarms else []
-            add_alarm(self, local_name, plan=alarm.plan, alarm_actions=actions, ok_actions=actions)
+            add_alarm(self, local_name, plan=alarm, alarm_actions=actions, ok_actions=actions)
 
     @property
     def all_names(self) -> list[str]:
         """Return the names of all alarms that notify people."""
-        return [alarm.plan.name for alarm in self._alarms]
+        return [alarm.name for alarm in self._alarms]
 
     @property
-    def ids(self) -> set[AlarmId]:
+    def ids(self) -> set[str]:
         """Return the kinds of alarms that exist."""
         return {alarm.id for alarm in self._alarms}
 
@@ -56,7 +56,7 @@ class EndpointAlarms(Construct):
         """Return the rollback alarms of these kinds, one per production variant, without missing kinds."""
         compared = {alarm.id for alarm in self._release_alarms}
         return [
-            alarm.plan.name
+            alarm.name
             for alarm_id in ids
             for alarm in (self._release_alarms if alarm_id in compared else self._alarms)
             if alarm.id == alarm_id

@@ -15,7 +15,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from tritonstack.base import naming
-from tritonstack.constructs.monitoring.alarm_plan import AlarmPlan, EndpointAlarm, endpoint_alarms
+from tritonstack.constructs.monitoring.alarm_plan import AlarmPlan, endpoint_alarms
 from tritonstack.constructs.monitoring.metrics import (
     MICROSECONDS_PER_MS,
     Series,
@@ -46,36 +46,30 @@ def compares_instances(rollout: AllAtOnce | Canary | Linear | Rolling, *, asynch
     return not isinstance(rollout, AllAtOnce) and not asynchronous
 
 
-def release_alarms(monitored: Monitored, alarms: Alarms, ids: Collection[AlarmId]) -> Iterator[EndpointAlarm]:
+def release_alarms(monitored: Monitored, alarms: Alarms, ids: Collection[AlarmId]) -> Iterator[AlarmPlan]:
     """Yield the alarms of an update in parts that replace the endpoint's own alarms of these kinds."""
-    variants = {
-        naming.alarm_name(monitored.endpoint_name, variant.name, alarm_id): variant
+    compared = {
+        naming.alarm_name(monitored.endpoint_name, variant.name, alarm_id): (variant, alarm_id)
         for variant in monitored.production
         for alarm_id in _COMPARED
+        if alarm_id in ids
     }
     for alarm in endpoint_alarms(monitored, alarms):
-        if alarm.id in ids and alarm.id in _COMPARED:
-            variant = variants[alarm.plan.name]
-            yield EndpointAlarm(alarm.id, _compared(alarm, monitored, variant, alarms))
-
-
-def _compared(
-    alarm: EndpointAlarm, monitored: Monitored, variant: MonitoredVariant, alarms: Alarms
-) -> AlarmPlan:
-    plan, value = alarm.plan, _COMPARED[alarm.id]
-    is_count = alarm.id != "latency-p99"
-    return replace(
-        plan,
-        name=f"{plan.name}-rollout",
-        description=f"{plan.description}; for updates: ignores minutes of overload",
-        # Together, the bad minutes have at least as many errors as the endpoint's own alarm allows.
-        threshold=math.ceil(plan.threshold / _BAD_MINUTES) if is_count else plan.threshold,
-        series=_series(monitored, variant, alarms),
-        expression=_expression(value, multi_model=monitored.multi_model),
-        period_s=60,
-        periods=_MINUTES,
-        bad_periods=_BAD_MINUTES,
-    )
+        if alarm.name in compared:
+            variant, alarm_id = compared[alarm.name]
+            is_count = alarm_id != "latency-p99"
+            yield replace(
+                alarm,
+                name=f"{alarm.name}-rollout",
+                description=f"{alarm.description}; for updates: ignores minutes of overload",
+                # Together, the bad minutes have at least as many errors as the endpoint's own alarm allows.
+                threshold=math.ceil(alarm.threshold / _BAD_MINUTES) if is_count else alarm.threshold,
+                series=_series(monitored, variant, alarms),
+                expression=_expression(_COMPARED[alarm_id], multi_model=monitored.multi_model),
+                period_s=60,
+                periods=_MINUTES,
+                bad_periods=_BAD_MINUTES,
+            )
 
 
 def _series(monitored: Monitored, variant: MonitoredVariant, alarms: Alarms) -> dict[str, Series]:
