@@ -66,6 +66,12 @@ class StackDriver:
     def described(self, name: str | None = None) -> dict[str, Any]:
         return self.cloudformation.describe_stacks(StackName=name or self.name)["Stacks"][0]
 
+    def parameters(self) -> dict[str, str]:
+        """Return the values of the account's SSM parameters."""
+        ssm = self.account.client("ssm")
+        names = sorted(item["Name"] for item in ssm.describe_parameters()["Parameters"])
+        return {name: ssm.get_parameter(Name=name)["Parameter"]["Value"] for name in names}
+
     def outputs(self) -> dict[str, str]:
         return {item["OutputKey"]: item["OutputValue"] for item in self.described()["Outputs"]}
 

@@ -278,37 +278,52 @@ def test_stacks_are_restored_with_history_and_change_sets(cloud):
     assert StackDriver(cloud.account).described(gone)["StackStatus"] == "DELETE_COMPLETE"
 
 
+@pytest.fixture
+def hanging():
+    """Run an operation until a method of a provider hangs; it ends with the test."""
+    started, ended = threading.Event(), threading.Event()
+
+    def hang(*_):
+        started.set()
+        ended.wait(60)
+        raise ProviderError("the cloud has ended")
+
+    def run(method, operation, *arguments):
+        with patch.object(Provider, method, hang):
+            operation(*arguments)
+            assert started.wait(20)
+
+    yield run
+    ended.set()
+
+
 @pytest.mark.parametrize("is_update", [False, True])
-def test_an_interrupted_stack_is_rolled_back_and_the_same_deployment_converges(cloud, *, is_update):
+def test_an_interrupted_stack_is_rolled_back_and_the_same_deployment_converges(cloud, hanging, *, is_update):
     before = {"P": parameter("before", Name="/p"), "Old": parameter(Name="/old")} if is_update else {}
     after = {"P": parameter("after", Name="/p"), "New": parameter(Name="/new")}
     stack = StackDriver(cloud.account)
     if is_update:
         stack.create(before)
-    is_made, is_ended = threading.Event(), threading.Event()
-
-    def hang(*_):
-        is_made.set()
-        is_ended.wait(60)
-        raise ProviderError("the cloud has ended")
-
-    with patch.object(Provider, "read", hang):
-        (stack.begin_update if is_update else stack.begin_create)(after)
-        assert is_made.wait(20)
-        cloud.restart()
+    hanging("read", stack.begin_update if is_update else stack.begin_create, after)
+    cloud.restart()
     stack = StackDriver(cloud.account)
     assert stack.settled() == ("UPDATE_ROLLBACK_COMPLETE" if is_update else "ROLLBACK_COMPLETE")
-    is_ended.set()
-    assert parameters(cloud) == ({"/p": "before", "/old": "v"} if is_update else {})
+    assert stack.parameters() == ({"/p": "before", "/old": "v"} if is_update else {})
     if is_update:
         assert stack.update(after) == "UPDATE_COMPLETE"
     else:
         assert stack.delete() == "DELETE_COMPLETE"
         assert stack.create(after) == "CREATE_COMPLETE"
-    assert parameters(cloud) == {"/p": "after", "/new": "v"}
+    assert stack.parameters() == {"/p": "after", "/new": "v"}
 
 
-def parameters(cloud):
-    ssm = cloud.client("ssm")
-    names = [item["Name"] for item in ssm.describe_parameters()["Parameters"]]
-    return {name: ssm.get_parameter(Name=name)["Parameter"]["Value"] for name in names}
+def test_an_interrupted_deletion_is_repeated(cloud, hanging):
+    stack = StackDriver(cloud.account)
+    kept = {**parameter(Name="/kept"), "DeletionPolicy": "Retain"}
+    stack.create({"P": parameter(Name="/p"), "Kept": kept})
+    stack_id = stack.described()["StackId"]
+    hanging("delete", lambda: stack.cloudformation.delete_stack(StackName="stack"))
+    cloud.restart()
+    stack = StackDriver(cloud.account)
+    assert stack.settled(stack_id) == "DELETE_COMPLETE"
+    assert list(stack.parameters()) == ["/kept"]

@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from botocore.model import OperationNotFoundError
 from botocore.validate import ParamValidator
 from moto.core.model import OperationModel, ServiceModel
 from moto.core.parse import QueryParser
@@ -42,7 +41,6 @@ class CloudFormationApp:
     """A WSGI application that is CloudFormation."""
 
     def __init__(self, *, clients: Clients, providers: Providers, changing: Changing) -> None:
-        self._providers = providers
         self.store = StackStore(clients)
         self._engine = Engine(providers, clients, self.store, changing)
 
@@ -85,7 +83,7 @@ class CloudFormationApp:
         scope = Scope(account=caller.account, region=caller.region)
         check_passed_roles(scope.account, params)
         _log.info("%s %s", operation.name, params.get("StackName", ""))
-        return action.run(ActionContext(self.store, self._engine, self._providers, scope), params)
+        return action.run(ActionContext(self._engine, scope), params)
 
 
 def _operation(model: ServiceModel, name: str) -> OperationModel:
@@ -94,10 +92,7 @@ def _operation(model: ServiceModel, name: str) -> OperationModel:
             f"Action {name!r} is not implemented in the CloudFormation of the local cloud. "
             f"Implemented are: {', '.join(sorted(ACTIONS))}"
         )
-    try:
-        operation: OperationModel = model.operation_model(name)
-    except OperationNotFoundError as error:
-        raise InvalidActionError(f"Action {name!r} is unknown") from error
+    operation: OperationModel = model.operation_model(name)
     return operation
 
 

@@ -59,17 +59,20 @@ class StackOutput:
         return shown
 
 
-@dataclass
+@dataclass(eq=False)
 class StackStep:
     """One change of a resource by a deployment, recorded before it starts, so that it can be undone.
 
     The physical id in `after` is empty until it is known.
     """
 
-    logical_id: str
-    type: str
     before: ResourceState | None
     after: ResourceState
+
+    @property
+    def logical_id(self) -> str:
+        """The resource's logical id."""
+        return self.after.logical_id
 
     @property
     def made(self) -> bool:
@@ -153,8 +156,6 @@ class Stack:
     change_sets: dict[str, ChangeSet] = field(default_factory=dict)
     unfinished: list[StackStep] = field(default_factory=list)
     leftovers: list[Leftover] = field(default_factory=list)
-    keeps_failures: bool = False
-    """Whether the current deployment is not rolled back on failure."""
     retained: frozenset[str] = frozenset()
     """Resources that the current deletion retains."""
     lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
@@ -185,34 +186,11 @@ class Stack:
         """Names and values of this stack's exports."""
         return {output.export: output.value for output in self.outputs if output.export is not None}
 
-    def retire_change_sets(self) -> None:
-        """Mark pending change sets as out of date, because the stack changes."""
-        with self.changing():
-            for change_set in self.change_sets.values():
-                if change_set.execution_status == "AVAILABLE":
-                    change_set.execution_status = "OBSOLETE"
-
     def adopt(self, proposal: Proposal) -> None:
         """Apply the stack settings of a proposal."""
         with self.changing():
             self.template, self.parameters = proposal.template, proposal.parameters
             self.settings = proposal.settings
-
-    def begin(self, step: StackStep) -> StackStep:
-        """Record a step before it starts."""
-        with self.changing():
-            self.unfinished.append(step)
-        return step
-
-    def end(self, step: StackStep, after: ResourceState) -> None:
-        """Record the result of a step."""
-        with self.changing():
-            step.after = after
-
-    def drop(self, step: StackStep) -> None:
-        """Remove a step that changed nothing or was fully undone."""
-        with self.changing():
-            self.unfinished.remove(step)
 
     def undone(self, step: StackStep) -> None:
         """Restore a resource's record from before a step; the step's new resource becomes a leftover."""
@@ -224,11 +202,6 @@ class Stack:
                 self.resources[step.logical_id] = step.before
             if step.made:
                 self._leave(step.after, retain=step.after.deletion_policy == "Retain")
-
-    def keep(self, state: ResourceState) -> None:
-        """Record the new properties of a resource."""
-        with self.changing():
-            self.resources[state.logical_id] = state
 
     def close_steps(self) -> None:
         """End a deployment: resources of its steps that are not in the stack become leftovers."""

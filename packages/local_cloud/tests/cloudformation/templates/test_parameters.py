@@ -3,19 +3,16 @@
 import pytest
 
 from tritonstack_local.cloudformation.errors import TemplateError
-from tritonstack_local.cloudformation.templates.parameters import (
-    GivenParameter,
-    StackParameter,
-    resolve_parameters,
-)
+from tritonstack_local.cloudformation.templates.parameters import StackParameter, resolve_parameters
 
 
 def resolved(declared, *, previous=None, **given):
     return resolve_parameters(
         declared=declared,
-        given=tuple(
-            GivenParameter(key, None if value is ... else value, value is ...) for key, value in given.items()
-        ),
+        given={
+            key: {"UsePreviousValue": True} if value is ... else {"ParameterValue": value}
+            for key, value in given.items()
+        },
         previous=previous or {},
         read_ssm=lambda name: f"value of {name}",
     )

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tritonstack_local.cloudformation.changes import Providers
 from tritonstack_local.cloudformation.deployments.engine import Engine
 from tritonstack_local.cloudformation.store import StackStore
 from tritonstack_local.scope import Scope
@@ -19,10 +18,13 @@ Answer = dict[str, Any]
 class ActionContext:
     """The context of an action."""
 
-    store: StackStore
     engine: Engine
-    providers: Providers
     scope: Scope
+
+    @property
+    def store(self) -> StackStore:
+        """All stacks."""
+        return self.engine.store
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ from typing import Any
 from tritonstack_local.cloudformation.actions.base import ActionContext, Answer, Params, action
 from tritonstack_local.cloudformation.actions.stacks import check_updatable, new_stack, stack_settings
 from tritonstack_local.cloudformation.changes import Change, PropertyChange, ResourceReplacement
-from tritonstack_local.cloudformation.deployments.proposals import propose
 from tritonstack_local.cloudformation.errors import (
     AlreadyExistsError,
     ChangeSetNotFoundError,
@@ -48,9 +47,7 @@ def create_change_set(context: ActionContext, params: Params) -> Answer:
     if on_failure == "DELETE":
         raise CloudFormationError("OnStackFailure DELETE is not implemented in the local cloud")
     settings = stack_settings(params, previous=stack.settings, disable_rollback=on_failure == "DO_NOTHING")
-    proposal = propose(
-        store=context.store, providers=context.providers, stack=stack, params=params, settings=settings
-    )
+    proposal = context.engine.propose(stack, params, settings)
     change_set = _change_set(stack, params, kind, proposal)
     with stack.changing():
         stack.change_sets[change_set.change_set_id] = change_set

@@ -44,8 +44,9 @@ def describe_stack_resources(context: ActionContext, params: Params) -> Answer:
     """Describe the resources of a stack."""
     stack = _stack_of(context, params)
     wanted = params.get("LogicalResourceId")
-    found = [item for item in _resources(stack) if wanted in {None, item["LogicalResourceId"]}]
-    return {"StackResources": [item | _names(stack) for item in found]}
+    return {
+        "StackResources": [item for item in _resources(stack) if wanted in {None, item["LogicalResourceId"]}]
+    }
 
 
 @action("DescribeStackResource", takes="StackName LogicalResourceId")
@@ -55,8 +56,7 @@ def describe_stack_resource(context: ActionContext, params: Params) -> Answer:
     wanted = params["LogicalResourceId"]
     for item in _resources(stack):
         if item["LogicalResourceId"] == wanted:
-            updated = {"LastUpdatedTimestamp": item.pop("Timestamp")}
-            return {"StackResourceDetail": item | _names(stack) | updated}
+            return {"StackResourceDetail": item}
     raise CloudFormationError(f"Resource {wanted} does not exist for stack {stack.identity.name}")
 
 
@@ -64,10 +64,7 @@ def describe_stack_resource(context: ActionContext, params: Params) -> Answer:
 def list_stack_resources(context: ActionContext, params: Params) -> Answer:
     """List the resources of a stack."""
     stack = context.store.get(context.scope, params["StackName"])
-    items = _resources(stack)
-    return {
-        "StackResourceSummaries": [item | {"LastUpdatedTimestamp": item.pop("Timestamp")} for item in items]
-    }
+    return {"StackResourceSummaries": _resources(stack)}
 
 
 @action("ListExports", accepts="NextToken")
@@ -94,17 +91,12 @@ def _stack_of(context: ActionContext, params: Params) -> Stack:
 
 def _described(stack: Stack) -> Answer:
     with stack.lock:
+        summary = _summary(stack)
         return {
-            "StackId": stack.identity.stack_id,
-            "StackName": stack.identity.name,
+            **summary,
             "ChangeSetId": stack.change_set_id,
-            "Description": (stack.template.description or None) if stack.template else None,
+            "Description": summary["TemplateDescription"],
             "Parameters": [parameter.described() for parameter in stack.parameters.values()],
-            "CreationTime": stack.created,
-            "LastUpdatedTime": stack.updated,
-            "DeletionTime": stack.deleted,
-            "StackStatus": stack.status,
-            "StackStatusReason": stack.reason,
             "DisableRollback": stack.settings.disable_rollback,
             "NotificationARNs": [],
             "Capabilities": list(stack.settings.capabilities),
@@ -112,14 +104,12 @@ def _described(stack: Stack) -> Answer:
             "RoleARN": stack.settings.role_arn,
             "Tags": [{"Key": key, "Value": value} for key, value in stack.settings.tags.items()],
             "EnableTerminationProtection": stack.termination_protection,
-            "DriftInformation": {"StackDriftStatus": "NOT_CHECKED"},
         }
 
 
 def _summary(stack: Stack) -> Answer:
     return {
-        "StackId": stack.identity.stack_id,
-        "StackName": stack.identity.name,
+        **_names(stack),
         "TemplateDescription": (stack.template.description or None) if stack.template else None,
         "CreationTime": stack.created,
         "LastUpdatedTime": stack.updated,
@@ -148,13 +138,16 @@ def _names(stack: Stack) -> Answer:
 
 
 def _resources(stack: Stack) -> list[Answer]:
+    """Return the fields of the resources in all actions; an answer contains those of its own shape."""
     with stack.lock:
         return [
             {
+                **_names(stack),
                 "LogicalResourceId": logical_id,
                 "PhysicalResourceId": known.physical_id,
                 "ResourceType": known.type,
                 "Timestamp": known.timestamp,
+                "LastUpdatedTimestamp": known.timestamp,
                 "ResourceStatus": known.status,
                 "ResourceStatusReason": known.reason,
                 "DriftInformation": {"StackResourceDriftStatus": "NOT_CHECKED"},

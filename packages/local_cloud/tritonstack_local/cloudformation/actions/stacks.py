@@ -6,7 +6,6 @@ import re
 import uuid
 
 from tritonstack_local.cloudformation.actions.base import ActionContext, Answer, Params, action
-from tritonstack_local.cloudformation.deployments.proposals import propose
 from tritonstack_local.cloudformation.errors import AlreadyExistsError, CloudFormationError
 from tritonstack_local.cloudformation.records import Stack, StackSettings, timestamp
 from tritonstack_local.cloudformation.templates.evaluation import StackIdentity
@@ -35,9 +34,7 @@ def create_stack(context: ActionContext, params: Params) -> Answer:
     if on_failure == "DELETE":
         raise CloudFormationError("OnFailure DELETE is not implemented in the local cloud")
     settings = stack_settings(params, disable_rollback=on_failure == "DO_NOTHING")
-    proposal = propose(
-        store=context.store, providers=context.providers, stack=stack, params=params, settings=settings
-    )
+    proposal = context.engine.propose(stack, params, settings)
     context.store.add(context.scope, stack)
     context.engine.create(stack, proposal)
     return {"StackId": stack.identity.stack_id}
@@ -48,13 +45,7 @@ def update_stack(context: ActionContext, params: Params) -> Answer:
     """Update a stack."""
     stack = context.store.get(context.scope, params["StackName"])
     check_updatable(stack)
-    proposal = propose(
-        store=context.store,
-        providers=context.providers,
-        stack=stack,
-        params=params,
-        settings=stack_settings(params, previous=stack.settings),
-    )
+    proposal = context.engine.propose(stack, params, stack_settings(params, previous=stack.settings))
     if not proposal.changes_anything:
         raise CloudFormationError("No updates are to be performed.")
     context.engine.update(stack, proposal)

@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from tritonstack_local.cloudformation.changes import Providers
 from tritonstack_local.cloudformation.deployments.operations import (
@@ -16,14 +17,16 @@ from tritonstack_local.cloudformation.deployments.operations import (
     blank_state,
     reason_of,
 )
+from tritonstack_local.cloudformation.deployments.proposals import propose
 from tritonstack_local.cloudformation.deployments.rollback import (
-    StackDeletion,
-    StackRollback,
+    delete_stack,
     forget_leftovers,
     leave_over,
+    roll_back_creation,
+    roll_back_update,
 )
 from tritonstack_local.cloudformation.errors import CloudFormationError
-from tritonstack_local.cloudformation.records import Proposal, Stack, StackOutput, timestamp
+from tritonstack_local.cloudformation.records import Proposal, Stack, StackOutput, StackSettings, timestamp
 from tritonstack_local.cloudformation.store import StackStore
 from tritonstack_local.cloudformation.templates.graph import dependencies, run_in_order
 from tritonstack_local.service.clients import Clients
@@ -47,24 +50,25 @@ class StackDeployment:
         failure = self._apply()
         if failure is None:
             self._succeed("CREATE_COMPLETE")
-        elif self.stack.keeps_failures:
+        elif self.proposal.settings.disable_rollback:
             self.stack.set_status("CREATE_FAILED", reason=failure)
         else:
             self.stack.set_status("ROLLBACK_IN_PROGRESS", reason=f"{failure} Rollback requested by user.")
-            StackRollback(self.operations).of_create()
+            roll_back_creation(self.operations)
 
     def update(self) -> None:
         """Change, replace, and add resources; then remove obsolete ones, or roll back on failure."""
         failure = self._apply()
         if failure is None:
             self._succeed("UPDATE_COMPLETE_CLEANUP_IN_PROGRESS")
-            finish_update(self.operations)
-        elif self.stack.keeps_failures:
+            forget_leftovers(self.operations)
+            self.stack.set_status("UPDATE_COMPLETE")
+        elif self.proposal.settings.disable_rollback:
             # Keep everything for inspection; the next attempt continues from the recorded steps.
             self.stack.set_status("UPDATE_FAILED", reason=failure)
         else:
             self.stack.set_status("UPDATE_ROLLBACK_IN_PROGRESS", reason=failure)
-            StackRollback(self.operations).of_update()
+            roll_back_update(self.operations)
 
     def _apply(self) -> str | None:
         """Deploy every resource; return the error, or None on success."""
@@ -132,12 +136,6 @@ class StackDeployment:
         return LiveValues(self.stack.resources, self.operations.providers)
 
 
-def finish_update(operations: Operations) -> None:
-    """Delete the resources that an update replaced or removed."""
-    forget_leftovers(operations)
-    operations.stack.set_status("UPDATE_COMPLETE")
-
-
 def _output(key: str, output: dict[str, object]) -> StackOutput:
     export = output.get("Export")
     name = export.get("Name") if isinstance(export, dict) else None
@@ -161,10 +159,18 @@ _PATIENCE_S = 3.0
 """How long a call waits for its deployment, so that short deployments are complete when the call returns and
 clients that poll every five seconds, such as the CDK, need not wait."""
 _INTERRUPTED = "The local cloud was ended meanwhile."
-_UNDOING = {
-    "CREATE_IN_PROGRESS": "ROLLBACK_IN_PROGRESS",
-    "UPDATE_IN_PROGRESS": "UPDATE_ROLLBACK_IN_PROGRESS",
+# Clean-ups are continued by the next update or deletion of the stack.
+_STATUS_AFTER_INTERRUPTION = {
+    "CREATE_IN_PROGRESS": "CREATE_FAILED",
+    "DELETE_IN_PROGRESS": "DELETE_FAILED",
+    "ROLLBACK_IN_PROGRESS": "ROLLBACK_FAILED",
+    "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS": "UPDATE_COMPLETE",
+    "UPDATE_IN_PROGRESS": "UPDATE_FAILED",
+    "UPDATE_ROLLBACK_COMPLETE_CLEANUP_IN_PROGRESS": "UPDATE_ROLLBACK_COMPLETE",
+    "UPDATE_ROLLBACK_IN_PROGRESS": "UPDATE_ROLLBACK_FAILED",
 }
+_CREATION_FAILED = {"CREATE_FAILED", "ROLLBACK_FAILED"}
+_ROLLBACK_POSSIBLE = {*_CREATION_FAILED, "UPDATE_FAILED", "UPDATE_ROLLBACK_FAILED"}
 
 
 @dataclass(frozen=True)
@@ -176,28 +182,37 @@ class Engine:
     store: StackStore
     changing: Changing
 
+    def propose(self, stack: Stack, params: Mapping[str, Any], settings: StackSettings) -> Proposal:
+        """Return the proposal of a CreateStack, UpdateStack, or CreateChangeSet call."""
+        return propose(
+            store=self.store, providers=self.providers, stack=stack, params=params, settings=settings
+        )
+
     def create(self, stack: Stack, proposal: Proposal) -> None:
         """Create the resources of a new stack."""
         with stack.changing():
-            self._claim(stack, "CREATE_IN_PROGRESS", keeps_failures=proposal.settings.disable_rollback)
+            self._claim(stack, "CREATE_IN_PROGRESS")
             stack.adopt(proposal)
         self._start(stack, self._deployment(stack, proposal).create)
 
     def update(self, stack: Stack, proposal: Proposal) -> None:
         """Update a stack."""
-        self._claim(stack, "UPDATE_IN_PROGRESS", keeps_failures=proposal.settings.disable_rollback)
+        self._claim(stack, "UPDATE_IN_PROGRESS")
         with stack.changing():
             stack.updated = timestamp()
         self._start(stack, self._deployment(stack, proposal).update)
 
-    def roll_back(self, stack: Stack, *, skip: frozenset[str] = frozenset()) -> None:
+    def roll_back(self, stack: Stack, *, skip: frozenset[str] = frozenset(), wait: bool = True) -> None:
         """Roll back a failed deployment."""
-        creating = stack.status in {"CREATE_FAILED", "ROLLBACK_FAILED"}
-        self._claim(stack, "ROLLBACK_IN_PROGRESS" if creating else "UPDATE_ROLLBACK_IN_PROGRESS")
-        rollback = StackRollback(self._operations(stack), skip=skip)
-        self._start(stack, rollback.of_create if creating else rollback.of_update)
+        operations = self._operations(stack)
+        if stack.status in _CREATION_FAILED:
+            self._claim(stack, "ROLLBACK_IN_PROGRESS")
+            self._start(stack, lambda: roll_back_creation(operations), wait=wait)
+        else:
+            self._claim(stack, "UPDATE_ROLLBACK_IN_PROGRESS")
+            self._start(stack, lambda: roll_back_update(operations, skip=skip), wait=wait)
 
-    def delete(self, stack: Stack, *, retain: frozenset[str] = frozenset()) -> None:
+    def delete(self, stack: Stack, *, retain: frozenset[str] = frozenset(), wait: bool = True) -> None:
         """Delete a stack; cancel a creation in progress first."""
         with stack.changing():
             creation = stack.worker if stack.status == "CREATE_IN_PROGRESS" else None
@@ -214,46 +229,35 @@ class Engine:
                     if stack.in_progress or stack.deleted is not None:
                         return  # another thread was faster
                     self._claim(stack, "DELETE_IN_PROGRESS")
-            StackDeletion(self._operations(stack), self.store).run()
+            delete_stack(self._operations(stack), self.store)
 
-        self._start(stack, work)
+        self._start(stack, work, wait=wait)
 
     def resume(self) -> None:
-        """Roll back the creations and updates of an earlier cloud; continue its rollbacks and deletions."""
+        """Roll back the deployments that the end of an earlier cloud interrupted, and repeat deletions."""
         for stack in self.store.everywhere():
-            if stack.in_progress:
-                _log.info("resuming stack %s, which was %s", stack.identity.name, stack.status)
-                self._start(stack, lambda stack=stack: self._resume(stack), wait=False)  # type: ignore[misc]
-
-    def _resume(self, stack: Stack) -> None:
-        operations = self._operations(stack)
-        with stack.changing():  # without the steps that had made nothing yet
+            if not stack.in_progress:
+                continue
+            _log.info("stack %s was %s", stack.identity.name, stack.status)
+            # Without the steps that had made nothing yet.
             stack.unfinished = [step for step in stack.unfinished if step.after.physical_id]
-        if stack.keeps_failures and stack.status in _UNDOING:
-            stack.set_status(f"{stack.status.removesuffix('_IN_PROGRESS')}_FAILED", reason=_INTERRUPTED)
-            return
-        if stack.status in _UNDOING:
-            stack.set_status(_UNDOING[stack.status], reason=_INTERRUPTED)
-        rollback = StackRollback(operations)
-        continuations: Mapping[str, Callable[[], None]] = {
-            "ROLLBACK_IN_PROGRESS": rollback.of_create,
-            "UPDATE_ROLLBACK_IN_PROGRESS": rollback.of_update,
-            "UPDATE_ROLLBACK_COMPLETE_CLEANUP_IN_PROGRESS": rollback.clean_up,
-            "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS": lambda: finish_update(operations),
-            "DELETE_IN_PROGRESS": StackDeletion(operations, self.store).run,
-        }
-        continuations[stack.status]()
+            stack.set_status(_STATUS_AFTER_INTERRUPTION[stack.status], reason=_INTERRUPTED)
+            if stack.status in _ROLLBACK_POSSIBLE:
+                self.roll_back(stack, wait=False)
+            elif stack.status == "DELETE_FAILED":
+                self.delete(stack, retain=stack.retained, wait=False)
 
-    def _claim(self, stack: Stack, status: str, *, keeps_failures: bool = False) -> None:
+    def _claim(self, stack: Stack, status: str) -> None:
         with stack.changing():
             if stack.in_progress:
                 raise CloudFormationError(
                     f"Stack:{stack.identity.stack_id} is in {stack.status} state and can not be updated."
                 )
             stack.cancelled.clear()
-            stack.keeps_failures = keeps_failures
             stack.set_status(status, reason="User Initiated")
-            stack.retire_change_sets()
+            for change_set in stack.change_sets.values():  # they planned for the stack as it was
+                if change_set.execution_status == "AVAILABLE":
+                    change_set.execution_status = "OBSOLETE"
 
     def _start(self, stack: Stack, work: Callable[[], None], *, wait: bool = True) -> None:
         def run() -> None:

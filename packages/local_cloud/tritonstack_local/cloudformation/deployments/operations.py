@@ -55,15 +55,15 @@ class Operations:
         before = self.stack.resources.get(resource.logical_id)
         wanted = _wanted(resource, properties, needs)
         if before is None:
-            self._make(wanted, None, word="CREATE")
+            self._run(StackStep(None, wanted), "CREATE")
             return
         changes = compare(self.providers[resource.type], before.properties, properties)
         if not changes:
-            self.stack.keep(replace(wanted, physical_id=before.physical_id, attributes=before.attributes))
+            self._keep(replace(wanted, physical_id=before.physical_id, attributes=before.attributes))
         elif any(change.replacement is not ResourceReplacement.NEVER for change in changes):
             self._replace(before, wanted)
         else:
-            self._change(before, wanted)
+            self._run(StackStep(before, replace(wanted, physical_id=before.physical_id)), "UPDATE")
 
     def find(self, resource: Resource, properties: Mapping[str, Any]) -> str | None:
         """Return the physical id of the existing resource with the template's name."""
@@ -81,12 +81,12 @@ class Operations:
         wanted = replace(wanted, physical_id=physical_id)
         self.stack.set_resource_status(wanted, "IMPORT_IN_PROGRESS")
         try:
-            wanted = self._settled(wanted, self.request(wanted))
+            wanted = self._settled(wanted)
         except Exception as error:
             self.stack.set_resource_status(wanted, "IMPORT_FAILED", reason_of(error))
             raise StepError(reason_of(error)) from error
         self.stack.set_resource_status(wanted, "IMPORT_COMPLETE")
-        self.stack.keep(wanted)
+        self._keep(wanted)
 
     def revert(self, step: StackStep) -> None:
         """Undo an in-place change; after a replacement, the old resource is unchanged."""
@@ -141,56 +141,44 @@ class Operations:
             self.stack.set_resource_status(before, "UPDATE_FAILED", message)
             raise StepError(message)
         reason = "Requested update requires the creation of a new physical resource; hence creating one."
-        self._make(wanted, before, word="UPDATE", reason=reason)
+        self._run(StackStep(before, wanted), "UPDATE", reason)
 
-    def _make(
-        self, wanted: ResourceState, before: ResourceState | None, *, word: str, reason: str | None = None
-    ) -> None:
-        self.stack.set_resource_status(before or wanted, f"{word}_IN_PROGRESS", reason)
-        step = self.stack.begin(StackStep(wanted.logical_id, wanted.type, before, wanted))
+    def _run(self, step: StackStep, word: str, reason: str | None = None) -> None:
+        """Create or change a resource; the step is recorded, so that it can be undone."""
+        stack, provider = self.stack, self.providers[step.after.type]
+        stack.set_resource_status(step.before or step.after, f"{word}_IN_PROGRESS", reason)
+        with stack.changing():
+            stack.unfinished.append(step)
         try:
-            with self.changing():  # a saved stack knows every saved resource of its
-                physical_id = self.providers[step.type].create(self.request(step.after))
-                self.stack.end(step, replace(wanted, physical_id=physical_id))
-            self.stack.set_resource_status(step.after, f"{word}_IN_PROGRESS", "Resource creation Initiated")
-            made = self._settled(step.after, self.request(step.after))
+            if step.before is not None and not step.made:
+                provider.update(self.request(step.after), step.before.physical_id, self.request(step.before))
+            else:
+                with self.changing():  # a saved stack knows every saved resource of its
+                    physical_id = provider.create(self.request(step.after))
+                    with stack.changing():
+                        step.after = replace(step.after, physical_id=physical_id)
+                stack.set_resource_status(step.after, f"{word}_IN_PROGRESS", "Resource creation Initiated")
+            state = self._settled(step.after)
         except Exception as error:
-            if not step.after.physical_id:
-                self.stack.drop(step)
-            raise self._failed(
-                step.after if step.after.physical_id else before or wanted, word, error
-            ) from error
-        self._done(step, made, word)
+            if not step.after.physical_id or isinstance(error, UnchangeableError):
+                with stack.changing():
+                    stack.unfinished.remove(step)
+            shown = step.after if step.after.physical_id else step.before or step.after
+            stack.set_resource_status(shown, f"{word}_FAILED", reason_of(error))
+            raise StepError(reason_of(error)) from error
+        with stack.changing():
+            step.after = state
+            stack.set_resource_status(state, f"{word}_COMPLETE")
+            self._keep(state)
 
-    def _change(self, before: ResourceState, wanted: ResourceState) -> None:
-        wanted = replace(wanted, physical_id=before.physical_id)
-        self.stack.set_resource_status(wanted, "UPDATE_IN_PROGRESS")
-        step = self.stack.begin(StackStep(wanted.logical_id, wanted.type, before, wanted))
-        request = self.request(wanted)
-        try:
-            self.providers[wanted.type].update(request, wanted.physical_id, self.request(before))
-            changed = self._settled(wanted, request)
-        except Exception as error:
-            if isinstance(error, UnchangeableError):
-                self.stack.drop(step)
-            raise self._failed(wanted, "UPDATE", error) from error
-        self._done(step, changed, "UPDATE")
-
-    def _settled(self, state: ResourceState, request: ResourceRequest) -> ResourceState:
-        provider = self.providers[state.type]
+    def _settled(self, state: ResourceState) -> ResourceState:
+        provider, request = self.providers[state.type], self.request(state)
         provider.settle(request, state.physical_id)
         return replace(state, attributes=provider.read(request, state.physical_id))
 
-    def _done(self, step: StackStep, state: ResourceState, word: str) -> None:
+    def _keep(self, state: ResourceState) -> None:
         with self.stack.changing():
-            self.stack.end(step, state)
-            self.stack.set_resource_status(state, f"{word}_COMPLETE")
-            self.stack.keep(state)
-
-    def _failed(self, state: ResourceState, word: str, error: Exception) -> StepError:
-        reason = reason_of(error)
-        self.stack.set_resource_status(state, f"{word}_FAILED", reason)
-        return StepError(reason)
+            self.stack.resources[state.logical_id] = state
 
 
 def blank_state(resource: Resource) -> ResourceState:

@@ -16,7 +16,7 @@ from tritonstack_local.cloudformation.errors import CloudFormationError, Insuffi
 from tritonstack_local.cloudformation.records import Proposal, Stack, StackSettings
 from tritonstack_local.cloudformation.store import AccountLookups, StackStore
 from tritonstack_local.cloudformation.templates.evaluation import Evaluation
-from tritonstack_local.cloudformation.templates.parameters import GivenParameter, resolve_parameters
+from tritonstack_local.cloudformation.templates.parameters import resolve_parameters
 from tritonstack_local.cloudformation.templates.template import StackTemplate, parse_template
 from tritonstack_local.scope import Scope
 
@@ -46,7 +46,7 @@ def propose(
     dependencies = AccountLookups(store, scope)
     parameters = resolve_parameters(
         declared=template.parameters,
-        given=given_parameters(params),
+        given={given["ParameterKey"]: given for given in params.get("Parameters", ())},
         previous=stack.parameters,
         read_ssm=dependencies.ssm_value,
     )
@@ -100,18 +100,6 @@ def _outputs_change(stack: Stack, evaluation: Evaluation, providers: Providers) 
     return {key: str(output["Value"]) for key, output in resolved.items()} != {
         output.key: output.value for output in stack.outputs
     }
-
-
-def given_parameters(params: Mapping[str, Any]) -> tuple[GivenParameter, ...]:
-    """Return the parameters of a call."""
-    return tuple(
-        GivenParameter(
-            key=given["ParameterKey"],
-            value=given.get("ParameterValue"),
-            use_previous=bool(given.get("UsePreviousValue", False)),
-        )
-        for given in params.get("Parameters", ())
-    )
 
 
 def submitted_template(

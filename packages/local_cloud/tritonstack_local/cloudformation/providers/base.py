@@ -38,7 +38,8 @@ class Property:
     """One property of a resource type.
 
     `shape` is the botocore shape of its value (see shapes.py); `members` lists the members if
-    CloudFormation's structure differs from the API's. Without either, the value is passed on unchanged.
+    CloudFormation's structure differs from the API's. Without either, the value is passed on unchanged, or,
+    with `as_text`, as a string; objects as JSON.
 
     `reason` is a sentence on the limits of its effect, required if `effect` is False. `inner` holds such
     sentences of members, by their path below the property.
@@ -49,6 +50,7 @@ class Property:
     create_only: bool = False
     effect: bool = True
     required: bool = False
+    as_text: bool = False
     reason: str = ""
     inner: Mapping[str, str] = field(default_factory=dict)
 
@@ -110,10 +112,12 @@ class ResourceRequest:
 
     def value(self, name: str) -> Any:
         """Return one property in the API's format; None if it is not set, or an empty list or object."""
-        shape, value = self.specification[name].shape, self.properties.get(name)
+        declared, value = self.specification[name], self.properties.get(name)
         if value in (None, [], {}):
             return None
-        return value if shape is None else to_api(value, shape_named(shape))
+        if declared.as_text:
+            return text(value)
+        return value if declared.shape is None else to_api(value, shape_named(declared.shape))
 
     def flag(self, name: str) -> bool:
         """Return a boolean property, in any spelling; False if it is not set."""
@@ -283,7 +287,7 @@ class Provider:
         """Apply all settings, and wait until the resource is stable."""
         target = self.target(request, physical_id)
         if self.put_operation:
-            self.call(request, self.put_operation, **target, **self.arguments(request))
+            self.call(request, self.put_operation, **target | self.arguments(request))
         for name, setting in self.settings.items():
             if (value := request.value(name)) is not None:
                 self.call(request, setting.put, **target, **setting.arguments(value, physical_id))
@@ -295,7 +299,7 @@ class Provider:
         self.reject_changes(request, previous)
         target = self.target(request, physical_id)
         if self.update_operation:
-            self.call(request, self.update_operation, **target, **self.arguments(request))
+            self.call(request, self.update_operation, **target | self.arguments(request))
         for name, setting in self.settings.items():
             if previous.value(name) is None or request.value(name) is not None:
                 continue
@@ -352,7 +356,7 @@ class Provider:
     def formatted(self, request: ResourceRequest, physical_id: str, value: str) -> str:
         """Return the value of a format (see `attributes`)."""
         return value.format(
-            **request.properties,
+            **{name: text(value) for name, value in request.properties.items()},
             id=physical_id,
             name=self.name_of(request, physical_id),
             account=request.stack.account,

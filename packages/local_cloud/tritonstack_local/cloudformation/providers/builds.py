@@ -17,7 +17,6 @@ from tritonstack_local.cloudformation.providers.base import (
     Tagging,
     kept,
     small,
-    text,
 )
 from tritonstack_local.cloudformation.templates.shapes import shape_named, to_api
 from tritonstack_local.codebuild.unsupported import ACCEPTED_WITHOUT_EFFECT as ACCEPTED_IN_CODEBUILD
@@ -126,7 +125,7 @@ _REPOSITORY = RepositoryProvider(
         "ImageTagMutability": Property(),
         "LifecyclePolicy": kept("no image expires.", members={"LifecyclePolicyText": None}),
         "RepositoryName": Property(create_only=True),
-        "RepositoryPolicyText": Property(effect=False, reason=NOT_ENFORCED),
+        "RepositoryPolicyText": Property(as_text=True, effect=False, reason=NOT_ENFORCED),
         "Tags": Property(shape="ecr:TagList"),
     },
     creation=Creation("create_repository"),
@@ -143,9 +142,7 @@ _REPOSITORY = RepositoryProvider(
             "delete_lifecycle_policy",
             write=lambda policy: policy["LifecyclePolicyText"],
         ),
-        "RepositoryPolicyText": Setting(
-            "set_repository_policy", "policyText", "delete_repository_policy", write=text
-        ),
+        "RepositoryPolicyText": Setting("set_repository_policy", "policyText", "delete_repository_policy"),
     },
     tagging=Tagging(
         "tag_resource", "untag_resource", {"resourceArn": _REPOSITORY_ARN}, tags="tags", keys="tagKeys"

@@ -19,7 +19,6 @@ from tritonstack_local.cloudformation.providers.base import (
     alike,
     kept,
     small,
-    text,
 )
 
 _METRIC_ALARM = "cloudwatch:PutMetricAlarm"
@@ -80,13 +79,13 @@ _DASHBOARD = Provider(
     name=Name("DashboardName", 255),
     properties={
         "DashboardBody": Property(
-            required=True, reason="It is stored and returned; there is no console to show it."
+            required=True, as_text=True, reason="It is stored and returned; there is no console to show it."
         ),
         "DashboardName": Property(create_only=True),
         "Tags": Property(effect=False, reason="They are not stored."),
     },
     unsent=("Tags",),
-    settings={"DashboardBody": Setting("put_dashboard", "DashboardBody", write=text)},
+    settings={"DashboardBody": Setting("put_dashboard", "DashboardBody")},
     deletion=Deletion("delete_dashboards", "DashboardNotFoundError ResourceNotFound", takes_list=True),
 )
 

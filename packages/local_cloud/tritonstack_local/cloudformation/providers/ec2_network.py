@@ -125,10 +125,12 @@ _ASSOCIATION = Ec2Provider(  # without one, the VPC's main table applies
 )
 
 # Default policy of an endpoint.
-_EVERYTHING = {
-    "Version": "2008-10-17",
-    "Statement": [{"Effect": "Allow", "Principal": "*", "Action": "*", "Resource": "*"}],
-}
+_EVERYTHING = text(
+    {
+        "Version": "2008-10-17",
+        "Statement": [{"Effect": "Allow", "Principal": "*", "Action": "*", "Resource": "*"}],
+    }
+)
 _IDS = ("RouteTableIds", "SecurityGroupIds", "SubnetIds")
 
 
@@ -137,11 +139,7 @@ class VpcEndpointProvider(Ec2Provider):
 
     def arguments(self, request: ResourceRequest) -> dict[str, Any]:
         """Return the arguments of a new endpoint."""
-        return {
-            "VpcEndpointType": "Gateway",
-            **super().arguments(request),
-            "PolicyDocument": _policy(request),
-        }
+        return {"VpcEndpointType": "Gateway", "PolicyDocument": _EVERYTHING, **super().arguments(request)}
 
     def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
         """Change the policy, subnets, route tables, and security groups."""
@@ -150,20 +148,17 @@ class VpcEndpointProvider(Ec2Provider):
         removed = {f"Remove{name}": removed_items(request, previous, name) for name in _IDS}
         request.client("ec2").modify_vpc_endpoint(
             VpcEndpointId=physical_id,
-            PolicyDocument=_policy(request),
+            PolicyDocument=request.value("PolicyDocument") or _EVERYTHING,
             **{name: ids for name, ids in {**added, **removed}.items() if ids},
         )
-
-
-def _policy(request: ResourceRequest) -> str:
-    return text(request.properties.get("PolicyDocument", _EVERYTHING))
 
 
 _VPC_ENDPOINT = VpcEndpointProvider(
     type_name="AWS::EC2::VPCEndpoint",
     identifier="VpcEndpointId",
     properties={
-        **alike("PolicyDocument RouteTableIds SecurityGroupIds SubnetIds"),
+        **alike("PolicyDocument", as_text=True),
+        **alike("RouteTableIds SecurityGroupIds SubnetIds"),
         **alike("PrivateDnsEnabled", operation="ec2:CreateVpcEndpoint"),
         "Tags": TAGS,
         **alike("ServiceName VpcEndpointType", create_only=True),

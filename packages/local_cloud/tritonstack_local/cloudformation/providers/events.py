@@ -17,7 +17,6 @@ from tritonstack_local.cloudformation.providers.base import (
     alike,
     ignoring,
     kept,
-    text,
 )
 
 _EVENT_SOURCES = "Only endpoints and PutEvents send events."
@@ -43,11 +42,6 @@ _TARGETS = {
 
 class RuleProvider(Provider):
     """Identifier: the rule's name, also returned by `Ref`."""
-
-    def arguments(self, request: ResourceRequest) -> dict[str, Any]:
-        """Return the rule, which is put as a whole; its pattern as JSON."""
-        pattern = request.properties.get("EventPattern")
-        return {**super().arguments(request), **({} if pattern is None else {"EventPattern": text(pattern)})}
 
     def settle(self, request: ResourceRequest, physical_id: str) -> None:
         """Put the rule, its targets and its tags."""
@@ -83,7 +77,7 @@ _RULE = RuleProvider(
     name=Name("Name", 64),
     properties={
         "Description": Property(),
-        "EventPattern": Property(reason=_EVENT_SOURCES),
+        "EventPattern": Property(as_text=True, reason=_EVENT_SOURCES),
         "Name": Property(create_only=True),
         "RoleArn": Property(effect=False, reason=NOT_ENFORCED),
         "ScheduleExpression": kept("no rule runs on a schedule."),

@@ -50,15 +50,13 @@ class PolicyProvider(Provider):
     def attach(self, request: ResourceRequest, physical_id: str, holder: Holder) -> None:
         """Attach the policy to a principal."""
         del physical_id
-        document = text(request.properties["PolicyDocument"])
-        name = request.properties["PolicyName"]
-        self.call_for(holder, request, "put_{}_policy", PolicyName=name, PolicyDocument=document)
+        policy = request.api("PolicyName", "PolicyDocument")
+        self.call_for(holder, request, "put_{}_policy", **policy)
 
     def detach(self, request: ResourceRequest, physical_id: str, holder: Holder) -> None:
         """Detach the policy from a principal."""
         del physical_id
-        name = request.properties["PolicyName"]
-        self.call_for(holder, request, "delete_{}_policy", PolicyName=name)
+        self.call_for(holder, request, "delete_{}_policy", **request.api("PolicyName"))
 
     def detach_all(self, request: ResourceRequest, physical_id: str, *, keep: list[Holder]) -> None:
         """Detach the policy from its principals, except some."""
@@ -76,7 +74,10 @@ class PolicyProvider(Provider):
 _POLICY = PolicyProvider(
     type_name="AWS::IAM::Policy",
     kept_only=NOT_ENFORCED,
-    properties={**alike("Groups Roles Users"), **alike("PolicyDocument PolicyName", required=True)},
+    properties={
+        **alike("Groups Roles Users"),
+        **alike("PolicyDocument PolicyName", required=True, as_text=True),
+    },
     attributes={"Id": "{id}"},
 )
 
@@ -84,17 +85,11 @@ _POLICY = PolicyProvider(
 class ManagedPolicyProvider(PolicyProvider):
     """Identifier: the policy's ARN."""
 
-    def arguments(self, request: ResourceRequest) -> dict[str, Any]:
-        """Return the arguments of a new policy."""
-        document = text(request.properties["PolicyDocument"])
-        return {"PolicyDocument": document, **request.api("Description", "Path")}
-
     def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
         """Publish the new document as the only version, and detach from removed principals."""
         if request.properties["PolicyDocument"] != previous.properties["PolicyDocument"]:
-            document = text(request.properties["PolicyDocument"])
             request.client("iam").create_policy_version(
-                PolicyArn=physical_id, PolicyDocument=document, SetAsDefault=True
+                PolicyArn=physical_id, **request.api("PolicyDocument"), SetAsDefault=True
             )
             self._drop_old_versions(request, physical_id)
         self.detach_all(previous, physical_id, keep=self.holders(request))
@@ -128,8 +123,9 @@ _MANAGED_POLICY = ManagedPolicyProvider(
     properties={
         **alike("Description ManagedPolicyName Path", create_only=True),
         **alike("Groups Roles Users"),
-        **alike("PolicyDocument", required=True),
+        **alike("PolicyDocument", required=True, as_text=True),
     },
+    unsent=("Groups", "Roles", "Users"),
     creation=Creation("create_policy", "Policy.Arn"),
     attributes={"PolicyArn": "{id}"},
 )
@@ -189,11 +185,6 @@ _OPEN_ID_CONNECT = OpenIdConnectProvider(
 class RoleProvider(Provider):
     """Identifier: the role's name. Deletion detaches all policies first, as in CloudFormation."""
 
-    def arguments(self, request: ResourceRequest) -> dict[str, Any]:
-        """Return the arguments of a new role."""
-        trust = text(request.properties["AssumeRolePolicyDocument"])
-        return {"AssumeRolePolicyDocument": trust, **request.api("Path")}
-
     def settle(self, request: ResourceRequest, physical_id: str) -> None:
         """Set description, boundary, policies and tags."""
         super().settle(request, physical_id)
@@ -211,7 +202,7 @@ class RoleProvider(Provider):
     def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
         """Set the trust policy; remove boundary, policies, and tags that the template no longer has."""
         super().update(request, physical_id, previous)
-        iam, trust = request.client("iam"), text(request.properties["AssumeRolePolicyDocument"])
+        iam, trust = request.client("iam"), request.value("AssumeRolePolicyDocument")
         iam.update_assume_role_policy(RoleName=physical_id, PolicyDocument=trust)
         for arn in removed_items(request, previous, "ManagedPolicyArns"):
             iam.detach_role_policy(RoleName=physical_id, PolicyArn=arn)
@@ -245,12 +236,13 @@ _ROLE = RoleProvider(
     identifier="RoleName",
     name=Name("RoleName", 64),
     properties={
-        **alike("AssumeRolePolicyDocument", required=True),
+        **alike("AssumeRolePolicyDocument", required=True, as_text=True),
         **alike("Description ManagedPolicyArns MaxSessionDuration PermissionsBoundary"),
         **alike("Path RoleName", create_only=True),
         "Policies": Property(members={"PolicyName": None, "PolicyDocument": None}),
         "Tags": Property(shape="iam:CreateRole.Tags"),
     },
+    unsent=("Description", "ManagedPolicyArns", "MaxSessionDuration", "Policies"),
     creation=Creation("create_role"),
     settings={
         "PermissionsBoundary": Setting(

@@ -18,7 +18,6 @@ from tritonstack_local.cloudformation.providers.base import (
     alike,
     ignoring,
     kept,
-    text,
 )
 
 _ALIAS = Provider(
@@ -40,7 +39,7 @@ class KeyProvider(Provider):
 
     def arguments(self, request: ResourceRequest) -> dict[str, Any]:
         """Return the arguments of a new key."""
-        policy = {"Policy": text(request.properties["KeyPolicy"])} if request.value("KeyPolicy") else {}
+        policy = {"Policy": document} if (document := request.value("KeyPolicy")) else {}
         given = request.api("Description", "KeySpec", "KeyUsage")
         return {**given, "MultiRegion": request.flag("MultiRegion"), **policy}
 
@@ -82,7 +81,7 @@ _KEY = KeyProvider(
         "Description": Property(),
         "EnableKeyRotation": kept("no key is rotated."),
         "Enabled": Property(),
-        "KeyPolicy": Property(effect=False, reason=NOT_ENFORCED),
+        "KeyPolicy": Property(as_text=True, effect=False, reason=NOT_ENFORCED),
         "KeySpec": Property(reason="KMS operations work; other services do not encrypt with keys."),
         "KeyUsage": Property(),
         "MultiRegion": Property(),
@@ -93,7 +92,7 @@ _KEY = KeyProvider(
     creation=Creation("create_key", "KeyMetadata.KeyId"),
     unchangeable=("KeySpec", "KeyUsage", "MultiRegion"),
     settings={
-        "KeyPolicy": Setting("put_key_policy", "Policy", write=text, fixed={"PolicyName": "default"}),
+        "KeyPolicy": Setting("put_key_policy", "Policy", fixed={"PolicyName": "default"}),
         "Description": Setting("update_key_description", "Description", default=""),
     },
     tagging=Tagging(
@@ -109,10 +108,6 @@ _KEY = KeyProvider(
 class ParameterProvider(Provider):
     """Identifier: the parameter's name, which must be unused."""
 
-    def arguments(self, request: ResourceRequest) -> dict[str, Any]:
-        """Return what the parameter holds, as strings."""
-        return {name: str(value) for name, value in super().arguments(request).items()}
-
     def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
         """Write the value and remove tags."""
         request.client("ssm").put_parameter(Name=physical_id, Overwrite=True, **self.arguments(request))
@@ -125,14 +120,13 @@ _PARAMETER = ParameterProvider(
     maps_tags=True,
     name=Name("Name", 2048),
     properties={
-        "AllowedPattern": kept("values are not checked against it."),
-        "DataType": kept("the image is not checked."),
-        "Description": Property(),
+        "AllowedPattern": kept("values are not checked against it.", as_text=True),
+        "DataType": kept("the image is not checked.", as_text=True),
+        "Description": Property(as_text=True),
         "Name": Property(create_only=True),
         "Tags": Property(),
-        "Tier": kept("every parameter has the same limits."),
-        "Type": Property(required=True),
-        "Value": Property(required=True),
+        "Tier": kept("every parameter has the same limits.", as_text=True),
+        **alike("Type Value", required=True, as_text=True),
     },
     creation=Creation("put_parameter"),
     tagging=Tagging(

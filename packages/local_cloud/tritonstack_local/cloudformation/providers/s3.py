@@ -16,7 +16,6 @@ from tritonstack_local.cloudformation.providers.base import (
     alike,
     flag,
     kept,
-    text,
 )
 from tritonstack_local.cloudformation.providers.s3_lifecycle import (
     LIFECYCLE_MEMBERS,
@@ -153,10 +152,11 @@ _BUCKET_POLICY = Provider(
         **alike("Bucket", create_only=True, required=True),
         "PolicyDocument": Property(
             required=True,
+            as_text=True,
             reason="Enforced by the caller's account and the requested encryption; others are rejected.",
         ),
     },
-    settings={"PolicyDocument": Setting("put_bucket_policy", "Policy", write=text)},
+    settings={"PolicyDocument": Setting("put_bucket_policy", "Policy")},
     deletion=Deletion("delete_bucket_policy", "NoSuchBucket"),
 )
 

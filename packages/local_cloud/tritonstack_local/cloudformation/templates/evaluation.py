@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from tritonstack_local.cloudformation.errors import TemplateError
@@ -42,16 +42,33 @@ class ResourceValues(Protocol):
         """Value of `Fn::GetAtt`."""
 
 
+class _NoResources:
+    """No values: conditions and rules cannot refer to resources."""
+
+    def reference(self, logical_id: str) -> Any:
+        raise TemplateError(f"Conditions and rules cannot refer to resource {logical_id}")
+
+    def attribute(self, logical_id: str, attribute: str) -> Any:
+        raise TemplateError(f"Conditions and rules cannot refer to {logical_id}.{attribute}")
+
+
+_NO_RESOURCES = _NoResources()
+
+
 @dataclass
 class Evaluation:
-    """A template with its parameters. Resolves conditions once, resources on demand."""
+    """A template with its parameters. Resolves conditions once, resources on demand.
+
+    It is the scope of the intrinsic functions; `answers` gives the values of resources.
+    """
 
     template: StackTemplate
     parameters: Mapping[str, StackParameter]
     identity: StackIdentity
     dependencies: TemplateLookups
     imports: set[str] = field(default_factory=set)
-    _conditions: dict[str, bool | None] = field(default_factory=dict)
+    conditions: dict[str, bool | None] = field(default_factory=dict)
+    answers: ResourceValues = _NO_RESOURCES
 
     def __getstate__(self) -> dict[str, Any]:
         # The lookups are not persisted; they are set again after a restart.
@@ -65,20 +82,16 @@ class Evaluation:
             if resource.condition is None or self.condition(resource.condition)
         }
 
-    def resolve(self, value: Any, answers: ResourceValues) -> Any:
+    def resolve(self, value: Any, answers: ResourceValues = _NO_RESOURCES) -> Any:
         """Resolve a part of the template; `answers` gives the values of resources."""
-        return resolve(value, _ResourceScope(self, answers))
+        return resolve(value, replace(self, answers=answers))
 
     def resolve_outputs(self, answers: ResourceValues) -> dict[str, dict[str, Any]]:
         """Resolve the outputs whose condition holds."""
-        active = {
-            key: output
-            for key, output in self.template.outputs.items()
-            if "Condition" not in output or self.condition(output["Condition"])
-        }
         return {
             key: self.resolve({k: v for k, v in output.items() if k != "Condition"}, answers)
-            for key, output in active.items()
+            for key, output in self.template.outputs.items()
+            if "Condition" not in output or self.condition(output["Condition"])
         }
 
     def check_rules(self) -> None:
@@ -86,32 +99,34 @@ class Evaluation:
         failed = [
             str(assertion.get("AssertDescription", f"rule {name} does not hold"))
             for name, rule in self.template.rules.items()
-            if resolve(rule.get("RuleCondition", True), _ResourceScope(self, _NoResources()))
+            if self.resolve(rule.get("RuleCondition", True))
             for assertion in rule["Assertions"]
-            if not resolve(assertion["Assert"], _ResourceScope(self, _NoResources()))
+            if not self.resolve(assertion["Assert"])
         ]
         if failed:
             raise TemplateError("Template validation error: " + "; ".join(failed))
+
+    @property
+    def mappings(self) -> Mapping[str, Any]:
+        """The Mappings section."""
+        return self.template.mappings
 
     def condition(self, name: str) -> bool:
         """Return whether a named condition holds."""
         if name not in self.template.conditions:
             raise TemplateError(f"Unresolved condition dependency {name}")
-        if name in self._conditions:
-            known = self._conditions[name]
-            if known is None:
+        if name in self.conditions:
+            holds = self.conditions[name]
+            if holds is None:
                 raise TemplateError(f"Circular dependency in condition {name}")
-            return known
-        self._conditions[name] = None
-        holds = bool(resolve(self.template.conditions[name], _ResourceScope(self, _NoResources())))
-        self._conditions[name] = holds
+            return holds
+        self.conditions[name] = None
+        self.conditions[name] = holds = bool(self.resolve(self.template.conditions[name]))
         return holds
 
-    def named_value(self, name: str) -> Any | None:
-        """Return the value of a parameter or pseudo parameter; None if it does not exist."""
-        if name in self.parameters:
-            return self.parameters[name].resolved
-        return {
+    def reference(self, name: str) -> Any:
+        """Return the value of a parameter, a pseudo parameter, or a resource."""
+        pseudo_parameters = {
             "AWS::AccountId": self.identity.account,
             "AWS::Region": self.identity.region,
             "AWS::StackName": self.identity.name,
@@ -119,55 +134,32 @@ class Evaluation:
             "AWS::Partition": "aws",
             "AWS::URLSuffix": "amazonaws.com",
             "AWS::NotificationARNs": [],
-        }.get(name)
-
-
-class _NoResources:
-    """No values: conditions and rules cannot refer to resources."""
-
-    def reference(self, logical_id: str) -> Any:
-        raise TemplateError(f"Conditions and rules cannot refer to resource {logical_id}")
-
-    def attribute(self, logical_id: str, attribute: str) -> Any:
-        raise TemplateError(f"Conditions and rules cannot refer to {logical_id}.{attribute}")
-
-
-@dataclass(frozen=True)
-class _ResourceScope:
-    """Combines an evaluation and its resource values for intrinsic functions."""
-
-    evaluation: Evaluation
-    answers: ResourceValues
-
-    @property
-    def mappings(self) -> Mapping[str, Any]:
-        return self.evaluation.template.mappings
-
-    def reference(self, name: str) -> Any:
-        value = self.evaluation.named_value(name)
-        if value is not None:
-            return value
+        }
+        if name in self.parameters:
+            return self.parameters[name].resolved
+        if name in pseudo_parameters:
+            return pseudo_parameters[name]
         self._check_exists(name)
         return self.answers.reference(name)
 
     def attribute(self, logical_id: str, attribute: str) -> Any:
+        """Return an attribute of a resource."""
         self._check_exists(logical_id)
         return self.answers.attribute(logical_id, attribute)
 
-    def condition(self, name: str) -> bool:
-        return self.evaluation.condition(name)
-
     def imported(self, export: str) -> str:
-        self.evaluation.imports.add(export)
-        return self.evaluation.dependencies.imported(export)
+        """Return the value of another stack's export."""
+        self.imports.add(export)
+        return self.dependencies.imported(export)
 
     def availability_zones(self, region: str) -> list[str]:
-        return self.evaluation.dependencies.availability_zones(region)
+        """Return the zones of a region."""
+        return self.dependencies.availability_zones(region)
 
     def _check_exists(self, logical_id: str) -> None:
-        if isinstance(self.answers, _NoResources):
+        if self.answers is _NO_RESOURCES:
             return
-        resource = self.evaluation.template.resources.get(logical_id)
-        inactive = resource and resource.condition and not self.evaluation.condition(resource.condition)
+        resource = self.template.resources.get(logical_id)
+        inactive = resource and resource.condition and not self.condition(resource.condition)
         if resource is None or inactive:
             raise TemplateError(f"Unresolved resource dependencies [{logical_id}] in the template")

@@ -15,15 +15,6 @@ _TYPES = _LISTS | {"String", "Number", "AWS::SSM::Parameter::Name"}
 
 
 @dataclass(frozen=True)
-class GivenParameter:
-    """A caller's parameter: a value, or UsePreviousValue."""
-
-    key: str
-    value: str | None
-    use_previous: bool
-
-
-@dataclass(frozen=True)
 class StackParameter:
     """One parameter of a stack. `value` is the given value, `resolved` the value of `Ref`."""
 
@@ -46,12 +37,15 @@ class StackParameter:
 def resolve_parameters(
     *,
     declared: Mapping[str, Mapping[str, Any]],
-    given: tuple[GivenParameter, ...],
+    given: Mapping[str, Mapping[str, Any]],
     previous: Mapping[str, StackParameter],
     read_ssm: Callable[[str], str],
 ) -> dict[str, StackParameter]:
-    """Return the values of all declared parameters, or raise TemplateError with all errors."""
-    unknown = sorted(parameter.key for parameter in given if parameter.key not in declared)
+    """Return the values of all declared parameters, or raise TemplateError with all errors.
+
+    `given` holds a call's parameters by key: each with its ParameterValue, or with UsePreviousValue.
+    """
+    unknown = sorted(given.keys() - declared.keys())
     if unknown:
         raise TemplateError(f"Parameters: [{', '.join(unknown)}] do not exist in the template")
     values = {key: _value(key, declaration, given, previous) for key, declaration in declared.items()}
@@ -68,13 +62,12 @@ def resolve_parameters(
 def _value(
     key: str,
     declaration: Mapping[str, Any],
-    given: tuple[GivenParameter, ...],
+    given: Mapping[str, Mapping[str, Any]],
     previous: Mapping[str, StackParameter],
 ) -> str | None:
-    mine = next((parameter for parameter in given if parameter.key == key), None)
-    if mine is not None and not mine.use_previous:
-        return mine.value or ""
-    if mine is not None and key in previous:
+    if key in given and not given[key].get("UsePreviousValue"):
+        return str(given[key].get("ParameterValue", ""))
+    if key in given and key in previous:
         return previous[key].value
     return str(declaration["Default"]) if "Default" in declaration else None
 
