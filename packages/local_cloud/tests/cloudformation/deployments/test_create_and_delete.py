@@ -21,12 +21,11 @@ def test_create_and_delete_a_stack(stack):
     assert happened[0] == ("stack", "CREATE_IN_PROGRESS")
     assert happened[-1] == ("stack", "CREATE_COMPLETE")
     assert happened.index(("First", "CREATE_COMPLETE")) < happened.index(("Second", "CREATE_IN_PROGRESS"))
-    ssm = stack.account.client("ssm")
-    assert ssm.get_parameter(Name="/demo/second")["Parameter"]["Value"] == "/demo/first in eu-west-1"
+    assert stack.parameters()["/demo/second"] == "/demo/first in eu-west-1"
 
     stack_id = stack.described()["StackId"]
     assert stack.delete() == "DELETE_COMPLETE"
-    assert ssm.describe_parameters()["Parameters"] == []
+    assert stack.parameters() == {}
     gone = stack.events(stack_id)
     assert gone.index(("Second", "DELETE_COMPLETE")) < gone.index(("First", "DELETE_IN_PROGRESS"))
     with pytest.raises(ClientError, match="Stack with id stack does not exist"):
@@ -75,16 +74,13 @@ def test_unknown_types_and_properties_are_rejected_before_creation(stack, resour
         with pytest.raises(ClientError, match=complaint):
             attempt({"Good": parameter(), **resources})
     assert stack.cloudformation.describe_stacks()["Stacks"] == []
-    assert stack.account.client("ssm").describe_parameters()["Parameters"] == []
+    assert stack.parameters() == {}
 
 
 def test_iam_resources_require_a_capability(stack):
     role = resource("AWS::IAM::Role", AssumeRolePolicyDocument={"Statement": []}, RoleName="named")
-    body = f'{{"Resources": {{"R": {__import__("json").dumps(role)}}}}}'
     with pytest.raises(ClientError, match="CAPABILITY_NAMED_IAM") as caught:
-        stack.cloudformation.create_stack(
-            StackName="stack", TemplateBody=body, Capabilities=["CAPABILITY_IAM"]
-        )
+        stack.create({"R": role}, Capabilities=["CAPABILITY_IAM"])
     assert caught.value.response["Error"]["Code"] == "InsufficientCapabilitiesException"
 
 
@@ -96,7 +92,7 @@ def test_a_failed_creation_leaves_nothing(stack):
     assert ("Bad", "CREATE_FAILED") in happened
     assert ("Good", "DELETE_COMPLETE") in happened
     assert ("Never", "CREATE_IN_PROGRESS") not in happened
-    assert stack.account.client("ssm").describe_parameters()["Parameters"] == []
+    assert stack.parameters() == {}
     with pytest.raises(ClientError, match="ROLLBACK_COMPLETE state and can not be updated"):
         stack.update({"Good": parameter()})
     assert stack.delete() == "DELETE_COMPLETE"
@@ -104,10 +100,10 @@ def test_a_failed_creation_leaves_nothing(stack):
 
 def test_without_rollback_a_failed_stack_is_kept_and_can_be_updated(stack):
     assert stack.create({"Good": parameter(), "Bad": broken("Good")}, DisableRollback=True) == "CREATE_FAILED"
-    assert len(stack.account.client("ssm").describe_parameters()["Parameters"]) == 1
+    assert len(stack.parameters()) == 1
     assert stack.update({"Good": parameter("mended")}) == "UPDATE_COMPLETE"
     stack.delete()
-    assert stack.account.client("ssm").describe_parameters()["Parameters"] == []
+    assert stack.parameters() == {}
 
 
 def test_retained_resources_survive_stack_deletion(stack):
@@ -115,8 +111,7 @@ def test_retained_resources_survive_stack_deletion(stack):
     stack_id = stack.described()["StackId"]
     assert stack.delete() == "DELETE_COMPLETE"
     assert ("Kept", "DELETE_SKIPPED") in stack.events(stack_id)
-    left = stack.account.client("ssm").describe_parameters()["Parameters"]
-    assert [item["Name"] for item in left] == ["/kept"]
+    assert list(stack.parameters()) == ["/kept"]
 
 
 def test_an_undeletable_resource_leaves_the_stack_in_delete_failed(stack):
@@ -127,7 +122,7 @@ def test_an_undeletable_resource_leaves_the_stack_in_delete_failed(stack):
     s3.put_object(Bucket="full-of-things", Key="a", Body=b"")
     assert stack.delete() == "DELETE_FAILED"
     assert "not empty" in stack.reasons()
-    assert stack.account.client("ssm").describe_parameters()["Parameters"] == []
+    assert stack.parameters() == {}
     s3.delete_object(Bucket="full-of-things", Key="a")
     assert stack.delete() == "DELETE_COMPLETE"
     assert s3.list_buckets()["Buckets"] == []
@@ -147,9 +142,7 @@ def test_exports_are_shared_guarded_and_unique(stack):
     stack.create({"P": parameter(Name="/p")}, Outputs=exported)
     user = StackDriver(stack.account, "user")
     user.create({"U": parameter({"Fn::ImportValue": "shared"})})
-    assert (
-        user.account.client("ssm").get_parameter(Name=user.physical_ids()["U"])["Parameter"]["Value"] == "/p"
-    )
+    assert stack.parameters()[user.physical_ids()["U"]] == "/p"
     cloudformation = stack.cloudformation
     assert [item["Name"] for item in cloudformation.list_exports()["Exports"]] == ["shared"]
 

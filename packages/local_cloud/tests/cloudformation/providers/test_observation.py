@@ -99,48 +99,52 @@ def test_alarms_and_a_dashboard(stack):
     assert cloudwatch.list_dashboards()["DashboardEntries"] == []
 
 
-def test_scaling(stack):
-    key = {
-        "ServiceNamespace": "sagemaker",
-        "ResourceId": "endpoint/e/variant/v",
-        "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
-    }
+KEY = {
+    "ServiceNamespace": "sagemaker",
+    "ResourceId": "endpoint/e/variant/v",
+    "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
+}
 
-    def target(maximum, *actions):
-        scheduled = [
-            {"ScheduledActionName": name, "Schedule": "cron(0 1 * * ? *)", "ScalableTargetAction": {}}
-            for name in actions
-        ]
-        return resource(
-            "AWS::ApplicationAutoScaling::ScalableTarget",
-            **key,
-            MinCapacity="1",
-            MaxCapacity=maximum,
-            ScheduledActions=scheduled,
-            Tags=[{"Key": name, "Value": str(maximum)} for name in actions],
-        )
+
+def target(maximum, *actions, **properties):
+    kind = "AWS::ApplicationAutoScaling::ScalableTarget"
+    limits = {"MinCapacity": "1", "MaxCapacity": maximum}
+    return resource(kind, **KEY, **limits, ScheduledActions=list(actions), **properties)
+
+
+def scaling_policy(name, kind="TargetTrackingScaling", **configuration):
+    return resource(
+        "AWS::ApplicationAutoScaling::ScalingPolicy",
+        PolicyName=name,
+        PolicyType=kind,
+        ScalingTargetId={"Ref": "T"},
+        **{f"{kind}PolicyConfiguration": configuration},
+    )
+
+
+def predefined(metric):
+    return {"PredefinedMetricSpecification": {"PredefinedMetricType": metric}}
+
+
+PER_INSTANCE = "SageMakerVariantInvocationsPerInstance"
+
+
+def test_scaling(stack):
+    def scheduled(maximum, *names):
+        tags = [{"Key": name, "Value": str(maximum)} for name in names]
+        daily = {"Schedule": "cron(0 1 * * ? *)", "ScalableTargetAction": {}}
+        return target(maximum, *({"ScheduledActionName": name, **daily} for name in names), Tags=tags)
 
     def policy(value):
-        return resource(
-            "AWS::ApplicationAutoScaling::ScalingPolicy",
-            PolicyName="p",
-            PolicyType="TargetTrackingScaling",
-            ScalingTargetId={"Ref": "T"},
-            TargetTrackingScalingPolicyConfiguration={
-                "TargetValue": value,
-                "PredefinedMetricSpecification": {
-                    "PredefinedMetricType": "SageMakerVariantInvocationsPerInstance"
-                },
-            },
-        )
+        return scaling_policy("p", TargetValue=value, **predefined(PER_INSTANCE))
 
-    stack.create({"T": target(3, "night", "day"), "P": policy("10")})
+    stack.create({"T": scheduled(3, "night", "day"), "P": policy("10")})
     scaling = stack.account.client("application-autoscaling")
     namespace = {"ServiceNamespace": "sagemaker"}
-    assert stack.physical_ids()["T"] == "|".join((key["ResourceId"], key["ScalableDimension"], "sagemaker"))
+    assert stack.physical_ids()["T"] == "|".join((KEY["ResourceId"], KEY["ScalableDimension"], "sagemaker"))
     assert len(scaling.describe_scheduled_actions(**namespace)["ScheduledActions"]) == 2
 
-    assert stack.update({"T": target("4", "night"), "P": policy(20)}) == "UPDATE_COMPLETE"
+    assert stack.update({"T": scheduled("4", "night"), "P": policy(20)}) == "UPDATE_COMPLETE"
     (found,) = scaling.describe_scalable_targets(**namespace)["ScalableTargets"]
     assert found["MaxCapacity"] == 4
     assert scaling.list_tags_for_resource(ResourceARN=found["ScalableTargetARN"])["Tags"] == {"night": "4"}
@@ -191,37 +195,15 @@ def test_a_rule_with_its_targets(stack):
 
 
 def test_step_scaling_all_metrics_and_scheduled_actions(stack):
-    key = {
-        "ServiceNamespace": "sagemaker",
-        "ResourceId": "endpoint/e/variant/main",
-        "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
-    }
     night = {
         "ScheduledActionName": "night",
         "Schedule": "cron(0 22 ? * MON,TUE *)",
         "Timezone": "Europe/Berlin",
         "ScalableTargetAction": {"MinCapacity": "0", "MaxCapacity": 1},
     }
-    target = resource(
-        "AWS::ApplicationAutoScaling::ScalableTarget",
-        **key,
-        MinCapacity=1,
-        MaxCapacity=4,
-        ScheduledActions=[night],
-    )
 
-    def policy(name, kind, **configuration):
-        return resource(
-            "AWS::ApplicationAutoScaling::ScalingPolicy",
-            PolicyName=name,
-            PolicyType=kind,
-            ScalingTargetId={"Ref": "T"},
-            **configuration,
-        )
-
-    def tracking(name, **specification):
-        configuration = {"TargetValue": "7", "ScaleInCooldown": "300", **specification}
-        return policy(name, "TargetTrackingScaling", TargetTrackingScalingPolicyConfiguration=configuration)
+    def tracking(name, specification):
+        return scaling_policy(name, TargetValue="7", ScaleInCooldown="300", **specification)
 
     steps = {
         "AdjustmentType": "ChangeInCapacity",
@@ -237,18 +219,12 @@ def test_step_scaling_all_metrics_and_scheduled_actions(stack):
         "Namespace": "/aws/sagemaker/Endpoints",
         "Statistic": "Average",
     }
-    predefined = (
-        "SageMakerVariantConcurrentRequestsPerModelHighResolution",
-        "SageMakerVariantInvocationsPerInstance",
-    )
+    names = ("SageMakerVariantConcurrentRequestsPerModelHighResolution", PER_INSTANCE)
     resources = {
-        "T": target,
-        "Steps": policy("steps", "StepScaling", StepScalingPolicyConfiguration=steps),
-        "Gpu": tracking("gpu", CustomizedMetricSpecification=measured),
-        **{
-            f"P{index}": tracking(name, PredefinedMetricSpecification={"PredefinedMetricType": name})
-            for index, name in enumerate(predefined)
-        },
+        "T": target(4, night),
+        "Steps": scaling_policy("steps", "StepScaling", **steps),
+        "Gpu": tracking("gpu", {"CustomizedMetricSpecification": measured}),
+        **{f"P{index}": tracking(name, predefined(name)) for index, name in enumerate(names)},
         "Out": resource("AWS::CloudWatch::Alarm", AlarmName="out", AlarmActions=[{"Ref": "Steps"}], **ALARM),
     }
     assert stack.create(resources) == "CREATE_COMPLETE", stack.reasons()
@@ -262,7 +238,7 @@ def test_step_scaling_all_metrics_and_scheduled_actions(stack):
     ]
     kept = "TargetTrackingScalingPolicyConfiguration"
     assert policies["gpu"][kept]["CustomizedMetricSpecification"]["MetricName"] == "GPUUtilization"
-    assert {policies[name][kept]["TargetValue"] for name in predefined} == {7.0}
+    assert {policies[name][kept]["TargetValue"] for name in names} == {7.0}
     (action,) = scaling.describe_scheduled_actions(ServiceNamespace="sagemaker")["ScheduledActions"]
     assert (action["Timezone"], action["ScalableTargetAction"]) == (
         "Europe/Berlin",

@@ -212,17 +212,6 @@ VARIANT = {"VariantName": "main", "InstanceType": "ml.g5.xlarge", "InitialInstan
 ASYNCHRONOUS = {"OutputConfig": {"S3OutputPath": "s3://bucket/answers/"}}
 
 
-def error_of(stack, **resources):
-    """Return the error of a template with an extra topic; assert that nothing was created."""
-    topic = resource("AWS::SNS::Topic", TopicName="beside")
-    with pytest.raises(ClientError) as caught:
-        stack.propose({"Topic": topic, **resources}, kind="CREATE")
-    with pytest.raises(ClientError, match="does not exist"):
-        stack.described()
-    assert stack.account.client("sns").list_topics()["Topics"] == []
-    return caught.value.response["Error"]["Message"]
-
-
 def config(*, model="m", **changes):
     """A configuration whose model is known only after its creation."""
     made = resource("AWS::SageMaker::Model", ExecutionRoleArn=ROLE, PrimaryContainer={"Image": IMAGE})
@@ -232,36 +221,29 @@ def config(*, model="m", **changes):
     return {"Model": made, "Config": resource("AWS::SageMaker::EndpointConfig", **properties)}
 
 
+COMPONENT = {"Component": resource("AWS::SageMaker::InferenceComponent", EndpointName="e")}
+
+
 @pytest.mark.parametrize(
-    ("resources", "sentence"),
+    ("resources", "rejected"),
     [
-        (
-            config(AsyncInferenceConfig=ASYNCHRONOUS),
-            "Config: The local cloud does not support CreateEndpointConfig.AsyncInferenceConfig: "
-            "asynchronous endpoints run on AWS only.",
-        ),
+        (config(AsyncInferenceConfig=ASYNCHRONOUS), "Config: .* CreateEndpointConfig.AsyncInferenceConfig"),
         (
             config(ShadowProductionVariants=[{**VARIANT, "VariantName": "shadow", "ModelName": "m"}]),
-            "Config: The local cloud does not support CreateEndpointConfig.ShadowProductionVariants: "
-            "shadow variants run on AWS only.",
+            "Config: .* CreateEndpointConfig.ShadowProductionVariants",
         ),
-        (
-            config(model=None),
-            "Config: The local cloud does not support ProductionVariant without ModelName: it is for "
-            "inference components, which run on AWS only.",
-        ),
+        (config(model=None), "Config: .* ProductionVariant without ModelName"),
         (
             config(variant={"ManagedInstanceScaling": {"Status": "ENABLED"}}),
-            "Config: The local cloud does not support ProductionVariant.ManagedInstanceScaling: it is for "
-            "inference components, which run on AWS only.",
+            "Config: .* ProductionVariant.ManagedInstanceScaling",
         ),
-        (
-            config(model=None)
-            | {"Component": resource("AWS::SageMaker::InferenceComponent", EndpointName="e")},
-            "Component: Inference components run on AWS only.",
-        ),
+        (config(model=None) | COMPONENT, "Component: "),
     ],
     ids=["asynchronous", "shadow", "without a model", "managed scaling", "component"],
 )
-def test_unsupported_sagemaker_features_are_rejected_before_creation(stack, resources, sentence):
-    assert error_of(stack, **resources) == f"Template error: {sentence}"
+def test_unsupported_sagemaker_features_are_rejected_before_creation(stack, resources, rejected):
+    topic = resource("AWS::SNS::Topic", TopicName="beside")
+    with pytest.raises(ClientError, match=f"Template error: {rejected}"):
+        stack.propose({"Topic": topic, **resources}, kind="CREATE")
+    assert stack.cloudformation.describe_stacks()["Stacks"] == []
+    assert stack.account.client("sns").list_topics()["Topics"] == []
