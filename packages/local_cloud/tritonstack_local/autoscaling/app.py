@@ -19,7 +19,6 @@ from tritonstack_local.autoscaling.targets import ScalableTargets
 from tritonstack_local.autoscaling.tracking_alarms import DESCRIPTION, PREFIX, TrackingAlarms
 from tritonstack_local.cloudwatch.alarms.records import AlarmRecord, held_alarms
 from tritonstack_local.cloudwatch.alarms.state import decide as decide_state
-from tritonstack_local.cloudwatch.store import METRICS
 from tritonstack_local.scope import Scope
 from tritonstack_local.service.clients import Clients
 from tritonstack_local.service.errors import ServiceError
@@ -132,11 +131,11 @@ class AutoScalingApp:
 
     def _read_alarm(self, scope: Scope, name: str) -> AlarmReading | None:
         alarm = held_alarms().get((scope, name))
-        if alarm is None or alarm.spec is None:
+        if alarm is None:
             return None
         spec = alarm.spec
-        windows = spec.observe(METRICS, scope, spec.span(time.time(), self._time_scale))
-        decision = None if windows is None else decide_state(windows, spec.condition)
+        windows = spec.observe(scope, spec.span(time.time(), self._time_scale))
+        decision = decide_state(windows, spec.condition)
         evaluated = () if decision is None else decision.evaluated
         return AlarmReading(
             name=name,

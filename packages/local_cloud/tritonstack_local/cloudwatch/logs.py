@@ -1,6 +1,7 @@
 """Correct moto's CloudWatch Logs: metric filters match log lines and publish values.
 
-Patterns for JSON (`{ $.code = 500 }`) and for columns (`[ip, user, ...]`) are rejected.
+Patterns for JSON (`{ $.code = 500 }`), for columns (`[ip, user, ...]`), and with excluded terms (`-debug`)
+are rejected.
 
 Also, moto allows two filters with one name, keeps the filters of deleted groups, and returns every line for
 search patterns it does not support. Its FilterLogEvents ignores logStreamNamePrefix. log_streams.py keeps
@@ -29,7 +30,7 @@ from tritonstack_local.cloudwatch.store import METRICS, MetricKey
 from tritonstack_local.moto_patches.patching import correct
 from tritonstack_local.scope import Scope
 
-_TERM = re.compile(r'\s*(?P<sign>[-?]?)(?:"(?P<phrase>(?:[^"\\]|\\.)*)"|(?P<word>[^\s"]+))')
+_TERM = re.compile(r'\s*(?P<sign>\??)(?:"(?P<phrase>(?:[^"\\]|\\.)*)"|(?P<word>[^\s"]+))')
 _WORD = re.compile(r"\w+")
 # Characters that AWS allows in an expression; groups are not allowed.
 _EXPRESSION = re.compile(r"[A-Za-z0-9:_#=@/;,\-^$?\[\]{}|\\*+.]*")
@@ -41,11 +42,10 @@ class PatternError(Exception):
 
 @dataclass(frozen=True)
 class FilterPattern:
-    """Conditions on a line: all terms, one of the options, no exclusion, and the expression."""
+    """Conditions on a line: all terms, one of the options, and the expression."""
 
     terms: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
-    exclusions: tuple[str, ...] = ()
     expression: re.Pattern[str] | None = None
 
     def matches(self, line: str) -> bool:
@@ -53,7 +53,6 @@ class FilterPattern:
         return (
             all(term in line for term in self.terms)
             and (not self.options or any(term in line for term in self.options))
-            and not any(term in line for term in self.exclusions)
             and (self.expression is None or self.expression.search(line) is not None)
         )
 
@@ -68,15 +67,15 @@ def parse_pattern(text: str) -> FilterPattern:
         )
     if stripped.startswith("%"):
         return FilterPattern(expression=_expression(stripped))
-    by_sign: dict[str, list[str]] = {"": [], "?": [], "-": []}
+    terms: dict[str, list[str]] = {"": [], "?": []}
     for sign, term in _terms(stripped):
-        by_sign[sign].append(term)
-    if by_sign["?"] and (by_sign[""] or by_sign["-"]):
+        terms[sign].append(term)
+    if terms["?"] and terms[""]:
         raise PatternError(
             "A filter pattern with optional terms (?) beside others is read by CloudWatch Logs without its "
             "question marks; write what is meant."
         )
-    return FilterPattern(tuple(by_sign[""]), tuple(by_sign["?"]), tuple(by_sign["-"]))
+    return FilterPattern(tuple(terms[""]), tuple(terms["?"]))
 
 
 def _terms(text: str) -> Iterator[tuple[str, str]]:
@@ -110,7 +109,6 @@ def _expression(text: str) -> re.Pattern[str]:
 
 _put_log_events = LogsBackend.put_log_events
 _delete_log_group = LogsBackend.delete_log_group
-_EXPRESSIONS_LIMIT = 5
 _MOST_EVENTS = 10_000
 
 
@@ -181,7 +179,7 @@ def _put_metric_filter(
         if (metric_filter["filterName"], metric_filter["logGroupName"]) != (filter_name, log_group_name)
     ]
     try:
-        _check(filter_pattern, log_group_name, others)
+        _pattern(filter_pattern)
         for transformation in metric_transformations:
             _check_transformation(transformation)
     except PatternError as error:
@@ -194,16 +192,6 @@ def _put_metric_filter(
         "creationTime": int(time.time() * 1000),
     }
     backend.filters.metric_filters = [*others, made]
-
-
-def _check(pattern: str, group: str, others: Iterable[Mapping[str, Any]]) -> None:
-    expressions = [
-        metric_filter
-        for metric_filter in others
-        if metric_filter["logGroupName"] == group and _pattern(metric_filter["filterPattern"]).expression
-    ]
-    if _pattern(pattern).expression and len(expressions) >= _EXPRESSIONS_LIMIT:
-        raise PatternError(f"A log group takes {_EXPRESSIONS_LIMIT} filters with expressions at most")
 
 
 def _check_transformation(transformation: Mapping[str, Any]) -> None:

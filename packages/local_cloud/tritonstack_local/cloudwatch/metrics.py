@@ -18,15 +18,9 @@ from moto.cloudwatch.models import CloudWatchBackend
 from moto.cloudwatch.responses import CloudWatchResponse
 from moto.core.responses import ActionResult
 
-from tritonstack_local.cloudwatch.metric_math import (
-    ExpressionError,
-    Inputs,
-    Series,
-    evaluate,
-    parse_expression,
-)
+from tritonstack_local.cloudwatch.queries import Query, QueryError, compute, read_query
 from tritonstack_local.cloudwatch.statistics import Statistic, Summary, statistic_named
-from tritonstack_local.cloudwatch.store import METRICS, MetricKey, Span, dimensions_of, key_of
+from tritonstack_local.cloudwatch.store import METRICS, MetricKey, Span, key_of
 from tritonstack_local.cloudwatch.timestamps import moment, seconds
 from tritonstack_local.moto_patches.patching import correct
 from tritonstack_local.scope import Scope
@@ -56,7 +50,7 @@ def _put_metric_data(backend: CloudWatchBackend, namespace: str, metric_data: li
                 "hours in the future."
             )
     for item in metric_data:
-        key = key_of(namespace, item["MetricName"], item.get("Dimensions") or [])
+        key = key_of({"Namespace": namespace, **item})
         METRICS.put(_scope(backend), key, item.get("Unit") or "None", _values(item), at=_at(item))
 
 
@@ -85,77 +79,43 @@ def _get_metric_data(
     scan_by: str = "TimestampDescending",
 ) -> list[dict[str, Any]]:
     start, end = seconds(start_time), seconds(end_time)
-    if start >= end:
-        raise ValidationError("The parameter EndTime must be greater than StartTime.")
-    periods = [int(query["MetricStat"]["Period"]) for query in queries if "MetricStat" in query]
-    periods += [int(query["Period"]) for query in queries if query.get("Period")]
-    spans = {period: _span(start, end, period) for period in periods or [_MINUTE_S]}
-    metrics = {
-        query["Id"]: _metric_series(_scope(backend), query["MetricStat"], spans)
-        for query in queries
-        if "MetricStat" in query
-    }
-    answered = [query for query in queries if query.get("ReturnData", True)]
-    return [_result(query, queries, metrics, spans, scan_by) for query in answered]
-
-
-def _metric_series(scope: Scope, stat: Mapping[str, Any], spans: Mapping[int, Span]) -> Series:
-    compute, metric = _statistic(stat["Stat"]), stat["Metric"]
-    key = key_of(metric["Namespace"], metric["MetricName"], metric.get("Dimensions") or [])
-    windows = METRICS.windows(scope, key, spans[int(stat["Period"])], unit=stat.get("Unit"))
-    return tuple(None if summary is None else compute(summary) for summary in windows)
+    try:
+        read = [read_query(query) for query in queries]
+        return [
+            _result(query, item, read, (start, end, scan_by), _scope(backend))
+            for query, item in zip(read, queries, strict=True)
+            if item.get("ReturnData", True)
+        ]
+    except QueryError as error:
+        raise ValidationError(str(error)) from error
 
 
 def _result(
-    query: Mapping[str, Any],
-    queries: Sequence[Mapping[str, Any]],
-    metrics: Mapping[str, Series],
-    spans: Mapping[int, Span],
-    scan_by: str,
+    query: Query,
+    item: Mapping[str, Any],
+    queries: Sequence[Query],
+    window: tuple[float, float, str],
+    scope: Scope,
 ) -> dict[str, Any]:
-    stat = query.get("MetricStat")
-    if stat:
-        period, series = int(stat["Period"]), metrics[query["Id"]]
-        label = (
-            f"{stat['Metric']['MetricName']} {stat['Stat']}"
-            if len(queries) > 1
-            else stat["Metric"]["MetricName"]
-        )
-    else:
-        period, label = int(query.get("Period") or max(spans)), query["Id"]
-        series = _computed(query, queries, metrics, spans[period], period)
-    points = [
-        (moment(at), value)
-        for at, value in zip(spans[period].starts, series, strict=True)
-        if value is not None
-    ]
+    start, end, scan_by = window
+    periods = {other.period_s for other in queries if other.metric is not None and other.period_s}
+    period = query.period_s or max(periods, default=_MINUTE_S)
+    if query.expression is not None and periods - {period}:
+        raise QueryError("The local cloud requires the same Period for all metrics of an expression.")
+    span = _span(start, end, period)
+    values = compute(query, queries, scope, span)
+    points = [(moment(at), value) for at, value in zip(span.starts, values, strict=True) if value is not None]
     if scan_by == "TimestampDescending":
         points.reverse()
+    name = query.metric.name if query.metric is not None else query.id
+    label = f"{name} {query.statistic}" if query.metric is not None and len(queries) > 1 else name
     return {
-        "id": query["Id"],
-        "label": query.get("Label") or label,
+        "id": query.id,
+        "label": item.get("Label") or label,
         "timestamps": [at for at, _ in points],
         "values": [value for _, value in points],
         "status_code": "Complete",
     }
-
-
-def _computed(
-    query: Mapping[str, Any],
-    queries: Sequence[Mapping[str, Any]],
-    metrics: Mapping[str, Series],
-    span: Span,
-    period: int,
-) -> Series:
-    if query["Expression"].lstrip().upper().startswith("SELECT"):
-        raise ValidationError("The local cloud does not support Metrics Insights queries.")
-    if len({len(series) for series in metrics.values()} | {span.count}) > 1:
-        raise ValidationError("The local cloud requires the same Period for all metrics of an expression.")
-    try:
-        nodes = {item["Id"]: parse_expression(item["Expression"]) for item in queries if "Expression" in item}
-        return evaluate(nodes[query["Id"]], Inputs(metrics, nodes))
-    except ExpressionError as error:
-        raise ValidationError(f"Error in expression '{query['Id']}': {error}") from error
 
 
 def _answer_get_metric_statistics(response: Any) -> ActionResult:
@@ -163,37 +123,30 @@ def _answer_get_metric_statistics(response: Any) -> ActionResult:
     names = [*request.get("Statistics", []), *request.get("ExtendedStatistics", [])]
     if not names:
         raise InvalidParameterCombination("Must specify either Statistics or ExtendedStatistics")
-    start, end = seconds(request["StartTime"]), seconds(request["EndTime"])
-    if start >= end:
-        raise InvalidParameterValue("The parameter StartTime must be less than the parameter EndTime.")
-    statistics = {name: _statistic(name) for name in names}
-    span = _span(start, end, int(request["Period"]))
-    key = key_of(request["Namespace"], request["MetricName"], request.get("Dimensions") or [])
-    scope = _scope(response.cloudwatch_backend)
-    plain = request.get("Statistics", [])
-    datapoints = [
-        _datapoint(at, summary, unit, statistics, plain)
-        for unit in ([request["Unit"]] if request.get("Unit") else METRICS.units(scope, key))
-        for at, summary in zip(span.starts, METRICS.windows(scope, key, span, unit=unit), strict=True)
-        if summary is not None
-    ]
+    span = _span(seconds(request["StartTime"]), seconds(request["EndTime"]), int(request["Period"]))
+    key, scope = key_of(request), _scope(response.cloudwatch_backend)
+    datapoints = []
+    for at, summary in zip(
+        span.starts, METRICS.windows(scope, key, span, unit=request.get("Unit")), strict=True
+    ):
+        if summary is None:
+            continue
+        values = {name: _statistic(name)(summary) for name in names}
+        extended = {name: values.pop(name) for name in request.get("ExtendedStatistics", [])}
+        unit = request.get("Unit") or "None"
+        datapoints.append({"Timestamp": moment(at), "Unit": unit, **values, "ExtendedStatistics": extended})
     return ActionResult({"Label": request["MetricName"], "Datapoints": datapoints})
-
-
-def _datapoint(
-    at: float, summary: Summary, unit: str, statistics: Mapping[str, Statistic], plain: Sequence[str]
-) -> dict[str, Any]:
-    values = {name: compute(summary) for name, compute in statistics.items()}
-    extended = {name: value for name, value in values.items() if name not in plain and value is not None}
-    shown: dict[str, Any] = {"Timestamp": moment(at), "Unit": unit, **{name: values[name] for name in plain}}
-    return shown | ({"ExtendedStatistics": extended} if extended else {})
 
 
 def _answer_list_metrics(response: Any) -> ActionResult:
     request = response.params
     dimensions = [(item["Name"], item.get("Value")) for item in request.get("Dimensions") or []]
     keys = [
-        {"Namespace": key.namespace, "MetricName": key.name, "Dimensions": list(dimensions_of(key))}
+        {
+            "Namespace": key.namespace,
+            "MetricName": key.name,
+            "Dimensions": [{"Name": name, "Value": value} for name, value in sorted(key.dimensions)],
+        }
         for key in METRICS.keys(_scope(response.cloudwatch_backend))
         if request.get("Namespace", key.namespace) == key.namespace
         and request.get("MetricName", key.name) == key.name
@@ -210,6 +163,8 @@ def _has(key: MetricKey, name: str, value: str | None) -> bool:
 
 def _span(start: float, end: float, period: int) -> Span:
     """Return the windows of a request; as on AWS, its start is rounded down to the minute."""
+    if start >= end:
+        raise ValidationError("The parameter EndTime must be greater than StartTime.")
     step = min(_MINUTE_S, period)
     first = floor(start / step) * step
     count = ceil((end - first) / period)

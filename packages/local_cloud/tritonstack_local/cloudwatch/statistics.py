@@ -1,9 +1,9 @@
-"""CloudWatch statistics: summarize a period's values, and compute Sum, p99, or TM(10%:90%)."""
+"""CloudWatch statistics: summarize a period's values, and compute Sum, p99, or PR(:100) of them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from math import isclose
 
@@ -78,95 +78,46 @@ _PLAIN: Mapping[str, Statistic] = {
 }
 PLAIN_STATISTICS = tuple(_PLAIN)
 
-_SHORT = re.compile(r"(p|tm|wm|tc|ts)(\d{1,2}(?:\.\d{1,10})?|100)", re.IGNORECASE)
-_LONG = re.compile(r"(TM|WM|TC|TS|PR)\(([\d.]+%?)?:([\d.]+%?)?\)", re.IGNORECASE)
-
-
-def percentile_of(name: str) -> float | None:
-    """Return the fraction of a pNN statistic; None for other statistics."""
-    match = _SHORT.fullmatch(name)
-    return float(match[2]) / 100 if match and match[1].lower() == "p" else None
+_PERCENTILE = re.compile(r"p(\d{1,2}(?:\.\d{1,10})?|100)")
+_RANK = re.compile(r"PR\((?P<low>[\d.]+)?:(?P<high>[\d.]+)?\)")
 
 
 def statistic_named(name: str) -> Statistic | None:
-    """Return a statistic by its AWS name; None if unknown."""
+    """Return a statistic by its AWS name; None if it is unknown or not supported."""
     if name in _PLAIN:
         return _PLAIN[name]
-    if name.upper() == "IQM":
-        return _trimmed("TM", "25%", "75%")
-    if match := _SHORT.fullmatch(name):
-        share = percentile_of(name)
-        return _percentile(share) if share is not None else _trimmed(match[1].upper(), None, f"{match[2]}%")
-    match = _LONG.fullmatch(name)
-    if match is None or match[2] == match[3] is None:
+    if match := _PERCENTILE.fullmatch(name):
+        return _percentile(float(match[1]) / 100)
+    match = _RANK.fullmatch(name)
+    if match is None or match["low"] == match["high"] is None:
         return None
-    kind, low, high = match[1].upper(), match[2], match[3]
-    percents = {bound.endswith("%") for bound in (low, high) if bound is not None}
-    if len(percents) > 1 or (kind == "PR" and True in percents):
-        return None
-    return _trimmed(kind, low, high)
+    return _percentile_rank(float(match["low"] or "-inf"), float(match["high"] or "inf"))
 
 
 def _percentile(share: float) -> Statistic:
+    """Return the smallest value that at least this share of all values does not exceed."""
+
     def compute(summary: Summary) -> float | None:
-        spread = summary.distribution
-        return None if spread is None else _at(spread, share)
+        values = summary.distribution
+        if values is None:
+            return None
+        rank, count = share * summary.count, 0.0
+        for value, times in values:
+            count += times
+            if count >= rank or isclose(count, rank):
+                return value
+        return values[-1][0]
 
     return compute
 
 
-def _at(spread: list[tuple[float, float]], share: float) -> float:
-    """Return the smallest value that at least this fraction of all values does not exceed."""
-    rank = share * sum(times for _, times in spread)
-    count = 0.0
-    for value, times in spread:
-        count += times
-        if count >= rank or isclose(count, rank):
-            return value
-    return spread[-1][0]
-
-
-def _trimmed(kind: str, low: str | None, high: str | None) -> Statistic:
-    """Return the statistics of values between two bounds, given as percentiles or values."""
+def _percentile_rank(low: float, high: float) -> Statistic:
+    """Return the percentage of values between two bounds."""
 
     def compute(summary: Summary) -> float | None:
-        spread = summary.distribution
-        if spread is None:
+        values = summary.distribution
+        if values is None:
             return None
-        kept = list(_between(spread, low, high))
-        count = sum(times for _, times in kept)
-        total = sum(value * times for value, times in kept)
-        if kind == "PR":
-            return 100 * count / summary.count
-        if kind in {"TC", "TS"}:
-            return count if kind == "TC" else total
-        if not count:
-            return None
-        return total / count if kind == "TM" else _winsorized(kept, spread)
+        return 100 * sum(times for value, times in values if low < value <= high) / summary.count
 
     return compute
-
-
-def _winsorized(kept: list[tuple[float, float]], spread: list[tuple[float, float]]) -> float:
-    """Return the winsorized mean: values outside the bounds count as the nearest bound."""
-    least, most = kept[0][0], kept[-1][0]
-    total = sum(min(max(value, least), most) * times for value, times in spread)
-    return total / sum(times for _, times in spread)
-
-
-def _between(
-    spread: list[tuple[float, float]], low: str | None, high: str | None
-) -> Iterator[tuple[float, float]]:
-    if (low or high or "").endswith("%"):
-        count = sum(times for _, times in spread)
-        first = count * float((low or "0%")[:-1]) / 100
-        last = count * float((high or "100%")[:-1]) / 100
-        reached = 0.0
-        for value, times in spread:
-            inside = min(reached + times, last) - max(reached, first)
-            reached += times
-            if inside > 0:
-                yield value, inside
-        return
-    least, most = float(low or "-inf"), float(high or "inf")
-    yield from ((value, times) for value, times in spread if least < value <= most)

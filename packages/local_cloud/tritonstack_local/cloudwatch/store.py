@@ -11,9 +11,10 @@ from __future__ import annotations
 import threading
 import time
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import ceil, floor
+from typing import Any
 
 from tritonstack_local.cloudwatch.statistics import Summary, merged
 from tritonstack_local.scope import Scope
@@ -109,12 +110,6 @@ class MetricStore:
         series = self._series.get((scope, key))
         return series.order[-1] * self.bucket_s if series and series.order else 0.0
 
-    def units(self, scope: Scope, key: MetricKey) -> list[str]:
-        """List the units of a metric's values."""
-        with self._lock:
-            series = self._series.get((scope, key))
-            return sorted({unit for bucket in series.buckets.values() for unit in bucket}) if series else []
-
     def keys(self, scope: Scope) -> list[MetricKey]:
         """List the metrics that have values."""
         with self._lock:
@@ -158,15 +153,10 @@ class MetricStore:
         del series.order[:gone]
 
 
-def key_of(namespace: str, name: str, dimensions: Iterable[Mapping[str, str]]) -> MetricKey:
+def key_of(metric: Mapping[str, Any]) -> MetricKey:
     """Create a metric's key from API fields."""
-    return MetricKey(namespace, name, frozenset((item["Name"], item["Value"]) for item in dimensions))
-
-
-def dimensions_of(key: MetricKey) -> Iterator[dict[str, str]]:
-    """Yield a metric's dimensions in the API's format."""
-    for name, value in sorted(key.dimensions):
-        yield {"Name": name, "Value": value}
+    dimensions = frozenset((item["Name"], item["Value"]) for item in metric.get("Dimensions") or ())
+    return MetricKey(metric["Namespace"], metric["MetricName"], dimensions)
 
 
 METRICS = MetricStore()

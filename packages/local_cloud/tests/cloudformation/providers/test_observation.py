@@ -76,26 +76,17 @@ def test_a_log_group_with_a_metric_filter(stack):
 
 def test_alarms_and_a_dashboard(stack):
     alarm = resource("AWS::CloudWatch::Alarm", AlarmName="a", **ALARM)
-    composite = resource(
-        "AWS::CloudWatch::CompositeAlarm",
-        AlarmName="c",
-        AlarmRule={"Fn::Sub": 'ALARM("${A.Arn}")'},
-        ActionsSuppressorWaitPeriod=1,
-    )
     dashboard = resource("AWS::CloudWatch::Dashboard", DashboardName="d", DashboardBody='{"widgets": []}')
-    stack.create({"A": alarm, "C": composite, "D": dashboard})
+    stack.create({"A": alarm, "D": dashboard})
     cloudwatch = stack.account.client("cloudwatch")
-    found = cloudwatch.describe_alarms(AlarmTypes=["MetricAlarm", "CompositeAlarm"])
+    found = cloudwatch.describe_alarms()
     assert [(item["AlarmName"], item["Threshold"]) for item in found["MetricAlarms"]] == [("a", 5.0)]
-    arn = found["MetricAlarms"][0]["AlarmArn"]
-    assert [item["AlarmRule"] for item in found["CompositeAlarms"]] == [f'ALARM("{arn}")']
     assert cloudwatch.get_dashboard(DashboardName="d")["DashboardBody"] == '{"widgets": []}'
 
     changed = resource("AWS::CloudWatch::Alarm", AlarmName="a", **{**ALARM, "Threshold": 6})
     assert stack.update({"A": changed}) == "UPDATE_COMPLETE"
-    found = cloudwatch.describe_alarms(AlarmTypes=["MetricAlarm", "CompositeAlarm"])
+    found = cloudwatch.describe_alarms()
     assert [item["Threshold"] for item in found["MetricAlarms"]] == [6.0]
-    assert found["CompositeAlarms"] == []
     assert cloudwatch.list_dashboards()["DashboardEntries"] == []
 
 

@@ -10,9 +10,7 @@ RETAINED = None
 
 def windows(marks):
     """Make windows of five minutes each, the newest last."""
-    return [
-        Window(1_700_000_000 + 300 * number, MARKS[mark], 1.0) for number, mark in enumerate(marks.split())
-    ]
+    return [Window(1_700_000_000 + 300 * number, MARKS[mark]) for number, mark in enumerate(marks.split())]
 
 
 def condition(*, datapoints=None, periods=3, missing="missing", comparison="GreaterThanThreshold"):

@@ -50,6 +50,7 @@ def providers_for(*, rollback_fails_update: bool) -> Mapping[str, Provider]:
 
 _NO_PROVIDER = "The local cloud does not support connections to Git providers."
 UNSUPPORTED_TYPES: Mapping[str, str] = {
+    "AWS::CloudWatch::CompositeAlarm": "The local cloud does not support composite alarms.",
     "AWS::CodeConnections::Connection": _NO_PROVIDER,
     "AWS::CodePipeline::Pipeline": "The local cloud runs no pipelines; run their commands yourself.",
     "AWS::CodeStarConnections::Connection": _NO_PROVIDER,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from tritonstack_local.cloudformation.providers.base import (
@@ -22,7 +21,6 @@ from tritonstack_local.cloudformation.providers.base import (
 )
 
 _METRIC_ALARM = "cloudwatch:PutMetricAlarm"
-_COMPOSITE_ALARM = "cloudwatch:PutCompositeAlarm"
 _ACTIONS = "AlarmActions InsufficientDataActions OKActions"
 _SNS_ALONE = (
     "SNS topics are notified and scaling policies triggered; other actions are recorded as failed in the "
@@ -46,7 +44,7 @@ _ALARM = Provider(
         ),
         **alike(
             "ActionsEnabled AlarmDescription ComparisonOperator DatapointsToAlarm Dimensions "
-            "EvaluateLowSampleCountPercentile EvaluationPeriods ExtendedStatistic MetricName Namespace "
+            "EvaluationPeriods ExtendedStatistic MetricName Namespace "
             "Period Statistic Tags Threshold ThresholdMetricId TreatMissingData Unit",
             operation=_METRIC_ALARM,
         ),
@@ -54,23 +52,6 @@ _ALARM = Provider(
     put_operation="put_metric_alarm",
     deletion=Deletion("delete_alarms", "ResourceNotFound", takes_list=True),
     attributes={"Arn": "arn:aws:cloudwatch:{region}:{account}:alarm:{id}"},
-)
-
-_SUPPRESSION = "ActionsSuppressor ActionsSuppressorExtensionPeriod ActionsSuppressorWaitPeriod"
-_NO_SUPPRESSION = "Not stored: alarms do not suppress each other; topics receive more than on AWS."
-
-_COMPOSITE = replace(
-    _ALARM,
-    type_name="AWS::CloudWatch::CompositeAlarm",
-    properties={
-        **alike(_SUPPRESSION, effect=False, reason=_NO_SUPPRESSION),
-        **alike("AlarmName", create_only=True),
-        **alike("AlarmRule", operation=_COMPOSITE_ALARM, required=True),
-        **alike(_ACTIONS, operation=_COMPOSITE_ALARM, reason=_SNS_ALONE),
-        **alike("ActionsEnabled AlarmDescription Tags", operation=_COMPOSITE_ALARM),
-    },
-    unsent=tuple(_SUPPRESSION.split()),
-    put_operation="put_composite_alarm",
 )
 
 _DASHBOARD = Provider(
@@ -173,4 +154,4 @@ _METRIC_FILTER = MetricFilterProvider(
     deletion=Deletion("delete_metric_filter", "ResourceNotFoundException"),
 )
 
-TYPES = (_ALARM, _COMPOSITE, _DASHBOARD, _LOG_GROUP, _METRIC_FILTER)
+TYPES = (_ALARM, _DASHBOARD, _LOG_GROUP, _METRIC_FILTER)

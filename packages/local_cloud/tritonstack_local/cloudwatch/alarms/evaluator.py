@@ -11,25 +11,20 @@ they run again every minute while the alarm stays in the state.
 
 from __future__ import annotations
 
-import json
 import logging
 import queue
 import threading
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from tritonstack_local.cloudwatch import logs, metrics
 from tritonstack_local.cloudwatch.alarms import actions as moto_alarms
-from tritonstack_local.cloudwatch.alarms import notifications
-from tritonstack_local.cloudwatch.alarms.records import AlarmRecord, held_alarms
-from tritonstack_local.cloudwatch.alarms.rules import alarms_in, holds
-from tritonstack_local.cloudwatch.alarms.state import State, decide, reason, reason_data
+from tritonstack_local.cloudwatch.alarms.records import AlarmRecord, StateChange, held_alarms
+from tritonstack_local.cloudwatch.alarms.state import decide, reason
 from tritonstack_local.cloudwatch.store import METRICS
-from tritonstack_local.cloudwatch.timestamps import timestamp
 from tritonstack_local.moto_patches import events
 from tritonstack_local.scope import Scope
 from tritonstack_local.service.clients import Clients
@@ -77,17 +72,14 @@ class AlarmEvaluator:
         alarms = held_alarms()
         self._seen = {key: inputs for key, inputs in self._seen.items() if key in alarms}
         self._triggered = {key: at for key, at in self._triggered.items() if key in alarms}
-        for alarm in alarms.values():
-            if alarm.spec is not None:
-                self._evaluate(alarm, now)
-        self._follow_rules(alarms, now)
         for key, alarm in alarms.items():
+            self._evaluate(key, alarm, now)
             self._repeat_scaling(key, alarm, now)
 
-    def notify(self, change: notifications.StateChange, alarm: AlarmRecord) -> None:
+    def notify(self, alarm: AlarmRecord, change: StateChange) -> None:
         """Queue the actions of a change."""
         for action in change.actions:
-            self._tasks.put(partial(self._act, action, change, alarm))
+            self._tasks.put(partial(self._act, action, alarm, change))
 
     def deliver(self, target_arn: str, message: str) -> None:
         """Queue a message to a rule's target."""
@@ -119,61 +111,20 @@ class AlarmEvaluator:
         except Exception:  # an error in one alarm must not stop the others
             log.exception("evaluating alarms")
 
-    def _evaluate(self, alarm: AlarmRecord, now: float) -> None:
+    def _evaluate(self, key: tuple[Scope, str], alarm: AlarmRecord, now: float) -> None:
         spec = alarm.spec
-        if spec is None:
-            return
         span = spec.span(now, self._time_scale)
-        versions = tuple(METRICS.version(alarm.scope, key) for key in spec.metrics)
-        inputs = (span, versions, alarm.state, alarm.configuration)
-        if self._seen.get((alarm.scope, alarm.name)) == inputs:
+        versions = tuple(METRICS.version(alarm.scope, metric) for metric in spec.metrics)
+        if self._seen.get(key) == (span, versions, alarm.state, alarm.configuration):
             return
-        windows = spec.observe(METRICS, alarm.scope, span)
-        decision = None if windows is None else decide(windows, spec.condition)
+        decision = decide(spec.observe(alarm.scope, span), spec.condition)
         if decision is not None and decision.state != alarm.state:
-            why = reason(decision, spec.condition, before=alarm.state)
-            data = reason_data(decision, spec.condition, at=now, watched=_watched(alarm.given, spec.period_s))
-            self._change(alarm, decision.state, why, data, now)
-        self._seen[alarm.scope, alarm.name] = (span, versions, alarm.state, alarm.configuration)
-
-    def _follow_rules(self, alarms: dict[tuple[Scope, str], AlarmRecord], now: float) -> None:
-        """Update composite alarms until none changes: they may depend on each other."""
-        composites = [alarm for alarm in alarms.values() if alarm.rule is not None]
-        for _ in composites:
-            changed = [self._follow(alarm, alarms, now) for alarm in composites]
-            if not any(changed):
-                return
-
-    def _follow(self, alarm: AlarmRecord, alarms: dict[tuple[Scope, str], AlarmRecord], now: float) -> bool:
-        rule = alarm.rule
-        if rule is None:
-            return False
-
-        def state_of(name: str) -> str | None:
-            child = alarms.get((alarm.scope, name))
-            return child.state if child else None
-
-        state: State = "ALARM" if holds(rule, state_of) else "OK"
-        if state == alarm.state:
-            return False
-        children = [alarms[alarm.scope, name] for name in alarms_in(rule) if (alarm.scope, name) in alarms]
-        children.sort(key=lambda child: child.transitioned, reverse=True)
-        shown = [
-            {"arn": child.arn, "state": {"value": child.state, "timestamp": timestamp(child.transitioned)}}
-            for child in children[:1]
-        ]
-        if alarm.state == "INSUFFICIENT_DATA" or not children:
-            why = f"{alarm.arn} was created and its alarm rule evaluates to {state}"
-        else:
-            why = (
-                f"{children[0].arn} transitioned to {children[0].state} at {_long(children[0].transitioned)}"
+            why = reason(decision, spec.condition)
+            log.info(
+                "alarm %s of %s: from %s to %s: %s", alarm.name, alarm.scope, alarm.state, decision.state, why
             )
-        self._change(alarm, state, why, {"triggeringAlarms": shown}, now)
-        return True
-
-    def _change(self, alarm: AlarmRecord, state: State, why: str, data: dict[str, Any], now: float) -> None:
-        log.info("alarm %s of %s changed from %s to %s: %s", alarm.name, alarm.scope, alarm.state, state, why)
-        alarm.move(state, reason=why, data=json.dumps(data), at=now, on_change=self.notify)
+            alarm.move(decision.state, reason=why, at=now, on_change=self.notify)
+        self._seen[key] = (span, versions, alarm.state, alarm.configuration)
 
     def _repeat_scaling(self, key: tuple[Scope, str], alarm: AlarmRecord, now: float) -> None:
         """Trigger scaling policies again, a minute after the last time in the same state."""
@@ -185,17 +136,13 @@ class AlarmEvaluator:
         for action in actions:
             self._trigger_policy(alarm, action)
 
-    def _act(self, action: str, change: notifications.StateChange, alarm: AlarmRecord) -> None:
+    def _act(self, action: str, alarm: AlarmRecord, change: StateChange) -> None:
+        failure: str | None = "the local cloud supports SNS and scaling actions only"
         if _service(action) == _SCALING:
             self._triggered[alarm.scope, alarm.name] = time.time()
-            alarm.note_action(action, failure=self._trigger_policy(alarm, action))
-            return
-        if _service(action) != "sns":
-            alarm.note_action(action, failure="the local cloud supports SNS and scaling actions only")
-            return
-        failure = self._publish(
-            action, Message=notifications.message(change), Subject=notifications.subject(change)
-        )
+            failure = self._trigger_policy(alarm, action)
+        elif _service(action) == "sns":
+            failure = self._publish(action, Message=change.message, Subject=change.subject)
         alarm.note_action(action, failure=failure)
 
     def _publish(self, topic_arn: str, **fields: str) -> str | None:
@@ -211,13 +158,3 @@ class AlarmEvaluator:
 def _service(action: str) -> str:
     """Return the service in an action's ARN."""
     return "".join(action.split(":")[2:3])
-
-
-def _watched(given: Any, period_s: int) -> dict[str, Any]:
-    statistic = given.get("Statistic") or given.get("ExtendedStatistic")
-    shown = {"statistic": statistic, "unit": given.get("Unit")}
-    return {name: value for name, value in shown.items() if value} | {"period": period_s}
-
-
-def _long(at: float) -> str:
-    return time.strftime("%A %d %B, %Y %H:%M:%S UTC", time.gmtime(at))

@@ -6,22 +6,31 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from moto.cloudwatch.models import cloudwatch_backends
 
-from tritonstack.base.files import parse_json
-from tritonstack_local.cloudwatch.alarms.notifications import StateChange, actions_of
-from tritonstack_local.cloudwatch.alarms.rules import Rule, parse_rule
 from tritonstack_local.cloudwatch.alarms.spec import AlarmSpec, read_alarm
 from tritonstack_local.cloudwatch.alarms.state import State
-from tritonstack_local.cloudwatch.timestamps import moment, seconds
+from tritonstack_local.cloudwatch.timestamps import moment, seconds, timestamp
 from tritonstack_local.scope import Scope
 
 _HISTORY_LIMIT = 500
+_SUBJECT_LIMIT = 100
+_ACTIONS = {"ALARM": "AlarmActions", "OK": "OKActions", "INSUFFICIENT_DATA": "InsufficientDataActions"}
+_OUTSIDE_TRIGGER = ("AlarmName", "AlarmDescription", "ActionsEnabled", *_ACTIONS.values())
 
-OnChange = Callable[[StateChange, "AlarmRecord"], None]
-"""Receives changes that have actions."""
+
+class StateChange(NamedTuple):
+    """The actions of an alarm's new state, and the message to its topics."""
+
+    actions: Sequence[str]
+    subject: str
+    message: str
+
+
+OnChange = Callable[["AlarmRecord", StateChange], None]
+"""Receives changes of alarms whose actions are enabled."""
 
 
 @dataclass(frozen=True)
@@ -31,18 +40,12 @@ class AlarmRecord:
     scope: Scope
     record: Any
     """moto's own."""
-    spec: AlarmSpec | None
-    rule: Rule | None
+    spec: AlarmSpec
 
     @property
     def name(self) -> str:
         """Its name."""
         return str(self.record.name)
-
-    @property
-    def arn(self) -> str:
-        """Its ARN."""
-        return str(self.record.alarm_arn)
 
     @property
     def state(self) -> State:
@@ -57,7 +60,7 @@ class AlarmRecord:
     @property
     def actions(self) -> Sequence[str]:
         """The enabled actions of its current state."""
-        return actions_of(self.given, self.state) if self.record.actions_enabled else ()
+        return self.given.get(_ACTIONS[self.state]) or () if self.record.actions_enabled else ()
 
     @property
     def configuration(self) -> object:
@@ -69,31 +72,38 @@ class AlarmRecord:
         """When its current state began."""
         return seconds(self.record.state_transitioned_timestamp)
 
-    def move(self, state: State, *, reason: str, data: str | None, at: float, on_change: OnChange) -> None:
+    def move(self, state: State, *, reason: str, at: float, on_change: OnChange) -> None:
         """Set its state; a change triggers its actions."""
         record, before = self.record, self.state
         old = {"stateValue": before, "stateReason": record.state_reason}
-        new: dict[str, Any] = {"stateValue": state, "stateReason": reason}
-        details = parse_json(data) if data else None
-        if details is not None:
-            new["stateReasonData"] = details
-        date = moment(at)
-        record.state_value, record.state_reason, record.state_reason_data = state, reason, data
-        record.state_updated_timestamp = date
+        record.state_value, record.state_reason, record.state_updated_timestamp = state, reason, moment(at)
         if state == before:
             return
-        record.state_transitioned_timestamp = date
+        record.state_transitioned_timestamp = moment(at)
+        new = {"stateValue": state, "stateReason": reason}
         summary = f"Alarm updated from {before} to {state}"
         note(record, "StateUpdate", summary, {"version": "1.0", "oldState": old, "newState": new}, at)
-        if record.actions_enabled:
-            triggered = tuple((details or {}).get("triggeringAlarms", ()))
-            configured = seconds(record.configuration_updated_timestamp)
-            on_change(
-                StateChange(
-                    self.scope, self.arn, self.given, configured, before, state, reason, at, triggered
-                ),
-                self,
-            )
+        if self.actions:
+            on_change(self, self._change(before, at))
+
+    def _change(self, before: State, at: float) -> StateChange:
+        record, given, scope = self.record, self.given, self.scope
+        message = {
+            "AlarmName": self.name,
+            "AlarmDescription": given.get("AlarmDescription"),
+            "AWSAccountId": scope.account,
+            "AlarmConfigurationUpdatedTimestamp": timestamp(seconds(record.configuration_updated_timestamp)),
+            "NewStateValue": self.state,
+            "NewStateReason": record.state_reason,
+            "StateChangeTime": timestamp(at),
+            "Region": scope.region,
+            "AlarmArn": record.alarm_arn,
+            "OldStateValue": before,
+            **{name: list(given.get(name) or ()) for name in _ACTIONS.values()},
+            "Trigger": {name: value for name, value in given.items() if name not in _OUTSIDE_TRIGGER},
+        }
+        subject = f'{self.state}: "{self.name}" in {scope.region}'[:_SUBJECT_LIMIT]
+        return StateChange(self.actions, subject, json.dumps(message))
 
     def note_action(self, action: str, *, failure: str | None) -> None:
         """Record an action in the history."""
@@ -131,20 +141,17 @@ def held_alarm(scope: Scope, alarm: Any) -> AlarmRecord:
     cached = _read.get(id(alarm))
     if cached is not None and cached[0] is alarm:
         return cached[1]
-    rule = alarm.given.get("AlarmRule")
-    record = AlarmRecord(
-        scope, alarm, None if rule else read_alarm(alarm.given), parse_rule(rule) if rule else None
-    )
+    record = AlarmRecord(scope, alarm, read_alarm(alarm.given))
     _read[id(alarm)] = alarm, record
     return record
 
 
 def note(alarm: Any, kind: str, summary: str, data: Mapping[str, Any], at: float) -> None:
-    """Write into an alarm\'s history; the oldest of many go."""
+    """Write into an alarm's history; the oldest of many go."""
     alarm.history.append(
         {
             "AlarmName": alarm.name,
-            "AlarmType": "CompositeAlarm" if alarm.rule else "MetricAlarm",
+            "AlarmType": "MetricAlarm",
             "Timestamp": moment(at),
             "HistoryItemType": kind,
             "HistorySummary": summary,

@@ -16,9 +16,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal
-
-from tritonstack_local.cloudwatch.timestamps import timestamp
+from typing import Literal
 
 State = Literal["OK", "ALARM", "INSUFFICIENT_DATA"]
 STATES: tuple[State, ...] = ("OK", "ALARM", "INSUFFICIENT_DATA")
@@ -68,7 +66,6 @@ class Window:
 
     start: float
     value: float | None
-    samples: float | None = None
 
 
 @dataclass(frozen=True)
@@ -86,27 +83,18 @@ def decide(windows: Sequence[Window], condition: Condition) -> AlarmDecision | N
     """Return the new state; None to keep the current one. The newest window comes last."""
     newest_first = tuple(reversed(windows))
     real = tuple(window for window in newest_first if window.value is not None)
-    if len(real) >= condition.periods:
-        kept = real[: condition.periods]
-        return AlarmDecision(_counted(_breaching(kept, condition), condition), kept)
-    filled = condition.periods - len(real)
-    if condition.missing in {"breaching", "notBreaching"}:
-        assumed = filled if condition.missing == "breaching" else 0
-        return AlarmDecision(_counted(_breaching(real, condition) + assumed, condition), real, filled)
-    return _without_filling(newest_first, real, condition)
-
-
-def _without_filling(
-    newest_first: tuple[Window, ...], real: tuple[Window, ...], condition: Condition
-) -> AlarmDecision | None:
+    filled = max(0, condition.periods - len(real))
+    if not filled or condition.missing in {"breaching", "notBreaching"}:
+        real = real[: condition.periods]
+        breaching = _breaching(real, condition) + (filled if condition.missing == "breaching" else 0)
+        return AlarmDecision(_counted(breaching, condition), real, filled)
     breaching = _breaching(real, condition)
     if real and (breaching >= condition.needed or breaching < len(real)):
         return AlarmDecision(_counted(breaching, condition), real)
     if condition.missing == "ignore":
         return None
-    if real and newest_first.index(real[-1]) + 1 >= condition.needed:
-        return AlarmDecision("ALARM", real)
-    return AlarmDecision("INSUFFICIENT_DATA", real)
+    is_old = bool(real) and newest_first.index(real[-1]) + 1 >= condition.needed
+    return AlarmDecision("ALARM" if is_old else "INSUFFICIENT_DATA", real)
 
 
 def _breaching(windows: Sequence[Window], condition: Condition) -> int:
@@ -117,85 +105,41 @@ def _counted(breaching: int, condition: Condition) -> State:
     return "ALARM" if breaching >= condition.needed else "OK"
 
 
-def reason(decision: AlarmDecision, condition: Condition, *, before: State) -> str:
+def reason(decision: AlarmDecision, condition: Condition) -> str:
     """Return the reason in CloudWatch's wording."""
     if decision.state == "INSUFFICIENT_DATA":
-        count = condition.windows - len(decision.evaluated)
-        return f"Insufficient Data: {_counted_noun(count, 'datapoint')} {_was(count)} unknown."
-    missing = _missing_text(decision, condition)
+        unknown = condition.windows - len(decision.evaluated)
+        return f"Insufficient Data: {_datapoints(unknown)} {_was(unknown)} unknown."
+    treated = "Breaching" if condition.missing == "breaching" else "NonBreaching"
+    missing = (
+        f"{decision.filled} missing {_datapoints(decision.filled).split()[1]} {_was(decision.filled)} "
+        f"treated as [{treated}]"
+    )
     if not decision.evaluated:
-        periods = _counted_noun(condition.periods, "period")
-        return f"Threshold Crossed: no datapoints were received for {periods} and {missing}."
-    in_alarm = decision.state == "ALARM"
-    shown = [
+        return f"Threshold Crossed: no datapoints were received and {missing}."
+    fires = decision.state == "ALARM"
+    deciding = [
         window
         for window in decision.evaluated
-        if window.value is not None and condition.breached_by(window.value) == in_alarm
-    ] or list(decision.evaluated)
+        if window.value is not None and condition.breached_by(window.value) == fires
+    ]
+    shown = deciding or decision.evaluated
     values = ", ".join(f"{window.value} ({_short(window.start)})" for window in shown)
-    how_many = (
-        _counted_noun(len(shown), "datapoint")
-        if condition.datapoints is None
-        else f"{len(shown)} out of the last {condition.periods} datapoints"
-    )
-    than = _COMPARISONS[condition.comparison][1]
-    clause = f"{_was(len(shown))} {'' if in_alarm else 'not '}{than} the threshold ({condition.threshold})"
+    than = f"{'' if fires else 'not '}{_COMPARISONS[condition.comparison][1]}"
     filled = f" and {missing}" if decision.filled else ""
     return (
-        f"Threshold Crossed: {how_many} [{values}] {clause}{filled}{_minimum(decision, condition, before)}."
+        f"Threshold Crossed: {_datapoints(len(shown))} [{values}] {_was(len(shown))} {than} the threshold "
+        f"({condition.threshold}){filled}."
     )
 
 
-def _minimum(decision: AlarmDecision, condition: Condition, before: State) -> str:
-    if condition.datapoints is None:
-        return ""
-    if decision.state == "ALARM":
-        return f" (minimum {_counted_noun(condition.needed, 'datapoint')} for OK -> ALARM transition)"
-    count = condition.periods - condition.needed + 1
-    return f" (minimum {_counted_noun(count, 'datapoint')} for ALARM -> OK transition)"
-
-
-def _missing_text(decision: AlarmDecision, condition: Condition) -> str:
-    treated = "Breaching" if condition.missing == "breaching" else "NonBreaching"
-    count = decision.filled
-    return (
-        f"{count} missing {'datapoint' if count == 1 else 'datapoints'} {_was(count)} treated as [{treated}]"
-    )
-
-
-def reason_data(
-    decision: AlarmDecision, condition: Condition, *, at: float, watched: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Return StateReasonData; `watched` has statistic, unit, and period."""
-    real = decision.evaluated
-    points: list[dict[str, Any]] = [
-        {"timestamp": timestamp(window.start)}
-        | ({} if window.samples is None else {"sampleCount": window.samples})
-        | {"value": window.value}
-        for window in real
-    ]
-    data: dict[str, Any] = {"version": "1.0", "queryDate": timestamp(at)}
-    if real:
-        data["startDate"] = timestamp(real[-1].start)
-    recent = [window.value for window in reversed(real)]
-    return (
-        data
-        | dict(watched)
-        | {
-            "recentDatapoints": recent,
-            "threshold": condition.threshold,
-            "evaluatedDatapoints": points,
-        }
-    )
-
-
-def _short(at: float) -> str:
-    return f"{datetime.fromtimestamp(at, UTC):%d/%m/%y %H:%M:%S}"
+def _datapoints(count: int) -> str:
+    return "1 datapoint" if count == 1 else f"{count} datapoints"
 
 
 def _was(count: int) -> str:
     return "was" if count == 1 else "were"
 
 
-def _counted_noun(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+def _short(at: float) -> str:
+    return f"{datetime.fromtimestamp(at, UTC):%d/%m/%y %H:%M:%S}"
