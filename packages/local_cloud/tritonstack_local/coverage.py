@@ -19,12 +19,11 @@ from tritonstack_local.autoscaling.requests import ONE_NAMESPACE
 from tritonstack_local.cloudformation.actions import ACTIONS
 from tritonstack_local.cloudformation.providers import PROVIDERS, UNSUPPORTED_TYPES
 from tritonstack_local.cloudformation.providers.base import Provider
-from tritonstack_local.cloudwatch.alarms.actions import NO_SUPPRESSION, SUPPRESSION
 from tritonstack_local.cloudwatch.alarms.spec import NOT_SUPPORTED
 from tritonstack_local.cloudwatch.metric_math import SUPPORTED_FUNCTIONS
 from tritonstack_local.codebuild.app import OFFERED as OFFERED_IN_CODEBUILD
 from tritonstack_local.codebuild.unsupported import ACCEPTED_WITHOUT_EFFECT as ACCEPTED_IN_CODEBUILD
-from tritonstack_local.codebuild.unsupported import UNSUPPORTED as UNSUPPORTED_IN_CODEBUILD
+from tritonstack_local.codebuild.unsupported import ONLY as UNSUPPORTED_IN_CODEBUILD
 from tritonstack_local.ecr.app import OFFERED as OFFERED_IN_ECR
 from tritonstack_local.sagemaker import ACCEPTED_WITHOUT_EFFECT
 from tritonstack_local.sagemaker import UNSUPPORTED as UNSUPPORTED_IN_SAGEMAKER
@@ -51,10 +50,12 @@ SERVICE_LIMITS: Mapping[str, Mapping[str, str]] = {
         "time": "Periods follow the local cloud's time scale; values are kept for at least three hours.",
         "alarms' history": "It is deleted with its alarm, and holds the last 500 entries.",
         "a restart": "Metric values are lost; alarms are kept.",
-        "metrics": "Only SageMaker, CodeBuild, and metric filters publish metrics.",
-        "metric math": f"Operators and {' and '.join(SUPPORTED_FUNCTIONS)}; other functions are rejected.",
+        "metrics": "Only SageMaker and metric filters publish metrics, besides PutMetricData.",
+        "metric math": f"+ - * /, comparisons, {' and '.join(SUPPORTED_FUNCTIONS)}; all else is rejected.",
+        "statistics": "SampleCount, Sum, Average, Minimum, Maximum, pNN, and PR; others are rejected.",
+        "alarms' messages": "Their `Trigger` has the parameters of PutMetricAlarm; `Region` is a code.",
         "alarms' events": "Alarms notify SNS topics and scaling policies; they send no EventBridge events.",
-        "anomaly detection, PromQL, Metrics Insights": "They are rejected.",
+        "anomaly detection, composite alarms, PromQL, Metrics Insights": "They are rejected.",
     },
     "CloudWatch Logs": {
         "retention": "A stream keeps its last 64 MiB; expired lines are removed in whole files.",
@@ -173,13 +174,11 @@ def limits() -> tuple[Limit, ...]:
 def rejected() -> dict[str, str]:
     """Return the types and fields that are rejected, with the reasons."""
     alarms = {f"PutMetricAlarm.{name}": reason for name, reason in NOT_SUPPORTED.items()}
-    composites = {f"PutCompositeAlarm.{name}": NO_SUPPRESSION for name in SUPPRESSION}
     return {
         **UNSUPPORTED_TYPES,
         **UNSUPPORTED_IN_SAGEMAKER,
         **UNSUPPORTED_IN_CODEBUILD,
         **alarms,
-        **composites,
         "PutScalingPolicy.PredictiveScalingPolicyConfiguration": NO_PREDICTION,
         "RegisterScalableTarget.ServiceNamespace other than sagemaker": ONE_NAMESPACE,
     }

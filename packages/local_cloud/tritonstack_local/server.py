@@ -129,7 +129,6 @@ class LocalCloud:
                 folder=settings.state_dir / "builds",
                 region=settings.region,
                 clients=clients,
-                metrics=self._metrics,
             ),
             server_home=settings.server_home,
         )

@@ -21,7 +21,6 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_ba
 from werkzeug.serving import make_server
 
 from packages.local_cloud.tests.sagemaker.cloud import _Handler
-from tritonstack_local.cloudwatch.metrics import Metrics
 from tritonstack_local.codebuild.app import BuildDependencies, CodeBuildApp
 from tritonstack_local.codebuild.machines.base import StartMachine
 from tritonstack_local.codebuild.machines.processes import process_starter
@@ -204,8 +203,7 @@ def run_cloud(
     http.daemon_threads = True
     url = f"http://127.0.0.1:{http.port}"
     clients = Clients(endpoint_url=url, secret=CloudSecret.random())
-    metrics = Metrics()
-    dependencies = BuildDependencies(folder=folder, region=REGION, clients=clients, metrics=metrics)
+    dependencies = BuildDependencies(folder=folder, region=REGION, clients=clients)
     starter = start_machine or process_starter(server_home=folder / "no-server")
     persistence.app = CodeBuildApp(dependencies=dependencies, start_machine=starter, minute_s=minute_s)
     thread = threading.Thread(target=http.serve_forever, args=(0.02,), daemon=True)

@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tritonstack_local.cloudwatch.metrics import Metrics
 from tritonstack_local.codebuild.builds import BuildPool, Builds, Fields
 from tritonstack_local.codebuild.machines.base import StartMachine
 from tritonstack_local.codebuild.machines.processes import process_starter
@@ -17,6 +16,7 @@ from tritonstack_local.codebuild.machines.selection import container_starter, re
 from tritonstack_local.codebuild.projects import Projects
 from tritonstack_local.codebuild.records import CodeBuildTables
 from tritonstack_local.codebuild.runs.build_run import BuildServices
+from tritonstack_local.codebuild.unsupported import reject_unsupported
 from tritonstack_local.scope import Scope
 from tritonstack_local.service.clients import Clients
 from tritonstack_local.service.tables import Tables
@@ -39,7 +39,6 @@ class BuildDependencies:
     region: str
     """Default region of callers."""
     clients: Clients
-    metrics: Metrics
 
 
 class CodeBuildApp:
@@ -60,7 +59,6 @@ class CodeBuildApp:
             folder=dependencies.folder,
             store=self.store,
             clients=dependencies.clients,
-            metrics=dependencies.metrics,
             start_machine=start_machine,
             minute_s=minute_s,
         )
@@ -129,7 +127,6 @@ _OF_BUILDS: Mapping[str, Callable[[Builds, Scope, Fields], Fields]] = {
     "StartBuild": Builds.start,
     "StopBuild": Builds.stop,
     "BatchGetBuilds": Builds.batch_get,
-    "ListBuilds": Builds.list,
     "ListBuildsForProject": Builds.list_for_project,
 }
 OFFERED = frozenset({*_OF_PROJECTS, *_OF_BUILDS})
@@ -137,7 +134,13 @@ OFFERED = frozenset({*_OF_PROJECTS, *_OF_BUILDS})
 
 def _actions(store: CodeBuildTables, builds: Builds) -> dict[str, Action]:
     projects = Projects(store=store)
-    return {
+    actions: dict[str, Action] = {
         **{name: partial(action, projects) for name, action in _OF_PROJECTS.items()},
         **{name: partial(action, builds) for name, action in _OF_BUILDS.items()},
     }
+
+    def checked(name: str, scope: Scope, request: Fields) -> Fields:
+        reject_unsupported(name, request)
+        return actions[name](scope, request)
+
+    return {name: partial(checked, name) for name in actions}

@@ -20,7 +20,6 @@ from tritonstack_local.codebuild.records import (
     now,
 )
 from tritonstack_local.codebuild.runs.build_run import FOUND_DEAD, BuildRun, BuildServices
-from tritonstack_local.codebuild.unsupported import reject_unsupported
 from tritonstack_local.scope import Scope
 
 _STOP_PATIENCE_S = 30.0
@@ -95,19 +94,9 @@ _OVERRIDES = {
     "sourceTypeOverride": ("source", "type"),
     "sourceLocationOverride": ("source", "location"),
     "buildspecOverride": ("source", "buildspec"),
-    "environmentTypeOverride": ("environment", "type"),
     "imageOverride": ("environment", "image"),
-    "computeTypeOverride": ("environment", "computeType"),
-    "privilegedModeOverride": ("environment", "privilegedMode"),
-    "imagePullCredentialsTypeOverride": ("environment", "imagePullCredentialsType"),
-    "fleetOverride": ("environment", "fleet"),
-    "hostKernelOverride": ("environment", "hostKernel"),
-    "cacheOverride": ("cache",),
     "serviceRoleOverride": ("serviceRole",),
     "timeoutInMinutesOverride": ("timeoutInMinutes",),
-    "queuedTimeoutInMinutesOverride": ("queuedTimeoutInMinutes",),
-    "encryptionKeyOverride": ("encryptionKey",),
-    "logsConfigOverride": ("logsConfig",),
 }
 
 
@@ -121,9 +110,17 @@ class Builds:
 
     def start(self, scope: Scope, request: Fields) -> Fields:
         """Start a build, or return the one started with the same token."""
-        reject_unsupported("StartBuild", request)
         project = self._project(scope, request["projectName"])
-        return self._start(scope, project, request, overridden(project.fields, request))
+        settings = overridden(project.fields, request)
+        with self._starting:
+            earlier = self._with_token(scope, request)
+            if earlier is not None:
+                return {"build": earlier.as_api(scope)}
+            checked_settings(settings)
+            self._check_build_limit(scope, project)
+            build = self._begun(scope, project, request, settings)
+        self._pool.start(scope, build)
+        return {"build": build.as_api(scope)}
 
     def stop(self, scope: Scope, request: Fields) -> Fields:
         """Stop a build and all its processes."""
@@ -139,26 +136,13 @@ class Builds:
             "buildsNotFound": [name for name, build in builds.items() if build is None],
         }
 
-    def list(self, scope: Scope, request: Fields) -> Fields:
-        """List build ids, latest first by default."""
-        return _listed(self._store.builds.within(scope), request)
-
     def list_for_project(self, scope: Scope, request: Fields) -> Fields:
         """List the ids of a project's builds."""
         project = self._project(scope, request["projectName"])
-        builds = self._store.builds.within(scope)
-        return _listed([build for build in builds if build.project == project.name], request)
-
-    def _start(self, scope: Scope, project: ProjectRecord, request: Fields, settings: Fields) -> Fields:
-        with self._starting:
-            earlier = self._with_token(scope, request)
-            if earlier is not None:
-                return {"build": earlier.as_api(scope)}
-            checked_settings(settings)
-            self._check_build_limit(scope, project)
-            build = self._begun(scope, project, request, settings)
-        self._pool.start(scope, build)
-        return {"build": build.as_api(scope)}
+        builds = [build for build in self._store.builds.within(scope) if build.project == project.name]
+        builds.sort(key=lambda build: build.number, reverse=request.get("sortOrder") != "ASCENDING")
+        ids, token = page([build.name for build in builds], request)
+        return {"ids": ids, "nextToken": token}
 
     def _check_build_limit(self, scope: Scope, project: ProjectRecord) -> None:
         """Reject a build beyond the project's own limit; such builds are not queued, as on AWS."""
@@ -232,13 +216,6 @@ def overridden(fields: Fields, request: Fields) -> dict[str, Any]:
     }
     settings["environment"] = {**settings["environment"], "environmentVariables": list(variables.values())}
     return settings
-
-
-def _listed(builds: list[BuildRecord], request: Fields) -> Fields:
-    descending = request.get("sortOrder", "DESCENDING") == "DESCENDING"
-    builds.sort(key=lambda build: (build.started, build.number), reverse=descending)
-    ids, token = page([build.name for build in builds], request)
-    return {"ids": ids, "nextToken": token}
 
 
 def _id(name_or_arn: str) -> str:

@@ -11,9 +11,9 @@ def invalid_input(message: str) -> ServiceError:
     return ServiceError("InvalidInputException", message)
 
 
-def not_supported(what: str, reason: str) -> ServiceError:
+def not_supported(what: str) -> ServiceError:
     """Return the error for an unsupported feature of CodeBuild."""
-    return invalid_input(f"The local cloud does not support {what}: {reason}.")
+    return invalid_input(f"The local cloud does not support {what}.")
 
 
 def no_project(arn: str) -> ServiceError:

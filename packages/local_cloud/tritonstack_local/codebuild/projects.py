@@ -31,11 +31,6 @@ _DEFAULTS: Fields = {
     "timeoutInMinutes": 60,
     "queuedTimeoutInMinutes": 480,
 }
-_ORDERS = {
-    "NAME": lambda record: record.name,
-    "CREATED_TIME": lambda record: (record.created, record.name),
-    "LAST_MODIFIED_TIME": lambda record: (record.modified, record.name),
-}
 
 
 class Projects:
@@ -83,10 +78,9 @@ class Projects:
 
     def list(self, scope: Scope, request: Fields) -> Fields:
         """List names."""
-        records = sorted(self._store.projects.within(scope), key=_ORDERS[request.get("sortBy", "NAME")])
-        if request.get("sortOrder", "ASCENDING") == "DESCENDING":
-            records.reverse()
-        names, token = page([record.name for record in records], request)
+        is_reversed = request.get("sortOrder") == "DESCENDING"
+        names = sorted((record.name for record in self._store.projects.within(scope)), reverse=is_reversed)
+        names, token = page(names, request)
         return {"projects": names, "nextToken": token}
 
     def _find(self, scope: Scope, name: str) -> ProjectRecord:
@@ -100,13 +94,10 @@ def checked_settings(fields: Fields) -> None:
     """Reject invalid and unsupported settings of a project or a build."""
     check_settings(fields)
     source = fields["source"]
-    if source["type"] == "NO_SOURCE":
-        if source.get("location"):
-            raise invalid_input("Invalid project source: location must be empty when type is NO_SOURCE")
-        if not source.get("buildspec"):
-            raise invalid_input("Invalid project source: buildspec is required when type is NO_SOURCE")
-    elif not source.get("location"):
-        raise invalid_input("Invalid project source: location must not be empty when type is S3")
+    if bool(source.get("location")) != (source["type"] == "S3"):
+        raise invalid_input("Invalid project source: location is required for the type S3 only")
+    if "\n" not in source.get("buildspec", "") and ": " not in source.get("buildspec", ""):
+        raise invalid_input("Invalid project source: buildspec must be the text of a buildspec")
     limit = fields.get("concurrentBuildLimit")
     if limit is not None and limit < 1:
         raise invalid_input("Invalid concurrent build limit: it must be at least 1")

@@ -17,13 +17,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tritonstack_local.cloudwatch.metrics import Metrics
 from tritonstack_local.codebuild.errors import BuildEndedError, MachineGoneError, PhaseFailedError
 from tritonstack_local.codebuild.machines.base import Machine, MachineOrder, NoMachineError, StartMachine
 from tritonstack_local.codebuild.records import BuildRecord, CodeBuildTables, LogLocation, Status
-from tritonstack_local.codebuild.runs.buildspec import Buildspec, PhaseSpec, is_inline, parse_buildspec
-from tritonstack_local.codebuild.runs.reporting import BuildJournal, measured
-from tritonstack_local.codebuild.runs.s3_files import fetch_source, fetch_text
+from tritonstack_local.codebuild.runs.buildspec import PHASES, Buildspec, PhaseSpec, parse_buildspec
+from tritonstack_local.codebuild.runs.reporting import BuildJournal
+from tritonstack_local.codebuild.runs.s3_files import fetch_source
 from tritonstack_local.codebuild.runs.shell import (
     BuildShell,
     plain_variables,
@@ -35,7 +34,6 @@ from tritonstack_local.service.clients import Clients
 
 FOUND_DEAD = "Build container found dead before completing the build."
 _INTERNAL = "INTERNAL_SERVICE_ERROR"
-_BUILDSPEC = "buildspec.yml"
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +46,6 @@ class BuildServices:
     """Parent of the builds' folders."""
     store: CodeBuildTables
     clients: Clients
-    metrics: Metrics
     start_machine: StartMachine
     minute_s: float
     """Duration of a minute in build timeouts."""
@@ -102,7 +99,6 @@ class BuildRun:
             outcome = "FAULT", _INTERNAL, f"Internal failure of the local cloud: {error}"
         self._clean_up()
         self._journal.change(lambda build: build.over(*outcome))
-        self._services.metrics.put(self._scope, measured(self._journal.build))
 
     def _work(self) -> bool:
         """Run the phases; return whether all succeeded."""
@@ -111,7 +107,7 @@ class BuildRun:
         with self._journal.phase("DOWNLOAD_SOURCE"):
             spec = self._download()
             shell = BuildShell(
-                self._started_machine(), self._folder, spec, self._source, on_line=self._journal.on_line
+                self._started_machine(), self._folder, self._source, on_line=self._journal.on_line
             )
         succeeding, uploads = self._run_phases(spec, shell)
         for kind in ("UPLOAD_ARTIFACTS", "FINALIZING") if uploads else ("FINALIZING",):
@@ -136,26 +132,10 @@ class BuildRun:
             s3, settings["source"], settings.get("sourceVersion"), to=self._source, scratch=scratch
         )
         self._journal.change(lambda build: replace(build, source_version=version or None))
-        spec = self._buildspec()
+        spec = parse_buildspec(settings["source"]["buildspec"])
         variables = service_variables(self._scope, self._journal.build)
         self._start_machine({**variables, **self._credentials, **plain_variables(settings, spec.env)})
-        for line in spec.without_effect():
-            self._journal.log_line(f"Without effect: {line}.")
         return spec
-
-    def _buildspec(self) -> Buildspec:
-        text = self._settings["source"].get("buildspec") or _BUILDSPEC
-        if is_inline(text):
-            return parse_buildspec(text)
-        if text.startswith("arn:"):
-            return parse_buildspec(fetch_text(self._services.clients.client("s3", self._scope), text))
-        path = (self._source / text).resolve()
-        try:
-            if not path.is_relative_to(self._source.resolve()) or not path.is_file():
-                raise PhaseFailedError("YAML_FILE_ERROR", f"stat {path}: no such file or directory")
-            return parse_buildspec(path.read_text())
-        except (OSError, UnicodeDecodeError) as error:
-            raise PhaseFailedError("YAML_FILE_ERROR", f"{text}: {error}") from error
 
     def _start_machine(self, variables: dict[str, str]) -> None:
         environment = self._settings["environment"]
@@ -186,12 +166,12 @@ class BuildRun:
     def _run_phases(self, spec: Buildspec, shell: BuildShell) -> tuple[bool, bool]:
         """Run the buildspec's phases; return whether all succeeded, and whether artifacts follow."""
         succeeding = True
-        for kind in ("INSTALL", "PRE_BUILD", "BUILD", "POST_BUILD"):
-            phase = spec.phase(kind.lower())
+        for kind in PHASES:
+            phase = spec.phases.get(kind.lower(), PhaseSpec())  # type: ignore[call-overload]
             try:
                 with self._journal.phase(kind):
                     self._journal.log_line(f"Entering phase {kind}")
-                    self._run_commands(shell, phase, phase.run_as or spec.run_as, succeeding)
+                    self._run_commands(shell, phase.commands, phase.run_as or spec.run_as, succeeding)
             except PhaseFailedError:
                 succeeding = False
                 if phase.on_failure == "CONTINUE" or (kind == "BUILD" and phase.on_failure != "ABORT"):
@@ -199,17 +179,7 @@ class BuildRun:
                 return False, kind == "POST_BUILD" and phase.on_failure != "ABORT"
         return succeeding, True
 
-    def _run_commands(self, shell: BuildShell, phase: PhaseSpec, user: str | None, succeeding: bool) -> None:
-        failed: PhaseFailedError | None = None
-        for commands in (phase.commands, phase.finally_):
-            try:
-                self._run_all(shell, commands, user, succeeding and failed is None)
-            except PhaseFailedError as error:
-                failed = failed or error
-        if failed is not None:
-            raise failed
-
-    def _run_all(
+    def _run_commands(
         self, shell: BuildShell, commands: Sequence[str], user: str | None, succeeding: bool
     ) -> None:
         for command in commands:

@@ -1,4 +1,4 @@
-"""Download a build's source from S3."""
+"""Download a build's source, a zip archive in S3."""
 
 from __future__ import annotations
 
@@ -37,9 +37,6 @@ def fetch_source(s3: Any, source: Mapping[str, Any], version: str | None, *, to:
         return ""
     bucket, _, key = source["location"].removeprefix(_ARN).partition("/")
     try:
-        if key.endswith("/"):
-            _fetch_folder(s3, bucket, key, to)
-            return f"{_ARN}{bucket}/{key}"
         return _fetch_archive(s3, bucket, key, version, to=to, scratch=scratch)
     except ClientError as error:
         reason = f"{aws_error_code(error)}: {aws_error_message(error)}"
@@ -48,16 +45,6 @@ def fetch_source(s3: Any, source: Mapping[str, Any], version: str | None, *, to:
         ) from error
     except _UNUSABLE as error:
         raise PhaseFailedError("CLIENT_ERROR", f"{error} for primary source") from error
-
-
-def fetch_text(s3: Any, arn: str) -> str:
-    """Read a buildspec from S3."""
-    bucket, _, key = arn.removeprefix(_ARN).partition("/")
-    try:
-        text: str = s3.get_object(Bucket=bucket, Key=key)["Body"].read().decode()
-    except ClientError as error:
-        raise PhaseFailedError("YAML_FILE_ERROR", f"{arn}: {aws_error_message(error)}") from error
-    return text
 
 
 def _fetch_archive(s3: Any, bucket: str, key: str, version: str | None, *, to: Path, scratch: Path) -> str:
@@ -69,19 +56,6 @@ def _fetch_archive(s3: Any, bucket: str, key: str, version: str | None, *, to: P
     unpack(archive, to)
     archive.unlink()
     return str(answer.get("VersionId") or f"{_ARN}{bucket}/{key}")
-
-
-def _fetch_folder(s3: Any, bucket: str, prefix: str, to: Path) -> None:
-    pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
-    keys = [item["Key"] for page in pages for item in page.get("Contents", [])]
-    if not keys:
-        raise PhaseFailedError("CLIENT_ERROR", f"no objects below {bucket}/{prefix} for primary source")
-    for key in keys:
-        target = _below(to, key.removeprefix(prefix))
-        if key.endswith("/"):
-            continue
-        target.parent.mkdir(parents=True, exist_ok=True)
-        s3.download_file(bucket, key, str(target))
 
 
 def unpack(archive: Path, to: Path) -> None:

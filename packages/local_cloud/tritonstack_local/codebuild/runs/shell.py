@@ -16,7 +16,7 @@ from tritonstack.base.errors import aws_error_code
 from tritonstack_local.codebuild.errors import PhaseFailedError
 from tritonstack_local.codebuild.machines.base import Machine, OnLine
 from tritonstack_local.codebuild.records import BuildRecord
-from tritonstack_local.codebuild.runs.buildspec import Buildspec, EnvSpec
+from tritonstack_local.codebuild.runs.buildspec import EnvSpec
 from tritonstack_local.scope import Scope
 from tritonstack_local.service.clients import Clients
 
@@ -84,18 +84,14 @@ export -p > '{state}/variables'
 pwd > '{state}/folder'
 exit $CODEBUILD_LAST_EXIT
 """
-_SHELLS = {"sh": "/bin/sh", "bash": "/bin/bash"}
 
 
 class BuildShell:
     """Runs a build's commands on its machine."""
 
-    def __init__(
-        self, machine: Machine, folder: Path, spec: Buildspec, source: Path, *, on_line: OnLine
-    ) -> None:
+    def __init__(self, machine: Machine, folder: Path, source: Path, *, on_line: OnLine) -> None:
         self._machine = machine
         self._on_line = on_line
-        self._shell = _SHELLS.get(spec.env.shell, spec.env.shell)
         self._state = folder / "tmp" / "shell"
         self._state.mkdir()
         machine.share(self._state, writable=True)
@@ -111,4 +107,4 @@ class BuildShell:
         state = self._machine.inside(self._state)
         text = _SCRIPT.format(state=state, succeeding=int(succeeding), command=command)
         # Not as a file: the build can replace the folder by a link to another one of this machine.
-        return self._machine.run([self._shell, "-c", text], user=user, on_line=self._on_line)
+        return self._machine.run(["/bin/sh", "-c", text], user=user, on_line=self._on_line)
