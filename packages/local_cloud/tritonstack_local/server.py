@@ -33,7 +33,6 @@ from tritonstack_local.cloudwatch import log_streams
 from tritonstack_local.cloudwatch.alarms.evaluator import AlarmEvaluator
 from tritonstack_local.cloudwatch.alarms.records import AlarmRecord
 from tritonstack_local.cloudwatch.metrics import Metrics
-from tritonstack_local.codebuild.app import BuildDependencies
 from tritonstack_local.codebuild.app import create_app as create_codebuild
 from tritonstack_local.data_plane.front import BACKLOG, Front
 from tritonstack_local.data_plane.general import GeneralServer
@@ -125,11 +124,9 @@ class LocalCloud:
             time_scale=settings.time_scale,
         )
         self._codebuild = create_codebuild(
-            dependencies=BuildDependencies(
-                folder=settings.state_dir / "builds",
-                region=settings.region,
-                clients=clients,
-            ),
+            folder=settings.state_dir / "builds",
+            region=settings.region,
+            clients=clients,
             server_home=settings.server_home,
         )
         self._layers = Layers(clients=clients, folder=settings.state_dir / "layers")

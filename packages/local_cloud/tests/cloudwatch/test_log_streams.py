@@ -121,17 +121,6 @@ def test_no_line_stays_in_memory(logs):
     assert not [known for known in gc.get_objects() if isinstance(known, LogEvent)]
 
 
-def test_lines_of_an_earlier_versions_state_are_taken_over(logs, backend):
-    put(logs, "old")
-    stream = backend.groups["g"].streams["s"]
-    saved = list(stream.events)
-    logs.delete_log_stream(**STREAM)
-    logs.create_log_stream(**STREAM)
-    vars(backend.groups["g"].streams["s"])["events"] = saved
-    put(logs, "new")
-    assert read(logs, startFromHead=True) == ["old", "new"]
-
-
 @pytest.mark.usefixtures("segments")
 def test_a_stream_is_limited_in_size(logs, backend, monkeypatch):
     monkeypatch.setattr(log_files, "MOST_SEGMENTS", 3)

@@ -21,9 +21,10 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_ba
 from werkzeug.serving import make_server
 
 from packages.local_cloud.tests.sagemaker.cloud import _Handler
-from tritonstack_local.codebuild.app import BuildDependencies, CodeBuildApp
+from tritonstack_local.codebuild.app import CodeBuildApp
 from tritonstack_local.codebuild.machines.base import StartMachine
 from tritonstack_local.codebuild.machines.processes import process_starter
+from tritonstack_local.codebuild.runs.build_run import BuildServices
 from tritonstack_local.service.clients import Clients
 from tritonstack_local.settings import REAL_MINUTE_S
 from tritonstack_local.signatures.keys import CloudSecret, access_key_for, account_in_key, read_credential
@@ -63,7 +64,7 @@ class Cloud:
 
     url: str
     app: CodeBuildApp
-    dependencies: BuildDependencies
+    services: BuildServices
 
 
 @dataclass
@@ -203,13 +204,13 @@ def run_cloud(
     http.daemon_threads = True
     url = f"http://127.0.0.1:{http.port}"
     clients = Clients(endpoint_url=url, secret=CloudSecret.random())
-    dependencies = BuildDependencies(folder=folder, region=REGION, clients=clients)
     starter = start_machine or process_starter(server_home=folder / "no-server")
-    persistence.app = CodeBuildApp(dependencies=dependencies, start_machine=starter, minute_s=minute_s)
+    services = BuildServices(folder=folder, clients=clients, start_machine=starter, minute_s=minute_s)
+    persistence.app = CodeBuildApp(services, region=REGION)
     thread = threading.Thread(target=http.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:
-        yield Cloud(url, persistence.app, dependencies)
+        yield Cloud(url, persistence.app, services)
     finally:
         persistence.app.close()
         http.shutdown()

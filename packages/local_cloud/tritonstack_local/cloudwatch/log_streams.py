@@ -35,11 +35,7 @@ def _name(stream: Any) -> str:
 
 
 def _files(stream: Any) -> LogFiles:
-    files = LOG_FOLDER.files_of(_name(stream))
-    saved = vars(stream).pop("events", None)  # in the state of an earlier version
-    if saved and not files.end:
-        files.append([(event.timestamp, event.ingestion_time, event.message) for event in saved])
-    return files
+    return LOG_FOLDER.files_of(_name(stream))
 
 
 class _Events:

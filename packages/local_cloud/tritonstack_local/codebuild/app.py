@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tritonstack_local.codebuild.builds import BuildPool, Builds, Fields
-from tritonstack_local.codebuild.machines.base import StartMachine
 from tritonstack_local.codebuild.machines.processes import process_starter
 from tritonstack_local.codebuild.machines.selection import container_starter, remove_left_over
 from tritonstack_local.codebuild.projects import Projects
@@ -21,7 +19,6 @@ from tritonstack_local.scope import Scope
 from tritonstack_local.service.clients import Clients
 from tritonstack_local.service.tables import Tables
 from tritonstack_local.service.wire import Action, ControlPlane
-from tritonstack_local.settings import REAL_MINUTE_S
 from tritonstack_local.tagging.resources import TaggedResource
 
 if TYPE_CHECKING:
@@ -30,42 +27,16 @@ if TYPE_CHECKING:
 SERVICE = "codebuild"
 
 
-@dataclass(frozen=True)
-class BuildDependencies:
-    """Dependencies of CodeBuild on the rest of the cloud."""
-
-    folder: Path
-    """Folder of running builds."""
-    region: str
-    """Default region of callers."""
-    clients: Clients
-
-
 class CodeBuildApp:
-    """Serves the API. Thread-safe; `close` ends every build.
+    """Serves the API. Thread-safe; `close` ends every build."""
 
-    `minute_s` is the duration of a minute in build timeouts; builds run in real time.
-    """
-
-    def __init__(
-        self,
-        *,
-        dependencies: BuildDependencies,
-        start_machine: StartMachine,
-        minute_s: float = REAL_MINUTE_S,
-    ) -> None:
-        self.store = CodeBuildTables()
-        services = BuildServices(
-            folder=dependencies.folder,
-            store=self.store,
-            clients=dependencies.clients,
-            start_machine=start_machine,
-            minute_s=minute_s,
-        )
+    def __init__(self, services: BuildServices, *, region: str) -> None:
+        """`region` is the default region of callers."""
+        self.store = services.store
         self._pool = BuildPool(services)
         self.builds = Builds(store=self.store, pool=self._pool)
         self._control_plane = ControlPlane(
-            service=SERVICE, region=dependencies.region, actions=_actions(self.store, self.builds)
+            service=SERVICE, region=region, actions=_actions(self.store, self.builds)
         )
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
@@ -105,15 +76,16 @@ class CodeBuildApp:
         self._pool.close()
 
 
-def create_app(*, dependencies: BuildDependencies, server_home: Path) -> CodeBuildApp:
+def create_app(*, folder: Path, region: str, clients: Clients, server_home: Path) -> CodeBuildApp:
     """Create the application; builds run in containers if possible, otherwise as processes.
 
     Leftovers of an earlier cloud in the builds' folder are removed.
     """
-    shutil.rmtree(dependencies.folder, ignore_errors=True)
-    remove_left_over(dependencies.folder)
-    processes = process_starter(server_home=server_home)
-    return CodeBuildApp(dependencies=dependencies, start_machine=container_starter(processes))
+    shutil.rmtree(folder, ignore_errors=True)
+    remove_left_over(folder)
+    start_machine = container_starter(process_starter(server_home=server_home))
+    services = BuildServices(folder=folder, clients=clients, start_machine=start_machine)
+    return CodeBuildApp(services, region=region)
 
 
 _OF_PROJECTS: Mapping[str, Callable[[Projects, Scope, Fields], Fields]] = {

@@ -55,8 +55,6 @@ def _described(account: str, key: Any) -> AccessKey:
         principal = f"arn:aws:iam::{account}:user/{key.user_name}"
     token = getattr(key, "session_token", None)
     expires = getattr(key, "expires", None)
-    if key.access_key_id.startswith("ASIA") and expires is None:
-        expires = datetime.fromtimestamp(0, UTC)  # issued by a version that recorded no token
     return AccessKey(key.access_key_id, key.secret_access_key, account, principal, token, expires)
 
 

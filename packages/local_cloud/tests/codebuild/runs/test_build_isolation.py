@@ -40,7 +40,7 @@ def outside_tmp():
 
 
 def test_a_build_has_no_way_out(outside_tmp):
-    account, state = outside_tmp, outside_tmp.cloud.dependencies.folder
+    account, state = outside_tmp, outside_tmp.cloud.services.folder
     (state / "secret").write_text("the cloud's")
     with targets_of_a_sandbox(own="/opt/builder", nests=True, state=state, proxy="https_proxy") as targets:
         command = f"/opt/builder/bin/python escape_attempts.py '{json.dumps(targets)}'"

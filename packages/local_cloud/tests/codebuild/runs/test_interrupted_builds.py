@@ -11,7 +11,8 @@ import pytest
 
 from packages.local_cloud.tests.codebuild.conftest import REGION, kinds, phase, spec, why
 from tritonstack_local.codebuild.app import CodeBuildApp
-from tritonstack_local.codebuild.machines.processes import ProcessMachine, process_starter
+from tritonstack_local.codebuild.machines.processes import ProcessMachine
+from tritonstack_local.codebuild.records import CodeBuildTables
 from tritonstack_local.scope import Scope
 
 # A process that leaves its group and session, and one that ignores SIGTERM.
@@ -113,9 +114,7 @@ def test_interrupted_builds_of_an_earlier_cloud_end_with_fault(account):
     record = account.cloud.app.store.builds.get(scope, build["id"])
     left = replace(record, status="IN_PROGRESS", ended=None, phases=record.phases[:6])
     left = replace(left, phases=(*left.phases, replace(record.phases[6], ended=None, status=None)))
-    app = CodeBuildApp(
-        dependencies=account.cloud.dependencies, start_machine=process_starter(server_home=Path("/none"))
-    )
+    app = CodeBuildApp(replace(account.cloud.services, store=CodeBuildTables()), region=REGION)
     app.store.builds.add(scope, pickle.loads(pickle.dumps(left)))  # noqa: S301 - as it is kept
     app.resume()
     found = app.store.builds.get(scope, build["id"]).as_api(scope)
@@ -127,7 +126,7 @@ def test_interrupted_builds_of_an_earlier_cloud_end_with_fault(account):
 def test_builds_end_with_their_cloud(account):
     from packages.local_cloud.tests.codebuild.conftest import Account, run_cloud
 
-    clouds = run_cloud(account.cloud.dependencies.folder / "beside")
+    clouds = run_cloud(account.cloud.services.folder / "beside")
     other = Account(next(clouds))
     other.project(spec(STUBBORN, "echo up", "sleep 100"))
     build = other.start()

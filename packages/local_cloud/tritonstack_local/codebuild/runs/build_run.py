@@ -14,7 +14,7 @@ import shutil
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tritonstack_local.codebuild.errors import BuildEndedError, MachineGoneError, PhaseFailedError
@@ -31,6 +31,7 @@ from tritonstack_local.codebuild.runs.shell import (
 )
 from tritonstack_local.scope import Scope
 from tritonstack_local.service.clients import Clients
+from tritonstack_local.settings import REAL_MINUTE_S
 
 FOUND_DEAD = "Build container found dead before completing the build."
 _INTERNAL = "INTERNAL_SERVICE_ERROR"
@@ -44,11 +45,11 @@ class BuildServices:
 
     folder: Path
     """Parent of the builds' folders."""
-    store: CodeBuildTables
     clients: Clients
     start_machine: StartMachine
-    minute_s: float
-    """Duration of a minute in build timeouts."""
+    minute_s: float = REAL_MINUTE_S
+    """Duration of a minute in build timeouts; builds run in real time."""
+    store: CodeBuildTables = field(default_factory=CodeBuildTables)
 
 
 class BuildRun:
