@@ -11,7 +11,6 @@ import fcntl
 import json
 import os
 import shutil
-import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
@@ -21,7 +20,7 @@ from pathlib import Path
 from tritonstack.base.error_kinds import LocalCloudError
 from tritonstack.base.files import read_json
 from tritonstack_local.signatures.keys import CloudSecret, write_private
-from tritonstack_local.state.errors import ForeignStateError
+from tritonstack_local.state.folder import check_owner
 
 LOCK = "cloud.lock"
 LOG_BYTES = 8 << 20
@@ -35,19 +34,11 @@ def private_folder(folder: Path) -> None:
     user's folder, or one with another user's files, is rejected.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    _require_own(folder)
+    check_owner(folder, may_be_open=True)
     folder.chmod(0o700)  # of an earlier version, or copied
     for entry in folder.iterdir():
         with suppress(FileNotFoundError):  # a running cloud has just removed it
-            _require_own(entry)
-
-
-def _require_own(path: Path) -> None:
-    status = path.lstat()
-    if stat.S_ISLNK(status.st_mode):
-        raise ForeignStateError(path, "it is a symbolic link")
-    if status.st_uid != os.geteuid():
-        raise ForeignStateError(path, f"its owner is user {status.st_uid}, not user {os.geteuid()}")
+            check_owner(entry, may_be_open=True)
 
 
 def start_ticks(pid: int) -> int | None:

@@ -183,7 +183,6 @@ class LocalCloud:
             "sagemaker": self._sagemaker.tables,
             "autoscaling": self._autoscaling.tables,
             "codebuild": self._codebuild.tables,
-            "ecr": {"layers": self._layers.table},
         }
         for service, tables in remembered.items():
             for name, table in tables.items():

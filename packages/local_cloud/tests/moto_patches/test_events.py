@@ -6,7 +6,6 @@ import time
 import pytest
 from botocore.exceptions import ClientError
 
-from packages.local_cloud.tests.conftest import TRUST_ANYONE
 from tests.credentials import secret_of
 from tritonstack_local.moto_patches.events import target_input
 from tritonstack_local.sagemaker.hosting.endpoint_status import (
@@ -105,38 +104,22 @@ def test_a_failed_endpoint_sends_an_event(account, topic):
     sagemaker.delete_endpoint(EndpointName="shop-three")
 
 
-def test_a_rule_starts_a_build_with_overrides(account):
-    role = account.client("iam").create_role(RoleName="build", AssumeRolePolicyDocument=TRUST_ANYONE)["Role"]
-    codebuild = account.client("codebuild")
-    project = codebuild.create_project(
-        name="reap",
-        source={"type": "NO_SOURCE", "buildspec": "version: 0.2\nphases: {build: {commands: [ls]}}"},
-        artifacts={"type": "NO_ARTIFACTS"},
-        environment={"type": "LINUX_CONTAINER", "computeType": "BUILD_GENERAL1_SMALL", "image": "any"},
-        serviceRole=role["Arn"],
-        concurrentBuildLimit=1,
-    )["project"]
-    dry = [{"name": "DRY_RUN", "value": "yes", "type": "PLAINTEXT"}]
-    put_rule(account, Arn=project["arn"], Input=json.dumps({"environmentVariablesOverride": dry}))
-    change(account, "shop-one", "Failed")
-    deadline = time.monotonic() + 10
-    while not (ids := codebuild.list_builds_for_project(projectName="reap")["ids"]):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    build = codebuild.stop_build(id=ids[0])["build"]
-    assert build["environment"]["environmentVariables"] == dry
-
-
-def test_unsupported_targets_are_rejected(account):
-    arn = "arn:aws:lambda:eu-west-1:111122223333:function:f"
-    with pytest.raises(ClientError, match="does not support targets of lambda"):
-        put_rule(account, Arn=arn)
+@pytest.mark.parametrize(
+    ("target", "named"),
+    [
+        ({"Arn": "arn:aws:lambda:eu-west-1:111122223333:function:f"}, "lambda"),
+        ({"Arn": "arn:aws:codebuild:eu-west-1:111122223333:project/p"}, "codebuild"),
+        ({"Arn": "arn:aws:sns:eu-west-1:111122223333:t", "Input": "fixed"}, "Input"),
+        ({"Arn": "arn:aws:sns:eu-west-1:111122223333:t", "InputPath": "$.detail"}, "InputPath"),
+    ],
+)
+def test_unsupported_targets_are_rejected(account, target, named):
+    with pytest.raises(ClientError, match=f"support (targets of )?{named} in PutTargets"):
+        put_rule(account, **target)
 
 
 def test_target_input():
     event = {"detail": {"name": "n", "size": 3}, "region": "r"}
-    assert target_input({"Input": "fixed"}, event) == "fixed"
-    assert target_input({"InputPath": "$.detail"}, event) == '{"name": "n", "size": 3}'
     transformer = {"InputPathsMap": {"a": "$.detail.size"}, "InputTemplate": '{"size": <a>}'}
     assert target_input({"InputTransformer": transformer}, event) == '{"size": 3}'
     assert json.loads(target_input({}, event)) == event

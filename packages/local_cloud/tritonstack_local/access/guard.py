@@ -10,7 +10,6 @@ import traceback
 from collections.abc import Callable, Iterable, MutableMapping
 from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import unquote
 
 from werkzeug.exceptions import ClientDisconnected
 from werkzeug.wrappers import Response
@@ -24,6 +23,7 @@ from tritonstack_local.signatures.keys import AccessKey
 from tritonstack_local.signatures.payload import STREAMING, UNSIGNED, ChecksummedPayload, Payload
 from tritonstack_local.signatures.requests import DeniedError, Reason, SentRequest
 from tritonstack_local.signatures.verifier import BodyCheck, Verifier
+from tritonstack_local.state.errors import NotKeptError
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
@@ -82,17 +82,20 @@ class Guard:
         """Answer a request, or deny it. Any exception becomes the service's own error."""
         request: SentRequest = environ[SENT_REQUEST]
         respond = _without_cors(start_response)
-        service = _claimed_service(request)
         try:
             environ["wsgi.input"] = get_input_stream(environ)
             environ["wsgi.input_terminated"] = True
             caller = self._admit(environ, request)
-            service = caller.service
             _set_caller(environ, caller)
             return self._application(environ, respond)
         except DeniedError as error:
             _log_denial(request, error)
             denied = error
+        except NotKeptError as error:
+            denied = DeniedError(Reason.NO_SPACE, str(error))
+        except NotImplementedError as error:
+            log.warning("%s", error)
+            denied = DeniedError(Reason.NOT_IMPLEMENTED, f"{error} in the local cloud")
         except MalformedBodyError:
             raise
         except _ClientGoneError as gone:
@@ -101,7 +104,7 @@ class Guard:
             denied = failure(request, error)
         _limit_time(environ)
         _drain(environ["wsgi.input"])
-        return denial_response(environ, denied, service=service)(environ, respond)
+        return denial_response(request, denied)(environ, respond)
 
     def judge(self, request: SentRequest) -> BodyCheck:
         """Verify everything but the body, before any of it is read; return the check of the body."""
@@ -125,17 +128,7 @@ class Guard:
             denied = error
         else:
             denied = failure(request, error)
-        environ = {
-            "REQUEST_METHOD": request.method,
-            "PATH_INFO": unquote(request.path, encoding="latin-1"),
-            "QUERY_STRING": request.query,
-            "CONTENT_TYPE": request.header("content-type") or "",
-            **{
-                f"HTTP_{name.upper().replace('-', '_')}": values[-1]
-                for name, values in request.headers.items()
-            },
-        }
-        return denial_response(environ, denied, service=_claimed_service(request))
+        return denial_response(request, denied)
 
     def _admit(self, environ: WSGIEnvironment, request: SentRequest) -> Caller:
         check = self.judge(request)
@@ -231,14 +224,6 @@ def _set_caller(environ: WSGIEnvironment, caller: Caller) -> None:
         del environ[name]
     environ["HTTP_X_MOTO_ACCOUNT_ID"] = caller.account
     environ[_CALLER] = caller
-
-
-def _claimed_service(request: SentRequest) -> str:
-    """Return the service in the credential of a denied request, which determines the error format."""
-    header = request.header("authorization") or ""
-    credential = header.partition("Credential=")[2].partition(",")[0]
-    parts = (request.parameter("X-Amz-Credential") or credential).split("/")
-    return parts[3].lower() if len(parts) == 5 else ""
 
 
 def _without_cors(start_response: StartResponse) -> StartResponse:

@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+from urllib.parse import unquote
 from xml.sax.saxutils import escape
 
-from werkzeug.wrappers import Request, Response
+from werkzeug.wrappers import Response
 
-from tritonstack_local.signatures.requests import S3, DeniedError, Reason
-
-if TYPE_CHECKING:
-    from _typeshed.wsgi import WSGIEnvironment
+from tritonstack_local.signatures.requests import S3, DeniedError, Reason, SentRequest
 
 
 class _Codes(NamedTuple):
@@ -99,6 +97,8 @@ _DENIALS: Mapping[Reason, _Codes] = {
         "AssumeRoleWithWebIdentity documentation for requirements",
     ),
     Reason.ENTITY_TOO_LARGE: _same(413, "RequestEntityTooLarge", "The request body is too large."),
+    Reason.NO_SPACE: _same(400, "InsufficientStorage", "The disk of the local cloud is full."),
+    Reason.NOT_IMPLEMENTED: _same(400, "UnknownOperationException", "The operation is not implemented."),
     Reason.PAYLOAD_TOO_LARGE: _same(400, "ValidationError", "The request body is too large."),
 }  # fmt: skip
 
@@ -119,27 +119,36 @@ _EC2 = {
 }
 
 
-def denial_response(environ: WSGIEnvironment, denied: DeniedError, *, service: str) -> Response:
-    """Write a denial or a failure; `service` is the signing name of the request, or empty."""
-    request = Request(environ, shallow=True)
-    request_id = str(uuid.uuid4())
+def denial_response(request: SentRequest, denied: DeniedError) -> Response:
+    """Write a denial or a failure in the protocol of its request."""
+    request_id, service = str(uuid.uuid4()), _claimed_service(request)
     codes = _DENIALS[denied.reason]
     message = denied.message or codes.message
     # JSON protocols deny with 400, REST services with 403.
     is_denial = codes.status == 403 or codes.json != codes.query
     status = 400 if is_denial else codes.status
-    if request.headers.get("Smithy-Protocol") == "rpc-v2-cbor":
+    if request.header("smithy-protocol") == "rpc-v2-cbor":
         return _cbor(_Error(status, codes.json, message), request_id)
-    if "X-Amz-Target" in request.headers:
+    if "x-amz-target" in request.headers:
         error = _Error(status, codes.json, message)
         return _json(error, request_id, content_type="application/x-amz-json-1.1")
-    if request.mimetype == "application/x-www-form-urlencoded" or "Action" in request.args:
+    media_type = (request.header("content-type") or "").partition(";")[0].strip().lower()
+    if media_type == "application/x-www-form-urlencoded" or request.parameter("Action") is not None:
         error = _Error(codes.status, codes.query, message)
         return _query(error, request_id, service=service, reason=denied.reason)
     if service == S3 or (not service and not request.path.startswith("/endpoints/")):
-        return _s3(_Error(codes.status, codes.s3, message), request_id, resource=request.path)
+        path = unquote(request.path, encoding="latin-1")
+        return _s3(_Error(codes.status, codes.s3, message), request_id, resource=path)
     error = _Error(403 if is_denial else status, codes.json, message)
     return _json(error, request_id, content_type="application/json")
+
+
+def _claimed_service(request: SentRequest) -> str:
+    """Return the service in the credential of a request, or nothing."""
+    header = request.header("authorization") or ""
+    credential = header.partition("Credential=")[2].partition(",")[0]
+    parts = (request.parameter("X-Amz-Credential") or credential).split("/")
+    return parts[3].lower() if len(parts) == 5 else ""
 
 
 def _s3(error: _Error, request_id: str, *, resource: str) -> Response:

@@ -7,7 +7,7 @@ An unsupported condition is evaluated restrictively: Allow statements do not app
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 _ACTION = "sts:AssumeRole"
@@ -16,29 +16,18 @@ _Statement = Mapping[str, Any]
 
 def trusts(document: Mapping[str, Any], caller: str) -> bool:
     """Return whether a trust policy allows a principal of another account to assume its role."""
-    context = {"aws:PrincipalArn": caller, "aws:PrincipalAccount": _account(caller)}
-    statements = _concerning(_of_action([document]), caller)
-    return any(_allows(item, "*", context) for item in statements) and not any(
-        _denies(item, "*", context) for item in statements
-    )
-
-
-def _of_action(documents: Iterable[Mapping[str, Any]]) -> list[_Statement]:
-    """Return the policies' statements on AssumeRole."""
-    return [
-        statement
-        for document in documents
-        for statement in _listed(document["Statement"])
-        if _names(statement, "Action", _ACTION)
-    ]
-
-
-def _concerning(trust: Sequence[_Statement], role: str) -> list[_Statement]:
-    """Return the trust policy's statements that apply to a role, by name or by account."""
-    account = _account(role)
-    partition = role.split(":")[1]
-    principals = {"*", role, account, f"arn:{partition}:iam::{account}:root"}
-    return [item for item in trust if principals & set(_principals(item))]
+    partition, account = caller.split(":")[1], caller.split(":")[4]
+    principals = {"*", caller, account, f"arn:{partition}:iam::{account}:root"}
+    context = {"aws:principalarn": caller, "aws:principalaccount": account}
+    effects = set()
+    for statement in _listed(document["Statement"]):
+        if not (_concerns_action(statement) and principals & set(_principals(statement))):
+            continue
+        conditions = set(_conditions(statement, context))
+        is_allowing = statement["Effect"] == "Allow"
+        if conditions <= {True} if is_allowing else False not in conditions:
+            effects.add(statement["Effect"])
+    return effects == {"Allow"}
 
 
 def _principals(statement: _Statement) -> list[str]:
@@ -46,32 +35,14 @@ def _principals(statement: _Statement) -> list[str]:
     return ["*"] if principal == "*" else _listed(principal.get("AWS", []))
 
 
-def _allows(statement: _Statement, resource: str, caller: Mapping[str, str]) -> bool:
-    return (
-        statement["Effect"] == "Allow"
-        and _names(statement, "Resource", resource)
-        and all(_conditions(statement, caller))
-    )
+def _concerns_action(statement: _Statement) -> bool:
+    if "NotAction" in statement:
+        return not any(_like(_ACTION, pattern) for pattern in _listed(statement["NotAction"]))
+    return any(_like(_ACTION, pattern) for pattern in _listed(statement.get("Action", "*")))
 
 
-def _denies(statement: _Statement, resource: str, caller: Mapping[str, str]) -> bool:
-    return (
-        statement["Effect"] == "Deny"
-        and _names(statement, "Resource", resource)
-        and False not in set(_conditions(statement, caller))
-    )
-
-
-def _names(statement: _Statement, field: str, value: str) -> bool:
-    """Return whether a statement's actions or resources match; trust policies have no resources."""
-    if f"Not{field}" in statement:
-        return not any(_like(value, pattern) for pattern in _listed(statement[f"Not{field}"]))
-    return any(_like(value, pattern) for pattern in _listed(statement.get(field, "*")))
-
-
-def _conditions(statement: _Statement, caller: Mapping[str, str]) -> Iterator[bool | None]:
-    """Return whether all conditions hold; None if one is not supported."""
-    context = {key.lower(): value for key, value in caller.items()}
+def _conditions(statement: _Statement, context: Mapping[str, str]) -> Iterator[bool | None]:
+    """Return whether each condition holds; None if it is not supported."""
     for operator, tests in statement.get("Condition", {}).items():
         for key, operands in tests.items():
             compare, value = _OPERATORS.get(operator), context.get(key.lower())
@@ -92,10 +63,6 @@ _OPERATORS: Mapping[str, Callable[[str, str], bool]] = {
     "ArnEquals": _like,
     "ArnLike": _like,
 }
-
-
-def _account(arn: str) -> str:
-    return arn.split(":")[4]
 
 
 def _listed(value: Any) -> list[Any]:

@@ -5,7 +5,6 @@ moto holds all events in memory, and sorts all of them for every page.
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import heapq
 import json
@@ -135,9 +134,8 @@ def filter_group(
     token: str | None,
 ) -> tuple[list[dict[str, Any]], str | None]:
     """Return a page of the matching events of several streams in order of time, and the next token."""
-    try:
-        places: dict[str, int] = _places(token, group.name) if token else {}
-    except ValueError:
+    places = _places(token) if token else {}
+    if places is None:
         return [], None  # as on AWS
     oldest = max(start_time or 0, _oldest_kept(group))
     streams = [stream for name, stream in group.streams.items() if not names or name in names]
@@ -150,7 +148,7 @@ def filter_group(
         if matches(event.message):
             size += len(event.message) + _OVERHEAD
             if len(shown) == (limit or _PAGE_EVENTS) or (shown and size > _PAGE_BYTES):
-                return shown, base64.b64encode(json.dumps([group.name, places]).encode()).decode()
+                return shown, json.dumps(places)
             shown.append(
                 {
                     "eventId": str(int(_name(stream), 16) + event.number),
@@ -164,16 +162,14 @@ def filter_group(
     return shown, None
 
 
-def _places(token: str, group: str) -> dict[str, int]:
-    position = parse_json(base64.b64decode(token, validate=True))
-    name, places = position if isinstance(position, list) and len(position) == 2 else (None, None)
-    if name != group or not isinstance(places, dict) or not all(map(_is_number, places.values())):
-        raise ValueError(token)
-    return dict(places)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int)
+def _places(token: str) -> dict[str, int] | None:
+    """Return the next event of each stream by its name; None for a token that is none of ours."""
+    try:
+        places = parse_json(token)
+    except ValueError:
+        return None
+    is_ours = isinstance(places, dict) and all(isinstance(place, int) for place in places.values())
+    return places if is_ours else None
 
 
 def _named(

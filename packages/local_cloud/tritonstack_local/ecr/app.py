@@ -41,36 +41,26 @@ class LayerActions:
     def check(self, scope: Scope, request: Fields) -> Fields:
         """Check which layers exist in a repository."""
         repository = self._repository(scope, request)
-        known: list[Mapping[str, Any]] = []
+        layers: list[dict[str, Any]] = []
         failures = []
         for digest in request["layerDigests"]:
             if _DIGEST.fullmatch(digest) is None:
-                failures.append(
-                    {
-                        "layerDigest": digest,
-                        "failureCode": "InvalidLayerDigest",
-                        "failureReason": "Invalid layer digest",
-                    }
-                )
+                reason = {"failureCode": "InvalidLayerDigest", "failureReason": "Invalid layer digest"}
+                failures.append({"layerDigest": digest, **reason})
                 continue
-            layer = self._layers.find(repository, digest)
-            details = {"layerSize": layer.size, "mediaType": _LAYER} if layer else {}
-            known.append(
-                {
-                    "layerDigest": digest,
-                    "layerAvailability": "AVAILABLE" if layer else "UNAVAILABLE",
-                    **details,
-                }
-            )
-        return {"layers": known, "failures": failures}
+            size = self._layers.size(repository, digest)
+            details: dict[str, Any] = {"layerAvailability": "UNAVAILABLE"}
+            if size is not None:
+                details = {"layerAvailability": "AVAILABLE", "layerSize": size, "mediaType": _LAYER}
+            layers.append({"layerDigest": digest, **details})
+        return {"layers": layers, "failures": failures}
 
     def link(self, scope: Scope, request: Fields) -> Fields:
         """Return the download URL of a layer."""
-        repository = self._repository(scope, request)
-        layer = self._layers.find(repository, request["layerDigest"])
-        if layer is None:
-            raise layers_not_found([request["layerDigest"]], repository.name, repository.scope.account)
-        return {"downloadUrl": self._layers.link(layer), "layerDigest": layer.digest}
+        repository, digest = self._repository(scope, request), request["layerDigest"]
+        if self._layers.size(repository, digest) is None:
+            raise layers_not_found([digest], repository.name, repository.scope.account)
+        return {"downloadUrl": self._layers.link(repository, digest), "layerDigest": digest}
 
     def initiate(self, scope: Scope, request: Fields) -> Fields:
         """Start an upload."""
@@ -117,14 +107,14 @@ class LayerActions:
             raise ServiceError(
                 "InvalidLayerException", f"The layer digest {asked[0]} is not that of its content, {digest}"
             )
-        if self._layers.find(repository, digest) is not None:
+        if self._layers.size(repository, digest) is not None:
             raise ServiceError(
                 "LayerAlreadyExistsException",
                 f"The image layer '{digest}' already exists in the repository with name '{repository.name}' "
                 f"in registry with id '{repository.scope.account}'",
             )
-        kept = self._layers.keep(upload_id, upload, digest)
-        return self._told(repository, uploadId=upload_id, layerDigest=kept.digest)
+        self._layers.keep(upload_id, upload, digest)
+        return self._told(repository, uploadId=upload_id, layerDigest=digest)
 
     def _told(self, repository: LayerRepository, **more: Any) -> Fields:
         return {"registryId": repository.scope.account, "repositoryName": repository.name, **more}
@@ -213,7 +203,7 @@ def _check_layers(layers: Layers, backend: Any, name: str, manifest: str) -> Non
             "InvalidParameterException",
             "Invalid parameter at 'ImageManifest' failed to satisfy constraint: 'Invalid JSON syntax'",
         ) from None
-    missing = [digest for digest in wanted if layers.find(repository, digest) is None]
+    missing = [digest for digest in wanted if layers.size(repository, digest) is None]
     if missing:
         failure = layers_not_found(missing, name, scope.account)
         raise _error(failure.code, failure.message)

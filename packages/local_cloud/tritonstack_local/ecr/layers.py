@@ -1,6 +1,6 @@
 """Store the layers of repositories, and uploads in progress.
 
-The content is in S3, as on AWS: in a bucket of a reserved account, read through presigned URLs.
+The layers are in S3, as on AWS: in a bucket of a reserved account, read through presigned URLs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from botocore.exceptions import ClientError
 from tritonstack_local.scope import AWS_OWN_ACCOUNT, Scope
 from tritonstack_local.service.clients import Clients
 from tritonstack_local.service.errors import ServiceError
-from tritonstack_local.service.tables import Table
 
 
 @dataclass(frozen=True)
@@ -37,16 +36,22 @@ class LayerRepository:
         utc = moment.astimezone(UTC) if moment.tzinfo else moment
         return cls(scope, name, utc.replace(tzinfo=None).isoformat(timespec="milliseconds"))
 
+    @property
+    def prefix(self) -> str:
+        """The beginning of its layers' keys, and of those of earlier repositories with its name.
 
-@dataclass(frozen=True)
-class StoredLayer:
-    """A layer in a repository."""
+        No name contains two slashes in a row.
+        """
+        return f"{self.scope.account}/{self.name}//"
 
-    name: str
-    """Repository and digest."""
-    repository: LayerRepository
-    digest: str
-    size: int
+    def layer(self, digest: str) -> dict[str, str]:
+        """Return bucket and key of a layer."""
+        return {"Bucket": self.bucket, "Key": f"{self.prefix}{self.made}/{digest}"}
+
+    @property
+    def bucket(self) -> str:
+        """The bucket of its region."""
+        return f"prod-{self.scope.region}-starport-layer-bucket"
 
 
 @dataclass
@@ -74,19 +79,21 @@ class Layers:
 
     def __init__(self, *, clients: Clients, folder: Path) -> None:
         """`folder` holds unfinished uploads."""
-        self.table: Table[StoredLayer] = Table()
         self._clients = clients
         self._folder = folder
         self._uploads: dict[str, Upload] = {}
         self._lock = threading.Lock()
 
-    def find(self, repository: LayerRepository, digest: str) -> StoredLayer | None:
-        """Find a layer of a repository."""
-        layer = self.table.get(repository.scope, _name(repository, digest))
-        return layer if layer is not None and layer.repository == repository else None
+    def size(self, repository: LayerRepository, digest: str) -> int | None:
+        """Return the size of a layer of a repository; None if it has none."""
+        try:
+            return int(self._s3(repository).head_object(**repository.layer(digest))["ContentLength"])
+        except ClientError:
+            return None
 
     def begin(self, repository: LayerRepository) -> str:
         """Start an upload."""
+        self._make_bucket(repository)
         self._forget_deleted_repositories(repository)
         self._folder.mkdir(parents=True, exist_ok=True)
         upload_id = str(uuid.uuid4())
@@ -98,64 +105,52 @@ class Layers:
 
     def upload(self, repository: LayerRepository, upload_id: str) -> Upload:
         """Find an upload."""
-        found = self._uploads.get(upload_id)
-        if found is None or found.repository != repository:
+        upload = self._uploads.get(upload_id)
+        if upload is None or upload.repository != repository:
             raise ServiceError(
                 "UploadNotFoundException",
                 f"The upload with id '{upload_id}' could not be found in the repository with name "
                 f"'{repository.name}' in registry with id '{repository.scope.account}'",
             )
-        return found
+        return upload
 
-    def keep(self, upload_id: str, upload: Upload, digest: str) -> StoredLayer:
+    def keep(self, upload_id: str, upload: Upload, digest: str) -> None:
         """Store an upload as the layer with this digest."""
-        repository = upload.repository
-        layer = StoredLayer(_name(repository, digest), repository, digest, upload.last_byte + 1)
         upload.file.seek(0)
-        self._s3(repository.scope).upload_fileobj(_Unclosed(upload.file), *self._object(repository, digest))
-        self.table.remove(repository.scope, layer.name)  # of an earlier repository with this name
-        self.table.add(repository.scope, layer)
+        self._s3(upload.repository).upload_fileobj(
+            _Unclosed(upload.file), *upload.repository.layer(digest).values()
+        )
         with self._lock:
             del self._uploads[upload_id]
         upload.file.close()
-        return layer
 
-    def link(self, layer: StoredLayer) -> str:
+    def link(self, repository: LayerRepository, digest: str) -> str:
         """Return a presigned URL of a layer, valid for an hour."""
-        bucket, key = self._object(layer.repository, layer.digest)
-        url: str = self._s3(layer.repository.scope).generate_presigned_url(
-            "get_object", Params={"Bucket": bucket, "Key": key}, ExpiresIn=3600
+        url: str = self._s3(repository).generate_presigned_url(
+            "get_object", Params=repository.layer(digest), ExpiresIn=3600
         )
         return url
 
     def _forget_deleted_repositories(self, repository: LayerRepository) -> None:
-        """Remove layers of a deleted repository with the same name."""
-        scope = repository.scope
-        for layer in self.table.within(scope):
-            if layer.repository.name == repository.name and layer.repository != repository:
-                bucket, key = self._object(layer.repository, layer.digest)
-                self._s3(scope).delete_object(Bucket=bucket, Key=key)
-                self.table.remove(scope, layer.name)
+        """Remove layers of deleted repositories with the same name."""
+        s3, own = self._s3(repository), repository.layer("")["Key"]
+        pages = s3.get_paginator("list_objects_v2").paginate(
+            Bucket=repository.bucket, Prefix=repository.prefix
+        )
+        for key in [item["Key"] for page in pages for item in page.get("Contents", [])]:
+            if not key.startswith(own):
+                s3.delete_object(Bucket=repository.bucket, Key=key)
 
-    def _object(self, repository: LayerRepository, digest: str) -> tuple[str, str]:
-        scope = repository.scope
-        bucket = f"prod-{scope.region}-starport-layer-bucket"
-        self._make_bucket(scope, bucket)
-        return bucket, f"{scope.account}/{repository.name}/{repository.made}/{digest}"
-
-    def _make_bucket(self, scope: Scope, bucket: str) -> None:
-        s3 = self._s3(scope)
+    def _make_bucket(self, repository: LayerRepository) -> None:
+        s3, region = self._s3(repository), repository.scope.region
         try:
-            s3.head_bucket(Bucket=bucket)
+            s3.head_bucket(Bucket=repository.bucket)
         except ClientError:
-            elsewhere = scope.region != "us-east-1"
-            where: dict[str, Any] = (
-                {"CreateBucketConfiguration": {"LocationConstraint": scope.region}} if elsewhere else {}
-            )
-            s3.create_bucket(Bucket=bucket, **where)
+            where = {"CreateBucketConfiguration": {"LocationConstraint": region}}
+            s3.create_bucket(Bucket=repository.bucket, **(where if region != "us-east-1" else {}))
 
-    def _s3(self, scope: Scope) -> Any:
-        return self._clients.client("s3", Scope(AWS_OWN_ACCOUNT, scope.region))
+    def _s3(self, repository: LayerRepository) -> Any:
+        return self._clients.client("s3", Scope(AWS_OWN_ACCOUNT, repository.scope.region))
 
 
 class _Unclosed:
@@ -167,7 +162,3 @@ class _Unclosed:
     def read(self, size: int = -1) -> bytes:
         """Read bytes."""
         return self._file.read(size)
-
-
-def _name(repository: LayerRepository, digest: str) -> str:
-    return f"{repository.name}/{digest}"

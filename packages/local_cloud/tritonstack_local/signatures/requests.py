@@ -37,8 +37,11 @@ class Reason(Enum):
     """Of InvokeEndpoint."""
     BUSY = auto()
     """Other clients are sending too much at the moment."""
+    NO_SPACE = auto()
+    """Not a denial, as what follows: the disk is full. No client retries it."""
+    NOT_IMPLEMENTED = auto()
     INTERNAL = auto()
-    """Not a denial: the request failed in the local cloud."""
+    """The request failed in the local cloud."""
 
 
 class DeniedError(Exception):

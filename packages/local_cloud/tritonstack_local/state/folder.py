@@ -16,14 +16,14 @@ def own_folder(folder: Path) -> Path:
     return folder
 
 
-def check_owner(path: Path) -> None:
-    """Reject a path that another user owns or can write to."""
+def check_owner(path: Path, *, may_be_open: bool = False) -> None:
+    """Reject a path that another user owns or, unless `may_be_open`, can write to."""
     status = path.lstat()
     if stat.S_ISLNK(status.st_mode):
         raise ForeignStateError(path, "it is a symbolic link")
     if status.st_uid != os.geteuid():
         raise ForeignStateError(path, f"its owner is user {status.st_uid}, not user {os.geteuid()}")
-    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+    if not may_be_open and status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise ForeignStateError(path, "other users can write to it")
 
 

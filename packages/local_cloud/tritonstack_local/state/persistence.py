@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
-import logging
 import re
 import shutil
 from collections.abc import Callable, Iterable
@@ -12,7 +10,6 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
-from xml.sax.saxutils import escape
 
 from werkzeug.wrappers import Request, Response
 
@@ -39,8 +36,6 @@ _DELETING = re.compile(r"(Delete|Remove|Terminate)[A-Z].*|DELETE")
 _OBJECT_PARAMETERS = re.compile(r"x-id|partNumber|uploadId|X-Amz-.*", re.IGNORECASE)
 _DRAFT = "tritonstack.draft"
 _CBOR_PATH = re.compile(r"/service/[^/]+/operation/(?P<operation>\w+)")
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -72,7 +67,7 @@ class PersistenceMiddleware:
     def answer(
         self, environ: WSGIEnvironment, *, service: str, application: Application, is_moto: bool
     ) -> Response:
-        """Answer a request."""
+        """Answer a request; raise NotKeptError without disk space, and NotImplementedError of moto."""
         try:
             call = _read_call(environ, service=service)
             if call.needs_room and shutil.disk_usage(self._state.folder).free < _SPARE + 2 * call.size:
@@ -82,18 +77,12 @@ class PersistenceMiddleware:
                 answer = Response.from_app(application, environ)
             if call.changes:
                 self._writer.changed()
-            if is_moto and service != "s3" and answer.status_code >= 400 and answer.mimetype == "text/html":
-                raise NotImplementedError("A request of this form has not been implemented")
-        except NotKeptError as error:
-            return error_response(environ, "InsufficientStorage", str(error))
-        except NotImplementedError as error:
-            _log.warning("%s: %s", service, error)
-            message = f"{error} in the {service} of the local cloud"
-            return error_response(environ, "UnknownOperationException", message)
         finally:
             draft = draft_of(environ)
             if draft is not None:
                 draft.discard()
+        if is_moto and service != "s3" and answer.status_code >= 400 and answer.mimetype == "text/html":
+            raise NotImplementedError(f"A request of this form has not been implemented in {service}")
         return answer
 
 
@@ -135,17 +124,3 @@ def _name(request: Request, body: bytes) -> str:
     if "delete" in request.args:
         return "DELETE"
     return request.args.get("Action", request.method)
-
-
-def error_response(environ: WSGIEnvironment, code: str, message: str) -> Response:
-    """Return an error in the request's protocol, with a status that clients do not retry."""
-    request = Request(environ, shallow=True)
-    if "X-Amz-Target" in request.headers:
-        body = json.dumps({"__type": code, "message": message})
-        return Response(body, 400, content_type="application/x-amz-json-1.1")
-    error = f"<Code>{code}</Code><Message>{escape(message)}</Message>"
-    if request.mimetype == "application/x-www-form-urlencoded":
-        whole = f"<ErrorResponse><Error><Type>Sender</Type>{error}</Error></ErrorResponse>"
-    else:
-        whole = f"<Error>{error}</Error>"
-    return Response(whole, 400, content_type="text/xml")

@@ -27,7 +27,7 @@ from tritonstack_local.state.pickling import loads
 
 _log = logging.getLogger(__name__)
 
-_FORMAT = 6
+_FORMAT = 7
 """Increase this when classes in the state move or are renamed."""
 
 

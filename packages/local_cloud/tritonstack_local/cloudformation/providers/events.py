@@ -22,7 +22,7 @@ from tritonstack_local.cloudformation.providers.base import (
 _EVENT_SOURCES = "Only endpoints and PutEvents send events."
 _DELIVERED = "Supported: SNS, SQS, log groups, event buses, and CodeBuild; other targets are rejected."
 _KIND = "It applies to target types that are rejected."
-_INPUT = "Supported for topics and CodeBuild projects; rejected for other targets."
+_INPUT = "Rejected: topics have input transformers."
 _TARGETS = {
     "AppSyncParameters": _KIND,
     "BatchParameters": _KIND,
