@@ -6,6 +6,7 @@ import time
 import pytest
 from botocore.exceptions import ClientError
 
+from packages.local_cloud.tests.conftest import TRUST_ANYONE
 from tests.credentials import secret_of
 from tritonstack_local.moto_patches.events import target_input
 from tritonstack_local.sagemaker.hosting.endpoint_status import (
@@ -104,11 +105,29 @@ def test_a_failed_endpoint_sends_an_event(account, topic):
     sagemaker.delete_endpoint(EndpointName="shop-three")
 
 
+def test_a_rule_starts_a_build(account):
+    role = account.client("iam").create_role(RoleName="build", AssumeRolePolicyDocument=TRUST_ANYONE)["Role"]
+    codebuild = account.client("codebuild")
+    project = codebuild.create_project(
+        name="reap",
+        source={"type": "NO_SOURCE", "buildspec": "version: 0.2\nphases: {build: {commands: [ls]}}"},
+        artifacts={"type": "NO_ARTIFACTS"},
+        environment={"type": "LINUX_CONTAINER", "computeType": "BUILD_GENERAL1_SMALL", "image": "any"},
+        serviceRole=role["Arn"],
+    )["project"]
+    put_rule(account, Arn=project["arn"])
+    change(account, "shop-one", "Failed")
+    deadline = time.monotonic() + 10
+    while not (ids := codebuild.list_builds_for_project(projectName="reap")["ids"]):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    codebuild.stop_build(id=ids[0])
+
+
 @pytest.mark.parametrize(
     ("target", "named"),
     [
         ({"Arn": "arn:aws:lambda:eu-west-1:111122223333:function:f"}, "lambda"),
-        ({"Arn": "arn:aws:codebuild:eu-west-1:111122223333:project/p"}, "codebuild"),
         ({"Arn": "arn:aws:sns:eu-west-1:111122223333:t", "Input": "fixed"}, "Input"),
         ({"Arn": "arn:aws:sns:eu-west-1:111122223333:t", "InputPath": "$.detail"}, "InputPath"),
     ],

@@ -1,4 +1,4 @@
-"""Correct moto's EventBridge: deliver events to topics, with the input transformers of their targets.
+"""Correct moto's EventBridge: deliver events to topics, with their input transformers, and start builds.
 
 Also, moto sends events to disabled rules, ignores Input and InputPath, and fails on events for unknown
 targets; such targets are rejected by PutTargets.
@@ -24,9 +24,10 @@ from tritonstack_local.service.clients import Clients
 from tritonstack_local.service.validation import check_passed_roles
 
 Deliver = Callable[[str, str], None]
-"""Delivers a message to the topic with this ARN."""
+"""Delivers a message to the topic or project with this ARN."""
 
-_TARGETS = {"sns": "topics", "sqs": "queues", "logs": "log groups", "events": "buses"}
+_OWN = ("sns", "codebuild")
+_TARGETS = (*_OWN, "sqs", "logs", "events")
 _NOT_SUPPORTED = ("Input", "InputPath")
 _send_to_targets = Rule.send_to_targets
 _put_targets = EventsBackend.put_targets
@@ -35,27 +36,31 @@ _PLACEHOLDER = re.compile(r"<([^<>]+)>")
 log = logging.getLogger(__name__)
 
 
-def deliver(clients: Clients, topic_arn: str, message: str) -> None:
-    """Publish a message to a topic."""
-    _, _, service, region, account, _ = topic_arn.split(":", 5)
+def deliver(clients: Clients, arn: str, message: str) -> None:
+    """Publish a message to a topic, or start a build of a project."""
+    _, _, service, region, account, resource = arn.split(":", 5)
+    client = clients.client(service, Scope(account, region))
     try:
-        clients.client(service, Scope(account, region)).publish(TopicArn=topic_arn, Message=message)
+        if service == "sns":
+            client.publish(TopicArn=arn, Message=message)
+        else:
+            client.start_build(projectName=resource.removeprefix("project/"))
     except (ClientError, BotoCoreError) as error:
-        log.warning("cannot deliver to %s: %s", topic_arn, error)
+        log.warning("cannot deliver to %s: %s", arn, error)
 
 
 def apply(*, deliver: Deliver) -> None:
-    """Correct moto; `deliver` serves the topics, which moto does not."""
+    """Correct moto; `deliver` serves the targets that moto does not."""
 
     def send_to_targets(rule: Any, original_event: Any, transform_input: bool = True) -> None:
         if rule.state != "ENABLED" or not rule.event_pattern.matches_event(original_event):
             return
         event = _as_of_aws(original_event)
         for target in rule.targets:
-            if _service(target) == "sns":
+            if _service(target) in _OWN:
                 deliver(target["Arn"], target_input(target, event))
         others = copy.copy(rule)
-        others.targets = [target for target in rule.targets if _service(target) != "sns"]
+        others.targets = [target for target in rule.targets if _service(target) not in _OWN]
         _send_to_targets(others, original_event, transform_input)
 
     correct((Rule, "send_to_targets", send_to_targets), (EventsBackend, "put_targets", _put_known_targets))
@@ -71,8 +76,8 @@ def _put_known_targets(
             unsupported.append(f"targets of {_service(target)}")
         if unsupported:
             raise ValidationException(
-                f"The local cloud does not support {unsupported[-1]} in PutTargets; supported: "
-                f"{', '.join(_TARGETS.values())}, and InputTransformer for topics."
+                f"The local cloud does not support {unsupported[-1]} in PutTargets; supported: topics, "
+                "queues, log groups, buses, and CodeBuild projects; InputTransformer for topics."
             )
     _put_targets(backend, name, event_bus_arn, targets)
 
