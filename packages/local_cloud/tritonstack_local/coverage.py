@@ -2,7 +2,7 @@
 
 `python -m tritonstack_local.coverage [FILE]` prints the page, or writes it to FILE. Everything accepted
 without its effect on AWS is listed with the reason. Providers declare it for properties, each service for its
-request fields, and SERVICE_LIMITS for whole services.
+request fields, and coverage.yaml for whole services.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
+from tritonstack.base.yaml import load_yaml
 from tritonstack_local.autoscaling.app import OFFERED as OFFERED_IN_AUTO_SCALING
 from tritonstack_local.autoscaling.policies import NO_PREDICTION
 from tritonstack_local.autoscaling.requests import ONE_NAMESPACE
@@ -20,7 +21,6 @@ from tritonstack_local.cloudformation.actions import ACTIONS
 from tritonstack_local.cloudformation.providers import PROVIDERS, UNSUPPORTED_TYPES
 from tritonstack_local.cloudformation.providers.base import Provider
 from tritonstack_local.cloudwatch.alarms.spec import NOT_SUPPORTED
-from tritonstack_local.cloudwatch.metric_math import SUPPORTED_FUNCTIONS
 from tritonstack_local.codebuild.app import OFFERED as OFFERED_IN_CODEBUILD
 from tritonstack_local.codebuild.unsupported import ACCEPTED_WITHOUT_EFFECT as ACCEPTED_IN_CODEBUILD
 from tritonstack_local.codebuild.unsupported import ONLY as UNSUPPORTED_IN_CODEBUILD
@@ -32,72 +32,12 @@ from tritonstack_local.sagemaker.runtime.invocations import OPERATIONS
 from tritonstack_local.service.errors import sentence
 from tritonstack_local.tagging.app import OFFERED as OFFERED_IN_TAGGING
 
+_SERVICE_LIMITS = Path(__file__).with_name("coverage.yaml")
 _TYPE_SERVICES = {
     "ApplicationAutoScaling": "Application Auto Scaling",
     "Logs": "CloudWatch Logs",
     "Events": "EventBridge",
 }
-
-SERVICE_LIMITS: Mapping[str, Mapping[str, str]] = {
-    "Application Auto Scaling": {
-        "inference components": "Their targets and policies are stored and returned; nothing scales.",
-        "scheduled actions": "A calendar starts when its action is put, and follows the time scale.",
-        "running servers": "This machine may run fewer servers than instances; activities report it.",
-        "not documented by AWS": "Target tracking scales in to the highest datapoint of its low alarm; a "
-        "scale-out cooldown blocks scale-in; out of limits, scaling is retried every minute.",
-    },
-    "CloudWatch": {
-        "time": "Periods follow the local cloud's time scale; values are kept for at least three hours.",
-        "alarms' history": "It is deleted with its alarm, and holds the last 500 entries.",
-        "a restart": "Metric values are lost; alarms are kept.",
-        "metrics": "Only SageMaker and metric filters publish metrics, besides PutMetricData.",
-        "metric math": f"+ - * /, comparisons, {' and '.join(SUPPORTED_FUNCTIONS)}; all else is rejected.",
-        "statistics": "SampleCount, Sum, Average, Minimum, Maximum, pNN, and PR; others are rejected.",
-        "alarms' messages": "Their `Trigger` has the parameters of PutMetricAlarm; `Region` is a code.",
-        "alarms' events": "Alarms notify SNS topics and scaling policies; they send no EventBridge events.",
-        "anomaly detection, composite alarms, PromQL, Metrics Insights": "They are rejected.",
-    },
-    "CloudWatch Logs": {
-        "retention": "A stream keeps its last 64 MiB; expired lines are removed in whole files.",
-        "encryption of lines": "Settings are stored and returned; lines are not encrypted.",
-    },
-    "EC2": {
-        "networks": "They are stored and returned; no traffic passes through them.",
-    },
-    "ECR": {
-        "images": "The API stores images; docker push and pull, scanning, and lifecycle rules do not work.",
-        "images of AWS": "Every release of Triton is there, without layers.",
-        "layers": "An image's layers must exist; its config and an index's images are not checked.",
-    },
-    "EventBridge": {
-        "events": "Only endpoints send events; stacks and other services send none.",
-        "schedules": "They are stored and returned; no schedule runs.",
-    },
-    "IAM": {
-        "permissions": "Only trust policies across accounts are enforced; all else is stored.",
-    },
-    "KMS": {
-        "encryption": "Keys encrypt the input of Encrypt; no other service encrypts with them.",
-    },
-    "Resource Groups Tagging": {
-        "aws:cloudformation tags": "Resources get their stack's own tags only.",
-    },
-    "S3": {
-        "lifecycle and public access": "Settings are stored and returned; objects neither expire nor change.",
-        "other accounts": "Their keys are denied, whatever a bucket's policy says.",
-        "signatures": "Presigned URLs need Signature Version 4; forms for POST uploads are denied.",
-    },
-    "Service Quotas": {
-        "quotas": "All have the same high value, and limit nothing.",
-    },
-    "SNS": {
-        "delivery": "Messages reach queues and HTTP endpoints; no email or text message is sent.",
-    },
-    "STS": {
-        "trust policies": "Trust policies are enforced across accounts; web identities are always rejected.",
-    },
-}
-"""Differences from AWS that apply to a whole service: service, feature, difference."""
 
 
 @dataclass(frozen=True)
@@ -156,10 +96,16 @@ def capabilities() -> Capabilities:
 def limits() -> tuple[Limit, ...]:
     """Return everything accepted without its effect on AWS, sorted by service."""
     items = [limit for provider in PROVIDERS.values() for limit in _limits_of(provider)]
-    tables = {**SERVICE_LIMITS, "SageMaker": ACCEPTED_WITHOUT_EFFECT, "CodeBuild": ACCEPTED_IN_CODEBUILD}
+    tables = {**_service_limits(), "SageMaker": ACCEPTED_WITHOUT_EFFECT, "CodeBuild": ACCEPTED_IN_CODEBUILD}
     for service, fields in tables.items():
         items += [Limit(service, field, sentence(reason)) for field, reason in fields.items()]
     return tuple(sorted(items, key=lambda limit: (limit.service.lower(), limit.name)))
+
+
+def _service_limits() -> Mapping[str, Mapping[str, str]]:
+    """Read the differences from AWS that apply to a whole service: service, feature, difference."""
+    limits: Mapping[str, Mapping[str, str]] = load_yaml(_SERVICE_LIMITS.read_text())
+    return limits
 
 
 def rejected() -> dict[str, str]:

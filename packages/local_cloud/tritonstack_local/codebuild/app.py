@@ -99,6 +99,7 @@ _OF_BUILDS: Mapping[str, Callable[[Builds, Scope, Fields], Fields]] = {
     "StartBuild": Builds.start,
     "StopBuild": Builds.stop,
     "BatchGetBuilds": Builds.batch_get,
+    "ListBuilds": Builds.list,
     "ListBuildsForProject": Builds.list_for_project,
 }
 OFFERED = frozenset({*_OF_PROJECTS, *_OF_BUILDS})

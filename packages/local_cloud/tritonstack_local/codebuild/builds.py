@@ -136,13 +136,15 @@ class Builds:
             "buildsNotFound": [name for name, build in builds.items() if build is None],
         }
 
+    def list(self, scope: Scope, request: Fields) -> Fields:
+        """List build ids, latest first by default."""
+        return _listed(self._store.builds.within(scope), request)
+
     def list_for_project(self, scope: Scope, request: Fields) -> Fields:
         """List the ids of a project's builds."""
         project = self._project(scope, request["projectName"])
-        builds = [build for build in self._store.builds.within(scope) if build.project == project.name]
-        builds.sort(key=lambda build: build.number, reverse=request.get("sortOrder") != "ASCENDING")
-        ids, token = page([build.name for build in builds], request)
-        return {"ids": ids, "nextToken": token}
+        builds = self._store.builds.within(scope)
+        return _listed([build for build in builds if build.project == project.name], request)
 
     def _check_build_limit(self, scope: Scope, project: ProjectRecord) -> None:
         """Reject a build beyond the project's own limit; such builds are not queued, as on AWS."""
@@ -216,6 +218,14 @@ def overridden(fields: Fields, request: Fields) -> dict[str, Any]:
     }
     settings["environment"] = {**settings["environment"], "environmentVariables": list(variables.values())}
     return settings
+
+
+def _listed(builds: list[BuildRecord], request: Fields) -> Fields:
+    builds.sort(
+        key=lambda build: (build.started, build.number), reverse=request.get("sortOrder") != "ASCENDING"
+    )
+    ids, token = page([build.name for build in builds], request)
+    return {"ids": ids, "nextToken": token}
 
 
 def _id(name_or_arn: str) -> str:

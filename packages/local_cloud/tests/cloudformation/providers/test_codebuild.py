@@ -80,7 +80,7 @@ def test_a_new_name_replaces_the_project(stack):
     ("properties", "reason"),
     [
         ({"Source": {"Type": "GITHUB", "Location": "x"}}, "does not support ProjectSource.type=GITHUB"),
-        ({"AutoRetryLimit": 1}, "automatic retries are not supported"),
+        ({"AutoRetryLimit": 1}, "does not support CreateProject.autoRetryLimit"),
         ({"Triggers": {"Webhook": True}}, "property Triggers of AWS::CodeBuild::Project is unknown"),
         ({"Environment": {"Type": "LINUX_CONTAINER", "Speed": 1}}, "property Environment.Speed"),
     ],
