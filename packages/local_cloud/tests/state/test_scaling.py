@@ -60,7 +60,8 @@ def statuses(cloud):
 
 
 def alarm_names(cloud):
-    return [alarm["AlarmName"] for alarm in cloud.client("cloudwatch").describe_alarms()["MetricAlarms"]]
+    alarms = cloud.client("cloudwatch").describe_alarms()["MetricAlarms"]
+    return sorted(alarm["AlarmName"] for alarm in alarms)
 
 
 def policy_alarms(cloud):
