@@ -10,23 +10,24 @@ from botocore.exceptions import ClientError
 from tritonstack.base.error_kinds import DamagedArtifactError
 from tritonstack.base.errors import aws_error_code
 from tritonstack.base.naming import MODELS, artifact_prefix
-from tritonstack.operations.aws import Cloud
+from tritonstack.operations.aws import Cloud, if_present, is_absent
 from tritonstack.records.locks import LockedArtifact
-from tritonstack.records.manifests import ARCHIVE_NAME, DIGEST_NOTE, MANIFEST_NAME
+from tritonstack.records.manifests import ARCHIVE_NAME, DIGEST_NOTE, MANIFEST_NAME, Manifest, parse_manifest
 
 PART_BYTES = 256 * 1024**2
 """One request copies up to 5 GB, but answers only when all is copied. Copies in parts answer sooner."""
 
 
 def has_bucket(cloud: Cloud, bucket: str) -> bool:
-    """Return whether the artifact bucket exists."""
+    """Return whether a bucket exists; an inaccessible bucket counts as existing."""
     try:
-        # A role can be allowed to list a prefix only; HeadBucket needs more.
+        # HeadBucket is not used: the delivery roles may list buckets below known prefixes only.
         cloud.client("s3").list_objects_v2(Bucket=bucket, Prefix=MODELS, MaxKeys=1)
     except ClientError as error:
-        if aws_error_code(error) == "NoSuchBucket":
+        if is_absent(error):
             return False
-        raise
+        if aws_error_code(error) not in ("403", "AccessDenied", "Forbidden"):
+            raise
     return True
 
 
@@ -48,28 +49,29 @@ def is_published(cloud: Cloud, *, bucket: str, model: str, artifact: LockedArtif
     return True
 
 
-def bucket_exists(cloud: Cloud, bucket: str) -> bool:
-    """Return whether a bucket exists; an inaccessible bucket counts as existing."""
-    try:
-        # HeadBucket is not used: the delivery roles may list buckets below known prefixes only.
-        cloud.client("s3").list_objects_v2(Bucket=bucket, Prefix=MODELS, MaxKeys=1)
-    except ClientError as error:
-        if aws_error_code(error) in ("404", "NoSuchBucket", "NotFound"):
-            return False
-        if aws_error_code(error) not in ("403", "AccessDenied", "Forbidden"):
-            raise
-    return True
-
-
 def find_object(s3: Any, bucket: str, key: str) -> dict[str, Any] | None:
     """Return the object's metadata, or None if the object or its bucket does not exist."""
-    try:
-        head: dict[str, Any] = s3.head_object(Bucket=bucket, Key=key)
-    except ClientError as error:
-        if aws_error_code(error) in ("404", "NoSuchKey", "NoSuchBucket"):
-            return None
-        raise
+    head: dict[str, Any] | None = if_present(s3.head_object, Bucket=bucket, Key=key)
     return head
+
+
+def read_object(s3: Any, bucket: str, key: str) -> bytes | None:
+    """Return an object's bytes, or None if the object or its bucket does not exist."""
+    answer = if_present(s3.get_object, Bucket=bucket, Key=key)
+    return bytes(answer["Body"].read()) if answer else None
+
+
+def published_manifest(s3: Any, *, bucket: str, model: str, digest: str) -> Manifest | None:
+    """Return an artifact's manifest from a bucket; None if it does not exist."""
+    key = f"{artifact_prefix(model, digest)}/{MANIFEST_NAME}"
+    body = read_object(s3, bucket, key)
+    return None if body is None else parse_manifest(body, origin=f"s3://{bucket}/{key}")
+
+
+def find_image(ecr: Any, image_id: Mapping[str, str], **repository: str) -> dict[str, Any] | None:
+    """Return ECR's description of an image by its tag or digest; None if it does not exist."""
+    answer = if_present(ecr.describe_images, imageIds=[dict(image_id)], **repository)
+    return answer["imageDetails"][0] if answer else None
 
 
 def is_archive_of(artifact: LockedArtifact, head: dict[str, Any]) -> bool:

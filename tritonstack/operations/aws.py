@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -157,6 +158,61 @@ def explain_denied(service: str) -> Iterator[None]:
 
 AWS_ERRORS = (BotoCoreError, ClientError)
 """What any call to AWS can raise."""
+
+_ABSENT = frozenset(
+    {
+        "404",
+        "ImageNotFoundException",
+        "NoSuchBucket",
+        "NoSuchEntity",
+        "NoSuchKey",
+        "NotFound",
+        "NotFoundException",
+        "ParameterNotFound",
+        "RepositoryNotFoundException",
+        "ResourceNotFoundException",
+    }
+)
+_ABSENT_TEXTS = {"ValidationError": "does not exist", "ValidationException": "could not find"}
+"""CloudFormation and SageMaker have no code for it."""
+Argument = TypeVar("Argument")
+Answer = TypeVar("Answer")
+
+
+def is_absent(error: ClientError) -> bool:
+    """Return whether AWS answers that what a call names does not exist."""
+    code = aws_error_code(error)
+    text = _ABSENT_TEXTS.get(code)
+    return code in _ABSENT or (text is not None and text in aws_error_message(error).lower())
+
+
+def if_present(call: Callable[..., Answer], **parameters: Any) -> Answer | None:
+    """Return AWS's answer to a call; None if what it names does not exist."""
+    try:
+        return call(**parameters)
+    except ClientError as error:
+        if is_absent(error):
+            return None
+        raise
+
+
+def pages(client: Any, operation: str, key: str, **parameters: Any) -> Iterator[Any]:
+    """Yield all items of an AWS listing, page by page."""
+    for page in client.get_paginator(operation).paginate(**parameters):
+        yield from page.get(key, ())
+
+
+def list_if_present(client: Any, operation: str, key: str, **parameters: Any) -> list[Any]:
+    """Return all items of an AWS listing; none if what holds them does not exist."""
+    return if_present(lambda: list(pages(client, operation, key, **parameters))) or []
+
+
+def in_parallel(
+    work: Callable[[Argument], Answer], items: Iterable[Argument], *, at_once: int = 8
+) -> list[Answer]:
+    """Map a function over items in threads, in order."""
+    with ThreadPoolExecutor(at_once) as pool:
+        return list(pool.map(work, items))
 
 
 def metric_query(

@@ -8,8 +8,8 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from tritonstack.base.errors import TritonstackError, aws_error_code
-from tritonstack.operations.aws import Cloud
+from tritonstack.base.errors import TritonstackError
+from tritonstack.operations.aws import Cloud, if_present, is_absent
 from tritonstack.operations.stacks import DeletionError
 
 _PASSING = frozenset(
@@ -39,11 +39,7 @@ class BucketNotEmptyError(TritonstackError):
 
 def stop_access_log(cloud: Cloud, bucket: str) -> None:
     """Disable access logging: deleting objects would write new log objects."""
-    try:
-        cloud.client("s3").put_bucket_logging(Bucket=bucket, BucketLoggingStatus={})
-    except ClientError as error:
-        if aws_error_code(error) != "NoSuchBucket":
-            raise
+    if_present(cloud.client("s3").put_bucket_logging, Bucket=bucket, BucketLoggingStatus={})
 
 
 def empty_bucket(cloud: Cloud, bucket: str, *, sleep: Callable[[float], None] = time.sleep) -> int:
@@ -57,7 +53,7 @@ def empty_bucket(cloud: Cloud, bucket: str, *, sleep: Callable[[float], None] = 
                 _delete(s3, bucket, objects, sleep)
                 deleted += len(objects)
     except ClientError as error:
-        if aws_error_code(error) != "NoSuchBucket":
+        if not is_absent(error):
             raise
     return deleted
 

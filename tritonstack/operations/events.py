@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError
 from tritonstack.base.errors import TritonstackError, aws_error_code
 from tritonstack.base.files import parse_json
 from tritonstack.base.naming import EVENTS
-from tritonstack.operations.aws import Cloud
+from tritonstack.operations.aws import Cloud, list_if_present
 from tritonstack.operations.checkout import Checkout
 from tritonstack.operations.revisions import Revision, build_revision_of, revision_of
 from tritonstack.project.workspace import Workspace
@@ -183,13 +183,8 @@ def _keys(
     s3, marks = cloud.client("s3"), tuple(f"Z-{kind}-" for kind in kinds)
     # Times with fractions sort correctly only without the trailing Z.
     first = {"StartAfter": f"{EVENTS}{since.removesuffix('Z')}"} if since else {}
-    try:
-        pages = list(s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=EVENTS, **first))
-    except ClientError as error:
-        if aws_error_code(error) == "NoSuchBucket":
-            return []
-        raise
-    keys = sorted(item["Key"] for page in pages for item in page.get("Contents", ()))
+    objects = list_if_present(s3, "list_objects_v2", "Contents", Bucket=bucket, Prefix=EVENTS, **first)
+    keys = sorted(item["Key"] for item in objects)
     return [key for key in keys if not marks or any(mark in key for mark in marks)]
 
 

@@ -11,14 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from botocore.exceptions import ClientError
-
 from tritonstack.base import naming
 from tritonstack.base.error_kinds import DamagedArtifactError
-from tritonstack.base.errors import aws_error_code
 from tritonstack.operations import artifacts
 from tritonstack.operations.artifacts import find_object, is_archive_of
-from tritonstack.operations.aws import Cloud
+from tritonstack.operations.aws import Cloud, list_if_present
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.locks import LockedArtifact
 from tritonstack.records.manifests import ARCHIVE_NAME, DIGEST_NOTE
@@ -72,13 +69,9 @@ def missing_copies(cloud: Cloud, *, bucket: str, copies: Collection[ModelCopy]) 
     endpoints = {
         copy.key.removesuffix(naming.target_model(copy.model, copy.artifact.digest)) for copy in copies
     }
-    try:
-        for prefix in sorted(endpoints):
-            pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
-            existing |= {item["Key"] for page in pages for item in page.get("Contents", ())}
-    except ClientError as error:
-        if aws_error_code(error) != "NoSuchBucket":
-            raise
+    for prefix in sorted(endpoints):
+        objects = list_if_present(s3, "list_objects_v2", "Contents", Bucket=bucket, Prefix=prefix)
+        existing |= {item["Key"] for item in objects}
     return [copy for copy in copies if copy.key not in existing]
 
 

@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from botocore.exceptions import ClientError
-
 from tritonstack.base.errors import TritonstackError
-from tritonstack.operations.aws import Cloud, explain_denied
+from tritonstack.operations.aws import Cloud, explain_denied, if_present
+from tritonstack.operations.stacks import stack_resources
 
 _UNDER_WAY = ("Creating", "Updating", "RollingBack", "SystemUpdating", "Deleting")
 SERVING = ("InService", "SystemUpdating")
@@ -72,10 +71,9 @@ def require_running(cloud: Cloud, stacks: Iterable[str]) -> None:
 
 def wait_until_served(cloud: Cloud, names: Iterable[str], *, on_change: Callable[[str, str], None]) -> None:
     """Wait until no update of these endpoints is in progress; skip missing endpoints."""
-    sagemaker = cloud.client("sagemaker")
     for name in names:
         reported = ""
-        while (status := _status(sagemaker, name)) in _UNDER_WAY:
+        while (status := describe_endpoint(cloud, name).get("EndpointStatus")) in _UNDER_WAY:
             if status != reported:
                 reported = status
                 on_change(name, status)
@@ -100,9 +98,8 @@ def endpoint_states(cloud: Cloud, stack: str) -> list[EndpointState]:
 
 def _names(cloud: Cloud, stack: str) -> Mapping[str, list[str]]:
     """Return the names of a stack's resources by type."""
-    pages = cloud.client("cloudformation").get_paginator("list_stack_resources").paginate(StackName=stack)
     names: dict[str, list[str]] = defaultdict(list)
-    for resource in (item for page in pages for item in page["StackResourceSummaries"]):
+    for resource in stack_resources(cloud, stack):
         if resource["ResourceStatus"].startswith("DELETE_"):
             continue  # retained, or being deleted
         names[resource["ResourceType"]].append(_last(resource["PhysicalResourceId"]))
@@ -122,27 +119,17 @@ def _component_state(component: Mapping[str, Any], deployed: str) -> EndpointSta
     return EndpointState(name, deployed, active, status, reason, runs="model")
 
 
+def describe_endpoint(cloud: Cloud, name: str) -> Mapping[str, Any]:
+    """Return SageMaker's description of an endpoint; empty if it does not exist."""
+    return if_present(cloud.client("sagemaker").describe_endpoint, EndpointName=name) or {}
+
+
 def endpoint_condition(cloud: Cloud, name: str) -> str | None:
     """Return an endpoint's status, with the reason of a failure; None if it does not exist."""
     with explain_denied("sagemaker"):
-        endpoint = _describe(cloud.client("sagemaker"), name)
+        endpoint = describe_endpoint(cloud, name)
     reason = f": {endpoint['FailureReason']}" if endpoint.get("FailureReason") else ""
     return f"{endpoint['EndpointStatus']}{reason}" if endpoint else None
-
-
-def _status(sagemaker: Any, name: str) -> str:
-    return str(_describe(sagemaker, name).get("EndpointStatus", ""))
-
-
-def _describe(sagemaker: Any, name: str) -> dict[str, Any]:
-    """Return SageMaker's description of an endpoint; empty if it does not exist."""
-    try:
-        endpoint: dict[str, Any] = sagemaker.describe_endpoint(EndpointName=name)
-    except ClientError as error:
-        if "could not find" in str(error).lower():
-            return {}
-        raise
-    return endpoint
 
 
 def _last(arn: str) -> str:

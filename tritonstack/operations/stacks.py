@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 from tritonstack.base import naming
 from tritonstack.base.errors import TritonstackError, aws_error_code
 from tritonstack.base.files import parse_json
-from tritonstack.operations.aws import Cloud
+from tritonstack.operations.aws import Cloud, if_present, pages
 from tritonstack.reference.bootstrap import Bootstrap
 
 CHANGE_SET = "cdk-deploy-change-set"
@@ -53,6 +53,9 @@ class StackState:
     """Whether CloudFormation rejects its deletion."""
     tags: Mapping[str, str] = field(default_factory=dict, hash=False)
     description: str = ""
+    outputs: Mapping[str, str] = field(default_factory=dict, hash=False)
+    parameters: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """Parameter values; SSM parameters are already resolved."""
 
     @property
     def in_review(self) -> bool:
@@ -84,10 +87,8 @@ class StackState:
 
 def list_stacks(cloud: Cloud, *, prefix: str) -> list[StackState]:
     """Return the stacks whose names begin with `prefix`."""
-    pages = cloud.client("cloudformation").get_paginator("describe_stacks").paginate()
-    return [
-        _state(stack) for page in pages for stack in page["Stacks"] if stack["StackName"].startswith(prefix)
-    ]
+    stacks = pages(cloud.client("cloudformation"), "describe_stacks", "Stacks")
+    return [_state(stack) for stack in stacks if stack["StackName"].startswith(prefix)]
 
 
 def _state(stack: Mapping[str, Any]) -> StackState:
@@ -96,9 +97,18 @@ def _state(stack: Mapping[str, Any]) -> StackState:
         stack["StackStatus"],
         stack.get("StackStatusReason", ""),
         stack.get("EnableTerminationProtection", False),
-        {tag["Key"]: tag["Value"] for tag in stack.get("Tags", ())},
+        _tags(stack),
         stack.get("Description", ""),
+        {output["OutputKey"]: output["OutputValue"] for output in stack.get("Outputs", ())},
+        {
+            parameter["ParameterKey"]: parameter.get("ResolvedValue", parameter.get("ParameterValue", ""))
+            for parameter in stack.get("Parameters", ())
+        },
     )
+
+
+def _tags(described: Mapping[str, Any]) -> dict[str, str]:
+    return {tag["Key"]: tag["Value"] for tag in described.get("Tags", ())}
 
 
 def with_planned_tags(cloud: Cloud, stack: StackState) -> StackState:
@@ -114,7 +124,7 @@ def with_planned_tags(cloud: Cloud, stack: StackState) -> StackState:
         if aws_error_code(error) in ("ChangeSetNotFound", "ValidationError", "AccessDenied"):
             return stack
         raise
-    return replace(stack, tags={tag["Key"]: tag["Value"] for tag in planned.get("Tags", ())})
+    return replace(stack, tags=_tags(planned))
 
 
 def is_own(stack: StackState) -> bool:
@@ -142,13 +152,14 @@ def environment_stacks(cloud: Cloud, base: str) -> list[StackState]:
 
 def describe_stack(cloud: Cloud, name: str) -> StackState | None:
     """Return a stack; None if it does not exist."""
-    try:
-        stack = cloud.client("cloudformation").describe_stacks(StackName=name)["Stacks"][0]
-    except ClientError as error:
-        if "does not exist" in str(error):
-            return None
-        raise
-    return _state(stack)
+    answer = if_present(cloud.client("cloudformation").describe_stacks, StackName=name)
+    return _state(answer["Stacks"][0]) if answer else None
+
+
+def stack_resources(cloud: Cloud, name: str) -> Iterator[Mapping[str, Any]]:
+    """Yield the resources of a stack."""
+    client = cloud.client("cloudformation")
+    yield from pages(client, "list_stack_resources", "StackResourceSummaries", StackName=name)
 
 
 def stored_template(
@@ -156,14 +167,11 @@ def stored_template(
 ) -> dict[str, Any] | None:
     """Return the template of a stack; None if the stack does not exist or was never executed."""
     client = cloud.client("cloudformation")
+    answer = if_present(client.get_template, StackName=name, TemplateStage=stage)
+    # botocore parses JSON. Of a stack in review, CloudFormation returns an empty text.
+    body: Any = answer["TemplateBody"] if answer else None
     try:
-        # botocore parses JSON. Of a stack in review, CloudFormation returns an empty text.
-        body: Any = client.get_template(StackName=name, TemplateStage=stage)["TemplateBody"]
         template: dict[str, Any] = parse_json(body) if isinstance(body, str) and body else body
-    except ClientError as error:
-        if "does not exist" in str(error):
-            return None
-        raise
     except ValueError:
         raise DeletionError(
             f"stack {name} has the name of an environment's stack, but its template is not JSON",
@@ -174,14 +182,7 @@ def stored_template(
 
 def is_bootstrapped(cloud: Cloud, bootstrap: Bootstrap) -> bool:
     """Return whether the account and region are bootstrapped with a qualifier."""
-    ssm = cloud.client("ssm")
-    try:
-        ssm.get_parameter(Name=bootstrap.version_parameter)
-    except ClientError as error:
-        if aws_error_code(error) == "ParameterNotFound":
-            return False
-        raise
-    return True
+    return if_present(cloud.client("ssm").get_parameter, Name=bootstrap.version_parameter) is not None
 
 
 def wait_until_settled(

@@ -16,6 +16,7 @@ from tritonstack.operations.deploying.assembly import Template
 from tritonstack.operations.deploying.endpoint_template import EndpointTemplate, parameter_of
 from tritonstack.operations.destruction.retained import serving_resources
 from tritonstack.operations.running import SERVING, EndpointState, wait_until_served
+from tritonstack.operations.stacks import describe_stack
 
 _POLL_S = 2.0
 _UPDATE_PARTS = ("DeploymentConfig", "RetainAllVariantProperties", "ExcludeRetainedVariantProperties")
@@ -39,8 +40,8 @@ def to_deployed(cloud: Cloud, stack: str, template: Template, state: EndpointSta
     """Return the switch to what a stack deployed, with the stack's own rollout and alarms."""
     names = {item.key: item.name for item in serving_resources(cloud, lambda owner: owner == stack)}
     target = names.get(state.deployed.lower(), state.deployed)  # an ARN has no upper-case letters
-    described = cloud.client("cloudformation").describe_stacks(StackName=stack)["Stacks"][0]
-    values = {item["ParameterKey"]: item["ParameterValue"] for item in described.get("Parameters", ())}
+    described = describe_stack(cloud, stack)
+    values = described.parameters if described else {}
     parts = EndpointTemplate(template)
     if state.runs == "configuration":
         endpoint = parts.endpoint or {}

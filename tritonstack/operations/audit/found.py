@@ -85,12 +85,6 @@ class Listing:
     find: Find
 
 
-def pages(client: Any, operation: str, key: str, **parameters: Any) -> Iterator[Any]:
-    """Yield all items of an AWS listing, page by page."""
-    for page in client.get_paginator(operation).paginate(**parameters):
-        yield from page.get(key, ())
-
-
 def tags_of(item: Iterable[Mapping[str, str]], key: str = "Key", value: str = "Value") -> dict[str, str]:
     """Convert AWS tags to a mapping."""
     return {tag[key]: tag[value] for tag in item}

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from tritonstack.operations.audit.found import AuditScope, Found, Key, pages, tags_of
-from tritonstack.operations.aws import Cloud
+from tritonstack.operations.audit.found import AuditScope, Found, Key, tags_of
+from tritonstack.operations.aws import Cloud, pages
 
 VPC = "AWS::EC2::VPC"
 

@@ -18,11 +18,10 @@ from tritonstack.operations.audit.found import (
     Key,
     Listing,
     UnreadableResource,
-    pages,
 )
 from tritonstack.operations.audit.listings import LISTINGS
 from tritonstack.operations.audit.tagged import TAGGED, Lists, still_there, tagged
-from tritonstack.operations.aws import Cloud
+from tritonstack.operations.aws import Cloud, is_absent, pages
 
 _AT_ONCE = 8
 _BY_TAG = Listing(TAGGED, (), tagged)
@@ -188,7 +187,7 @@ def read_ownership(cloud: Cloud, scope: AuditScope) -> Ownership:
         try:
             resources = list(pages(client, "list_stack_resources", "StackResourceSummaries", StackName=name))
         except ClientError as error:
-            if "does not exist" in str(error):
+            if is_absent(error):
                 continue  # deleted meanwhile
             raise
         owners |= {("AWS::CloudFormation::Stack", name): name, **_owned(name, resources)}

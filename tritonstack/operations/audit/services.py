@@ -4,30 +4,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
 from botocore.exceptions import ClientError
 
 from tritonstack.base import naming
-from tritonstack.base.errors import aws_error_code
 from tritonstack.operations.audit.found import (
     AuditScope,
     Find,
     Found,
     UnreadableResource,
     created_in_other_region,
-    pages,
     scalable_target_id,
     snake_case,
     tags_of,
 )
 from tritonstack.operations.audit.tagged import SCALABLE_TARGET, is_kept_out
-from tritonstack.operations.aws import Cloud
+from tritonstack.operations.aws import Cloud, if_present, in_parallel, is_absent, pages
 from tritonstack.reference.images import ACCOUNTS
 
-_KEYS_AT_ONCE = 8
 _NO_ARNS = ("PendingConfirmation", "Deleted")
 """SNS's placeholder for the ARN of an unconfirmed subscription."""
 _SAGEMAKER_TARGETS = ("endpoint/", "inference-component/")
@@ -68,7 +64,7 @@ def keys(cloud: Cloud, scope: AuditScope) -> Iterator[Found | UnreadableResource
         except ClientError as error:
             if is_kept_out(error):
                 return UnreadableResource("AWS::KMS::Key", key_id)
-            if aws_error_code(error) == "NotFoundException":
+            if is_absent(error):
                 return None  # deleted meanwhile
             raise
         if key["KeyManager"] != "CUSTOMER" or not described.search(key.get("Description", "")):
@@ -76,8 +72,7 @@ def keys(cloud: Cloud, scope: AuditScope) -> Iterator[Found | UnreadableResource
         return Found("AWS::KMS::Key", key_id, pending=key["KeyState"] == "PendingDeletion")
 
     ids = [key["KeyId"] for key in pages(kms, "list_keys", "Keys")]
-    with ThreadPoolExecutor(_KEYS_AT_ONCE) as pool:
-        yield from (readable for readable in pool.map(describe, ids) if readable)
+    yield from filter(None, in_parallel(describe, ids))
 
 
 def repositories(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
@@ -239,13 +234,9 @@ def roles(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
         if scope.names(policy["PolicyName"])
     ]
     for entities, operation, kind in named:
-        try:
-            tags = tags_of(pages(client, operation, "Tags", **kind))
-        except ClientError as error:
-            if aws_error_code(error) == "NoSuchEntity":
-                continue  # deleted meanwhile
-            raise
-        if not created_in_other_region(tags, cloud.region):
+        tags = if_present(lambda: tags_of(pages(client, operation, "Tags", **kind)))  # noqa: B023 - called at once
+        # None: deleted meanwhile.
+        if tags is not None and not created_in_other_region(tags, cloud.region):
             yield replace(entities, tags=tags)
 
 

@@ -16,13 +16,12 @@ from tritonstack.operations.audit.found import (
     AuditScope,
     Found,
     created_in_other_region,
-    pages,
     scalable_target_id,
     snake_case,
     tags_of,
 )
 from tritonstack.operations.audit.network import IMAGE_TYPES, PART_TYPES
-from tritonstack.operations.aws import Cloud
+from tritonstack.operations.aws import Cloud, is_absent, pages
 
 TAGGED = "by tag"
 SCALABLE_TARGET = "AWS::ApplicationAutoScaling::ScalableTarget"
@@ -184,7 +183,7 @@ def _key(cloud: Cloud, key: Found) -> Found | None:
     try:
         state = cloud.client("kms").describe_key(KeyId=key.id)["KeyMetadata"]["KeyState"]
     except ClientError as error:
-        if aws_error_code(error) == "NotFoundException":
+        if is_absent(error):
             return None
         if is_kept_out(error):
             return key

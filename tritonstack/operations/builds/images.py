@@ -5,17 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 
-from botocore.exceptions import ClientError
-
-from tritonstack.base.errors import TritonstackError, aws_error_code
+from tritonstack.base.errors import TritonstackError
 from tritonstack.base.naming import image_project_name
+from tritonstack.operations.artifacts import find_image
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.builds.codebuild import CodeBuildJobs
 from tritonstack.operations.builds.infrastructure import BuildInfra
 from tritonstack.operations.builds.jobs import JobState
 
 _OCI = "application/vnd.oci."
-_ABSENT = ("ImageNotFoundException", "RepositoryNotFoundException")
 
 
 class UnusableImageError(TritonstackError):
@@ -49,28 +47,15 @@ def image_job(cloud: Cloud, infra: BuildInfra) -> tuple[CodeBuildJobs, JobState,
 def is_image_there(cloud: Cloud, uri: str) -> bool:
     """Return whether a registry holds an image with its digest."""
     repository, _, digest = uri.partition("/")[2].partition("@")
-    images = [{"imageDigest": digest}]
-    try:
-        cloud.client("ecr").describe_images(repositoryName=repository, imageIds=images)
-    except ClientError as error:
-        if aws_error_code(error) in _ABSENT:
-            return False
-        raise
-    return True
+    return find_image(cloud.client("ecr"), {"imageDigest": digest}, repositoryName=repository) is not None
 
 
 def image_digest(cloud: Cloud, uri: str) -> str | None:
     """Return an image's digest; None if missing. Raise an error if SageMaker cannot run it."""
     repository, _, tag = uri.partition("/")[2].rpartition(":")
-    try:
-        description = cloud.client("ecr").describe_images(
-            repositoryName=repository, imageIds=[{"imageTag": tag}]
-        )
-    except ClientError as error:
-        if aws_error_code(error) in _ABSENT:
-            return None
-        raise
-    details = description["imageDetails"][0]
+    details = find_image(cloud.client("ecr"), {"imageTag": tag}, repositoryName=repository)
+    if details is None:
+        return None
     if str(details.get("imageManifestMediaType", "")).startswith(_OCI):
         raise UnusableImageError(
             (

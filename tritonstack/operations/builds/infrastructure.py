@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from botocore.exceptions import ClientError
-
 from tritonstack.base import naming
-from tritonstack.base.errors import TritonstackError, aws_error_code
-from tritonstack.operations.aws import Cloud
+from tritonstack.base.errors import TritonstackError
+from tritonstack.operations.aws import Cloud, if_present
 
 
 class BuildStackError(TritonstackError):
@@ -55,25 +53,11 @@ class BuildInfra:
 
 def own_role(cloud: Cloud, base: str, model: str) -> str:
     """Return the build role of a model with custom code."""
-    ssm = cloud.client("ssm")
     name = naming.parameter_name(base, naming.build_role_parameter(model))
-    try:
-        return str(ssm.get_parameter(Name=name)["Parameter"]["Value"])
-    except ClientError as error:
-        if aws_error_code(error) != "ParameterNotFound":
-            raise
+    answer = if_present(cloud.client("ssm").get_parameter, Name=name)
+    if answer is None:
         raise BuildStackError(
             f"stack {naming.build_stack_name(base)} has no role for {model!r}, which runs custom code",
             remedy="deploy it again: the files have changed since",
-        ) from None
-
-
-def stack_outputs(cloud: Cloud, stack: str) -> dict[str, str] | None:
-    """Read a stack's outputs; None if it does not exist."""
-    try:
-        description = cloud.client("cloudformation").describe_stacks(StackName=stack)["Stacks"][0]
-    except ClientError as error:
-        if "does not exist" in str(error):
-            return None
-        raise
-    return {output["OutputKey"]: output["OutputValue"] for output in description.get("Outputs", [])}
+        )
+    return str(answer["Parameter"]["Value"])

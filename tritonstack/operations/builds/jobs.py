@@ -15,13 +15,14 @@ from typing import Any, Literal, Protocol
 
 from botocore.exceptions import ClientError
 
-from tritonstack.base.errors import TritonstackError, aws_error_code
+from tritonstack.base.errors import TritonstackError
 from tritonstack.base.files import parse_json, short_digest
 from tritonstack.base.naming import artifact_prefix, build_record_key
-from tritonstack.operations.aws import Cloud
+from tritonstack.operations.artifacts import published_manifest, read_object
+from tritonstack.operations.aws import Cloud, is_absent
 from tritonstack.operations.builds.infrastructure import BuildInfra, BuildStackError
 from tritonstack.project.build_machines import CodeBuildMachine, ProcessingMachine
-from tritonstack.records.manifests import MANIFEST_NAME, Manifest, parse_manifest
+from tritonstack.records.manifests import MANIFEST_NAME, Manifest
 
 JobStatus = Literal["running", "succeeded", "failed", "stopped"]
 
@@ -124,7 +125,7 @@ class LogTail:
         try:
             return [line for stream in self._streams(state) for line in self._read(state.log_group, stream)]
         except ClientError as error:
-            if aws_error_code(error) == "ResourceNotFoundException":
+            if is_absent(error):
                 return []
             raise
 
@@ -211,15 +212,13 @@ def event_text(event: Mapping[str, Any]) -> str:
 def find_result(cloud: Cloud, infra: BuildInfra, order: JobOrder, job: str) -> Manifest | None:
     """Return the job's artifact from its record; None while the job runs."""
     s3 = cloud.client("s3")
-    record = _get(s3, infra.bucket, build_record_key(order.model, job))
+    record = read_object(s3, infra.bucket, build_record_key(order.model, job))
     if record is None:
         return None
     digest = parse_json(record)["digest"]
-    key = f"{artifact_prefix(order.model, digest)}/{MANIFEST_NAME}"
-    body = _get(s3, infra.bucket, key)
-    if body is None:
+    manifest = published_manifest(s3, bucket=infra.bucket, model=order.model, digest=digest)
+    if manifest is None:
         return None  # deleted since: build it again
-    manifest = parse_manifest(body, origin=f"s3://{infra.bucket}/{key}")
     # The job's custom code may have written this record, so check that model and digest match.
     request = (order.model, digest, order.spec_hash)
     if (
@@ -229,7 +228,8 @@ def find_result(cloud: Cloud, infra: BuildInfra, order: JobOrder, job: str) -> M
     ) != request or manifest.target not in order.targets:
         raise BuildJobError(
             (
-                f"s3://{infra.bucket}/{key} does not match the request: {manifest.model} "
+                f"s3://{infra.bucket}/{artifact_prefix(order.model, digest)}/{MANIFEST_NAME} does not match "
+                f"the request: {manifest.model} "
                 f"{short_digest(manifest.digest)} for {manifest.target}, "
                 f"from {short_digest(manifest.spec_hash)}"
             ),
@@ -238,13 +238,3 @@ def find_result(cloud: Cloud, infra: BuildInfra, order: JobOrder, job: str) -> M
     if manifest.examples_sha256 is None:
         return None  # an earlier version wrote no examples: build it again
     return manifest
-
-
-def _get(s3: Any, bucket: str, key: str) -> bytes | None:
-    try:
-        body: bytes = s3.get_object(Bucket=bucket, Key=key)["Body"].read()
-    except ClientError as error:
-        if aws_error_code(error) in ("NoSuchKey", "NoSuchBucket", "404"):
-            return None
-        raise
-    return body

@@ -15,7 +15,7 @@ from tritonstack.base.naming import (
     build_stack_name,
     processing_job_name,
 )
-from tritonstack.operations.aws import Clock, Cloud
+from tritonstack.operations.aws import Clock, Cloud, pages
 from tritonstack.operations.builds.infrastructure import BuildInfra, BuildStackError
 from tritonstack.operations.builds.jobs import BuildJobError, JobOrder, JobState, JobStatus
 from tritonstack.operations.builds.new_roles import once_role_is_known
@@ -48,13 +48,10 @@ class ProcessingJobs:
 
     def attempts(self, job: str) -> list[JobState]:
         """Return the job's attempts, by name."""
-        listed = self._client.get_paginator("list_processing_jobs").paginate(
-            NameContains=f"-build-{job}-", SortBy="CreationTime", SortOrder="Descending"
-        )
+        parameters = {"NameContains": f"-build-{job}-", "SortBy": "CreationTime", "SortOrder": "Descending"}
         return [
             self.poll(item["ProcessingJobName"])
-            for page in listed
-            for item in page["ProcessingJobSummaries"]
+            for item in pages(self._client, "list_processing_jobs", "ProcessingJobSummaries", **parameters)
             if item["ProcessingJobName"].startswith(f"{build_stack_name(self._ground.base)}-{job}-")
         ]
 

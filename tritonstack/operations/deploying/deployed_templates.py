@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 
-from tritonstack.operations.aws import Cloud
+from tritonstack.operations.aws import Cloud, in_parallel
 from tritonstack.operations.deploying.assembly import Assembly, Template
 from tritonstack.operations.deploying.stored_templates import as_written
 from tritonstack.operations.stacks import StackState, stored_template
@@ -29,6 +28,5 @@ def deployed_templates(
         return written
 
     names = [stack.name for stack in stacks if stack.was_created]
-    with ThreadPoolExecutor(_TEMPLATES_AT_ONCE) as pool:
-        templates = zip(names, pool.map(fetch, names), strict=True)
-        return {name: template for name, template in templates if template is not None}
+    templates = zip(names, in_parallel(fetch, names, at_once=_TEMPLATES_AT_ONCE), strict=True)
+    return {name: template for name, template in templates if template is not None}

@@ -9,11 +9,9 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
-from botocore.exceptions import ClientError
-
 from tritonstack.base import naming
 from tritonstack.constructs.endpoint.scaling_plan import ScheduledLimits
-from tritonstack.operations.aws import Cloud
+from tritonstack.operations.aws import Cloud, if_present
 from tritonstack.operations.deploying.assembly import Template
 from tritonstack.operations.deploying.changes import Changes
 from tritonstack.operations.deploying.endpoint_template import EndpointTemplate, Properties, parameter_of
@@ -115,14 +113,9 @@ def _declared(value: Any, template: Template) -> Iterator[Properties]:
 
 
 def _running_copies(cloud: Cloud, name: str) -> int | None:
-    try:
-        component = cloud.client("sagemaker").describe_inference_component(InferenceComponentName=name)
-    except ClientError as error:
-        if "could not find" in str(error).lower():  # SageMaker has no error code for it
-            return None
-        raise
-    copies: int = component["RuntimeConfig"]["DesiredCopyCount"]
-    return copies
+    describe = cloud.client("sagemaker").describe_inference_component
+    component = if_present(describe, InferenceComponentName=name)
+    return int(component["RuntimeConfig"]["DesiredCopyCount"]) if component else None
 
 
 def _argument(stack: str, value: Any, number: int) -> Iterator[str]:

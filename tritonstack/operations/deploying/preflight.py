@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -13,7 +12,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from tritonstack.base.error_kinds import RegionError
 from tritonstack.base.errors import TritonstackError, aws_error_code, aws_error_message
 from tritonstack.base.results import Internal, public
-from tritonstack.operations.aws import Cloud
+from tritonstack.operations.aws import Cloud, if_present, in_parallel, pages
 from tritonstack.operations.stacks import environment_stacks
 from tritonstack.project.custom_images import locked_uri
 from tritonstack.project.quotas import Quota, needed_quotas
@@ -23,8 +22,6 @@ from tritonstack.spec.environments.environment import EnvironmentSpec
 from tritonstack.spec.environments.network import NetworkSpec, NewVpc
 
 Kind = Literal["image", "quota", "zones"]
-
-_AT_ONCE = 8
 _DENIED = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
 
 
@@ -141,8 +138,7 @@ def preflight(cloud: Cloud, workspace: Workspace, *, own_images: bool) -> Prefli
         _asked("quota", spec.region, "servicequotas", partial(_quota_checks, cloud, spec)),
         _asked("zones", spec.region, "ec2", partial(_zone_checks, cloud, spec)),
     ]
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        checks = [check for part in pool.map(lambda ask: ask(), parts) for check in part]
+    checks = [check for part in in_parallel(lambda ask: ask(), parts) for check in part]
     return Preflight(spec.name, cloud.account, cloud.region, tuple(checks))
 
 
@@ -160,8 +156,7 @@ def read_quotas(cloud: Cloud, spec: EnvironmentSpec, *, deployed: Collection[str
             client, service, {quota.name.casefold() for quota in needed if quota.service == service}
         )
 
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        by_service = dict(zip(services, pool.map(read, services), strict=True))
+    by_service = dict(zip(services, in_parallel(read, services), strict=True))
     quotas = []
     for quota in needed:
         listed = by_service[quota.service].get(quota.name.casefold(), {})
@@ -185,11 +180,10 @@ def _quotas_by_name(client: Any, service: str, names: set[str]) -> dict[str, Any
     """Return a service's quotas by name; AWS lists some of them only with their default values."""
     quotas: dict[str, Any] = {}
     for operation in ("list_service_quotas", "list_aws_default_service_quotas"):
-        for page in client.get_paginator(operation).paginate(ServiceCode=service):
-            for quota in page["Quotas"]:
-                name = quota["QuotaName"].casefold()
-                if name in names:
-                    quotas.setdefault(name, quota)
+        for quota in pages(client, operation, "Quotas", ServiceCode=service):
+            name = quota["QuotaName"].casefold()
+            if name in names:
+                quotas.setdefault(name, quota)
             if len(quotas) == len(names):  # SageMaker alone has thousands
                 return quotas
     return quotas
@@ -214,14 +208,14 @@ def _image_checks(cloud: Cloud, uri: str) -> Iterator[PreflightCheck]:
     repository, _, digest = path.partition("@")
     repository, _, tag = repository.partition(":")
     image_id = {"imageDigest": digest} if digest else {"imageTag": tag}
-    try:
-        # A registry of another account allows what a pull needs, so not DescribeImages.
-        answer = cloud.client("ecr").batch_get_image(
-            registryId=registry.partition(".")[0], repositoryName=repository, imageIds=[image_id]
-        )
-    except ClientError as error:
-        if aws_error_code(error) != "RepositoryNotFoundException":
-            raise
+    # A registry of another account allows what a pull needs, so not DescribeImages.
+    answer = if_present(
+        cloud.client("ecr").batch_get_image,
+        registryId=registry.partition(".")[0],
+        repositoryName=repository,
+        imageIds=[image_id],
+    )
+    if answer is None:
         yield PreflightCheck("image", uri, "1", "no such repository", "failed")
         return
     if answer["images"]:
@@ -248,12 +242,15 @@ def _zone_checks(cloud: Cloud, spec: EnvironmentSpec) -> Iterator[PreflightCheck
         yield zones
         return
     offered: dict[str, set[str]] = {name: set() for name in types}
-    pages = ec2.get_paginator("describe_instance_type_offerings").paginate(
-        LocationType="availability-zone-id", Filters=[{"Name": "instance-type", "Values": types}]
-    )
-    for page in pages:
-        for offering in page["InstanceTypeOfferings"]:
-            offered[offering["InstanceType"]].add(offering["Location"])
+    of_types = [{"Name": "instance-type", "Values": types}]
+    for offering in pages(
+        ec2,
+        "describe_instance_type_offerings",
+        "InstanceTypeOfferings",
+        LocationType="availability-zone-id",
+        Filters=of_types,
+    ):
+        offered[offering["InstanceType"]].add(offering["Location"])
     for name, places in offered.items():
         yield _zone_check(f"ml.{name}", sorted(places), zones)
 

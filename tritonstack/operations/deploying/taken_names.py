@@ -5,19 +5,39 @@ Retained resources of a destroyed environment keep their names, as do resources 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
-from botocore.exceptions import ClientError
-
 from tritonstack.base.results import public
-from tritonstack.operations.aws import Cloud
+from tritonstack.operations.aws import Cloud, if_present, pages
 from tritonstack.operations.deploying.assembly import Template
 
 _REMEDY = (
     "an earlier environment retained it, or it was created manually: back up its data and delete it, "
     "or deploy under another name"
 )
+
+
+@dataclass(frozen=True)
+class _Sort:
+    """A resource type: the property that names it, and how to list the names that exist."""
+
+    naming: str
+    service: str
+    operation: str
+    key: str
+    name: str
+    prefix: str = ""
+    """The parameter that narrows the list to a name, if the service has one."""
+
+    def existing(self, cloud: Cloud, names: Collection[str]) -> Iterator[str]:
+        """Yield the names that exist, at least those among `names`."""
+        client = cloud.client(self.service)
+        narrowed: list[dict[str, str]] = (
+            [{self.prefix: name} for name in sorted(names)] if self.prefix else [{}]
+        )
+        for parameters in narrowed:
+            yield from (item[self.name] for item in pages(client, self.operation, self.key, **parameters))
 
 
 @dataclass(frozen=True)
@@ -49,7 +69,7 @@ def names_to_create(stack: str, deployed: Template | None, new: Template) -> Ite
     for logical_id, resource in new.get("Resources", {}).items():
         if resource["Type"] not in _SORTS:
             continue
-        naming = _SORTS[resource["Type"]][0]
+        naming = _SORTS[resource["Type"]].naming
         name = resource.get("Properties", {}).get(naming)
         if isinstance(name, str) and name != before.get(logical_id, {}).get("Properties", {}).get(naming):
             yield TakenName(stack, logical_id, resource["Type"], name)
@@ -61,10 +81,10 @@ def taken_names(cloud: Cloud, candidates: Iterable[TakenName]) -> list[TakenName
     A concurrent deployment may have created some in that stack since its template was read.
     """
     candidates, taken = list(candidates), set[tuple[str, str]]()
-    for kind, (_, read) in _SORTS.items():
+    for kind, sort in _SORTS.items():
         names = {candidate.name for candidate in candidates if candidate.type == kind}
         if names:
-            taken |= {(kind, name) for name in read(cloud, names) if name in names}
+            taken |= {(kind, name) for name in sort.existing(cloud, names) if name in names}
     return [
         candidate
         for candidate in candidates
@@ -73,48 +93,23 @@ def taken_names(cloud: Cloud, candidates: Iterable[TakenName]) -> list[TakenName
 
 
 def _held_by_its_stack(cloud: Cloud, candidate: TakenName) -> bool:
-    """Return whether the stack has created it by now."""
-    client = cloud.client("cloudformation")
-    try:
-        resources = client.describe_stack_resources(
-            StackName=candidate.stack, LogicalResourceId=candidate.logical_id
-        )
-    except ClientError as error:
-        if "does not exist" in str(error):
-            return False  # neither the stack nor its resource exists
-        raise
-    return any(
+    """Return whether the stack has created it by now; neither stack nor resource may exist."""
+    describe = cloud.client("cloudformation").describe_stack_resources
+    answer = if_present(describe, StackName=candidate.stack, LogicalResourceId=candidate.logical_id)
+    return answer is not None and any(
         item.get("PhysicalResourceId") == candidate.name and item["ResourceStatus"] != "DELETE_COMPLETE"
-        for item in resources["StackResources"]
+        for item in answer["StackResources"]
     )
 
 
-def _buckets(cloud: Cloud, _: Collection[str]) -> Iterator[str]:
-    for bucket in cloud.client("s3").list_buckets()["Buckets"]:
-        yield bucket["Name"]
-
-
-def _aliases(cloud: Cloud, _: Collection[str]) -> Iterator[str]:
-    for page in cloud.client("kms").get_paginator("list_aliases").paginate():
-        yield from (alias["AliasName"] for alias in page["Aliases"])
-
-
-def _log_groups(cloud: Cloud, names: Collection[str]) -> Iterator[str]:
-    logs = cloud.client("logs").get_paginator("describe_log_groups")
-    for name in sorted(names):
-        for page in logs.paginate(logGroupNamePrefix=name):
-            yield from (group["logGroupName"] for group in page["logGroups"])
-
-
-def _repositories(cloud: Cloud, _: Collection[str]) -> Iterator[str]:
-    for page in cloud.client("ecr").get_paginator("describe_repositories").paginate():
-        yield from (repository["repositoryName"] for repository in page["repositories"])
-
-
-_SORTS: Mapping[str, tuple[str, Callable[[Cloud, Collection[str]], Iterator[str]]]] = {
-    "AWS::ECR::Repository": ("RepositoryName", _repositories),
-    "AWS::KMS::Alias": ("AliasName", _aliases),
-    "AWS::Logs::LogGroup": ("LogGroupName", _log_groups),
-    "AWS::S3::Bucket": ("BucketName", _buckets),
+_SORTS = {
+    "AWS::ECR::Repository": _Sort(
+        "RepositoryName", "ecr", "describe_repositories", "repositories", "repositoryName"
+    ),
+    "AWS::KMS::Alias": _Sort("AliasName", "kms", "list_aliases", "Aliases", "AliasName"),
+    "AWS::Logs::LogGroup": _Sort(
+        "LogGroupName", "logs", "describe_log_groups", "logGroups", "logGroupName", "logGroupNamePrefix"
+    ),
+    "AWS::S3::Bucket": _Sort("BucketName", "s3", "list_buckets", "Buckets", "Name"),
 }
-"""Resource types that can outlive stacks: the naming property, and how to list names."""
+"""Resource types that can outlive stacks."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from botocore.exceptions import ClientError, HTTPClientError
 
-from tritonstack.operations.aws import Clock, Cloud
+from tritonstack.operations.aws import Clock, Cloud, if_present
 from tritonstack.operations.buckets import BucketNotEmptyError, empty_bucket, stop_access_log
 from tritonstack.operations.stacks import (
     DeletionError,
@@ -20,6 +20,7 @@ from tritonstack.operations.stacks import (
     describe_stack,
     failures,
     poll_pauses,
+    stack_resources,
     stored_template,
 )
 
@@ -87,19 +88,11 @@ def contents_of(cloud: Cloud, stack: str) -> Contents:
     template = stored_template(cloud, stack, stage="Processed")
     if template is None:
         return Contents()
-    try:
-        pages = list(
-            cloud.client("cloudformation").get_paginator("list_stack_resources").paginate(StackName=stack)
-        )
-    except ClientError as error:
-        if "does not exist" in str(error):
-            return Contents()
-        raise
     declared: Mapping[str, Mapping[str, str]] = template.get("Resources", {})
     retained: list[Retained] = []
     serving: list[Retained] = []
     deleted: dict[str, list[str]] = {kind: [] for kind in (_BUCKET, _REPOSITORY, _KEY)}
-    for resource in (item for page in pages for item in page["StackResourceSummaries"]):
+    for resource in if_present(lambda: list(stack_resources(cloud, stack))) or ():
         physical = resource.get("PhysicalResourceId")
         if not physical or resource["ResourceStatus"] == "DELETE_COMPLETE":
             continue

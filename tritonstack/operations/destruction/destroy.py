@@ -14,9 +14,8 @@ from typing import Annotated
 from botocore.exceptions import ClientError
 
 from tritonstack.base import naming
-from tritonstack.base.errors import aws_error_code
 from tritonstack.base.results import Key, Shown
-from tritonstack.operations.aws import Clock, Cloud
+from tritonstack.operations.aws import Clock, Cloud, is_absent, pages
 from tritonstack.operations.buckets import empty_bucket
 from tritonstack.operations.destruction.deletion import (
     Contents,
@@ -192,7 +191,7 @@ def _delete_service_logs(
         try:
             logs.delete_log_group(logGroupName=name)
         except ClientError as error:
-            if aws_error_code(error) == "ResourceNotFoundException":
+            if is_absent(error):
                 continue  # deleted by a concurrent run
             raise
         on_update(f"{name}: service-created log group deleted")
@@ -209,8 +208,7 @@ def _service_logs(cloud: Cloud, base: str, *, others: Collection[str]) -> Iterat
     logs = cloud.client("logs")
     for prefix in service_log_prefixes(base):
         foreign = tuple(prefix.removesuffix(f"{base}-") + other for other in others)
-        pages = logs.get_paginator("describe_log_groups").paginate(logGroupNamePrefix=prefix)
-        for group in [group for page in pages for group in page["logGroups"]]:
+        for group in list(pages(logs, "describe_log_groups", "logGroups", logGroupNamePrefix=prefix)):
             name, arn = group["logGroupName"], group["arn"].removesuffix(":*")
             if name.startswith(foreign) or logs.list_tags_for_resource(resourceArn=arn)["tags"]:
                 continue

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from botocore.exceptions import ClientError
 
 from tritonstack.base import naming
-from tritonstack.operations.aws import Cloud
+from tritonstack.operations.aws import Cloud, pages
 
 _ENDED = ("Completed", "Failed", "Stopped")
 """The states in which SageMaker deletes a job."""
@@ -19,12 +19,11 @@ _ENDED = ("Completed", "Failed", "Stopped")
 def jobs_that_are(cloud: Cloud, base: str, *statuses: str) -> set[str]:
     """Return the names of an environment's jobs in some states, without other environments' jobs."""
     stack = naming.build_stack_name(base)
-    listed = cloud.client("sagemaker").get_paginator("list_processing_jobs")
+    client, listing = cloud.client("sagemaker"), ("list_processing_jobs", "ProcessingJobSummaries")
     return {
         job["ProcessingJobName"]
         for status in statuses
-        for page in listed.paginate(NameContains=f"{stack}-", StatusEquals=status)
-        for job in page["ProcessingJobSummaries"]
+        for job in pages(client, *listing, NameContains=f"{stack}-", StatusEquals=status)
         if naming.build_stack_of_job(job["ProcessingJobName"]) == stack
     }
 

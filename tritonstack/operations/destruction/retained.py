@@ -7,7 +7,6 @@ SageMaker rolled back serves one of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -15,15 +14,13 @@ from typing import Any, Literal
 from botocore.exceptions import ClientError
 
 from tritonstack.base import naming
-from tritonstack.base.errors import aws_error_message
-from tritonstack.operations.audit.found import STACK_TAG, pages, tags_of
-from tritonstack.operations.aws import Cloud
+from tritonstack.operations.audit.found import STACK_TAG, tags_of
+from tritonstack.operations.aws import Cloud, if_present, in_parallel, is_absent, pages
 from tritonstack.operations.destruction.deletion import Retained
 from tritonstack.operations.stacks import DeletionError, environment_stacks, is_marked
 
 KEPT = 2
 """How many replaced configurations of an endpoint are kept."""
-_AT_ONCE = 8
 _TYPES = ("sagemaker:endpoint-config", "sagemaker:model")
 _PAGES = {"PageSize": 100}
 _KNOWN = ("InService", "Updating", "SystemUpdating")
@@ -107,13 +104,12 @@ def live_endpoints(cloud: Cloud, base: str | None) -> list[RunningEndpoint]:
     sagemaker = cloud.client("sagemaker")
     listed = pages(sagemaker, "list_endpoints", "Endpoints", PaginationConfig=_PAGES, **narrowed)
     names = [item["EndpointName"] for item in listed if item["EndpointName"].startswith(prefix)]
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return [live for live in pool.map(lambda name: _live(cloud, name), names) if live]
+    return [live for live in in_parallel(lambda name: _live(cloud, name), names) if live]
 
 
 def _live(cloud: Cloud, name: str) -> RunningEndpoint | None:
     sagemaker = cloud.client("sagemaker")
-    endpoint = describe_if_present(sagemaker.describe_endpoint, EndpointName=name)
+    endpoint = if_present(sagemaker.describe_endpoint, EndpointName=name)
     if endpoint is None:
         return None  # deleted meanwhile
     configs = {endpoint["EndpointConfigName"]}
@@ -129,7 +125,7 @@ def _live(cloud: Cloud, name: str) -> RunningEndpoint | None:
     missing = missing or changing
     models |= components
     for model in sorted(models):
-        described = describe_if_present(sagemaker.describe_model, ModelName=model)
+        described = if_present(sagemaker.describe_model, ModelName=model)
         missing = missing if described else f"names {model}, which does not exist"
         data |= _values_of(described or {}, "ModelDataUrl")
         images |= _values_of(described or {}, "Image")
@@ -148,7 +144,7 @@ def tagged_models(cloud: Cloud, base: str) -> tuple[set[str], set[str]]:
     """Return images and data URLs of all models of an environment's stacks, retained ones included."""
     call, prefix = cloud.client("sagemaker").describe_model, naming.endpoint_stack_name(base, "")
     resources = serving_resources(cloud, lambda stack: stack.startswith(prefix))
-    models = [describe_if_present(call, ModelName=item.name) for item in resources if item.kind == "Model"]
+    models = [if_present(call, ModelName=item.name) for item in resources if item.kind == "Model"]
     images, data = (
         {value for model in models for value in _values_of(model or {}, key)}
         for key in ("Image", "ModelDataUrl")
@@ -158,7 +154,7 @@ def tagged_models(cloud: Cloud, base: str) -> tuple[set[str], set[str]]:
 
 def variants_of(sagemaker: Any, config: str) -> dict[str, dict[str, Any]] | None:
     """Return the variants of a configuration by name, shadow included; None if it does not exist."""
-    described = describe_if_present(sagemaker.describe_endpoint_config, EndpointConfigName=config)
+    described = if_present(sagemaker.describe_endpoint_config, EndpointConfigName=config)
     if described is None:
         return None
     variants = [*described["ProductionVariants"], *described.get("ShadowProductionVariants", ())]
@@ -178,7 +174,7 @@ def _component_models(sagemaker: Any, endpoint: str) -> tuple[set[str], str | No
     listed = pages(sagemaker, "list_inference_components", "InferenceComponents", EndpointNameEquals=endpoint)
     models, changing = set[str](), None
     for item in list(listed):
-        component = describe_if_present(
+        component = if_present(
             sagemaker.describe_inference_component, InferenceComponentName=item["InferenceComponentName"]
         )
         if component and (name := component.get("Specification", {}).get("ModelName")):
@@ -191,17 +187,6 @@ def _component_models(sagemaker: Any, endpoint: str) -> tuple[set[str], str | No
 def _values_of(model: Mapping[str, Any], key: str) -> set[str]:
     containers = [model.get("PrimaryContainer") or {}, *model.get("Containers", ())]
     return {container[key] for container in containers if container.get(key)}
-
-
-def describe_if_present(call: Callable[..., Any], **name: str) -> dict[str, Any] | None:
-    """Return SageMaker's description of a resource; None if it does not exist."""
-    try:
-        described: dict[str, Any] = call(**name)
-    except ClientError as error:
-        if "could not find" in aws_error_message(error).lower():
-            return None
-        raise
-    return described
 
 
 def _lower(names: Iterable[str]) -> frozenset[str]:
@@ -335,7 +320,7 @@ def _delete(cloud: Cloud, resources: Iterable[ServingResource], on_update: Lines
         try:
             delete(**{f"{item.kind}Name": item.name})
         except ClientError as error:
-            if "could not find" not in aws_error_message(error).lower():
+            if not is_absent(error):
                 raise
             continue  # deleted by a concurrent run
         on_update(f"{item.name}: {_NOUNS[item.kind]} deleted")

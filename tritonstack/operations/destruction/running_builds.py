@@ -12,11 +12,10 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from tritonstack.base import naming
-from tritonstack.base.errors import aws_error_code
-from tritonstack.operations.aws import Clock, Cloud
+from tritonstack.operations.aws import Clock, Cloud, list_if_present
 from tritonstack.operations.builds.codebuild import build_variable
 from tritonstack.operations.destruction.processing_jobs import jobs_that_are
-from tritonstack.operations.stacks import DeletionError, poll_pauses
+from tritonstack.operations.stacks import DeletionError, poll_pauses, stack_resources
 
 LONGEST_END_S = 15 * 60.0
 """Stopped builds end within minutes; SageMaker gives a process two minutes."""
@@ -87,11 +86,9 @@ def _projects(cloud: Cloud, base: str, stacks: Collection[str]) -> list[str]:
     stack = naming.build_stack_name(base)
     if stack not in stacks:
         return []
-    pages = cloud.client("cloudformation").get_paginator("list_stack_resources").paginate(StackName=stack)
     return sorted(
         resource["PhysicalResourceId"]
-        for page in pages
-        for resource in page["StackResourceSummaries"]
+        for resource in stack_resources(cloud, stack)
         if resource["ResourceType"] == "AWS::CodeBuild::Project"
         and resource.get("PhysicalResourceId")
         and resource["ResourceStatus"] != "DELETE_COMPLETE"
@@ -105,7 +102,9 @@ class _CodeBuild:
 
     def running(self) -> Iterator[RunningBuild]:
         for project in self._projects:
-            for build in self._look(self._ids(project)):
+            # A project without builds was deleted by a concurrent run.
+            ids = list_if_present(self._client, "list_builds_for_project", "ids", projectName=project)
+            for build in self._look(ids):
                 if not build["buildComplete"]:
                     yield RunningBuild("CodeBuild", build["id"], build_variable(build, "MODEL") or "")
 
@@ -114,15 +113,6 @@ class _CodeBuild:
 
     def still(self, ids: Collection[str]) -> set[str]:
         return {build["id"] for build in self._look(sorted(ids)) if not build["buildComplete"]}
-
-    def _ids(self, project: str) -> list[str]:
-        pages = self._client.get_paginator("list_builds_for_project").paginate(projectName=project)
-        try:
-            return [build for page in pages for build in page["ids"]]
-        except ClientError as error:
-            if aws_error_code(error) == "ResourceNotFoundException":
-                return []  # stopped by a concurrent run
-            raise
 
     def _look(self, ids: Sequence[str]) -> Iterator[Mapping[str, Any]]:
         for first in range(0, len(ids), _AT_A_TIME):

@@ -9,13 +9,11 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlencode
 
-from botocore.exceptions import ClientError
-
 from tritonstack.base.error_kinds import NotDeployedError
-from tritonstack.base.errors import TritonstackError, aws_error_code
+from tritonstack.base.errors import TritonstackError
 from tritonstack.base.naming import SUPERSEDED_TAG, artifact_prefix
 from tritonstack.operations.artifacts import copy_object
-from tritonstack.operations.aws import Cloud
+from tritonstack.operations.aws import Cloud, if_present
 from tritonstack.records.manifests import MANIFEST_NAME
 
 
@@ -47,16 +45,14 @@ def _copy_over_itself(s3: Any, bucket: str, key: str, version: str) -> None:
 
 def _deleted(s3: Any, bucket: str, prefix: str) -> dict[str, str]:
     """Return the latest version of each key that a delete marker hides."""
-    try:
-        pages = list(s3.get_paginator("list_object_versions").paginate(Bucket=bucket, Prefix=prefix))
-    except ClientError as error:
-        if aws_error_code(error) != "NoSuchBucket":
-            raise
+    listing = s3.get_paginator("list_object_versions").paginate(Bucket=bucket, Prefix=prefix)
+    pages = if_present(lambda: list(listing))
+    if pages is None:
         raise TritonstackError(
             f"bucket {bucket} does not exist",
             remedy="the environment is not deployed, so there is nothing to roll back",
             code=NotDeployedError.code,
-        ) from None
+        )
     latest: dict[str, str] = {}
     for item in (item for page in pages for item in page.get("Versions", ())):
         latest.setdefault(item["Key"], item["VersionId"])  # S3 lists the latest version of a key first

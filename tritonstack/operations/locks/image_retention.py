@@ -15,13 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
-from typing import Any
-
-from botocore.exceptions import ClientError
 
 from tritonstack.base import naming
-from tritonstack.base.errors import aws_error_code
-from tritonstack.operations.aws import Cloud
+from tritonstack.operations.aws import Cloud, list_if_present
 from tritonstack.operations.destruction.retained import RunningEndpoint, tagged_models
 from tritonstack.operations.locks.retention import Named, plan_retention
 from tritonstack.project.custom_images import SERVING
@@ -56,20 +52,11 @@ def named_images(lock: Lock) -> set[Named]:
 
 def _delete(cloud: Cloud, repository: str, digests: Collection[str], *, before: datetime) -> list[str]:
     ecr = cloud.client("ecr")
-    old = [image["imageDigest"] for image in _existing(ecr, repository) if image["imagePushedAt"] < before]
+    images = list_if_present(ecr, "describe_images", "imageDetails", repositoryName=repository)
+    old = [image["imageDigest"] for image in images if image["imagePushedAt"] < before]
     ids = [{"imageDigest": digest} for digest in digests if digest in old]
     answers = [
         ecr.batch_delete_image(repositoryName=repository, imageIds=ids[start : start + _AT_ONCE])
         for start in range(0, len(ids), _AT_ONCE)
     ]
     return sorted({image["imageDigest"] for answer in answers for image in answer["imageIds"]})
-
-
-def _existing(ecr: Any, repository: str) -> list[dict[str, Any]]:
-    try:
-        pages = list(ecr.get_paginator("describe_images").paginate(repositoryName=repository))
-    except ClientError as error:
-        if aws_error_code(error) == "RepositoryNotFoundException":
-            return []
-        raise
-    return [image for page in pages for image in page["imageDetails"]]

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from tritonstack.base.error_kinds import ArtifactNotFoundError, DamagedArtifactError, LockEntryError
-from tritonstack.base.errors import FileViolation, TritonstackError, aws_error_code
+from tritonstack.base.errors import FileViolation, TritonstackError
 from tritonstack.base.naming import artifact_prefix
-from tritonstack.operations.artifacts import find_object, has_bucket, is_archive_of
-from tritonstack.operations.aws import Cloud
+from tritonstack.operations.artifacts import (
+    find_image,
+    find_object,
+    has_bucket,
+    is_archive_of,
+    published_manifest,
+)
+from tritonstack.operations.aws import Cloud, in_parallel
 from tritonstack.project.checks.locks import Findings, compare_manifest
 from tritonstack.project.custom_images import locked_uri
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.locks import LockedArtifact, LockedImage, PlacedEntry, entries_of
-from tritonstack.records.manifests import ARCHIVE_NAME, MANIFEST_NAME, Manifest, parse_manifest
-
-_AT_ONCE = 8
-_NO_IMAGE = ("ImageNotFoundException", "RepositoryNotFoundException")
+from tritonstack.records.manifests import ARCHIVE_NAME, MANIFEST_NAME
 
 
 class UntrueLockError(TritonstackError):
@@ -70,10 +72,9 @@ def _check(cloud: Cloud, workspace: Workspace, *, has_registry: bool) -> Finding
             return _check_image(ecr, workspace, placed, placed.entry) if has_registry else _unchecked(placed)
         return Findings()
 
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        for part in pool.map(check, entries_of(workspace.lock)):
-            findings.violations += part.violations
-            findings.notes += part.notes
+    for part in in_parallel(check, entries_of(workspace.lock)):
+        findings.violations += part.violations
+        findings.notes += part.notes
     return findings
 
 
@@ -82,7 +83,7 @@ def _check_artifact(s3: Any, bucket: str, placed: PlacedEntry, entry: LockedArti
     findings, prefix = Findings(), artifact_prefix(model, entry.digest)
     origin = f"s3://{bucket}/{prefix}/{MANIFEST_NAME}"
     try:
-        manifest = _manifest(s3, bucket, f"{prefix}/{MANIFEST_NAME}", origin)
+        manifest = published_manifest(s3, bucket=bucket, model=model, digest=entry.digest)
     except TritonstackError as error:
         findings.violations.append(placed.violation(error, error.message, at="digest", remedy=error.remedy))
         return findings
@@ -114,22 +115,13 @@ def _check_artifact(s3: Any, bucket: str, placed: PlacedEntry, entry: LockedArti
     return findings
 
 
-def _manifest(s3: Any, bucket: str, key: str, origin: str) -> Manifest | None:
-    try:
-        body = s3.get_object(Bucket=bucket, Key=key)["Body"].read()
-    except ClientError as error:
-        if aws_error_code(error) == "NoSuchKey":
-            return None
-        raise
-    return parse_manifest(body, origin=origin)
-
-
 def _check_image(ecr: Any, workspace: Workspace, placed: PlacedEntry, image: LockedImage) -> Findings:
     findings = Findings()
     uri = locked_uri(workspace.spec, image)
     repository = uri.partition("/")[2].partition("@")[0]
-    tags = _tags(ecr, repository, image.digest)
-    if tags is None:
+    found = find_image(ecr, {"imageDigest": image.digest}, repositoryName=repository)
+    tags = found.get("imageTags", []) if found else []
+    if found is None:
         remedy = f"run `tritonstack build {placed.environment}` to rebuild it"
         findings.violations.append(
             placed.violation(ArtifactNotFoundError, f"image not found: {uri}", at="digest", remedy=remedy)
@@ -151,14 +143,3 @@ def _unchecked(image: PlacedEntry) -> Findings:
     note = "stored in the local Docker engine; the local cloud has no registry to check"
     findings.notes.append(image.violation(ArtifactNotFoundError, note, remedy="no action is needed"))
     return findings
-
-
-def _tags(ecr: Any, repository: str, digest: str) -> list[str] | None:
-    """Return the tags of an image; None if it does not exist."""
-    try:
-        response = ecr.describe_images(repositoryName=repository, imageIds=[{"imageDigest": digest}])
-    except ClientError as error:
-        if aws_error_code(error) in _NO_IMAGE:
-            return None
-        raise
-    return list(response["imageDetails"][0].get("imageTags", ()))

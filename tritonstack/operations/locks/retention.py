@@ -29,15 +29,11 @@ own history has superseded and untags what it names, so the later deployment dec
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from botocore.exceptions import ClientError
-
-from tritonstack.base.errors import aws_error_code
 from tritonstack.base.naming import MODELS, SUPERSEDED_TAG
-from tritonstack.operations.aws import Cloud
+from tritonstack.operations.aws import Cloud, in_parallel, list_if_present
 from tritonstack.operations.checkout import Checkout
 from tritonstack.operations.destruction.retained import RunningEndpoint, tagged_models
 from tritonstack.operations.locks.checks import lock_names, readable_locks
@@ -155,16 +151,10 @@ def named_artifacts(lock: Lock) -> set[Named]:
 def _keys_by_artifact(s3: Any, bucket: str) -> dict[Named, list[str]]:
     """Return the artifacts of a bucket with their keys, the manifest's first."""
     by_artifact: dict[Named, list[str]] = {}
-    try:
-        pages = list(s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=MODELS))
-    except ClientError as error:
-        if aws_error_code(error) != "NoSuchBucket":
-            raise
-        return by_artifact  # nothing is deployed yet
-    for page in pages:
-        for item in page.get("Contents", ()):
-            model, _, rest = item["Key"].removeprefix(MODELS).partition("/")
-            by_artifact.setdefault((model, rest.partition("/")[0]), []).append(item["Key"])
+    # Without a bucket, nothing is deployed yet.
+    for item in list_if_present(s3, "list_objects_v2", "Contents", Bucket=bucket, Prefix=MODELS):
+        model, _, rest = item["Key"].removeprefix(MODELS).partition("/")
+        by_artifact.setdefault((model, rest.partition("/")[0]), []).append(item["Key"])
     for keys in by_artifact.values():
         keys.sort(key=lambda key: not key.endswith(f"/{MANIFEST_NAME}"))
     return by_artifact
@@ -179,9 +169,8 @@ def _each(
 ) -> tuple[Named, ...]:
     """Return those that changed."""
     names = sorted(set(selected) & set(existing))
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        changed = pool.map(lambda named: change(s3, bucket, existing[named]), names)
-        return tuple(named for named, did in zip(names, changed, strict=True) if did)
+    changed = in_parallel(lambda named: change(s3, bucket, existing[named]), names, at_once=_AT_ONCE)
+    return tuple(named for named, did in zip(names, changed, strict=True) if did)
 
 
 def _mark(s3: Any, bucket: str, keys: list[str]) -> bool:

@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from tritonstack.base import naming
-from tritonstack.operations.aws import Cloud, explain_denied
+from tritonstack.operations.aws import Cloud, explain_denied, if_present
 from tritonstack.operations.destruction.retained import (
     ServingResource,
-    describe_if_present,
     serving_resources,
     variants_of,
 )
@@ -90,7 +89,7 @@ def _impossible(name: str, what: str) -> RollbackError:
 def _for_endpoint(cloud: Cloud, after: Workspace, name: str, retained: list[ServingResource]) -> Switch:
     sagemaker = cloud.client("sagemaker")
     full_name, expected = after.spec.endpoint_name(name), _containers(after, name)
-    described = describe_if_present(sagemaker.describe_endpoint, EndpointName=full_name)
+    described = if_present(sagemaker.describe_endpoint, EndpointName=full_name)
     if described is None:
         raise _impossible(name, "it does not exist")
     active, status = described["EndpointConfigName"], described["EndpointStatus"]
@@ -138,7 +137,7 @@ def _require_same_settings(
 ) -> None:
     """Compare configurations, each given with its variants, and their models."""
     now, then = (
-        describe_if_present(sagemaker.describe_endpoint_config, EndpointConfigName=config) or {}
+        if_present(sagemaker.describe_endpoint_config, EndpointConfigName=config) or {}
         for config, _ in (present, retained)
     )
     _require_same(name, retained[0], now, then, _CONFIG_PARTS)
@@ -147,9 +146,7 @@ def _require_same_settings(
 
 
 def _require_same_model(sagemaker: Any, name: str, present: str, retained: str) -> None:
-    now, then = (
-        describe_if_present(sagemaker.describe_model, ModelName=model) or {} for model in (present, retained)
-    )
+    now, then = (if_present(sagemaker.describe_model, ModelName=model) or {} for model in (present, retained))
     _require_same(name, retained, now, then, _MODEL_PARTS)
 
 
@@ -172,7 +169,7 @@ def _for_component(cloud: Cloud, after: Workspace, name: str, retained: list[Ser
     sagemaker, full_name = cloud.client("sagemaker"), after.spec.endpoint_name(name)
     component = naming.component_name(full_name)
     ((_, expected),) = _containers(after, name).items()
-    described = describe_if_present(sagemaker.describe_inference_component, InferenceComponentName=component)
+    described = if_present(sagemaker.describe_inference_component, InferenceComponentName=component)
     if described is None:
         raise _impossible(name, f"its inference component {component} does not exist")
     active = described["Specification"]["ModelName"]
@@ -212,7 +209,7 @@ def _serves(
 def _matches(sagemaker: Any, model: str | None, expected: Container) -> bool:
     if model is None:
         return False
-    described = describe_if_present(sagemaker.describe_model, ModelName=model) or {}
+    described = if_present(sagemaker.describe_model, ModelName=model) or {}
     container, (url, image) = described.get("PrimaryContainer", {}), expected
     return container.get("ModelDataUrl") == url and image in (None, container.get("Image"))
 

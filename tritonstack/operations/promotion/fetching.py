@@ -19,14 +19,14 @@ from tritonstack.base.error_kinds import CopyError, DamagedArtifactError
 from tritonstack.base.errors import aws_error_code
 from tritonstack.base.files import only_writer, sha256_of, short_digest, write_text_atomically
 from tritonstack.base.naming import artifact_prefix
-from tritonstack.operations.artifacts import find_object
+from tritonstack.operations.artifacts import find_object, published_manifest
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.promotion.checksums import agrees
 from tritonstack.operations.promotion.layer_reading import PAUSES_S
 from tritonstack.project.checks.locks import mismatches
 from tritonstack.records.examples import EXAMPLES_NAME
 from tritonstack.records.locks import LockedArtifact
-from tritonstack.records.manifests import ARCHIVE_NAME, MANIFEST_NAME, Manifest, parse_manifest
+from tritonstack.records.manifests import ARCHIVE_NAME, MANIFEST_NAME, Manifest
 from tritonstack.reference.conditional_writes import CONFLICT_CODES
 
 _FETCHING = ".fetching"
@@ -60,19 +60,15 @@ class SourceArtifact:
 
 def read_source_manifest(source: SourceArtifact) -> Manifest:
     """Return an artifact's manifest from its bucket; reject one that differs from the lock."""
-    s3, key = source.cloud.client("s3"), f"{source.prefix}/{MANIFEST_NAME}"
-    try:
-        body = s3.get_object(Bucket=source.bucket, Key=key)["Body"].read()
-    except ClientError as error:
-        if aws_error_code(error) in ("NoSuchKey", "NoSuchBucket", "404"):
-            raise DamagedArtifactError(
-                f"{source.url(MANIFEST_NAME)} not found: cannot promote artifact "
-                f"{short_digest(source.entry.digest)} of "
-                f"{source.model!r}",
-                remedy="publish it: build or deploy the environment that it is promoted from",
-            ) from None
-        raise
-    manifest = parse_manifest(body, origin=source.url(MANIFEST_NAME))
+    manifest = published_manifest(
+        source.cloud.client("s3"), bucket=source.bucket, model=source.model, digest=source.entry.digest
+    )
+    if manifest is None:
+        raise DamagedArtifactError(
+            f"{source.url(MANIFEST_NAME)} not found: cannot promote artifact "
+            f"{short_digest(source.entry.digest)} of {source.model!r}",
+            remedy="publish it: build or deploy the environment that it is promoted from",
+        )
     others = [
         mismatch.description
         for mismatch in mismatches(source.entry, manifest, target=source.target)

@@ -19,6 +19,7 @@ from botocore.exceptions import ClientError
 from tritonstack.base.error_kinds import CopyError
 from tritonstack.base.errors import aws_error_code
 from tritonstack.base.files import parse_json
+from tritonstack.operations.artifacts import find_image
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.promotion.layer_reading import Layer, bad_layer, read_parts
 
@@ -31,7 +32,6 @@ _MANIFESTS = (
     "application/vnd.oci.image.manifest.v1+json",
 )
 _LAYERS_ASKED_AT_ONCE = 100
-_ABSENT = ("ImageNotFoundException", "RepositoryNotFoundException")
 _ENDED_BEFORE = ("LayerAlreadyExistsException", "UploadNotFoundException")
 
 OnBytes = Callable[[int], None]
@@ -108,14 +108,8 @@ def copy_image(
 
 def tagged_digest(registry: Registry, tag: str) -> str | None:
     """Return the digest of a tag; None if it does not exist."""
-    ecr = registry.cloud.client("ecr")
-    try:
-        images = ecr.describe_images(**registry.place, imageIds=[{"imageTag": tag}])
-    except ClientError as error:
-        if aws_error_code(error) in _ABSENT:
-            return None
-        raise
-    return str(images["imageDetails"][0]["imageDigest"])
+    image = find_image(registry.cloud.client("ecr"), {"imageTag": tag}, **registry.place)
+    return str(image["imageDigest"]) if image else None
 
 
 def _tree(source: Registry, digest: str) -> Iterator[_Manifest]:

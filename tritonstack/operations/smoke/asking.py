@@ -7,12 +7,11 @@ the model's source.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Literal
 
 from tritonstack.base.errors import TritonstackError
-from tritonstack.operations.aws import Cloud
+from tritonstack.operations.aws import Cloud, in_parallel
 from tritonstack.operations.smoke.deadlines import PATIENCE_WITH_SLEEPERS, USUAL_PATIENCE, Deadline, Patience
 from tritonstack.operations.smoke.examples import load_examples
 from tritonstack.operations.smoke.requests import RequestResult, ask_all
@@ -77,9 +76,10 @@ def smoke_endpoint(
     if patience is None:
         patience = PATIENCE_WITH_SLEEPERS if may_sleep(workspace, name) else USUAL_PATIENCE
     targets, deadline = smoke_targets(workspace, name), patience.begin()
-    with ThreadPoolExecutor(_TARGETS_AT_ONCE) as pool:
-        answered = pool.map(lambda target: list(_smoke(cloud, workspace, target, deadline)), targets)
-        return [result for results in answered for result in results]
+    answered = in_parallel(
+        lambda target: list(_smoke(cloud, workspace, target, deadline)), targets, at_once=_TARGETS_AT_ONCE
+    )
+    return [result for results in answered for result in results]
 
 
 def not_tested(results: Sequence[SmokeResult]) -> list[UntestedVariant]:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
-
-from botocore.exceptions import ClientError
 
 from tritonstack.base.error_kinds import ArtifactNotFoundError, DamagedArtifactError
-from tritonstack.base.errors import TritonstackError, aws_error_code
+from tritonstack.base.errors import TritonstackError
 from tritonstack.base.files import short_digest
 from tritonstack.base.naming import artifact_prefix
+from tritonstack.operations.artifacts import published_manifest, read_object
 from tritonstack.operations.aws import Cloud
 from tritonstack.records.examples import EXAMPLES_NAME, Examples, parse_examples
-from tritonstack.records.manifests import MANIFEST_NAME, Manifest, parse_manifest
+from tritonstack.records.manifests import MANIFEST_NAME
 
 _REBUILD = "run `tritonstack build` again; it adds examples and keeps the artifact"
 
@@ -30,7 +28,7 @@ def load_examples(cloud: Cloud, *, bucket: str, model: str, digest: str) -> Exam
     Raise NoExamplesError if there are none, DamagedArtifactError if they do not match the manifest.
     """
     s3, prefix = cloud.client("s3"), artifact_prefix(model, digest)
-    manifest = read_published_manifest(s3, bucket=bucket, model=model, digest=digest)
+    manifest = published_manifest(s3, bucket=bucket, model=model, digest=digest)
     if manifest is None:
         raise NoExamplesError(
             f"artifact {short_digest(digest)} of {model!r} not found in s3://{bucket}",
@@ -42,7 +40,7 @@ def load_examples(cloud: Cloud, *, bucket: str, model: str, digest: str) -> Exam
             remedy=_REBUILD,
         )
     key = f"{prefix}/{EXAMPLES_NAME}"
-    body = _get(s3, bucket, key)
+    body = read_object(s3, bucket, key)
     if body is None or hashlib.sha256(body).hexdigest() != manifest.examples_sha256:
         failure = "is missing" if body is None else "does not match its manifest"
         raise DamagedArtifactError(
@@ -63,24 +61,7 @@ def load_examples(cloud: Cloud, *, bucket: str, model: str, digest: str) -> Exam
 def has_examples(cloud: Cloud, *, bucket: str, model: str, digest: str) -> bool:
     """Return whether an artifact in a bucket names examples; those of earlier versions do not."""
     try:
-        manifest = read_published_manifest(cloud.client("s3"), bucket=bucket, model=model, digest=digest)
+        manifest = published_manifest(cloud.client("s3"), bucket=bucket, model=model, digest=digest)
     except TritonstackError:
         return False  # not a manifest of this version
     return manifest is not None and manifest.examples_sha256 is not None
-
-
-def read_published_manifest(s3: Any, *, bucket: str, model: str, digest: str) -> Manifest | None:
-    """Return an artifact's manifest from a bucket; None if it does not exist."""
-    key = f"{artifact_prefix(model, digest)}/{MANIFEST_NAME}"
-    body = _get(s3, bucket, key)
-    return None if body is None else parse_manifest(body, origin=f"s3://{bucket}/{key}")
-
-
-def _get(s3: Any, bucket: str, key: str) -> bytes | None:
-    try:
-        body: bytes = s3.get_object(Bucket=bucket, Key=key)["Body"].read()
-    except ClientError as error:
-        if aws_error_code(error) in ("404", "NoSuchKey", "NoSuchBucket"):
-            return None
-        raise
-    return body

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 from tritonstack.base import naming
 from tritonstack.base.files import short_digest
 from tritonstack.operations.artifacts import find_object, is_archive_of
-from tritonstack.operations.aws import Cloud
+from tritonstack.operations.aws import Cloud, in_parallel
 from tritonstack.operations.model_prefix import model_copies
 from tritonstack.operations.verification.checks import Check
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.locks import LockedArtifact
 from tritonstack.records.manifests import ARCHIVE_NAME, DIGEST_NOTE
 from tritonstack.spec.endpoints.endpoint import MultiModelEndpoint
-
-_AT_ONCE = 8
 
 
 @dataclass(frozen=True)
@@ -34,8 +31,7 @@ def artifact_check(cloud: Cloud, workspace: Workspace, name: str) -> Check:
     """Check all archives that an endpoint fetches at startup or on demand."""
     s3, bucket = cloud.client("s3"), workspace.spec.artifact_bucket
     placed = places(workspace, name)
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        heads = list(pool.map(lambda place: find_object(s3, bucket, place.key), placed))
+    heads = in_parallel(lambda place: find_object(s3, bucket, place.key), placed)
     failures = tuple(
         failure
         for place, head in zip(placed, heads, strict=True)

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
-from botocore.exceptions import ClientError
-
-from tritonstack.base.errors import aws_error_code
-from tritonstack.operations.aws import Cloud
+from tritonstack.operations.aws import Cloud, if_present, pages
 from tritonstack.operations.deploying.assembly import Template
 from tritonstack.operations.deploying.deployed_templates import deployed_templates
-from tritonstack.operations.stacks import StackState
+from tritonstack.operations.stacks import StackState, describe_stack, stack_resources
 from tritonstack.operations.verification.expectations import COMPONENT_MODEL, ExpectedEndpoint
 from tritonstack.operations.verification.resolving import StackFacts
 
 Described = Mapping[str, Any]
-
-_AT_ONCE = 8
 _ALARMS_A_CALL = 100
 _SAGEMAKER = {"ServiceNamespace": "sagemaker"}
-_T = TypeVar("_T")
-_R = TypeVar("_R")
 
 
 @dataclass(frozen=True)
@@ -57,47 +49,32 @@ class LiveEndpoint:
 
 def deployed_stack(cloud: Cloud, name: str) -> DeployedStack | None:
     """Return a stack with its resolved references; None if it does not exist."""
-    client = cloud.client("cloudformation")
-    try:
-        stack = client.describe_stacks(StackName=name)["Stacks"][0]
-    except ClientError as error:
-        if "does not exist" in str(error):
-            return None
-        raise
-    state = StackState(name, stack["StackStatus"], stack.get("StackStatusReason", ""))
+    state = describe_stack(cloud, name)
+    if state is None:
+        return None
     if not state.was_created:
         return DeployedStack(state, StackFacts(name, cloud.account, cloud.region), None)
-    pages = client.get_paginator("list_stack_resources").paginate(StackName=name)
-    facts = StackFacts(
-        name=name,
-        account=cloud.account,
-        region=cloud.region,
-        resources={
-            item["LogicalResourceId"]: item["PhysicalResourceId"]
-            for page in pages
-            for item in page["StackResourceSummaries"]
-            if item.get("PhysicalResourceId")
-        },
-        parameters={
-            item["ParameterKey"]: item.get("ResolvedValue", item.get("ParameterValue", ""))
-            for item in stack.get("Parameters", ())
-        },
-    )
+    resources = {
+        item["LogicalResourceId"]: item["PhysicalResourceId"]
+        for item in stack_resources(cloud, name)
+        if item.get("PhysicalResourceId")
+    }
+    facts = StackFacts(name, cloud.account, cloud.region, resources, state.parameters)
     return DeployedStack(state, facts, deployed_templates(cloud, [state]).get(name))
 
 
 def observe_endpoint(cloud: Cloud, expected: ExpectedEndpoint) -> LiveEndpoint:
     """Read everything that an expectation refers to."""
     sagemaker = cloud.client("sagemaker")
-    described = _unless_gone(sagemaker.describe_endpoint, EndpointName=expected.name)
+    described = if_present(sagemaker.describe_endpoint, EndpointName=expected.name)
     config = None
     if described is not None:
         active = described["EndpointConfigName"]
-        config = _unless_gone(sagemaker.describe_endpoint_config, EndpointConfigName=active)
+        config = if_present(sagemaker.describe_endpoint_config, EndpointConfigName=active)
     component = None
     if expected.component is not None:
         name = expected.component["InferenceComponentName"]
-        component = _unless_gone(sagemaker.describe_inference_component, InferenceComponentName=name)
+        component = if_present(sagemaker.describe_inference_component, InferenceComponentName=name)
     scaling = _Scaling(cloud.client("application-autoscaling"), expected.scaled_ids)
     return LiveEndpoint(
         described=described,
@@ -114,14 +91,9 @@ def observe_endpoint(cloud: Cloud, expected: ExpectedEndpoint) -> LiveEndpoint:
 
 def _values(cloud: Cloud, parameters: Iterable[str]) -> dict[str, str]:
     """Return the values of the existing SSM parameters with these names."""
-    client, values = cloud.client("ssm"), {}
-    for name in parameters:
-        try:
-            values[name] = str(client.get_parameter(Name=name)["Parameter"]["Value"])
-        except ClientError as error:
-            if aws_error_code(error) != "ParameterNotFound":
-                raise
-    return values
+    read = cloud.client("ssm").get_parameter
+    answers = {name: if_present(read, Name=name) for name in parameters}
+    return {name: str(answer["Parameter"]["Value"]) for name, answer in answers.items() if answer}
 
 
 def live_alarms(cloud: Cloud, names: Iterable[str]) -> dict[str, Described]:
@@ -133,12 +105,6 @@ def live_alarms(cloud: Cloud, names: Iterable[str]) -> dict[str, Described]:
         answer = client.describe_alarms(AlarmNames=some, AlarmTypes=["MetricAlarm"], MaxRecords=len(some))
         alarms.update({alarm["AlarmName"]: alarm for alarm in answer["MetricAlarms"]})
     return alarms
-
-
-def side_by_side(work: Callable[[_T], _R], items: Iterable[_T]) -> list[_R]:
-    """Map a function over items in parallel, in order."""
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return list(pool.map(work, items))
 
 
 @dataclass(frozen=True)
@@ -169,8 +135,7 @@ class _Scaling:
         }
 
     def _all(self, operation: str, member: str, resource_id: str) -> list[Described]:
-        pages = self.client.get_paginator(operation).paginate(**_SAGEMAKER, ResourceId=resource_id)
-        return [item for page in pages for item in page[member]]
+        return list(pages(self.client, operation, member, **_SAGEMAKER, ResourceId=resource_id))
 
 
 def _models(
@@ -185,15 +150,4 @@ def _models(
     specification = (component or {}).get("Specification", {})
     if "ModelName" in specification:
         names[COMPONENT_MODEL] = specification["ModelName"]
-    return {holder: _unless_gone(sagemaker.describe_model, ModelName=name) for holder, name in names.items()}
-
-
-def _unless_gone(describe: Callable[..., Described], **name: str) -> Described | None:
-    """Return a description; None if SageMaker reports that it does not exist (there is no error code for
-    it)."""
-    try:
-        return describe(**name)
-    except ClientError as error:
-        if aws_error_code(error) == "ValidationException" and "could not find" in str(error).lower():
-            return None
-        raise
+    return {holder: if_present(sagemaker.describe_model, ModelName=name) for holder, name in names.items()}

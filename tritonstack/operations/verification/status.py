@@ -16,7 +16,7 @@ from tritonstack.base import naming
 from tritonstack.base.files import short_digest
 from tritonstack.base.results import Internal, Shown, public
 from tritonstack.base.revisions import commit_id, is_committed, list_files, short_commit
-from tritonstack.operations.aws import Cloud
+from tritonstack.operations.aws import Cloud, in_parallel
 from tritonstack.operations.checkout import Checkout
 from tritonstack.operations.events import EventCache, latest_events, latest_of_each
 from tritonstack.operations.model_prefix import missing_copies, model_copies
@@ -28,7 +28,6 @@ from tritonstack.operations.verification.live import (
     LiveEndpoint,
     deployed_stack,
     observe_endpoint,
-    side_by_side,
 )
 from tritonstack.operations.verification.scaling_checks import limits
 from tritonstack.operations.verification.traffic import Traffic, recent_traffic
@@ -146,7 +145,7 @@ def environment_status(
     """Return the status of an environment; `cache` holds events that were read before."""
     spec, names = workspace.spec, list(workspace.spec.endpoints)
     observations = dict(
-        zip(names, side_by_side(lambda name: _observe(cloud, workspace, name), names), strict=True)
+        zip(names, in_parallel(lambda name: _observe(cloud, workspace, name), names), strict=True)
     )
     events = [
         latest_of_each(latest_events(cloud, spec.artifact_bucket, *kinds, cache=cache), names)

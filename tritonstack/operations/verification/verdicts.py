@@ -12,7 +12,7 @@ from tritonstack.base import naming
 from tritonstack.base.error_kinds import NotRecordedError
 from tritonstack.base.errors import aws_error_code
 from tritonstack.base.results import Internal, Key, public
-from tritonstack.operations.aws import Cloud
+from tritonstack.operations.aws import Cloud, in_parallel
 from tritonstack.operations.deploying.assembly import Assembly, Template
 from tritonstack.operations.deploying.plans import plan_stack
 from tritonstack.operations.deploying.stored_templates import as_written
@@ -27,7 +27,6 @@ from tritonstack.operations.verification.live import (
     DeployedStack,
     deployed_stack,
     observe_endpoint,
-    side_by_side,
 )
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.events import Event
@@ -127,7 +126,7 @@ def check_endpoints(
     cloud: Cloud, workspace: Workspace, assembly: Assembly, names: Sequence[str]
 ) -> list[EndpointVerdict]:
     """Check endpoints without sending requests."""
-    return side_by_side(lambda name: _check_endpoint(cloud, workspace, assembly, name), names)
+    return in_parallel(lambda name: _check_endpoint(cloud, workspace, assembly, name), names)
 
 
 def check_shared_stacks(cloud: Cloud, workspace: Workspace, assembly: Assembly) -> list[Check]:
@@ -135,7 +134,7 @@ def check_shared_stacks(cloud: Cloud, workspace: Workspace, assembly: Assembly) 
     base = workspace.spec.base
     endpoint_stacks = {naming.endpoint_stack_name(base, name) for name in workspace.spec.endpoints}
     names = [name for name in assembly.stacks if name not in endpoint_stacks]
-    return side_by_side(
+    return in_parallel(
         lambda name: stack_check(name, deployed_stack(cloud, name), assembly.template(name), aspect=name),
         names,
     )

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 
 from tritonstack.base import naming
-from tritonstack.operations.artifacts import bucket_exists
+from tritonstack.operations.artifacts import has_bucket
 from tritonstack.operations.aws import AWS_ERRORS, Cloud
 from tritonstack.operations.builds.codebuild import CodeBuildJobs
 from tritonstack.operations.builds.images import image_job, missing_images
-from tritonstack.operations.builds.infrastructure import BuildInfra, BuildStackError, stack_outputs
+from tritonstack.operations.builds.infrastructure import BuildInfra, BuildStackError
 from tritonstack.operations.builds.jobs import (
     BuildJobError,
     JobState,
@@ -52,23 +52,23 @@ def prepare_build_infra(session: Session, workspace: Workspace, cloud: Cloud) ->
             f"interrupted; CloudFormation is still updating {name}, and no build has started",
             remedy="rerun the command; it waits for the update and resumes",
         ) from None
-    outputs = stack_outputs(cloud, name)
-    if outputs is None or "SourceArchive" not in outputs:
+    stack = describe_stack(cloud, name)
+    if stack is None or "SourceArchive" not in stack.outputs:
         raise BuildStackError(
-            f"stack {name} does not exist" if outputs is None else f"stack {name} has no complete outputs",
+            f"stack {name} does not exist" if stack is None else f"stack {name} has no complete outputs",
             remedy=f"run `cdk deploy {name} -c env={spec.name}` to see the cause",
         )
-    return build_infra_of(workspace, outputs)
+    return build_infra_of(workspace, stack.outputs)
 
 
 def prepare_bucket(session: Session, workspace: Workspace, cloud: Cloud) -> None:
     """Deploy the foundation of an environment if its artifact bucket is missing."""
     spec = workspace.spec
     with session.reporter.step(f"looking for the bucket of {spec.name}"):
-        if bucket_exists(cloud, spec.artifact_bucket):
+        if has_bucket(cloud, spec.artifact_bucket):
             return
         _deploy_if_other(session, workspace, cloud, naming.foundation_stack_name(spec.base))
-        if not bucket_exists(cloud, spec.artifact_bucket):
+        if not has_bucket(cloud, spec.artifact_bucket):
             raise BuildStackError(
                 f"bucket {spec.artifact_bucket!r} does not exist, although its stack is deployed",
                 remedy="restore the bucket, or build with --no-publish",
