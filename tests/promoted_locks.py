@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
-from tritonstack.records.lock_writing import Replacement, replace_entries
-from tritonstack.records.locks import LockedArtifact, LockedImage, Promoted
+from tritonstack.records.lock_writing import LockChange, replace_entries
+from tritonstack.records.locks import Promoted
 
 
-def add_promoted(
-    file: Path,
-    promoted: Promoted,
-    *,
-    artifacts: Iterable[Replacement[LockedArtifact]] = (),
-    images: Iterable[Replacement[LockedImage]] = (),
-) -> bool:
+def add_promoted(file: Path, promoted: Promoted, changes: Iterable[LockChange]) -> bool:
     """Each entry is copied as it is in the source's lock."""
     came = {"promoted": promoted, "rolled_back": None}
     return replace_entries(
-        file,
-        artifacts=[
-            Replacement(item.name, item.key, item.entry.model_copy(update=came), item.seen, item.conflicting)
-            for item in artifacts
-        ],
-        images=[
-            Replacement(item.name, item.key, item.entry.model_copy(update=came), item.seen) for item in images
-        ],
+        file, [replace(change, entry=change.entry.model_copy(update=came)) for change in changes]
     )

@@ -20,7 +20,7 @@ from tritonstack.base.naming import artifact_prefix
 from tritonstack.base.paths import Project, find_project
 from tritonstack.operations.aws import Cloud, cloud_of
 from tritonstack.project.loading import load_workspace
-from tritonstack.records.lock_writing import Replacement, replace_entries
+from tritonstack.records.lock_writing import LockChange, replace_entries
 from tritonstack.spec.environments.environment import EnvironmentSpec
 from tritonstack_local.access.own_routes import read_inventory
 from tritonstack_local.cloud_folder import CloudAddress, read_address
@@ -134,7 +134,7 @@ def lock_damaged_artifact(site: Site, endpoint: str) -> None:
     damaged = artifact.model_copy(update={"digest": digest})
     replace_entries(
         site.project.lock_file("local"),
-        artifacts=[Replacement(model, str(workspace.target_for(model, instance)), damaged, artifact)],
+        [LockChange(model, str(workspace.target_for(model, instance)), damaged, artifact)],
     )
 
 

@@ -182,7 +182,7 @@ def test_diff_and_cloudformation_agree_on_replacements(site: Site) -> None:
     replaced = {
         change["ResourceChange"]["LogicalResourceId"]
         for change in changes
-        if change["ResourceChange"].get("Replacement") == "True"
+        if change["ResourceChange"].get("LockChange") == "True"
     }
     assert said == replaced
     assert len(said) == 2

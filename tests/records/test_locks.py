@@ -13,7 +13,7 @@ from tests.promoted_locks import add_promoted
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.records.lock_writing import (
     LockChangedError,
-    Replacement,
+    LockChange,
     add_image_to_lock,
     add_to_lock,
     write_lock,
@@ -153,18 +153,18 @@ def test_promotion_does_not_overwrite_concurrent_changes(file: Path) -> None:
     add_to_lock(file, [manifest("m")], built=BUILT)
     target = file.with_name("prod.lock.yaml")
     add_to_lock(target, [manifest("m", target="cpu-py312", digest="99" * 32)], built=LATER)
-    unseen = Replacement("m", "cpu", entry(file), None)
+    unseen = LockChange("m", "cpu", entry(file), None)
     with pytest.raises(LockChangedError, match="m for cpu-py312"):
-        add_promoted(target, PROMOTED, artifacts=[unseen])
-    seen = Replacement("m", "cpu", entry(file), None, load_lock(target).record.conflicting("m", "cpu"))
-    assert add_promoted(target, PROMOTED, artifacts=[seen])
+        add_promoted(target, PROMOTED, [unseen])
+    seen = LockChange("m", "cpu", entry(file), None, load_lock(target).record.conflicting("m", "cpu"))
+    assert add_promoted(target, PROMOTED, [seen])
     assert set(load_lock(target).record.models["m"]) == {"cpu"}
 
 
 def test_promoted_entry_records_its_source_and_keeps_provenance(file: Path) -> None:
     add_to_lock(file, [manifest("m", **measured())], built=BUILT)
     target = file.with_name("prod.lock.yaml")
-    assert add_promoted(target, PROMOTED, artifacts=[Replacement("m", "cpu", entry(file), None)])
+    assert add_promoted(target, PROMOTED, [LockChange("m", "cpu", entry(file), None)])
     found = entry(target)
     assert (found.promoted, found.built, found.figures) == (PROMOTED, BUILT, entry(file).figures)
 
@@ -172,18 +172,18 @@ def test_promoted_entry_records_its_source_and_keeps_provenance(file: Path) -> N
 def test_building_a_promoted_model_keeps_its_entry(file: Path) -> None:
     add_to_lock(file, [manifest("m")], built=BUILT)
     target = file.with_name("prod.lock.yaml")
-    add_promoted(target, PROMOTED, artifacts=[Replacement("m", "cpu", entry(file), None)])
+    add_promoted(target, PROMOTED, [LockChange("m", "cpu", entry(file), None)])
     assert add_to_lock(target, [manifest("m")], built=LATER) is False
 
 
 def test_second_of_two_concurrent_promotions_fails_and_writes_nothing(file: Path) -> None:
     add_to_lock(file, [manifest("m"), manifest("n")], built=BUILT)
     target = file.with_name("prod.lock.yaml")
-    mine = [Replacement(name, "cpu", entry(file, name), None) for name in "nm"]
-    add_promoted(target, PROMOTED, artifacts=mine[1:])
+    mine = [LockChange(name, "cpu", entry(file, name), None) for name in "nm"]
+    add_promoted(target, PROMOTED, mine[1:])
     before = target.read_bytes()
     with pytest.raises(LockChangedError, match=r"m for cpu .*abab.* bob .*2026-11-24"):
-        add_promoted(target, PROMOTED, artifacts=mine)
+        add_promoted(target, PROMOTED, mine)
     assert target.read_bytes() == before
 
 
@@ -193,7 +193,7 @@ def test_a_promotion_over_a_removed_entry_is_rejected(file: Path) -> None:
         add_promoted(
             file.with_name("prod.lock.yaml"),
             PROMOTED,
-            artifacts=[Replacement("m", "cpu", entry(file), entry(file))],
+            [LockChange("m", "cpu", entry(file), entry(file))],
         )
 
 
@@ -204,7 +204,7 @@ def test_images_have_provenance_and_promotions_too(file: Path) -> None:
     locked = load_lock(file).record.images["serving"]["gpu"]
     assert locked.built == BUILT
     target = file.with_name("prod.lock.yaml")
-    add_promoted(target, PROMOTED, images=[Replacement("serving", "gpu", locked, None)])
+    add_promoted(target, PROMOTED, [LockChange("serving", "gpu", locked, None)])
     found = load_lock(target).record.images["serving"]["gpu"]
     assert (found.digest, found.promoted) == (image.digest, PROMOTED)
 

@@ -19,7 +19,15 @@ from tritonstack.operations.revisions import Revision, build_revision_of, revisi
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.events import Event, EventKind, TouchedArtifact, TouchedImage
 from tritonstack.records.json_records import parse_record
-from tritonstack.records.locks import Built, ImageKind
+from tritonstack.records.locks import (
+    Built,
+    ImageKind,
+    LockedEntry,
+    LockedImage,
+    Promoted,
+    RolledBack,
+    image_kind,
+)
 from tritonstack.records.manifests import Manifest
 from tritonstack.reference.conditional_writes import CONFLICT_CODES, INTERFERED_CODES
 
@@ -85,6 +93,42 @@ def built_event(workspace: Workspace, built: Built, artifacts: Sequence[TouchedA
         uncommitted=built.uncommitted,
         endpoints=tuple(serving),
         artifacts=tuple(artifacts),
+    )
+
+
+def lock_event(
+    kind: EventKind,
+    workspace: Workspace,
+    record: Built | Promoted | RolledBack,
+    *,
+    endpoints: Iterable[str],
+    entries: Iterable[tuple[str, str, LockedEntry]],
+    note: str = "",
+) -> Event:
+    """Return the event of changed lock entries (name, key, and entry).
+
+    `record` is what the lock says of the change, so a repeated write has the same key.
+    """
+    entries = list(entries)
+    return Event(
+        kind=kind,
+        environment=workspace.spec.name,
+        at=record.at,
+        by=record.by,
+        commit=record.commit,
+        uncommitted=record.uncommitted,
+        endpoints=tuple(endpoints),
+        artifacts=tuple(
+            TouchedArtifact(model=name, target=key, digest=entry.digest)
+            for name, key, entry in entries
+            if not isinstance(entry, LockedImage)
+        ),
+        images=tuple(
+            TouchedImage(folder=name, kind=image_kind(key), digest=entry.digest)
+            for name, key, entry in entries
+            if isinstance(entry, LockedImage)
+        ),
+        note=note,
     )
 
 

@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Generic
 
 import yaml
 
@@ -21,6 +20,7 @@ from tritonstack.base.revisions import is_committed, is_hashed
 from tritonstack.base.yaml import TextualDumper
 from tritonstack.records.locks import (
     Built,
+    Entry,
     EntryT,
     ImageKind,
     Lock,
@@ -49,23 +49,34 @@ class LockChangedError(TritonstackError):
 
 
 @dataclass(frozen=True)
-class Replacement(Generic[EntryT]):
-    """A new lock entry, and the entry it replaces."""
+class LockChange:
+    """A new lock entry, and the entries it replaces."""
 
     name: str
     """The model, or the folder in containers/."""
     key: str
     """The target, or the kind of machine."""
-    entry: EntryT
-    seen: EntryT | None
-    conflicting: Mapping[str, EntryT] = field(default_factory=dict)
+    entry: Entry
+    seen: Entry | None
+    conflicting: Mapping[str, LockedArtifact] = field(default_factory=dict)
     """Other entries it replaces, by target: artifacts that the same machines would select."""
+
+    @classmethod
+    def of(cls, lock: Lock, name: str, key: str, entry: Entry) -> LockChange:
+        """Return the change that sets an entry of a lock."""
+        is_image = isinstance(entry, LockedImage)
+        conflicting = {} if is_image else lock.conflicting(name, key)
+        return cls(name, key, entry, lock.entry(name, key, image=is_image), conflicting)
+
+    @property
+    def is_image(self) -> bool:
+        """Whether it is the entry of an image."""
+        return isinstance(self.entry, LockedImage)
 
     def describe(self) -> str:
         """Return the name, key, and shortened digest."""
-        if isinstance(self.entry, LockedImage):
-            return f"image {self.name} for {self.key} ({short_digest(self.entry.digest)})"
-        return f"{self.name} for {self.key} ({short_digest(self.entry.digest)})"
+        image = "image " if self.is_image else ""
+        return f"{image}{self.name} for {self.key} ({short_digest(self.entry.digest)})"
 
     def describe_rivals(self) -> list[str]:
         """Return one line per entry that this one replaces because it serves the same machines."""
@@ -162,26 +173,17 @@ def attested(earlier: Built | None, built: Built, *, is_rebuilt: bool = False) -
     return earlier.model_copy(update={"commit": built.commit, "uncommitted": None}) if is_covered else None
 
 
-def replace_entries(
-    file: Path,
-    *,
-    artifacts: Iterable[Replacement[LockedArtifact]] = (),
-    images: Iterable[Replacement[LockedImage]] = (),
-) -> bool:
+def replace_entries(file: Path, changes: Iterable[LockChange]) -> bool:
     """Write all entries or none; fail if an entry to replace has changed in the meantime."""
     with files.only_writer(file.parent):
         lock = load_lock(file).record
-        for artifact in artifacts:
-            _require_unchanged(file, artifact, lock.models.get(artifact.name, {}).get(artifact.key))
-            conflicting = lock.conflicting(artifact.name, artifact.key)
-            for key in sorted({*conflicting, *artifact.conflicting}):
-                replaced = replace(artifact, key=key, seen=artifact.conflicting.get(key))
-                _require_unchanged(file, replaced, conflicting.get(key))
-            lock = lock.with_entry(artifact.name, artifact.key, artifact.entry)
-        for image in images:
-            kind: ImageKind = "gpu" if image.key == "gpu" else "cpu"
-            _require_unchanged(file, image, lock.images.get(image.name, {}).get(kind))
-            lock = lock.with_image(image.name, kind, image.entry)
+        for change in changes:
+            current = LockChange.of(lock, change.name, change.key, change.entry)
+            _require_unchanged(file, change, current.seen)
+            for key in sorted({*current.conflicting, *change.conflicting}):
+                replaced = replace(change, key=key, seen=change.conflicting.get(key))
+                _require_unchanged(file, replaced, current.conflicting.get(key))
+            lock = lock.with_entry(change.name, change.key, change.entry)
         return write_lock(file, lock)
 
 
@@ -230,7 +232,7 @@ def _with_provenance(entry: EntryT, before: EntryT | None, built: Built | None) 
     return entry.model_copy(update=update)
 
 
-def _require_unchanged(file: Path, item: Replacement[EntryT], current: EntryT | None) -> None:
+def _require_unchanged(file: Path, item: LockChange, current: Entry | None) -> None:
     if current == item.seen:
         return
     subject = f"{item.name} for {item.key}"

@@ -165,6 +165,15 @@ class LockedImage(LockedEntry):
         return self.tag == tag or self.promoted is not None or self.is_held(tag)
 
 
+Entry = LockedArtifact | LockedImage
+"""Model -> target -> artifact, and folder of containers/ -> kind of machine -> image."""
+
+
+def image_kind(key: str) -> ImageKind:
+    """Return the kind of machine that an image's key in a lock names."""
+    return "gpu" if key == "gpu" else "cpu"
+
+
 class Lock(Record):
     """A lock file."""
 
@@ -192,12 +201,20 @@ class Lock(Record):
         entries = self.models.get(model, {})
         return {other: entry for other, entry in entries.items() if compete(other, target)}
 
-    def with_entry(self, model: str, target: str, entry: LockedArtifact) -> Lock:
-        """Return this lock with one artifact's entry set, and conflicting entries removed.
+    def entry(self, name: str, key: str, *, image: bool) -> Entry | None:
+        """Return the entry of a model for a target, or of an image's folder for a kind of machine."""
+        if image:
+            return self.images.get(name, {}).get(image_kind(key))
+        return self.models.get(name, {}).get(key)
+
+    def with_entry(self, model: str, target: str, entry: Entry) -> Lock:
+        """Return this lock with one entry set, and conflicting entries of artifacts removed.
 
         A model that becomes bound to a Python version, or stops being bound, gets a new target. If the old
         entry remained, machines would still select it.
         """
+        if isinstance(entry, LockedImage):
+            return self.with_image(model, image_kind(target), entry)
         others, conflicting = self.models.get(model, {}), self.conflicting(model, target)
         targets = {key: artifact for key, artifact in others.items() if key not in conflicting} | {
             target: entry

@@ -26,7 +26,7 @@ from tritonstack.base.paths import Project
 from tritonstack.cli.context import Context
 from tritonstack.operations.aws import Cloud
 from tritonstack.project.loading import load_workspace
-from tritonstack.records.lock_writing import Replacement, add_to_lock, replace_entries, write_lock
+from tritonstack.records.lock_writing import LockChange, add_to_lock, replace_entries, write_lock
 from tritonstack.records.locks import Promoted, RolledBack, load_lock
 from tritonstack.records.manifests import ARCHIVE_NAME, MANIFEST_NAME, parse_manifest
 from tritonstack.reference.releases import python_tag
@@ -146,7 +146,7 @@ def test_promoted_entries_are_rebuilt_only_on_request(project, capsys):
     entry = lock.models["minilm"]["cpu"]
     promoted = Promoted(source="test", by="ann", at="2026-11-24T08:30:00Z")
     replace_entries(
-        file, artifacts=[Replacement("minilm", "cpu", entry.model_copy(update={"promoted": promoted}), entry)]
+        file, [LockChange("minilm", "cpu", entry.model_copy(update={"promoted": promoted}), entry)]
     )
     before = file.read_bytes()
     shutil.rmtree(project.artifacts_dir)
@@ -168,7 +168,7 @@ def test_a_rolled_back_entry_stays_as_it_is(project, capsys, promoted):
     entry = load_lock(file := project.lock_file("dev")).record.models["minilm"]["cpu"]
     back = RolledBack(instead_of="cd" * 32, as_of=as_of, by="ann", at="2026-11-24T08:30:00Z")
     restored = entry.model_copy(update={"rolled_back": back, "promoted": promoted})
-    replace_entries(file, artifacts=[Replacement("minilm", "cpu", restored, entry)])
+    replace_entries(file, [LockChange("minilm", "cpu", restored, entry)])
     before = file.read_bytes()
     note = "rolled back; `tritonstack build dev minilm` builds the new version"
     words = explained(capsys, project, "--local")

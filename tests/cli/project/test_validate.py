@@ -25,7 +25,7 @@ from tritonstack.project.custom_images import endpoint_image
 from tritonstack.project.files import model_files
 from tritonstack.project.loading import load_workspace
 from tritonstack.records import locks
-from tritonstack.records.lock_writing import Replacement, add_image_to_lock, add_to_lock, replace_entries
+from tritonstack.records.lock_writing import LockChange, add_image_to_lock, add_to_lock, replace_entries
 from tritonstack.records.locks import LockedImage, Promoted, RolledBack, entry_of, load_lock
 from tritonstack.records.manifests import Manifest
 from tritonstack_local.moto_patches import service_quotas
@@ -140,9 +140,7 @@ def test_entry_never_in_the_source_is_rejected(project, capsys):
         project.lock_file("prod").unlink(missing_ok=True)
         entry = entry_of(manifest("minilm", digest=digest))
         promoted = Promoted(source="dev", by="bob", at="2026-11-24T08:30:00Z")
-        add_promoted(
-            project.lock_file("prod"), promoted, artifacts=[Replacement("minilm", "cpu", entry, None)]
-        )
+        add_promoted(project.lock_file("prod"), promoted, [LockChange("minilm", "cpu", entry, None)])
         assert outcome(capsys, project, "validate", "prod")[0] == code
 
 
@@ -302,12 +300,12 @@ def test_entries_that_passed_no_gate_are_a_note(project, built, capsys):
     entry = load_lock(file).record.models["minilm"]["cpu"]
     back = RolledBack(instead_of="cd" * 32, as_of="77" * 32, by="ann", at="2026-11-24T08:30:00Z")
     rolled_back = entry.model_copy(update={"rolled_back": back})
-    replace_entries(file, artifacts=[Replacement("minilm", "cpu", rolled_back, entry)])
+    replace_entries(file, [LockChange("minilm", "cpu", rolled_back, entry)])
     assert note in outcome(capsys, project, "validate")[2]
     promoted = Promoted(source="dev", by="bob", at="2026-11-24T08:30:00Z")
     before = load_lock(file).record.models["minilm"]["cpu"]
     after = rolled_back.model_copy(update={"promoted": promoted})
-    replace_entries(file, artifacts=[Replacement("minilm", "cpu", after, before)])
+    replace_entries(file, [LockChange("minilm", "cpu", after, before)])
     assert outcome(capsys, project, "validate")[2] == ""
 
 

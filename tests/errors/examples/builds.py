@@ -41,7 +41,7 @@ from tritonstack.project.files.model_hashes import model_hash
 from tritonstack.project.files.source_selection import TRANSFORMERS
 from tritonstack.project.loading import ProjectFiles, load_models, load_workspace
 from tritonstack.records.examples import Example, Examples
-from tritonstack.records.lock_writing import Replacement, add_to_lock, replace_entries
+from tritonstack.records.lock_writing import LockChange, add_to_lock, replace_entries
 from tritonstack.records.locks import entry_of
 from tritonstack.records.manifests import MANIFEST_NAME, Manifest, TensorSpec
 from tritonstack.spec.models.model import ModelSpec
@@ -285,7 +285,7 @@ def lock_changed(shop: Setting) -> None:
     """Another command changes the lock while a rollback runs."""
     _lock(shop)
     seen, then = entry_of(_manifest(shop, digest="12" * 32)), entry_of(_manifest(shop, digest="34" * 32))
-    replace_entries(shop.root / LOCK, artifacts=[Replacement("minilm", "cpu", then, seen)])
+    replace_entries(shop.root / LOCK, [LockChange("minilm", "cpu", then, seen)])
 
 
 @example("TS409")

@@ -48,8 +48,8 @@ class RollbackProject:
 
     def write(self, plan: RollbackPlan, at: str = WHO.at) -> None:
         workspace = load_workspace(self.project, "dev")
-        artifacts, images = entries_to_write(workspace, plan, WHO.model_copy(update={"at": at}))
-        replace_entries(self.project.lock_file("dev"), artifacts=artifacts, images=images)
+        changes = entries_to_write(workspace, plan, WHO.model_copy(update={"at": at}))
+        replace_entries(self.project.lock_file("dev"), changes)
 
     def further(self) -> str | None:
         return earlier_target(

@@ -89,7 +89,7 @@ def test_a_preferred_target_entry_yields_to_one_promoted_for_another_target(file
     (bounds,), (replaced,) = item.describe_bounds(), item.describe_rivals()
     assert "cosine >= 0.9999 → cosine >= 0.9" in bounds
     assert f"cpu-py312 ({short_digest(old.digest)})" in replaced
-    after = lock_after(load_workspace(files, "prod"), [(item, PROMOTED) for item in decision.entries])
+    after = lock_after(load_workspace(files, "prod"), decision.entries, PROMOTED)
     assert set(after.models["minilm"]) == {"cpu"}
 
 

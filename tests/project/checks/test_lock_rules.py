@@ -27,7 +27,7 @@ from tritonstack.project.checks.locks import (
 )
 from tritonstack.project.loading import load_workspace
 from tritonstack.project.names import model_names
-from tritonstack.records.lock_writing import Replacement, add_to_lock, replace_entries, write_lock
+from tritonstack.records.lock_writing import LockChange, add_to_lock, replace_entries, write_lock
 from tritonstack.records.locks import Lock, Promoted, RolledBack, entry_of, load_lock
 from tritonstack.records.manifests import MANIFEST_NAME
 from tritonstack.reference.releases import python_tag
@@ -97,7 +97,7 @@ def test_a_hidden_entry_is_reported(project: Project) -> None:
 
 def test_promoted_entries_may_be_outdated_and_are_reported(project: Project) -> None:
     old = entry_of(manifest("minilm", spec_hash="77" * 32))
-    add_promoted(project.lock_file("prod"), PROMOTED, artifacts=[Replacement("minilm", "cpu", old, None)])
+    add_promoted(project.lock_file("prod"), PROMOTED, [LockChange("minilm", "cpu", old, None)])
     note = only_note(catalog(project, "prod"), "abababababab minilm dev")
     assert coded(note) == ("models.minilm.cpu", "TS402")
     assert "`tritonstack build prod minilm`" in str(note.remedy)
@@ -115,7 +115,7 @@ def test_a_rolled_back_entry_may_be_outdated_until_its_model_changes(project: Pr
     )
     old = entry_of(manifest("minilm", spec_hash="77" * 32, digest="cd" * 32))
     entry = old.model_copy(update={"rolled_back": back})
-    replace_entries(project.lock_file("dev"), artifacts=[Replacement("minilm", "cpu", entry, seen)])
+    replace_entries(project.lock_file("dev"), [LockChange("minilm", "cpu", entry, seen)])
     note = only_note(catalog(project), "cdcdcdcdcdcd ann abababababab 2026-11-24T08:30:00Z")
     assert coded(note) == ("models.minilm.cpu", "TS402")
     assert not entry.serves_for("88" * 32)
@@ -196,7 +196,7 @@ def promoted_from(
 ) -> tuple[list[FileViolation], list[FileViolation]]:
     promoted = PROMOTED.model_copy(update={"source": source})
     entry = lock(project).record.models["minilm"]["cpu"]
-    add_promoted(project.lock_file("prod"), promoted, artifacts=[Replacement("minilm", "cpu", entry, None)])
+    add_promoted(project.lock_file("prod"), promoted, [LockChange("minilm", "cpu", entry, None)])
     found = check_promotions(lock(project, "prod"), ["dev", "prod"], lambda _: held)
     return found.violations, found.notes
 

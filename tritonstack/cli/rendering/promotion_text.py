@@ -10,7 +10,7 @@ from tritonstack.base.files import short_digest
 from tritonstack.cli.rendering.diff_text import escaped, fenced
 from tritonstack.cli.rendering.tables import MARKS, Column, FittedTable
 from tritonstack.records.locks import Figures, LockedArtifact
-from tritonstack.workflows.promotion.results import Entry, GateResult, PromotionPlan
+from tritonstack.workflows.promotion.results import GateResult, LockChange, PromotionPlan
 
 _CHANGES = ("artifact", "digest", "cosine", "p99", "size")
 _GATES = ("gate", "artifact", "required", "measured")
@@ -65,7 +65,7 @@ def _result(gate: GateResult) -> str:
     return f"✗ failed: {gate.remedy}" if gate.overridden is None else f"overridden: {gate.overridden}"
 
 
-def _change(item: Entry) -> tuple[str, ...]:
+def _change(item: LockChange) -> tuple[str, ...]:
     """Return an entry's values, old → new."""
     old, new = item.seen, item.entry
     name = f"{item.name} for {item.key}"

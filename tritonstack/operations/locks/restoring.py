@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 from tritonstack.base.error_kinds import ArtifactNotFoundError
@@ -12,14 +11,14 @@ from tritonstack.base.revisions import commit_id
 from tritonstack.operations.artifacts import is_published
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.builds.images import is_image_there
-from tritonstack.operations.events import new_event, read_events, record_event
+from tritonstack.operations.events import lock_event, read_events, record_event
 from tritonstack.operations.locks.artifact_versions import restore_artifact
 from tritonstack.operations.locks.rollback import RollbackPlan
 from tritonstack.operations.locks.rollback_targets import RollbackError, RollbackStep
 from tritonstack.project.custom_images import locked_uri
 from tritonstack.project.workspace import Workspace
-from tritonstack.records.events import Event, TouchedArtifact, TouchedImage
-from tritonstack.records.locks import ImageKind, LockedArtifact, LockedImage, RolledBack
+from tritonstack.records.events import Event
+from tritonstack.records.locks import LockedImage, RolledBack
 from tritonstack.records.manifests import MANIFEST_NAME
 
 
@@ -35,8 +34,6 @@ def ensure_available(
     if isinstance(entry, LockedImage):
         if has_registry:
             _require_image(cloud, workspace, entry)
-        return False
-    if not isinstance(entry, LockedArtifact):
         return False
     bucket = workspace.spec.artifact_bucket
     # Check this first: an archive may be deleted while its manifest exists.
@@ -61,38 +58,17 @@ def is_recorded(cloud: Cloud, workspace: Workspace, back: RolledBack) -> bool:
 
 
 def record_rollback(cloud: Cloud, workspace: Workspace, plan: RollbackPlan, back: RolledBack) -> Event:
-    """Write the rollback event with the lock's timestamp, so repeated writes produce one event."""
-    event = new_event("rolled-back", workspace, endpoints=plan.concerned, note=_note(plan))
-    # Other models of those endpoints were not rolled back.
-    removed = {"artifacts": tuple(_artifacts(plan)), "images": tuple(_images(plan))}
-    event = event.model_copy(
-        update={
-            "at": back.at,
-            "by": back.by,
-            "commit": back.commit,
-            "uncommitted": back.uncommitted,
-            **removed,
-        }
+    """Write the rollback event; other models of those endpoints were not rolled back."""
+    event = lock_event(
+        "rolled-back",
+        workspace,
+        back,
+        endpoints=plan.concerned,
+        entries=((step.slot.name, step.then.key, step.then.entry) for step in plan.steps),
+        note="; ".join(step.description for step in plan.steps),
     )
     record_event(cloud, workspace.spec.artifact_bucket, event)
     return event
-
-
-def _note(plan: RollbackPlan) -> str:
-    return "; ".join(step.description for step in plan.steps)
-
-
-def _artifacts(plan: RollbackPlan) -> Iterator[TouchedArtifact]:
-    for step in plan.steps:
-        if not step.slot.image:
-            yield TouchedArtifact(model=step.slot.name, target=step.then.key, digest=step.then.entry.digest)
-
-
-def _images(plan: RollbackPlan) -> Iterator[TouchedImage]:
-    for step in plan.steps:
-        if step.slot.image:
-            kind: ImageKind = "gpu" if step.then.key == "gpu" else "cpu"
-            yield TouchedImage(folder=step.slot.name, kind=kind, digest=step.then.entry.digest)
 
 
 def _require_image(cloud: Cloud, workspace: Workspace, image: LockedImage) -> None:

@@ -22,8 +22,8 @@ from tritonstack.operations.locks.rollback_targets import (
 from tritonstack.operations.locks.versions import LockHistory
 from tritonstack.project.custom_images import endpoint_image
 from tritonstack.project.workspace import Workspace
-from tritonstack.records.lock_writing import Replacement
-from tritonstack.records.locks import ImageKind, LockedArtifact, LockedImage, RolledBack
+from tritonstack.records.lock_writing import LockChange
+from tritonstack.records.locks import RolledBack
 
 
 @dataclass(frozen=True)
@@ -80,35 +80,22 @@ def earlier_target(workspace: Workspace, endpoint: str, history: LockHistory) ->
     return short_commit(version.commit.id) if version.commit else None
 
 
-def entries_to_write(
-    workspace: Workspace, plan: RollbackPlan, rolled_back: RolledBack
-) -> tuple[list[Replacement[LockedArtifact]], list[Replacement[LockedImage]]]:
-    """Return the entries to write, each with the current one; `who` is the user and time."""
-    artifacts, images = [], []
+def entries_to_write(workspace: Workspace, plan: RollbackPlan, rolled_back: RolledBack) -> list[LockChange]:
+    """Return the changes of the lock; `rolled_back` is the user and time."""
+    changes = []
     for step in plan.steps:
-        back = rolled_back.model_copy(
-            update={"instead_of": step.now.entry.digest, "as_of": _as_of(workspace, step.slot, step.then.key)}
-        )
-        entry = step.then.entry.model_copy(update={"rolled_back": back})
-        present = Slot(step.slot.name, (step.then.key,), step.slot.image).find(workspace.lock.record)
-        if isinstance(entry, LockedArtifact):
-            before = present.entry if present and isinstance(present.entry, LockedArtifact) else None
-            conflicting = workspace.lock.record.conflicting(step.slot.name, step.then.key)
-            artifacts.append(Replacement(step.slot.name, step.then.key, entry, before, conflicting))
-        elif isinstance(entry, LockedImage):
-            locked = present.entry if present and isinstance(present.entry, LockedImage) else None
-            images.append(Replacement(step.slot.name, step.then.key, entry, locked))
-    return artifacts, images
+        name, key = step.slot.name, step.then.key
+        update = {"instead_of": step.now.entry.digest, "as_of": _as_of(workspace, step.slot, key)}
+        entry = step.then.entry.model_copy(update={"rolled_back": rolled_back.model_copy(update=update)})
+        changes.append(LockChange.of(workspace.lock.record, name, key, entry))
+    return changes
 
 
 def as_planned(workspace: Workspace, plan: RollbackPlan, rolled_back: RolledBack) -> Workspace:
     """Return the workspace after the rollback, for checks."""
     lock = workspace.lock.record
-    artifacts, images = entries_to_write(workspace, plan, rolled_back)
-    for artifact in artifacts:
-        lock = lock.with_entry(artifact.name, artifact.key, artifact.entry)
-    for image in images:
-        lock = lock.with_image(image.name, _kind(image.key), image.entry)
+    for change in entries_to_write(workspace, plan, rolled_back):
+        lock = lock.with_entry(change.name, change.key, change.entry)
     return replace(workspace, lock=replace(workspace.lock, record=lock))
 
 
@@ -138,7 +125,3 @@ def _as_of(workspace: Workspace, slot: Slot, key: str) -> str:
     if not slot.image:
         return workspace.hashes[slot.name]
     return endpoint_image(workspace.project, workspace.spec, slot.name, gpu=key == "gpu").tag
-
-
-def _kind(key: str) -> ImageKind:
-    return "gpu" if key == "gpu" else "cpu"

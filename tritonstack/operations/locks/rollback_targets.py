@@ -14,7 +14,7 @@ from tritonstack.base.revisions import short_commit
 from tritonstack.operations.checkout import CheckoutError
 from tritonstack.operations.locks.versions import LockHistory, LockVersion
 from tritonstack.project.workspace import Workspace
-from tritonstack.records.locks import Lock, LockedEntry, RolledBack, parse_lock
+from tritonstack.records.locks import Entry, Lock, RolledBack, parse_lock
 
 
 class RollbackError(TritonstackError):
@@ -39,10 +39,8 @@ class Slot:
 
     def find(self, lock: Lock) -> SlotEntry | None:
         """Return the lock's entry for the slot."""
-        kinds = lock.images.get(self.name, {}) if self.image else {}
-        entries: dict[str, LockedEntry] = dict(kinds.items())
-        entries |= {} if self.image else lock.models.get(self.name, {})
-        return next((SlotEntry(key, entries[key]) for key in self.keys if key in entries), None)
+        entries = ((key, lock.entry(self.name, key, image=self.image)) for key in self.keys)
+        return next((SlotEntry(key, entry) for key, entry in entries if entry), None)
 
 
 @dataclass(frozen=True)
@@ -50,7 +48,7 @@ class SlotEntry:
     """The entry of a slot."""
 
     key: str
-    entry: LockedEntry
+    entry: Entry
 
 
 @dataclass(frozen=True)

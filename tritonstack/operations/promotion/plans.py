@@ -21,13 +21,9 @@ from tritonstack.project.checks.compatibility import (
 )
 from tritonstack.project.custom_images import OwnImage, endpoint_image, endpoint_images
 from tritonstack.project.workspace import ServedModel, Workspace
-from tritonstack.records.lock_writing import Replacement
-from tritonstack.records.locks import Lock, LockedArtifact, LockedImage, Promoted
+from tritonstack.records.lock_writing import LockChange
+from tritonstack.records.locks import Entry, Lock, LockedImage, Promoted
 from tritonstack.spec.environments.promotion import PromotionSpec
-
-Artifact = Replacement[LockedArtifact]
-Image = Replacement[LockedImage]
-Entry = Artifact | Image
 
 
 @dataclass(frozen=True)
@@ -46,13 +42,13 @@ class Obstacle:
 class Decision:
     """The entries to change in the target's lock, and those that stay or cannot be promoted."""
 
-    entries: Sequence[Entry] = ()
+    entries: Sequence[LockChange] = ()
     """Entries to change: artifacts, then images."""
-    same: Sequence[Entry] = ()
+    same: Sequence[LockChange] = ()
     """Entries that the target's lock already has."""
     built_in_target: Sequence[str] = ()
     """Entries that the target built itself because the source has none for its machines."""
-    rolled_back: Sequence[Entry] = ()
+    rolled_back: Sequence[LockChange] = ()
     """Entries that were rolled back in the target; naming the model promotes them again."""
     obstacles: Sequence[Obstacle] = ()
 
@@ -93,7 +89,7 @@ def decide(source: Workspace, target: Workspace, models: Collection[str] = ()) -
     """Decide what to promote: the given models, or all that the target serves."""
     _require_served(target, models)
     items = [*_artifacts(source, target, models), *_images(source, target, models)]
-    candidates = sorted((item for item in items if isinstance(item, Replacement)), key=_place)
+    candidates = sorted((item for item in items if isinstance(item, LockChange)), key=_place)
     rolled_back = [item for item in candidates if not models and _is_rolled_back(item)]
     candidates = [item for item in candidates if item not in rolled_back]
     decision = Decision(
@@ -110,20 +106,16 @@ def decide(source: Workspace, target: Workspace, models: Collection[str] = ()) -
     return replace(decision, obstacles=list(_rejected_by_deploy(source, target, decision)))
 
 
-def as_promoted(item: Entry, promoted: Promoted) -> LockedArtifact | LockedImage:
+def as_promoted(item: LockChange, promoted: Promoted) -> Entry:
     """Return the entry for the target's lock; rollbacks in the source are irrelevant there."""
     return item.entry.model_copy(update={"promoted": promoted, "rolled_back": None})
 
 
-def lock_after(target: Workspace, entries: Iterable[tuple[Entry, Promoted]]) -> Lock:
+def lock_after(target: Workspace, items: Iterable[LockChange], promoted: Promoted) -> Lock:
     """Return the target's lock with the promoted entries."""
     lock = target.lock.record
-    for item, promoted in entries:
-        entry = as_promoted(item, promoted)
-        if isinstance(entry, LockedImage):
-            lock = lock.with_image(item.name, "gpu" if item.key == "gpu" else "cpu", entry)
-        else:
-            lock = lock.with_entry(item.name, item.key, entry)
+    for item in items:
+        lock = lock.with_entry(item.name, item.key, as_promoted(item, promoted))
     return lock
 
 
@@ -140,7 +132,7 @@ def _require_served(target: Workspace, models: Collection[str]) -> None:
 
 def _artifacts(
     source: Workspace, target: Workspace, models: Collection[str]
-) -> Iterator[Artifact | Obstacle | str]:
+) -> Iterator[LockChange | Obstacle | str]:
     bindings = {
         (served.model, served.instance.name): served
         for name in target.spec.endpoints
@@ -150,7 +142,7 @@ def _artifacts(
     pairs = set[object]()
     for served in bindings.values():
         decided = _artifact(source, target, served, named=served.model in models)
-        mark = (decided.name, decided.key) if isinstance(decided, Replacement) else decided
+        mark = (decided.name, decided.key) if isinstance(decided, LockChange) else decided
         if mark not in pairs:
             pairs.add(mark)
             yield decided
@@ -158,7 +150,7 @@ def _artifacts(
 
 def _artifact(
     source: Workspace, target: Workspace, served: ServedModel, *, named: bool
-) -> Artifact | Obstacle | str:
+) -> LockChange | Obstacle | str:
     targets = target.spec.acceptable_targets(served.instance)
     key = source.lock.record.find_target(served.model, targets)
     if key is None:
@@ -172,9 +164,7 @@ def _artifact(
             return served.model
         return _unfit(source, target, served, targets)
     entry = source.lock.record.models[served.model][key]
-    lock = target.lock.record
-    before = lock.models.get(served.model, {}).get(key)
-    return Replacement(served.model, key, entry, before, lock.conflicting(served.model, key))
+    return LockChange.of(target.lock.record, served.model, key, entry)
 
 
 def _unfit(source: Workspace, target: Workspace, served: ServedModel, targets: Sequence[str]) -> Obstacle:
@@ -192,7 +182,7 @@ def _unfit(source: Workspace, target: Workspace, served: ServedModel, targets: S
 
 def _images(
     source: Workspace, target: Workspace, models: Collection[str]
-) -> Iterator[Image | Obstacle | str]:
+) -> Iterator[LockChange | Obstacle | str]:
     """Yield the custom images that the target's endpoints run."""
     folders = {
         endpoint.image
@@ -204,7 +194,7 @@ def _images(
             yield _image(source, target, image)
 
 
-def _image(source: Workspace, target: Workspace, image: OwnImage) -> Image | Obstacle | str:
+def _image(source: Workspace, target: Workspace, image: OwnImage) -> LockChange | Obstacle | str:
     """Decide about one image; it keeps its tag in the target."""
     release = source.spec.triton_release
     locked = source.lock.record.images.get(image.folder, {}).get(image.kind)
@@ -223,7 +213,7 @@ def _image(source: Workspace, target: Workspace, image: OwnImage) -> Image | Obs
     target_image = endpoint_image(source.project, source.spec, image.folder, gpu=image.kind == "gpu")
     # The tag depends on the region. An image that was built from older files keeps its tag.
     tag = image.tag if locked.tag == target_image.tag else locked.tag
-    return Replacement(image.folder, image.kind, locked.model_copy(update={"tag": tag}), before)
+    return LockChange.of(target.lock.record, image.folder, image.kind, locked.model_copy(update={"tag": tag}))
 
 
 def _rejected_by_deploy(source: Workspace, target: Workspace, decision: Decision) -> Iterator[Obstacle]:
@@ -231,7 +221,7 @@ def _rejected_by_deploy(source: Workspace, target: Workspace, decision: Decision
     if not decision.entries:
         return
     promoted = Promoted(source=source.spec.name, by="", at="2000-01-01T00:00:00Z")
-    changed = lock_after(target, [(item, promoted) for item in decision.entries])
+    changed = lock_after(target, decision.entries, promoted)
     after = replace(target, lock=replace(target.lock, record=changed))
     before = set(unbuilt(target))
     violations = [
@@ -250,7 +240,7 @@ def _rejected_by_deploy(source: Workspace, target: Workspace, decision: Decision
         )
 
 
-def _is_same(item: Entry) -> bool:
+def _is_same(item: LockChange) -> bool:
     """Return whether the target has it already, promoted or from a build of its own."""
     if item.seen is None or item.seen.digest != item.entry.digest or item.conflicting:
         return False
@@ -259,10 +249,10 @@ def _is_same(item: Entry) -> bool:
     return not isinstance(item.entry, LockedImage) or getattr(item.seen, "tag", None) == item.entry.tag
 
 
-def _is_rolled_back(item: Entry) -> bool:
+def _is_rolled_back(item: LockChange) -> bool:
     back = item.seen.rolled_back if item.seen else None
     return back is not None and back.instead_of == item.entry.digest
 
 
-def _place(item: Entry) -> tuple[bool, str, str]:
+def _place(item: LockChange) -> tuple[bool, str, str]:
     return isinstance(item.entry, LockedImage), item.name, item.key

@@ -8,38 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from tritonstack.operations.promotion.plans import Entry
+from tritonstack.operations.events import lock_event
 from tritonstack.project.workspace import Workspace
-from tritonstack.records.events import Event, EventKind, TouchedArtifact, TouchedImage
-from tritonstack.records.locks import LockedImage, Promoted
+from tritonstack.records.events import Event, EventKind
+from tritonstack.records.lock_writing import LockChange
+from tritonstack.records.locks import Promoted
 
 CHANGES: tuple[EventKind, ...] = ("built", "promoted", "rolled-back")
 """Events that change a lock."""
 
 
-def promoted_event(target: Workspace, item: Entry, promoted: Promoted) -> Event:
+def promoted_event(target: Workspace, item: LockChange, promoted: Promoted) -> Event:
     """Return the event of one entry's promotion."""
-    entry, image = item.entry, isinstance(item.entry, LockedImage)
-    reasons = [f"from {promoted.source}", *([promoted.note] if promoted.note else [])]
-    return Event(
-        kind="promoted",
-        environment=target.spec.name,
-        at=promoted.at,
-        by=promoted.by,
-        commit=promoted.commit,
-        uncommitted=promoted.uncommitted,
-        endpoints=tuple(_endpoints(target, item)),
-        artifacts=() if image else (TouchedArtifact(model=item.name, target=item.key, digest=entry.digest),),
-        images=(
-            TouchedImage(folder=item.name, kind="gpu" if item.key == "gpu" else "cpu", digest=entry.digest),
-        )
-        if image
-        else (),
-        note="; ".join(reasons),
+    return lock_event(
+        "promoted",
+        target,
+        promoted,
+        endpoints=_endpoints(target, item),
+        entries=[(item.name, item.key, item.entry)],
+        note="; ".join(filter(None, (f"from {promoted.source}", promoted.note))),
     )
 
 
-def unrecorded(target: Workspace, items: Iterable[Entry], history: Sequence[Event]) -> Iterator[Event]:
+def unrecorded(target: Workspace, items: Iterable[LockChange], history: Sequence[Event]) -> Iterator[Event]:
     """Yield the events of promotions that the lock has but the bucket does not."""
     for item in items:
         promoted = item.seen.promoted if item.seen else None
@@ -68,11 +59,17 @@ def _entries(event: Event) -> set[tuple[str, str]]:
     return {(artifact.model, artifact.target) for artifact in event.artifacts} | images
 
 
-def _endpoints(target: Workspace, item: Entry) -> Iterator[str]:
+def _endpoints(target: Workspace, item: LockChange) -> Iterator[str]:
     for name, endpoint in sorted(target.spec.endpoints.items()):
-        if isinstance(item.entry, LockedImage):
-            gpu = {"gpu" if variant.instance.gpus else "cpu" for variant in endpoint.variants}
-            if endpoint.image == item.name and item.key in gpu:
-                yield name
-        elif item.name in endpoint.models:
+        if name in endpoints_running(target, item) if item.is_image else item.name in endpoint.models:
             yield name
+
+
+def endpoints_running(workspace: Workspace, image: LockChange) -> frozenset[str]:
+    """Return the endpoints that run a custom image."""
+    return frozenset(
+        name
+        for name, endpoint in workspace.spec.endpoints.items()
+        for variant in endpoint.variants
+        if endpoint.image == image.name and ("gpu" if variant.instance.gpus else "cpu") == image.key
+    )

@@ -15,10 +15,9 @@ from tritonstack.operations.artifacts import has_bucket as bucket_exists
 from tritonstack.operations.artifacts import is_published
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.promotion.fetching import SourceArtifact, fetch_artifact, read_source_manifest
-from tritonstack.operations.promotion.plans import Artifact, Entry
 from tritonstack.operations.promotion.uploading import UploadTarget, land_archive
 from tritonstack.project.workspace import Workspace
-from tritonstack.records.lock_writing import Replacement
+from tritonstack.records.lock_writing import LockChange
 from tritonstack.records.locks import LockedArtifact
 from tritonstack.records.manifests import ARCHIVE_NAME
 from tritonstack.workflows.images.stores import ImageStore
@@ -47,16 +46,16 @@ class EnvironmentAccess:
         """Its custom images."""
         return image_store(self.workspace.spec, self.cloud)
 
-    def artifact(self, item: Artifact) -> SourceArtifact:
+    def artifact(self, model: str, target: str, entry: LockedArtifact) -> SourceArtifact:
         """Return the location of an artifact of this side."""
-        return SourceArtifact(self.cloud, self.bucket, item.name, item.key, item.entry)
+        return SourceArtifact(self.cloud, self.bucket, model, target, entry)
 
 
 @dataclass(frozen=True)
 class Copied:
     """A copied entry, and how its integrity was proven."""
 
-    item: Entry
+    item: LockChange
     summary: str
 
 
@@ -65,12 +64,12 @@ def has_bucket(side: EnvironmentAccess) -> bool:
     return bucket_exists(side.cloud, side.bucket)
 
 
-def lacking(side: EnvironmentAccess, items: Sequence[Entry]) -> list[Entry]:
+def lacking(side: EnvironmentAccess, items: Sequence[LockChange]) -> list[LockChange]:
     """Return the entries that are missing in the bucket or registry of a side."""
     return [item for item in items if not _is_there(side, item)]
 
 
-def bytes_to_copy(source: EnvironmentAccess, target: EnvironmentAccess, item: Entry) -> int:
+def bytes_to_copy(source: EnvironmentAccess, target: EnvironmentAccess, item: LockChange) -> int:
     """Return the bytes to copy for an entry that is missing entirely."""
     if isinstance(item.entry, LockedArtifact):
         return item.entry.archive_bytes
@@ -80,7 +79,7 @@ def bytes_to_copy(source: EnvironmentAccess, target: EnvironmentAccess, item: En
 
 
 def copy_all(
-    session: Session, source: EnvironmentAccess, target: EnvironmentAccess, items: Sequence[Entry]
+    session: Session, source: EnvironmentAccess, target: EnvironmentAccess, items: Sequence[LockChange]
 ) -> list[Copied]:
     """Copy entries in parallel; an error is raised after all copies have ended."""
     stopped = threading.Event()
@@ -99,7 +98,7 @@ def copy_all(
         pool.shutdown(cancel_futures=stopped.is_set())
 
 
-def _is_there(side: EnvironmentAccess, item: Entry) -> bool:
+def _is_there(side: EnvironmentAccess, item: LockChange) -> bool:
     if isinstance(item.entry, LockedArtifact):
         return is_published(side.cloud, bucket=side.bucket, model=item.name, artifact=item.entry)
     return side.images.digest(item.entry.tag) == item.entry.digest
@@ -110,7 +109,7 @@ def _copy(
     steps: Steps,
     source: EnvironmentAccess,
     target: EnvironmentAccess,
-    item: Entry,
+    item: LockChange,
     stopped: threading.Event,
 ) -> Copied:
     with steps.step(f"copying {item.describe()}", label=item.name) as step:
@@ -128,11 +127,11 @@ def _copied(
     step: Step,
     source: EnvironmentAccess,
     target: EnvironmentAccess,
-    item: Entry,
+    item: LockChange,
     stopped: threading.Event,
 ) -> str:
     if isinstance(item.entry, LockedArtifact):
-        origin = source.artifact(Replacement(item.name, item.key, item.entry, None))
+        origin = source.artifact(item.name, item.key, item.entry)
         return _copy_artifact(session.project.artifacts_dir, step, origin, target, stopped)
     counter = partial(_counter, step, "sent", stopped=stopped)
     return target.images.copy(source.images, item.entry, counter=counter, sleep=stopped.wait)

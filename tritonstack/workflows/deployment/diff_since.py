@@ -24,7 +24,7 @@ from tritonstack.operations.model_prefix import model_copies
 from tritonstack.project.checks.compatibility import unbuilt
 from tritonstack.project.names import environment_names, template_names
 from tritonstack.project.workspace import Workspace
-from tritonstack.records.lock_writing import Replacement, replace_entries
+from tritonstack.records.lock_writing import LockChange, replace_entries
 from tritonstack.records.locks import Lock
 from tritonstack.workflows.deployment.diff import DeployOutlook
 from tritonstack.workflows.deployment.synthesis import synthesized
@@ -117,13 +117,12 @@ def _as_locked(session: Session, workspace: Workspace) -> Workspace:
     }
     replace_entries(
         workspace.lock.file,
-        artifacts=[
-            Replacement(
+        [
+            LockChange.of(
+                workspace.lock.record,
                 model,
                 target,
                 artifact.model_copy(update={"spec_hash": workspace.hashes[model]}),
-                artifact,
-                workspace.lock.record.conflicting(model, target),
             )
             for (model, target), artifact in outdated.items()
         ],

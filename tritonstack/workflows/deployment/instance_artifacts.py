@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tritonstack.operations.artifacts import is_published
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.promotion.bucket_copying import copy_in_account
-from tritonstack.operations.promotion.plans import Artifact, Entry, Image
 from tritonstack.project.custom_images import endpoint_images
 from tritonstack.project.workspace import Workspace
-from tritonstack.records.lock_writing import Replacement
+from tritonstack.records.lock_writing import LockChange
 from tritonstack.records.locks import LockedArtifact
-from tritonstack.workflows.artifacts.copying import EnvironmentAccess, copy_all, has_bucket, lacking
+from tritonstack.workflows.artifacts.copying import EnvironmentAccess, copy_all, lacking
 from tritonstack.workflows.artifacts.publishing import local_manifest
 from tritonstack.workflows.session import Session
 
@@ -28,25 +26,24 @@ class BorrowedArtifacts:
 
     source: EnvironmentAccess
     target: EnvironmentAccess
-    artifacts: tuple[Artifact, ...] = ()
-    images: tuple[Image, ...] = ()
+    items: tuple[LockChange, ...]
 
     @property
     def digests(self) -> set[str]:
-        """The digests of the artifacts."""
-        return {item.entry.digest for item in self.artifacts}
+        """Their digests."""
+        return {item.entry.digest for item in self.items}
 
     def copy(self, session: Session) -> None:
         """Copy everything; the target bucket must exist."""
-        if self.source.workspace.spec.account != self.target.workspace.spec.account:
-            copy_all(session, self.source, self.target, [*self.artifacts, *self.images])
-            return
-        for item in self.artifacts:
-            with session.reporter.step(f"copying {item.describe()} from {self.source.bucket}"):
-                copy_in_account(
-                    self.source.artifact(item), cloud=self.target.cloud, bucket=self.target.bucket
-                )
-        copy_all(session, self.source, self.target, self.images)
+        items = self.items
+        if self.source.workspace.spec.account == self.target.workspace.spec.account:
+            for item in items:
+                if isinstance(item.entry, LockedArtifact):
+                    artifact = self.source.artifact(item.name, item.key, item.entry)
+                    with session.reporter.step(f"copying {item.describe()} from {self.source.bucket}"):
+                        copy_in_account(artifact, cloud=self.target.cloud, bucket=self.target.bucket)
+            items = tuple(item for item in items if item.is_image)
+        copy_all(session, self.source, self.target, items)
 
 
 def find_borrowed(session: Session, workspace: Workspace, cloud: Cloud) -> BorrowedArtifacts | None:
@@ -62,18 +59,11 @@ def find_borrowed(session: Session, workspace: Workspace, cloud: Cloud) -> Borro
     if not missing:
         return None
     source = EnvironmentAccess(owner, session.cloud_to_read(owner.spec, beside=workspace.spec, cloud=cloud))
-    artifacts, images = [], []
-    for item in missing:
-        if not isinstance(item.entry, LockedArtifact):
-            images.append(Replacement(item.name, item.key, item.entry, None))
-        elif has_bucket(source) and is_published(
-            source.cloud, bucket=source.bucket, model=item.name, artifact=item.entry
-        ):
-            artifacts.append(Replacement(item.name, item.key, item.entry, None))
-    return BorrowedArtifacts(source, target, tuple(artifacts), tuple(images)) if artifacts or images else None
+    lent = tuple(item for item in missing if item.is_image or not lacking(source, [item]))
+    return BorrowedArtifacts(source, target, lent) if lent else None
 
 
-def _run_by(workspace: Workspace) -> Iterator[Entry]:
+def _run_by(workspace: Workspace) -> Iterator[LockChange]:
     """Yield each artifact and image in the lock that endpoints run, once."""
     artifacts = set[tuple[str, str]]()
     for name in workspace.spec.endpoints:
@@ -82,13 +72,13 @@ def _run_by(workspace: Workspace) -> Iterator[Entry]:
             artifact = workspace.artifact_for(served.model, served.instance)
             if target and artifact and (served.model, target) not in artifacts:
                 artifacts.add((served.model, target))
-                yield Replacement(served.model, target, artifact, None)
+                yield LockChange(served.model, target, artifact, None)
     for image in endpoint_images(workspace.project, workspace.spec):
         if locked := workspace.lock.record.images.get(image.folder, {}).get(image.kind):
-            yield Replacement(image.folder, image.kind, locked, None)
+            yield LockChange(image.folder, image.kind, locked, None)
 
 
-def _is_on_this_machine(session: Session, item: Entry) -> bool:
+def _is_on_this_machine(session: Session, item: LockChange) -> bool:
     if not isinstance(item.entry, LockedArtifact):
         return False
     return local_manifest(session, item.name, item.entry.digest) is not None

@@ -212,8 +212,7 @@ def _apply(
     if now:
         _switch(session, workspace, cloud, plan)
     if plan.written is None:
-        artifacts, images = entries_to_write(workspace, plan, back)
-        replace_entries(workspace.lock.file, artifacts=artifacts, images=images)
+        replace_entries(workspace.lock.file, entries_to_write(workspace, plan, back))
         session.reporter.note(f"{shown_path(workspace.lock.file)} written")
     updated = load_workspace(workspace.project, workspace.spec.name)
     deploy_workspace(session, updated, cloud, bootstrap=False, only=plan.concerned)

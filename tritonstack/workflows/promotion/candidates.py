@@ -17,10 +17,11 @@ from tritonstack.operations.promotion.gates import (
     artifact_state,
     evaluate_gates,
 )
-from tritonstack.operations.promotion.plans import Artifact, Decision, Entry
+from tritonstack.operations.promotion.plans import Decision
+from tritonstack.operations.promotion.records import endpoints_running
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.events import Event
-from tritonstack.records.lock_writing import Replacement, attested
+from tritonstack.records.lock_writing import LockChange, attested
 from tritonstack.records.locks import Built, LockedImage, figures_of
 from tritonstack.spec.environments.promotion import PromotionSpec
 from tritonstack.workflows.artifacts.copying import EnvironmentAccess
@@ -60,18 +61,21 @@ def _proofs(source: EnvironmentAccess, candidates: Sequence[PromotionCandidate])
 
 
 def _candidate(
-    gates: PromotionSpec, item: Entry, source: EnvironmentAccess, target: Workspace, present: Built
+    gates: PromotionSpec, item: LockChange, source: EnvironmentAccess, target: Workspace, present: Built
 ) -> PromotionCandidate:
     entry, workspace = item.entry, source.workspace
     if isinstance(entry, LockedImage):
-        endpoints = _running(item, workspace)
+        endpoints = endpoints_running(workspace, item)
         return PromotionCandidate(
             item.name, item.key, entry.digest, image=True, built=entry.built, endpoints=endpoints
         )
-    artifact = Replacement(item.name, item.key, entry, None)
-    manifest = read_source_manifest(source.artifact(artifact))
+    manifest = read_source_manifest(source.artifact(item.name, item.key, entry))
     # The manifest in the bucket may be from an earlier build of the same bytes with other test inputs.
     reasons = (entry.unverified,) if entry.unverified else ()
+    built = entry.built
+    if is_committed(present.commit) and entry.spec_hash == workspace.hashes.get(item.name):
+        # Usually the model and the lock are committed together, after the build.
+        built = attested(built, present) or built
     return PromotionCandidate(
         item.name,
         item.key,
@@ -79,13 +83,13 @@ def _candidate(
         entry.figures or figures_of(manifest),
         compared=manifest.generation is None,
         unverified=manifest.unverified if manifest.spec_hash == entry.spec_hash else reasons,
-        built=_built(artifact, workspace, present),
-        performance=tuple(performance_requirements(gates, artifact, workspace, target)),
+        built=built,
+        performance=tuple(performance_requirements(gates, item, workspace, target)),
         endpoints=_serving(item, workspace),
     )
 
 
-def _serving(item: Entry, source: Workspace) -> frozenset[str]:
+def _serving(item: LockChange, source: Workspace) -> frozenset[str]:
     """Return the source's endpoints that serve an artifact."""
     return frozenset(
         name
@@ -93,24 +97,3 @@ def _serving(item: Entry, source: Workspace) -> frozenset[str]:
         for served in source.serves(name)
         if served.model == item.name and source.target_for(served.model, served.instance) == item.key
     )
-
-
-def _running(item: Entry, source: Workspace) -> frozenset[str]:
-    """Return the source's endpoints that run a custom image."""
-    return frozenset(
-        name
-        for name, endpoint in source.spec.endpoints.items()
-        for variant in endpoint.variants
-        if endpoint.image == item.name and ("gpu" if variant.instance.gpus else "cpu") == item.key
-    )
-
-
-def _built(item: Artifact, source: Workspace, present: Built) -> Built | None:
-    """Return who built an artifact; with the current commit if it has the files that were built.
-
-    Usually the model and the lock are committed together, after the build.
-    """
-    built = item.entry.built
-    if is_committed(present.commit) and item.entry.spec_hash == source.hashes.get(item.name):
-        return attested(built, present) or built
-    return built

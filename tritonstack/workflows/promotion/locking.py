@@ -5,18 +5,18 @@ The order makes a promotion resumable: the lock names only what is in the bucket
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
 
 from tritonstack.base import naming
 from tritonstack.operations.deploying.changes import DEPLOY_OPTIONS
 from tritonstack.operations.events import record_event
 from tritonstack.operations.locks.retention import unmark_superseded
-from tritonstack.operations.promotion.plans import Artifact, Entry, Image, as_promoted, lock_after
+from tritonstack.operations.promotion.plans import as_promoted, lock_after
 from tritonstack.operations.promotion.records import promoted_event
 from tritonstack.project.workspace import Workspace
-from tritonstack.records.lock_writing import LockChangedError, Replacement, replace_entries
-from tritonstack.records.locks import Lock, LockedArtifact, LockedEntry, LockedImage, Promoted, load_lock
+from tritonstack.records.lock_writing import LockChange, LockChangedError, replace_entries
+from tritonstack.records.locks import Lock, Promoted, load_lock
 from tritonstack.workflows.artifacts.copying import EnvironmentAccess, has_bucket
 from tritonstack.workflows.deployment.bootstrap import bootstrap_account, lacks_bootstrap
 from tritonstack.workflows.deployment.synthesis import cdk_of, synthesized
@@ -39,53 +39,38 @@ def deploy_foundation(session: Session, target: EnvironmentAccess, *, bootstrap:
             cdk.run("deploy", stack, *DEPLOY_OPTIONS, assembly=assembly.folder, on_line=step.update)
 
 
-def lock_all(target: EnvironmentAccess, items: Sequence[Entry], promoted: Promoted) -> None:
+def lock_all(target: EnvironmentAccess, items: Sequence[LockChange], promoted: Promoted) -> None:
     """Write entries to the lock of the target, then record their events.
 
     If another process of this checkout has just promoted the same artifacts, its entries and events stay.
     """
-    artifacts = [item for item in items if isinstance(item.entry, LockedArtifact)]
-    unmark_superseded(target.cloud, target.bucket, [(item.name, item.entry.digest) for item in artifacts])
+    artifacts = [(item.name, item.entry.digest) for item in items if not item.is_image]
+    unmark_superseded(target.cloud, target.bucket, artifacts)
     lock = _write_lock(target.workspace, items, promoted)
     for item in items:
-        if (entry := _find(lock, item)) and entry.promoted:
+        entry = lock.entry(item.name, item.key, image=item.is_image)
+        if entry and entry.promoted:
             event = promoted_event(target.workspace, item, entry.promoted)
             record_event(target.cloud, target.bucket, event)
 
 
-def _write_lock(target: Workspace, items: Sequence[Entry], promoted: Promoted) -> Lock:
+def _write_lock(target: Workspace, items: Sequence[LockChange], promoted: Promoted) -> Lock:
     """Write the entries, unless another process has just promoted the same; return the lock."""
-    artifacts: list[Artifact] = []
-    images: list[Image] = []
-    for item in items:
-        entry = as_promoted(item, promoted)
-        if isinstance(entry, LockedImage):
-            locked_image = item.seen if isinstance(item.seen, LockedImage) else None
-            images.append(Replacement(item.name, item.key, entry, locked_image))
-        else:
-            before = item.seen if isinstance(item.seen, LockedArtifact) else None
-            conflicting = target.lock.record.conflicting(item.name, item.key)
-            artifacts.append(Replacement(item.name, item.key, entry, before, conflicting))
     try:
-        replace_entries(target.lock.file, artifacts=artifacts, images=images)
+        replace_entries(
+            target.lock.file, [replace(item, entry=as_promoted(item, promoted)) for item in items]
+        )
     except LockChangedError:
         lock = load_lock(target.lock.file).record
         if not all(_is_promoted(lock, item, promoted.source) for item in items):
             raise
         return lock
-    return lock_after(target, [(item, promoted) for item in items])
+    return lock_after(target, items, promoted)
 
 
-def _find(lock: Lock, item: Entry) -> LockedEntry | None:
-    group: Mapping[str, Mapping[Any, LockedEntry]] = lock.models
-    if isinstance(item.entry, LockedImage):
-        group = lock.images
-    return group.get(item.name, {}).get(item.key)
-
-
-def _is_promoted(lock: Lock, item: Entry, source: str) -> bool:
+def _is_promoted(lock: Lock, item: LockChange, source: str) -> bool:
     """Return whether a lock has an entry as this promotion writes it, whoever promoted it and when."""
-    entry = _find(lock, item)
+    entry = lock.entry(item.name, item.key, image=item.is_image)
     if entry is None or entry.promoted is None or entry.promoted.source != source:
         return False
     return entry == as_promoted(item, entry.promoted)

@@ -12,12 +12,12 @@ from tritonstack.base.errors import InvalidFilesError, TritonstackError, UsageEr
 from tritonstack.operations.checkout import Checkout
 from tritonstack.operations.events import now, read_events, record_event
 from tritonstack.operations.promotion.gates import GATES, Gate, GateResult, override, override_note
-from tritonstack.operations.promotion.plans import Decision, Entry, decide, lock_after, require_source
+from tritonstack.operations.promotion.plans import Decision, decide, lock_after, require_source
 from tritonstack.operations.promotion.records import CHANGES, unrecorded
 from tritonstack.operations.revisions import change_revision_of
 from tritonstack.project.loading import ProjectFiles
 from tritonstack.project.names import environment_names, template_names
-from tritonstack.records.lock_writing import lock_text
+from tritonstack.records.lock_writing import LockChange, lock_text
 from tritonstack.records.locks import Promoted
 from tritonstack.spec.environments.promotion import PromotionSpec
 from tritonstack.workflows.artifacts.copying import (
@@ -133,7 +133,7 @@ class _Promoter:
     decision: Decision
     overrides: Mapping[Gate, str]
     target: EnvironmentAccess
-    missing: tuple[Entry, ...]
+    missing: tuple[LockChange, ...]
     source: EnvironmentAccess | None
     """None if nothing has to be read from the source."""
     models: Sequence[str]
@@ -217,7 +217,7 @@ class _Promoter:
 
     def _lock_diff(self, promoted: Promoted) -> list[str]:
         workspace = self.target.workspace
-        after = lock_after(workspace, [(item, promoted) for item in self.decision.entries])
+        after = lock_after(workspace, self.decision.entries, promoted)
         before = workspace.lock.record
         if after == before:
             return []

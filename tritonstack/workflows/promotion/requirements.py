@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator, Sequence
 
 from tritonstack.operations.promotion.performance import PerformanceRequirement
-from tritonstack.operations.promotion.plans import Artifact
 from tritonstack.project.workspace import Workspace
+from tritonstack.records.lock_writing import LockChange
 from tritonstack.spec.endpoints.endpoint import EndpointSpec, MultiModelEndpoint, Variant
 from tritonstack.spec.endpoints.scaling import Scaling
 from tritonstack.spec.environments.promotion import PerformanceObjective, PromotionSpec
@@ -18,7 +18,7 @@ _ANSWERS = 2_200
 
 
 def performance_requirements(
-    gates: PromotionSpec, item: Artifact, source: Workspace, target: Workspace
+    gates: PromotionSpec, item: LockChange, source: Workspace, target: Workspace
 ) -> Iterator[PerformanceRequirement]:
     """Yield the objectives of the target's endpoints that will serve an artifact."""
     for name, objective in gates.performance.items():

@@ -9,11 +9,12 @@ from typing import Literal
 
 from tritonstack.base.results import Internal, public
 from tritonstack.operations.promotion.gates import GateResult
-from tritonstack.operations.promotion.plans import Decision, Entry
+from tritonstack.operations.promotion.plans import Decision
+from tritonstack.records.lock_writing import LockChange
 from tritonstack.records.locks import LockedArtifact
 from tritonstack.workflows.artifacts.copying import Copied
 
-__all__ = ["Entry", "GateResult", "Promotion", "PromotionFacts", "PromotionPlan"]
+__all__ = ["GateResult", "LockChange", "Promotion", "PromotionFacts", "PromotionPlan"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +54,7 @@ class PromotionFacts:
     lock: Path
     gates: tuple[GateResult, ...]
     decision: Internal[Decision]
-    missing: Internal[tuple[Entry, ...]]
+    missing: Internal[tuple[LockChange, ...]]
     """Entries to copy, including those that the lock names already."""
 
     @property
@@ -96,7 +97,7 @@ class PromotionPlan(PromotionFacts):
 
     dry_run: Literal[True] = True
     changed: Literal[False] = False
-    sizes: Internal[tuple[tuple[Entry, int], ...]]
+    sizes: Internal[tuple[tuple[LockChange, int], ...]]
     """Bytes to copy per entry."""
     needs_foundation: Internal[bool]
     """True if the foundation of the target has to be deployed first."""
@@ -128,7 +129,7 @@ class Promotion(PromotionFacts):
         return [CopiedEntry(**vars(_shown(copy.item)), summary=copy.summary) for copy in self.copies]
 
 
-def _shown(item: Entry) -> LockEntry:
+def _shown(item: LockChange) -> LockEntry:
     entry = item.entry
     if isinstance(entry, LockedArtifact):
         return LockEntry(model=item.name, target=item.key, digest=entry.digest, bytes=entry.archive_bytes)
