@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,24 +13,40 @@ from tests.operations.strict_aws import client_error
 from tests.operations.test_operations import stand_in_cdk
 from tests.projects import edit
 from tritonstack.base.error_kinds import CommandInterruptedError
+from tritonstack.base.paths import Project
 from tritonstack.operations.deploying.assembly import Assembly
 from tritonstack.operations.deploying.cdk import find_cdk
 from tritonstack.operations.deploying.changes import Changes, Outdated
 from tritonstack.operations.deploying.plans import StackPlan
 from tritonstack.operations.deploying.updates import Hazard
+from tritonstack.operations.destruction.retained import RunningEndpoint
 from tritonstack.operations.locks.retention import TaggingResult
 from tritonstack.operations.revisions import revision_of
 from tritonstack.operations.running import EndpointState, RolledBackError
 from tritonstack.operations.stacks import StackState
 from tritonstack.project.loading import load_workspace
 from tritonstack.workflows.deployment import deploying
-from tritonstack.workflows.reporter import NullReporter
+from tritonstack.workflows.deployment.deploying import StackDeployment
+from tritonstack.workflows.reporter import NullReporter, Reporter
 from tritonstack.workflows.session import Session
+
+
+def deployment_of(project: Project, folder: Path, reporter: Reporter | None = None) -> StackDeployment:
+    """Return a deployment of dev with a CDK that fails."""
+    session, workspace = Session(project, reporter or NullReporter()), load_workspace(project, "dev")
+    stand_in_cdk(folder, "exit 1")
+    cdk = find_cdk(folder, environment_name="dev", variables={})
+    return StackDeployment(session, workspace, session.cloud(workspace.spec), cdk)
+
+
+def finish(deployment: StackDeployment, before: list[RunningEndpoint] | None) -> None:
+    deployment.finish(["search"], ["stack"], revision_of(deployment.workspace), before)
+
 
 CLEAN_UP = ["live_endpoints", "delete_replaced", "mark_superseded", "delete_superseded_images"]
 
 
-@pytest.mark.parametrize("phase", ["remove_scaling", "_cdk_deploy"])
+@pytest.mark.parametrize("phase", ["remove_scaling", "cdk_deploy"])
 def test_ctrl_c_between_two_phases_lists_endpoints_without_scaling(
     project, account, tmp_path, monkeypatch, phase
 ):
@@ -37,23 +54,14 @@ def test_ctrl_c_between_two_phases_lists_endpoints_without_scaling(
         raise KeyboardInterrupt
 
     edit(project.environment_file("dev"), "1" * 12, account)
-    state, workspace = Session(project), load_workspace(project, "dev")
     stacks = [StackState("tritonstack-dev-endpoint-search", "UPDATE_COMPLETE")]
     monkeypatch.setattr(deploying, "environment_stacks", lambda *_: stacks)
     monkeypatch.setattr(deploying, "remove_scaling", lambda *_, **__: None)
-    monkeypatch.setattr(deploying, phase, interrupted)
-    stand_in_cdk(tmp_path, "exit 1")
+    monkeypatch.setattr(deploying if phase == "remove_scaling" else StackDeployment, phase, interrupted)
     hazard = Hazard("the variant 'old' goes", "old")
     plan = StackPlan(stacks[0].name, "two-phase", "tritonstack-dev-search", hazards=(hazard,))
     with pytest.raises(CommandInterruptedError) as caught:
-        deploying._deploy_all(
-            state,
-            workspace,
-            state.cloud(workspace.spec),
-            find_cdk(tmp_path, environment_name="dev", variables={}),
-            Changes(Assembly(tmp_path), {}, [plan]),
-            stacks=["--all"],
-        )
+        deployment_of(project, tmp_path).deploy_all(Changes(Assembly(tmp_path), {}, [plan]), ["--all"])
     assert "operations: tritonstack-dev-endpoint-search" in caught.value.message
 
 
@@ -64,9 +72,8 @@ def test_other_instance_types_are_restored_before_scaling_is_registered(
     """SageMaker rejects them afterwards; other changes need the new alarms of the stacks."""
     calls: list[str] = []
     edit(project.environment_file("dev"), "1" * 12, account)
-    session, workspace = Session(project), load_workspace(project, "dev")
     monkeypatch.setattr(deploying, "remove_scaling", lambda *_, **__: calls.append("remove_scaling"))
-    monkeypatch.setattr(deploying, "_cdk_deploy", lambda *_, **__: calls.append("cdk deploy"))
+    monkeypatch.setattr(StackDeployment, "cdk_deploy", lambda *_, **__: calls.append("cdk deploy"))
     monkeypatch.setattr(Assembly, "template", lambda *_: {})
     monkeypatch.setattr(deploying, "to_deployed", lambda *arguments: arguments[-1].name)
     monkeypatch.setattr(deploying, "switch", lambda _, planned, **__: calls.append(planned))
@@ -76,14 +83,12 @@ def test_other_instance_types_are_restored_before_scaling_is_registered(
         for name in ("other", "type")
     ]
     changes = Changes(Assembly(tmp_path), {}, [plan], outdated=outdated)
-    stand_in_cdk(tmp_path, "exit 1")
-    cdk = find_cdk(tmp_path, environment_name="dev", variables={})
-    deploying._deploy_all(session, workspace, session.cloud(workspace.spec), cdk, changes, stacks=["--all"])
+    deployment_of(project, tmp_path).deploy_all(changes, ["--all"])
     assert calls == [*(["remove_scaling"] * (phases - 1)), "type", "cdk deploy", "other"]
 
 
 def test_nothing_is_deleted_or_marked_before_the_endpoints_run_what_was_deployed(
-    project, account, monkeypatch
+    project, account, tmp_path, monkeypatch
 ):
     """An endpoint that was rolled back runs what it ran before."""
     calls: list[str] = []
@@ -93,24 +98,20 @@ def test_nothing_is_deleted_or_marked_before_the_endpoints_run_what_was_deployed
         raise RolledBackError("rolled back", remedy=None)
 
     edit(project.environment_file("dev"), "1" * 12, account)
-    session, workspace = Session(project), load_workspace(project, "dev")
     monkeypatch.setattr(deploying, "require_running", rolled_back)
     for name in (*CLEAN_UP, "record_deployment"):
         monkeypatch.setattr(deploying, name, lambda *_, name=name, **__: calls.append(name) or [])
-    cloud, revision = session.cloud(workspace.spec), revision_of(workspace)
     with pytest.raises(RolledBackError):
-        deploying._finish(session, workspace, cloud, ["search"], ["stack"], revision, [])
+        finish(deployment_of(project, tmp_path), [])
     assert calls == ["require_running"]
 
 
-def test_nothing_is_deleted_if_what_ran_before_could_not_be_read(project, account, monkeypatch):
+def test_nothing_is_deleted_if_what_ran_before_could_not_be_read(project, account, tmp_path, monkeypatch):
     calls: list[str] = []
     edit(project.environment_file("dev"), "1" * 12, account)
-    session, workspace = Session(project), load_workspace(project, "dev")
     for name in ("require_running", "record_deployment", *CLEAN_UP):
         monkeypatch.setattr(deploying, name, lambda *_, name=name, **__: calls.append(name))
-    cloud, revision = session.cloud(workspace.spec), revision_of(workspace)
-    deploying._finish(session, workspace, cloud, ["search"], ["stack"], revision, None)
+    finish(deployment_of(project, tmp_path), None)
     assert calls == ["require_running", "record_deployment"]
 
 
@@ -137,7 +138,7 @@ class Notes(NullReporter):
     "code", ["AccessDeniedException", "ThrottlingException", "UnknownOperationException"]
 )
 def test_a_rejected_clean_up_is_noted_and_fails_no_recorded_deployment(
-    project, account, monkeypatch, rejected, called, code
+    project, account, tmp_path, monkeypatch, rejected, called, code
 ):
     calls: list[str] = []
 
@@ -152,11 +153,9 @@ def test_a_rejected_clean_up_is_noted_and_fails_no_recorded_deployment(
 
     edit(project.environment_file("dev"), "1" * 12, account)
     notes = Notes()
-    session, workspace = Session(project, notes), load_workspace(project, "dev")
     for name in ("require_running", "record_deployment", *CLEAN_UP):
         monkeypatch.setattr(deploying, name, part(name))
-    cloud, revision = session.cloud(workspace.spec), revision_of(workspace)
-    deploying._finish(session, workspace, cloud, ["search"], ["stack"], revision, [])
+    finish(deployment_of(project, tmp_path, notes), [])
     assert calls == ["require_running", "record_deployment", *called]
     (note,) = notes.notes
     assert all(part in note for part in ("DeleteModel", code, "sagemaker:DeleteModel"))

@@ -12,12 +12,12 @@ from tests.operations.audit.test_audit import ALLOWED, BASE, MINE, SCOPE, TRUST,
 from tritonstack.base.results import document
 from tritonstack.operations.audit import report as reports
 from tritonstack.operations.audit import tagged as tagging
-from tritonstack.operations.audit.found import Found, Listing, pages
+from tritonstack.operations.audit.found import Found, Listing
 from tritonstack.operations.audit.listings import LISTINGS
 from tritonstack.operations.audit.report import audit
 from tritonstack.operations.audit.services import alarms, scaling
 from tritonstack.operations.audit.tagged import Lists, scalable_targets, still_there, type_and_id
-from tritonstack.operations.aws import Cloud
+from tritonstack.operations.aws import Cloud, pages
 
 
 def kept_out(by: str) -> ClientError:

@@ -82,20 +82,20 @@ def copy_all(
     session: Session, source: EnvironmentAccess, target: EnvironmentAccess, items: Sequence[LockChange]
 ) -> list[Copied]:
     """Copy entries in parallel; an error is raised after all copies have ended."""
-    stopped = threading.Event()
+    copier = _Copier(session.project.artifacts_dir, source, target, threading.Event())
     pool = ThreadPoolExecutor(_COPIES_AT_ONCE)
     try:
         with session.reporter.steps() as steps:
-            copies = [pool.submit(_copy, session, steps, source, target, item, stopped) for item in items]
+            copies = [pool.submit(copier.copy, steps, item) for item in items]
             return [copy.result() for copy in copies]
     except KeyboardInterrupt:
-        stopped.set()
+        copier.stopped.set()
         raise CommandInterruptedError(
             "interrupted; no lock was changed, and completed copies are kept",
             remedy=RERUN,
         ) from None
     finally:
-        pool.shutdown(cancel_futures=stopped.is_set())
+        pool.shutdown(cancel_futures=copier.stopped.is_set())
 
 
 def _is_there(side: EnvironmentAccess, item: LockChange) -> bool:
@@ -104,62 +104,51 @@ def _is_there(side: EnvironmentAccess, item: LockChange) -> bool:
     return side.images.digest(item.entry.tag) == item.entry.digest
 
 
-def _copy(
-    session: Session,
-    steps: Steps,
-    source: EnvironmentAccess,
-    target: EnvironmentAccess,
-    item: LockChange,
-    stopped: threading.Event,
-) -> Copied:
-    with steps.step(f"copying {item.describe()}", label=item.name) as step:
-        try:
-            summary = _copied(session, step, source, target, item, stopped)
-        except BaseException:
-            step.failed = True
-            raise
-        step.detail = summary
-        return Copied(item, summary)
+@dataclass(frozen=True)
+class _Copier:
+    store: Path
+    """The artifacts on this machine, through which they are copied."""
+    source: EnvironmentAccess
+    target: EnvironmentAccess
+    stopped: threading.Event
 
+    def copy(self, steps: Steps, item: LockChange) -> Copied:
+        with steps.step(f"copying {item.describe()}", label=item.name) as step:
+            try:
+                step.detail = self._copied(step, item)
+            except BaseException:
+                step.failed = True
+                raise
+            return Copied(item, step.detail)
 
-def _copied(
-    session: Session,
-    step: Step,
-    source: EnvironmentAccess,
-    target: EnvironmentAccess,
-    item: LockChange,
-    stopped: threading.Event,
-) -> str:
-    if isinstance(item.entry, LockedArtifact):
-        origin = source.artifact(item.name, item.key, item.entry)
-        return _copy_artifact(session.project.artifacts_dir, step, origin, target, stopped)
-    counter = partial(_counter, step, "sent", stopped=stopped)
-    return target.images.copy(source.images, item.entry, counter=counter, sleep=stopped.wait)
+    def _copied(self, step: Step, item: LockChange) -> str:
+        if isinstance(item.entry, LockedArtifact):
+            return self._copy_artifact(step, self.source.artifact(item.name, item.key, item.entry))
+        counter = partial(self._counter, step, "sent")
+        return self.target.images.copy(
+            self.source.images, item.entry, counter=counter, sleep=self.stopped.wait
+        )
 
+    def _copy_artifact(self, step: Step, origin: SourceArtifact) -> str:
+        size, target = origin.entry.archive_bytes, self.target
+        manifest = read_source_manifest(origin)
+        counted = self._counter(step, "fetched", size)
+        folder = fetch_artifact(origin, manifest, store=self.store, on_bytes=counted, sleep=self.stopped.wait)
+        landing = UploadTarget(target.cloud, target.bucket, origin.model, origin.entry)
+        proof = land_archive(landing, folder / ARCHIVE_NAME, on_bytes=self._counter(step, "sent", size))
+        publish(artifact_dir=folder, bucket=target.bucket, s3_client=target.cloud.client("s3"))
+        return f"{size / 1e6:.1f} MB, verified: {proof}"
 
-def _copy_artifact(
-    store: Path, step: Step, origin: SourceArtifact, target: EnvironmentAccess, stopped: threading.Event
-) -> str:
-    size = origin.entry.archive_bytes
-    manifest = read_source_manifest(origin)
-    counted = _counter(step, "fetched", size, stopped)
-    folder = fetch_artifact(origin, manifest, store=store, on_bytes=counted, sleep=stopped.wait)
-    landing = UploadTarget(target.cloud, target.bucket, origin.model, origin.entry)
-    proof = land_archive(landing, folder / ARCHIVE_NAME, on_bytes=_counter(step, "sent", size, stopped))
-    publish(artifact_dir=folder, bucket=target.bucket, s3_client=target.cloud.client("s3"))
-    return f"{size / 1e6:.1f} MB, verified: {proof}"
+    def _counter(self, step: Step, title: str, total: int) -> Callable[[int], None]:
+        """Return a callback that reports the progress of a copy, and aborts it after an interrupt."""
+        lock, done = threading.Lock(), 0
 
+        def count(size: int) -> None:
+            nonlocal done
+            if self.stopped.is_set():
+                raise CommandInterruptedError("interrupted", remedy=RERUN)
+            with lock:
+                done += size
+            step.update(f"{title} {done / 1e6:.1f} of {total / 1e6:.1f} MB")
 
-def _counter(step: Step, title: str, total: int, stopped: threading.Event) -> Callable[[int], None]:
-    """Return a callback that reports the progress of a copy, and aborts it after an interrupt."""
-    lock, done = threading.Lock(), 0
-
-    def count(size: int) -> None:
-        nonlocal done
-        if stopped.is_set():
-            raise CommandInterruptedError("interrupted", remedy=RERUN)
-        with lock:
-            done += size
-        step.update(f"{title} {done / 1e6:.1f} of {total / 1e6:.1f} MB")
-
-    return count
+        return count
