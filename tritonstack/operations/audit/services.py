@@ -1,4 +1,4 @@
-"""List resources by name, with one function per service; EC2 is in `network.py`."""
+"""List resources that not only the name decides, one function per type; EC2 is in `network.py`."""
 
 from __future__ import annotations
 
@@ -12,17 +12,14 @@ from botocore.exceptions import ClientError
 from tritonstack.base import naming
 from tritonstack.operations.audit.found import (
     AuditScope,
-    Find,
     Found,
     UnreadableResource,
     created_in_other_region,
     scalable_target_id,
-    snake_case,
     tags_of,
 )
 from tritonstack.operations.audit.tagged import SCALABLE_TARGET, is_kept_out
 from tritonstack.operations.aws import Cloud, if_present, in_parallel, is_absent, pages
-from tritonstack.reference.images import ACCOUNTS
 
 _NO_ARNS = ("PendingConfirmation", "Deleted")
 """SNS's placeholder for the ARN of an unconfirmed subscription."""
@@ -34,20 +31,6 @@ def stacks(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
     for stack in pages(cloud.client("cloudformation"), "describe_stacks", "Stacks"):
         if scope.names(stack["StackName"]):
             yield Found("AWS::CloudFormation::Stack", stack["StackName"], tags_of(stack.get("Tags", ())))
-
-
-def buckets(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
-    """List buckets of all regions; the bucket name contains the region."""
-    for bucket in cloud.client("s3").list_buckets()["Buckets"]:
-        if scope.names(bucket["Name"]) and not _is_in_other_region(bucket["Name"], cloud.region):
-            yield Found("AWS::S3::Bucket", bucket["Name"])
-
-
-def aliases(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
-    """List key aliases."""
-    for alias in pages(cloud.client("kms"), "list_aliases", "Aliases"):
-        if scope.names(alias["AliasName"], "alias/"):
-            yield Found("AWS::KMS::Alias", alias["AliasName"])
 
 
 def keys(cloud: Cloud, scope: AuditScope) -> Iterator[Found | UnreadableResource]:
@@ -108,19 +91,6 @@ def log_groups(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
                 yield Found("AWS::Logs::LogGroup", name, within=within)
 
 
-def of_sagemaker(kind: str) -> Find:
-    """List endpoints, models, and configurations. CloudFormation may name models and configurations
-    without the stack's name; the tag listing finds those."""
-    operation = f"list_{snake_case(kind)}s"
-
-    def find(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
-        for item in pages(cloud.client("sagemaker"), operation, f"{kind}s", NameContains=scope.base):
-            if scope.names(item[f"{kind}Name"]):
-                yield Found(f"AWS::SageMaker::{kind}", item[f"{kind}Arn"])
-
-    return find
-
-
 def processing_jobs(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
     """List Processing jobs. SageMaker keeps ended jobs, and no stack owns them: they belong to the build
     stack if it exists, otherwise they are leftovers."""
@@ -179,16 +149,6 @@ def _policy_of(alarm: Mapping[str, Any]) -> tuple[str, str] | None:
     return None
 
 
-def dashboards(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
-    """List dashboards. They are global; the name contains the region."""
-    for item in pages(
-        cloud.client("cloudwatch"), "list_dashboards", "DashboardEntries", DashboardNamePrefix=scope.base
-    ):
-        name = item["DashboardName"]
-        if scope.names(name) and not _is_in_other_region(name, cloud.region):
-            yield Found("AWS::CloudWatch::Dashboard", name)
-
-
 def topics(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
     """List topics and subscriptions.
 
@@ -208,13 +168,6 @@ def topics(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
                 within=("AWS::SNS::Topic", topic),
                 pending=without_arn and topic not in existing,
             )
-
-
-def rules(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
-    """List EventBridge rules."""
-    for rule in pages(cloud.client("events"), "list_rules", "Rules", NamePrefix=scope.base):
-        if scope.names(rule["Name"]):
-            yield Found("AWS::Events::Rule", rule["Name"])
 
 
 def roles(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
@@ -252,20 +205,6 @@ def parameters(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
             yield Found("AWS::SSM::Parameter", item["Name"])
 
 
-def build_projects(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
-    """List CodeBuild projects."""
-    for name in pages(cloud.client("codebuild"), "list_projects", "projects"):
-        if scope.names(name):
-            yield Found("AWS::CodeBuild::Project", name)
-
-
-def pipelines(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
-    """List pipelines."""
-    for pipeline in pages(cloud.client("codepipeline"), "list_pipelines", "pipelines"):
-        if scope.names(pipeline["name"]):
-            yield Found("AWS::CodePipeline::Pipeline", pipeline["name"])
-
-
 def identity_providers(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
     """List OIDC providers of the account; their tags show the owner."""
     client = cloud.client("iam")
@@ -275,9 +214,3 @@ def identity_providers(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
         tags = tags_of(listed["Tags"])
         if scope.tagged(tags) and not created_in_other_region(tags, cloud.region):
             yield Found("AWS::IAM::OIDCProvider", arn, tags)
-
-
-def _is_in_other_region(name: str, region: str) -> bool:
-    """Return whether a name belongs to an environment in another region."""
-    base_name = re.sub(r"_\d+$", "", name)  # the page number of a dashboard
-    return any(base_name.endswith((f"-{other}", f"_{other}")) for other in ACCOUNTS if other != region)

@@ -6,18 +6,18 @@ Only this listing finds resources with unexpected names or of types without a li
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from botocore.exceptions import ClientError
 
 from tritonstack.base.errors import aws_error_code
+from tritonstack.operations.audit.directories import DIRECTORIES
 from tritonstack.operations.audit.found import (
     AuditScope,
     Found,
     created_in_other_region,
     scalable_target_id,
-    snake_case,
     tags_of,
 )
 from tritonstack.operations.audit.network import IMAGE_TYPES, PART_TYPES
@@ -149,34 +149,14 @@ def still_there(cloud: Cloud, resource: Found, lists: Lists) -> Found | None:
     """
     if resource.type == "AWS::KMS::Key":
         return _key(cloud, resource)
-    lookup = _LOOKUPS.get(resource.type)
-    if lookup is None:
+    directory = DIRECTORIES.get(resource.type)
+    if directory is None:
         return resource
-    if lookup.narrowed_by:
-        return resource if resource.id in lookup.ids(cloud, resource.id) else None
+    if directory.beginning:
+        return resource if resource.id in directory.ids(cloud, resource.id) else None
     if resource.type not in lists:
-        lists[resource.type] = lookup.ids(cloud)
+        lists[resource.type] = directory.ids(cloud)
     return resource if resource.id in lists[resource.type] else None
-
-
-@dataclass(frozen=True)
-class _Lookup:
-    """How to list resources of a type, using only permissions that an audit needs anyway."""
-
-    service: str
-    operation: str
-    key: str
-    id_of: str
-    """The field of the id; None if the items are ids."""
-    narrowed_by: str = ""
-    """The filter parameter for the id. None for SageMaker: its ARNs have lower-case names, which may not
-    match."""
-
-    def ids(self, cloud: Cloud, name: str = "") -> set[str]:
-        """List all resources that match a name."""
-        narrowed = {self.narrowed_by: name} if name else {}
-        items = pages(cloud.client(self.service), self.operation, self.key, **narrowed)
-        return {item[self.id_of] if self.id_of else item for item in items}
 
 
 def _key(cloud: Cloud, key: Found) -> Found | None:
@@ -189,31 +169,3 @@ def _key(cloud: Cloud, key: Found) -> Found | None:
             return key
         raise
     return replace(key, pending=state == "PendingDeletion")
-
-
-_LOOKUPS: Mapping[str, _Lookup] = {
-    "AWS::S3::Bucket": _Lookup("s3", "list_buckets", "Buckets", "Name"),
-    "AWS::ECR::Repository": _Lookup("ecr", "describe_repositories", "repositories", "repositoryName"),
-    "AWS::Logs::LogGroup": _Lookup(
-        "logs", "describe_log_groups", "logGroups", "logGroupName", "logGroupNamePrefix"
-    ),
-    "AWS::CloudWatch::Dashboard": _Lookup(
-        "cloudwatch", "list_dashboards", "DashboardEntries", "DashboardName", "DashboardNamePrefix"
-    ),
-    "AWS::CloudWatch::Alarm": _Lookup(
-        "cloudwatch", "describe_alarms", "MetricAlarms", "AlarmName", "AlarmNamePrefix"
-    ),
-    "AWS::SNS::Topic": _Lookup("sns", "list_topics", "Topics", "TopicArn"),
-    "AWS::Events::Rule": _Lookup("events", "list_rules", "Rules", "Name", "NamePrefix"),
-    "AWS::SSM::Parameter": _Lookup("ssm", "describe_parameters", "Parameters", "Name"),
-    "AWS::CodeBuild::Project": _Lookup("codebuild", "list_projects", "projects", ""),
-    "AWS::CodePipeline::Pipeline": _Lookup("codepipeline", "list_pipelines", "pipelines", "name"),
-    "AWS::CloudFormation::Stack": _Lookup("cloudformation", "describe_stacks", "Stacks", "StackName"),
-    **{
-        f"AWS::SageMaker::{kind}": _Lookup("sagemaker", f"list_{snake_case(kind)}s", f"{kind}s", f"{kind}Arn")
-        for kind in ("Endpoint", "EndpointConfig", "Model", "InferenceComponent")
-    },
-    "AWS::SageMaker::ProcessingJob": _Lookup(
-        "sagemaker", "list_processing_jobs", "ProcessingJobSummaries", "ProcessingJobArn"
-    ),
-}

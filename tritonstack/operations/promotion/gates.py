@@ -143,22 +143,20 @@ def evaluate_gates(
 ) -> list[GateResult]:
     """Return each gate of each candidate, passed or failed.
 
-    `events` are the source's DEPLOYMENTS, VERDICTS, and LOAD_TESTS, oldest first; `asked` are the endpoints
+    `events` are the source's DEPLOYMENTS, VERDICTS, and LOAD_TESTS, oldest first; `served` are the endpoints
     in its file: a removed endpoint cannot be verified again. A `protected` target accepts no builds,
     verdicts, or load tests from uncommitted files.
     """
     rejected = [event for event in events if protected and _is_uncommitted_pass(event)]
     accepted = [event for event in events if event not in rejected]
-    results = [
-        gate
-        for candidate in candidates
-        for gate in (
-            *_deployed(spec, candidate, artifact_state(candidate, accepted).among(served), rejected, now),
-            *(_built(spec, candidate) if protected else ()),
-            *_measured(spec, candidate),
-            *_performance(candidate, events, now, protected=protected),
-        )
-    ]
+    results: list[GateResult] = []
+    for candidate in candidates:
+        state = artifact_state(candidate, accepted).among(served)
+        gates = _CandidateGates(spec, candidate, state, rejected, now)
+        results += gates.deployed()
+        results += gates.built() if protected else ()
+        results += gates.measured()
+        results += gates.performance(events, protected=protected)
     return [*results, *_window(spec, now)]
 
 
@@ -227,17 +225,167 @@ def _is_uncommitted_pass(event: Event) -> bool:
     return event.kind == "verified" and not is_committed(event.commit)
 
 
-def _uncommitted_note(candidate: PromotionCandidate, state: ArtifactState, rejected: Sequence[Event]) -> str:
-    """Describe the verdict that is ignored because of uncommitted files; empty if there is none."""
-    verdicts = [
-        event
-        for event in rejected
-        if candidate.digest in candidate.touched_by(event) and event.at >= str(state.deployed)
-    ]
-    if not verdicts:
-        return ""
-    last = verdicts[-1]
-    return f"; the verdict of {_shown(_moment(last.at))} is ignored: it is from {_loose_files(last)}"
+@dataclass(frozen=True)
+class _CandidateGates:
+    """The gates of one candidate."""
+
+    spec: PromotionSpec
+    candidate: PromotionCandidate
+    state: ArtifactState
+    rejected: Sequence[Event]
+    """Passes that do not count, because they are from uncommitted files."""
+    now: datetime
+
+    def _result(
+        self, gate: Gate, required: str, measured: str, reason: str = "", remedy: str = ""
+    ) -> GateResult:
+        """Return a gate's result; without a reason, it has passed."""
+        subject = self.candidate.description
+        return GateResult(gate, subject, required, measured, reason, remedy if reason else "")
+
+    def built(self) -> Iterator[GateResult]:
+        """Reject builds from uncommitted files, which cannot be reproduced."""
+        built, required = self.candidate.built, "built from a commit"
+        if built is None:
+            return
+        if is_committed(built.commit):
+            yield self._result("committed", required, f"commit {short_commit(str(built.commit))}")
+            return
+        files = _loose_files(built)
+        reason = f"was built from {files}; a protected environment requires a commit"
+        remedy = f"commit the files, run `tritonstack build {self.spec.source}`, then deploy and verify"
+        yield self._result("committed", required, files, reason, remedy)
+
+    def deployed(self) -> Iterator[GateResult]:
+        """Require that the source runs it, for long enough and verified."""
+        if self.state.since is None:
+            yield from self._undeployed()
+            return
+        if self.spec.soaked_hours:
+            yield self._soaked(_moment(self.state.since))
+        if self.spec.verified:
+            yield self._verified()
+
+    def _undeployed(self) -> Iterator[GateResult]:
+        spec, source, instead = self.spec, self.spec.source, self.state.instead
+        runs = f"; {short_digest(instead)} runs there" if instead else ""
+        reason, deploy = f"is not deployed in {source}{runs}", f"run `tritonstack deploy {source}`, then"
+        measured = f"not deployed{runs}"
+        if spec.soaked_hours:
+            remedy = f"{deploy} wait {spec.soaked_hours:g} hours"
+            yield self._result("soaked_hours", _hours(spec), measured, reason, remedy)
+        if spec.verified:
+            yield self._result(
+                "verified", _PASS, measured, reason, f"{deploy} run `tritonstack verify {source}`"
+            )
+
+    def _soaked(self, since: datetime) -> GateResult:
+        required, soaked = timedelta(hours=self.spec.soaked_hours), self.now - since
+        hours = f"{soaked / timedelta(hours=1):.1f}"
+        reason = (
+            f"has been deployed in {self.spec.source} for {hours} hours (since {_shown(since)}), required: "
+            f"{self.spec.soaked_hours:g}"
+            if soaked < required
+            else ""
+        )
+        remedy = f"passes at {_shown(since + required)}"
+        return self._result("soaked_hours", _hours(self.spec), f"{hours} h", reason, remedy)
+
+    def _verified(self) -> GateResult:
+        """Require a pass of each endpoint that runs the artifact: another one may answer differently."""
+        state, source = self.state, self.spec.source
+        verify = f"run `tritonstack verify {source}`"
+        if state.refuted and (refutation := state.refutation) is not None:
+            note, at = f" ({refutation.note})" if refutation.note else "", _shown(_moment(refutation.at))
+            measured = f"failed on {', '.join(sorted(state.refuted))}"
+            reason = f"failed verification in {source} at {at} by {refutation.by}{note}"
+            return self._result("verified", _PASS, measured, reason, f"{verify} after fixing that")
+        unverified = sorted(state.unverified(self.candidate.endpoints))
+        if state.passed is not None and not unverified:
+            endpoints = ", ".join(sorted(state.verified & self.candidate.endpoints))
+            return self._result("verified", _PASS, f"passed on {endpoints}" if endpoints else "passed")
+        where = f" on {', '.join(unverified)}" if state.verified and unverified else ""
+        loose = self._uncommitted_note()
+        deployed_at = _shown(_moment(str(state.deployed)))
+        return self._result(
+            "verified",
+            _PASS,
+            f"not verified{where}",
+            f"has not been verified in {source}{where} since its deployment at {deployed_at}{loose}",
+            f"{verify}{' from a checkout without uncommitted files' if loose else ''}",
+        )
+
+    def _uncommitted_note(self) -> str:
+        """Describe the verdict that is ignored because of uncommitted files; empty if there is none."""
+        verdicts = [
+            event
+            for event in self.rejected
+            if self.candidate.digest in self.candidate.touched_by(event)
+            and event.at >= str(self.state.deployed)
+        ]
+        if not verdicts:
+            return ""
+        last = verdicts[-1]
+        return f"; the verdict of {_shown(_moment(last.at))} is ignored: it is from {_loose_files(last)}"
+
+    def measured(self) -> Iterator[GateResult]:
+        """Check the measurements, which only artifacts have."""
+        spec, figures = self.spec, self.candidate.figures or Figures()
+        if self.candidate.image:
+            return
+        yield self._answers()
+        if spec.min_cosine is not None and self.candidate.compared:
+            cosine, required = figures.min_cosine, f"at least {spec.min_cosine:g}"
+            if cosine is None:
+                yield self._unmeasured("min_cosine", required, "has no measured cosine to its framework")
+            else:
+                reason = f"has cosine {cosine:.6f}" if cosine < spec.min_cosine else ""
+                yield self._figure("min_cosine", required, f"{cosine:.6f}", reason)
+        if spec.max_latency_p99_ms is not None:
+            p99, required = figures.p99_ms, f"at most {spec.max_latency_p99_ms:g} ms"
+            if p99 is None:
+                yield self._unmeasured("max_latency_p99_ms", required, "has no measured latency")
+            else:
+                reason = f"has a p99 latency of {p99:.1f} ms" if p99 > spec.max_latency_p99_ms else ""
+                yield self._figure("max_latency_p99_ms", required, f"{p99:.1f} ms", reason)
+
+    def _unmeasured(self, gate: Gate, required: str, reason: str) -> GateResult:
+        return self._figure(gate, required, "not measured", reason)
+
+    def _figure(self, gate: Gate, required: str, measured: str, reason: str) -> GateResult:
+        reason = reason and f"{reason}, required: {required}"
+        return self._result(
+            gate, required, measured, reason, f"rebuild it and verify it in {self.spec.source}"
+        )
+
+    def _answers(self) -> GateResult:
+        """Require that the build compared the answers with others, or a reason why not."""
+        required, unverified = "answers compared", self.candidate.unverified
+        if not unverified:
+            return self._result("allow_unverified", required, "compared")
+        if allowed := self.spec.allow_unverified.get(self.candidate.name):
+            return self._result("allow_unverified", required, f"unverified, allowed: {allowed}")
+        measured = f"unverified: {'; '.join(unverified)}"
+        remedy = (
+            f"{answers_remedy(unverified)}, and rebuild it; or add `promotion: {{allow_unverified: "
+            f"{{{self.candidate.name}: <reason>}}}}` in the environment's file"
+        )
+        return self._result("allow_unverified", required, measured, f"is {measured}", remedy)
+
+    def performance(self, events: Iterable[Event], *, protected: bool) -> Iterator[GateResult]:
+        """Check the load tests of the source against the objectives of the target's endpoints."""
+        tests = (event for event in events if event.kind in LOAD_TESTS)
+        artifact = (self.candidate.name, self.candidate.digest)
+        for requirement, failure in judge_performance(
+            self.candidate.performance, artifact, tests, self.now, protected=protected
+        ):
+            objective, endpoint = requirement.objective.description, requirement.endpoint
+            required = f"{endpoint}: {objective}"
+            if failure is None:
+                yield self._result("performance", required, "shown by a recorded load test")
+            else:
+                reason = f"has not shown {objective}, which {endpoint} requires: {failure}"
+                yield self._result("performance", required, failure, reason, requirement.measure)
 
 
 def _loose_files(record: Event | Built) -> str:
@@ -247,181 +395,11 @@ def _loose_files(record: Event | Built) -> str:
     return f"{short_commit(record.commit)}{listed}"
 
 
-def _built(spec: PromotionSpec, candidate: PromotionCandidate) -> Iterator[GateResult]:
-    """Reject builds from uncommitted files, which cannot be reproduced."""
-    built, required = candidate.built, "built from a commit"
-    if built is None:
-        return
-    if is_committed(built.commit):
-        commit = short_commit(str(built.commit))
-        yield GateResult("committed", candidate.description, required, f"commit {commit}")
-        return
-    files = _loose_files(built)
-    yield GateResult(
-        "committed",
-        candidate.description,
-        required,
-        files,
-        f"was built from {files}; a protected environment requires a commit",
-        f"commit the files, run `tritonstack build {spec.source}`, then deploy and verify",
-    )
-
-
-def _deployed(
-    spec: PromotionSpec,
-    candidate: PromotionCandidate,
-    state: ArtifactState,
-    rejected: Sequence[Event],
-    now: datetime,
-) -> Iterator[GateResult]:
-    if state.since is None:
-        yield from _undeployed(spec, candidate, state)
-        return
-    if spec.soaked_hours:
-        yield _soaked(spec, candidate, _moment(state.since), now)
-    if spec.verified:
-        yield _verified(spec, candidate, state, rejected)
-
-
-def _undeployed(
-    spec: PromotionSpec, candidate: PromotionCandidate, state: ArtifactState
-) -> Iterator[GateResult]:
-    source = spec.source
-    runs = f"; {short_digest(state.instead)} runs there" if state.instead else ""
-    reason, deploy = f"is not deployed in {source}{runs}", f"run `tritonstack deploy {source}`, then"
-    rows: list[tuple[Gate, str, str]] = []
-    if spec.soaked_hours:
-        rows.append(("soaked_hours", _hours(spec), f"wait {spec.soaked_hours:g} hours"))
-    if spec.verified:
-        rows.append(("verified", _PASS, f"run `tritonstack verify {source}`"))
-    for gate, required, then in rows:
-        yield GateResult(
-            gate, candidate.description, required, f"not deployed{runs}", reason, f"{deploy} {then}"
-        )
-
-
 def _hours(spec: PromotionSpec) -> str:
     return f"deployed for {spec.soaked_hours:g} h"
 
 
 _PASS = "passed on each endpoint since its deployment"  # noqa: S105 - not a password
-
-
-def _soaked(spec: PromotionSpec, candidate: PromotionCandidate, since: datetime, now: datetime) -> GateResult:
-    required, soaked = timedelta(hours=spec.soaked_hours), now - since
-    hours = f"{soaked / timedelta(hours=1):.1f}"
-    result = GateResult("soaked_hours", candidate.description, _hours(spec), f"{hours} h")
-    if soaked >= required:
-        return result
-    return replace(
-        result,
-        reason=f"has been deployed in {spec.source} for {hours} hours (since {_shown(since)}), required: "
-        f"{spec.soaked_hours:g}",
-        remedy=f"passes at {_shown(since + required)}",
-    )
-
-
-def _verified(
-    spec: PromotionSpec, candidate: PromotionCandidate, state: ArtifactState, rejected: Sequence[Event]
-) -> GateResult:
-    """Require a pass of each endpoint that runs the artifact: another one may answer differently."""
-    source = spec.source
-    result = GateResult("verified", candidate.description, _PASS, "passed")
-    verify = f"run `tritonstack verify {source}`"
-    if state.refuted and (refutation := state.refutation) is not None:
-        note, at = f" ({refutation.note})" if refutation.note else "", _shown(_moment(refutation.at))
-        return replace(
-            result,
-            measured=f"failed on {', '.join(sorted(state.refuted))}",
-            reason=f"failed verification in {source} at {at} by {refutation.by}{note}",
-            remedy=f"{verify} after fixing that",
-        )
-    unverified = sorted(state.unverified(candidate.endpoints))
-    if state.passed is not None and not unverified:
-        endpoints = ", ".join(sorted(state.verified & candidate.endpoints))
-        return replace(result, measured=f"passed on {endpoints}" if endpoints else "passed")
-    where = f" on {', '.join(unverified)}" if state.verified and unverified else ""
-    loose = _uncommitted_note(candidate, state, rejected)
-    return replace(
-        result,
-        measured=f"not verified{where}",
-        reason=f"has not been verified in {source}{where} since its deployment at "
-        f"{_shown(_moment(str(state.deployed)))}{loose}",
-        remedy=f"{verify}{' from a checkout without uncommitted files' if loose else ''}",
-    )
-
-
-def _measured(spec: PromotionSpec, candidate: PromotionCandidate) -> Iterator[GateResult]:
-    """Check the measurements, which only artifacts have."""
-    if candidate.image:
-        return
-    yield _answers(spec, candidate)
-    figures = candidate.figures or Figures()
-    again = f"rebuild it and verify it in {spec.source}"
-    if spec.min_cosine is not None and candidate.compared:
-        cosine = figures.min_cosine
-        result = GateResult(
-            "min_cosine",
-            candidate.description,
-            f"at least {spec.min_cosine:g}",
-            "not measured" if cosine is None else f"{cosine:.6f}",
-        )
-        if cosine is None or cosine < spec.min_cosine:
-            reason = (
-                "has no measured cosine to its framework" if cosine is None else f"has cosine {cosine:.6f}"
-            )
-            result = replace(result, reason=f"{reason}, required: {result.required}", remedy=again)
-        yield result
-    if spec.max_latency_p99_ms is not None:
-        p99 = figures.p99_ms
-        result = GateResult(
-            "max_latency_p99_ms",
-            candidate.description,
-            f"at most {spec.max_latency_p99_ms:g} ms",
-            "not measured" if p99 is None else f"{p99:.1f} ms",
-        )
-        if p99 is None or p99 > spec.max_latency_p99_ms:
-            reason = "has no measured latency" if p99 is None else f"has a p99 latency of {p99:.1f} ms"
-            result = replace(result, reason=f"{reason}, required: {result.required}", remedy=again)
-        yield result
-
-
-def _answers(spec: PromotionSpec, candidate: PromotionCandidate) -> GateResult:
-    """Require that the build compared the answers with others, or a reason why not."""
-    result = GateResult("allow_unverified", candidate.description, "answers compared", "compared")
-    if not candidate.unverified:
-        return result
-    result = replace(result, measured=f"unverified: {'; '.join(candidate.unverified)}")
-    if allowed := spec.allow_unverified.get(candidate.name):
-        return replace(result, measured=f"unverified, allowed: {allowed}")
-    return replace(
-        result,
-        reason=f"is {result.measured}",
-        remedy=f"{answers_remedy(candidate.unverified)}, and rebuild it; or add "
-        f"`promotion: {{allow_unverified: {{{candidate.name}: <reason>}}}}` in the environment's file",
-    )
-
-
-def _performance(
-    candidate: PromotionCandidate, events: Iterable[Event], now: datetime, *, protected: bool
-) -> Iterator[GateResult]:
-    """Check the load tests of the source against the objectives of the target's endpoints."""
-    tests = (event for event in events if event.kind in LOAD_TESTS)
-    artifact = (candidate.name, candidate.digest)
-    for requirement, failure in judge_performance(
-        candidate.performance, artifact, tests, now, protected=protected
-    ):
-        objective, endpoint = requirement.objective.description, requirement.endpoint
-        result = GateResult(
-            "performance",
-            candidate.description,
-            f"{endpoint}: {objective}",
-            failure or "shown by a recorded load test",
-        )
-        if failure is not None:
-            reason = f"has not shown {objective}, which {endpoint} requires: {failure}"
-            result = replace(result, reason=reason, remedy=requirement.measure)
-        yield result
 
 
 def _window(spec: PromotionSpec, now: datetime) -> Iterator[GateResult]:
@@ -430,17 +408,14 @@ def _window(spec: PromotionSpec, now: datetime) -> Iterator[GateResult]:
     allowed = ", ".join(
         f"{' '.join(window.days)} {window.start}-{window.end} {window.timezone}" for window in spec.windows
     )
-    result = GateResult("windows", "", allowed, _shown(now))
+    reason = remedy = ""
     if not spec.is_open(now):
         opening = next_opening(spec.windows, now)
-        result = replace(
-            result,
-            reason=f"outside the change windows at {_shown(now)} (allowed: {allowed})",
-            remedy=f"the next window opens at {_shown(opening)}"
-            if opening
-            else "no window opens within two weeks",
-        )
-    yield result
+        reason = f"outside the change windows at {_shown(now)} (allowed: {allowed})"
+        remedy = "no window opens within two weeks"
+        if opening:
+            remedy = f"the next window opens at {_shown(opening)}"
+    yield GateResult("windows", "", allowed, _shown(now), reason, remedy)
 
 
 def _moment(text: str) -> datetime:

@@ -25,6 +25,7 @@ from tritonstack.operations.builds.jobs import (
 from tritonstack.operations.builds.processing import ProcessingJobs
 from tritonstack.project.build_machines import CodeBuildMachine, ManualBuild
 from tritonstack.project.build_plans import NeededArtifact
+from tritonstack.records.manifests import Manifest
 from tritonstack.workflows.builds.outcomes import LINES_SHOWN, Outcome, error_from, show_event
 from tritonstack.workflows.reporter import Reporter, Step
 from tritonstack.workflows.session import Session
@@ -36,6 +37,8 @@ Done = Callable[[Outcome], None]
 class Job:
     """The build job of one model."""
 
+    cloud: Cloud
+    infra: BuildInfra
     needed: NeededArtifact
     order: JobOrder
     name: str
@@ -72,7 +75,7 @@ class Job:
             if isinstance(needed.build_machine, CodeBuildMachine)
             else ProcessingJobs(cloud, infra)
         )
-        return cls(needed, order, order.name(infra), service)
+        return cls(cloud, infra, needed, order, order.name(infra), service)
 
     @property
     def project(self) -> str | None:
@@ -90,9 +93,13 @@ class Job:
         """True if the job is running."""
         return self.state is not None and self.state.status == "running" and self.error is None
 
-    def take_result(self, cloud: Cloud, infra: BuildInfra, on_done: Done) -> bool:
+    def result(self) -> Manifest | None:
+        """Return the artifact if the job has built it."""
+        return find_result(self.cloud, self.infra, self.order, self.name)
+
+    def take_result(self, on_done: Done) -> bool:
         """Take the artifact if the job has built it already; return whether it has."""
-        manifest = find_result(cloud, infra, self.order, self.name)
+        manifest = self.result()
         if manifest is not None:
             self.reused = True
             on_done(Outcome(self.needed, manifest, reused=True))
@@ -156,7 +163,7 @@ class Job:
         )
 
 
-def begin(session: Session, cloud: Cloud, infra: BuildInfra, jobs: Sequence[Job], on_done: Done) -> list[Job]:
+def begin(session: Session, jobs: Sequence[Job], on_done: Done) -> list[Job]:
     """Start waiting jobs in order while their projects have capacity; return the started jobs.
 
     An artifact that another process built meanwhile is taken as it is.
@@ -164,15 +171,16 @@ def begin(session: Session, cloud: Cloud, infra: BuildInfra, jobs: Sequence[Job]
     started: list[Job] = []
     full: set[str | None] = set()
     for job in (job for job in jobs if job.waits):
-        if job.project in full or job.take_result(cloud, infra, on_done):
+        if job.project in full or job.take_result(on_done):
             continue
-        if not _has_room(job, jobs, infra.concurrent) or not job.start(session.reporter):
+        if not _has_room(job, jobs) or not job.start(session.reporter):
             full.add(job.project)
         elif job.state is not None:
             started.append(job)
     return started
 
 
-def _has_room(job: Job, jobs: Sequence[Job], most: int | None) -> bool:
+def _has_room(job: Job, jobs: Sequence[Job]) -> bool:
+    most = job.infra.concurrent
     running = sum(other.runs and other.project == job.project for other in jobs)
     return job.project is None or most is None or running < most

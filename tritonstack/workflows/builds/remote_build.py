@@ -19,7 +19,6 @@ from tritonstack.operations.builds.jobs import (
     JobUpdate,
     LogTail,
     NoRoomError,
-    find_result,
     follow,
 )
 from tritonstack.operations.deploying.changes import DEPLOY_OPTIONS
@@ -127,17 +126,17 @@ def build_remotely(
 ) -> None:
     """Build each artifact as a job; an artifact that exists by then is taken as it is."""
     jobs = [Job.of(cloud, infra, item) for item in needed]
-    waiting = [job for job in jobs if not job.take_result(cloud, infra, on_done)]
+    waiting = [job for job in jobs if not job.take_result(on_done)]
     if not waiting:
         return
     cancelled = threading.Event()
     try:
         build_images_remotely(session, cloud, infra, cancelled)
-        started = begin(session, cloud, infra, waiting, on_done)
+        started = begin(session, waiting, on_done)
         if wait_for_it:
-            _follow_all(session, cloud, infra, waiting, started, cancelled, on_done)
+            _follow_all(session, waiting, started, cancelled, on_done)
         for job in waiting:
-            error = job.error or (_not_started_error(job, infra) if job.waits else None)
+            error = job.error or (_not_started_error(job) if job.waits else None)
             if error:
                 on_done(Outcome(job.needed, error=error))
     except KeyboardInterrupt:
@@ -197,33 +196,24 @@ def _image_owner(infra: BuildInfra, missing: Sequence[str]) -> str:
     return "the build" if set(missing) <= set(infra.images.values()) else "the custom"
 
 
-def _not_started_error(job: Job, infra: BuildInfra) -> BuildJobError:
+def _not_started_error(job: Job) -> BuildJobError:
     return BuildJobError(
         f"the build of {job.needed.model} has not started: "
-        + (job.rejection or f"{job.project} runs at most {infra.concurrent} builds at once"),
+        + (job.rejection or f"{job.project} runs at most {job.infra.concurrent} builds at once"),
         remedy="rerun when a build has ended, or without --no-wait",
     )
 
 
 def _follow_all(
-    session: Session,
-    cloud: Cloud,
-    infra: BuildInfra,
-    jobs: Sequence[Job],
-    started: Sequence[Job],
-    cancelled: threading.Event,
-    on_done: Done,
+    session: Session, jobs: Sequence[Job], started: Sequence[Job], cancelled: threading.Event, on_done: Done
 ) -> None:
     """Follow running jobs, and start waiting jobs when capacity is free."""
-    tails = {job.name: LogTail(cloud.client("logs")) for job in jobs}
     pool = ThreadPoolExecutor(len(jobs))
     try:
         with session.reporter.steps() as steps:
             running: set[Future[Job]] = set()
             while True:
-                running |= {
-                    pool.submit(_follow_one, steps, job, tails[job.name], cancelled) for job in started
-                }
+                running |= {pool.submit(_follow_one, steps, job, cancelled) for job in started}
                 waits = any(job.waits for job in jobs)
                 if not running and not waits:
                     return
@@ -231,14 +221,14 @@ def _follow_all(
                     cancelled.wait(_ROOM_S)
                 done, running = wait(running, timeout=_ROOM_S if waits else None, return_when=FIRST_COMPLETED)
                 for future in done:
-                    _finish(future.result(), cloud, infra, on_done)
-                started = begin(session, cloud, infra, jobs, on_done)
+                    _finish(future.result(), on_done)
+                started = begin(session, jobs, on_done)
     finally:
         cancelled.set()
         pool.shutdown(cancel_futures=True)
 
 
-def _follow_one(steps: Steps, job: Job, tail: LogTail, cancelled: threading.Event) -> Job:
+def _follow_one(steps: Steps, job: Job, cancelled: threading.Event) -> Job:
     assert job.state is not None  # noqa: S101 - only jobs that were started are followed
     title = f"building {job.needed.model} for {job.needed.target} {job.needed.build_machine.description}"
     with steps.step(title, label=job.needed.model) as step:
@@ -246,7 +236,7 @@ def _follow_one(steps: Steps, job: Job, tail: LogTail, cancelled: threading.Even
             job.state = follow(
                 job.service,
                 job.state,
-                tail,
+                LogTail(job.cloud.client("logs")),
                 on_update=lambda update: job.on_update(step, update),
                 cancelled=cancelled,
                 poll_s=_POLL_S,
@@ -261,11 +251,11 @@ def _follow_one(steps: Steps, job: Job, tail: LogTail, cancelled: threading.Even
     return job
 
 
-def _finish(job: Job, cloud: Cloud, infra: BuildInfra, on_done: Done) -> None:
+def _finish(job: Job, on_done: Done) -> None:
     """Take the result of a job that has ended."""
     if job.state is None or job.error or job.state.status == "running":
         return
-    manifest = find_result(cloud, infra, job.order, job.name) if job.state.status == "succeeded" else None
+    manifest = job.result() if job.state.status == "succeeded" else None
     if manifest is None:
         job.error = job.failure_error(job.state)
     else:
