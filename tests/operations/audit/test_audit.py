@@ -11,10 +11,11 @@ import pytest
 from botocore.exceptions import ClientError
 
 from tests.sample_templates import sample_templates
+from tritonstack.base import naming
 from tritonstack.operations.audit import report as reports
 from tritonstack.operations.audit.found import STACK_TAG, AuditScope, Found, Listing
 from tritonstack.operations.audit.listings import LISTINGS
-from tritonstack.operations.audit.report import Ownership, audit, decide, merge
+from tritonstack.operations.audit.report import Ownership, audit, decide, merge, read_ownership
 from tritonstack.operations.audit.tagged import Lists, still_there, tagged, type_and_id
 from tritonstack.operations.aws import Cloud
 
@@ -399,26 +400,7 @@ def test_deleted_resources_that_are_still_tagged_are_omitted(cloud):
     assert [item.type for item in tagged_resources if still_there(cloud, item, lists)] == ["lambda:function"]
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "AWS::S3::Bucket",
-        "AWS::KMS::Key",
-        "AWS::ECR::Repository",
-        "AWS::Logs::LogGroup",
-        "AWS::SageMaker::Model",
-        "AWS::SageMaker::EndpointConfig",
-        "AWS::SageMaker::ProcessingJob",
-        "AWS::CloudWatch::Alarm",
-        "AWS::CloudWatch::Dashboard",
-        "AWS::SNS::Topic",
-        "AWS::Events::Rule",
-        "AWS::SSM::Parameter",
-        "AWS::CodeBuild::Project",
-        "AWS::CodePipeline::Pipeline",
-        "AWS::CloudFormation::Stack",
-    ],
-)
+@pytest.mark.parametrize("kind", sorted({type_and_id(arn)[0] for arn in GONE} & PLANTED.keys()))
 def test_existing_resources_are_not_reported_as_deleted(cloud, kind):
     PLANTED[kind](cloud)
     listed = listing_of(kind).find(cloud, SCOPE)
@@ -477,9 +459,57 @@ def test_resources_of_an_environment_with_a_similar_name_are_excluded():
 
 
 def test_a_resource_in_several_listings_counts_once():
-    first, again = bucket("b"), Found("AWS::S3::Bucket", "b", {"environment": "dev"}, pending=True)
-    (merged,) = merge([first, again])
-    assert (merged.tags, merged.pending) == ({"environment": "dev"}, True)
+    again = Found("AWS::S3::Bucket", "b", {"environment": "dev"}, ("AWS::EC2::VPC", "v"), pending=True)
+    for resources in ([bucket("b", project="t"), again], [again, bucket("b", project="t")]):
+        (merged,) = merge(resources)
+        assert merged == replace(again, tags={"project": "t", "environment": "dev"})
+
+
+def test_an_audit_of_all_environments_includes_each_of_them():
+    both, everywhere = owned(mine=MINE, theirs=OTHERS), AuditScope("tritonstack", whole=True)
+    assert decided(bucket("theirs"), both, everywhere) == [OTHERS]
+    assert decided(bucket(f"{BASE}-two-logs"), both, everywhere) == [None]
+
+
+def test_what_a_stack_has_retained_on_purpose_is_its_own_while_it_exists():
+    standing = owned(a_bucket=MINE)
+    retained = Found("AWS::SageMaker::Model", "m", {naming.OWNER_TAG: MINE})
+    assert decided(retained, standing) == [MINE]
+    assert decided(retained, owned()) == [None]
+
+
+def test_owners_are_read_from_the_stacks_in_scope(monkeypatch):
+    """The network's stack is deleted while it is read; the foundation's is being updated."""
+    network, model = f"{BASE}-network", "arn:aws:sagemaker:us-east-1:1:model/m-1"
+    listed = [
+        {"ResourceType": "AWS::S3::Bucket", "PhysicalResourceId": "b", "ResourceStatus": "CREATE_COMPLETE"},
+        {"ResourceType": "AWS::S3::Bucket", "PhysicalResourceId": "c", "ResourceStatus": "DELETE_COMPLETE"},
+        {"ResourceType": "AWS::S3::Bucket", "ResourceStatus": "CREATE_IN_PROGRESS"},
+        {
+            "ResourceType": "AWS::SageMaker::Model",
+            "PhysicalResourceId": model,
+            "ResourceStatus": "UPDATE_COMPLETE",
+        },
+    ]
+    statuses = {MINE: "UPDATE_IN_PROGRESS", network: "DELETE_IN_PROGRESS", "other": "CREATE_COMPLETE"}
+    stacks = [{"StackName": name, "StackStatus": status} for name, status in statuses.items()]
+
+    def pages(_: Any, operation: str, __: str, StackName: str = "") -> list[Any]:  # noqa: N803  boto3's spelling
+        if StackName == network:
+            message = f"Stack with id {network} does not exist"
+            raise ClientError({"Error": {"Code": "ValidationError", "Message": message}}, operation)
+        return listed if StackName else stacks
+
+    monkeypatch.setattr(reports, "pages", pages)
+    monkeypatch.setattr(Cloud, "client", lambda *_: None)
+    ownership = read_ownership(Cloud("1", "us-east-1", {}), SCOPE)
+    assert (ownership.stacks, ownership.busy) == ({MINE, network}, {MINE, network})
+    assert ownership.owners == {
+        ("AWS::CloudFormation::Stack", MINE): MINE,
+        ("AWS::S3::Bucket", "b"): MINE,
+        ("AWS::SageMaker::Model", model): MINE,
+        ("AWS::SageMaker::Model", "m-1"): MINE,
+    }
 
 
 def test_a_stacks_own_resources_are_distinguished_from_foreign_ones(cloud, monkeypatch):
