@@ -94,7 +94,9 @@ class TwoAccounts:
         add_to_lock(self.project.lock_file("dev"), [manifest])
         return manifest
 
-    def happened(self, kind: str, manifest: Manifest, at: str, *, note: str = "") -> None:
+    def happened(
+        self, kind: str, manifest: Manifest, at: str, *, note: str = "", endpoint: str = "search"
+    ) -> None:
         """Write an event of dev."""
         touched = TouchedArtifact(model=manifest.model, target=manifest.target, digest=manifest.digest)
         event = Event.model_validate(
@@ -103,7 +105,7 @@ class TwoAccounts:
                 "environment": "dev",
                 "at": at,
                 "by": "ann",
-                "endpoints": ("search",),
+                "endpoints": (endpoint,),
                 "note": note,
             }
         )

@@ -12,8 +12,8 @@ from tests.manifests import manifest, measured
 from tests.promoted_locks import add_promoted
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.records.lock_writing import (
-    LockChangedError,
     LockChange,
+    LockChangedError,
     add_image_to_lock,
     add_to_lock,
     write_lock,

@@ -26,20 +26,20 @@ from tritonstack.operations.running import EndpointState, RolledBackError
 from tritonstack.operations.stacks import StackState
 from tritonstack.project.loading import load_workspace
 from tritonstack.workflows.deployment import deploying
-from tritonstack.workflows.deployment.deploying import StackDeployment
+from tritonstack.workflows.deployment.deploying import EnvironmentDeployment
 from tritonstack.workflows.reporter import NullReporter, Reporter
 from tritonstack.workflows.session import Session
 
 
-def deployment_of(project: Project, folder: Path, reporter: Reporter | None = None) -> StackDeployment:
+def deployment_of(project: Project, folder: Path, reporter: Reporter | None = None) -> EnvironmentDeployment:
     """Return a deployment of dev with a CDK that fails."""
     session, workspace = Session(project, reporter or NullReporter()), load_workspace(project, "dev")
     stand_in_cdk(folder, "exit 1")
     cdk = find_cdk(folder, environment_name="dev", variables={})
-    return StackDeployment(session, workspace, session.cloud(workspace.spec), cdk)
+    return EnvironmentDeployment(session, workspace, session.cloud(workspace.spec), cdk)
 
 
-def finish(deployment: StackDeployment, before: list[RunningEndpoint] | None) -> None:
+def finish(deployment: EnvironmentDeployment, before: list[RunningEndpoint] | None) -> None:
     deployment.finish(["search"], ["stack"], revision_of(deployment.workspace), before)
 
 
@@ -57,7 +57,7 @@ def test_ctrl_c_between_two_phases_lists_endpoints_without_scaling(
     stacks = [StackState("tritonstack-dev-endpoint-search", "UPDATE_COMPLETE")]
     monkeypatch.setattr(deploying, "environment_stacks", lambda *_: stacks)
     monkeypatch.setattr(deploying, "remove_scaling", lambda *_, **__: None)
-    monkeypatch.setattr(deploying if phase == "remove_scaling" else StackDeployment, phase, interrupted)
+    monkeypatch.setattr(deploying if phase == "remove_scaling" else EnvironmentDeployment, phase, interrupted)
     hazard = Hazard("the variant 'old' goes", "old")
     plan = StackPlan(stacks[0].name, "two-phase", "tritonstack-dev-search", hazards=(hazard,))
     with pytest.raises(CommandInterruptedError) as caught:
@@ -73,7 +73,7 @@ def test_other_instance_types_are_restored_before_scaling_is_registered(
     calls: list[str] = []
     edit(project.environment_file("dev"), "1" * 12, account)
     monkeypatch.setattr(deploying, "remove_scaling", lambda *_, **__: calls.append("remove_scaling"))
-    monkeypatch.setattr(StackDeployment, "cdk_deploy", lambda *_, **__: calls.append("cdk deploy"))
+    monkeypatch.setattr(EnvironmentDeployment, "cdk_deploy", lambda *_, **__: calls.append("cdk deploy"))
     monkeypatch.setattr(Assembly, "template", lambda *_: {})
     monkeypatch.setattr(deploying, "to_deployed", lambda *arguments: arguments[-1].name)
     monkeypatch.setattr(deploying, "switch", lambda _, planned, **__: calls.append(planned))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -78,6 +79,35 @@ def is_archive_of(artifact: LockedArtifact, head: dict[str, Any]) -> bool:
     """Return whether an object is an artifact's archive, by size and recorded digest."""
     properties = (head["ContentLength"], head.get("Metadata", {}).get(DIGEST_NOTE))
     return properties == (artifact.archive_bytes, artifact.digest)
+
+
+@dataclass(frozen=True)
+class StoredArtifact:
+    """An artifact in the bucket of an environment, or its place there."""
+
+    cloud: Cloud
+    bucket: str
+    model: str
+    target: str
+    entry: LockedArtifact
+
+    @property
+    def prefix(self) -> str:
+        """Return its prefix in the bucket and in the local store."""
+        return artifact_prefix(self.model, self.entry.digest)
+
+    @property
+    def archive_key(self) -> str:
+        """Return the key of its archive."""
+        return f"{self.prefix}/{ARCHIVE_NAME}"
+
+    def url(self, name: str) -> str:
+        """Return the URL of one of its files, for messages."""
+        return f"s3://{self.bucket}/{self.prefix}/{name}"
+
+    def head(self) -> dict[str, Any] | None:
+        """Return the metadata of its archive; None if it does not exist."""
+        return find_object(self.cloud.client("s3"), self.bucket, self.archive_key)
 
 
 def copy_object(

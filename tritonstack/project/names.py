@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from tritonstack.base.error_kinds import UnusableNameError
+from tritonstack.base.error_kinds import UnknownNameError, UnusableNameError
 from tritonstack.base.errors import FileViolation
 from tritonstack.base.paths import LOCK_SUFFIX, TEMPLATE_SUFFIX, Project
+from tritonstack.base.yaml import closest
 
 
 def environment_names(project: Project) -> list[str]:
@@ -59,3 +60,13 @@ def _is_yaml(file: Path) -> bool:
 
 def _ignored(file: Path, remedy: str, reason: str = "") -> FileViolation:
     return FileViolation(file, None, "", f"ignored{reason}", remedy, code=UnusableNameError.code)
+
+
+def require_known(name: str, choices: Iterable[str], complaint: str) -> None:
+    """Raise UsageError with the closest of the choices if a name is none of them."""
+    names = list(choices)
+    if name not in names:
+        suggestion = closest(name, names)
+        listed = f"it has: {', '.join(names[:10]) or 'none'}"
+        remedy = f"did you mean '{suggestion}'?" if suggestion else listed
+        raise UnknownNameError(f"{complaint} {name!r}", remedy=remedy)

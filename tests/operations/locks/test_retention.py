@@ -101,11 +101,13 @@ class Dev:
         self.repository = Repository(root)
         self.bucket = Bucket(cloud, load_workspace(self.project, "dev").spec.artifact_bucket)
 
-    def lock(self, number: str) -> None:
-        if self.bucket.key(number) not in self.bucket.held():
-            self.bucket.put(number)
-        add_to_lock(self.project.lock_file("dev"), [manifest("minilm", digest=number * 32)], built=BUILT)
-        self.repository.commit(number)
+    def lock(self, *numbers: str) -> None:
+        """Publish artifacts, and commit a lock for each."""
+        for number in numbers:
+            if self.bucket.key(number) not in self.bucket.held():
+                self.bucket.put(number)
+            add_to_lock(self.project.lock_file("dev"), [manifest("minilm", digest=number * 32)], built=BUILT)
+            self.repository.commit(number)
 
     def mark(self, *live: RunningEndpoint) -> TaggingResult:
         return mark_superseded(self.cloud, load_workspace(self.project, "dev"), live)
@@ -126,8 +128,7 @@ def test_only_superseded_artifacts_are_marked(dev):
     }
     for key in others:
         dev.bucket.s3.put_object(Bucket=dev.bucket.name, Key=key, Body=b"x")
-    for number in ("11", "22", "33"):
-        dev.lock(number)
+    dev.lock("11", "22", "33")
     marked = dev.mark()
     assert marked.marked == (("minilm", "11" * 32),)
     assert dev.bucket.marked() == {
@@ -143,8 +144,7 @@ def running(*urls: str, missing: str | None = None) -> RunningEndpoint:
 
 def test_artifacts_that_an_endpoint_runs_are_kept_and_lose_the_mark(dev):
     """As after a rollback that no lock knows of."""
-    for number in ("11", "22", "33", "44"):
-        dev.lock(number)
+    dev.lock("11", "22", "33", "44")
     archive = f"s3://{dev.bucket.name}/{dev.bucket.key('11', 'model.tar.gz')}"
     elsewhere = f"s3://other/{dev.bucket.key('22', 'model.tar.gz')}"
     prefix = f"s3://{dev.bucket.name}/endpoints/tritonstack-dev-search/"
@@ -156,24 +156,21 @@ def test_artifacts_that_an_endpoint_runs_are_kept_and_lose_the_mark(dev):
 
 def test_artifacts_of_retained_models_are_kept(dev, monkeypatch):
     """moto has no tags of models; test_retained.py reads them from the local cloud."""
-    for number in ("11", "22", "33", "44"):
-        dev.lock(number)
+    dev.lock("11", "22", "33", "44")
     archive = f"s3://{dev.bucket.name}/{dev.bucket.key('11', 'model.tar.gz')}"
     monkeypatch.setattr(retention, "tagged_models", lambda *_: (set[str](), {archive}))
     assert dev.mark().marked == (("minilm", "22" * 32),)
 
 
 def test_nothing_is_marked_if_what_an_endpoint_runs_is_unknown(dev):
-    for number in ("11", "22", "33"):
-        dev.lock(number)
+    dev.lock("11", "22", "33")
     result = dev.mark(running(missing="config"))
     assert (result.marked, dev.bucket.marked()) == ((), set())
     assert result.gap is not None
 
 
 def test_artifacts_that_return_lose_the_mark_and_keep_other_tags(dev):
-    for number in ("11", "22", "33"):
-        dev.lock(number)
+    dev.lock("11", "22", "33")
     mine = {"TagSet": [{"Key": "mine", "Value": "x"}]}
     dev.bucket.s3.put_object_tagging(Bucket=dev.bucket.name, Key=dev.bucket.key("11"), Tagging=mine)
     dev.mark()
@@ -188,8 +185,7 @@ def test_artifacts_that_return_lose_the_mark_and_keep_other_tags(dev):
 
 
 def test_next_run_finishes_after_a_kill_between_two_tags(dev):
-    for number in ("11", "22", "33"):
-        dev.lock(number)
+    dev.lock("11", "22", "33")
     tag = {"TagSet": [{"Key": "superseded", "Value": "true"}]}
     dev.bucket.s3.put_object_tagging(Bucket=dev.bucket.name, Key=dev.bucket.key("11"), Tagging=tag)
     assert dev.mark().marked == (("minilm", "11" * 32),)
@@ -197,8 +193,7 @@ def test_next_run_finishes_after_a_kill_between_two_tags(dev):
 
 
 def test_artifacts_of_another_environment_are_kept(dev):
-    for number in ("11", "22", "33"):
-        dev.lock(number)
+    dev.lock("11", "22", "33")
     text = dev.project.environment_file("dev").read_text()
     dev.project.environment_file("prod").write_text(text.replace("name: dev", "name: prod"))
     add_to_lock(dev.project.lock_file("prod"), [manifest("minilm", digest="11" * 32)], built=BUILT)
@@ -207,8 +202,7 @@ def test_artifacts_of_another_environment_are_kept(dev):
 
 @pytest.mark.parametrize("damage", ["git", "lock", "other lock"])
 def test_unknown_history_marks_nothing_and_is_reported(dev, damage):
-    for number in ("11", "22", "33"):
-        dev.lock(number)
+    dev.lock("11", "22", "33")
     if damage == "git":
         (dev.project.root / ".git").rename(dev.project.root / "gone")
     elif damage == "lock":
@@ -231,8 +225,7 @@ def test_unknown_history_marks_nothing_and_is_reported(dev, damage):
 
 
 def test_a_deleted_artifact_is_restored_without_its_mark(dev):
-    for number in ("11", "22", "33"):
-        dev.lock(number)
+    dev.lock("11", "22", "33")
     dev.mark()
     for name in ("model.tar.gz", "examples.json", "manifest.json"):
         dev.bucket.s3.delete_object(Bucket=dev.bucket.name, Key=dev.bucket.key("11", name))
@@ -248,8 +241,7 @@ def test_a_deleted_artifact_is_restored_without_its_mark(dev):
 @pytest.mark.parametrize("again", ["brought back", "built"])
 def test_objects_of_a_new_manifest_also_lose_their_expiry_tag(dev, again):
     """The rule deletes one object after the other; the archive was next."""
-    for number in ("11", "22", "33"):
-        dev.lock(number)
+    dev.lock("11", "22", "33")
     dev.mark()
     manifest = {"Bucket": dev.bucket.name, "Key": dev.bucket.key("11")}
     dev.bucket.s3.delete_object(**manifest)

@@ -8,9 +8,8 @@ from botocore.exceptions import ClientError
 from tests.operations.changing_s3 import change_after
 from tests.operations.two_accounts import TwoAccounts, two_accounts
 from tritonstack.base.error_kinds import DamagedArtifactError
-from tritonstack.operations.artifacts import is_published
+from tritonstack.operations.artifacts import StoredArtifact, is_published
 from tritonstack.operations.promotion.bucket_copying import copy_in_account
-from tritonstack.operations.promotion.fetching import SourceArtifact
 
 TARGET = "tritonstack-pr-1-artifacts"
 
@@ -24,10 +23,10 @@ def accounts(project):
         yield both
 
 
-def source(accounts: TwoAccounts) -> SourceArtifact:
+def source(accounts: TwoAccounts) -> StoredArtifact:
     accounts.build("minilm", b"archive")
     entry = accounts.lock("dev").models["minilm"]["cpu"]
-    return SourceArtifact(accounts.dev, accounts.bucket("dev"), "minilm", "cpu", entry)
+    return StoredArtifact(accounts.dev, accounts.bucket("dev"), "minilm", "cpu", entry)
 
 
 def keys(accounts: TwoAccounts) -> list[str]:
@@ -107,7 +106,7 @@ def test_what_was_checked_beside_an_archive_is_what_the_target_gets(accounts, mo
     sha256 = hashlib.sha256(examples).hexdigest()
     manifest = accounts.build("minilm", b"archive", examples_sha256=sha256)
     entry = accounts.lock("dev").models["minilm"]["cpu"]
-    artifact = SourceArtifact(accounts.dev, accounts.bucket("dev"), "minilm", "cpu", entry)
+    artifact = StoredArtifact(accounts.dev, accounts.bucket("dev"), "minilm", "cpu", entry)
     s3 = accounts.dev.client("s3")
 
     def put(name: str, body: bytes) -> None:

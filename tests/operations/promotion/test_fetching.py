@@ -13,8 +13,9 @@ from tests.operations.changing_s3 import change_after
 from tests.operations.two_accounts import make_manifest, two_accounts
 from tritonstack.base.error_kinds import DamagedArtifactError
 from tritonstack.base.errors import TritonstackError
+from tritonstack.operations.artifacts import StoredArtifact
 from tritonstack.operations.aws import Cloud
-from tritonstack.operations.promotion.fetching import SourceArtifact, fetch_artifact
+from tritonstack.operations.promotion.fetching import fetch_artifact
 from tritonstack.operations.promotion.layer_reading import PAUSES_S
 from tritonstack.records.locks import entry_of
 from tritonstack.records.manifests import ARCHIVE_NAME
@@ -32,7 +33,7 @@ class Silent:
 
 def test_a_source_that_never_answers_is_reported(tmp_path):
     manifest = make_manifest("minilm", b"content", spec_hash="ab" * 32)
-    source = SourceArtifact(cast("Cloud", Silent()), "bucket", "minilm", "cpu", entry_of(manifest))
+    source = StoredArtifact(cast("Cloud", Silent()), "bucket", "minilm", "cpu", entry_of(manifest))
     pauses: list[float] = []
     with pytest.raises(TritonstackError) as caught:
         fetch_artifact(source, manifest, store=tmp_path, on_bytes=lambda _: None, sleep=pauses.append)
@@ -73,7 +74,7 @@ def test_progress_renews_the_patience_with_a_source(tmp_path):
     content = b"content of an archive"
     manifest = make_manifest("minilm", content, spec_hash="ab" * 32)
     cloud = cast("Cloud", Breaking(content, silent={1, 2, 3, 8, 9, 10, 11}))
-    source = SourceArtifact(cloud, "bucket", "minilm", "cpu", entry_of(manifest))
+    source = StoredArtifact(cloud, "bucket", "minilm", "cpu", entry_of(manifest))
     pauses: list[float] = []
     folder = fetch_artifact(source, manifest, store=tmp_path, on_bytes=lambda _: None, sleep=pauses.append)
     assert (folder / ARCHIVE_NAME).read_bytes() == content
@@ -89,7 +90,7 @@ def test_an_archive_that_is_replaced_after_the_check_is_not_downloaded(
     with two_accounts(project) as accounts:
         manifest = accounts.build("minilm", b"content")
         entry = accounts.lock("dev").models["minilm"]["cpu"]
-        source = SourceArtifact(accounts.dev, accounts.bucket("dev"), "minilm", "cpu", entry)
+        source = StoredArtifact(accounts.dev, accounts.bucket("dev"), "minilm", "cpu", entry)
         place = {"Bucket": source.bucket, "Key": f"{source.prefix}/model.tar.gz"}
         s3, note = accounts.dev.client("s3"), {"sha256": manifest.digest}
         partial = tmp_path / ".fetching" / "minilm" / entry.digest / "artifact" / "model.tar.gz"

@@ -17,6 +17,7 @@ from tritonstack.workflows.artifacts.copying import EnvironmentAccess
 from tritonstack.workflows.promotion.candidates import gate_results
 
 GATES = """\
+protected: false
 promotion:
   source: dev
   soaked_hours: 1
@@ -63,7 +64,7 @@ def test_verdicts_count_since_the_deployment_of_each_artifact(accounts):
     # Verdicts are read since the first deployment of all models.
     add_model(accounts.project, "ranker", "dev", "prod")
     later = accounts.build("ranker", b"ranker")
-    accounts.happened("deployed", later, "2026-11-12T08:00:00Z")
+    accounts.happened("deployed", later, "2026-11-12T08:00:00Z", endpoint="ranker")
     assert gates(accounts)["verified"] == "passed on search"
     assert gates(accounts, "ranker")["verified"] == "not verified"
 
@@ -98,7 +99,7 @@ def test_reasons_for_unverified_answers_are_those_of_the_locked_build(accounts, 
     ("lock", "manifest", "measured"),
     [
         ({}, {}, "0.999900"),
-        ({"figures": None}, {}, "0.999900"),
+        ({"figures": None, "spec_hash": "99" * 32}, {}, "0.999900"),
         ({}, {"generation": GenerationReport(cases=1, times=2, tokens=3)}, None),
     ],
     ids=["of the lock", "of the manifest", "text has nothing to compare with"],

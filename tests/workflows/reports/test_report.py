@@ -227,7 +227,7 @@ def test_a_denied_manifest_is_named_with_its_reason(
         raise client_error("GetObject", "AccessDenied", "no s3:GetObject on models/")
 
     edit(project.environment_file("dev"), "111111111111", account)
-    monkeypatch.setattr("tritonstack.workflows.reports.models.read_published_manifest", denied)
+    monkeypatch.setattr("tritonstack.workflows.reports.models.published_manifest", denied)
     gap = gaps_of(collect(Session(project), ReportOptions(("dev",), changes=False)))["measurements of minilm"]
     assert "(AccessDenied)" in gap.reason
     assert "tritonstack build" not in gap.remedy

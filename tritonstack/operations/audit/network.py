@@ -6,7 +6,7 @@ resources (main route table, default group) are ignored.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tritonstack.operations.audit.found import AuditScope, Found, Key, tags_of
@@ -21,10 +21,10 @@ def networks(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
     own_vpcs = {vpc["VpcId"] for vpc in pages(ec2, "describe_vpcs", "Vpcs") if _is_ours(vpc, scope)}
     for vpc in own_vpcs:
         yield Found(VPC, vpc)
-    for operation, key, kind, name, parameters in _PARTS:
+    for operation, key, kind, name in _PARTS:
         for item in pages(ec2, operation, key):
             vpc = item.get("VpcId")
-            if parameters(item) or not (vpc in own_vpcs or _is_ours(item, scope)):
+            if _is_ignored(item) or not (vpc in own_vpcs or _is_ours(item, scope)):
                 continue
             yield Found(kind, item[name], _tags(item), within=_network(vpc, own_vpcs))
     for log in pages(ec2, "describe_flow_logs", "FlowLogs"):
@@ -57,42 +57,27 @@ def _is_ours(item: Mapping[str, Any], scope: AuditScope) -> bool:
     return scope.tagged(_tags(item)) or any(scope.names(str(text)) for text in named)
 
 
-def _is_main_table(item: Mapping[str, Any]) -> bool:
-    return any(association.get("Main") for association in item.get("Associations", ()))
+def _is_ignored(item: Mapping[str, Any]) -> bool:
+    """Return whether it is a default of a network, or deleted and still listed."""
+    is_default = item.get("IsDefault") or item.get("GroupName") == "default"
+    is_main_table = any(association.get("Main") for association in item.get("Associations", ()))
+    return bool(is_default or is_main_table or str(item.get("State")).lower() == "deleted")
 
 
-def _is_default_group(item: Mapping[str, Any]) -> bool:
-    return bool(item["GroupName"] == "default")
-
-
-def _is_default(item: Mapping[str, Any]) -> bool:
-    return bool(item.get("IsDefault"))
-
-
-def _matches_none(_: Mapping[str, Any]) -> bool:
-    return False
-
-
-def _is_gone(item: Mapping[str, Any]) -> bool:
-    return str(item.get("State")).lower() == "deleted"
-
-
-_PARTS: tuple[tuple[str, str, str, str, Callable[[Mapping[str, Any]], bool]], ...] = (
-    ("describe_subnets", "Subnets", "AWS::EC2::Subnet", "SubnetId", _matches_none),
-    ("describe_route_tables", "RouteTables", "AWS::EC2::RouteTable", "RouteTableId", _is_main_table),
-    ("describe_security_groups", "SecurityGroups", "AWS::EC2::SecurityGroup", "GroupId", _is_default_group),
-    ("describe_vpc_endpoints", "VpcEndpoints", "AWS::EC2::VPCEndpoint", "VpcEndpointId", _is_gone),
+_PARTS = (
+    ("describe_subnets", "Subnets", "AWS::EC2::Subnet", "SubnetId"),
+    ("describe_route_tables", "RouteTables", "AWS::EC2::RouteTable", "RouteTableId"),
+    ("describe_security_groups", "SecurityGroups", "AWS::EC2::SecurityGroup", "GroupId"),
+    ("describe_vpc_endpoints", "VpcEndpoints", "AWS::EC2::VPCEndpoint", "VpcEndpointId"),
     (
         "describe_network_interfaces",
         "NetworkInterfaces",
         "AWS::EC2::NetworkInterface",
         "NetworkInterfaceId",
-        _matches_none,
     ),
-    ("describe_network_acls", "NetworkAcls", "AWS::EC2::NetworkAcl", "NetworkAclId", _is_default),
+    ("describe_network_acls", "NetworkAcls", "AWS::EC2::NetworkAcl", "NetworkAclId"),
 )
-"""The operation, the key of its items, their type and id, and the items to ignore: defaults of a network,
-and deleted items that EC2 still lists."""
+"""The operation, the key of its items, and their type and id."""
 
-PART_TYPES = (VPC, *(kind for _, _, kind, _, _ in _PARTS), "AWS::EC2::FlowLog")
+PART_TYPES = (VPC, *(kind for _, _, kind, _ in _PARTS), "AWS::EC2::FlowLog")
 IMAGE_TYPES = ("AWS::EC2::Image", "AWS::EC2::Snapshot")

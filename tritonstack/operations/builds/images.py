@@ -11,7 +11,7 @@ from tritonstack.operations.artifacts import find_image
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.builds.codebuild import CodeBuildJobs
 from tritonstack.operations.builds.infrastructure import BuildInfra
-from tritonstack.operations.builds.jobs import JobState
+from tritonstack.operations.builds.jobs import JobState, attach_or
 
 _OCI = "application/vnd.oci."
 
@@ -37,11 +37,8 @@ def image_job(cloud: Cloud, infra: BuildInfra) -> tuple[CodeBuildJobs, JobState,
     service = CodeBuildJobs(cloud, infra, image_project_name(infra.base))
     facts = json.dumps([infra.source, *sorted(infra.images.values()), *sorted(infra.endpoint_images)])
     job = hashlib.sha256(facts.encode()).hexdigest()[:16]
-    attempts = service.attempts(job)
-    running = next((attempt for attempt in attempts if attempt.status == "running"), None)
-    if running is not None:
-        return service, running, True
-    return service, service.start_with(job, service.next_number(attempts), {"JOB": job}), False
+    state, attached = attach_or(lambda number: service.start_with(job, number, {"JOB": job}), service, job)
+    return service, state, attached
 
 
 def is_image_there(cloud: Cloud, uri: str) -> bool:

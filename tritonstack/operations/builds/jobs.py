@@ -104,11 +104,16 @@ class JobService(Protocol):
 
 def start_or_attach(service: JobService, order: JobOrder, job: str) -> tuple[JobState, bool]:
     """Return the running attempt, and whether it was already running."""
+    return attach_or(lambda number: service.start(order, job, number), service, job)
+
+
+def attach_or(start: Callable[[int], JobState], service: JobService, job: str) -> tuple[JobState, bool]:
+    """Return the running attempt, or start one with the next number; and whether it was already running."""
     attempts = service.attempts(job)
     running = next((attempt for attempt in attempts if attempt.status == "running"), None)
     if running is not None:
         return running, True
-    return service.start(order, job, service.next_number(attempts)), False
+    return start(service.next_number(attempts)), False
 
 
 class LogTail:

@@ -81,26 +81,16 @@ def unregistered(template: Template, variants: Collection[str]) -> Template:
 
 
 def _other_modes(old: EndpointTemplate, updated: EndpointTemplate) -> Iterator[Hazard]:
-    """Reject a change between real-time and asynchronous: an endpoint cannot change its mode."""
-    asynchronous = ["AsyncInferenceConfig" in side.config for side in (old, updated)]
-    if asynchronous[0] != asynchronous[1]:
-        modes = ("real-time", "asynchronous")
-        yield Hazard(
-            f"the endpoint is {modes[asynchronous[0]]}; "
-            f"SageMaker cannot change it to {modes[asynchronous[1]]}",
-            remedy=_ANOTHER_NAME,
-        )
-    components = [_serves_components(side) for side in (old, updated)]
-    if components[0] != components[1]:
-        holders = ("models on variants", "inference components")
-        yield Hazard(
-            (
-                f"the endpoint uses {holders[components[0]]}; SageMaker cannot change it to "
-                f"{holders[components[1]]}"
-            ),
-            remedy=_ANOTHER_NAME,
-        )
-    elif components[0]:
+    """Reject a change of what an endpoint cannot change: its mode, and what holds its models."""
+    for has, verb, without, with_it in (
+        (_is_asynchronous, "is", "real-time", "asynchronous"),
+        (_serves_components, "uses", "models on variants", "inference components"),
+    ):
+        before, after = (with_it if has(side) else without for side in (old, updated))
+        if before != after:
+            what = f"the endpoint {verb} {before}; SageMaker cannot change it to {after}"
+            yield Hazard(what, remedy=_ANOTHER_NAME)
+    if _serves_components(old) and _serves_components(updated):
         yield from _component_machines(old, updated)
 
 
@@ -116,6 +106,10 @@ def _component_machines(old: EndpointTemplate, updated: EndpointTemplate) -> Ite
                 ),
                 remedy=_ANOTHER_NAME,
             )
+
+
+def _is_asynchronous(side: EndpointTemplate) -> bool:
+    return "AsyncInferenceConfig" in side.config
 
 
 def _serves_components(side: EndpointTemplate) -> bool:

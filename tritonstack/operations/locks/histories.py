@@ -14,7 +14,7 @@ from tritonstack.base.files import short_digest
 from tritonstack.base.results import Internal
 from tritonstack.operations.locks.versions import LockVersion
 from tritonstack.records.events import Event, EventKind
-from tritonstack.records.locks import Figures, Lock, LockedArtifact
+from tritonstack.records.locks import Built, Figures, Lock, LockedArtifact, Promoted, RolledBack
 
 HistoryEntryKind = Literal[EventKind, "locked", "abandoned"]
 """locked: named by a lock without build information. abandoned: replaced by a rollback."""
@@ -109,30 +109,22 @@ def _artifact(digest: str, entries: list[HistoryEntry]) -> ArtifactHistory:
 
 def _provenance(environment: str, target: str, entry: LockedArtifact) -> Iterator[HistoryEntry]:
     built, promoted, back = entry.built, entry.promoted, entry.rolled_back
+
+    def happened(
+        kind: HistoryEntryKind, record: Built | Promoted | RolledBack, note: str = ""
+    ) -> HistoryEntry:
+        by, commit = record.by, record.commit
+        return HistoryEntry(entry.digest, kind, environment, record.at, by, target, commit, note)
+
     if built is not None:
-        environment_name = promoted.source if promoted else environment
-        yield HistoryEntry(
-            entry.digest,
-            "built",
-            environment_name,
-            built.at,
-            built.by,
-            target,
-            built.commit,
-            figures=entry.figures,
-            indirect=promoted is not None,
-        )
+        where = promoted.source if promoted else environment
+        first = happened("built", built)
+        yield replace(first, environment=where, figures=entry.figures, indirect=promoted is not None)
     if promoted is not None:
-        note = "; ".join(filter(None, (f"from {promoted.source}", promoted.note)))
-        yield HistoryEntry(
-            entry.digest, "promoted", environment, promoted.at, promoted.by, target, promoted.commit, note
+        yield happened(
+            "promoted", promoted, "; ".join(filter(None, (f"from {promoted.source}", promoted.note)))
         )
     if back is not None:
-        note = f"instead of {short_digest(back.instead_of)}"
-        yield HistoryEntry(
-            entry.digest, "rolled-back", environment, back.at, back.by, target, back.commit, note
-        )
-        note = f"for {short_digest(entry.digest)}"
-        yield HistoryEntry(
-            back.instead_of, "abandoned", environment, back.at, back.by, target, back.commit, note
-        )
+        yield happened("rolled-back", back, f"instead of {short_digest(back.instead_of)}")
+        replaced = happened("abandoned", back, f"for {short_digest(entry.digest)}")
+        yield replace(replaced, digest=back.instead_of)

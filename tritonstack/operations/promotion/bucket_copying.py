@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from tritonstack.base.error_kinds import DamagedArtifactError
-from tritonstack.operations.artifacts import copy_object, find_object, is_archive_of, is_published
+from tritonstack.operations.artifacts import StoredArtifact, copy_object, is_archive_of, is_published
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.promotion.fetching import (
-    SourceArtifact,
     read_source_examples,
     read_source_manifest,
 )
@@ -14,7 +13,7 @@ from tritonstack.records.examples import EXAMPLES_NAME
 from tritonstack.records.manifests import ARCHIVE_NAME, DIGEST_NOTE, MANIFEST_NAME
 
 
-def copy_in_account(source: SourceArtifact, *, cloud: Cloud, bucket: str) -> None:
+def copy_in_account(source: StoredArtifact, *, cloud: Cloud, bucket: str) -> None:
     """Copy an artifact and its examples, the manifest last; skip existing objects.
 
     `cloud` is that of the target bucket. Can be interrupted and repeated.
@@ -22,8 +21,7 @@ def copy_in_account(source: SourceArtifact, *, cloud: Cloud, bucket: str) -> Non
     if is_published(cloud, bucket=bucket, model=source.model, artifact=source.entry):
         return
     manifest = read_source_manifest(source)
-    s3, key = cloud.client("s3"), f"{source.prefix}/{ARCHIVE_NAME}"
-    head = find_object(source.cloud.client("s3"), source.bucket, key)
+    s3, key, head = cloud.client("s3"), source.archive_key, source.head()
     if head is None or not is_archive_of(source.entry, head):
         failure = "is missing" if head is None else "does not match the lock"
         raise DamagedArtifactError(

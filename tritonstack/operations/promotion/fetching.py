@@ -10,7 +10,6 @@ import hashlib
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from botocore.exceptions import ClientError, HTTPClientError, IncompleteReadError, ResponseStreamingError
@@ -18,14 +17,11 @@ from botocore.exceptions import ClientError, HTTPClientError, IncompleteReadErro
 from tritonstack.base.error_kinds import CopyError, DamagedArtifactError
 from tritonstack.base.errors import aws_error_code
 from tritonstack.base.files import only_writer, sha256_of, short_digest, write_text_atomically
-from tritonstack.base.naming import artifact_prefix
-from tritonstack.operations.artifacts import find_object, published_manifest
-from tritonstack.operations.aws import Cloud
+from tritonstack.operations.artifacts import StoredArtifact, published_manifest
 from tritonstack.operations.promotion.checksums import agrees
 from tritonstack.operations.promotion.layer_reading import PAUSES_S
 from tritonstack.project.checks.locks import mismatches
 from tritonstack.records.examples import EXAMPLES_NAME
-from tritonstack.records.locks import LockedArtifact
 from tritonstack.records.manifests import ARCHIVE_NAME, MANIFEST_NAME, Manifest
 from tritonstack.reference.conditional_writes import CONFLICT_CODES
 
@@ -38,27 +34,7 @@ OnBytes = Callable[[int], None]
 Sleep = Callable[[float], object]
 
 
-@dataclass(frozen=True)
-class SourceArtifact:
-    """An artifact in the environment that it is promoted from."""
-
-    cloud: Cloud
-    bucket: str
-    model: str
-    target: str
-    entry: LockedArtifact
-
-    @property
-    def prefix(self) -> str:
-        """Return its prefix in the bucket and in the store."""
-        return artifact_prefix(self.model, self.entry.digest)
-
-    def url(self, name: str) -> str:
-        """Return the URL of one of its files, for messages."""
-        return f"s3://{self.bucket}/{self.prefix}/{name}"
-
-
-def read_source_manifest(source: SourceArtifact) -> Manifest:
+def read_source_manifest(source: StoredArtifact) -> Manifest:
     """Return an artifact's manifest from its bucket; reject one that differs from the lock."""
     manifest = published_manifest(
         source.cloud.client("s3"), bucket=source.bucket, model=source.model, digest=source.entry.digest
@@ -86,7 +62,7 @@ def read_source_manifest(source: SourceArtifact) -> Manifest:
 
 
 def fetch_artifact(
-    source: SourceArtifact, manifest: Manifest, *, store: Path, on_bytes: OnBytes, sleep: Sleep = time.sleep
+    source: StoredArtifact, manifest: Manifest, *, store: Path, on_bytes: OnBytes, sleep: Sleep = time.sleep
 ) -> Path:
     """Fetch an artifact unless it is local; return its folder. `on_bytes` receives the progress."""
     final, staging = store / source.prefix, store / _FETCHING / source.model / source.entry.digest
@@ -103,7 +79,7 @@ def fetch_artifact(
     return final
 
 
-def _is_here(final: Path, source: SourceArtifact) -> bool:
+def _is_here(final: Path, source: StoredArtifact) -> bool:
     """Return whether the store has it and S3's checksum confirms that the source is identical.
 
     Without a checksum it is fetched, because the promotion must fail if the source's copy is damaged.
@@ -113,13 +89,11 @@ def _is_here(final: Path, source: SourceArtifact) -> bool:
         return False
     if sha256_of(archive) != source.entry.digest:
         return False
-    s3, key = source.cloud.client("s3"), f"{source.prefix}/{ARCHIVE_NAME}"
-    return find_object(s3, source.bucket, key) is not None and bool(
-        agrees(s3, bucket=source.bucket, key=key, file=archive)
-    )
+    s3, key = source.cloud.client("s3"), source.archive_key
+    return source.head() is not None and bool(agrees(s3, bucket=source.bucket, key=key, file=archive))
 
 
-def _fetch_archive(source: SourceArtifact, partial: Path, on_bytes: OnBytes, sleep: Sleep) -> None:
+def _fetch_archive(source: StoredArtifact, partial: Path, on_bytes: OnBytes, sleep: Sleep) -> None:
     began_with = partial.stat().st_size if partial.exists() else 0
     on_bytes(began_with)
     _download(source, partial, on_bytes, sleep)
@@ -139,7 +113,7 @@ def _fetch_archive(source: SourceArtifact, partial: Path, on_bytes: OnBytes, sle
         )
 
 
-def _download(source: SourceArtifact, partial: Path, on_bytes: OnBytes, sleep: Sleep) -> None:
+def _download(source: StoredArtifact, partial: Path, on_bytes: OnBytes, sleep: Sleep) -> None:
     """Append to the partial file until it is complete; reconnect while connections make progress."""
     size, pauses = source.entry.archive_bytes, iter(PAUSES_S)
     while (have := partial.stat().st_size if partial.exists() else 0) != size:
@@ -167,10 +141,8 @@ def _download(source: SourceArtifact, partial: Path, on_bytes: OnBytes, sleep: S
         sleep(pause)
 
 
-def _blocks(source: SourceArtifact, start: int) -> Iterator[bytes]:
-    key = f"{source.prefix}/{ARCHIVE_NAME}"
-    s3 = source.cloud.client("s3")
-    head = find_object(s3, source.bucket, key)
+def _blocks(source: StoredArtifact, start: int) -> Iterator[bytes]:
+    s3, head = source.cloud.client("s3"), source.head()
     if head is None or head["ContentLength"] != source.entry.archive_bytes:
         failure = "is missing" if head is None else f"has {head['ContentLength']} bytes"
         raise DamagedArtifactError(
@@ -179,7 +151,9 @@ def _blocks(source: SourceArtifact, start: int) -> Iterator[bytes]:
             remedy="delete it and its manifest there, and republish it with `tritonstack build`",
         )
     try:
-        answer = s3.get_object(Bucket=source.bucket, Key=key, Range=f"bytes={start}-", IfMatch=head["ETag"])
+        answer = s3.get_object(
+            Bucket=source.bucket, Key=source.archive_key, Range=f"bytes={start}-", IfMatch=head["ETag"]
+        )
     except ClientError as error:
         if aws_error_code(error) not in CONFLICT_CODES:
             raise
@@ -190,7 +164,7 @@ def _blocks(source: SourceArtifact, start: int) -> Iterator[bytes]:
     yield from answer["Body"].iter_chunks(_CHUNK)
 
 
-def _fetch_examples(source: SourceArtifact, manifest: Manifest, folder: Path) -> None:
+def _fetch_examples(source: StoredArtifact, manifest: Manifest, folder: Path) -> None:
     """Fetch the examples stored beside an artifact, if any.
 
     A manifest that is already local is updated to name them.
@@ -205,7 +179,7 @@ def _fetch_examples(source: SourceArtifact, manifest: Manifest, folder: Path) ->
         write_text_atomically(folder / MANIFEST_NAME, manifest.to_json())
 
 
-def read_source_examples(source: SourceArtifact, manifest: Manifest) -> bytes:
+def read_source_examples(source: StoredArtifact, manifest: Manifest) -> bytes:
     """Return the examples stored beside an artifact; reject others than its manifest names."""
     key = f"{source.prefix}/{EXAMPLES_NAME}"
     body: bytes = source.cloud.client("s3").get_object(Bucket=source.bucket, Key=key)["Body"].read()

@@ -8,16 +8,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from tritonstack.base.error_kinds import DamagedArtifactError
-from tritonstack.base.naming import artifact_prefix
-from tritonstack.operations.artifacts import find_object, is_archive_of
-from tritonstack.operations.aws import Cloud
+from tritonstack.operations.artifacts import StoredArtifact, is_archive_of
 from tritonstack.operations.promotion.checksums import agrees
-from tritonstack.records.locks import LockedArtifact
 from tritonstack.records.manifests import ARCHIVE_NAME, DIGEST_NOTE
 
 PART_BYTES = 32 * 1024**2
@@ -29,22 +25,7 @@ Proof = Literal["S3's checksum", "read back"]
 OnBytes = Callable[[int], None]
 
 
-@dataclass(frozen=True)
-class UploadTarget:
-    """An archive's location in the target bucket, which encrypts it with its default key."""
-
-    cloud: Cloud
-    bucket: str
-    model: str
-    entry: LockedArtifact
-
-    @property
-    def key(self) -> str:
-        """Return the object key."""
-        return f"{artifact_prefix(self.model, self.entry.digest)}/{ARCHIVE_NAME}"
-
-
-def land_archive(landing: UploadTarget, archive: Path, *, on_bytes: OnBytes) -> Proof:
+def land_archive(landing: StoredArtifact, archive: Path, *, on_bytes: OnBytes) -> Proof:
     """Upload an archive unless it is there; return how its integrity was proved."""
     s3 = landing.cloud.client("s3")
     if proof := _proof(s3, landing, archive):
@@ -54,12 +35,12 @@ def land_archive(landing: UploadTarget, archive: Path, *, on_bytes: OnBytes) -> 
     if proof := _proof(s3, landing, archive):
         return proof
     raise DamagedArtifactError(
-        f"s3://{landing.bucket}/{landing.key} does not match the uploaded archive",
+        f"{landing.url(ARCHIVE_NAME)} does not match the uploaded archive",
         remedy="rerun the command to upload it again",
     )
 
 
-def _upload(s3: Any, landing: UploadTarget, archive: Path, on_bytes: OnBytes) -> None:
+def _upload(s3: Any, landing: StoredArtifact, archive: Path, on_bytes: OnBytes) -> None:
     """Upload with S3's own errors, which `upload_file` hides in an error of boto3."""
     # boto3 is slow to import.
     from boto3.s3.transfer import ProgressCallbackInvoker, TransferConfig, create_transfer_manager  # noqa: PLC0415
@@ -74,18 +55,18 @@ def _upload(s3: Any, landing: UploadTarget, archive: Path, on_bytes: OnBytes) ->
     }
     progress = [ProgressCallbackInvoker(on_bytes)]
     with create_transfer_manager(s3, parts) as manager:
-        manager.upload(str(archive), landing.bucket, landing.key, settings, progress).result()
+        manager.upload(str(archive), landing.bucket, landing.archive_key, settings, progress).result()
 
 
-def _proof(s3: Any, landing: UploadTarget, archive: Path) -> Proof | None:
+def _proof(s3: Any, landing: StoredArtifact, archive: Path) -> Proof | None:
     """Return the proof that the archive is complete; None if it is not there."""
-    head = find_object(s3, landing.bucket, landing.key)
+    head = landing.head()
     if head is None or not is_archive_of(landing.entry, head):
         return None
-    agreed = agrees(s3, bucket=landing.bucket, key=landing.key, file=archive)
+    agreed = agrees(s3, bucket=landing.bucket, key=landing.archive_key, file=archive)
     if agreed is not None:
         return "S3's checksum" if agreed else None
     digest = hashlib.sha256()
-    for block in s3.get_object(Bucket=landing.bucket, Key=landing.key)["Body"].iter_chunks(_READ):
+    for block in s3.get_object(Bucket=landing.bucket, Key=landing.archive_key)["Body"].iter_chunks(_READ):
         digest.update(block)
     return "read back" if digest.hexdigest() == landing.entry.digest else None

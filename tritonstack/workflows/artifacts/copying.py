@@ -11,11 +11,11 @@ from pathlib import Path
 
 from model_build.store.publishing import publish
 from tritonstack.base.error_kinds import CommandInterruptedError
+from tritonstack.operations.artifacts import StoredArtifact, is_published
 from tritonstack.operations.artifacts import has_bucket as bucket_exists
-from tritonstack.operations.artifacts import is_published
 from tritonstack.operations.aws import Cloud
-from tritonstack.operations.promotion.fetching import SourceArtifact, fetch_artifact, read_source_manifest
-from tritonstack.operations.promotion.uploading import UploadTarget, land_archive
+from tritonstack.operations.promotion.fetching import fetch_artifact, read_source_manifest
+from tritonstack.operations.promotion.uploading import land_archive
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.lock_writing import LockChange
 from tritonstack.records.locks import LockedArtifact
@@ -46,9 +46,9 @@ class EnvironmentAccess:
         """Its custom images."""
         return image_store(self.workspace.spec, self.cloud)
 
-    def artifact(self, model: str, target: str, entry: LockedArtifact) -> SourceArtifact:
+    def artifact(self, model: str, target: str, entry: LockedArtifact) -> StoredArtifact:
         """Return the location of an artifact of this side."""
-        return SourceArtifact(self.cloud, self.bucket, model, target, entry)
+        return StoredArtifact(self.cloud, self.bucket, model, target, entry)
 
 
 @dataclass(frozen=True)
@@ -129,12 +129,12 @@ class _Copier:
             self.source.images, item.entry, counter=counter, sleep=self.stopped.wait
         )
 
-    def _copy_artifact(self, step: Step, origin: SourceArtifact) -> str:
+    def _copy_artifact(self, step: Step, origin: StoredArtifact) -> str:
         size, target = origin.entry.archive_bytes, self.target
         manifest = read_source_manifest(origin)
         counted = self._counter(step, "fetched", size)
         folder = fetch_artifact(origin, manifest, store=self.store, on_bytes=counted, sleep=self.stopped.wait)
-        landing = UploadTarget(target.cloud, target.bucket, origin.model, origin.entry)
+        landing = target.artifact(origin.model, origin.target, origin.entry)
         proof = land_archive(landing, folder / ARCHIVE_NAME, on_bytes=self._counter(step, "sent", size))
         publish(artifact_dir=folder, bucket=target.bucket, s3_client=target.cloud.client("s3"))
         return f"{size / 1e6:.1f} MB, verified: {proof}"

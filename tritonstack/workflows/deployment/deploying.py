@@ -56,7 +56,7 @@ def deploy_workspace(
 
     `only` names the endpoints to deploy, with their dependencies; all by default.
     """
-    deployment = StackDeployment(session, workspace, cloud, cdk_of(workspace, cloud))
+    deployment = EnvironmentDeployment(session, workspace, cloud, cdk_of(workspace, cloud))
     try:
         deployment.run(bootstrap=bootstrap, only=only)
     except KeyboardInterrupt:
@@ -64,7 +64,7 @@ def deploy_workspace(
 
 
 @dataclass(frozen=True)
-class StackDeployment:
+class EnvironmentDeployment:
     """A deployment of the stacks of an environment."""
 
     session: Session

@@ -11,16 +11,15 @@ from tritonstack.base.error_kinds import (
     CommandLineError,
     NotApplicableError,
     NotDeployedError,
-    UnknownNameError,
 )
 from tritonstack.base.errors import TritonstackError, UsageError
-from tritonstack.base.yaml import closest
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.builds.jobs import JobState, event_text, parse_event
 from tritonstack.operations.logs.builds import LATEST, LoggedBuild, latest_build
 from tritonstack.operations.logs.reading import LogCursor, LogLine, LogSource, MergedLog, follow_log
 from tritonstack.operations.running import endpoint_condition
 from tritonstack.project.build_machines import CodeBuildMachine, ProcessingMachine, list_build_machines
+from tritonstack.project.names import require_known
 from tritonstack.spec.environments.environment import EnvironmentSpec
 from tritonstack.spec.environments.expiry import moment_text, parse_lifetime, parse_moment
 from tritonstack.workflows.session import Session
@@ -123,7 +122,7 @@ def _open(session: Session, environment: str, query: LogQuery, instance: str | N
     workspace = session.workspace(environment, instance)
     spec, build = workspace.spec, None
     if query.build is not None:
-        _require_known(query.build, workspace.models, "the project has no model")
+        require_known(query.build, workspace.models, "the project has no model")
         _require_account_builds(spec)
         cloud = session.cloud(spec)
         build = _latest_build(cloud, spec, query.build)
@@ -171,12 +170,12 @@ def _begin(text: str, now: datetime) -> datetime:
 
 def _endpoint_sources(spec: EnvironmentSpec, query: LogQuery) -> list[LogSource]:
     if query.endpoint is not None:
-        _require_known(query.endpoint, spec.endpoints, f"environment {spec.name!r} has no endpoint")
+        require_known(query.endpoint, spec.endpoints, f"environment {spec.name!r} has no endpoint")
     names = [query.endpoint] if query.endpoint else list(spec.endpoints)
     if query.variant is not None:
         variants = {variant.name for name in names for variant in spec.endpoints[name].variants}
         owner = f"the endpoint {query.endpoint!r}" if query.endpoint else f"environment {spec.name!r}"
-        _require_known(query.variant, sorted(variants), f"{owner} has no variant")
+        require_known(query.variant, sorted(variants), f"{owner} has no variant")
     prefix = f"{query.variant}/" if query.variant else ""
     return [LogSource(name, _log_group(spec, name), prefix, query.machine or "") for name in names]
 
@@ -256,14 +255,3 @@ def _not_deployed(reading: _Reading, names: Sequence[str]) -> TritonstackError:
         "--follow` at the same time shows the log",
         code=NotDeployedError.code,
     )
-
-
-def _require_known(name: str, names: Iterable[str], complaint: str) -> None:
-    names = list(names)
-    if name not in names:
-        suggestion = closest(name, names)
-        listed = f"it has: {', '.join(names[:10]) or 'none'}"
-        raise UnknownNameError(
-            f"{complaint} {name!r}",
-            remedy=f"did you mean '{suggestion}'?" if suggestion else listed,
-        )

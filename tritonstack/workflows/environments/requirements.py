@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from tritonstack.base.error_kinds import UnknownNameError
 from tritonstack.base.errors import InvalidFilesError
-from tritonstack.base.yaml import closest
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.deploying.preflight import Preflight, PreflightError, preflight
 from tritonstack.project.checks.compatibility import unbuilt
+from tritonstack.project.names import require_known
 from tritonstack.project.workspace import Workspace
 from tritonstack.workflows.local_cloud import has_registry
 from tritonstack.workflows.session import Session
@@ -41,12 +40,4 @@ def require_available(session: Session, workspace: Workspace, cloud: Cloud) -> N
 
 def require_endpoint(workspace: Workspace, name: str) -> None:
     """Raise UsageError if the environment has no endpoint of this name."""
-    endpoints = list(workspace.spec.endpoints)
-    if name not in endpoints:
-        suggestion = closest(name, endpoints)
-        raise UnknownNameError(
-            f"environment {workspace.spec.name!r} has no endpoint {name!r}",
-            remedy=f"did you mean '{suggestion}'?"
-            if suggestion
-            else f"it has: {', '.join(endpoints) or 'none'}",
-        )
+    require_known(name, workspace.spec.endpoints, f"environment {workspace.spec.name!r} has no endpoint")

@@ -12,9 +12,9 @@ from tritonstack.base.error_kinds import CommandLineError, NotApplicableError
 from tritonstack.client.errors import ModelNamesError
 from tritonstack.client.model_names import read_published
 from tritonstack.operations.aws import Cloud
+from tritonstack.project.names import require_known
 from tritonstack.project.workspace import Workspace
 from tritonstack.spec.endpoints.endpoint import MultiModelEndpoint
-from tritonstack.workflows.invocation.invocation_targets import require_known
 from tritonstack.workflows.output_files import write_output
 from tritonstack.workflows.session import Session
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from tritonstack.base import naming
-from tritonstack.base.error_kinds import CommandLineError, UnknownNameError
+from tritonstack.base.error_kinds import CommandLineError
 from tritonstack.base.errors import InvalidFilesError
-from tritonstack.base.yaml import closest
 from tritonstack.client import EndpointClient, QueuedEndpointClient
 from tritonstack.operations.aws import Cloud
 from tritonstack.project.checks.compatibility import unbuilt
+from tritonstack.project.names import require_known
 from tritonstack.project.workspace import Workspace
 from tritonstack.spec.endpoints.endpoint import EndpointSpec, MultiModelEndpoint, Variant
 from tritonstack.spec.models.model import ModelSpec
@@ -107,13 +106,3 @@ def _key(workspace: Workspace, name: str, model: str) -> str:
 
 def _record(workspace: Workspace, model: str) -> ModelSpec:
     return workspace.models[model].record
-
-
-def require_known(name: str, choices: Iterable[str], complaint: str) -> None:
-    """Raise UsageError with the closest of the choices if a name is none of them."""
-    names = list(choices)
-    if name not in names:
-        suggestion = closest(name, names)
-        listed = f"it has: {', '.join(names[:10]) or 'none'}"
-        remedy = f"did you mean '{suggestion}'?" if suggestion else listed
-        raise UnknownNameError(f"{complaint} {name!r}", remedy=remedy)

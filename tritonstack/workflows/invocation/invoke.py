@@ -20,8 +20,9 @@ from tritonstack.base.results import Shown
 from tritonstack.client import EndpointClient, ScoredClass, TopClasses, parse_classes
 from tritonstack.client.codec import Parameter
 from tritonstack.client.streaming import flat_inputs, outputs_of, response_array
+from tritonstack.operations.artifacts import published_manifest
 from tritonstack.operations.aws import Cloud
-from tritonstack.operations.smoke.examples import NoExamplesError, load_examples, read_published_manifest
+from tritonstack.operations.smoke.examples import NoExamplesError, load_examples
 from tritonstack.operations.smoke.targets import smoke_targets
 from tritonstack.project.checks.compatibility import unbuilt
 from tritonstack.project.workspace import Workspace
@@ -231,7 +232,7 @@ class ModelRequest:
         """Return the manifest of the deployed artifact, which has the tensors of the model."""
         bucket, digest = self.workspace.spec.artifact_bucket, self.digest
         model = self.target.model.name
-        manifest = read_published_manifest(self.cloud.client("s3"), bucket=bucket, model=model, digest=digest)
+        manifest = published_manifest(self.cloud.client("s3"), bucket=bucket, model=model, digest=digest)
         if manifest is None:
             raise DamagedArtifactError(
                 f"the manifest of {model!r} is missing in s3://{bucket}",

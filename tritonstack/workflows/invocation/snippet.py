@@ -23,9 +23,10 @@ from tritonstack.client.codec import (
     encode_request,
 )
 from tritonstack.client.streaming import flat_inputs
+from tritonstack.project.names import require_known
 from tritonstack.reference.container_variables import INFERENCE_TYPE, STREAMING
 from tritonstack.spec.endpoints.endpoint import MultiModelEndpoint
-from tritonstack.workflows.invocation.invocation_targets import find_target, require_known
+from tritonstack.workflows.invocation.invocation_targets import find_target
 from tritonstack.workflows.invocation.invoke import Arrays, InvokeOptions, ModelRequest
 from tritonstack.workflows.invocation.snippet_texts import QUEUED, WRITERS, SnippetRequest
 from tritonstack.workflows.output_files import write_output

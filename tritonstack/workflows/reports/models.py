@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from model_build.store.artifacts import ArtifactStore
 from tritonstack.base.errors import TritonstackError
+from tritonstack.operations.artifacts import published_manifest
 from tritonstack.operations.aws import AWS_ERRORS
-from tritonstack.operations.smoke.examples import read_published_manifest
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.examples import EXAMPLES_NAME, Example, parse_examples
 from tritonstack.records.manifests import Manifest
@@ -94,7 +94,7 @@ def _published(
         if state.cloud is not None:
             s3, bucket = state.cloud.client("s3"), workspace.spec.artifact_bucket
             try:
-                manifest = read_published_manifest(s3, bucket=bucket, model=name, digest=digest)
+                manifest = published_manifest(s3, bucket=bucket, model=name, digest=digest)
             except (TritonstackError, *AWS_ERRORS) as error:
                 failures.append(f"{workspace.spec.name}: {describe_error(error)}")
                 continue  # another environment may have it

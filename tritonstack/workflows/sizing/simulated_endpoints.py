@@ -12,6 +12,7 @@ from tritonstack.base.error_kinds import CommandLineError, NotApplicableError
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.constructs.endpoint.scaling_plan import ScalingPlan, scaling_plans
 from tritonstack.constructs.monitoring.monitored import Monitored, monitored_endpoint
+from tritonstack.operations.artifacts import published_manifest
 from tritonstack.operations.loads.arrivals import NoMeasurementsError
 from tritonstack.operations.loads.runs import load_runs
 from tritonstack.operations.scaling_simulation.fleet import FleetPlan, PlannedUpdate, StartTimes
@@ -23,14 +24,13 @@ from tritonstack.operations.scaling_simulation.service_curves import (
 )
 from tritonstack.operations.scaling_simulation.serving import ModelCache, ServingSetup
 from tritonstack.operations.scaling_simulation.simulation import SimulationSetup
-from tritonstack.operations.smoke.examples import read_published_manifest
 from tritonstack.project.checks.compatibility import unbuilt
+from tritonstack.project.names import require_known
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.locks import LockedArtifact
 from tritonstack.spec.endpoints.endpoint import Components, EndpointSpec, MultiModelEndpoint, SingleEndpoint
 from tritonstack.spec.endpoints.rollouts import Rolling
 from tritonstack.spec.environments.environment import EnvironmentSpec
-from tritonstack.workflows.invocation.invocation_targets import require_known
 from tritonstack.workflows.session import Session
 from tritonstack.workflows.sizing.simulation_options import SimulationOptions
 
@@ -211,7 +211,7 @@ def _curve(session: Session, workspace: Workspace, name: str, options: Simulatio
             )
         return measured_curve(saved, source=f"{options.bench.name}, measured on {saved.measured_on}")
     artifact = _artifact(workspace, name, models[0])
-    manifest = read_published_manifest(
+    manifest = published_manifest(
         session.cloud(workspace.spec).client("s3"),
         bucket=workspace.spec.artifact_bucket,
         model=models[0],
