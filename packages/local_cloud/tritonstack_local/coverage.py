@@ -14,7 +14,7 @@ from itertools import groupby
 from pathlib import Path
 
 from tritonstack.base.yaml import load_yaml
-from tritonstack_local.autoscaling.app import OFFERED as OFFERED_IN_AUTO_SCALING
+from tritonstack_local.autoscaling.actions import OFFERED as OFFERED_IN_AUTO_SCALING
 from tritonstack_local.autoscaling.policies import NO_PREDICTION
 from tritonstack_local.autoscaling.requests import ONE_NAMESPACE
 from tritonstack_local.cloudformation.actions import ACTIONS

@@ -6,13 +6,11 @@ from types import SimpleNamespace
 from typing import Any
 
 from tritonstack.reference.scaling_rules import VARIANT_DIMENSION
+from tritonstack_local.autoscaling.actions import ScalingActions
 from tritonstack_local.autoscaling.decisions import AlarmReading
 from tritonstack_local.autoscaling.history import History
-from tritonstack_local.autoscaling.policies import Policies
 from tritonstack_local.autoscaling.records import AutoScalingTables, TargetId
 from tritonstack_local.autoscaling.scaler import Scaler
-from tritonstack_local.autoscaling.scheduled import ScheduledActions
-from tritonstack_local.autoscaling.targets import ScalableTargets
 from tritonstack_local.sagemaker.control_plane.endpoints import VariantCapacity
 from tritonstack_local.scope import Scope
 from tritonstack_local.service.errors import validation_exception
@@ -81,26 +79,19 @@ class Scaled:
     alarms: RecordedAlarms = field(default_factory=RecordedAlarms)
 
     def __post_init__(self) -> None:
-        self.history = History(store=self.store)
-        self.targets = ScalableTargets(store=self.store, alarms=self.alarms)  # type: ignore[arg-type]
-        self.policies = Policies(store=self.store, alarms=self.alarms)  # type: ignore[arg-type]
-        self.scheduled = ScheduledActions(store=self.store)
-        self.restart()
-
-    def restart(self) -> None:
-        """Replace the scaler by one that has the records only."""
+        history = History(store=self.store)
+        self.actions = ScalingActions(store=self.store, alarms=self.alarms, history=history)  # type: ignore[arg-type]
         self.scaler = Scaler(
             store=self.store,
-            history=self.history,
+            history=history,
             endpoints=self.endpoint,
             read_alarm=lambda _, name: self.readings.get(name),
-            remove_target=self.targets.remove,
+            remove_target=self.actions.remove,
             time_scale=TimeScale(minute_s=MINUTE_S),
         )
-        self.scaler.resume()
 
     def register(self, low: int = 1, high: int = 10, **more: Any) -> None:
-        self.targets.register(SCOPE, KEY | {"MinCapacity": low, "MaxCapacity": high} | more)
+        self.actions.register_scalable_target(SCOPE, KEY | {"MinCapacity": low, "MaxCapacity": high} | more)
         self.look()
 
     def track(self, name: str = "p", target: float = 100.0, **configuration: Any) -> None:
@@ -110,7 +101,7 @@ class Scaled:
 
     def put_policy(self, name: str, kind: str, configuration: dict[str, Any]) -> None:
         request = KEY | {"PolicyName": name, "PolicyType": kind, f"{kind}PolicyConfiguration": configuration}
-        self.policies.put(SCOPE, request)
+        self.actions.put_scaling_policy(SCOPE, request)
 
     def policy(self, name: str = "p") -> Any:
         return self.store.policies.get(SCOPE, f"{TARGET.name}|{name}")
@@ -148,11 +139,11 @@ class Scaled:
         self.look()
 
     def activities(self, **request: Any) -> list[dict[str, Any]]:
-        found = self.history.describe(SCOPE, {"ServiceNamespace": "sagemaker", **request})
+        found = self.actions.describe_scaling_activities(SCOPE, {"ServiceNamespace": "sagemaker", **request})
         return list(found["ScalingActivities"])
 
     @property
     def limits(self) -> tuple[int, int]:
         record = self.store.targets.get(SCOPE, TARGET.name)
         assert record is not None
-        return record.minimum, record.maximum
+        return record.limits

@@ -2,37 +2,29 @@
 
 from __future__ import annotations
 
-import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore import xform_name
 
+from tritonstack_local.autoscaling.actions import OFFERED, SERVICE, ScalingActions
 from tritonstack_local.autoscaling.decisions import AlarmReading
 from tritonstack_local.autoscaling.history import History
-from tritonstack_local.autoscaling.policies import Policies
 from tritonstack_local.autoscaling.records import AutoScalingTables
 from tritonstack_local.autoscaling.scaler import ScaledEndpoints, Scaler
-from tritonstack_local.autoscaling.scheduled import ScheduledActions
-from tritonstack_local.autoscaling.targets import ScalableTargets
-from tritonstack_local.autoscaling.tracking_alarms import DESCRIPTION, PREFIX, TrackingAlarms
+from tritonstack_local.autoscaling.tracking_alarms import TrackingAlarms
 from tritonstack_local.cloudwatch.alarms.records import AlarmRecord, held_alarms
 from tritonstack_local.cloudwatch.alarms.state import decide as decide_state
 from tritonstack_local.scope import Scope
 from tritonstack_local.service.clients import Clients
-from tritonstack_local.service.errors import ServiceError
-from tritonstack_local.service.tables import Tables
-from tritonstack_local.service.wire import Action, ControlPlane
+from tritonstack_local.service.tables import Table, Tables
+from tritonstack_local.service.wire import ControlPlane
 from tritonstack_local.settings import TimeScale
 from tritonstack_local.tagging.resources import TaggedResource
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
-
-SERVICE = "application-autoscaling"
-
-log = logging.getLogger(__name__)
 
 
 class AutoScalingApp:
@@ -44,24 +36,21 @@ class AutoScalingApp:
         """`region` is the default of callers without one."""
         self._time_scale = time_scale
         self._store = AutoScalingTables()
-        self._alarms = TrackingAlarms(clients=clients)
-        history, targets = History(store=self._store), ScalableTargets(store=self._store, alarms=self._alarms)
+        history = History(store=self._store)
+        actions = ScalingActions(store=self._store, alarms=TrackingAlarms(clients=clients), history=history)
         self._scaler = Scaler(
             store=self._store,
             history=history,
             endpoints=endpoints,
             read_alarm=self._read_alarm,
-            remove_target=targets.remove,
+            remove_target=actions.remove,
             time_scale=time_scale,
         )
-        parts = _Parts(
-            targets,
-            Policies(store=self._store, alarms=self._alarms),
-            ScheduledActions(store=self._store),
-            history,
+        self._control_plane = ControlPlane(
+            service=SERVICE,
+            region=region,
+            actions={name: getattr(actions, xform_name(name)) for name in OFFERED},
         )
-        actions = {name: action(parts) for name, action in _ACTIONS.items()}
-        self._control_plane = ControlPlane(service=SERVICE, region=region, actions=actions)
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request."""
@@ -70,28 +59,25 @@ class AutoScalingApp:
     @property
     def tables(self) -> Tables:
         """Its persistent tables; restored before `resume` after a restart."""
-        store = self._store
-        return {
-            "targets": store.targets,
-            "policies": store.policies,
-            "scheduled": store.scheduled,
-            "activities": store.activities,
-            "tags": store.tags,
-        }
+        return vars(self._store)
 
     def inventory(self) -> list[dict[str, str]]:
         """List the resources of all accounts and regions. Activities are not resources."""
-        targets = [
-            *(("scalable-target", scope, record.name) for scope, record in self._store.targets.everywhere()),
-            *(("scaling-policy", scope, record.name) for scope, record in self._store.policies.everywhere()),
-            *(
-                ("scheduled-action", scope, record.name)
-                for scope, record in self._store.scheduled.everywhere()
-            ),
-        ]
+        tables: dict[str, Table[Any]] = {
+            "scalable-target": self._store.targets,
+            "scaling-policy": self._store.policies,
+            "scheduled-action": self._store.scheduled,
+        }
         return [
-            {"service": SERVICE, "type": kind, "id": name, "account": scope.account, "region": scope.region}
-            for kind, scope, name in targets
+            {
+                "service": SERVICE,
+                "type": kind,
+                "id": record.name,
+                "account": scope.account,
+                "region": scope.region,
+            }
+            for kind, table in tables.items()
+            for scope, record in table.everywhere()
         ]
 
     def tagged(self, scope: Scope) -> Iterator[TaggedResource]:
@@ -105,29 +91,12 @@ class AutoScalingApp:
         return self._scaler.alarmed(alarm, action)
 
     def resume(self) -> None:
-        """Repair the alarms of an interrupted request, and begin to scale."""
-        try:
-            self._repair_alarms()
-        except (ServiceError, ClientError, BotoCoreError) as error:
-            log.warning("cannot repair the alarms of scaling policies: %s", error)
-        self._scaler.resume()
+        """Begin to scale."""
         self._scaler.start()
 
     def close(self) -> None:
         """Stop scaling."""
         self._scaler.close()
-
-    def _repair_alarms(self) -> None:
-        """Create missing alarms of policies, and delete those of no policy."""
-        alarms = held_alarms()
-        own = {(scope, name) for scope, policy in self._store.policies.everywhere() for name in policy.alarms}
-        for scope, policy in self._store.policies.everywhere():
-            if any((scope, name) not in alarms for name in policy.alarms):
-                self._alarms.put(scope, policy)
-        for (scope, name), alarm in alarms.items():
-            about = str(alarm.given.get("AlarmDescription", ""))
-            if name.startswith(PREFIX) and about.startswith(DESCRIPTION) and (scope, name) not in own:
-                self._alarms.delete(scope, [name])
 
     def _read_alarm(self, scope: Scope, name: str) -> AlarmReading | None:
         alarm = held_alarms().get((scope, name))
@@ -144,32 +113,3 @@ class AutoScalingApp:
             threshold=spec.condition.threshold,
             rises=spec.condition.comparison.startswith("Greater"),
         )
-
-
-class _Parts:
-    def __init__(
-        self, targets: ScalableTargets, policies: Policies, scheduled: ScheduledActions, history: History
-    ) -> None:
-        self.targets = targets
-        self.policies = policies
-        self.scheduled = scheduled
-        self.history = history
-
-
-_ACTIONS: Mapping[str, Callable[[_Parts], Action]] = {
-    "RegisterScalableTarget": lambda parts: parts.targets.register,
-    "DescribeScalableTargets": lambda parts: parts.targets.describe,
-    "DeregisterScalableTarget": lambda parts: parts.targets.deregister,
-    "TagResource": lambda parts: parts.targets.tag,
-    "UntagResource": lambda parts: parts.targets.untag,
-    "ListTagsForResource": lambda parts: parts.targets.list_tags,
-    "PutScalingPolicy": lambda parts: parts.policies.put,
-    "DescribeScalingPolicies": lambda parts: parts.policies.describe,
-    "DeleteScalingPolicy": lambda parts: parts.policies.delete,
-    "PutScheduledAction": lambda parts: parts.scheduled.put,
-    "DescribeScheduledActions": lambda parts: parts.scheduled.describe,
-    "DeleteScheduledAction": lambda parts: parts.scheduled.delete,
-    "DescribeScalingActivities": lambda parts: parts.history.describe,
-}
-OFFERED = tuple(_ACTIONS)
-"""The actions of the API."""

@@ -148,8 +148,3 @@ def _scale_in(situation: Situation, proposals: Sequence[CapacityProposal]) -> Sc
         reason = {"Code": "AlreadyAtMinCapacity", "MinCapacity": situation.minimum}
         return ScalingDecision(proposal, situation.capacity, reason)
     return ScalingDecision(proposal, max(proposal.capacity, situation.minimum))
-
-
-def within_limits(capacity: int, *, minimum: int, maximum: int) -> int:
-    """Return the capacity between the limits that is closest."""
-    return min(max(capacity, minimum), maximum)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -10,68 +9,40 @@ from typing import Any
 
 from tritonstack.reference.scaling_rules import HISTORY_DAYS
 from tritonstack_local.autoscaling.decisions import ScalingDecision
-from tritonstack_local.autoscaling.records import (
-    NAMESPACE,
-    ActivityRecord,
-    ActivityStatus,
-    AutoScalingTables,
-    TargetId,
-)
-from tritonstack_local.autoscaling.requests import check_namespace, key_fields, paged, selected
+from tritonstack_local.autoscaling.records import NAMESPACE, ActivityRecord, AutoScalingTables, TargetId
 from tritonstack_local.scope import Scope
-from tritonstack_local.service.wire import Fields
 
 _KEPT = 1000
 """Newest entries per target; at the usual time scale, six weeks last 17 hours."""
 
 
 class History:
-    """Writes and describes activities."""
+    """Writes activities."""
 
     def __init__(self, *, store: AutoScalingTables) -> None:
         self._store = store
 
-    def describe(self, scope: Scope, request: Fields) -> Fields:
-        """Describe activities, newest first."""
-        check_namespace(request)
-        unscaled = request.get("IncludeNotScaledActivities", False)
-        records = [
-            record
-            for record in self._store.activities.within(scope)
-            if selected(request, record.target) and (unscaled or not record.reasons)
-        ]
-        records.sort(key=lambda record: record.started, reverse=True)
-        return paged(records, request, "ScalingActivities", _shown)
-
     def last(self, scope: Scope, target: TargetId) -> ActivityRecord | None:
         """Return the newest activity of a target."""
-        records = [record for record in self._store.activities.within(scope) if record.target == target]
-        return max(records, key=lambda record: record.started, default=None)
+        return next(iter(self._newest(scope, target)), None)
 
     def add(self, scope: Scope, record: ActivityRecord) -> None:
         """Add an activity; remove those that have expired."""
         self._store.activities.add(scope, record)
-        kept = [
-            item
-            for item in self._store.activities.within(scope)
-            if item.target == record.target and not item.running
-        ]
-        kept.sort(key=lambda item: item.started, reverse=True)
         oldest = datetime.now(UTC) - timedelta(days=HISTORY_DAYS)
-        for number, item in enumerate(kept):
-            if number >= _KEPT or item.started < oldest:
+        for number, item in enumerate(self._newest(scope, record.target)):
+            if not item.running and (number >= _KEPT or item.started < oldest):
                 self._store.activities.remove(scope, item.name)
 
-    def move(
-        self, scope: Scope, record: ActivityRecord, status: ActivityStatus, message: str, details: str | None
+    def end(
+        self, scope: Scope, activity: str, *, failure: str | None = None, details: str | None = None
     ) -> None:
-        """Set the status of an activity."""
-        ended = None if status == "InProgress" else datetime.now(UTC)
-        self._store.activities.change(
-            scope,
-            record.name,
-            lambda current: replace(current, status=status, message=message, details=details, ended=ended),
-        )
+        """End an activity in progress, if it still exists."""
+        self._store.activities.change(scope, activity, lambda record: _ended(record, failure, details))
+
+    def _newest(self, scope: Scope, target: TargetId) -> list[ActivityRecord]:
+        records = [record for record in self._store.activities.within(scope) if record.target == target]
+        return sorted(records, key=lambda record: record.started, reverse=True)
 
 
 def scaling_activity(target: TargetId, decision: ScalingDecision, *, base: int) -> ActivityRecord:
@@ -79,24 +50,26 @@ def scaling_activity(target: TargetId, decision: ScalingDecision, *, base: int) 
     proposal = decision.proposal
     cooldown_s = proposal.cooldown_out_s if decision.capacity > base else proposal.cooldown_in_s
     return replace(
-        _new(target, _setting(decision.capacity), _triggered(decision), "Pending"),
-        wanted=decision.capacity,
-        base=base,
+        _setting(target, decision.capacity, base, _triggered(decision)),
         cooldown_s=cooldown_s,
     )
-
-
-def not_scaled(target: TargetId, decision: ScalingDecision) -> ActivityRecord:
-    """Return the entry of a policy that changes nothing."""
-    record = _new(target, "Attempting to scale due to alarm triggered", _triggered(decision), "Failed")
-    return replace(record, reasons=(decision.reason or {},))
 
 
 def limits_activity(target: TargetId, count: int, *, base: int) -> ActivityRecord:
     """Return the activity that brings a capacity between its limits."""
     side = "minimum" if count > base else "maximum"
-    cause = f"{side} capacity was set to {count}"
-    return replace(_new(target, _setting(count), cause, "Pending"), wanted=count, base=base)
+    return _setting(target, count, base, f"{side} capacity was set to {count}")
+
+
+def not_scaled(target: TargetId, decision: ScalingDecision) -> ActivityRecord:
+    """Return the entry of a policy that changes nothing."""
+    return _entry(
+        target,
+        "Attempting to scale due to alarm triggered",
+        _triggered(decision),
+        StatusCode="Failed",
+        NotScaledReasons=[decision.reason],
+    )
 
 
 def schedule_activity(
@@ -105,33 +78,42 @@ def schedule_activity(
     """Return the entry of a scheduled action."""
     names = {"MinCapacity": "min capacity", "MaxCapacity": "max capacity"}
     text = " and ".join(f"{names[name]} to {limits[name]}" for name in names if name in limits) or "no limit"
-    status: ActivityStatus = "Failed" if failure else "Successful"
-    record = _new(target, f"Setting {text}", f"scheduled action name {action} was triggered", status)
-    message = f"Failed to set {text}. Reason: {failure}" if failure else f"Successfully set {text}"
-    return replace(record, message=message, ended=record.started)
+    return _entry(
+        target,
+        f"Setting {text}",
+        f"scheduled action name {action} was triggered",
+        StatusCode="Failed" if failure else "Successful",
+        StatusMessage=f"Failed to set {text}. Reason: {failure}" if failure else f"Successfully set {text}",
+        EndTime=datetime.now(UTC),
+    )
 
 
-def accepted(record: ActivityRecord) -> str:
-    """Return the message of an activity that SageMaker has accepted."""
-    return f"{_set(record)} Waiting for change to be fulfilled by {NAMESPACE}."
+def _setting(target: TargetId, count: int, base: int, cause: str) -> ActivityRecord:
+    """Return an activity that SageMaker has been asked for."""
+    record = _entry(
+        target,
+        f"Setting desired instance count to {count}.",
+        cause,
+        StatusCode="InProgress",
+        StatusMessage=f"{_set(count)} Waiting for change to be fulfilled by {NAMESPACE}.",
+    )
+    return replace(record, wanted=count, base=base)
 
 
-def fulfilled(record: ActivityRecord) -> str:
-    """Return the message of a completed activity."""
-    return f"{_set(record)} Change successfully fulfilled by {NAMESPACE}."
+def _ended(record: ActivityRecord, failure: str | None, details: str | None) -> ActivityRecord:
+    outcome = {
+        "StatusCode": "Failed" if failure else "Successful",
+        "StatusMessage": f"Failed to set desired instance count to {record.wanted}. Reason: {failure}"
+        if failure
+        else f"{_set(record.wanted)} Change successfully fulfilled by {NAMESPACE}.",
+        "Details": details,
+        "EndTime": datetime.now(UTC),
+    }
+    return replace(record, fields={**record.fields, **outcome})
 
 
-def failed(record: ActivityRecord, reason: str) -> str:
-    """Return the message of a failed activity."""
-    return f"Failed to set desired instance count to {record.wanted}. Reason: {reason}"
-
-
-def _set(record: ActivityRecord) -> str:
-    return f"Successfully set desired instance count to {record.wanted}."
-
-
-def _setting(capacity: int) -> str:
-    return f"Setting desired instance count to {capacity}."
+def _set(count: int | None) -> str:
+    return f"Successfully set desired instance count to {count}."
 
 
 def _triggered(decision: ScalingDecision) -> str:
@@ -139,27 +121,5 @@ def _triggered(decision: ScalingDecision) -> str:
     return f"monitor alarm {proposal.alarm} in state {proposal.state} triggered policy {proposal.policy}"
 
 
-def _new(target: TargetId, description: str, cause: str, status: ActivityStatus) -> ActivityRecord:
-    return ActivityRecord(
-        name=str(uuid.uuid4()),
-        target=target,
-        description=description,
-        cause=cause,
-        started=datetime.now(UTC),
-        status=status,
-    )
-
-
-def _shown(record: ActivityRecord) -> Mapping[str, Any]:
-    return {
-        **key_fields(record.target),
-        "ActivityId": record.name,
-        "Description": record.description,
-        "Cause": record.cause,
-        "StartTime": record.started,
-        "EndTime": record.ended,
-        "StatusCode": record.status,
-        "StatusMessage": record.message,
-        "Details": record.details,
-        "NotScaledReasons": list(record.reasons) or None,
-    }
+def _entry(target: TargetId, description: str, cause: str, **fields: Any) -> ActivityRecord:
+    return ActivityRecord(target=target, fields={"Description": description, "Cause": cause, **fields})

@@ -1,20 +1,20 @@
 """Records of Application Auto Scaling: plain data that is persisted.
 
-An activity goes from Pending (to be sent) to InProgress (accepted by SageMaker) to Successful or Failed.
+Each holds its `fields` as the API describes them, and beside them what the API does not show.
 """
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
 from tritonstack.reference.scaling_rules import VARIANT_DIMENSION
 from tritonstack_local.service.tables import Table, Tags
 
 NAMESPACE = "sagemaker"
-ActivityStatus = Literal["Pending", "InProgress", "Successful", "Failed"]
 Direction = Literal["out", "in"]
 
 
@@ -34,10 +34,26 @@ class TargetId(NamedTuple):
     def variant(self) -> tuple[str, str] | None:
         """The endpoint and the variant; None for inference components, which run on AWS only."""
         parts = self.resource.split("/")
-        is_variant = self.dimension == VARIANT_DIMENSION and len(parts) == 4
-        return (
-            (parts[1], parts[3]) if is_variant and (parts[0], parts[2]) == ("endpoint", "variant") else None
-        )
+        is_variant = self.dimension == VARIANT_DIMENSION and parts[::2] == ["endpoint", "variant"]
+        return (parts[1], parts[3]) if is_variant and len(parts) == 4 else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScalingRecord:
+    """A target, or something that belongs to one."""
+
+    target: TargetId
+    fields: Mapping[str, Any]
+
+    @property
+    def shown(self) -> Mapping[str, Any]:
+        """The record as the API describes it."""
+        key = {
+            "ServiceNamespace": NAMESPACE,
+            "ResourceId": self.target.resource,
+            "ScalableDimension": self.target.dimension,
+        }
+        return {**key, **self.fields}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,45 +68,42 @@ class Cooldown:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TargetRecord:
+class TargetRecord(ScalingRecord):
     """A scalable target."""
 
-    id: TargetId
-    arn: str
-    created: datetime
-    minimum: int
-    maximum: int
-    role_arn: str
-    suspended: Mapping[str, bool]
-    """SuspendedState."""
+    due: float | None = 0.0
+    """When to bring the capacity between the limits, in seconds since 1970; None if that is done."""
     cooldown: Cooldown | None = None
-    due: bool = False
-    """Whether the capacity must still be brought between the limits."""
     attached: bool = False
     """Whether its endpoint has existed since it was registered."""
+    activity: str = ""
+    """The activity in progress."""
 
     @property
     def name(self) -> str:
         """Its name in the table."""
-        return self.id.name
+        return self.target.name
+
+    @property
+    def arn(self) -> str:
+        """Its ARN, which tags belong to."""
+        return str(self.fields["ScalableTargetARN"])
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The minimum and the maximum capacity."""
+        return self.fields["MinCapacity"], self.fields["MaxCapacity"]
 
     def suspends(self, part: str) -> bool:
         """Return whether a part of SuspendedState is set."""
-        return bool(self.suspended.get(part, False))
+        return bool(self.fields["SuspendedState"].get(part, False))
 
 
 @dataclass(frozen=True, kw_only=True)
-class PolicyRecord:
+class PolicyRecord(ScalingRecord):
     """A scaling policy."""
 
-    target: TargetId
-    policy: str
-    """PolicyName."""
-    arn: str
-    kind: str
-    """PolicyType."""
     configuration: Mapping[str, Any]
-    created: datetime
     high: str | None = None
     """Name of its scale-out alarm."""
     low: str | None = None
@@ -102,26 +115,30 @@ class PolicyRecord:
         return f"{self.target.name}|{self.policy}"
 
     @property
+    def policy(self) -> str:
+        """Its PolicyName."""
+        return str(self.fields["PolicyName"])
+
+    @property
+    def arn(self) -> str:
+        """The ARN that alarms name in their actions."""
+        return str(self.fields["PolicyARN"])
+
+    @property
+    def kind(self) -> str:
+        """Its PolicyType."""
+        return str(self.fields["PolicyType"])
+
+    @property
     def alarms(self) -> list[str]:
         """The names of the alarms that belong to it."""
         return [name for name in (self.high, self.low) if name is not None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScheduledRecord:
+class ScheduledRecord(ScalingRecord):
     """A scheduled action. Its calendar starts when it is put."""
 
-    target: TargetId
-    action: str
-    """ScheduledActionName."""
-    arn: str
-    created: datetime
-    schedule: str
-    timezone: str | None
-    start: float | None
-    end: float | None
-    limits: Mapping[str, int]
-    """ScalableTargetAction."""
     since: float
     """When it was put, in seconds since 1970."""
     done: float
@@ -130,25 +147,16 @@ class ScheduledRecord:
     @property
     def name(self) -> str:
         """Its name in the table."""
-        return f"{self.target.name}|{self.action}"
+        return f"{self.target.name}|{self.fields['ScheduledActionName']}"
 
 
 @dataclass(frozen=True, kw_only=True)
-class ActivityRecord:
+class ActivityRecord(ScalingRecord):
     """One entry of the history."""
 
-    name: str
+    name: str = field(default_factory=lambda: str(uuid.uuid4()))
     """ActivityId."""
-    target: TargetId
-    description: str
-    cause: str
-    started: datetime
-    status: ActivityStatus
-    ended: datetime | None = None
-    message: str | None = None
-    details: str | None = None
-    reasons: tuple[Mapping[str, Any], ...] = ()
-    """NotScaledReasons."""
+    started: datetime = field(default_factory=lambda: datetime.now(UTC))
     wanted: int | None = None
     """The instance count to set."""
     base: int = 0
@@ -157,9 +165,14 @@ class ActivityRecord:
     """Cooldown of its policy, in seconds on AWS; None without a policy."""
 
     @property
+    def shown(self) -> Mapping[str, Any]:
+        """The record as the API describes it."""
+        return {**super().shown, "ActivityId": self.name, "StartTime": self.started}
+
+    @property
     def running(self) -> bool:
         """Whether it still waits for SageMaker."""
-        return self.status in {"Pending", "InProgress"}
+        return bool(self.fields["StatusCode"] == "InProgress")
 
 
 @dataclass(frozen=True)

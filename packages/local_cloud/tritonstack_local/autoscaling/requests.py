@@ -1,19 +1,23 @@
-"""Read the common fields of requests, and page through answers."""
+"""Read the common fields of requests, page through answers, and reject with AWS's codes and messages."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Iterable
 
-from tritonstack_local.autoscaling.errors import no_target, not_supported
-from tritonstack_local.autoscaling.records import NAMESPACE, AutoScalingTables, TargetId, TargetRecord
-from tritonstack_local.scope import Scope
-from tritonstack_local.service.errors import ServiceError
+from tritonstack_local.autoscaling.records import NAMESPACE, ScalingRecord, TargetId
+from tritonstack_local.service.errors import ServiceError, validation_exception
 from tritonstack_local.service.wire import Fields
 
-Item = TypeVar("Item")
 _PAGE = 50
 ONE_NAMESPACE = "only endpoints run here"
+# Field of a request, a value or a list of values -> field of the records it selects.
+_SELECTS = {
+    "ResourceId": "ResourceId",
+    "ResourceIds": "ResourceId",
+    "ScalableDimension": "ScalableDimension",
+    "PolicyNames": "PolicyName",
+    "ScheduledActionNames": "ScheduledActionName",
+}
 
 
 def check_namespace(request: Fields) -> None:
@@ -28,40 +32,37 @@ def target_id(request: Fields) -> TargetId:
     return TargetId(request["ResourceId"], request["ScalableDimension"])
 
 
-def registered(store: AutoScalingTables, scope: Scope, target: TargetId) -> TargetRecord:
-    """Return a target, or raise AWS's error."""
-    record = store.targets.get(scope, target.name)
-    if record is None:
-        raise no_target(target)
-    return record
-
-
-def key_fields(target: TargetId) -> dict[str, str]:
-    """Return a target's identity in the API's format."""
-    return {
-        "ServiceNamespace": NAMESPACE,
-        "ResourceId": target.resource,
-        "ScalableDimension": target.dimension,
+def described(records: Iterable[ScalingRecord], request: Fields, member: str) -> Fields:
+    """Return one page of the records that a request selects; a token is the index of the next page."""
+    check_namespace(request)
+    selected = {
+        own: request[name] if isinstance(request[name], list) else [request[name]]
+        for name, own in _SELECTS.items()
+        if request.get(name)
     }
-
-
-def selected(request: Fields, target: TargetId) -> bool:
-    """Return whether a request asks for this target."""
-    resource = request.get("ResourceId", target.resource)
-    dimension = request.get("ScalableDimension", target.dimension)
-    return TargetId(resource, dimension) == target
-
-
-def paged(
-    items: list[Item], request: Fields, member: str, shown: Callable[[Item], Mapping[str, Any]]
-) -> Fields:
-    """Return one page of an answer; a token is the index of the next page."""
+    items = [
+        shown
+        for shown in (record.shown for record in records)
+        if all(shown[name] in values for name, values in selected.items())
+    ]
     token = request.get("NextToken") or "0"
     if not token.isdecimal():
         raise ServiceError("InvalidNextTokenException", "The next token supplied was invalid.")
     start, size = int(token), int(request.get("MaxResults") or _PAGE)
     end = start + size
-    return {
-        member: [shown(item) for item in items[start:end]],
-        "NextToken": str(end) if end < len(items) else None,
-    }
+    return {member: items[start:end], "NextToken": str(end) if end < len(items) else None}
+
+
+def not_supported(what: str, reason: str) -> ServiceError:
+    """Return the error for an unsupported feature of Application Auto Scaling."""
+    return validation_exception(f"The local cloud does not support {what}: {reason}.")
+
+
+def missing(kind: str, target: TargetId, name: str = "") -> ServiceError:
+    """Return the error for a target that is not registered, or has no policy or action of this name."""
+    place = (
+        f"service namespace: {NAMESPACE}, resource ID: {target.resource}, "
+        f"scalable dimension: {target.dimension}"
+    )
+    named = f", {kind.removeprefix('scaling ')} name: {name}" if name else ""
+    return ServiceError("ObjectNotFoundException", f"No {kind} found for {place}{named}")

@@ -13,12 +13,11 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
-from tritonstack_local.autoscaling import history as words
 from tritonstack_local.autoscaling.calendars import Calendars
-from tritonstack_local.autoscaling.decisions import AlarmReading, Situation, decide, within_limits
-from tritonstack_local.autoscaling.history import History
+from tritonstack_local.autoscaling.decisions import AlarmReading, Situation, decide
+from tritonstack_local.autoscaling.history import History, limits_activity, not_scaled, scaling_activity
 from tritonstack_local.autoscaling.policies import TRACKING
 from tritonstack_local.autoscaling.proposals import Triggered, proposals_of
 from tritonstack_local.autoscaling.records import (
@@ -42,8 +41,6 @@ _SHORTEST_PAUSE_S = 0.05
 
 log = logging.getLogger(__name__)
 
-ReadScopedAlarm = Callable[[Scope, str], AlarmReading | None]
-
 
 class ScaledEndpoints(Protocol):
     """SageMaker's part of scaling."""
@@ -56,7 +53,7 @@ class ScaledEndpoints(Protocol):
 
 
 class Scaler:
-    """Scales all targets of all scopes in one thread. Call `resume` first, then `start`."""
+    """Scales all targets of all scopes in one thread."""
 
     def __init__(
         self,
@@ -64,10 +61,11 @@ class Scaler:
         store: AutoScalingTables,
         history: History,
         endpoints: ScaledEndpoints,
-        read_alarm: ReadScopedAlarm,
-        remove_target: Callable[[Scope, TargetId], None],
+        read_alarm: Callable[[Scope, str], AlarmReading | None],
+        remove_target: Callable[[Scope, TargetId, str], None],
         time_scale: TimeScale,
     ) -> None:
+        """`remove_target` gets the reason, which ends the target's activity in progress."""
         self._store = store
         self._history = history
         self._endpoints = endpoints
@@ -76,27 +74,17 @@ class Scaler:
         self._time_scale = time_scale
         self._calendars = Calendars(store=store, history=history, time_scale=time_scale)
         self._triggered: list[tuple[Scope, PolicyRecord, str]] = []
-        self._running: dict[tuple[Scope, str], str] = {}
-        """The activity in progress of each target."""
-        self._retries: dict[tuple[Scope, str], float] = {}
-        """When to try again to bring a capacity between its limits."""
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._woken = threading.Event()
         self._thread = threading.Thread(target=self._run, name="auto scaling", daemon=True)
-
-    def resume(self) -> None:
-        """Find the activities that an earlier cloud left in progress."""
-        for scope, activity in self._store.activities.everywhere():
-            if activity.running:
-                self._running[scope, activity.target.name] = activity.name
 
     def start(self) -> None:
         """Begin to scale."""
         self._thread.start()
 
     def close(self) -> None:
-        """Stop; the next cloud resumes activities in progress."""
+        """Stop."""
         self._ended.set()
         self._woken.set()
         if self._thread.is_alive():
@@ -122,10 +110,10 @@ class Scaler:
             by_target[scope, policy.target.name].append((policy, alarm))
         for scope, target in self._store.targets.everywhere():
             try:
+                self._calendars.run(scope, target, now)
                 self._look_at(scope, target, by_target[scope, target.name], now)
             except Exception:  # an error in one target must not stop the others
-                log.exception("scaling %s", target.id.resource)
-        self._forget()
+                log.exception("scaling %s", target.target.resource)
 
     def _run(self) -> None:
         pause = max(_SHORTEST_PAUSE_S, self._time_scale.lasting(REAL_MINUTE_S) / _LOOKS_A_MINUTE)
@@ -136,50 +124,41 @@ class Scaler:
                 self.look(time.time())
 
     def _look_at(self, scope: Scope, target: TargetRecord, triggered: list[Triggered], now: float) -> None:
-        self._calendars.run(scope, target, now)
-        if target.id.variant is None:
+        if target.target.variant is None:
             return
-        capacity = self._endpoints.capacity_of(scope, *target.id.variant)
+        capacity = self._endpoints.capacity_of(scope, *target.target.variant)
         if capacity is None:
-            self._abandon(scope, target.name, "The endpoint or its variant no longer exists.")
+            reason = "The endpoint or its variant no longer exists."
             if target.attached:
-                log.info("%s is gone: deregistering it", target.id.resource)
-                self._remove_target(scope, target.id)
+                log.info("%s is gone: deregistering it", target.target.resource)
+                self._remove_target(scope, target.target, reason)
+            elif target.activity:
+                self._end(scope, target, reason)
             return
         if not target.attached:
-            self._change(scope, target, lambda record: replace(record, attached=True))
-        self._follow(scope, target, capacity, now)
+            self._change(scope, target, attached=True)
+        if target.activity and capacity.settled:
+            self._conclude(scope, target, capacity, now)
         current = self._store.targets.get(scope, target.name)
-        if current is None or (scope, target.name) in self._running or capacity.status != "InService":
+        if current is None or current.activity or capacity.status != "InService":
             return
-        if current.due and self._retries.get((scope, target.name), 0.0) <= now:
+        if current.due is not None and current.due <= now:
             self._limit(scope, current, capacity, now)
         elif triggered:
             self._scale(scope, current, triggered, capacity, now)
 
-    def _forget(self) -> None:
-        """Drop what is known of targets and schedules that no longer exist, and end their activities."""
-        targets = {(scope, target.name) for scope, target in self._store.targets.everywhere()}
-        for scope, name in self._running.keys() - targets:
-            self._abandon(scope, name, "The scalable target was deregistered.")
-        self._retries = {key: at for key, at in self._retries.items() if key in targets}
-        self._calendars.forget()
-
-    def _abandon(self, scope: Scope, target: str, reason: str) -> None:
-        """Fail the activity in progress of a target whose outcome can no longer be observed."""
-        activity = self._store.activities.get(scope, self._running.pop((scope, target), ""))
-        if activity is not None:
-            self._history.move(scope, activity, "Failed", words.failed(activity, reason), None)
-
     def _limit(self, scope: Scope, target: TargetRecord, capacity: VariantCapacity, now: float) -> None:
-        """Bring a capacity between its limits."""
-        count = within_limits(capacity.desired, minimum=target.minimum, maximum=target.maximum)
-        if count == capacity.desired:
-            self._change(scope, target, lambda record: _no_longer_due(record, target))
-            return
-        self._retries[scope, target.name] = now + self._time_scale.lasting(REAL_MINUTE_S)
-        activity = words.limits_activity(target.id, count, base=capacity.desired)
-        self._begin(scope, target, activity, capacity, now)
+        """Bring a capacity between its limits; if that fails, try again in a minute."""
+        minimum, maximum = target.limits
+        count = min(max(capacity.desired, minimum), maximum)
+        again = None if count == capacity.desired else now + self._time_scale.lasting(REAL_MINUTE_S)
+
+        def tried(record: TargetRecord) -> TargetRecord:
+            return replace(record, due=again) if record.limits == target.limits else record
+
+        self._store.targets.change(scope, target.name, tried)
+        if again is not None:
+            self._begin(scope, target, limits_activity(target.target, count, base=capacity.desired))
 
     def _scale(
         self,
@@ -189,11 +168,11 @@ class Scaler:
         capacity: VariantCapacity,
         now: float,
     ) -> None:
-        cooldown = target.cooldown
+        cooldown, (minimum, maximum) = target.cooldown, target.limits
         situation = Situation(
             capacity=capacity.desired,
-            minimum=target.minimum,
-            maximum=target.maximum,
+            minimum=minimum,
+            maximum=maximum,
             cooldown=cooldown if cooldown is not None and now < cooldown.ends else None,
             out_suspended=target.suspends("DynamicScalingOutSuspended"),
             in_suspended=target.suspends("DynamicScalingInSuspended"),
@@ -201,98 +180,55 @@ class Scaler:
         tracking = [
             policy
             for policy in self._store.policies.within(scope)
-            if policy.target == target.id and policy.kind == TRACKING
+            if policy.target == target.target and policy.kind == TRACKING
         ]
         proposals = proposals_of(triggered, tracking, lambda name: self._read_alarm(scope, name), situation)
         decision = decide(situation, list(proposals))
         if decision is None:
             return
         if decision.reason is None:
-            activity = words.scaling_activity(target.id, decision, base=capacity.desired)
-            self._begin(scope, target, activity, capacity, now)
+            self._begin(scope, target, scaling_activity(target.target, decision, base=capacity.desired))
             return
         # As on AWS, a repeated reason is recorded once.
-        last, entry = self._history.last(scope, target.id), words.not_scaled(target.id, decision)
-        if last is None or last.reasons != entry.reasons:
+        last, entry = self._history.last(scope, target.target), not_scaled(target.target, decision)
+        if last is None or last.fields.get("NotScaledReasons") != entry.fields["NotScaledReasons"]:
             self._history.add(scope, entry)
 
-    def _begin(
-        self,
-        scope: Scope,
-        target: TargetRecord,
-        activity: ActivityRecord,
-        capacity: VariantCapacity,
-        now: float,
-    ) -> None:
-        log.info("%s: %s %s", target.id.resource, activity.description, activity.cause)
+    def _begin(self, scope: Scope, target: TargetRecord, activity: ActivityRecord) -> None:
+        log.info(
+            "%s: %s %s", target.target.resource, activity.fields["Description"], activity.fields["Cause"]
+        )
         self._history.add(scope, activity)
-        self._running[scope, target.name] = activity.name
-        self._follow(scope, target, capacity, now)
-
-    def _follow(self, scope: Scope, target: TargetRecord, capacity: VariantCapacity, now: float) -> None:
-        """Move the activity in progress of a target on; also one of an earlier cloud."""
-        activity = self._store.activities.get(scope, self._running.get((scope, target.name), ""))
-        if activity is None:
-            self._running.pop((scope, target.name), None)
-            return
-        is_set = capacity.desired == activity.wanted
-        if activity.status == "Pending" and (is_set or capacity.settled):
-            self._send(scope, target, activity, is_set=is_set)
-        elif activity.status == "InProgress" and capacity.settled:
-            failure = capacity.failure or "The endpoint has another instance count." if not is_set else None
-            self._end(scope, target, activity, failure=failure, capacity=capacity, now=now)
-
-    def _send(self, scope: Scope, target: TargetRecord, activity: ActivityRecord, *, is_set: bool) -> None:
-        endpoint, variant = target.id.variant or ("", "")
-        variant_capacity = {"VariantName": variant, "DesiredInstanceCount": activity.wanted}
+        self._change(scope, target, activity=activity.name)
+        endpoint, variant = target.target.variant or ("", "")
+        capacity = {"VariantName": variant, "DesiredInstanceCount": activity.wanted}
+        request = {"EndpointName": endpoint, "DesiredWeightsAndCapacities": [capacity]}
         try:
-            if not is_set:  # an earlier cloud may have sent it
-                self._endpoints.update_weights_and_capacities(
-                    scope, {"EndpointName": endpoint, "DesiredWeightsAndCapacities": [variant_capacity]}
-                )
+            self._endpoints.update_weights_and_capacities(scope, request)
         except ServiceError as error:
-            message = words.failed(activity, f"{error.message} (Service: AmazonSageMaker; {error.code})")
-            self._history.move(scope, activity, "Failed", message, None)
-            self._running.pop((scope, target.name), None)
+            failure = f"{error.message} (Service: AmazonSageMaker; {error.code})"
+            self._end(scope, replace(target, activity=activity.name), failure)
+
+    def _conclude(self, scope: Scope, target: TargetRecord, capacity: VariantCapacity, now: float) -> None:
+        """End the activity in progress: SageMaker has settled."""
+        activity = self._store.activities.get(scope, target.activity)
+        if activity is None or capacity.desired != activity.wanted:
+            self._end(scope, target, capacity.failure or "The endpoint has another instance count.")
             return
-        self._history.move(scope, activity, "InProgress", words.accepted(activity), None)
+        if activity.cooldown_s is not None:
+            cooldown = Cooldown(
+                direction="out" if activity.wanted > activity.base else "in",
+                base=activity.base,
+                ends=now + self._time_scale.lasting(activity.cooldown_s),
+            )
+            self._change(scope, target, cooldown=cooldown)
+        self._end(scope, target, None, details=capacity.shortage)
 
     def _end(
-        self,
-        scope: Scope,
-        target: TargetRecord,
-        activity: ActivityRecord,
-        *,
-        failure: str | None,
-        capacity: VariantCapacity,
-        now: float,
+        self, scope: Scope, target: TargetRecord, failure: str | None, *, details: str | None = None
     ) -> None:
-        if failure is None:
-            self._retries.pop((scope, target.name), None)
-            cooldown = self._cooldown(activity, now)
-            if cooldown is not None:
-                self._change(scope, target, lambda record: replace(record, cooldown=cooldown))
-            self._history.move(scope, activity, "Successful", words.fulfilled(activity), capacity.shortage)
-        else:
-            self._history.move(scope, activity, "Failed", words.failed(activity, failure), None)
-        self._running.pop((scope, target.name), None)
+        self._history.end(scope, target.activity, failure=failure, details=details)
+        self._change(scope, target, activity="")
 
-    def _cooldown(self, activity: ActivityRecord, now: float) -> Cooldown | None:
-        if activity.cooldown_s is None or activity.wanted is None:
-            return None
-        return Cooldown(
-            direction="out" if activity.wanted > activity.base else "in",
-            base=activity.base,
-            ends=now + self._time_scale.lasting(activity.cooldown_s),
-        )
-
-    def _change(
-        self, scope: Scope, target: TargetRecord, step: Callable[[TargetRecord], TargetRecord]
-    ) -> None:
-        self._store.targets.change(scope, target.name, step)
-
-
-def _no_longer_due(record: TargetRecord, earlier: TargetRecord) -> TargetRecord:
-    """End what was due, unless the limits have changed since."""
-    same = (record.minimum, record.maximum) == (earlier.minimum, earlier.maximum)
-    return replace(record, due=False) if same else record
+    def _change(self, scope: Scope, target: TargetRecord, **changes: Any) -> None:
+        self._store.targets.change(scope, target.name, lambda record: replace(record, **changes))

@@ -9,7 +9,7 @@ import re
 from calendar import monthrange
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 _MINUTE_S = 60
@@ -196,8 +196,3 @@ def _nearest_weekday(day: date) -> date:
 def calendar_time(now: float, *, since: float, minute_s: float) -> float:
     """Return the time of a calendar that starts at `since` and whose minutes last `minute_s` seconds."""
     return since + (now - since) * _MINUTE_S / minute_s
-
-
-def utc(at: float) -> datetime:
-    """Return a time as a date with time zone."""
-    return datetime.fromtimestamp(at, UTC)
