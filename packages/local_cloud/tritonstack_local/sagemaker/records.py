@@ -1,13 +1,13 @@
 """SageMaker's records and plans: plain data that is persisted; running processes are not part of it.
 
-An endpoint's states and the allowed transitions:
+An endpoint's states and the transitions:
 
     Creating ──> InService ──> Updating ──> InService       a failed update returns to the old config
         │            │            └──> RollingBack ──> InService                 through RollingBack
         └──────> Failed           Creating, InService, Failed ──> Deleting ──> gone
 
-After a restart of the cloud, endpoints in service go through SystemUpdating. Endpoints in Updating stay so:
-their old instances are started, then the update starts again.
+After a restart of the cloud, all but Failed and Deleting ones go through SystemUpdating: they start with
+their last configuration in service, and an interrupted update is dropped.
 """
 
 from __future__ import annotations
@@ -26,43 +26,7 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-@dataclass(frozen=True)
-class CapturePlan:
-    """Data capture settings of a configuration."""
-
-    destination: str
-    percent: int
-    modes: frozenset[str]
-    kms_key: str | None
-    csv_types: frozenset[str]
-    json_types: frozenset[str]
-
-    @classmethod
-    def of(cls, settings: Mapping[str, Any] | None) -> CapturePlan | None:
-        """Read a DataCaptureConfig; None if capture is disabled."""
-        if settings is None or not settings.get("EnableCapture", True):
-            return None
-        modes = {option["CaptureMode"] for option in settings["CaptureOptions"]}
-        types = settings.get("CaptureContentTypeHeader", {})
-        return cls(
-            destination=settings["DestinationS3Uri"],
-            percent=settings["InitialSamplingPercentage"],
-            modes=frozenset({"Input", "Output"} if "InputAndOutput" in modes else modes),
-            kms_key=settings.get("KmsKeyId"),
-            csv_types=frozenset(types.get("CsvContentTypes", ())),
-            json_types=frozenset(types.get("JsonContentTypes", ())),
-        )
-
-
 LEAST_OUTSTANDING, RANDOM = "LEAST_OUTSTANDING_REQUESTS", "RANDOM"
-
-
-@dataclass(frozen=True)
-class Capacity:
-    """The requested capacity of a variant."""
-
-    instance_count: int
-    weight: float
 
 
 @dataclass(frozen=True)
@@ -72,7 +36,9 @@ class VariantRecord:
     name: str
     image: str
     instance_type: str
-    capacity: Capacity
+    instance_count: int
+    """The requested number of instances."""
+    weight: float
 
 
 @dataclass(frozen=True)
@@ -94,10 +60,15 @@ class DeploymentPlan:
     multi_model: bool = False
     model_cache: bool = True
     """Whether a multi-model server keeps models between requests."""
-    capture: CapturePlan | None = None
-    """Its data capture settings."""
+    capture: Mapping[str, Any] | None = None
+    """Its DataCaptureConfig, if that is enabled."""
     routing: str = RANDOM
     """The routing strategy."""
+
+    @property
+    def dimensions(self) -> dict[str, str]:
+        """The CloudWatch dimensions of the variant."""
+        return {"EndpointName": self.endpoint, "VariantName": self.variant}
 
     @property
     def container(self) -> str:
@@ -119,27 +90,23 @@ class EndpointPlan:
 
 def counts_of(variants: tuple[VariantRecord, ...]) -> dict[str, int]:
     """Return the requested instance count per variant."""
-    return {variant.name: variant.capacity.instance_count for variant in variants}
+    return {variant.name: variant.instance_count for variant in variants}
 
 
 def weights_of(variants: tuple[VariantRecord, ...]) -> dict[str, float]:
     """The weights of the variants."""
-    return {variant.name: variant.capacity.weight for variant in variants}
+    return {variant.name: variant.weight for variant in variants}
 
 
 Status = Literal["Creating", "InService", "Updating", "RollingBack", "SystemUpdating", "Failed", "Deleting"]
 
 StageStatus = Literal["Creating", "Updating", "Deleting", "ActivatingTraffic", "Baking"]
 
-TRANSITIONS: dict[Status, frozenset[Status]] = {
-    "Creating": frozenset({"InService", "Failed", "Deleting"}),
-    "InService": frozenset({"Updating", "Deleting", "SystemUpdating"}),
-    "Updating": frozenset({"InService", "RollingBack", "SystemUpdating"}),
-    "RollingBack": frozenset({"InService", "SystemUpdating"}),
-    "SystemUpdating": frozenset({"InService", "Failed", "SystemUpdating"}),
-    "Failed": frozenset({"Deleting"}),
-    "Deleting": frozenset(),
+ALLOWED: dict[Status, frozenset[Status]] = {
+    "Updating": frozenset({"InService"}),
+    "Deleting": frozenset({"Creating", "InService", "Failed"}),
 }
+"""The states in which a caller may start an operation."""
 
 
 def arn_of(scope: Scope, kind: str, name: str) -> str:
@@ -193,14 +160,8 @@ class EndpointRecord:
     pending: PendingUpdate | None = None
     stage: UpdateStage | None = None
 
-    def can_become(self, status: Status) -> bool:
-        """Return whether the state machine allows the transition."""
-        return status in TRANSITIONS[self.status]
-
     def moved_to(self, status: Status, **changes: Any) -> EndpointRecord:
         """Make a transition, and change other fields with it."""
-        if not self.can_become(status):
-            raise ValueError(f"endpoint {self.name} cannot go from {self.status} to {status}")
         return replace(self, status=status, modified=now(), **changes)
 
     def settled(self, status: Status, **changes: Any) -> EndpointRecord:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,14 +14,13 @@ from werkzeug.wrappers import Request, Response
 from tritonstack_local.access.limits import RUNTIME_PREFIX
 from tritonstack_local.cloudwatch.metrics import Metrics
 from tritonstack_local.sagemaker.control_plane.endpoints import Endpoints
-from tritonstack_local.sagemaker.control_plane.resources import EndpointConfigs, Models, TagActions
+from tritonstack_local.sagemaker.control_plane.resources import TagActions, configs_of, models_of
 from tritonstack_local.sagemaker.errors import invalid_invocation
 from tritonstack_local.sagemaker.hosting.deployment import Launcher
 from tritonstack_local.sagemaker.hosting.endpoint_status import publish_state_changes
 from tritonstack_local.sagemaker.hosting.hosting import Hosting
 from tritonstack_local.sagemaker.hosting.updating import alarm_states_from, scalable_targets_from
-from tritonstack_local.sagemaker.multi_model import ModelHost
-from tritonstack_local.sagemaker.records import EndpointRecord, SageMakerTables, StoredRecord
+from tritonstack_local.sagemaker.records import SageMakerTables
 from tritonstack_local.sagemaker.runtime.invocations import OPERATIONS, Answer, Invocations, StreamedAnswer
 from tritonstack_local.sagemaker.runtime.metrics import MachineMetrics, RequestMetrics
 from tritonstack_local.sagemaker.servers.limits import ServerSlots, this_machine
@@ -32,7 +31,7 @@ from tritonstack_local.service.clients import Clients
 from tritonstack_local.service.errors import ServiceError
 from tritonstack_local.service.event_loop import EventLoopThread
 from tritonstack_local.service.tables import Table, Tables
-from tritonstack_local.service.wire import Action, ControlPlane, Fields
+from tritonstack_local.service.wire import Action, ControlPlane
 from tritonstack_local.settings import DEFAULT_TIME_SCALE, REAL_MINUTE_S, TimeScale
 from tritonstack_local.tagging.resources import TaggedResource
 
@@ -72,16 +71,12 @@ class SageMakerApp:
     def __init__(self, *, dependencies: Dependencies, start_server: StartServer) -> None:
         self._region = dependencies.region
         self._store = SageMakerTables()
-        self._model_host = ModelHost(
-            metrics=dependencies.metrics,
-            time_scale=dependencies.time_scale,
-            loaded_models=dependencies.loaded_models,
-        )
         launcher = Launcher(
             folder=dependencies.folder,
             clients=dependencies.clients,
+            metrics=dependencies.metrics,
             start_server=start_server,
-            model_host=self._model_host,
+            loaded_models=dependencies.loaded_models,
         )
         self._hosting = Hosting(
             store=self._store,
@@ -105,12 +100,27 @@ class SageMakerApp:
         self.events = EventLoopThread("data plane")
         """The event loop that sends requests to the endpoints' servers."""
         self._invocations = Invocations(hosting=self._hosting, metrics=self._request_metrics)
+        models = models_of(self._store)
+        configs = configs_of(self._store, models)
         self.endpoints = Endpoints(
-            store=self._store, hosting=self._hosting, is_scaled=scalable_targets_from(dependencies.clients)
+            store=self._store,
+            models=models,
+            configs=configs,
+            hosting=self._hosting,
+            is_scaled=scalable_targets_from(dependencies.clients),
         )
         """The endpoint actions, for Application Auto Scaling."""
+        parts = {
+            "Model": models,
+            "EndpointConfig": configs,
+            "Endpoint": self.endpoints,
+            "Tags": TagActions(store=self._store),
+        }
+        actions: dict[str, Action] = {
+            name: getattr(parts[kind], method) for name, (kind, method) in _ACTIONS.items()
+        }
         self._control_plane = ControlPlane(
-            service=SERVICE, region=dependencies.region, actions=_actions(self._store, self.endpoints)
+            service=SERVICE, region=dependencies.region, actions={**_LISTS_OF_NOTHING, **actions}
         )
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
@@ -123,13 +133,7 @@ class SageMakerApp:
     @property
     def tables(self) -> Tables:
         """Its persistent tables; restored before `resume` after a restart."""
-        store = self._store
-        return {
-            "models": store.models,
-            "endpoint-configs": store.configs,
-            "endpoints": store.endpoints,
-            "tags": store.tags,
-        }
+        return vars(self._store)
 
     @property
     def endpoint_count(self) -> int:
@@ -138,7 +142,7 @@ class SageMakerApp:
 
     def inventory(self) -> list[dict[str, str]]:
         """List all resources of all accounts and regions."""
-        tables: dict[str, Table[StoredRecord] | Table[EndpointRecord]] = {
+        tables: dict[str, Table[Any]] = {
             "model": self._store.models,
             "endpoint-config": self._store.configs,
             "endpoint": self._store.endpoints,
@@ -173,7 +177,6 @@ class SageMakerApp:
         self._hosting.close()
         self.events.close()
         self._request_metrics.close()
-        self._model_host.close()
 
     def invoke(
         self, *, scope: Scope, endpoint: str, headers: Mapping[str, str], body: bytes
@@ -236,58 +239,38 @@ def create_app(*, dependencies: Dependencies, server_home: Path) -> SageMakerApp
     return SageMakerApp(dependencies=dependencies, start_server=start_server)
 
 
-@dataclass(frozen=True)
-class _Parts:
-    models: Models
-    configs: EndpointConfigs
-    endpoints: Endpoints
-    tags: TagActions
-
-
-_ACTIONS: Mapping[str, Callable[[_Parts], Action]] = {
-    "CreateModel": lambda parts: parts.models.create,
-    "DescribeModel": lambda parts: parts.models.describe,
-    "ListModels": lambda parts: parts.models.list,
-    "DeleteModel": lambda parts: parts.models.delete,
-    "CreateEndpointConfig": lambda parts: parts.configs.create,
-    "DescribeEndpointConfig": lambda parts: parts.configs.describe,
-    "ListEndpointConfigs": lambda parts: parts.configs.list,
-    "DeleteEndpointConfig": lambda parts: parts.configs.delete,
-    "CreateEndpoint": lambda parts: parts.endpoints.create,
-    "DescribeEndpoint": lambda parts: parts.endpoints.describe,
-    "ListEndpoints": lambda parts: parts.endpoints.list,
-    "UpdateEndpoint": lambda parts: parts.endpoints.update,
-    "UpdateEndpointWeightsAndCapacities": lambda parts: parts.endpoints.update_weights_and_capacities,
-    "DeleteEndpoint": lambda parts: parts.endpoints.delete,
-    "ListInferenceComponents": lambda _: _list_components,
-    "AddTags": lambda parts: parts.tags.add,
-    "ListTags": lambda parts: parts.tags.list,
-    "DeleteTags": lambda parts: parts.tags.delete,
-}
-_OF_NONE: Mapping[str, str] = {
-    "ListInferenceComponents": "InferenceComponents",
-    "ListModelPackageGroups": "ModelPackageGroupSummaryList",
-    "ListMonitoringSchedules": "MonitoringScheduleSummaries",
-    "ListNotebookInstances": "NotebookInstances",
-    "ListProcessingJobs": "ProcessingJobSummaries",
-    "ListTrainingJobs": "TrainingJobSummaries",
-    "ListTransformJobs": "TransformJobSummaries",
-}
-"""List actions of resources that cannot be created here, with their empty results."""
-OFFERED = (*_ACTIONS, *_OF_NONE)
-"""The actions of the control plane."""
-
-
-def _list_components(_: Scope, __: Fields) -> Fields:
-    """Return an empty list: creating them is rejected."""
-    return {"InferenceComponents": []}
-
-
-def _actions(store: SageMakerTables, endpoints: Endpoints) -> dict[str, Action]:
-    parts = _Parts(Models(store=store), EndpointConfigs(store=store), endpoints, TagActions(store=store))
-    empty: dict[str, Action] = {name: _listing_none(member) for name, member in _OF_NONE.items()}
-    return {**empty, **{name: action(parts) for name, action in _ACTIONS.items()}}
-
-
-def _listing_none(member: str) -> Action:
+def _lists_nothing(member: str) -> Action:
     return lambda _scope, _request: {member: []}
+
+
+_ACTIONS: Mapping[str, tuple[str, str]] = {
+    "CreateModel": ("Model", "create"),
+    "DescribeModel": ("Model", "describe"),
+    "ListModels": ("Model", "list"),
+    "DeleteModel": ("Model", "delete"),
+    "CreateEndpointConfig": ("EndpointConfig", "create"),
+    "DescribeEndpointConfig": ("EndpointConfig", "describe"),
+    "ListEndpointConfigs": ("EndpointConfig", "list"),
+    "DeleteEndpointConfig": ("EndpointConfig", "delete"),
+    "CreateEndpoint": ("Endpoint", "create"),
+    "DescribeEndpoint": ("Endpoint", "describe"),
+    "ListEndpoints": ("Endpoint", "list"),
+    "UpdateEndpoint": ("Endpoint", "update"),
+    "UpdateEndpointWeightsAndCapacities": ("Endpoint", "update_weights_and_capacities"),
+    "DeleteEndpoint": ("Endpoint", "delete"),
+    "AddTags": ("Tags", "add"),
+    "ListTags": ("Tags", "list"),
+    "DeleteTags": ("Tags", "delete"),
+}
+_LISTS_OF_NOTHING: Mapping[str, Action] = {
+    "ListInferenceComponents": _lists_nothing("InferenceComponents"),
+    "ListModelPackageGroups": _lists_nothing("ModelPackageGroupSummaryList"),
+    "ListMonitoringSchedules": _lists_nothing("MonitoringScheduleSummaries"),
+    "ListNotebookInstances": _lists_nothing("NotebookInstances"),
+    "ListProcessingJobs": _lists_nothing("ProcessingJobSummaries"),
+    "ListTrainingJobs": _lists_nothing("TrainingJobSummaries"),
+    "ListTransformJobs": _lists_nothing("TransformJobSummaries"),
+}
+"""List actions of resources that cannot be created here."""
+OFFERED = (*_ACTIONS, *_LISTS_OF_NOTHING)
+"""The actions of the control plane."""

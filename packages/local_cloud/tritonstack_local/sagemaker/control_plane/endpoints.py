@@ -7,22 +7,22 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tritonstack_local.sagemaker import unsupported
-from tritonstack_local.sagemaker.control_plane.resources import CONFIG, ENDPOINT, MODEL, Fields, page, stored
+from tritonstack_local.sagemaker.control_plane.resources import Resources, page
 from tritonstack_local.sagemaker.errors import already_exists, not_found, not_supported
 from tritonstack_local.sagemaker.hosting.endpoint_status import describe
 from tritonstack_local.sagemaker.hosting.hosting import Hosting
 from tritonstack_local.sagemaker.hosting.rollouts import check_rollout
 from tritonstack_local.sagemaker.hosting.updating import IsScaled
 from tritonstack_local.sagemaker.records import (
+    ALLOWED,
     RANDOM,
-    Capacity,
-    CapturePlan,
     DeploymentPlan,
     EndpointPlan,
     EndpointRecord,
     PendingUpdate,
     SageMakerTables,
     Status,
+    StoredRecord,
     VariantRecord,
     arn_of,
     counts_of,
@@ -30,6 +30,7 @@ from tritonstack_local.sagemaker.records import (
 )
 from tritonstack_local.scope import Scope
 from tritonstack_local.service.errors import validation_exception
+from tritonstack_local.service.wire import Fields
 
 # SageMaker's defaults: eight minutes for the first healthy ping, and an hour for the download.
 STARTUP_TIMEOUT_S = 480.0
@@ -38,18 +39,17 @@ DOWNLOAD_TIMEOUT_S = 3600.0
 MULTI_MODEL_VARIABLE = "SAGEMAKER_MULTI_MODEL"
 
 
-def plan_endpoint(store: SageMakerTables, scope: Scope, *, endpoint: str, config_name: str) -> EndpointPlan:
+def plan_endpoint(scope: Scope, endpoint: str, config: StoredRecord, models: Resources) -> EndpointPlan:
     """Return the plan of a configuration and its models, which must exist."""
-    config = stored(store.configs, scope, kind=CONFIG, name=config_name)
     data_capture = config.fields.get("DataCaptureConfig")
-    capture = CapturePlan.of(data_capture)
+    capture = data_capture if data_capture and data_capture.get("EnableCapture", True) else None
     variants, deployments = [], []
     for variant in config.fields["ProductionVariants"]:
-        model = stored(store.models, scope, kind=MODEL, name=variant["ModelName"])
+        model = models.get(scope, variant["ModelName"])
         container = model.fields.get("PrimaryContainer") or model.fields["Containers"][0]
         variants.append(_variant(variant, container))
         deployments.append(_deployment(scope, endpoint, variant, container, capture))
-    return EndpointPlan(scope, endpoint, config_name, tuple(variants), tuple(deployments), data_capture)
+    return EndpointPlan(scope, endpoint, config.name, tuple(variants), tuple(deployments), data_capture)
 
 
 def _variant(variant: Mapping[str, Any], container: Mapping[str, Any]) -> VariantRecord:
@@ -57,7 +57,8 @@ def _variant(variant: Mapping[str, Any], container: Mapping[str, Any]) -> Varian
         name=variant["VariantName"],
         image=container["Image"],
         instance_type=variant["InstanceType"],
-        capacity=Capacity(variant["InitialInstanceCount"], variant.get("InitialVariantWeight", 1.0)),
+        instance_count=variant["InitialInstanceCount"],
+        weight=variant.get("InitialVariantWeight", 1.0),
     )
 
 
@@ -66,7 +67,7 @@ def _deployment(
     endpoint: str,
     variant: Mapping[str, Any],
     container: Mapping[str, Any],
-    capture: CapturePlan | None,
+    capture: Mapping[str, Any] | None,
 ) -> DeploymentPlan:
     multi_model = container.get("Mode") == "MultiModel"
     caching = container.get("MultiModelConfig", {}).get("ModelCacheSetting", "Enabled")
@@ -120,15 +121,25 @@ class VariantCapacity:
 class Endpoints:
     """The endpoint actions."""
 
-    def __init__(self, *, store: SageMakerTables, hosting: Hosting, is_scaled: IsScaled) -> None:
+    def __init__(
+        self,
+        *,
+        store: SageMakerTables,
+        models: Resources,
+        configs: Resources,
+        hosting: Hosting,
+        is_scaled: IsScaled,
+    ) -> None:
         self._store = store
+        self._models = models
+        self._configs = configs
         self._hosting = hosting
         self._is_scaled = is_scaled
 
     def create(self, scope: Scope, request: Fields) -> Fields:
         """Start to create an endpoint."""
         name = request["EndpointName"]
-        plan = plan_endpoint(self._store, scope, endpoint=name, config_name=request["EndpointConfigName"])
+        plan = self._plan(scope, request)
         config, created = request.get("DeploymentConfig"), now()
         record = EndpointRecord(
             name=name,
@@ -142,7 +153,7 @@ class Endpoints:
             pending=PendingUpdate(plan, plan.variants, config, created),
         )
         if not self._store.endpoints.add(scope, record):
-            raise already_exists(ENDPOINT, record.arn)
+            raise already_exists("endpoint", record.arn)
         self._store.tags.put(record.arn, request.get("Tags", []))
         self._hosting.create(record)
         return {"EndpointArn": record.arn}
@@ -152,13 +163,14 @@ class Endpoints:
         name = request["EndpointName"]
         record = self._endpoint(scope, name)
         # As on AWS: an endpoint whose configuration was deleted can no longer be updated.
-        stored(self._store.configs, scope, kind=CONFIG, name=record.plan.config_name)
-        plan = plan_endpoint(self._store, scope, endpoint=name, config_name=request["EndpointConfigName"])
+        self._configs.get(scope, record.plan.config_name)
+        plan = self._plan(scope, request)
         self._reject_unscalable(record, scope, plan)
 
         def begin(current: EndpointRecord) -> EndpointRecord:
             variants = _retained(request, old=current.variants, new=plan.variants)
-            config = _deployment_config(request, current)
+            retains = request.get("RetainDeploymentConfig", False)
+            config = current.deployment_config if retains else request.get("DeploymentConfig")
             pending = PendingUpdate(plan, variants, config, now())
             updating = _step(current, "Updating", pending=pending)
             check_rollout(config, counts_of(variants))
@@ -166,7 +178,7 @@ class Endpoints:
 
         updating = self._store.endpoints.change(scope, name, begin)
         if updating is None or updating.pending is None:
-            raise not_found(ENDPOINT, record.arn)
+            raise not_found("endpoint", record.arn)
         self._hosting.update(updating, updating.pending)
         return {"EndpointArn": record.arn}
 
@@ -192,7 +204,7 @@ class Endpoints:
 
         record = self._store.endpoints.change(scope, name, note)
         if record is None:
-            raise not_found(ENDPOINT, former.arn)
+            raise not_found("endpoint", former.arn)
         if record.status == "InService":
             self._hosting.weigh(record)
         else:
@@ -214,7 +226,7 @@ class Endpoints:
             scope, request["EndpointName"], lambda current: _step(current, "Deleting")
         )
         if record is None:
-            raise not_found(ENDPOINT, arn_of(scope, "endpoint", request["EndpointName"]))
+            raise not_found("endpoint", arn_of(scope, "endpoint", request["EndpointName"]))
         self._hosting.delete(record)
         return {}
 
@@ -238,10 +250,14 @@ class Endpoints:
         ]
         return {"Endpoints": summaries, "NextToken": token}
 
+    def _plan(self, scope: Scope, request: Fields) -> EndpointPlan:
+        config = self._configs.get(scope, request["EndpointConfigName"])
+        return plan_endpoint(scope, request["EndpointName"], config, self._models)
+
     def _endpoint(self, scope: Scope, name: str) -> EndpointRecord:
         record = self._store.endpoints.get(scope, name)
         if record is None:
-            raise not_found(ENDPOINT, arn_of(scope, "endpoint", name))
+            raise not_found("endpoint", arn_of(scope, "endpoint", name))
         return record
 
     def _reject_unscalable(self, record: EndpointRecord, scope: Scope, plan: EndpointPlan) -> None:
@@ -262,7 +278,7 @@ class Endpoints:
 
 def _step(record: EndpointRecord, status: Status, **changes: Any) -> EndpointRecord:
     """Apply a caller's state change, or raise AWS's error."""
-    if record.can_become(status):
+    if record.status in ALLOWED[status]:
         return record.moved_to(status, **changes)
     if record.status == "Failed":
         raise validation_exception(f'Cannot update failed endpoint "{record.arn}"; it can only be deleted.')
@@ -276,31 +292,18 @@ def _retained(
     if not request.get("RetainAllVariantProperties", False):
         return new
     excluded = {item["VariantPropertyType"] for item in request.get("ExcludeRetainedVariantProperties", [])}
-    running = {variant.name: variant.capacity for variant in old}
-    return tuple(
-        replace(variant, capacity=_merged(running.get(variant.name), variant.capacity, excluded))
-        for variant in new
-    )
-
-
-def _merged(running: Capacity | None, configured: Capacity, excluded: set[str]) -> Capacity:
-    if running is None:
-        return configured
-    return Capacity(
-        instance_count=(configured if "DesiredInstanceCount" in excluded else running).instance_count,
-        weight=(configured if "DesiredWeight" in excluded else running).weight,
-    )
-
-
-def _deployment_config(request: Fields, record: EndpointRecord) -> Mapping[str, Any] | None:
-    if request.get("RetainDeploymentConfig", False):
-        return record.deployment_config
-    return request.get("DeploymentConfig")
+    retained = [
+        field
+        for field, kind in (("instance_count", "DesiredInstanceCount"), ("weight", "DesiredWeight"))
+        if kind not in excluded
+    ]
+    former = {variant.name: {name: getattr(variant, name) for name in retained} for variant in old}
+    return tuple(replace(variant, **former.get(variant.name, {})) for variant in new)
 
 
 def _scaled(variant: VariantRecord, change: Fields) -> VariantRecord:
-    capacity = Capacity(
-        instance_count=change.get("DesiredInstanceCount", variant.capacity.instance_count),
-        weight=change.get("DesiredWeight", variant.capacity.weight),
+    return replace(
+        variant,
+        instance_count=change.get("DesiredInstanceCount", variant.instance_count),
+        weight=change.get("DesiredWeight", variant.weight),
     )
-    return replace(variant, capacity=capacity)

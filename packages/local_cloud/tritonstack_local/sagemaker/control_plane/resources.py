@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from tritonstack_local.sagemaker import unsupported
@@ -11,16 +12,16 @@ from tritonstack_local.sagemaker.errors import already_exists, not_found
 from tritonstack_local.sagemaker.records import EndpointRecord, SageMakerTables, StoredRecord, arn_of, now
 from tritonstack_local.scope import Scope
 from tritonstack_local.service.errors import validation_exception
-from tritonstack_local.service.tables import Table
+from tritonstack_local.service.tables import Table, Tags
+from tritonstack_local.service.wire import Fields
 
 PAGE_SIZE = 10  # SageMaker's default of MaxResults
 _TOKEN = re.compile(r"[0-9]{1,9}")
 
 Record = TypeVar("Record", StoredRecord, EndpointRecord)
-Wanted = Callable[[Any, Any], bool]
 
 # Filter -> whether a record matches.
-_FILTERS: dict[str, Wanted] = {
+_FILTERS: dict[str, Callable[[Any, Any], bool]] = {
     "NameContains": lambda record, text: text.lower() in record.name.lower(),
     "CreationTimeBefore": lambda record, seconds: record.created.timestamp() < seconds,
     "CreationTimeAfter": lambda record, seconds: record.created.timestamp() > seconds,
@@ -36,8 +37,8 @@ _ORDERS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def page(records: list[Record], request: Mapping[str, Any]) -> tuple[list[Record], str | None]:
-    """Return the records of a List request, and the token of the next page if any."""
+def page(records: list[Record], request: Fields) -> tuple[list[Record], str | None]:
+    """Return the records of a List request, and the token of the next page if any: its index."""
     passing = [
         record
         for record in records
@@ -47,125 +48,98 @@ def page(records: list[Record], request: Mapping[str, Any]) -> tuple[list[Record
         key=_ORDERS[request.get("SortBy", "CreationTime")],
         reverse=request.get("SortOrder", "Descending") == "Descending",
     )
-    start = _start(request.get("NextToken"))
-    end = start + request.get("MaxResults", PAGE_SIZE)
-    return passing[start:end], str(end) if end < len(passing) else None
-
-
-def _start(token: str | None) -> int:
-    """A token is the index of the next page."""
-    if token is None:
-        return 0
+    token = request.get("NextToken", "0")
     if _TOKEN.fullmatch(token) is None:
         raise validation_exception(f"Invalid NextToken '{token}'.")
-    return int(token)
+    end = int(token) + request.get("MaxResults", PAGE_SIZE)
+    return passing[int(token) : end], str(end) if end < len(passing) else None
 
 
-Fields = Mapping[str, Any]
-MODEL, CONFIG, ENDPOINT = "model", "endpoint configuration", "endpoint"
+@dataclass(frozen=True)
+class Resources:
+    """The actions on models, or those on endpoint configurations: they are what their request said."""
 
+    kind: str
+    """Model or EndpointConfig, as in the names of actions and fields."""
+    noun: str
+    """The kind in messages."""
+    table: Table[StoredRecord]
+    tags: Tags
+    check: Callable[[Scope, Fields], None]
+    """Raises SageMaker's error for a create request."""
+    shown: Callable[[Fields], Fields]
+    """Adds SageMaker's defaults."""
 
-def stored(table: Table[StoredRecord], scope: Scope, *, kind: str, name: str) -> StoredRecord:
-    """Return a model or configuration, or raise AWS's error for a missing one."""
-    record = table.get(scope, name)
-    if record is None:
-        raise not_found(kind, arn_of(scope, kind.replace("endpoint configuration", "endpoint-config"), name))
-    return record
+    def arn(self, scope: Scope, name: str) -> str:
+        """Return the ARN of a resource, which may not exist."""
+        return arn_of(scope, "model" if self.kind == "Model" else "endpoint-config", name)
 
-
-class Models:
-    """The actions on models."""
-
-    def __init__(self, *, store: SageMakerTables) -> None:
-        self._store = store
+    def get(self, scope: Scope, name: str) -> StoredRecord:
+        """Return a record, or raise AWS's error for a missing one."""
+        record = self.table.get(scope, name)
+        if record is None:
+            raise not_found(self.noun, self.arn(scope, name))
+        return record
 
     def create(self, scope: Scope, request: Fields) -> Fields:
-        """Create a model; its archive is downloaded by endpoints only."""
-        unsupported.check_model(request)
-        name = request["ModelName"]
-        record = StoredRecord(
-            name=name, arn=arn_of(scope, "model", name), created=now(), fields=_untagged(request)
-        )
-        if not self._store.models.add(scope, record):
-            raise already_exists(MODEL, record.arn)
-        self._store.tags.put(record.arn, request.get("Tags", []))
-        return {"ModelArn": record.arn}
+        """Create a resource."""
+        self.check(scope, request)
+        name = request[f"{self.kind}Name"]
+        fields = {field: value for field, value in request.items() if field != "Tags"}
+        record = StoredRecord(name=name, arn=self.arn(scope, name), created=now(), fields=fields)
+        if not self.table.add(scope, record):
+            raise already_exists(self.noun, record.arn)
+        self.tags.put(record.arn, request.get("Tags", []))
+        return {f"{self.kind}Arn": record.arn}
 
     def describe(self, scope: Scope, request: Fields) -> Fields:
-        """Describe a model."""
-        record = stored(self._store.models, scope, kind=MODEL, name=request["ModelName"])
-        shown = {"EnableNetworkIsolation": False, **record.fields}
-        if "PrimaryContainer" in shown:
-            shown["PrimaryContainer"] = {"Mode": "SingleModel", **shown["PrimaryContainer"]}
-        return {**shown, "ModelArn": record.arn, "CreationTime": record.created}
+        """Describe a resource."""
+        record = self.get(scope, request[f"{self.kind}Name"])
+        return {**self.shown(record.fields), f"{self.kind}Arn": record.arn, "CreationTime": record.created}
 
     def list(self, scope: Scope, request: Fields) -> Fields:
-        """List models."""
-        records, token = page(self._store.models.within(scope), request)
+        """List resources."""
+        records, token = page(self.table.within(scope), request)
         summaries = [
-            {"ModelName": record.name, "ModelArn": record.arn, "CreationTime": record.created}
-            for record in records
+            {f"{self.kind}Name": item.name, f"{self.kind}Arn": item.arn, "CreationTime": item.created}
+            for item in records
         ]
-        return {"Models": summaries, "NextToken": token}
+        return {f"{self.kind}s": summaries, "NextToken": token}
 
     def delete(self, scope: Scope, request: Fields) -> Fields:
-        """Delete a model; endpoints that serve it are not affected."""
-        record = stored(self._store.models, scope, kind=MODEL, name=request["ModelName"])
-        self._store.models.remove(scope, record.name)
-        self._store.tags.forget(record.arn)
+        """Delete a resource; endpoints made of it are not affected."""
+        record = self.get(scope, request[f"{self.kind}Name"])
+        self.table.remove(scope, record.name)
+        self.tags.forget(record.arn)
         return {}
 
 
-class EndpointConfigs:
-    """The actions on endpoint configurations."""
+def models_of(store: SageMakerTables) -> Resources:
+    """Return the actions on models; their archives are downloaded by endpoints only."""
 
-    def __init__(self, *, store: SageMakerTables) -> None:
-        self._store = store
+    def shown(fields: Fields) -> Fields:
+        container = fields.get("PrimaryContainer")
+        primary = {} if container is None else {"PrimaryContainer": {"Mode": "SingleModel", **container}}
+        return {"EnableNetworkIsolation": False, **fields, **primary}
 
-    def create(self, scope: Scope, request: Fields) -> Fields:
-        """Create a configuration; its models must exist."""
+    return Resources(
+        "Model", "model", store.models, store.tags, lambda _, request: unsupported.check_model(request), shown
+    )
+
+
+def configs_of(store: SageMakerTables, models: Resources) -> Resources:
+    """Return the actions on endpoint configurations, whose models must exist."""
+
+    def check(scope: Scope, request: Fields) -> None:
         unsupported.check_config(request)
-        name = request["EndpointConfigName"]
         for variant in request["ProductionVariants"]:
-            stored(self._store.models, scope, kind=MODEL, name=variant["ModelName"])
-        record = StoredRecord(
-            name=name, arn=arn_of(scope, "endpoint-config", name), created=now(), fields=_untagged(request)
-        )
-        if not self._store.configs.add(scope, record):
-            raise already_exists(CONFIG, record.arn)
-        self._store.tags.put(record.arn, request.get("Tags", []))
-        return {"EndpointConfigArn": record.arn}
+            models.get(scope, variant["ModelName"])
 
-    def describe(self, scope: Scope, request: Fields) -> Fields:
-        """Describe a configuration."""
-        record = stored(self._store.configs, scope, kind=CONFIG, name=request["EndpointConfigName"])
-        variants = [{"InitialVariantWeight": 1.0, **item} for item in record.fields["ProductionVariants"]]
-        return {
-            **record.fields,
-            "ProductionVariants": variants,
-            "EndpointConfigArn": record.arn,
-            "CreationTime": record.created,
-        }
+    def shown(fields: Fields) -> Fields:
+        variants = [{"InitialVariantWeight": 1.0, **variant} for variant in fields["ProductionVariants"]]
+        return {**fields, "ProductionVariants": variants}
 
-    def list(self, scope: Scope, request: Fields) -> Fields:
-        """List configurations."""
-        records, token = page(self._store.configs.within(scope), request)
-        summaries = [
-            {
-                "EndpointConfigName": record.name,
-                "EndpointConfigArn": record.arn,
-                "CreationTime": record.created,
-            }
-            for record in records
-        ]
-        return {"EndpointConfigs": summaries, "NextToken": token}
-
-    def delete(self, scope: Scope, request: Fields) -> Fields:
-        """Delete a configuration."""
-        record = stored(self._store.configs, scope, kind=CONFIG, name=request["EndpointConfigName"])
-        self._store.configs.remove(scope, record.name)
-        self._store.tags.forget(record.arn)
-        return {}
+    return Resources("EndpointConfig", "endpoint configuration", store.configs, store.tags, check, shown)
 
 
 class TagActions:
@@ -176,29 +150,22 @@ class TagActions:
 
     def add(self, scope: Scope, request: Fields) -> Fields:
         """Add or replace tags."""
-        arn = self._known(scope, request["ResourceArn"])
+        arn = self._existing(scope, request)
         self._store.tags.put(arn, request["Tags"])
         return {"Tags": self._store.tags.of(arn)}
 
     def list(self, scope: Scope, request: Fields) -> Fields:
         """List all tags; AWS allows 50 per resource, which fit on one page."""
-        return {"Tags": self._store.tags.of(self._known(scope, request["ResourceArn"]))}
+        return {"Tags": self._store.tags.of(self._existing(scope, request))}
 
     def delete(self, scope: Scope, request: Fields) -> Fields:
         """Remove tags."""
-        self._store.tags.drop(self._known(scope, request["ResourceArn"]), request["TagKeys"])
+        self._store.tags.drop(self._existing(scope, request), request["TagKeys"])
         return {}
 
-    def _known(self, scope: Scope, arn: str) -> str:
-        if arn not in self._arns(scope):
+    def _existing(self, scope: Scope, request: Fields) -> str:
+        arn, store = request["ResourceArn"], self._store
+        tables: tuple[Table[Any], ...] = (store.models, store.configs, store.endpoints)
+        if not any(record.arn == arn for table in tables for record in table.within(scope)):
             raise not_found("resource", arn)
-        return arn
-
-    def _arns(self, scope: Scope) -> Iterator[str]:
-        store = self._store
-        for table in (store.models, store.configs, store.endpoints):
-            yield from (record.arn for record in table.within(scope))
-
-
-def _untagged(request: Fields) -> Fields:
-    return {name: value for name, value in request.items() if name != "Tags"}
+        return str(arn)

@@ -25,7 +25,7 @@ class BackgroundOperations:
             try:
                 work()
             except CloudEndingError:
-                log.info("%s: interrupted by the end of the cloud; the next one resumes it", name)
+                log.info("%s: interrupted by the end of the cloud", name)
             except Exception as error:
                 log.exception("%s", name)
                 on_error(error)

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 class CloudEndingError(ReplyError):
-    """The cloud is stopping; the next one resumes the recorded operations."""
+    """The cloud is stopping."""
 
 
 class InstanceSupply:

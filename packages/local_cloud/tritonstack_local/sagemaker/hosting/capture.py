@@ -10,13 +10,14 @@ import json
 import logging
 import threading
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from tritonstack_local.sagemaker.records import CapturePlan, now
+from tritonstack_local.sagemaker.records import now
 from tritonstack_local.sagemaker.servers.artifacts import bucket_and_key
 
 # SageMaker writes every few minutes; here the delay is shorter.
@@ -46,8 +47,9 @@ class _Exchange:
 class Capture:
     """Captures the requests of one variant. A write failure is logged and drops the buffer."""
 
-    def __init__(self, *, plan: CapturePlan, s3: Any, endpoint: str, variant: str) -> None:
-        self._plan = plan
+    def __init__(self, *, settings: Mapping[str, Any], s3: Any, endpoint: str, variant: str) -> None:
+        """`settings` are a DataCaptureConfig."""
+        self._settings = settings
         self._s3 = s3
         self._below = f"{endpoint}/{variant}"
         self._owed = 0
@@ -62,7 +64,7 @@ class Capture:
     def note(self, request: Message, answer: Message, *, inference_id: str | None) -> None:
         """Capture an exchange if it is in the sample: an exact percentage."""
         with self._lock:
-            self._owed += self._plan.percent
+            self._owed += self._settings["InitialSamplingPercentage"]
             if self._owed < 100:
                 return
             self._owed -= 100
@@ -78,10 +80,11 @@ class Capture:
         self._thread.join()
 
     def _record(self, exchange: _Exchange) -> dict[str, Any]:
+        modes = {option["CaptureMode"] for option in self._settings["CaptureOptions"]}
         data = {}
-        if "Input" in self._plan.modes:
+        if modes & {"Input", "InputAndOutput"}:
             data["endpointInput"] = self._side(exchange.request, "INPUT")
-        if "Output" in self._plan.modes:
+        if modes & {"Output", "InputAndOutput"}:
             data["endpointOutput"] = self._side(exchange.answer, "OUTPUT")
         metadata = {
             "eventId": str(uuid.uuid4()),
@@ -102,9 +105,10 @@ class Capture:
 
     def _encoding(self, content_type: str) -> str:
         kind = content_type.partition(";")[0].strip()
-        if kind in self._plan.csv_types:
+        types = self._settings.get("CaptureContentTypeHeader", {})
+        if kind in types.get("CsvContentTypes", ()):
             return "CSV"
-        return "JSON" if kind in self._plan.json_types else "BASE64"
+        return "JSON" if kind in types.get("JsonContentTypes", ()) else "BASE64"
 
     def _run(self) -> None:
         while not self._ended.is_set():
@@ -118,15 +122,16 @@ class Capture:
             exchanges, self._exchanges, self._size = self._exchanges, [], 0
         if not exchanges:
             return
-        bucket, prefix = bucket_and_key(self._plan.destination)
+        bucket, prefix = bucket_and_key(self._settings["DestinationS3Uri"])
         key = f"{prefix.rstrip('/')}/{self._below}/{_file_name(now())}".lstrip("/")
-        encryption = {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": self._plan.kms_key}
+        kms_key = self._settings.get("KmsKeyId")
+        encryption = {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": kms_key} if kms_key else {}
         try:
             self._s3.put_object(
                 Bucket=bucket,
                 Key=key,
                 Body="".join(f"{json.dumps(self._record(exchange))}\n" for exchange in exchanges).encode(),
-                **(encryption if self._plan.kms_key else {}),
+                **encryption,
             )
         except (ClientError, BotoCoreError) as error:
             log.warning("lost captured data of %s: %s", self._below, error)

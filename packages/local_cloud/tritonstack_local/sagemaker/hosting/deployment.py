@@ -15,14 +15,15 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from tritonstack.base.errors import TritonstackError
 from tritonstack.runtime import TritonFailedError
+from tritonstack_local.cloudwatch.metrics import Datum, Metrics
 from tritonstack_local.sagemaker.hosting.capture import Capture
 from tritonstack_local.sagemaker.hosting.instances import EndpointInstance, RunningContainer
-from tritonstack_local.sagemaker.multi_model import ModelHost
+from tritonstack_local.sagemaker.multi_model import DownloadFolders, HostedModels
 from tritonstack_local.sagemaker.records import DeploymentPlan
 from tritonstack_local.sagemaker.servers import artifacts
-from tritonstack_local.sagemaker.servers.limits import volume_bytes
+from tritonstack_local.sagemaker.servers.limits import limits_of, volume_bytes
 from tritonstack_local.sagemaker.servers.logs import LogShipper, log_group
-from tritonstack_local.sagemaker.servers.server import ServerOrder, StartServer, introduction
+from tritonstack_local.sagemaker.servers.server import Server, ServerOrder, StartServer, introduction
 from tritonstack_local.scope import Scope
 from tritonstack_local.service.clients import Clients
 from tritonstack_local.service.errors import ReplyError
@@ -40,12 +41,19 @@ class Launcher:
     """Launches instances, each in its own folder below the endpoint's."""
 
     def __init__(
-        self, *, folder: Path, clients: Clients, start_server: StartServer, model_host: ModelHost
+        self,
+        *,
+        folder: Path,
+        clients: Clients,
+        metrics: Metrics,
+        start_server: StartServer,
+        loaded_models: int | None,
     ) -> None:
         self._folder = folder
         self._clients = clients
+        self._metrics = metrics
         self._start_server = start_server
-        self._model_host = model_host
+        self._loaded_models = loaded_models
         self._cancelled = threading.Event()
         self._unwanted: set[tuple[Scope, str]] = set()
 
@@ -94,7 +102,7 @@ class Launcher:
         if plan.capture is None:
             return None
         s3 = self._clients.client("s3", plan.scope)
-        return Capture(plan=plan.capture, s3=s3, endpoint=plan.endpoint, variant=plan.variant)
+        return Capture(settings=plan.capture, s3=s3, endpoint=plan.endpoint, variant=plan.variant)
 
     def cancel(self) -> None:
         """Cancel all downloads."""
@@ -130,9 +138,24 @@ class Launcher:
             model_root=model_root, environment=plan.environment, state_dir=state_dir, image=plan.image
         )
         server = self._start_server(order)
+        return RunningContainer(server=server, models=self._hosted_models(plan, server, model_root))
+
+    def _hosted_models(self, plan: DeploymentPlan, server: Server, folder: Path) -> HostedModels | None:
+        """Return the models of a multi-model server; None for single-model servers."""
+        if not plan.multi_model or plan.model_data_url is None:
+            return None
+
+        def measure(name: str, value: float, unit: str) -> None:
+            self._metrics.put(plan.scope, [Datum("AWS/SageMaker", name, plan.dimensions, value, unit)])
+
         s3 = self._clients.client("s3", plan.scope)
-        models = self._model_host.hosted_models(plan, server=server, s3=s3, folder=model_root)
-        return RunningContainer(server=server, models=models)
+        return HostedModels(
+            server=server,
+            folders=DownloadFolders(s3=s3, url=plan.model_data_url, folder=folder),
+            limits=limits_of(plan.instance_type, volume_gb=plan.volume_gb, loaded_models=self._loaded_models),
+            measure=measure,
+            keep=plan.model_cache,
+        )
 
     def _fetch(self, plan: DeploymentPlan, model_root: Path) -> None:
         if plan.model_data_url is None or plan.multi_model:

@@ -59,10 +59,10 @@ def _shown(variant: VariantRecord, fleet: Fleet | None, stage: UpdateStage | Non
     shown = {
         "VariantName": variant.name,
         "DeployedImages": [{"SpecifiedImage": variant.image}],
-        "CurrentWeight": variant.capacity.weight,
-        "DesiredWeight": variant.capacity.weight,
+        "CurrentWeight": variant.weight,
+        "DesiredWeight": variant.weight,
         "CurrentInstanceCount": 0 if pool is None else len(pool.instances),
-        "DesiredInstanceCount": variant.capacity.instance_count,
+        "DesiredInstanceCount": variant.instance_count,
     }
     if stage is not None and variant.name in stage.messages:
         status = {

@@ -102,11 +102,9 @@ class Hosting:
         self._begin(endpoint, lambda: self._delete(endpoint), f"delete {endpoint.name}")
 
     def resume(self) -> None:
-        """Restart endpoints of an earlier cloud, and resume interrupted operations."""
+        """Start the endpoints of an earlier cloud, and complete deletions."""
         for _, endpoint in self._store.endpoints.everywhere():
-            if endpoint.status == "Creating":
-                self.create(endpoint)
-            elif endpoint.status == "Deleting":
+            if endpoint.status == "Deleting":
                 self.delete(endpoint)
             elif endpoint.status != "Failed":
                 self._restore(endpoint)
@@ -266,13 +264,8 @@ class Hosting:
                     raise CloudEndingError("The local cloud is stopping.")
 
     def _restore(self, endpoint: EndpointRecord) -> None:
-        """Restart an endpoint's instances; requests wait for them.
-
-        An interrupted update then starts again.
-        """
-        pending = endpoint.pending if endpoint.status == "Updating" else None
-        if pending is None:
-            self._move(endpoint, lambda record: record.moved_to("SystemUpdating"))
+        """Start an endpoint's instances; requests wait for them. An interrupted update is dropped."""
+        self._move(endpoint, lambda record: record.settled("SystemUpdating"))
         fleet = self._supply.fleet(endpoint.plan, weights_of(endpoint.variants))
         self._serve(endpoint, TrafficSplit(fleet))
 
@@ -280,13 +273,11 @@ class Hosting:
             try:
                 self._supply.grow(fleet, counts_of(endpoint.variants))
             except LaunchFailedError as failed:
+                reason = failed.message
                 with self._lock:
                     self._serving.pop((endpoint.plan.scope, endpoint.name), None)
                 self._supply.retire(fleet)
-                self._settle(endpoint, "Failed", failed.message)
-                return
-            if pending is not None:
-                self._update(endpoint, pending)
+                self._move(endpoint, lambda record: record.settled("Failed", failure_reason=reason))
                 return
             self._move(endpoint, lambda record: record.settled("InService"))
 
@@ -301,16 +292,8 @@ class Hosting:
             self._supply.retire(arriving)
         serves = traffic is not None and any(pool.instances for pool in traffic.fleet.pools.values())
 
-        self._settle(endpoint, "InService" if serves else "Failed", reason)
-
-    def _settle(self, endpoint: EndpointRecord, status: Status, reason: str) -> None:
-        """Settle an endpoint in any state."""
-        self._move(
-            endpoint,
-            lambda record: replace(
-                record, status=status, modified=now(), pending=None, stage=None, failure_reason=reason
-            ),
-        )
+        status: Status = "InService" if serves else "Failed"
+        self._move(endpoint, lambda record: record.settled(status, failure_reason=reason))
 
     def _serve(self, endpoint: EndpointRecord, traffic: TrafficSplit) -> None:
         with self._lock:

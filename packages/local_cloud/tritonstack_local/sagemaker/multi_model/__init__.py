@@ -8,13 +8,5 @@ idle model makes room: it is unloaded to free memory, or deleted from the volume
 from tritonstack_local.sagemaker.multi_model.container import LoadRejectedError
 from tritonstack_local.sagemaker.multi_model.downloads import DownloadFolders
 from tritonstack_local.sagemaker.multi_model.hosted import HostedModels
-from tritonstack_local.sagemaker.multi_model.measures import Measures
-from tritonstack_local.sagemaker.multi_model.model_host import ModelHost
 
-__all__ = [
-    "DownloadFolders",
-    "HostedModels",
-    "LoadRejectedError",
-    "Measures",
-    "ModelHost",
-]
+__all__ = ["DownloadFolders", "HostedModels", "LoadRejectedError"]

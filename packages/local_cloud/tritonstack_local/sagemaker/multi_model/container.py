@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from enum import Enum, auto
 
 from tritonstack.base.errors import TritonstackError
 from tritonstack.runtime import TritonEndedError, TritonResponse, TritonTimeoutError
@@ -23,16 +22,6 @@ from tritonstack_local.service.errors import ReplyError, ServiceError
 log = logging.getLogger(__name__)
 
 
-class RoomOutcome(Enum):
-    """The result of making room for a load."""
-
-    EVICTED = auto()
-    VACATED = auto()
-    """Another model was unloaded."""
-    NONE = auto()
-    """No other model can be unloaded."""
-
-
 @dataclass(eq=False)
 class HostedModel:
     """One model, from its first request until it is unloaded."""
@@ -40,12 +29,10 @@ class HostedModel:
     target: str
     loaded: Future[None] = field(default_factory=Future)
     users: int = 0
-    waits: bool = False
-    """Whether its load waits for room."""
-    hangs: bool = False
-    """Whether its load has taken suspiciously long."""
-    entries_at_eviction: int | None = None
-    """Number of loads when another model was evicted for this one."""
+    unloads: int = 0
+    """The number of other models' unloads when its load last looked for room."""
+    evicts: bool = False
+    """Whether its load has unloaded another model."""
 
     @property
     def serves(self) -> bool:
@@ -93,14 +80,6 @@ class LoadRejectedError(ReplyError):
         self.text = text
 
 
-class ModelCapacityError(ReplyError):
-    """A model needs others to be unloaded; `rejection` is the error if that does not help."""
-
-    def __init__(self, rejection: TritonstackError) -> None:
-        super().__init__(rejection.message)
-        self.rejection = rejection
-
-
 def name_of(target: str) -> str:
     """Return a model's name in the server: an opaque string, as in SageMaker."""
     return hashlib.sha256(target.encode()).hexdigest()[:32]
@@ -114,7 +93,7 @@ class ModelContainer:
         self._limit_s = limit_s
 
     def load(self, target: str, *, deadline: float) -> None:
-        """Load a model from its folder; raise ModelCapacityError if the server lacks memory."""
+        """Load a model from its folder, or raise LoadRejectedError."""
         name = name_of(target)
         order = {"model_name": name, "url": f"{self._server.model_root}/{name}/model"}
         try:
@@ -124,8 +103,7 @@ class ModelContainer:
         # It is loaded already if an earlier load succeeded after its time limit.
         if answer.status in (200, LOADED_ALREADY):
             return
-        rejection = LoadRejectedError(answer.status, answer.body.decode(errors="replace"))
-        raise ModelCapacityError(rejection) if answer.status == NO_ROOM else rejection
+        raise LoadRejectedError(answer.status, answer.body.decode(errors="replace"))
 
     def unload(self, target: str) -> bool:
         """Unload a model; return whether the server no longer uses its folder."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 import threading
 from collections.abc import Callable
@@ -12,7 +11,7 @@ from typing import Any
 
 from tritonstack.base.errors import TritonstackError
 from tritonstack_local.sagemaker.errors import invalid_invocation
-from tritonstack_local.sagemaker.multi_model.container import ModelCapacityError, name_of
+from tritonstack_local.sagemaker.multi_model.container import name_of
 from tritonstack_local.sagemaker.servers import artifacts
 from tritonstack_local.sagemaker.servers.artifacts import ArtifactError, Checkpoint, MissingArtifactError
 from tritonstack_local.sagemaker.servers.limits import DISK_RESERVE_BYTES
@@ -34,23 +33,15 @@ class DownloadFolders:
 
 
 @dataclass
-class _Kept:
+class _StoredModel:
     """A model's folder, pinned while the server may read it."""
 
     pinned: bool = True
     size: int = 0
 
 
-@dataclass(frozen=True)
-class _Leaving:
-    """A folder that is being deleted."""
-
-    kept: _Kept
-    folder: Path
-
-
 class Downloads:
-    """Downloads models to the volume; evicts the least recently used ones that are not pinned.
+    """Downloads models to the volume; deletes the least recently used ones that are not pinned.
 
     A model on the volume is not fetched from S3 again, even if its object changes or is deleted.
     """
@@ -58,53 +49,61 @@ class Downloads:
     def __init__(self, *, folders: DownloadFolders, volume_bytes: int | None) -> None:
         self._folders = folders
         self._volume_bytes = volume_bytes
-        self._kept: dict[str, _Kept] = {}  # in the order of use
-        self._used = 0
-        self._removed = 0
-        self._lock = threading.Lock()
+        self._models: dict[str, _StoredModel] = {}  # in the order of use
+        self._lock = threading.RLock()
 
     def pin(self, target: str) -> bool:
         """Pin a model if it is on the volume; return whether it is."""
         with self._lock:
-            kept = self._kept.pop(target, None)
-            if kept is None:
+            model = self._models.pop(target, None)
+            if model is None:
                 return False
-            kept.pinned = True
-            self._kept[target] = kept
+            model.pinned = True
+            self._models[target] = model
             return True
 
     def let_go(self, target: str) -> None:
         """Unpin a model; it is kept until its space is needed."""
         with self._lock:
-            kept = self._kept.get(target)
-            if kept is not None:
-                kept.pinned = False
+            if target in self._models:
+                self._models[target].pinned = False
 
     def size_of(self, target: str) -> int:
         """Return a model's size on the volume in bytes."""
-        return self._kept[target].size
+        return self._models[target].size
 
     def remove(self, target: str) -> None:
         """Delete a model from the volume, even if incomplete."""
         with self._lock:
-            leaving = self._evict(target) if target in self._kept else None
-        if leaving is not None:
-            self._delete(leaving)
+            if self._models.pop(target, None) is not None:
+                shutil.rmtree(self._folder(target), ignore_errors=True)
 
     def fetch(self, target: str, *, checkpoint: Checkpoint, make_room: Callable[[], bool]) -> None:
-        """Download a model and pin it. `make_room` unpins another one if possible.
+        """Download a model and pin it. `make_room` waits until another one is unpinned; False if none can be.
 
-        Raises ModelCapacityError if the volume is full of pinned models, and ServiceError for a missing or
-        invalid archive.
+        Raises ServiceError for a full volume, and for a missing or invalid archive.
         """
-        kept = _Kept()
+        model = _StoredModel()
         with self._lock:
-            self._kept[target] = kept
+            self._models[target] = model
         try:
-            self._download(target, _Claim(self, kept, make_room), checkpoint)
+            self._download(target, _Claim(self, model, make_room), checkpoint)
         except BaseException:
             self.remove(target)
             raise
+
+    def reserve(self, model: _StoredModel, size: int) -> bool:
+        """Reserve space, of models that are not pinned if necessary; return whether there is enough."""
+        with self._lock:
+            if self._volume_bytes is not None and model.size + size > self._volume_bytes:
+                raise artifacts.does_not_fit(self._volume_bytes)
+            while not self._has_room(size):
+                target = next((target for target, other in self._models.items() if not other.pinned), None)
+                if target is None:
+                    return False
+                self.remove(target)
+            model.size += size
+            return True
 
     def _download(self, target: str, space: _Claim, checkpoint: Checkpoint) -> None:
         url, folder = self._folders.url_of(target), self._folder(target) / "model"
@@ -120,42 +119,11 @@ class Downloads:
         except ArtifactError as error:
             raise invalid_invocation(error.message) from error
 
-    def _reserve(self, kept: _Kept, size: int) -> _Leaving | None:
-        """Reserve space, or return a folder to delete for it, or raise."""
-        with self._lock:
-            if self._volume_bytes is not None and kept.size + size > self._volume_bytes:
-                raise artifacts.does_not_fit(self._volume_bytes)
-            if self._has_room(size):
-                self._used += size
-                kept.size += size
-                return None
-            for target, other in self._kept.items():
-                if not other.pinned:
-                    return self._evict(target)
-        raise ModelCapacityError(_volume_full())
-
     def _has_room(self, size: int) -> bool:
-        if self._volume_bytes is not None and self._used + size > self._volume_bytes:
+        used = sum(model.size for model in self._models.values())
+        if self._volume_bytes is not None and used + size > self._volume_bytes:
             return False
         return shutil.disk_usage(self._folders.folder).free - size > DISK_RESERVE_BYTES
-
-    def _evict(self, target: str) -> _Leaving:
-        """Rename a folder, so that the model can be downloaded again at once."""
-        folder = self._folder(target)
-        self._removed += 1
-        aside = folder.with_name(f"{folder.name}.{self._removed}")
-        with contextlib.suppress(FileNotFoundError):  # it was not downloaded
-            folder.rename(aside)
-        return _Leaving(self._kept.pop(target), aside)
-
-    def _delete(self, leaving: _Leaving) -> None:
-        shutil.rmtree(leaving.folder, ignore_errors=True)
-        self._release(leaving.kept, leaving.kept.size)
-
-    def _release(self, kept: _Kept, size: int) -> None:
-        with self._lock:
-            self._used -= size
-            kept.size -= size
 
     def _folder(self, target: str) -> Path:
         return self._folders.folder / name_of(target)
@@ -164,27 +132,23 @@ class Downloads:
 class _Claim:
     """The volume space of one download."""
 
-    def __init__(self, downloads: Downloads, kept: _Kept, make_room: Callable[[], bool]) -> None:
+    def __init__(self, downloads: Downloads, model: _StoredModel, make_room: Callable[[], bool]) -> None:
         self._downloads = downloads
-        self._kept = kept
+        self._model = model
         self._make_room = make_room
 
     def take(self, size: int) -> None:
         """Reserve bytes, from other models if necessary."""
-        while True:
-            try:
-                leaving = self._downloads._reserve(self._kept, size)
-            except ModelCapacityError:
-                if not self._make_room():
-                    raise
-                continue
-            if leaving is None:
-                return
-            self._downloads._delete(leaving)
+        while not self._downloads.reserve(self._model, size):
+            if not self._make_room():
+                raise invalid_invocation(
+                    "Failed to download model data: no space is left on the instance's volume, nor models to "
+                    "delete."
+                )
 
     def release(self, size: int) -> None:
         """Release bytes."""
-        self._downloads._release(self._kept, size)
+        self._model.size -= size
 
 
 def _not_downloaded(url: str) -> TritonstackError:
@@ -193,10 +157,4 @@ def _not_downloaded(url: str) -> TritonstackError:
         f"Failed to download model data(bucket: {bucket}, key: {key}). Please ensure that there is "
         "an object located at the URL and that the role passed to CreateModel has permissions to "
         "download the model."
-    )
-
-
-def _volume_full() -> TritonstackError:
-    return invalid_invocation(
-        "Failed to download model data: no space is left on the instance's volume, nor models to delete."
     )

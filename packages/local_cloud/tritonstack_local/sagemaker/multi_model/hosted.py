@@ -8,25 +8,22 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
+from typing import Any
 
 from tritonstack.runtime import TritonRequestError, TritonUnreachableError
 from tritonstack_local.sagemaker.errors import invalid_invocation, model_not_ready
 from tritonstack_local.sagemaker.multi_model.container import (
     LOAD_TIMEOUT_S,
+    NO_ROOM,
     HostedModel,
     LoadRejectedError,
-    ModelCapacityError,
     ModelContainer,
     ModelReservation,
-    RoomOutcome,
     load_error,
     name_of,
     server_ending,
 )
 from tritonstack_local.sagemaker.multi_model.downloads import DownloadFolders, Downloads
-from tritonstack_local.sagemaker.multi_model.measures import Measures
-from tritonstack_local.sagemaker.multi_model.occupancy import ServerOccupancy
-from tritonstack_local.sagemaker.multi_model.threads import run_after, run_in_background
 from tritonstack_local.sagemaker.servers.limits import Limits
 from tritonstack_local.sagemaker.servers.server import MultiModelServer
 from tritonstack_local.service.errors import ServiceError
@@ -34,14 +31,20 @@ from tritonstack_local.service.errors import ServiceError
 # How long an abandoned request may still run in the server. Unloading its model meanwhile blocks the server
 # for minutes.
 GIVEN_UP_REQUEST_S = 300.0
-# A load that has taken this long may hang: other loads no longer wait for it to make or take room.
+# A load that has taken this long may hang: the next one no longer waits for it.
 HANGING_AFTER_S = 10.0
 
 log = logging.getLogger(__name__)
 
+Measure = Callable[[str, float, str], None]
+"""Publishes a metric: name, value, unit."""
+
 
 class HostedModels:
-    """Loads models for requests. With `keep` false, each is unloaded and deleted after its last request."""
+    """Loads models for requests. With `keep` false, each is unloaded and deleted after its last request.
+
+    One model is downloaded and loaded at a time, so that none takes the room made for another.
+    """
 
     def __init__(
         self,
@@ -49,22 +52,24 @@ class HostedModels:
         server: MultiModelServer,
         folders: DownloadFolders,
         limits: Limits,
-        measures: Measures,
+        measure: Measure,
         keep: bool,
         limit_s: float = LOAD_TIMEOUT_S,
     ) -> None:
         self._container = ModelContainer(server, limit_s=limit_s)
         self._downloads = Downloads(folders=folders, volume_bytes=limits.volume_bytes)
-        self._measures = measures
+        self._limits = limits
+        self._measure = measure
         self._keep = keep
         self._limit_s = limit_s
         self._models: dict[str, HostedModel] = {}  # in the order of use
         self._leaving: dict[str, Future[None]] = {}
-        self._vacancies = 0
-        self._last_try: HostedModel | None = None
+        self._inside: set[HostedModel] = set()
+        """The models in the server, including those being loaded and unloaded."""
+        self._unloads = 0
+        self._turn = threading.Lock()
         self._changed = threading.Condition()
         self._closed = threading.Event()
-        self._occupancy = ServerOccupancy(self._container, limits, self._changed)
 
     @contextmanager
     def reserved(self, target: str) -> Iterator[ModelReservation]:
@@ -85,7 +90,7 @@ class HostedModels:
             raise
         finally:
             if counts:
-                self._measures.asked(loaded=was_loaded)
+                self._measure("ModelCacheHit", float(was_loaded), "None")
             release(model)
 
     def holds(self, target: str) -> bool:
@@ -117,7 +122,7 @@ class HostedModels:
             if idle is None:
                 return False
             gone = self._leave(idle)
-        run_in_background(f"unload {idle.target}", self._unload_unasked, idle, gone)
+        _run_in_background(f"unload {idle.target}", self._unload, idle, gone)
         return bool(wait([gone], timeout=timeout_s).done)
 
     def close(self) -> None:
@@ -133,7 +138,7 @@ class HostedModels:
             was_loaded = model is not None and model.serves
             if model is None:
                 model = HostedModel(target)
-                run_in_background(f"load {target}", self._load, model, self._leaving.get(target))
+                _run_in_background(f"load {target}", self._load, model, self._leaving.get(target))
             self._models[target] = model
             model.users += 1
             return model, was_loaded
@@ -143,7 +148,7 @@ class HostedModels:
             return model.loaded.result()
         begun = time.monotonic()
         wait([model.loaded], timeout=timeout_s)
-        self._measures.waited(time.monotonic() - begun)
+        self._took("ModelLoadingWaitTime", begun)
         if not model.loaded.done():
             raise model_not_ready(model.target)
         return model.loaded.result()
@@ -157,16 +162,21 @@ class HostedModels:
                 self._changed.notify_all()
                 return
             gone = self._leave(model)
-        run_in_background(f"unload {model.target}", self._unload_unasked, model, gone)
+        _run_in_background(f"unload {model.target}", self._unload, model, gone)
 
     def _release_later(self, model: HostedModel) -> None:
-        run_after(GIVEN_UP_REQUEST_S, self._release, model)
+        timer = threading.Timer(GIVEN_UP_REQUEST_S, self._release, [model])
+        timer.daemon = True
+        timer.start()
 
     def _load(self, model: HostedModel, predecessor: Future[None] | None) -> None:
         if predecessor is not None:
             predecessor.result()
+        deadline = time.monotonic() + self._limit_s
+        has_turn = self._turn.acquire(timeout=HANGING_AFTER_S)
         try:
-            self._load_model(model)
+            self._fetch(model, deadline)
+            self._load_with_room(model, deadline)
         except Exception as error:
             # The folder of an ending server may be deleted already.
             ending = self.closed and isinstance(error, OSError)
@@ -174,10 +184,13 @@ class HostedModels:
             self._tidy_up(model, error)
             with self._changed:  # before waiting requests are notified: the next request tries again
                 del self._models[model.target]
+                self._inside.discard(model)
             model.loaded.set_exception(failure)
-            self._vacate()
         else:
             model.loaded.set_result(None)
+        finally:
+            if has_turn:
+                self._turn.release()
             with self._changed:
                 self._changed.notify_all()
 
@@ -189,86 +202,13 @@ class HostedModels:
             self._downloads.let_go(model.target)
         # Otherwise the server may still read it.
 
-    def _load_model(self, model: HostedModel) -> None:
-        deadline = time.monotonic() + self._limit_s
-        self._with_room(model, lambda _: self._fetch(model, deadline), deadline)
-        self._with_room(model, lambda alone: self._load_now(model, deadline, alone=alone), deadline)
-
-    def _with_room(self, model: HostedModel, step: Callable[[bool], None], deadline: float) -> None:
-        """Run a step of a load; while it lacks room, make room or wait, and repeat it.
-
-        The step gets True on its last try, when no other model can be unloaded.
-        """
-        alone = False
-        while True:
-            vacancies = self._vacancies
-            try:
-                if self._last_try not in (None, model) and not self._last_try.hangs:
-                    raise ModelCapacityError(model_not_ready(model.target))
-                return step(alone)
-            except ModelCapacityError as full:
-                from_server = isinstance(full.rejection, LoadRejectedError)
-                # The memory that one eviction freed was not enough, and no other model took it: a model
-                # that always lacks memory evicts one other model per request.
-                in_vain = model.entries_at_eviction == self._occupancy.entries - 1
-                if alone or (from_server and in_vain):
-                    raise full.rejection from full
-            finally:
-                if alone:
-                    self._last_try = None
-                    self._vacate()
-            alone = self._make_room(model, vacancies, deadline) is RoomOutcome.NONE
-
-    def _make_room(self, model: HostedModel, vacancies: int, deadline: float) -> RoomOutcome:
-        """Unload an idle model as soon as there is one.
-
-        If loads only wait for each other, one proceeds, and new ones wait for it.
-        """
-        model.entries_at_eviction = None
-        with self._changed:
-            model.waits = True
-            self._changed.notify_all()
-            in_time = self._changed.wait_for(
-                lambda: (
-                    self._closed.is_set()
-                    or self._vacancies != vacancies
-                    or self._idle() is not None
-                    or self._is_alone(model)
-                ),
-                timeout=deadline - time.monotonic(),
-            )
-            model.waits = False
-            if self._closed.is_set():
-                raise server_ending()
-            if not in_time:
-                raise model_not_ready(model.target)
-            if self._vacancies != vacancies:
-                return RoomOutcome.VACATED
-            idle = self._idle()
-            if idle is None:
-                self._last_try = model
-                return RoomOutcome.NONE
-            if self._none_moving():
-                model.entries_at_eviction = self._occupancy.entries
-            gone = self._leave(idle)
-        self._unload(idle, gone)
-        return RoomOutcome.EVICTED
-
-    def _none_moving(self) -> bool:
-        """Return whether no model is being loaded or unloaded."""
-        return not self._leaving and self._occupancy.all_serve()
-
-    def _is_alone(self, model: HostedModel) -> bool:
-        others = (other for other in self._models.values() if other is not model)
-        return not self._leaving and all(other.waits or other.hangs for other in others)
-
     def _fetch(self, model: HostedModel, deadline: float) -> None:
         if self._downloads.pin(model.target):
             return
         begun = time.monotonic()
 
         def checkpoint() -> None:
-            if self._closed.is_set():
+            if self.closed:
                 raise server_ending()
             if time.monotonic() > deadline:
                 raise invalid_invocation(
@@ -276,36 +216,69 @@ class HostedModels:
                     f"{self._limit_s:g} s."
                 )
 
-        self._downloads.fetch(model.target, checkpoint=checkpoint, make_room=self.relieve)
-        self._measures.downloaded(time.monotonic() - begun)
+        self._downloads.fetch(
+            model.target, checkpoint=checkpoint, make_room=lambda: self._makes_room(model, deadline)
+        )
+        self._took("ModelDownloadingTime", begun)
 
-    def _load_now(self, model: HostedModel, deadline: float, *, alone: bool) -> None:
-        self._occupancy.enter(model)
-        try:
-            if not alone:
-                self._occupancy.check_memory(model, needed=self._downloads.size_of(model.target))
-            begun = time.monotonic()
-            with self._noticed_if_it_hangs(model):
+    def _load_with_room(self, model: HostedModel, deadline: float) -> None:
+        """Load a model; as long as it lacks room, unload others first."""
+        while not self._enters(model) and self._makes_room(model, deadline):
+            continue
+        with self._changed:
+            self._inside.add(model)  # if nothing else can be unloaded, the server decides
+        model.evicts = False
+        while True:
+            begun, model.unloads = time.monotonic(), self._unloads
+            try:
                 self._container.load(model.target, deadline=deadline)
-        except BaseException:
-            self._occupancy.leave(model)
-            raise
-        self._measures.loaded(time.monotonic() - begun)
+                break
+            except LoadRejectedError as rejected:
+                # Evict once per request: a model that always lacks memory must not evict all others.
+                if rejected.status != NO_ROOM or model.evicts or not self._makes_room(model, deadline):
+                    raise
+        self._took("ModelLoadingTime", begun)
 
-    @contextmanager
-    def _noticed_if_it_hangs(self, model: HostedModel) -> Iterator[None]:
-        """Notify waiting loads if this load takes too long."""
+    def _enters(self, model: HostedModel) -> bool:
+        """Count a model among those in the server, if it fits."""
+        held, needed = self._container.memory_held(), self._downloads.size_of(model.target)
+        with self._changed:
+            limit = self._limits.loaded_models
+            full = limit is not None and len(self._inside) >= limit
+            if full or self._limits.is_short_of_memory(held=held, needed=needed):
+                return False
+            self._inside.add(model)
+            return True
 
-        def give_up() -> None:
-            model.hangs = True
-            self._vacate()
+    def _makes_room(self, model: HostedModel, deadline: float) -> bool:
+        """Unload an idle model as soon as there is one; return False if no other model is loaded.
 
-        timer = run_after(HANGING_AFTER_S, give_up)
-        try:
-            yield
-        finally:
-            timer.cancel()
-            model.hangs = False
+        A model unloaded for another reason since the last look counts, too.
+        """
+        with self._changed:
+            in_time = self._changed.wait_for(
+                lambda: (
+                    self.closed
+                    or self._unloads != model.unloads
+                    or self._idle() is not None
+                    or not (self._leaving or any(other.serves for other in self._models.values()))
+                ),
+                timeout=deadline - time.monotonic(),
+            )
+            if self.closed:
+                raise server_ending()
+            if not in_time:
+                raise model_not_ready(model.target)
+            if self._unloads != model.unloads:
+                model.unloads = self._unloads
+                return True
+            idle = self._idle()
+            if idle is None:
+                return False
+            gone = self._leave(idle)
+        model.evicts = True
+        self._unload(idle, gone)
+        return True
 
     def _idle(self) -> HostedModel | None:
         return next((model for model in self._models.values() if model.serves and not model.users), None)
@@ -317,30 +290,28 @@ class HostedModels:
         self._leaving[model.target] = gone
         return gone
 
-    def _unload_unasked(self, model: HostedModel, gone: Future[None]) -> None:
-        self._unload(model, gone)
-        self._vacate()
-
     def _unload(self, model: HostedModel, gone: Future[None]) -> None:
         begun = time.monotonic()
         try:
             # A folder that the server may still read is kept: deleting it would break the server.
             if self._container.unload(model.target):
-                self._measures.unloaded(time.monotonic() - begun)
+                self._took("ModelUnloadingTime", begun)
                 release = self._downloads.let_go if self._keep else self._downloads.remove
                 release(model.target)
         except OSError as error:
             log.warning("cannot delete the folder of %s: %s", model.target, error)
         finally:
             with self._changed:
-                self._occupancy.leave(model)
+                self._inside.discard(model)
+                self._unloads += 1
                 if self._leaving.get(model.target) is gone:
                     del self._leaving[model.target]
                 self._changed.notify_all()
             gone.set_result(None)  # the model's next load waits for this, successful or not
 
-    def _vacate(self) -> None:
-        """Notify waiting loads that memory may be free."""
-        with self._changed:
-            self._vacancies += 1
-            self._changed.notify_all()
+    def _took(self, name: str, begun: float) -> None:
+        self._measure(name, (time.monotonic() - begun) * 1e6, "Microseconds")
+
+
+def _run_in_background(name: str, work: Callable[..., None], *arguments: Any) -> None:
+    threading.Thread(target=work, args=arguments, name=name, daemon=True).start()

@@ -223,7 +223,7 @@ _PERCENT = 100.0
 
 
 class MachineMetrics:
-    """Measures every instance periodically."""
+    """Measures every instance and counts its loaded models periodically."""
 
     def __init__(
         self, *, metrics: Metrics, time_scale: TimeScale, instances: Callable[[], list[EndpointInstance]]
@@ -252,11 +252,15 @@ class MachineMetrics:
         table = ProcessTable()
         before, self._before = self._before, {}
         for instance in instances:
-            plan = instance.plan
-            dimensions = MeasuredVariant(plan.scope, plan.endpoint, plan.variant).dimensions
+            plan, models = instance.plan, instance.container.models
             with contextlib.suppress(OSError):  # its endpoint was just deleted
-                used = list(self._used(instance, table, before))
-                data = [Datum(INSTANCE_NAMESPACE, name, dimensions, value, "Percent") for name, value in used]
+                values = [(name, value, "Percent") for name, value in self._used(instance, table, before)]
+                if models is not None:
+                    values.append(("LoadedModelCount", models.loaded_count(), "None"))
+                data = [
+                    Datum(INSTANCE_NAMESPACE, name, plan.dimensions, value, unit)
+                    for name, value, unit in values
+                ]
                 self._metrics.put(plan.scope, data)
 
     def _used(
