@@ -107,7 +107,7 @@ class _CloudWithoutTriton(server.LocalCloud):
 
 def _make_sagemaker(*, dependencies: Dependencies, server_home: Path) -> SageMakerApp:
     del server_home
-    return SageMakerApp(dependencies=dependencies, start_server=ServerWithoutTriton)
+    return SageMakerApp(dependencies=dependencies, start_server=ServerWithoutTriton)  # type: ignore[arg-type]
 
 
 def main() -> None:

@@ -84,7 +84,7 @@ class Scaled:
         self.scaler = Scaler(
             store=self.store,
             history=history,
-            endpoints=self.endpoint,
+            endpoints=self.endpoint,  # type: ignore[arg-type]
             read_alarm=lambda _, name: self.readings.get(name),
             remove_target=self.actions.remove,
             time_scale=TimeScale(minute_s=MINUTE_S),

@@ -74,26 +74,6 @@ def test_limits_bound_every_policy(capacity, asked, expected):
     assert outcome(decide(situation(capacity), [proposal(asked)])) == expected
 
 
-def test_a_scale_in_that_would_come_back_is_anticipated_flapping():
-    decision = decide(situation(2), [proposal(2, scales_in=True)])
-    assert decision is not None
-    assert decision.reason == {"Code": "AutoScalingAnticipatedFlapping", "CurrentCapacity": 2}
-
-
-def test_during_a_scale_out_cooldown_only_a_larger_scale_out_adds_capacity():
-    cooling = situation(4, cooldown=OUT)
-    assert decide(cooling, [proposal(8, counted=4)]) is None
-    assert outcome(decide(cooling, [proposal(12, counted=6)])) == (6, "p", None)
-    assert cooling.base == 2
-
-
-def test_a_scale_out_cooldown_blocks_scale_in_and_a_scale_in_cooldown_does_not_block_scale_out():
-    assert decide(situation(4, cooldown=OUT), [proposal(1)]) is None
-    assert decide(situation(4, cooldown=IN), [proposal(1)]) is None
-    assert outcome(decide(situation(4, cooldown=IN), [proposal(7)])) == (7, "p", None)
-    assert situation(4, cooldown=IN).base == 4
-
-
 def test_suspensions_block_their_direction_only():
     no_out, no_in = situation(4, out_suspended=True), situation(4, in_suspended=True)
     assert decide(no_out, [proposal(7)]) is None

@@ -12,10 +12,11 @@ from tritonstack_local.autoscaling.actions import OFFERED, SERVICE, ScalingActio
 from tritonstack_local.autoscaling.decisions import AlarmReading
 from tritonstack_local.autoscaling.history import History
 from tritonstack_local.autoscaling.records import AutoScalingTables
-from tritonstack_local.autoscaling.scaler import ScaledEndpoints, Scaler
+from tritonstack_local.autoscaling.scaler import Scaler
 from tritonstack_local.autoscaling.tracking_alarms import TrackingAlarms
 from tritonstack_local.cloudwatch.alarms.records import AlarmRecord, held_alarms
 from tritonstack_local.cloudwatch.alarms.state import decide as decide_state
+from tritonstack_local.sagemaker.control_plane.endpoints import Endpoints
 from tritonstack_local.scope import Scope
 from tritonstack_local.service.clients import Clients
 from tritonstack_local.service.tables import Table, Tables
@@ -30,9 +31,7 @@ if TYPE_CHECKING:
 class AutoScalingApp:
     """Serves the API and scales endpoints. Thread-safe."""
 
-    def __init__(
-        self, *, region: str, clients: Clients, endpoints: ScaledEndpoints, time_scale: TimeScale
-    ) -> None:
+    def __init__(self, *, region: str, clients: Clients, endpoints: Endpoints, time_scale: TimeScale) -> None:
         """`region` is the default of callers without one."""
         self._time_scale = time_scale
         self._store = AutoScalingTables()

@@ -13,7 +13,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 from tritonstack_local.autoscaling.calendars import Calendars
 from tritonstack_local.autoscaling.decisions import AlarmReading, Situation, decide
@@ -30,26 +30,15 @@ from tritonstack_local.autoscaling.records import (
 )
 from tritonstack_local.autoscaling.tracking_alarms import policy_arn_in
 from tritonstack_local.cloudwatch.alarms.records import AlarmRecord
-from tritonstack_local.sagemaker.control_plane.endpoints import VariantCapacity
+from tritonstack_local.sagemaker.control_plane.endpoints import Endpoints, VariantCapacity
 from tritonstack_local.scope import Scope
 from tritonstack_local.service.errors import ServiceError
-from tritonstack_local.service.wire import Fields
 from tritonstack_local.settings import REAL_MINUTE_S, TimeScale
 
 _LOOKS_A_MINUTE = 6
 _SHORTEST_PAUSE_S = 0.05
 
 log = logging.getLogger(__name__)
-
-
-class ScaledEndpoints(Protocol):
-    """SageMaker's part of scaling."""
-
-    def capacity_of(self, scope: Scope, endpoint: str, variant: str) -> VariantCapacity | None:
-        """Return the capacity of a variant; None if it does not exist."""
-
-    def update_weights_and_capacities(self, scope: Scope, request: Fields) -> Fields:
-        """Start to scale variants, or raise ServiceError."""
 
 
 class Scaler:
@@ -60,7 +49,7 @@ class Scaler:
         *,
         store: AutoScalingTables,
         history: History,
-        endpoints: ScaledEndpoints,
+        endpoints: Endpoints,
         read_alarm: Callable[[Scope, str], AlarmReading | None],
         remove_target: Callable[[Scope, TargetId, str], None],
         time_scale: TimeScale,

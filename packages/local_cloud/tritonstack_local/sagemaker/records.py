@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from tritonstack_local.scope import Scope
 from tritonstack_local.service.tables import Table, Tags
@@ -29,16 +29,17 @@ def now() -> datetime:
 LEAST_OUTSTANDING, RANDOM = "LEAST_OUTSTANDING_REQUESTS", "RANDOM"
 
 
-@dataclass(frozen=True)
-class VariantRecord:
-    """A production variant, as in DescribeEndpoint."""
+class VariantKey(NamedTuple):
+    """A variant of an endpoint, which metrics belong to."""
 
-    name: str
-    image: str
-    instance_type: str
-    instance_count: int
-    """The requested number of instances."""
-    weight: float
+    scope: Scope
+    endpoint: str
+    variant: str
+
+    @property
+    def dimensions(self) -> dict[str, str]:
+        """Its CloudWatch dimensions."""
+        return {"EndpointName": self.endpoint, "VariantName": self.variant}
 
 
 @dataclass(frozen=True)
@@ -66,14 +67,28 @@ class DeploymentPlan:
     """The routing strategy."""
 
     @property
-    def dimensions(self) -> dict[str, str]:
-        """The CloudWatch dimensions of the variant."""
-        return {"EndpointName": self.endpoint, "VariantName": self.variant}
+    def key(self) -> VariantKey:
+        """The variant."""
+        return VariantKey(self.scope, self.endpoint, self.variant)
 
     @property
     def container(self) -> str:
         """The container's name in SageMaker's error messages."""
         return "model" if self.multi_model else "primary"
+
+
+@dataclass(frozen=True)
+class VariantRecord:
+    """A production variant: its plan and its requested capacity."""
+
+    plan: DeploymentPlan
+    instance_count: int
+    weight: float
+
+    @property
+    def name(self) -> str:
+        """The name of the variant."""
+        return self.plan.variant
 
 
 @dataclass(frozen=True)
@@ -84,7 +99,6 @@ class EndpointPlan:
     endpoint: str
     config_name: str
     variants: tuple[VariantRecord, ...]
-    deployments: tuple[DeploymentPlan, ...]
     data_capture: Mapping[str, Any] | None
 
 

@@ -93,17 +93,22 @@ def template_rejection(shape: str, fields: Mapping[str, Any]) -> str | None:
     `shape` is CreateModel or CreateEndpointConfig. Values unknown before the deployment are ignored.
     """
     try:
-        reject_unsupported(shape, fields)
-        _check_metrics(fields.get("MetricsConfig", {}))
-        for inner, name in _STRUCTURES[shape]:
-            items = fields.get(name, [])
-            for structure in items if isinstance(items, list) else [items]:
-                reject_unsupported(inner, structure)
-                _reject_components(inner, structure)
-                _check_routing(structure.get("RoutingConfig", {}))
+        _check_supported(shape, fields)
     except ServiceError as error:
         return error.message
     return None
+
+
+def _check_supported(shape: str, fields: Mapping[str, Any]) -> None:
+    reject_unsupported(shape, fields)
+    _check_metrics(fields.get("MetricsConfig", {}))
+    for inner, name in _STRUCTURES[shape]:
+        items = fields.get(name, [])
+        for structure in items if isinstance(items, list) else [items]:
+            reject_unsupported(inner, structure)
+            if inner == "ProductionVariant" and "ModelName" not in structure:
+                raise not_supported("ProductionVariant without ModelName", _FOR_COMPONENTS)
+            _check_routing(structure.get("RoutingConfig", {}))
 
 
 _STRUCTURES = {
@@ -112,22 +117,15 @@ _STRUCTURES = {
 }
 
 
-def _reject_components(shape: str, fields: Mapping[str, Any]) -> None:
-    if shape == "ProductionVariant" and "ModelName" not in fields:
-        raise not_supported("ProductionVariant without ModelName", _FOR_COMPONENTS)
-
-
 def check_model(fields: Mapping[str, Any]) -> None:
     """Check a CreateModel request."""
-    reject_unsupported("CreateModel", fields)
+    _check_supported("CreateModel", fields)
     containers = fields.get("Containers", [])
     if len(containers) > 1:
         raise not_supported("CreateModel.Containers with several containers", _ONE_CONTAINER)
     if bool(containers) == bool(fields.get("PrimaryContainer")):
         raise validation_exception("Exactly one of PrimaryContainer and Containers must be given.")
-    container = fields.get("PrimaryContainer") or containers[0]
-    reject_unsupported("ContainerDefinition", container)
-    _check_container(container)
+    _check_container(fields.get("PrimaryContainer") or containers[0])
 
 
 def _check_container(container: Mapping[str, Any]) -> None:
@@ -163,11 +161,14 @@ def _check_multi_model_settings(container: Mapping[str, Any]) -> None:
 
 def check_config(fields: Mapping[str, Any]) -> None:
     """Check a CreateEndpointConfig request."""
-    reject_unsupported("CreateEndpointConfig", fields)
-    _check_metrics(fields.get("MetricsConfig", {}))
+    _check_supported("CreateEndpointConfig", fields)
     variants = fields["ProductionVariants"]
     for number, variant in enumerate(variants):
-        _check_variant(number, variant)
+        for name in ("InstanceType", "InitialInstanceCount"):
+            if name not in variant:
+                raise validation_exception(
+                    f"ProductionVariants[{number}].{name} must be given for a variant with instances."
+                )
     destination = fields.get("DataCaptureConfig", {}).get("DestinationS3Uri", "s3://")
     if not destination.startswith("s3://"):
         raise not_supported(
@@ -187,17 +188,6 @@ def _check_metrics(metrics: Mapping[str, Any]) -> None:
             f"MetricsConfig.MetricPublishFrequencyInSeconds {frequency} is not valid. "
             f"Valid values: {', '.join(map(str, PUBLISH_FREQUENCIES_S))}."
         )
-
-
-def _check_variant(number: int, variant: Mapping[str, Any]) -> None:
-    reject_unsupported("ProductionVariant", variant)
-    _reject_components("ProductionVariant", variant)
-    _check_routing(variant.get("RoutingConfig", {}))
-    for name in ("InstanceType", "InitialInstanceCount"):
-        if name not in variant:
-            raise validation_exception(
-                f"ProductionVariants[{number}].{name} must be given for a variant with instances."
-            )
 
 
 def _check_routing(routing: Mapping[str, Any]) -> None:

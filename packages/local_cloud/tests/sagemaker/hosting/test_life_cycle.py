@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError, WaiterError
 
 from packages.local_cloud.tests.sagemaker.cloud import IMAGE, REGION, run_cloud, short_id, tarball, tree
 from tritonstack_local.sagemaker import create_app
-from tritonstack_local.sagemaker.hosting.capacity import InstanceSupply
+from tritonstack_local.sagemaker.hosting.supply import InstanceSupply
 from tritonstack_local.sagemaker.servers.logs import LogShipper
 
 
@@ -285,30 +285,6 @@ def test_an_update_retains_variant_properties(cloud, options, expected):
     assert numbers(cloud) == (3, 3, 0.0)
     cloud.sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="e", **options)
     assert numbers(cloud) == expected
-
-
-def test_a_scaled_variant_keeps_its_instance_type(cloud):
-    cloud.model("m")
-    cloud.config("one", model="m")
-    cloud.config("two", model="m", InstanceType="ml.g5.2xlarge")
-    cloud.config("same-type", model="m", InitialInstanceCount=2)
-    cloud.sagemaker.create_endpoint(EndpointName="e", EndpointConfigName="one")
-    cloud.settled("e")
-    target = {
-        "ServiceNamespace": "sagemaker",
-        "ResourceId": "endpoint/e/variant/AllTraffic",
-        "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
-    }
-    scaling = cloud.client("application-autoscaling")
-    scaling.register_scalable_target(**target, MinCapacity=1, MaxCapacity=2)
-    with pytest.raises(ClientError, match="scalable targets"):
-        cloud.sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="two")
-    assert cloud.settled("e")["EndpointConfigName"] == "one"
-    cloud.sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="same-type")
-    assert cloud.settled("e")["EndpointConfigName"] == "same-type"
-    scaling.deregister_scalable_target(**target)
-    cloud.sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="two")
-    assert cloud.settled("e")["EndpointConfigName"] == "two"
 
 
 def test_an_unknown_variant_cannot_be_scaled(cloud):

@@ -14,7 +14,7 @@ from packages.local_cloud.tests.sagemaker.multi_model.fake_triton import TARGET,
 from packages.local_cloud.tests.sagemaker.multi_model.model_bucket import ModelBucket
 from tritonstack.runtime import TritonTimeoutError, TritonUnreachableError
 from tritonstack_local.sagemaker.hosting.instances import EndpointInstance, RunningContainer
-from tritonstack_local.sagemaker.multi_model import DownloadFolders, HostedModels, LoadRejectedError
+from tritonstack_local.sagemaker.multi_model import HostedModels, LoadRejectedError
 from tritonstack_local.sagemaker.multi_model import hosted as hosted_module
 from tritonstack_local.sagemaker.multi_model.downloads import Downloads
 from tritonstack_local.sagemaker.servers import limits as limits_module
@@ -23,7 +23,7 @@ from tritonstack_local.sagemaker.servers.server import ServerOrder
 from tritonstack_local.service.errors import ServiceError
 
 TARGETS = "abcdefgh"
-UNLIMITED = Limits(memory_bytes=None, volume_bytes=None)
+UNLIMITED = Limits(memory_bytes=None)
 MIB = 1 << 20
 KIB = 1 << 10
 
@@ -35,7 +35,7 @@ def holding(number):
 class Hosting:
     """A server, its volume, and the S3 prefix of its models."""
 
-    def __init__(self, folder, limits, **options):
+    def __init__(self, folder, limits, volume_bytes=None, **options):
         self.folder = folder / "models"
         self.folder.mkdir()
         variables = {"SAGEMAKER_MULTI_MODEL": "true"}
@@ -46,7 +46,9 @@ class Hosting:
         self.data = []
         self.models = HostedModels(
             server=self.server,
-            folders=DownloadFolders(s3=self.shelf, url=self.shelf.url, folder=self.folder),
+            downloads=Downloads(
+                s3=self.shelf, url=self.shelf.url, folder=self.folder, volume_bytes=volume_bytes
+            ),
             limits=limits,
             measure=lambda *metric: self.data.append(metric),
             **{"keep": True, **options},
@@ -342,7 +344,7 @@ def packed(target, size):
 @pytest.fixture
 def small_volume(instance):
     """A volume that holds two models."""
-    one = instance(Limits(memory_bytes=None, volume_bytes=500 * KIB, loaded_models=2))
+    one = instance(holding(2), volume_bytes=500 * KIB)
     one.shelf.objects = {target: packed(target, 200 * KIB) for target in TARGETS}
     return one
 
@@ -468,21 +470,21 @@ def test_waiting_requests_report_that_they_were_not_sent(instance):
 
 
 @pytest.mark.parametrize(
-    ("limits", "capacity", "keep"),
+    ("limits", "capacity", "options"),
     [
-        (holding(2), 1000, True),
-        (UNLIMITED, 2, True),
-        (Limits(memory_bytes=None, volume_bytes=500 * KIB, loaded_models=3), 1000, True),
-        (holding(2), 1000, False),
-        (UNLIMITED, 2, False),
+        (holding(2), 1000, {}),
+        (UNLIMITED, 2, {}),
+        (holding(3), 1000, {"volume_bytes": 500 * KIB}),
+        (holding(2), 1000, {"keep": False}),
+        (UNLIMITED, 2, {"keep": False}),
     ],
     ids=["number", "507", "volume", "number-uncached", "507-uncached"],
 )
-def test_many_requests_for_more_models_than_fit(instance, limits, capacity, keep):
+def test_many_requests_for_more_models_than_fit(instance, limits, capacity, options):
     others = set(threading.enumerate())  # tests before this one may have left some
-    one = instance(limits, keep=keep)
+    one = instance(limits, **options)
     one.server.capacity = capacity
-    if limits.volume_bytes:
+    if "volume_bytes" in options:
         one.shelf.objects = {target: packed(target, 190 * KIB) for target in TARGETS}
     chance = random.Random(3)  # noqa: S311 - the same requests in every run
     targets = [min(chance.choices(TARGETS, k=2)) for _ in range(240)]
@@ -490,7 +492,7 @@ def test_many_requests_for_more_models_than_fit(instance, limits, capacity, keep
         assert list(pool.map(one.said, targets)) == targets
     if limits.loaded_models:
         assert one.server.most_loaded <= limits.loaded_models
-    if not keep:
+    if "keep" in options:
         eventually(lambda: one.on_volume == 0)
     eventually(lambda: len(one.server.loaded) == one.models.loaded_count())
     assert len(set(threading.enumerate()) - others) < 40

@@ -8,10 +8,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from botocore.exceptions import ClientError
 
+from tritonstack_local.sagemaker.records import VariantKey
 from tritonstack_local.sagemaker.runtime import metrics
 from tritonstack_local.sagemaker.runtime.metrics import (
     Exchange,
-    MeasuredVariant,
     RequestMetrics,
 )
 from tritonstack_local.scope import Scope
@@ -125,7 +125,7 @@ def test_a_request_counts_when_it_is_answered_however_late_it_is_published(monke
     clock = [1_000_000 * minute_s - 0.001 * minute_s]  # just before the end of a minute
     monkeypatch.setattr(metrics.time, "time", lambda: clock[0])
     seen = Published()
-    variant = MeasuredVariant(Scope("1" * 12, "eu-west-1"), "e", "v")
+    variant = VariantKey(Scope("1" * 12, "eu-west-1"), "e", "v")
     found = RequestMetrics(metrics=seen, time_scale=TimeScale(minute_s), concurrency=lambda: ())
     found._ended.set()
     found._thread.join()

@@ -8,7 +8,7 @@ import pytest
 
 from packages.local_cloud.tests.sagemaker.cloud import short_id, tarball, tree
 from tritonstack_local.sagemaker.servers import artifacts
-from tritonstack_local.sagemaker.servers.artifacts import Allowance, ArtifactError, unpack
+from tritonstack_local.sagemaker.servers.artifacts import ArtifactError, Space, unpack
 
 URL = "s3://b/model.tar.gz"
 
@@ -19,7 +19,7 @@ def unpacked(tmp_path, archive, limit_bytes=None):
     file.write_bytes(archive)
     root = tmp_path / "model"
     root.mkdir()
-    unpack(file, to=root, url=URL, checkpoint=lambda: None, space=Allowance(limit_bytes))
+    unpack(file, to=root, url=URL, checkpoint=lambda: None, space=Space(limit_bytes))
     return root
 
 

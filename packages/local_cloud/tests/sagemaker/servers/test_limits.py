@@ -1,25 +1,30 @@
 """The limits of servers: memory of this machine and its container, instance types, and volumes."""
 
+import pytest
+
 from tritonstack_local.sagemaker.servers import limits
 from tritonstack_local.sagemaker.servers.limits import Limits, limits_of, volume_bytes
 
 MIB, GIB = 2**20, 2**30
 
 
-def test_limits_of_an_instance_type_and_volume():
-    found = limits_of("ml.c5.large", volume_gb=None, loaded_models=None)
-    assert found == Limits(memory_bytes=4 * GIB, volume_bytes=30 * GIB, loaded_models=None)
-    assert limits_of("ml.m5.xlarge", volume_gb=100, loaded_models=5) == Limits(16 * GIB, 100 * GIB, 5)
-
-
-def test_an_instance_with_local_disks_uses_the_machines_disk():
-    assert volume_bytes("ml.g5.xlarge", None) is None
-    assert volume_bytes("ml.g5.xlarge", 5) == 5 * GIB
+@pytest.mark.parametrize(
+    ("instance_type", "volume_gb", "memory", "volume"),
+    [
+        ("ml.c5.large", None, 4 * GIB, 30 * GIB),
+        ("ml.m5.xlarge", 100, 16 * GIB, 100 * GIB),
+        ("ml.g5.xlarge", None, 16 * GIB, None),
+        ("ml.g5.xlarge", 5, 16 * GIB, 5 * GIB),
+        ("ml.new.xlarge", None, None, 30 * GIB),
+    ],
+)
+def test_limits_of_an_instance_type_and_volume(instance_type, volume_gb, memory, volume):
+    assert limits_of(instance_type, loaded_models=5) == Limits(memory_bytes=memory, loaded_models=5)
+    assert volume_bytes(instance_type, volume_gb) == volume
 
 
 def test_an_unknown_instance_type_uses_the_machines_memory():
-    found = limits_of("ml.new.xlarge", volume_gb=None, loaded_models=None)
-    assert found == Limits(memory_bytes=None, volume_bytes=30 * GIB)
+    found = limits_of("ml.new.xlarge", loaded_models=None)
     assert not found.is_short_of_memory(held=1 << 60, needed=1)
     assert found.is_short_of_memory(held=0, needed=1 << 60)
 

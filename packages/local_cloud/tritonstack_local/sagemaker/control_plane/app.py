@@ -16,10 +16,9 @@ from tritonstack_local.cloudwatch.metrics import Metrics
 from tritonstack_local.sagemaker.control_plane.endpoints import Endpoints
 from tritonstack_local.sagemaker.control_plane.resources import TagActions, configs_of, models_of
 from tritonstack_local.sagemaker.errors import invalid_invocation
-from tritonstack_local.sagemaker.hosting.deployment import Launcher
 from tritonstack_local.sagemaker.hosting.endpoint_status import publish_state_changes
 from tritonstack_local.sagemaker.hosting.hosting import Hosting
-from tritonstack_local.sagemaker.hosting.updating import alarm_states_from, scalable_targets_from
+from tritonstack_local.sagemaker.hosting.supply import InstanceSupply
 from tritonstack_local.sagemaker.records import SageMakerTables
 from tritonstack_local.sagemaker.runtime.invocations import OPERATIONS, Answer, Invocations, StreamedAnswer
 from tritonstack_local.sagemaker.runtime.metrics import MachineMetrics, RequestMetrics
@@ -71,20 +70,20 @@ class SageMakerApp:
     def __init__(self, *, dependencies: Dependencies, start_server: StartServer) -> None:
         self._region = dependencies.region
         self._store = SageMakerTables()
-        launcher = Launcher(
+        supply = InstanceSupply(
             folder=dependencies.folder,
             clients=dependencies.clients,
             metrics=dependencies.metrics,
             start_server=start_server,
+            machine=dependencies.machine,
             loaded_models=dependencies.loaded_models,
         )
         self._hosting = Hosting(
             store=self._store,
-            launcher=launcher,
-            machine=dependencies.machine,
+            supply=supply,
             time_scale=dependencies.time_scale,
             provisioning_s=dependencies.time_scale.lasting(dependencies.provisioning_minutes * REAL_MINUTE_S),
-            read_alarms=alarm_states_from(dependencies.clients),
+            clients=dependencies.clients,
             announce=publish_state_changes(dependencies.clients, self._store.tags),
         )
         self._request_metrics = RequestMetrics(
@@ -107,7 +106,7 @@ class SageMakerApp:
             models=models,
             configs=configs,
             hosting=self._hosting,
-            is_scaled=scalable_targets_from(dependencies.clients),
+            clients=dependencies.clients,
         )
         """The endpoint actions, for Application Auto Scaling."""
         parts = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +11,6 @@ from tritonstack_local.sagemaker.errors import already_exists, not_found, not_su
 from tritonstack_local.sagemaker.hosting.endpoint_status import describe
 from tritonstack_local.sagemaker.hosting.hosting import Hosting
 from tritonstack_local.sagemaker.hosting.rollouts import check_rollout
-from tritonstack_local.sagemaker.hosting.updating import IsScaled
 from tritonstack_local.sagemaker.records import (
     ALLOWED,
     RANDOM,
@@ -29,6 +27,7 @@ from tritonstack_local.sagemaker.records import (
     now,
 )
 from tritonstack_local.scope import Scope
+from tritonstack_local.service.clients import Clients
 from tritonstack_local.service.errors import validation_exception
 from tritonstack_local.service.wire import Fields
 
@@ -42,52 +41,32 @@ MULTI_MODEL_VARIABLE = "SAGEMAKER_MULTI_MODEL"
 def plan_endpoint(scope: Scope, endpoint: str, config: StoredRecord, models: Resources) -> EndpointPlan:
     """Return the plan of a configuration and its models, which must exist."""
     data_capture = config.fields.get("DataCaptureConfig")
-    capture = data_capture if data_capture and data_capture.get("EnableCapture", True) else None
-    variants, deployments = [], []
+    variants = []
     for variant in config.fields["ProductionVariants"]:
         model = models.get(scope, variant["ModelName"])
         container = model.fields.get("PrimaryContainer") or model.fields["Containers"][0]
-        variants.append(_variant(variant, container))
-        deployments.append(_deployment(scope, endpoint, variant, container, capture))
-    return EndpointPlan(scope, endpoint, config.name, tuple(variants), tuple(deployments), data_capture)
-
-
-def _variant(variant: Mapping[str, Any], container: Mapping[str, Any]) -> VariantRecord:
-    return VariantRecord(
-        name=variant["VariantName"],
-        image=container["Image"],
-        instance_type=variant["InstanceType"],
-        instance_count=variant["InitialInstanceCount"],
-        weight=variant.get("InitialVariantWeight", 1.0),
-    )
-
-
-def _deployment(
-    scope: Scope,
-    endpoint: str,
-    variant: Mapping[str, Any],
-    container: Mapping[str, Any],
-    capture: Mapping[str, Any] | None,
-) -> DeploymentPlan:
-    multi_model = container.get("Mode") == "MultiModel"
-    caching = container.get("MultiModelConfig", {}).get("ModelCacheSetting", "Enabled")
-    added = {MULTI_MODEL_VARIABLE: "true"} if multi_model else {}
-    return DeploymentPlan(
-        scope=scope,
-        endpoint=endpoint,
-        variant=variant["VariantName"],
-        image=container["Image"],
-        environment={**container.get("Environment", {}), **added},
-        model_data_url=container.get("ModelDataUrl"),
-        download_timeout_s=variant.get("ModelDataDownloadTimeoutInSeconds", DOWNLOAD_TIMEOUT_S),
-        startup_timeout_s=variant.get("ContainerStartupHealthCheckTimeoutInSeconds", STARTUP_TIMEOUT_S),
-        instance_type=variant["InstanceType"],
-        volume_gb=variant.get("VolumeSizeInGB"),
-        multi_model=multi_model,
-        model_cache=caching == "Enabled",
-        capture=capture,
-        routing=variant.get("RoutingConfig", {}).get("RoutingStrategy", RANDOM),
-    )
+        multi_model = container.get("Mode") == "MultiModel"
+        caching = container.get("MultiModelConfig", {}).get("ModelCacheSetting", "Enabled")
+        added = {MULTI_MODEL_VARIABLE: "true"} if multi_model else {}
+        plan = DeploymentPlan(
+            scope=scope,
+            endpoint=endpoint,
+            variant=variant["VariantName"],
+            image=container["Image"],
+            environment={**container.get("Environment", {}), **added},
+            model_data_url=container.get("ModelDataUrl"),
+            download_timeout_s=variant.get("ModelDataDownloadTimeoutInSeconds", DOWNLOAD_TIMEOUT_S),
+            startup_timeout_s=variant.get("ContainerStartupHealthCheckTimeoutInSeconds", STARTUP_TIMEOUT_S),
+            instance_type=variant["InstanceType"],
+            volume_gb=variant.get("VolumeSizeInGB"),
+            multi_model=multi_model,
+            model_cache=caching == "Enabled",
+            capture=data_capture if data_capture and data_capture.get("EnableCapture", True) else None,
+            routing=variant.get("RoutingConfig", {}).get("RoutingStrategy", RANDOM),
+        )
+        capacity = variant["InitialInstanceCount"], variant.get("InitialVariantWeight", 1.0)
+        variants.append(VariantRecord(plan, *capacity))
+    return EndpointPlan(scope, endpoint, config.name, tuple(variants), data_capture)
 
 
 NO_ZERO = "a variant needs at least one instance; only inference components scale to zero"
@@ -128,13 +107,13 @@ class Endpoints:
         models: Resources,
         configs: Resources,
         hosting: Hosting,
-        is_scaled: IsScaled,
+        clients: Clients,
     ) -> None:
         self._store = store
         self._models = models
         self._configs = configs
         self._hosting = hosting
-        self._is_scaled = is_scaled
+        self._clients = clients
 
     def create(self, scope: Scope, request: Fields) -> Fields:
         """Start to create an endpoint."""
@@ -262,13 +241,20 @@ class Endpoints:
 
     def _reject_unscalable(self, record: EndpointRecord, scope: Scope, plan: EndpointPlan) -> None:
         """Reject removal or a new instance type of a variant that is a scalable target."""
-        kept = {(variant.name, variant.instance_type) for variant in plan.variants}
-        scaled = [
-            variant.name
+        kept = {(variant.name, variant.plan.instance_type) for variant in plan.variants}
+        changed = {
+            f"endpoint/{record.name}/variant/{variant.name}": variant.name
             for variant in record.variants
-            if (variant.name, variant.instance_type) not in kept
-            and self._is_scaled(scope, record.name, variant.name)
-        ]
+            if (variant.name, variant.plan.instance_type) not in kept
+        }
+        if not changed:
+            return
+        targets = self._clients.client("application-autoscaling", scope).describe_scalable_targets(
+            ServiceNamespace="sagemaker",
+            ResourceIds=list(changed),
+            ScalableDimension="sagemaker:variant:DesiredInstanceCount",
+        )["ScalableTargets"]
+        scaled = [changed[target["ResourceId"]] for target in targets]
         if scaled:
             raise validation_exception(
                 f'The variant(s) "[{", ".join(scaled)}]" must be deregistered as scalable targets with AWS '

@@ -11,9 +11,8 @@ import logging
 import threading
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -28,20 +27,11 @@ BUFFER_BYTES = 16 * 1024 * 1024
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Message:
+class Message(NamedTuple):
     """A captured request or response."""
 
     body: bytes
     content_type: str
-
-
-@dataclass(frozen=True)
-class _Exchange:
-    request: Message
-    answer: Message
-    inference_id: str | None
-    time: datetime
 
 
 class Capture:
@@ -53,7 +43,7 @@ class Capture:
         self._s3 = s3
         self._below = f"{endpoint}/{variant}"
         self._owed = 0
-        self._exchanges: list[_Exchange] = []
+        self._exchanges: list[tuple[Message, Message, str | None, datetime]] = []
         self._size = 0
         self._lock = threading.Lock()
         self._wanted = threading.Event()
@@ -68,7 +58,7 @@ class Capture:
             if self._owed < 100:
                 return
             self._owed -= 100
-            self._exchanges.append(_Exchange(request, answer, inference_id, now()))
+            self._exchanges.append((request, answer, inference_id, now()))
             self._size += len(request.body) + len(answer.body)
             if self._size > BUFFER_BYTES:
                 self._wanted.set()
@@ -79,17 +69,19 @@ class Capture:
         self._wanted.set()
         self._thread.join()
 
-    def _record(self, exchange: _Exchange) -> dict[str, Any]:
+    def _record(
+        self, request: Message, answer: Message, inference_id: str | None, time: datetime
+    ) -> dict[str, Any]:
         modes = {option["CaptureMode"] for option in self._settings["CaptureOptions"]}
         data = {}
         if modes & {"Input", "InputAndOutput"}:
-            data["endpointInput"] = self._side(exchange.request, "INPUT")
+            data["endpointInput"] = self._side(request, "INPUT")
         if modes & {"Output", "InputAndOutput"}:
-            data["endpointOutput"] = self._side(exchange.answer, "OUTPUT")
+            data["endpointOutput"] = self._side(answer, "OUTPUT")
         metadata = {
             "eventId": str(uuid.uuid4()),
-            **({"inferenceId": exchange.inference_id} if exchange.inference_id else {}),
-            "inferenceTime": exchange.time.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            **({"inferenceId": inference_id} if inference_id else {}),
+            "inferenceTime": time.strftime("%Y-%m-%dT%H:%M:%SZ"),
         }
         return {"captureData": data, "eventMetadata": metadata, "eventVersion": "0"}
 
@@ -130,7 +122,7 @@ class Capture:
             self._s3.put_object(
                 Bucket=bucket,
                 Key=key,
-                Body="".join(f"{json.dumps(self._record(exchange))}\n" for exchange in exchanges).encode(),
+                Body="".join(f"{json.dumps(self._record(*exchange))}\n" for exchange in exchanges).encode(),
                 **encryption,
             )
         except (ClientError, BotoCoreError) as error:

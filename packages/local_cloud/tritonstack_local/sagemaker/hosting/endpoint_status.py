@@ -44,7 +44,7 @@ def describe(record: EndpointRecord, serving: Fleet | None, arriving: Fleet | No
 
 def _pending(pending: PendingUpdate, arriving: Fleet | None, stage: UpdateStage | None) -> Fields:
     variants = [
-        {**_shown(variant, arriving, stage), "InstanceType": variant.instance_type}
+        {**_shown(variant, arriving, stage), "InstanceType": variant.plan.instance_type}
         for variant in pending.variants
     ]
     return {
@@ -58,7 +58,7 @@ def _shown(variant: VariantRecord, fleet: Fleet | None, stage: UpdateStage | Non
     pool = None if fleet is None else fleet.pools.get(variant.name)
     shown = {
         "VariantName": variant.name,
-        "DeployedImages": [{"SpecifiedImage": variant.image}],
+        "DeployedImages": [{"SpecifiedImage": variant.plan.image}],
         "CurrentWeight": variant.weight,
         "DesiredWeight": variant.weight,
         "CurrentInstanceCount": 0 if pool is None else len(pool.instances),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import threading
 from collections.abc import Callable, Iterator
@@ -11,35 +12,38 @@ from typing import Any
 
 from tritonstack.runtime.async_connections import in_thread
 from tritonstack_local.sagemaker.errors import invalid_invocation
-from tritonstack_local.sagemaker.hosting.background import BackgroundOperations
-from tritonstack_local.sagemaker.hosting.capacity import (
-    FAILURE_REASON_LIMIT,
-    CloudEndingError,
-    InstanceSupply,
-)
-from tritonstack_local.sagemaker.hosting.deployment import Launcher, LaunchFailedError
 from tritonstack_local.sagemaker.hosting.endpoint_status import Announce
 from tritonstack_local.sagemaker.hosting.fleet import Fleet, InstancePool, TrafficSplit
 from tritonstack_local.sagemaker.hosting.instances import EndpointInstance
 from tritonstack_local.sagemaker.hosting.rollouts import plan_rollout
-from tritonstack_local.sagemaker.hosting.updating import ReadAlarms, Update, UpdateFailedError, UpdateServices
+from tritonstack_local.sagemaker.hosting.supply import (
+    CLOSE_TIMEOUT_S,
+    FAILURE_REASON_LIMIT,
+    CloudEndingError,
+    InstanceSupply,
+    LaunchFailedError,
+)
+from tritonstack_local.sagemaker.hosting.updating import Update, UpdateFailedError
 from tritonstack_local.sagemaker.records import (
     EndpointRecord,
     PendingUpdate,
     SageMakerTables,
     Status,
     UpdateStage,
+    VariantKey,
     VariantRecord,
     counts_of,
     now,
     weights_of,
 )
-from tritonstack_local.sagemaker.servers.limits import ServerSlots
 from tritonstack_local.scope import Scope
+from tritonstack_local.service.clients import Clients
 from tritonstack_local.settings import TimeScale
 
 # Poll interval of deletions, in seconds.
 _STOP_AGAIN_S = 0.1
+
+log = logging.getLogger(__name__)
 
 
 class Hosting:
@@ -49,23 +53,22 @@ class Hosting:
         self,
         *,
         store: SageMakerTables,
-        launcher: Launcher,
-        machine: ServerSlots,
+        supply: InstanceSupply,
         time_scale: TimeScale,
         provisioning_s: float = 0.0,
-        read_alarms: ReadAlarms,
+        clients: Clients,
         announce: Announce,
     ) -> None:
         self._store = store
         self._announce = announce
-        self._launcher = launcher
-        self._supply = InstanceSupply(launcher=launcher, machine=machine)
+        self._supply = supply
+        self._time_scale = time_scale
+        self._clients = clients
         self._provisioning_s = provisioning_s
         self._closing = threading.Event()
-        self._means = UpdateServices(self._supply, time_scale, read_alarms, self._closing)
         self._serving: dict[tuple[Scope, str], TrafficSplit] = {}
         self._created: dict[tuple[Scope, str], threading.Event] = {}
-        self._operations = BackgroundOperations()
+        self._operations: set[threading.Thread] = set()
         self._lock = threading.Lock()
         self._weighing = threading.Lock()
 
@@ -141,13 +144,13 @@ class Hosting:
         traffic = self._traffic(scope, endpoint)
         return 0 if traffic is None else traffic.instances_of(variant)
 
-    def concurrency(self) -> Iterator[tuple[Scope, str, str, int]]:
-        """Yield the concurrent requests per instance of each variant: scope, endpoint, variant, number."""
+    def concurrency(self) -> Iterator[tuple[VariantKey, int]]:
+        """Yield the concurrent requests per instance of each variant."""
         with self._lock:
-            serving = list(self._serving.items())
-        for (scope, endpoint), traffic in serving:
-            pools = traffic.fleet.pools.items()
-            yield from ((scope, endpoint, name, pool.concurrency) for name, pool in pools if pool.size)
+            serving = list(self._serving.values())
+        for traffic in serving:
+            pools = traffic.fleet.pools.values()
+            yield from ((pool.plan.key, pool.concurrency) for pool in pools if pool.size)
 
     @property
     def live(self) -> list[EndpointInstance]:
@@ -158,7 +161,10 @@ class Hosting:
         """End everything now; running requests fail."""
         self._closing.set()
         self._supply.close()
-        self._operations.join()
+        with self._lock:
+            operations = list(self._operations)
+        for thread in operations:
+            thread.join(timeout=CLOSE_TIMEOUT_S)
 
     def _traffic(self, scope: Scope, endpoint: str) -> TrafficSplit | None:
         return self._serving.get((scope, endpoint))
@@ -173,18 +179,30 @@ class Hosting:
         return pool
 
     def _create(self, endpoint: EndpointRecord) -> None:
-        fleet = self._supply.fleet(endpoint.plan)
         counts = counts_of(endpoint.variants)
         launching = {name: f"Launching {count} instance(s)." for name, count in counts.items()}
         self._report(endpoint, UpdateStage("Creating", launching, now()))
+        self._launch(endpoint, self._supply.fleet(endpoint.plan))
+
+    def _restore(self, endpoint: EndpointRecord) -> None:
+        """Start an endpoint's instances; requests wait for them. An interrupted update is dropped."""
+        self._move(endpoint, lambda record: record.settled("SystemUpdating"))
+        fleet = self._supply.fleet(endpoint.plan, weights_of(endpoint.variants))
+        self._serve(endpoint, fleet)
+        self._spawn(endpoint, lambda: self._launch(endpoint, fleet), f"resume {endpoint.name}")
+
+    def _launch(self, endpoint: EndpointRecord, fleet: Fleet) -> None:
+        """Start an endpoint's instances; it becomes InService or Failed, unless it is being deleted."""
         try:
-            self._supply.grow(fleet, counts)
+            self._supply.grow(fleet, counts_of(endpoint.variants))
         except LaunchFailedError as failed:
             reason = failed.message
+            with self._lock:
+                self._serving.pop((endpoint.plan.scope, endpoint.name), None)
             self._supply.retire(fleet)
             self._move(endpoint, lambda record: _unless_deleting(record, "Failed", failure_reason=reason))
             return
-        self._serve(endpoint, TrafficSplit(fleet))
+        self._serve(endpoint, fleet)
         self._move(endpoint, lambda record: _unless_deleting(record, "InService"))
 
     def _update(self, endpoint: EndpointRecord, pending: PendingUpdate) -> None:
@@ -196,8 +214,11 @@ class Hosting:
             rollout=plan_rollout(pending.deployment_config, new=counts_of(pending.variants), old=old),
             traffic=traffic,
             fleet=fleet,
-            means=self._means,
-            on_stage=lambda stage: self._report(endpoint, stage),
+            supply=self._supply,
+            time_scale=self._time_scale,
+            clients=self._clients,
+            closing=self._closing,
+            report=lambda stage: self._report(endpoint, stage),
         )
         try:
             update.carry_out()
@@ -245,7 +266,7 @@ class Hosting:
             traffic = self._serving.pop((scope, endpoint.name), None)
         if traffic is not None:
             self._supply.retire(traffic.fleet)
-        shutil.rmtree(self._launcher.endpoint_folder(scope, endpoint.name), ignore_errors=True)
+        shutil.rmtree(self._supply.endpoint_folder(scope, endpoint.name), ignore_errors=True)
         self._store.tags.forget(endpoint.arn)
         self._store.endpoints.remove(scope, endpoint.name)
 
@@ -254,7 +275,7 @@ class Hosting:
         done = self._created.pop((scope, name), None)
         if done is None:
             return
-        with self._launcher.launches_canceled(scope, name):
+        with self._supply.launches_canceled(scope, name):
             while not done.wait(_STOP_AGAIN_S):
                 launched = [
                     item for item in self.live if (item.plan.scope, item.plan.endpoint) == (scope, name)
@@ -262,26 +283,6 @@ class Hosting:
                 self._supply.stop(launched, grace_s=0)
                 if self._closing.is_set():
                     raise CloudEndingError("The local cloud is stopping.")
-
-    def _restore(self, endpoint: EndpointRecord) -> None:
-        """Start an endpoint's instances; requests wait for them. An interrupted update is dropped."""
-        self._move(endpoint, lambda record: record.settled("SystemUpdating"))
-        fleet = self._supply.fleet(endpoint.plan, weights_of(endpoint.variants))
-        self._serve(endpoint, TrafficSplit(fleet))
-
-        def work() -> None:
-            try:
-                self._supply.grow(fleet, counts_of(endpoint.variants))
-            except LaunchFailedError as failed:
-                reason = failed.message
-                with self._lock:
-                    self._serving.pop((endpoint.plan.scope, endpoint.name), None)
-                self._supply.retire(fleet)
-                self._move(endpoint, lambda record: record.settled("Failed", failure_reason=reason))
-                return
-            self._move(endpoint, lambda record: record.settled("InService"))
-
-        self._spawn(endpoint, work, f"resume {endpoint.name}")
 
     def _recover(self, endpoint: EndpointRecord, reason: str) -> None:
         """Settle an endpoint after an internal error: keep serving instances, end new ones."""
@@ -295,9 +296,9 @@ class Hosting:
         status: Status = "InService" if serves else "Failed"
         self._move(endpoint, lambda record: record.settled(status, failure_reason=reason))
 
-    def _serve(self, endpoint: EndpointRecord, traffic: TrafficSplit) -> None:
+    def _serve(self, endpoint: EndpointRecord, fleet: Fleet) -> None:
         with self._lock:
-            self._serving[endpoint.plan.scope, endpoint.name] = traffic
+            self._serving.setdefault((endpoint.plan.scope, endpoint.name), TrafficSplit(fleet))
 
     def _report(self, endpoint: EndpointRecord, stage: UpdateStage) -> None:
         self._move(endpoint, lambda record: replace(record, stage=stage))
@@ -324,14 +325,24 @@ class Hosting:
         self._spawn(endpoint, guarded, name)
 
     def _spawn(self, endpoint: EndpointRecord, work: Callable[[], None], name: str) -> None:
-        # An endpoint must never stay in progress forever.
-        self._operations.start(
-            name,
-            work,
-            on_error=lambda error: self._recover(
-                endpoint, f"Internal failure: {error}"[:FAILURE_REASON_LIMIT]
-            ),
-        )
+        """Run an operation in a thread of its own; no error leaves the endpoint in progress."""
+
+        def run() -> None:
+            try:
+                work()
+            except CloudEndingError:
+                log.info("%s: interrupted by the end of the cloud", name)
+            except Exception as error:
+                log.exception("%s", name)
+                self._recover(endpoint, f"Internal failure: {error}"[:FAILURE_REASON_LIMIT])
+            finally:
+                with self._lock:
+                    self._operations.discard(thread)
+
+        thread = threading.Thread(target=run, name=name, daemon=True)
+        with self._lock:
+            self._operations.add(thread)
+        thread.start()
 
 
 def _unless_deleting(record: EndpointRecord, status: Status, **changes: Any) -> EndpointRecord:

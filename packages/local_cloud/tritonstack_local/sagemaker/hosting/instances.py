@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from tritonstack.runtime import TritonFailedError, TritonRequestError
 from tritonstack_local.sagemaker.multi_model import HostedModels
@@ -32,61 +31,36 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
 log = logging.getLogger(__name__)
 
 
-class Restartable(Protocol):
-    """A monitored container."""
-
-    @property
-    def name(self) -> str:
-        """Its name in logs."""
-
-    @property
-    def running(self) -> bool:
-        """Whether its container is running."""
-
-    def ended_within(self, seconds: float) -> bool:
-        """Wait, shorter if a request fails; return whether the instance was stopped."""
-
-    @property
-    def suspect(self) -> bool:
-        """Whether a request failed to reach it; it gets no requests until it answers a ping."""
-
-    def answers_ping(self, timeout_s: float) -> bool:
-        """Ping it; a good response ends the suspicion."""
-
-    def restart(self) -> None:
-        """Replace its container, or raise."""
-
-
-def watch(patient: Restartable) -> None:
+def watch(instance: EndpointInstance) -> None:
     """Monitor an instance until it ends."""
     failed, next_ping = 0, time.monotonic() + PING_EVERY_S
-    while not patient.ended_within(POLL_S):
+    while not instance.ended_within(POLL_S):
         # A request could not reach it: check at once.
-        doubted = patient.suspect and not failed
-        if not patient.running:
-            _restart(patient, "has ended")
+        doubted = instance.suspect and not failed
+        if not instance.running:
+            _restart(instance, "has ended")
             failed = 0
         elif not doubted and time.monotonic() < next_ping:
             continue
-        elif patient.answers_ping(PING_TIMEOUT_S):
+        elif instance.answers_ping(PING_TIMEOUT_S):
             failed = 0
         else:
             failed += 1
             if failed == FAILED_PINGS:
-                _restart(patient, f"has not answered {FAILED_PINGS} pings")
+                _restart(instance, f"has not answered {FAILED_PINGS} pings")
                 failed = 0
         next_ping = time.monotonic() + (PING_AGAIN_S if failed else PING_EVERY_S)
 
 
-def _restart(patient: Restartable, reason: str) -> None:
+def _restart(instance: EndpointInstance, reason: str) -> None:
     """Restart, repeatedly if necessary; the endpoint stays InService."""
     pause_s = 0.0
-    while not patient.ended_within(pause_s):
-        log.warning("%s: container %s; restarting it", patient.name, reason)
+    while not instance.ended_within(pause_s):
+        log.warning("%s: container %s; restarting it", instance.name, reason)
         try:
-            patient.restart()
+            instance.restart()
         except Exception as error:  # any failure: this loop is the only one that restarts it
-            log.debug("restarting %s", patient.name, exc_info=True)
+            log.debug("restarting %s", instance.name, exc_info=True)
             reason = f"could not be restarted ({error})"
             pause_s = min(max(_FIRST_PAUSE_S, 2 * pause_s), _LONGEST_PAUSE_S)
         else:
@@ -123,7 +97,8 @@ class EndpointInstance:
         self.plan = plan
         self.id = id_
         self.folder = folder
-        self.on_change: Callable[[], None] = _ignore
+        self.on_change: Callable[[], None] = lambda: None
+        """Set by the pool that it serves in."""
         self._start = start
         self._log = log
         self._starts = 0
@@ -225,7 +200,3 @@ class EndpointInstance:
         container.server.wait_ready(timeout_s=self.plan.startup_timeout_s)
         self._ready, self._suspect = True, False
         self.on_change()
-
-
-def _ignore() -> None:
-    """Do nothing: the instance takes no requests yet."""

@@ -6,7 +6,7 @@ idle model makes room: it is unloaded to free memory, or deleted from the volume
 """
 
 from tritonstack_local.sagemaker.multi_model.container import LoadRejectedError
-from tritonstack_local.sagemaker.multi_model.downloads import DownloadFolders
+from tritonstack_local.sagemaker.multi_model.downloads import Downloads
 from tritonstack_local.sagemaker.multi_model.hosted import HostedModels
 
-__all__ = ["DownloadFolders", "HostedModels", "LoadRejectedError"]
+__all__ = ["Downloads", "HostedModels", "LoadRejectedError"]

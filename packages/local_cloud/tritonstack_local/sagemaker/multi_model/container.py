@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from tritonstack.base.errors import TritonstackError
 from tritonstack.runtime import TritonEndedError, TritonResponse, TritonTimeoutError
-from tritonstack_local.sagemaker.servers.server import MultiModelServer
+from tritonstack_local.sagemaker.servers.server import Server
 from tritonstack_local.service.errors import ReplyError, ServiceError
 
 log = logging.getLogger(__name__)
@@ -88,7 +88,7 @@ def name_of(target: str) -> str:
 class ModelContainer:
     """Loads and unloads models, each within `limit_s`."""
 
-    def __init__(self, server: MultiModelServer, *, limit_s: float) -> None:
+    def __init__(self, server: Server, *, limit_s: float) -> None:
         self._server = server
         self._limit_s = limit_s
 

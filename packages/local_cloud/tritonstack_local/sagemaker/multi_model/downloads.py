@@ -19,19 +19,6 @@ from tritonstack_local.sagemaker.servers.limits import DISK_RESERVE_BYTES
 CONTAINER = "model"
 
 
-@dataclass(frozen=True)
-class DownloadFolders:
-    """The S3 prefix of archives and the folder to unpack them to."""
-
-    s3: Any
-    url: str
-    folder: Path
-
-    def url_of(self, target: str) -> str:
-        """Return the URL of a model's archive."""
-        return f"{self.url.rstrip('/')}/{target}"
-
-
 @dataclass
 class _StoredModel:
     """A model's folder, pinned while the server may read it."""
@@ -46,8 +33,11 @@ class Downloads:
     A model on the volume is not fetched from S3 again, even if its object changes or is deleted.
     """
 
-    def __init__(self, *, folders: DownloadFolders, volume_bytes: int | None) -> None:
-        self._folders = folders
+    def __init__(self, *, s3: Any, url: str, folder: Path, volume_bytes: int | None) -> None:
+        """Download what is below an S3 URL to a folder."""
+        self._s3 = s3
+        self._url = url.rstrip("/")
+        self._folder = folder
         self._volume_bytes = volume_bytes
         self._models: dict[str, _StoredModel] = {}  # in the order of use
         self._lock = threading.RLock()
@@ -76,7 +66,7 @@ class Downloads:
         """Delete a model from the volume, even if incomplete."""
         with self._lock:
             if self._models.pop(target, None) is not None:
-                shutil.rmtree(self._folder(target), ignore_errors=True)
+                shutil.rmtree(self._folder_of(target), ignore_errors=True)
 
     def fetch(self, target: str, *, checkpoint: Checkpoint, make_room: Callable[[], bool]) -> None:
         """Download a model and pin it. `make_room` waits until another one is unpinned; False if none can be.
@@ -106,13 +96,13 @@ class Downloads:
             return True
 
     def _download(self, target: str, space: _Claim, checkpoint: Checkpoint) -> None:
-        url, folder = self._folders.url_of(target), self._folder(target) / "model"
+        url, folder = f"{self._url}/{target}", self._folder_of(target) / "model"
         try:
             checkpoint()
             folder.mkdir(parents=True, exist_ok=True)
             artifacts.open_folders(folder.parent)
             artifacts.fetch(
-                self._folders.s3, url=url, to=folder, container=CONTAINER, checkpoint=checkpoint, space=space
+                self._s3, url=url, to=folder, container=CONTAINER, checkpoint=checkpoint, space=space
             )
         except MissingArtifactError as error:
             raise _not_downloaded(url) from error
@@ -123,16 +113,17 @@ class Downloads:
         used = sum(model.size for model in self._models.values())
         if self._volume_bytes is not None and used + size > self._volume_bytes:
             return False
-        return shutil.disk_usage(self._folders.folder).free - size > DISK_RESERVE_BYTES
+        return shutil.disk_usage(self._folder).free - size > DISK_RESERVE_BYTES
 
-    def _folder(self, target: str) -> Path:
-        return self._folders.folder / name_of(target)
+    def _folder_of(self, target: str) -> Path:
+        return self._folder / name_of(target)
 
 
-class _Claim:
+class _Claim(artifacts.Space):
     """The volume space of one download."""
 
     def __init__(self, downloads: Downloads, model: _StoredModel, make_room: Callable[[], bool]) -> None:
+        super().__init__()
         self._downloads = downloads
         self._model = model
         self._make_room = make_room

@@ -23,9 +23,9 @@ from tritonstack_local.sagemaker.multi_model.container import (
     name_of,
     server_ending,
 )
-from tritonstack_local.sagemaker.multi_model.downloads import DownloadFolders, Downloads
+from tritonstack_local.sagemaker.multi_model.downloads import Downloads
 from tritonstack_local.sagemaker.servers.limits import Limits
-from tritonstack_local.sagemaker.servers.server import MultiModelServer
+from tritonstack_local.sagemaker.servers.server import Server
 from tritonstack_local.service.errors import ServiceError
 
 # How long an abandoned request may still run in the server. Unloading its model meanwhile blocks the server
@@ -49,15 +49,15 @@ class HostedModels:
     def __init__(
         self,
         *,
-        server: MultiModelServer,
-        folders: DownloadFolders,
+        server: Server,
+        downloads: Downloads,
         limits: Limits,
         measure: Measure,
         keep: bool,
         limit_s: float = LOAD_TIMEOUT_S,
     ) -> None:
         self._container = ModelContainer(server, limit_s=limit_s)
-        self._downloads = Downloads(folders=folders, volume_bytes=limits.volume_bytes)
+        self._downloads = downloads
         self._limits = limits
         self._measure = measure
         self._keep = keep

@@ -35,7 +35,7 @@ from tritonstack_local.sagemaker.hosting.hosting import Hosting
 from tritonstack_local.sagemaker.hosting.instances import EndpointInstance
 from tritonstack_local.sagemaker.multi_model import HostedModels, LoadRejectedError
 from tritonstack_local.sagemaker.records import DeploymentPlan
-from tritonstack_local.sagemaker.runtime.metrics import Exchange, MeasuredVariant, RequestMetrics, Stopwatch
+from tritonstack_local.sagemaker.runtime.metrics import Exchange, RequestMetrics, Stopwatch
 from tritonstack_local.sagemaker.runtime.streams import messages, model_stream_error
 from tritonstack_local.sagemaker.servers.logs import log_group
 from tritonstack_local.scope import Scope
@@ -172,7 +172,7 @@ class Invocations:
         plan, watch = pool.plan, call.watch
         instances = self._hosting.instances_of(plan.scope, plan.endpoint, plan.variant)
         exchange = Exchange(status, watch.model_s, watch.overhead_s(), instances, pool.concurrency)
-        self._metrics.note(MeasuredVariant(plan.scope, plan.endpoint, plan.variant), exchange)
+        self._metrics.note(plan.key, exchange)
 
     async def _invoke(self, call: _Call, pool: InstancePool, instance: EndpointInstance) -> Answer:
         try:

@@ -17,26 +17,13 @@ from typing import NamedTuple
 from tritonstack_local.cloudwatch.metrics import Datum, Metrics
 from tritonstack_local.cloudwatch.store import BUCKET_S
 from tritonstack_local.sagemaker.hosting.instances import EndpointInstance
-from tritonstack_local.scope import Scope
+from tritonstack_local.sagemaker.records import VariantKey
 from tritonstack_local.settings import REAL_MINUTE_S, TimeScale
 
 NAMESPACE = "AWS/SageMaker"
 _PUBLISH_S = 0.5
 _SHORTEST_PUBLISH_S = 0.05
 _MICROSECONDS = 1_000_000
-
-
-class MeasuredVariant(NamedTuple):
-    """The variant that metrics belong to."""
-
-    scope: Scope
-    endpoint: str
-    variant: str
-
-    @property
-    def dimensions(self) -> dict[str, str]:
-        """Return its CloudWatch dimensions."""
-        return {"EndpointName": self.endpoint, "VariantName": self.variant}
 
 
 class Exchange(NamedTuple):
@@ -54,8 +41,10 @@ class Exchange(NamedTuple):
 
 _CONCURRENT = "ConcurrentRequestsPerModel"
 _NO_TRAFFIC = {("InvocationsPerInstance", 0.0, "None"): 1}
-ReadConcurrency = Callable[[], Iterable[tuple[Scope, str, str, int]]]
-"""Returns the concurrent requests per instance of each variant: scope, endpoint, variant, number."""
+
+
+ReadConcurrency = Callable[[], Iterable[tuple[VariantKey, int]]]
+"""Returns the concurrent requests per instance of each variant."""
 
 
 class RequestMetrics:
@@ -65,19 +54,25 @@ class RequestMetrics:
     InvocationsPerInstance and ConcurrentRequestsPerModel are zero, and the other metrics have no values.
     """
 
-    def __init__(self, *, metrics: Metrics, time_scale: TimeScale, concurrency: ReadConcurrency) -> None:
+    def __init__(
+        self,
+        *,
+        metrics: Metrics,
+        time_scale: TimeScale,
+        concurrency: Callable[[], Iterable[tuple[VariantKey, int]]],
+    ) -> None:
         self._metrics = metrics
         self._concurrency = concurrency
         self._bucket_s = time_scale.lasting(BUCKET_S)
         self._pause_s = min(_PUBLISH_S, max(_SHORTEST_PUBLISH_S, self._bucket_s))
-        self._tallies: dict[tuple[MeasuredVariant, int], _Tally] = {}
+        self._tallies: dict[tuple[VariantKey, int], _Tally] = {}
         """By the bucket in which the requests were answered."""
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="request metrics", daemon=True)
         self._thread.start()
 
-    def note(self, watched: MeasuredVariant, exchange: Exchange) -> None:
+    def note(self, watched: VariantKey, exchange: Exchange) -> None:
         """Count one request that was answered now."""
         key = watched, int(time.time() / self._bucket_s)
         with self._lock:
@@ -105,14 +100,11 @@ class RequestMetrics:
             values = {**tally.values(), (_CONCURRENT, float(tally.busiest), "None"): 1}
             self._put(watched, values, datetime.fromtimestamp((bucket + 0.5) * self._bucket_s, UTC))
         variants, now = {watched for watched, _ in tallies}, datetime.now(UTC)
-        for scope, endpoint, variant, count in self._concurrency():
-            watched = MeasuredVariant(scope, endpoint, variant)
+        for watched, count in self._concurrency():
             values = {(_CONCURRENT, float(count), "None"): 1}
             self._put(watched, values if watched in variants else {**values, **_NO_TRAFFIC}, now)
 
-    def _put(
-        self, watched: MeasuredVariant, values: Mapping[tuple[str, float, str], int], when: datetime
-    ) -> None:
+    def _put(self, watched: VariantKey, values: Mapping[tuple[str, float, str], int], when: datetime) -> None:
         data = [
             Datum(NAMESPACE, name, watched.dimensions, value, unit, when, count)
             for (name, value, unit), count in values.items()
@@ -258,7 +250,7 @@ class MachineMetrics:
                 if models is not None:
                     values.append(("LoadedModelCount", models.loaded_count(), "None"))
                 data = [
-                    Datum(INSTANCE_NAMESPACE, name, plan.dimensions, value, unit)
+                    Datum(INSTANCE_NAMESPACE, name, plan.key.dimensions, value, unit)
                     for name, value, unit in values
                 ]
                 self._metrics.put(plan.scope, data)

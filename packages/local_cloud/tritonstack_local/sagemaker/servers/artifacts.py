@@ -15,7 +15,7 @@ import tarfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -44,31 +44,21 @@ class MissingArtifactError(ArtifactError):
     """The object does not exist or is not readable."""
 
 
-class Space(Protocol):
-    """The disk space available to an archive and its content."""
-
-    def take(self, size: int) -> None:
-        """Reserve bytes before writing them; raise if there is no space."""
-
-    def release(self, size: int) -> None:
-        """Release the bytes of removed files."""
-
-
-class Allowance:
-    """Space for a number of bytes; by default, the free disk space."""
+class Space:
+    """Disk space for an archive and its content: a number of bytes; by default, the free disk space."""
 
     def __init__(self, limit_bytes: int | None = None) -> None:
         self._limit_bytes = limit_bytes
         self._taken = 0
 
     def take(self, size: int) -> None:
-        """Take bytes."""
+        """Reserve bytes before writing them; raise if there is no space."""
         self._taken += size
         if self._limit_bytes is not None and self._taken > self._limit_bytes:
             raise does_not_fit(self._limit_bytes)
 
     def release(self, size: int) -> None:
-        """Release bytes."""
+        """Release the bytes of removed files."""
         self._taken -= size
 
 
@@ -84,7 +74,7 @@ def fetch(
     s3: Any, *, url: str, to: Path, container: str, checkpoint: Checkpoint, space: Space | None = None
 ) -> None:
     """Download the archive at an s3:// URL and unpack it to a folder; delete the archive."""
-    space = space or Allowance()
+    space = space or Space()
     archive = to.with_name(f"{to.name}.tar.gz")
     try:
         download(s3, url=url, to=archive, container=container, checkpoint=checkpoint, space=space)
@@ -104,7 +94,7 @@ def download(
     space: Space | None = None,
 ) -> None:
     """Copy the object at an s3:// URL to a file."""
-    space = space or Allowance()
+    space = space or Space()
     bucket, key = bucket_and_key(url)
     try:
         body = s3.get_object(Bucket=bucket, Key=key)["Body"]
@@ -140,7 +130,7 @@ def unpack(
     try:
         with gzip.open(archive) as compressed:
             stream = _Stream(compressed, checkpoint)
-            guard = _Guard(stream=stream, space=space or Allowance())
+            guard = _Guard(stream=stream, space=space or Space())
             with tarfile.TarFile(fileobj=stream) as tar:
                 # Debian 12's Python 3.11.2 has no filters; later ones must not apply their own.
                 tar.extraction_filter = _as_it_is

@@ -76,8 +76,6 @@ class Limits:
 
     memory_bytes: int | None
     """None if only the machine limits it."""
-    volume_bytes: int | None
-    """None for the machine's own disk."""
     loaded_models: int | None = None
     """Maximum number of loaded models, to simulate an instance with less memory."""
 
@@ -89,12 +87,11 @@ class Limits:
         return of_instance or needed > free_memory()
 
 
-def limits_of(instance_type: str, *, volume_gb: int | None, loaded_models: int | None) -> Limits:
-    """Return the limits of an instance type and its variant's settings."""
+def limits_of(instance_type: str, *, loaded_models: int | None) -> Limits:
+    """Return the limits of an instance type."""
     facts = INSTANCE_TYPES.get(instance_type)
     return Limits(
         memory_bytes=None if facts is None else int(facts.memory_gib * 2**30),
-        volume_bytes=volume_bytes(instance_type, volume_gb),
         loaded_models=loaded_models,
     )
 
