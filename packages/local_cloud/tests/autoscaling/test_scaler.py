@@ -15,6 +15,7 @@ def scaled():
 def test_a_high_alarm_scales_out_and_the_history_tells_it(scaled):
     scaled.track()
     scaled.high(250)
+    scaled.look()
     assert scaled.endpoint.asked == [3]
     (begun,) = scaled.activities()
     assert begun["StatusCode"] == "InProgress"
