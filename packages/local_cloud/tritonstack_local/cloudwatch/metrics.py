@@ -131,8 +131,11 @@ def _answer_get_metric_statistics(response: Any) -> ActionResult:
     ):
         if summary is None:
             continue
-        values = {name: _statistic(name)(summary) for name in names}
-        extended = {name: values.pop(name) for name in request.get("ExtendedStatistics", [])}
+        computed = {name: _statistic(name)(summary) for name in names}
+        values = {name: value for name, value in computed.items() if value is not None}
+        extended = {
+            name: values.pop(name) for name in request.get("ExtendedStatistics", []) if name in values
+        }
         unit = request.get("Unit") or "None"
         datapoints.append({"Timestamp": moment(at), "Unit": unit, **values, "ExtendedStatistics": extended})
     return ActionResult({"Label": request["MetricName"], "Datapoints": datapoints})
