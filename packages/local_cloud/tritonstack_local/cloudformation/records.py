@@ -18,7 +18,7 @@ from tritonstack_local.cloudformation.templates.template import StackTemplate
 
 @dataclass(frozen=True)
 class StackEvent:
-    """One line of a stack's history."""
+    """One line of a stack's history; the last one of a resource is its status."""
 
     event_id: str
     timestamp: datetime
@@ -27,17 +27,6 @@ class StackEvent:
     type: str
     status: str
     reason: str | None
-
-
-@dataclass(frozen=True)
-class ResourceStatus:
-    """The latest status of a resource."""
-
-    status: str
-    reason: str | None
-    timestamp: datetime
-    physical_id: str
-    type: str
 
 
 @dataclass(frozen=True)
@@ -102,8 +91,6 @@ class StackSettings:
 class Proposal:
     """A template evaluated for a stack: the input of a deployment."""
 
-    template: StackTemplate
-    parameters: Mapping[str, StackParameter]
     settings: StackSettings
     evaluation: Evaluation
     changes: tuple[Change, ...]
@@ -121,7 +108,6 @@ class ChangeSet:
 
     change_set_id: str
     name: str
-    type: str
     description: str | None
     created: datetime
     proposal: Proposal
@@ -149,7 +135,7 @@ class Stack:
     termination_protection: bool = False
     change_set_id: str | None = None
     resources: dict[str, ResourceState] = field(default_factory=dict)
-    statuses: dict[str, ResourceStatus] = field(default_factory=dict)
+    statuses: dict[str, StackEvent] = field(default_factory=dict)
     outputs: tuple[StackOutput, ...] = ()
     imports: frozenset[str] = frozenset()
     events: list[StackEvent] = field(default_factory=list)
@@ -189,7 +175,7 @@ class Stack:
     def adopt(self, proposal: Proposal) -> None:
         """Apply the stack settings of a proposal."""
         with self.changing():
-            self.template, self.parameters = proposal.template, proposal.parameters
+            self.template, self.parameters = proposal.evaluation.template, proposal.evaluation.parameters
             self.settings = proposal.settings
 
     def undone(self, step: StackStep) -> None:
@@ -231,17 +217,17 @@ class Stack:
     ) -> None:
         """Record an event of a resource, and change its status unless it is removed."""
         with self.changing():
-            now = timestamp()
+            event = self._add_event(state.logical_id, state.physical_id, state.type, status, reason)
             if not event_only:
-                known = ResourceStatus(status, reason, now, state.physical_id, state.type)
-                self.statuses[state.logical_id] = known
-            self._add_event(state.logical_id, state.physical_id, state.type, status, reason)
+                self.statuses[state.logical_id] = event
 
     def _add_event(
         self, logical_id: str, physical_id: str, kind: str, status: str, reason: str | None
-    ) -> None:
+    ) -> StackEvent:
         event_id = f"{logical_id}-{uuid.uuid4()}"
-        self.events.append(StackEvent(event_id, timestamp(), logical_id, physical_id, kind, status, reason))
+        event = StackEvent(event_id, timestamp(), logical_id, physical_id, kind, status, reason)
+        self.events.append(event)
+        return event
 
 
 def timestamp() -> datetime:

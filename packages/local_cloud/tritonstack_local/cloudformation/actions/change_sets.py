@@ -48,7 +48,7 @@ def create_change_set(context: ActionContext, params: Params) -> Answer:
         raise CloudFormationError("OnStackFailure DELETE is not implemented in the local cloud")
     settings = stack_settings(params, previous=stack.settings, disable_rollback=on_failure == "DO_NOTHING")
     proposal = context.engine.propose(stack, params, settings)
-    change_set = _change_set(stack, params, kind, proposal)
+    change_set = _change_set(stack, params, proposal)
     with stack.changing():
         stack.change_sets[change_set.change_set_id] = change_set
     if context.store.find(context.scope, stack.identity.stack_id) is None:
@@ -73,14 +73,13 @@ def _stack_for(context: ActionContext, name: str, kind: str) -> Stack:
     return stack
 
 
-def _change_set(stack: Stack, params: Params, kind: str, proposal: Proposal) -> ChangeSet:
+def _change_set(stack: Stack, params: Params, proposal: Proposal) -> ChangeSet:
     scope = stack.identity
     name = params["ChangeSetName"]
     useful = proposal.changes_anything
     return ChangeSet(
         change_set_id=f"arn:aws:cloudformation:{scope.region}:{scope.account}:changeSet/{name}/{uuid.uuid4()}",
         name=name,
-        type=kind,
         description=params.get("Description"),
         created=timestamp(),
         proposal=proposal,
@@ -102,7 +101,7 @@ def describe_change_set(context: ActionContext, params: Params) -> Answer:
     values = bool(params.get("IncludePropertyValues", False))
     return {
         **_summary(stack, change_set),
-        "Parameters": [parameter.described() for parameter in proposal.parameters.values()],
+        "Parameters": [parameter.described() for parameter in proposal.evaluation.parameters.values()],
         "NotificationARNs": [],
         "Capabilities": list(proposal.settings.capabilities),
         "Tags": [{"Key": key, "Value": value} for key, value in proposal.settings.tags.items()],

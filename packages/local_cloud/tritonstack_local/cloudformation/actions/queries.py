@@ -121,6 +121,7 @@ def _summary(stack: Stack) -> Answer:
 
 
 def _event(stack: Stack, event: StackEvent) -> Answer:
+    """Return an event, or with it the state of a resource; an answer contains the fields of its own shape."""
     return {
         **_names(stack),
         "EventId": event.event_id,
@@ -128,8 +129,10 @@ def _event(stack: Stack, event: StackEvent) -> Answer:
         "PhysicalResourceId": event.physical_id,
         "ResourceType": event.type,
         "Timestamp": event.timestamp,
+        "LastUpdatedTimestamp": event.timestamp,
         "ResourceStatus": event.status,
         "ResourceStatusReason": event.reason,
+        "DriftInformation": {"StackResourceDriftStatus": "NOT_CHECKED"},
     }
 
 
@@ -138,22 +141,11 @@ def _names(stack: Stack) -> Answer:
 
 
 def _resources(stack: Stack) -> list[Answer]:
-    """Return the fields of the resources in all actions; an answer contains those of its own shape."""
     with stack.lock:
         return [
-            {
-                **_names(stack),
-                "LogicalResourceId": logical_id,
-                "PhysicalResourceId": known.physical_id,
-                "ResourceType": known.type,
-                "Timestamp": known.timestamp,
-                "LastUpdatedTimestamp": known.timestamp,
-                "ResourceStatus": known.status,
-                "ResourceStatusReason": known.reason,
-                "DriftInformation": {"StackResourceDriftStatus": "NOT_CHECKED"},
-            }
-            for logical_id, known in stack.statuses.items()
-            if stack.deleted is not None or known.status not in _GONE
+            _event(stack, event)
+            for event in stack.statuses.values()
+            if stack.deleted is not None or event.status not in _GONE
         ]
 
 
@@ -194,7 +186,7 @@ def get_template_summary(context: ActionContext, params: Params) -> Answer:
 
 def _known_template(context: ActionContext, params: Params) -> StackTemplate:
     if "ChangeSetName" in params:
-        return find_change_set(context, params)[1].proposal.template
+        return find_change_set(context, params)[1].proposal.evaluation.template
     stack = context.store.get(context.scope, params["StackName"])
     if stack.template is None:
         raise CloudFormationError(f"Stack {stack.identity.name} has no template yet")

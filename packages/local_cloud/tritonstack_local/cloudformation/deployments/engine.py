@@ -73,7 +73,7 @@ class StackDeployment:
     def _apply(self) -> str | None:
         """Deploy every resource; return the error, or None on success."""
         resources = self.proposal.evaluation.active_resources()
-        graph = dependencies(resources, declared=self.proposal.template.resources)
+        graph = dependencies(resources, declared=self.proposal.evaluation.template.resources)
 
         def act(logical_id: str) -> None:
             resource = resources[logical_id]
@@ -107,7 +107,7 @@ class StackDeployment:
         if isinstance(error, StepError):
             return
         before = self.stack.resources.get(logical_id)
-        state = before or blank_state(self.proposal.template.resources[logical_id])
+        state = before or blank_state(self.proposal.evaluation.template.resources[logical_id])
         self.stack.set_resource_status(
             state, "UPDATE_FAILED" if before else "CREATE_FAILED", reason_of(error)
         )

@@ -65,8 +65,6 @@ def propose(
             _imported(change, Operations(stack, providers, store.clients), template) for change in changes
         )
     return Proposal(
-        template=template,
-        parameters=parameters,
         settings=settings,
         evaluation=evaluation,
         changes=changes,

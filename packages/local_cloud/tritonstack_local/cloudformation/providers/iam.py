@@ -34,7 +34,7 @@ class PolicyProvider(Provider):
 
     def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
         """Detach the policy from removed principals, or from all if its name changes."""
-        renamed = request.properties["PolicyName"] != previous.properties["PolicyName"]
+        renamed = request.value("PolicyName") != previous.value("PolicyName")
         self.detach_all(previous, physical_id, keep=[] if renamed else self.holders(request))
 
     def delete(self, request: ResourceRequest, physical_id: str) -> None:
@@ -49,13 +49,10 @@ class PolicyProvider(Provider):
 
     def attach(self, request: ResourceRequest, physical_id: str, holder: Holder) -> None:
         """Attach the policy to a principal."""
-        del physical_id
-        policy = request.api("PolicyName", "PolicyDocument")
-        self.call_for(holder, request, "put_{}_policy", **policy)
+        self.call_for(holder, request, "put_{}_policy", **request.api("PolicyName", "PolicyDocument"))
 
     def detach(self, request: ResourceRequest, physical_id: str, holder: Holder) -> None:
         """Detach the policy from a principal."""
-        del physical_id
         self.call_for(holder, request, "delete_{}_policy", **request.api("PolicyName"))
 
     def detach_all(self, request: ResourceRequest, physical_id: str, *, keep: list[Holder]) -> None:
