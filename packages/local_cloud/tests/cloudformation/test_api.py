@@ -91,13 +91,13 @@ def test_lists(stack):
 
 @pytest.mark.filterwarnings("ignore:.*does not match an error shape")
 def test_an_unknown_action_is_named(stack):
-    with pytest.raises(ClientError, match="'DetectStackDrift' is not implemented") as caught:
+    with pytest.raises(ClientError, match="DetectStackDrift") as caught:
         stack.cloudformation.detect_stack_drift(StackName="stack")
     assert caught.value.response["Error"]["Code"] == "InvalidAction"
 
 
 def test_an_unsupported_parameter_is_rejected(stack):
-    with pytest.raises(ClientError, match="CreateStack: parameters StackPolicyBody are not implemented"):
+    with pytest.raises(ClientError, match="StackPolicyBody"):
         stack.cloudformation.create_stack(
             StackName="stack", TemplateBody=BODY, StackPolicyBody="{}", Capabilities=["CAPABILITY_IAM"]
         )

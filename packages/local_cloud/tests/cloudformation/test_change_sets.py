@@ -22,7 +22,7 @@ def test_a_stack_is_created_through_a_change_set(stack):
 
     stack.cloudformation.execute_change_set(StackName="stack", ChangeSetName="plan")
     assert stack.settled() == "CREATE_COMPLETE"
-    with pytest.raises(ClientError, match="cannot be executed in its current execution status"):
+    with pytest.raises(ClientError, match="InvalidChangeSetStatus"):
         stack.cloudformation.execute_change_set(StackName="stack", ChangeSetName="plan")
 
 

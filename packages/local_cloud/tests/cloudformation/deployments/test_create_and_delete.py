@@ -53,8 +53,8 @@ def test_conditions_select_resources_properties_and_outputs(stack):
 @pytest.mark.parametrize(
     ("resources", "complaint"),
     [
-        ({"Odd": resource("AWS::Lambda::Function")}, r"Unrecognized resource types: \[Odd \(AWS::Lambda"),
-        ({"Odd": parameter(Colour="red")}, "Odd: property Colour of AWS::SSM::Parameter is unknown"),
+        ({"Odd": resource("AWS::Lambda::Function")}, r"\[Odd \(AWS::Lambda"),
+        ({"Odd": parameter(Colour="red")}, "Odd: property Colour"),
         (
             {"Odd": resource("AWS::S3::Bucket", VersioningConfiguration={"Status": "Enabled", "Speed": 1})},
             "property VersioningConfiguration.Speed",
@@ -64,7 +64,7 @@ def test_conditions_select_resources_properties_and_outputs(stack):
             "property ImageScanningConfiguration.ScanOnPull",
         ),
         ({"Odd": resource("AWS::SSM::Parameter", Type="String")}, "needs property Value"),
-        ({"Odd": parameter({"Ref": "Nothing"})}, r"Unresolved resource dependencies \[Nothing\]"),
+        ({"Odd": parameter({"Ref": "Nothing"})}, r"\[Nothing\]"),
         ({"Odd": parameter({"Fn::GetAtt": ["P", "Colour"]}), "P": parameter()}, "has no attribute Colour"),
         ({"Odd": parameter({"Fn::GetAtt": ["Odd", "Value"]})}, "Circular dependency"),
     ],
@@ -93,7 +93,7 @@ def test_a_failed_creation_leaves_nothing(stack):
     assert ("Good", "DELETE_COMPLETE") in happened
     assert ("Never", "CREATE_IN_PROGRESS") not in happened
     assert stack.parameters() == {}
-    with pytest.raises(ClientError, match="ROLLBACK_COMPLETE state and can not be updated"):
+    with pytest.raises(ClientError, match="ROLLBACK_COMPLETE"):
         stack.update({"Good": parameter()})
     assert stack.delete() == "DELETE_COMPLETE"
 
@@ -148,9 +148,9 @@ def test_exports_are_shared_guarded_and_unique(stack):
 
     rival = StackDriver(stack.account, "rival")
     assert rival.create({"P": parameter()}, Outputs=exported) == "ROLLBACK_COMPLETE"
-    assert "already exported by stack stack" in rival.reasons()
+    assert "stack stack" in rival.reasons()
     assert stack.update({"P": parameter(Name="/p")}) == "UPDATE_ROLLBACK_COMPLETE"
-    assert "cannot be deleted as it is in use by user" in stack.reasons()
+    assert "in use by user" in stack.reasons()
     assert stack.delete() == "DELETE_FAILED"
 
     assert user.delete() == "DELETE_COMPLETE"

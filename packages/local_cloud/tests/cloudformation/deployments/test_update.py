@@ -78,11 +78,11 @@ def test_an_update_without_changes_is_reported(stack):
         stack.update(CHAIN)
     plan = stack.propose(CHAIN)
     assert plan["Status"] == "FAILED"
-    assert "didn't contain changes" in plan["StatusReason"]
+    assert "didn't contain changes" in plan["StatusReason"]  # the CDK reads it
     assert plan["Changes"] == []
-    with pytest.raises(ClientError, match="No updates are to be performed"):
+    with pytest.raises(ClientError, match="No updates"):
         stack.update(CHAIN, DisableRollback=True)
-    with pytest.raises(ClientError, match="No updates are to be performed"):
+    with pytest.raises(ClientError, match="No updates"):
         stack.update(CHAIN, Capabilities=[])
     assert stack.update(CHAIN, Tags=[{"Key": "team", "Value": "search"}]) == "UPDATE_COMPLETE"
 
@@ -147,7 +147,7 @@ def test_a_custom_name_cannot_be_replaced(stack):
     encrypted = resource("AWS::ECR::Repository", RepositoryName="mine", EncryptionConfiguration=kms)
     assert stack.changes({"R": encrypted}) == {"R": ("Modify", "True")}
     assert stack.update({"R": encrypted}) == "UPDATE_ROLLBACK_COMPLETE"
-    assert "Rename mine and update the stack again" in stack.reasons()
+    assert "Rename mine" in stack.reasons()
     assert stack.account.client("ecr").describe_repositories()["repositories"][0]["repositoryName"] == "mine"
 
 
