@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -57,30 +58,11 @@ class GivenInputs:
 
 @dataclass(frozen=True)
 class _Given:
-    """One input: its name, where it comes from (for errors), and its value."""
+    """One input: its name, where it comes from (for errors), and what reads its value for a tensor."""
 
     name: str
     origin: str
-    value: Any
-    """Text of the command line, a file, or data."""
-
-    def content(self, spec: TensorSpec) -> Any:
-        """Return the value as data for a tensor."""
-        if isinstance(self.value, Path):
-            return read_input_file(self.value, spec)
-        if isinstance(self.value, _Text):
-            return self.value.content(spec, self.origin)
-        return self.value
-
-
-class _Text(str):
-    """A value from the command line."""
-
-    def content(self, spec: TensorSpec, origin: str) -> Any:
-        """Return JSON data; for texts, also the text itself."""
-        if spec.datatype == BYTES and not self.startswith("["):
-            return str(self)
-        return parse_json(self, origin=origin)
+    content: Callable[[TensorSpec], Any]
 
 
 def read_inputs(given: GivenInputs, manifest: Manifest) -> dict[str, Array]:
@@ -111,10 +93,13 @@ def read_inputs(given: GivenInputs, manifest: Manifest) -> dict[str, Array]:
     return arrays
 
 
-def _from_data(file: Path | None) -> list[_Given]:
-    if file is None:
-        return []
-    return [_Given(name, str(file), value) for name, value in read_data_file(file).items()]
+def _from_data(file: Path | None) -> Iterator[_Given]:
+    for name, value in read_data_file(file).items() if file else ():
+        yield _Given(name, str(file), partial(_same, value))
+
+
+def _same(value: Any, _: TensorSpec) -> Any:
+    return value
 
 
 def _from_option(option: str) -> _Given:
@@ -123,7 +108,16 @@ def _from_option(option: str) -> _Given:
         raise RequestInputError(
             f"--input {option}: expected NAME=VALUE", remedy="write --input NAME=VALUE or --input NAME=@FILE"
         )
-    return _Given(name, f"--input {name}", Path(text[1:]) if text.startswith("@") else _Text(text))
+    origin = f"--input {name}"
+    if text.startswith("@"):
+        return _Given(name, origin, partial(read_input_file, Path(text[1:])))
+    return _Given(name, origin, partial(_parsed, text, origin))
+
+
+def _parsed(text: str, origin: str, spec: TensorSpec) -> Any:
+    """Return JSON data; for texts, also the text itself."""
+    is_text = spec.datatype == BYTES and not text.startswith("[")
+    return text if is_text else parse_json(text, origin=origin)
 
 
 def described(spec: TensorSpec) -> str:
