@@ -42,25 +42,22 @@ def superseded(keep: int, *locks: Lock | None, current: Any = (), gap: str | Non
     return {digest[:2] for _, digest in plan.superseded}
 
 
-def test_artifacts_of_older_locks_only_are_superseded():
-    history = [lock("44"), lock("33"), lock("22"), lock("11")]
-    assert superseded(2, *history) == {"22", "11"}
-    assert superseded(4, *history) == set()
-    assert superseded(10, *history) == set()
+HISTORY = [lock("44"), lock("33"), lock("22"), lock("11")]
 
 
-def test_artifacts_that_return_to_a_lock_are_kept():
-    assert superseded(2, lock("11"), lock("33"), lock("22"), lock("11")) == {"22"}
-
-
-def test_artifacts_of_any_current_lock_are_kept():
-    history = [lock("44"), lock("33"), lock("22"), lock("11")]
-    assert superseded(2, *history, current=[lock("44"), lock("11")]) == {"22"}
-
-
-def test_a_history_with_a_gap_supersedes_nothing():
-    history = [lock("44"), lock("33"), lock("22"), lock("11")]
-    assert superseded(2, *history, gap="shallow clone") == set()
+@pytest.mark.parametrize(
+    ("keep", "history", "more", "expected"),
+    [
+        pytest.param(2, HISTORY, {}, {"22", "11"}, id="older locks"),
+        pytest.param(4, HISTORY, {}, set(), id="all are kept"),
+        pytest.param(10, HISTORY, {}, set(), id="a short history"),
+        pytest.param(2, [lock("11"), *HISTORY[1:]], {}, {"22"}, id="returned to a lock"),
+        pytest.param(2, HISTORY, {"current": [lock("44"), lock("11")]}, {"22"}, id="in any current lock"),
+        pytest.param(2, HISTORY, {"gap": "shallow clone"}, set(), id="a gap"),
+    ],
+)
+def test_artifacts_of_older_locks_only_are_superseded(keep, history, more, expected):
+    assert superseded(keep, *history, **more) == expected
 
 
 class Bucket:
