@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from tests.environments import many
 from tritonstack.base.error_kinds import ArtifactNotFoundError
 from tritonstack.records.comparing import first_difference, kind_of
 from tritonstack.records.example_tensors import MOST_VALUES, array_of, tensor_of
@@ -70,6 +71,7 @@ def again(array: Any) -> Any:
 KINDS = st.sampled_from(["f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?"])
 
 
+@many(100)
 @given(KINDS.flatmap(lambda kind: arrays.arrays(kind, arrays.array_shapes(max_dims=3, max_side=3))))
 def test_numbers_are_returned_bit_for_bit(array: Any) -> None:
     """Including infinities and NaN, which JSON cannot represent."""
@@ -78,6 +80,7 @@ def test_numbers_are_returned_bit_for_bit(array: Any) -> None:
     assert np.array_equal(back, array, equal_nan=array.dtype.kind == "f")
 
 
+@many(100)
 @given(st.lists(st.text() | st.binary(), max_size=5))
 def test_texts_and_bytes_are_returned(items: list[str | bytes]) -> None:
     array = np.array([*items, None], dtype=np.object_)[:-1].reshape(1, -1)

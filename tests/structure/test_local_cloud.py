@@ -2,9 +2,13 @@
 
 import ast
 import functools
+from pathlib import Path
 
 from tests.structure.imports import Module, read_modules
-from tests.structure.test_cycles import PRODUCT
+
+PRODUCT = tuple(
+    Path(__file__).resolve().parents[2] / name for name in ("tritonstack", "stacks", "model_build")
+)
 
 FACT, ACCESS = "tritonstack.spec.environments.environment", "tritonstack.workflows.local_cloud"
 

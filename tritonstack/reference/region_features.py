@@ -39,65 +39,22 @@ SERVICES: dict[str, str] = {
 """SDK service names by resource type prefix, for services that a region may lack."""
 
 
+_TYPES: dict[str, str] = {
+    "environment": "CloudWatch::Alarm CloudWatch::Dashboard ECR::Repository Events::Rule IAM::ManagedPolicy "
+    "IAM::OIDCProvider IAM::Policy IAM::Role KMS::Alias KMS::Key Logs::LogGroup Logs::MetricFilter "
+    "S3::Bucket S3::BucketPolicy SNS::Subscription SNS::Topic SNS::TopicPolicy SSM::Parameter",
+    "endpoints": "SageMaker::Endpoint SageMaker::EndpointConfig SageMaker::Model",
+    "inference-components": "SageMaker::InferenceComponent",
+    "scale-to-zero": "",
+    "scaling": "ApplicationAutoScaling::ScalableTarget ApplicationAutoScaling::ScalingPolicy",
+    "builds": "CodeBuild::Project",
+    "pipeline": "CodeBuild::Project CodePipeline::Pipeline",
+    "network": "EC2::FlowLog EC2::RouteTable EC2::SecurityGroup EC2::SecurityGroupIngress EC2::Subnet "
+    "EC2::SubnetRouteTableAssociation EC2::VPC EC2::VPCEndpoint",
+}
+"""Resource types of each feature, without the prefix `AWS::`."""
 FEATURES: dict[str, Feature] = {
-    feature.name: feature
-    for feature in (
-        Feature(
-            "environment",
-            (
-                "AWS::CloudWatch::Alarm",
-                "AWS::CloudWatch::Dashboard",
-                "AWS::ECR::Repository",
-                "AWS::Events::Rule",
-                "AWS::IAM::ManagedPolicy",
-                "AWS::IAM::OIDCProvider",
-                "AWS::IAM::Policy",
-                "AWS::IAM::Role",
-                "AWS::KMS::Alias",
-                "AWS::KMS::Key",
-                "AWS::Logs::LogGroup",
-                "AWS::Logs::MetricFilter",
-                "AWS::S3::Bucket",
-                "AWS::S3::BucketPolicy",
-                "AWS::SNS::Subscription",
-                "AWS::SNS::Topic",
-                "AWS::SNS::TopicPolicy",
-                "AWS::SSM::Parameter",
-            ),
-        ),
-        Feature(
-            "endpoints",
-            (
-                "AWS::SageMaker::Endpoint",
-                "AWS::SageMaker::EndpointConfig",
-                "AWS::SageMaker::Model",
-            ),
-        ),
-        Feature("inference-components", ("AWS::SageMaker::InferenceComponent",)),
-        Feature("scale-to-zero", ()),
-        Feature(
-            "scaling",
-            (
-                "AWS::ApplicationAutoScaling::ScalableTarget",
-                "AWS::ApplicationAutoScaling::ScalingPolicy",
-            ),
-        ),
-        Feature("builds", ("AWS::CodeBuild::Project",)),
-        Feature("pipeline", ("AWS::CodeBuild::Project", "AWS::CodePipeline::Pipeline")),
-        Feature(
-            "network",
-            (
-                "AWS::EC2::FlowLog",
-                "AWS::EC2::RouteTable",
-                "AWS::EC2::SecurityGroup",
-                "AWS::EC2::SecurityGroupIngress",
-                "AWS::EC2::Subnet",
-                "AWS::EC2::SubnetRouteTableAssociation",
-                "AWS::EC2::VPC",
-                "AWS::EC2::VPCEndpoint",
-            ),
-        ),
-    )
+    name: Feature(name, tuple(f"AWS::{kind}" for kind in types.split())) for name, types in _TYPES.items()
 }
 
 SCALED_TO_ZERO: dict[str, bool] = {"eu-west-3": False, "us-east-1": True}

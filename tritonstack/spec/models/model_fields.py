@@ -13,7 +13,6 @@ from tritonstack.base.yaml import Record
 from tritonstack.reference.datatypes import DatatypeName
 from tritonstack.spec.models.inputs import AnyTestInput
 from tritonstack.spec.models.recipes import (
-    EnsembleRecipe,
     GenerationRecipe,
     Layout,
     PythonRecipe,
@@ -114,7 +113,7 @@ class ModelFields(Record):
     @property
     def members(self) -> tuple[str, ...]:
         """Other models that are part of its artifact."""
-        return self.recipe.members if isinstance(self.recipe, EnsembleRecipe | PythonRecipe) else ()
+        return self.recipe.members
 
     @property
     def test_texts(self) -> tuple[str, ...]:

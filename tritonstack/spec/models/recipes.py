@@ -65,7 +65,31 @@ EntryPoint = Annotated[str, AfterValidator(_check_entry)]
 """`file.py:function` in the model's folder."""
 
 
-class SourcedRecipe(Record):
+class RecipeOptions(Record):
+    """Common to all recipes. Most take tensors, make one Triton model, and need no other file or model."""
+
+    @property
+    def takes(self) -> InputKind:
+        """What callers send."""
+        return "tensors"
+
+    @property
+    def layout(self) -> Layout:
+        """Number of Triton models in its artifact: one, or an ensemble."""
+        return "single"
+
+    @property
+    def own_files(self) -> tuple[str, ...]:
+        """Files of the model's folder that the build reads."""
+        return ()
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """Other models of this repository that it consists of or calls, without duplicates."""
+        return ()
+
+
+class SourcedRecipe(RecipeOptions):
     """Common options of recipes for a folder of Hugging Face."""
 
     overrides: Mapping[Annotated[str, Field(min_length=1)], Annotated[str, Field(min_length=10)]] = Field(
@@ -85,6 +109,8 @@ class TextRecipe(HuggingFaceRecipe):
     """Common options of text recipes."""
 
     takes: ClassVar[InputKind] = "texts"
+    usual_length: ClassVar = 256
+    """Default of max_length if the source has none."""
 
     input: Literal["text", "tokens"] = "text"
     """What callers send: texts, which a tokenizer model splits, or token ids and a mask."""
@@ -100,19 +126,9 @@ class TextRecipe(HuggingFaceRecipe):
     Default: 128. `tritonstack tune` measures it."""
 
     @property
-    def usual_length(self) -> int:
-        """Default of max_length if the source has none."""
-        return 256
-
-    @property
     def layout(self) -> Layout:
         """Number of Triton models in its artifact: one, or an ensemble."""
         return "single" if self.input == "tokens" else "ensemble"
-
-    @property
-    def own_files(self) -> tuple[str, ...]:
-        """Files of the model's folder that the build reads."""
-        return ()
 
 
 class TextEmbeddingRecipe(TextRecipe):
@@ -142,6 +158,7 @@ class TextPairClassificationRecipe(TextRecipe):
     """A classifier of two texts, such as a reranker or an NLI model: one score per label."""
 
     takes: ClassVar[InputKind] = "pairs"
+    usual_length: ClassVar = 512
 
     kind: Literal["text-pair-classification"]
     activation: Literal["softmax", "sigmoid", "none"] | None = None
@@ -150,11 +167,6 @@ class TextPairClassificationRecipe(TextRecipe):
     max_length: TokenCount | None = None
     """Maximum tokens of both texts together; the longer text is truncated first. Default: what the tokenizer
     and the model's positions allow, else 512."""
-
-    @property
-    def usual_length(self) -> int:
-        """Default of max_length if the source has none."""
-        return 512
 
 
 class TokenClassificationRecipe(TextRecipe):
@@ -167,6 +179,7 @@ class QuestionAnsweringRecipe(TextRecipe):
     """A model that extracts the answer to a question from a context."""
 
     takes: ClassVar[InputKind] = "questions"
+    usual_length: ClassVar = 384
 
     kind: Literal["question-answering"]
     max_length: TokenCount | None = None
@@ -174,11 +187,6 @@ class QuestionAnsweringRecipe(TextRecipe):
     if the tokenizer or the model's positions allow fewer."""
     max_answer_tokens: Annotated[int, Field(ge=1, le=512)] = 15
     """Maximum length of an answer."""
-
-    @property
-    def usual_length(self) -> int:
-        """Default of max_length for a question with its context."""
-        return 384
 
 
 class FeatureExtractionRecipe(TextRecipe):
@@ -203,11 +211,6 @@ class ImageRecipe(HuggingFaceRecipe):
         """Number of Triton models in its artifact: one, or an ensemble."""
         return "single" if self.input == "pixels" else "ensemble"
 
-    @property
-    def own_files(self) -> tuple[str, ...]:
-        """Files of the model's folder that the build reads."""
-        return ()
-
 
 class ImageClassificationRecipe(ImageRecipe):
     """An image classifier: one score per label."""
@@ -225,26 +228,7 @@ class ImageEmbeddingRecipe(ImageRecipe):
     """Scale each vector to length 1, so that a dot product is the cosine."""
 
 
-class GivenRecipe(Record):
-    """Common options of recipes for models given as one file or one program."""
-
-    @property
-    def takes(self) -> InputKind:
-        """What callers send."""
-        return "tensors"
-
-    @property
-    def layout(self) -> Layout:
-        """Number of Triton models in its artifact: one, or an ensemble."""
-        return "single"
-
-    @property
-    def own_files(self) -> tuple[str, ...]:
-        """Files of the model's folder that the build reads."""
-        return ()
-
-
-class GraphRecipe(GivenRecipe):
+class GraphRecipe(RecipeOptions):
     """Common options of recipes for graphs, which can have a tokenizer or an image decoder in front."""
 
     input: Literal["tensors", "text", "image"] = "tensors"
@@ -301,7 +285,7 @@ class OnnxRecipe(GraphRecipe):
     """What Triton runs: the graph, or a TensorRT engine built from it."""
 
 
-class TreesRecipe(GivenRecipe):
+class TreesRecipe(RecipeOptions):
     """Tree models of XGBoost, LightGBM, or scikit-learn, for Triton's FIL backend."""
 
     kind: Literal["trees"]
@@ -320,7 +304,7 @@ class TreesRecipe(GivenRecipe):
         return self.library == "lightgbm" or (self.library is None and self.file.endswith(".txt"))
 
 
-class ScikitLearnRecipe(GivenRecipe):
+class ScikitLearnRecipe(RecipeOptions):
     """A scikit-learn model or pipeline, converted to an ONNX graph by skl2onnx."""
 
     kind: Literal["scikit-learn"]
@@ -328,7 +312,7 @@ class ScikitLearnRecipe(GivenRecipe):
     """The model in the source, saved with joblib or pickle."""
 
 
-class PythonRecipe(GivenRecipe):
+class PythonRecipe(RecipeOptions):
     """Your own model for Triton's Python backend."""
 
     alternatives: ClassVar = (Choice(("requirements", "environment"), required=False),)
@@ -376,35 +360,29 @@ class PythonRecipe(GivenRecipe):
         return self
 
 
-class VllmRecipe(SourcedRecipe, GivenRecipe):
+class VllmRecipe(SourcedRecipe):
     """A language model for Triton's vLLM backend."""
+
+    takes: ClassVar[InputKind] = "texts"
 
     kind: Literal["vllm"]
     engine: Mapping[str, Any] = Field(default_factory=dict)
     """Arguments of the vLLM engine, as in model.json; the build sets the model's path."""
-
-    @property
-    def takes(self) -> InputKind:
-        """What callers send."""
-        return "texts"
 
 
 class TritonRecipe(Record):
     """A Triton repository: one model, or an ensemble with its parts. Files stay as they are."""
 
     takes: ClassVar[InputKind] = "tensors"
+    own_files: ClassVar[tuple[str, ...]] = ()
+    members: ClassVar[tuple[str, ...]] = ()
 
     kind: Literal["triton"]
     layout: Layout = "single"
     """What the repository holds: one model (single), or an ensemble with its parts."""
 
-    @property
-    def own_files(self) -> tuple[str, ...]:
-        """Files of the model's folder that the build reads."""
-        return ()
 
-
-class GenerationRecipe(SourcedRecipe, GivenRecipe):
+class GenerationRecipe(SourcedRecipe):
     """Common options of models that write texts on CPUs, token by token."""
 
     takes: ClassVar[InputKind] = "texts"
@@ -443,10 +421,9 @@ class EnsembleStep(Record):
     """Step outputs to ensemble tensors; unlisted names stay the same."""
 
 
-class EnsembleRecipe(Record):
+class EnsembleRecipe(RecipeOptions):
     """An ensemble of other models of this repository."""
 
-    takes: ClassVar[InputKind] = "tensors"
     layout: ClassVar[Layout] = "ensemble"
 
     kind: Literal["ensemble"]
@@ -454,11 +431,6 @@ class EnsembleRecipe(Record):
     """Steps in order; tensors that no step produces are inputs."""
     outputs: tuple[str, ...] = ()
     """Tensors returned to callers; default: those that no later step uses."""
-
-    @property
-    def own_files(self) -> tuple[str, ...]:
-        """Files of the model's folder that the build reads."""
-        return ()
 
     @property
     def members(self) -> tuple[str, ...]:
