@@ -28,7 +28,7 @@ from tritonstack.constructs.delivery.pipeline_roles import PipelineResources, Pi
 from tritonstack.constructs.delivery.pipeline_store import PipelineStore
 from tritonstack.constructs.delivery.scheduled_reaping import ReapingOptions, ScheduledReaping
 from tritonstack.constructs.iam.grants import AwsScope
-from tritonstack.project.checks.regions import pipeline_violations, pipeline_warnings
+from tritonstack.project.checks.regions import region_violations, region_warnings
 from tritonstack.project.loading import ProjectFiles
 from tritonstack.spec.environments.delivery import DeliverySpec, PipelineDelivery, require_delivery
 from tritonstack.spec.environments.environment import EnvironmentSpec
@@ -75,7 +75,7 @@ def line_of(project: Project, branch: str) -> PipelinePlan:
             f"{project.delivery_file.name} delivers branch {delivery.branch!r}, not {branch!r}",
             remedy=f"use -c pipeline={delivery.branch}",
         )
-    if violations := list(pipeline_violations(document)):
+    if violations := list(region_violations(document)):
         raise InvalidFilesError(violations)
     files = ProjectFiles(project)
     return PipelinePlan(
@@ -84,7 +84,7 @@ def line_of(project: Project, branch: str) -> PipelinePlan:
         [files.workspace(name).spec for name in delivery.names],
         steps.setup_commands(project),
         {item.name: item.approval for item in delivery.environments},
-        [str(warning) for warning in pipeline_warnings(document)],
+        [str(warning) for warning in region_warnings(document)],
     )
 
 

@@ -1,4 +1,4 @@
-"""Check the files for contributors: links, decision pages, the changelog, and the versions of the hooks."""
+"""Check the files for contributors: links, and the versions of the hooks."""
 
 from __future__ import annotations
 
@@ -11,14 +11,10 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
-DECISIONS = sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))
 DOCUMENTS = [
     *(ROOT / name for name in ("CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")),
     ROOT / ".github" / "pull_request_template.md",
-    ROOT / "docs" / "decisions" / "README.md",
-    *DECISIONS,
 ]
-SECTIONS = ["Context", "Decision", "Consequences", "What would change our mind"]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 HOOKS = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
 
@@ -46,27 +42,6 @@ def test_every_link_and_path_exists(document: Path) -> None:
     paths = [path for path in re.findall(r"`([\w.-]+/[\w./-]*)`", text) if "//" not in path]
     missing += [path for path in paths if not (ROOT / path).exists()]
     assert missing == []
-
-
-@pytest.mark.parametrize("page", DECISIONS, ids=lambda file: file.stem)
-def test_a_decision_has_its_sections_on_one_page(page: Path) -> None:
-    text = page.read_text()
-    number = int(page.name[:4])
-    assert text.startswith(f"# {number}. ")
-    assert re.search(
-        r"^Status: (accepted, \d{4}-\d{2}-\d{2}|superseded by \[.+\]\(.+\))$", text, re.MULTILINE
-    )
-    found = re.findall(r"^## (.*)$", text, re.MULTILINE)
-    assert [section for section in found if section in SECTIONS] == SECTIONS
-    assert len(text.splitlines()) <= 65
-
-
-def test_the_index_lists_every_decision_by_its_title() -> None:
-    index = (ROOT / "docs" / "decisions" / "README.md").read_text()
-    rows = re.findall(r"^\| (\d+) \| \[(.*)\]\((.*)\) \|$", index, re.MULTILINE)
-    pages = [(page.read_text().partition("\n")[0], page.name) for page in DECISIONS]
-    assert [(f"# {number}. {title}", name) for number, title, name in rows] == pages
-    assert [int(number) for number, _, _ in rows] == list(range(1, len(pages) + 1))
 
 
 def hooks() -> list[Any]:

@@ -13,7 +13,7 @@ from tests.project.one_endpoint import coded, complaints, environment, names
 from tests.sample_templates import delivery_templates, sample_templates
 from tritonstack.base.errors import FileViolation, UsageError
 from tritonstack.base.yaml import parse_document
-from tritonstack.project.checks.regions import pipeline_violations, pipeline_warnings, region_warnings
+from tritonstack.project.checks.regions import region_violations, region_warnings
 from tritonstack.project.loading import load_workspace
 from tritonstack.reference.images import ACCOUNTS, image_account
 from tritonstack.reference.region_features import (
@@ -191,7 +191,7 @@ pipeline:
 def test_a_pipelines_region(region, more, rejected, warned):
     text = PIPELINE.format(region=region, more=more)
     document = parse_document(text, Path("delivery.yaml"), DeliverySpec)
-    violations, warnings = list(pipeline_violations(document)), pipeline_warnings(document)
+    violations, warnings = list(region_violations(document)), region_warnings(document)
     assert (bool(violations), bool(warnings)) == (rejected, warned)
     for violation in (*violations, *warnings):
         assert (violation.line, *coded(violation)) == (5, "pipeline.region", "TS206")

@@ -8,7 +8,7 @@ from tritonstack.base import naming
 from tritonstack.base.error_kinds import DeliveryError, MissingReferenceError, UnusableNameError
 from tritonstack.base.errors import FileViolation
 from tritonstack.base.yaml import Document, suggest
-from tritonstack.project.checks.regions import pipeline_violations
+from tritonstack.project.checks.regions import region_violations
 from tritonstack.reference.bootstrap import POLICIES_PER_ROLE, Bootstrap
 from tritonstack.spec.environments.delivery import DeliverySpec, PreviewDelivery
 from tritonstack.spec.environments.environment import EnvironmentSpec
@@ -33,7 +33,7 @@ def delivery_violations(
             yield from _has_distinct_names(document, place, spec)
             yield from _out_of_order(document, index, spec)
     yield from _policies_fit_one_role(document, environments)
-    yield from pipeline_violations(document)
+    yield from region_violations(document)
     if document.record.previews is not None:
         yield from _previews_are_alone(document, document.record.previews, environments)
         yield from _previews_match_environment(document, document.record.previews, environments, templates)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from tritonstack.base.error_kinds import RegionError
 from tritonstack.base.errors import FileViolation
-from tritonstack.base.yaml import Document, FieldPath
+from tritonstack.base.yaml import Document, FieldPath, Violation
 from tritonstack.reference.images import ACCOUNTS
 from tritonstack.reference.region_features import (
     MissingFeature,
@@ -22,43 +23,54 @@ from tritonstack.spec.environments.environment import EnvironmentSpec
 _CONFIRM = "region_features"
 _BUILD_ELSEWHERE = "write `builds: {{enabled: false}}` and run `tritonstack build {name} --local`, or "
 
-Needs = Mapping[str, FieldPath]
-"""The features that a file needs, and the field that asks for each."""
+
+class _Asked(NamedTuple):
+    """What a file asks of a region."""
+
+    region: str
+    place: FieldPath
+    needs: Mapping[str, FieldPath]
+    """The features that it needs, and the field that asks for each."""
+    confirmed: tuple[str, ...]
+
+    def missing(self, *, certain: bool) -> Iterator[tuple[FieldPath, MissingFeature]]:
+        """Yield the features that the region lacks, or may lack, with the fields that ask for them."""
+        for missing in unconfirmed(self.region, self.needs, self.confirmed):
+            if missing.certain is certain:
+                yield self.needs[missing.feature.name], missing
 
 
-def region_violations(document: Document[EnvironmentSpec]) -> Iterator[FileViolation]:
-    """Yield features that the region does not offer."""
-    spec = document.record
-    needs = _needs(spec)
-    for missing in unconfirmed(spec.region, needs, spec.region_features):
-        if missing.certain:
-            yield _violation(document, needs[missing.feature.name], missing, spec.name)
-    yield from _wrong_zones(document)
+def region_violations(
+    document: Document[EnvironmentSpec] | Document[DeliverySpec],
+) -> Iterator[FileViolation]:
+    """Yield features that the region of an environment or of a pipeline does not offer."""
+    for place, missing in _asked(document.record).missing(certain=True):
+        name, elsewhere = missing.feature.name, ""
+        if name == "builds" and isinstance(document.record, EnvironmentSpec):
+            elsewhere = _BUILD_ELSEWHERE.format(name=document.record.name)
+        yield document.violation(
+            RegionError,
+            place,
+            missing.reason,
+            f"{elsewhere}{_other_region(missing)}; if AWS has added it, add {name!r} to `{_CONFIRM}`",
+        )
+    if isinstance(document.record, EnvironmentSpec):
+        for violation in _wrong_zones(document.record):
+            yield document.place(violation)
 
 
-def region_warnings(document: Document[EnvironmentSpec]) -> list[FileViolation]:
-    """Return features that AWS does not document for the region."""
-    spec = document.record
-    return list(_warnings(document, spec.region, _needs(spec), spec.region_features))
+def region_warnings(document: Document[EnvironmentSpec] | Document[DeliverySpec]) -> list[FileViolation]:
+    """Return features that AWS does not document for that region."""
+    return list(_warnings(document, _asked(document.record)))
 
 
-def pipeline_violations(document: Document[DeliverySpec]) -> Iterator[FileViolation]:
-    """Yield features that the pipeline's region does not offer."""
-    pipeline = document.record.pipeline
+def _asked(spec: EnvironmentSpec | DeliverySpec) -> _Asked:
+    if isinstance(spec, EnvironmentSpec):
+        return _Asked(spec.region, ("region",), _needs(spec), spec.region_features)
+    place, pipeline = ("pipeline", "region"), spec.pipeline
     if pipeline is None:
-        return
-    for missing in unconfirmed(pipeline.region, ["pipeline"], pipeline.region_features):
-        if missing.certain:
-            yield _violation(document, ("pipeline", "region"), missing)
-
-
-def pipeline_warnings(document: Document[DeliverySpec]) -> list[FileViolation]:
-    """Return features that AWS does not document for the pipeline's region."""
-    pipeline = document.record.pipeline
-    if pipeline is None:
-        return []
-    needs: Needs = {"pipeline": ("pipeline", "region")}
-    return list(_warnings(document, pipeline.region, needs, pipeline.region_features))
+        return _Asked("", place, {}, ())
+    return _Asked(pipeline.region, place, {"pipeline": place}, pipeline.region_features)
 
 
 def _needs(spec: EnvironmentSpec) -> dict[str, FieldPath]:
@@ -80,48 +92,28 @@ def _needs(spec: EnvironmentSpec) -> dict[str, FieldPath]:
 
 
 def _warnings(
-    document: Document[EnvironmentSpec] | Document[DeliverySpec],
-    region: str,
-    needs: Needs,
-    confirmed: tuple[str, ...],
+    document: Document[EnvironmentSpec] | Document[DeliverySpec], asked: _Asked
 ) -> Iterator[FileViolation]:
-    if not has_schemas(region):
-        unknown = [name for name in needs if name not in confirmed]
+    if not has_schemas(asked.region):
+        unknown = [name for name in asked.needs if name not in asked.confirmed]
         if unknown:
             yield document.violation(
                 RegionError,
-                ("region",) if isinstance(document.record, EnvironmentSpec) else ("pipeline", "region"),
-                f"no CloudFormation schemas for {region}, so these features are not checked: "
+                asked.place,
+                f"no CloudFormation schemas for {asked.region}, so these features are not checked: "
                 f"{', '.join(unknown)}",
                 f"check that AWS offers them there, then write "
-                f"`{_CONFIRM}: [{', '.join((*confirmed, *unknown))}]`",
+                f"`{_CONFIRM}: [{', '.join((*asked.confirmed, *unknown))}]`",
             )
         return
-    for missing in unconfirmed(region, needs, confirmed):
-        if not missing.certain:
-            name = missing.feature.name
-            yield document.violation(
-                RegionError,
-                needs[name],
-                f"{missing.reason}; if AWS does not offer {name} there, the deployment fails",
-                f"{_other_region(missing)}; or check AWS, then add {name!r} to `{_CONFIRM}`",
-            )
-
-
-def _violation(
-    document: Document[EnvironmentSpec] | Document[DeliverySpec],
-    place: FieldPath,
-    missing: MissingFeature,
-    environment: str = "",
-) -> FileViolation:
-    name = missing.feature.name
-    elsewhere = _BUILD_ELSEWHERE.format(name=environment) if name == "builds" else ""
-    return document.violation(
-        RegionError,
-        place,
-        missing.reason,
-        f"{elsewhere}{_other_region(missing)}; if AWS has added it, add {name!r} to `{_CONFIRM}`",
-    )
+    for place, missing in asked.missing(certain=False):
+        name = missing.feature.name
+        yield document.violation(
+            RegionError,
+            place,
+            f"{missing.reason}; if AWS does not offer {name} there, the deployment fails",
+            f"{_other_region(missing)}; or check AWS, then add {name!r} to `{_CONFIRM}`",
+        )
 
 
 def _other_region(missing: MissingFeature) -> str:
@@ -132,16 +124,14 @@ def _other_region(missing: MissingFeature) -> str:
     return f"choose another region, such as {' or '.join(near[:3])}"
 
 
-def _wrong_zones(document: Document[EnvironmentSpec]) -> Iterator[FileViolation]:
-    spec = document.record
+def _wrong_zones(spec: EnvironmentSpec) -> Iterator[Violation]:
     created = spec.network.create if spec.network else None
     zones = zones_of(spec.region)
     if created is None:
         return
     if created.zones > zones:
         field = "availability_zone_ids" if created.availability_zone_ids else "availability_zones"
-        yield document.violation(
-            RegionError,
+        yield RegionError.at(
             ("network", "create", field),
             f"accounts see {zones} Availability Zones in {spec.region}, got {created.zones}",
             f"write `availability_zones: {zones}`, or choose another region",
@@ -149,8 +139,7 @@ def _wrong_zones(document: Document[EnvironmentSpec]) -> Iterator[FileViolation]
     prefix = zone_id_prefix(spec.region)
     for index, zone in enumerate(created.availability_zone_ids or ()):
         if not zone.startswith(prefix):
-            yield document.violation(
-                RegionError,
+            yield RegionError.at(
                 ("network", "create", "availability_zone_ids", index),
                 f"{zone!r} is not an Availability Zone of {spec.region}",
                 f"choose ids that begin with {prefix}",

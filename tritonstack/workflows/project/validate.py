@@ -16,7 +16,7 @@ from tritonstack.operations.locks.online_checks import Unchecked, UntrueLockErro
 from tritonstack.project.checks.compatibility import unbuilt
 from tritonstack.project.checks.environment_warnings import environment_warnings
 from tritonstack.project.checks.notes import placeholder_note, unpriced_note, unpromoted_note
-from tritonstack.project.checks.regions import pipeline_warnings
+from tritonstack.project.checks.regions import region_warnings
 from tritonstack.project.checks.sources import source_warnings
 from tritonstack.project.files.contents import source_violations
 from tritonstack.project.loading import ProjectFiles
@@ -148,9 +148,7 @@ def _warnings(
         warning for workspace in workspaces for warning in environment_warnings(workspace.environment)
     ]
     warnings += [warning for model in models for warning in source_warnings(model)]
-    return tuple(
-        warning.coded() for warning in (*warnings, *(pipeline_warnings(delivery) if delivery else ()))
-    )
+    return tuple(warning.coded() for warning in (*warnings, *(region_warnings(delivery) if delivery else ())))
 
 
 def _violations(files: ProjectFiles, environment: str) -> list[FileViolation]:
