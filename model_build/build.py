@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from model_build.checking.examples import examples_of, examples_of_texts
-from model_build.checking.generate_check import GenerateCheck, completions_of
+from model_build.checking.generate_check import GenerateCheck
 from model_build.checking.parity import describe_parity
 from model_build.checking.served_model import ServingReport, keeping_log
 from model_build.checking.serving_check import ServingCheck
@@ -34,7 +35,7 @@ from model_build.sources.base import hash_files
 from model_build.store.archive import PackedArchive, pack
 from model_build.store.artifacts import ArtifactStore, BuildKey
 from model_build.store.reuse import find_artifact, fits, has_artifact_of
-from tritonstack.base.errors import InvalidFilesError
+from tritonstack.base.errors import reject
 from tritonstack.base.files import folder_bytes, short_digest
 from tritonstack.base.paths import Project
 from tritonstack.base.source_files import require_same
@@ -234,7 +235,7 @@ class _Build:
             selection=file_selection(self._spec),
             external=self._spec.trust.external_source is not None,
         )
-        violations = list(
+        reject(
             unread_violations(
                 self._model,
                 {*source.files, *(source.others or ())},
@@ -242,8 +243,6 @@ class _Build:
                 complete=source.others is not None,
             )
         )
-        if violations:
-            raise InvalidFilesError(violations)
         return source
 
     def _find(self, key: BuildKey) -> BuiltArtifact | None:
@@ -289,44 +288,22 @@ class _Build:
     def _serving_check(
         self, installation: TritonInstallation, packed: PackedArchive, written: WrittenRepository, work: Path
     ) -> ServingCheck | GenerateCheck | StreamCheck:
+        common: dict[str, Any] = {
+            "installation": installation,
+            "packed": packed,
+            "entry": written.entry,
+            "cases": written.cases,
+            "accept": self._spec.accept,
+            "precision": self._spec.tolerated(written.precision),
+            "work": work,
+            "arguments": server_arguments_of(self._spec.name, self._models),
+            "notify": partial(self._steps.note, "serve"),
+        }
         if self._spec.generates:
-            return GenerateCheck(
-                installation=installation,
-                packed=packed,
-                entry=written.entry,
-                texts=self._spec.test_texts,
-                work=work,
-                expected=completions_of(written.cases),
-            )
-
-        def notify(message: str) -> None:
-            self._steps.note("serve", message)
-
+            return GenerateCheck(texts=self._spec.test_texts, **common)
         if self._spec.streams:
-            return StreamCheck(
-                installation=installation,
-                packed=packed,
-                entry=written.entry,
-                cases=written.cases,
-                accept=self._spec.accept,
-                precision=self._spec.tolerated(written.precision),
-                work=work,
-                arguments=server_arguments_of(self._spec.name, self._models),
-                notify=notify,
-            )
-        return ServingCheck(
-            installation=installation,
-            packed=packed,
-            entry=written.entry,
-            cases=written.cases,
-            accept=self._spec.accept,
-            precision=self._spec.tolerated(written.precision),
-            max_batch=self._max_batch(written),
-            work=work,
-            arguments=server_arguments_of(self._spec.name, self._models),
-            compared=written.compared,
-            notify=notify,
-        )
+            return StreamCheck(**common)
+        return ServingCheck(max_batch=self._max_batch(written), compared=written.compared, **common)
 
     def _examples(self, digest: str, written: WrittenRepository) -> Examples:
         """Return the requests that checked the archive, for smoke tests of endpoints."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from tritonstack.base.error_kinds import PackagesError
-from tritonstack.base.errors import FileViolation, InvalidFilesError
+from tritonstack.base.errors import FileViolation, reject
 from tritonstack.base.yaml import Document
 from tritonstack.project.files.contents import numpy_violations
 from tritonstack.runtime import TritonInstallation
@@ -22,14 +22,14 @@ def require_python(model: Document[ModelSpec], installation: TritonInstallation)
     recipe = model.record.recipe
     if installation.kind != "embedded" or not isinstance(recipe, PythonRecipe):
         return
-    violations = [
-        *_python_violations(model, recipe, installation),
-        *numpy_violations(
-            model, release=installation.release, subject="the local server", otherwise=f"; or {ELSEWHERE}"
-        ),
-    ]
-    if violations:
-        raise InvalidFilesError(violations)
+    reject(
+        [
+            *_python_violations(model, recipe, installation),
+            *numpy_violations(
+                model, release=installation.release, subject="the local server", otherwise=f"; or {ELSEWHERE}"
+            ),
+        ]
+    )
 
 
 def _python_violations(

@@ -12,15 +12,16 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from model_build.checking.archive_check import ArchiveCheck
 from model_build.checking.served_model import ServingReport, latency_of, served_by, with_errors
 from model_build.data.cases import Case
 from model_build.errors import ParityError, ServingError
 from model_build.repository.language import TEXT_OUT
-from model_build.store.archive import PackedArchive, unpack_own
+from model_build.store.archive import unpack_own
 from tritonstack.base.files import parse_json
 from tritonstack.client.streaming import read_responses, text_of
 from tritonstack.records.manifests import GenerationReport
@@ -28,9 +29,8 @@ from tritonstack.reference.container_variables import (
     GENERATING,
     INFERENCE_TYPE,
     ContainerOptions,
-    container_variables,
 )
-from tritonstack.runtime import TritonInstallation, TritonResponse, TritonServer
+from tritonstack.runtime import TritonResponse, TritonServer
 from tritonstack.runtime.server import SINGLE_MODEL_ROOT
 
 READY_WITHIN_S = 1800.0
@@ -47,17 +47,16 @@ SHOWN = 500
 
 
 @dataclass(frozen=True, kw_only=True)
-class GenerateCheck:
-    """What to serve, and the texts to send."""
+class GenerateCheck(ArchiveCheck):
+    """The check of a model that completes texts; its cases are those that a framework has completed."""
 
-    installation: TritonInstallation
-    packed: PackedArchive
-    entry: str
     texts: Sequence[str]
-    work: Path
-    """Folder for unpacked files and server logs."""
-    expected: Mapping[str, str] = field(default_factory=dict)
-    """The framework's greedy completion of each text; empty if there is none to compare with."""
+    cases: Sequence[Case] = ()
+
+    @property
+    def expected(self) -> Mapping[str, str]:
+        """The framework's greedy completion of each text; empty if there is none to compare with."""
+        return {case.name: case.expected[TEXT_OUT.name][0].decode() for case in self.cases}
 
     def run(self) -> ServingReport:
         """Serve the archive and send every text; raise ServingError on a wrong answer."""
@@ -85,12 +84,7 @@ class GenerateCheck:
     @contextmanager
     def _served(self, root: Path, inference_type: str) -> Iterator[TritonServer]:
         options = ContainerOptions(self.entry, generates=True)
-        with TritonServer.start(
-            installation=self.installation,
-            model_root=root,
-            environment=container_variables({INFERENCE_TYPE: inference_type}, options),
-            state_dir=self.work / f"{inference_type}-server",
-        ) as server:
+        with self.start(root, inference_type, options, {INFERENCE_TYPE: inference_type}) as server:
             if not self.expected and server.model_root != SINGLE_MODEL_ROOT:
                 raise ServingError(
                     f"the engine's arguments name {SINGLE_MODEL_ROOT}, which this machine cannot mount for "
@@ -159,11 +153,6 @@ class GenerateCheck:
             with_errors(message, server),
             remedy="check the engine options of the recipe, and that the weights are a generating model",
         )
-
-
-def completions_of(cases: Sequence[Case]) -> dict[str, str]:
-    """Return the expected completion of each text."""
-    return {case.name: case.expected[TEXT_OUT.name][0].decode() for case in cases}
 
 
 def _question(text: str, parameters: Mapping[str, Any]) -> bytes:

@@ -18,8 +18,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from model_build.checking.archive_check import READY_WITHIN_S, own_threads
 from model_build.checking.served_model import InvocationClient
-from model_build.checking.serving_check import READY_WITHIN_S, own_threads
 from model_build.errors import ServingError, SilentModelError
 from tritonstack.base.errors import TritonstackError
 from tritonstack.client import encode_request

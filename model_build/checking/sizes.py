@@ -19,7 +19,7 @@ from model_build.data.cases import Case, join_cases
 from model_build.errors import ModelBuildError, ParityError
 from model_build.inputs.rows import Row
 from model_build.inputs.types import fits_shape
-from tritonstack.base.errors import FileViolation, InvalidFilesError
+from tritonstack.base.errors import FileViolation, reject
 from tritonstack.base.yaml import Document, FieldPath
 from tritonstack.records.comparing import first_difference
 from tritonstack.records.manifests import TensorSpec
@@ -95,8 +95,7 @@ def sized_cases(
         resized += cases
         if axis.required and len(cases) < ENOUGH and len(axis.sizes) < ENOUGH:
             violations.append(_not_resizable(model, axis, failures))
-    if violations:
-        raise InvalidFilesError(violations)
+    reject(violations)
     return resized
 
 
@@ -143,8 +142,7 @@ def check_sizes(
                 "compute sizes with tensor operations, or script the module (torch.jit.script) "
                 f"instead of tracing it; or declare the size fixed: {_fixed(axis)}",
             )
-    if wrong:
-        raise InvalidFilesError(wrong.values())
+    reject(wrong.values())
 
 
 def check_batches(
@@ -159,16 +157,12 @@ def check_batches(
     for case in cases:
         difference = difference_of(model, answer, case, precision)
         if difference:
-            raise InvalidFilesError(
-                [
-                    model.violation(
-                        ParityError,
-                        ("batching", "max_batch"),
-                        f"{subject}: {case.name} and its rows alone get different answers: {difference}",
-                        "set `batching: {max_batch: 0}`, or export the model with a variable batch "
-                        "and independent rows",
-                    )
-                ]
+            raise model.invalid(
+                ParityError,
+                ("batching", "max_batch"),
+                f"{subject}: {case.name} and its rows alone get different answers: {difference}",
+                "set `batching: {max_batch: 0}`, or export the model with a variable batch "
+                "and independent rows",
             )
 
 
@@ -181,17 +175,12 @@ def check_outputs(
         for spec in outputs:
             shape = sized.case.expected[spec.name].shape
             if not fits_shape(shape, (*rows, *spec.shape)):
-                raise InvalidFilesError(
-                    [
-                        model.violation(
-                            ParityError,
-                            sized.axis.violation_path(model.record),
-                            f"at size {sized.size} of {sized.axis.title}, {spec.name} has shape "
-                            f"{list(shape)}; the graph declares {[*rows, *spec.shape]}",
-                            f"export the graph with a variable size, or declare the size fixed: "
-                            f"{_fixed(sized.axis)}",
-                        )
-                    ]
+                raise model.invalid(
+                    ParityError,
+                    sized.axis.violation_path(model.record),
+                    f"at size {sized.size} of {sized.axis.title}, {spec.name} has shape "
+                    f"{list(shape)}; the graph declares {[*rows, *spec.shape]}",
+                    f"export the graph with a variable size, or declare the size fixed: {_fixed(sized.axis)}",
                 )
 
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from model_build.checking.parity import compare, judge
+from model_build.checking.archive_check import READY_WITHIN_S, ArchiveCheck, own_threads
+from model_build.checking.parity import compare
 from model_build.checking.request_plan import AT_ONCE, MEASURED_REQUESTS
 from model_build.checking.served_model import (
     WHOLE_LOG,
@@ -26,16 +27,14 @@ from model_build.checking.served_model import (
     served_by,
     with_errors,
 )
-from model_build.checking.serving_check import AGAIN, READY_WITHIN_S, own_threads
 from model_build.data.cases import Case
-from model_build.errors import ParityError, ServingError, SilentModelError
-from model_build.store.archive import PackedArchive, unpack_own
+from model_build.errors import ParityError, ServingError
+from model_build.store.archive import unpack_own
 from tritonstack.client.streaming import flat_inputs, read_responses, response_array
 from tritonstack.records.comparing import Comparison
 from tritonstack.records.manifests import TensorSpec
-from tritonstack.reference.container_variables import ADDITIONAL_ARGS, ContainerOptions, container_variables
-from tritonstack.runtime import TritonInstallation, TritonResponse, TritonServer, TritonTimeoutError
-from tritonstack.spec.models.tolerance import ModelTolerance, PrecisionOption
+from tritonstack.reference.container_variables import ContainerOptions
+from tritonstack.runtime import TritonResponse, TritonServer, TritonTimeoutError
 
 RESPONSES_WITHIN_S = 60.0
 """All responses to one request; most models send them in seconds."""
@@ -44,45 +43,23 @@ Response = Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class StreamCheck:
-    """What to serve, and the cases with their expected responses."""
+class StreamCheck(ArchiveCheck):
+    """The check of a decoupled model, whose cases have several responses each."""
 
-    installation: TritonInstallation
-    packed: PackedArchive
-    entry: str
-    cases: Sequence[Case]
-    accept: ModelTolerance
-    precision: PrecisionOption
-    work: Path
-    """Folder for unpacked files and server logs."""
-    arguments: tuple[str, ...] = ()
-    """Extra Triton arguments, the same as on an endpoint."""
     within_s: float = RESPONSES_WITHIN_S
-    notify: Callable[[str], None]
-    """Called with a message when the check is repeated."""
 
     def run(self) -> ServingReport:
         """Serve the archive and send every case; raise ParityError or ServingError on failure."""
         root = self.work / "single"
         unpack_own(self.packed, root)
-        try:
-            return self._serve(root)
-        except SilentModelError:
-            self.notify(AGAIN)
-            return self._serve(root)
+        return self.with_retry(lambda: self._serve(root))
 
     def _serve(self, root: Path) -> ServingReport:
-        arguments = {ADDITIONAL_ARGS: " ".join(self.arguments)} if self.arguments else {}
         options = ContainerOptions(self.entry, threads=own_threads(root), streams=True)
-        with TritonServer.start(
-            installation=self.installation,
-            model_root=root,
-            environment=container_variables(arguments, options),
-            state_dir=self.work / "server",
-        ) as server:
+        with self.start(root, "single", options) as server:
             server.wait_ready(timeout_s=READY_WITHIN_S)
             comparisons = [part for case in self.cases for part in self._compare(server, "alone", case)]
-            judge("served", comparisons, self.accept, precision=self.precision)
+            self.judge(comparisons)
             crowd = [*self.cases, *reversed(self.cases)]
             with ThreadPoolExecutor(AT_ONCE) as pool:
                 for part in pool.map(lambda case: list(self._compare(server, "at once", case)), crowd):
@@ -90,8 +67,7 @@ class StreamCheck:
             first = self.cases[0]
             latency = measure(lambda: self._ask(server, first), batch=1, requests=MEASURED_REQUESTS["one"])
             memory = server.shared_memory_held()
-        report = judge("served", comparisons, self.accept, precision=self.precision)
-        return ServingReport(report, (latency,), served_by(self.installation), memory)
+        return ServingReport(self.judge(comparisons), (latency,), served_by(self.installation), memory)
 
     def _compare(self, server: TritonServer, label: str, case: Case) -> Iterator[Comparison]:
         responses = self._ask(server, case)
@@ -127,10 +103,7 @@ class StreamCheck:
         for number, response in enumerate(responses):
             if "error" in response:
                 failed = f"{case.name} failed after {number} responses: {response['error']}"
-                raise ServingError(
-                    with_errors(failed, server),
-                    remedy=_CORRECT,
-                )
+                raise ServingError(with_errors(failed, server), remedy=_CORRECT)
         if not responses:
             raise ServingError(
                 f"{case.name} got the final flag without any response",

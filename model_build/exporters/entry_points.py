@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from model_build.errors import ExportError
 from tritonstack.base.error_kinds import ModelCodeError
 from tritonstack.base.errors import TritonstackError
-from tritonstack.base.yaml import closest
+from tritonstack.base.yaml import suggest
 
 Result = TypeVar("Result")
 
@@ -41,10 +41,9 @@ def load_entry(folder: Path, entry: str) -> Callable[..., Any]:
         functions = [
             key for key, value in vars(module).items() if callable(value) and not key.startswith("_")
         ]
-        nearest = closest(function, functions)
         raise ExportError(
             f"{name}: unknown function {function!r}",
-            remedy=f"did you mean {nearest!r}?" if nearest else "add it, or correct its name",
+            remedy=suggest(function, functions, "add it, or correct its name"),
             code=ModelCodeError.code,
         )
     function_found: Callable[..., Any] = member

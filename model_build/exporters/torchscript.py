@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 
 from model_build.errors import UnsupportedModelError
-from tritonstack.base.yaml import closest
+from tritonstack.base.yaml import closest, suggest
 
 Array = NDArray[Any]
 FILE_NAME = "model.pt"
@@ -172,10 +172,9 @@ def _in_order_of_forward(module: torch.nn.Module, names: Sequence[str]) -> tuple
     order = tuple(names) if arguments is None else arguments
     for name in names:
         if not name.isidentifier() or name not in order:
-            nearest = closest(name, order)
             raise UnsupportedModelError(
                 f"forward has no input {name!r}; inputs: {', '.join(order) or 'nothing'}",
-                remedy=f"did you mean {nearest!r}?" if nearest else "use forward's input names",
+                remedy=suggest(name, order, "use forward's input names"),
             )
     return tuple(sorted(names, key=order.index))
 

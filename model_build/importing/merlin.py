@@ -23,7 +23,7 @@ from model_build.linting.findings import Finding, ModelFolder, in_file
 from model_build.repository.config import CONFIG_NAME
 from model_build.repository.layout import is_ensemble
 from model_build.repository.parts import add_ensemble
-from tritonstack.base.errors import FileViolation, InvalidFilesError
+from tritonstack.base.errors import FileViolation, reject
 
 EXECUTOR = "merlin_executor"
 STEP = re.compile(r"(\d+)_([a-z0-9]+)")
@@ -51,9 +51,7 @@ class MerlinImport:
         """Copy the steps, and write the ensemble."""
         steps = steps_of(self.models)
         executor = next((model for model in self.models.values() if _is_executor(model)), None)
-        violations = list(_unfit(self.models, steps, executor))
-        if violations:
-            raise InvalidFilesError(violations)
+        reject(_unfit(self.models, steps, executor))
         wiring = ColumnWiring(steps, executor, self.shown)
         inputs, outputs, scheduled = wiring.run()
         repository = folder / SOURCE_FOLDER

@@ -18,7 +18,7 @@ from model_build.linting.hosting import leading_folder
 from model_build.linting.opening import open_repository
 from model_build.repository.config import CONFIG_NAME
 from tritonstack.base.error_kinds import UnknownNameError
-from tritonstack.base.errors import InvalidFilesError
+from tritonstack.base.errors import reject
 
 ADDRESS = re.compile(r"[a-z][a-z0-9]+:/")
 """The start of a URL, as a path shows it."""
@@ -48,8 +48,7 @@ def open_import(request: ImportRequest) -> Iterator[Importable]:
             f"{request.path} is {foreign.kind}, which cannot be imported", remedy=foreign.remedy
         )
     with open_repository(request.path) as opened:
-        if opened.findings:
-            raise InvalidFilesError(opened.findings)
+        reject(opened.findings)
         root, shown = opened.root, opened.shown
         if (inner := leading_folder(root)) is not None:
             root, shown = inner, shown / inner.relative_to(root)

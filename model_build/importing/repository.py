@@ -23,9 +23,9 @@ from model_build.repository.flattening import rename_model
 from model_build.repository.layout import is_ensemble
 from model_build.repository.parts import ENSEMBLE_NOTE, VERSION
 from tritonstack.base.error_kinds import UnknownNameError, UntrustedPickleError
-from tritonstack.base.errors import InvalidFilesError
+from tritonstack.base.errors import reject
 from tritonstack.base.source_files import copy_file, is_ignored, list_files
-from tritonstack.base.yaml import closest
+from tritonstack.base.yaml import suggest
 
 Models = Mapping[str, ModelFolder]
 
@@ -80,10 +80,9 @@ def choose_entry(models: Models, shown: Path, requested: str | None) -> str:
     if requested is not None:
         if requested in models:
             return requested
-        suggestion = closest(requested, models)
         raise UnknownNameError(
             f"{shown} has no model {requested!r}",
-            remedy=f"did you mean '{suggestion}'?" if suggestion else f"models: {', '.join(models)}",
+            remedy=suggest(requested, models, f"models: {', '.join(models)}"),
         )
     ensembles = [name for name, model in models.items() if is_ensemble(model.config)]
     used = {step.model_name for name in ensembles for step in models[name].config.ensemble_scheduling.step}
@@ -173,9 +172,7 @@ def _complete(folder: Path) -> Iterator[str]:
 def check_copy(repository: Path, shown: Path, request: ImportRequest) -> tuple[Finding, ...]:
     """Lint the copy; raise InvalidFilesError with all errors, and return the warnings."""
     findings = lint_folder(repository, shown, request.options).findings
-    errors = [finding for finding in findings if finding.severity == "error"]
-    if errors:
-        raise InvalidFilesError(errors)
+    reject([finding for finding in findings if finding.severity == "error"])
     return findings
 
 

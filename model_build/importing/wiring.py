@@ -12,7 +12,7 @@ from model_build.linting.findings import ModelFolder
 from model_build.repository.config import CONFIG_NAME, datatype_name
 from model_build.repository.flattening import needed_steps
 from model_build.repository.parts import SchedulingStep
-from tritonstack.base.errors import FileViolation, InvalidFilesError
+from tritonstack.base.errors import FileViolation, InvalidFilesError, reject
 from tritonstack.records.manifests import TensorSpec
 
 CODE = ModelImportError.code
@@ -47,7 +47,7 @@ class _Tensor:
 
 def violation_at(model: ModelFolder, message: str, remedy: str, *place: str | int) -> FileViolation:
     """Return a violation at a field of a model's config.pbtxt."""
-    return model.error(CODE, message, remedy, *place)
+    return model.error(message, remedy, *place, code=CODE)
 
 
 @dataclass
@@ -80,8 +80,7 @@ class ColumnWiring:
             )
             self._replace(outputs_of_step)
         outputs = self._outputs()
-        if self.violations:
-            raise InvalidFilesError(dict.fromkeys(self.violations))
+        reject(dict.fromkeys(self.violations))
         self._name(outputs)
         scheduled = needed_steps(
             [
@@ -243,8 +242,7 @@ class ColumnWiring:
             self._violation(
                 self.executor, ("input", index), f"no step uses {name}: only the executor does", SPLIT
             )
-        if self.violations:
-            raise InvalidFilesError(dict.fromkeys(self.violations))
+        reject(dict.fromkeys(self.violations))
 
     def _violation(self, model: ModelFolder, place: Sequence[str | int], message: str, remedy: str) -> None:
         self.violations.append(violation_at(model, message, remedy, *place))

@@ -9,7 +9,7 @@ from pathlib import Path
 from model_build.errors import ModelInputError
 from model_build.library_errors import brief
 from tritonstack.base.error_kinds import MissingReferenceError
-from tritonstack.base.errors import FileViolation, InvalidFilesError
+from tritonstack.base.errors import FileViolation, reject
 from tritonstack.base.yaml import Document
 from tritonstack.spec.models.model import ModelSpec
 
@@ -19,25 +19,24 @@ FORMATS = ("BMP", "GIF", "JPEG", "PNG", "TIFF", "WEBP")
 
 def read_images(model: Document[ModelSpec]) -> list[bytes]:
     """Return the files of the test inputs; raise InvalidFilesError for missing ones."""
-    violations = [
-        model.violation(
-            MissingReferenceError,
-            ("test_inputs", index, "image"),
-            f"file not found next to model.yaml: {file.relative_to(model.file.parent)}",
-            "add it or correct its name",
-        )
-        for index, file in enumerate(_files(model))
-        if not file.is_file()
-    ]
-    if violations:
-        raise InvalidFilesError(violations)
+    reject(
+        [
+            model.violation(
+                MissingReferenceError,
+                ("test_inputs", index, "image"),
+                f"file not found next to model.yaml: {file.relative_to(model.file.parent)}",
+                "add it or correct its name",
+            )
+            for index, file in enumerate(_files(model))
+            if not file.is_file()
+        ]
+    )
     return [file.read_bytes() for file in _files(model)]
 
 
 def require_images(model: Document[ModelSpec]) -> None:
     """Raise InvalidFilesError for test inputs that are no images. Imports Pillow, which takes time."""
-    if violations := list(_unreadable(model)):
-        raise InvalidFilesError(violations)
+    reject(_unreadable(model))
 
 
 def _unreadable(model: Document[ModelSpec]) -> Iterator[FileViolation]:

@@ -8,8 +8,8 @@ from model_build.errors import ModelInputError
 from model_build.inputs.rows import Array, Row
 from model_build.inputs.types import common_shape, datatype_of, fits_shape
 from tritonstack.base.error_kinds import ModelMismatchError
-from tritonstack.base.errors import FileViolation, InvalidFilesError
-from tritonstack.base.yaml import Document, FieldPath, closest
+from tritonstack.base.errors import FileViolation, reject
+from tritonstack.base.yaml import Document, FieldPath, suggest
 from tritonstack.records.manifests import TensorSpec
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.model_fields import TensorNarrowing
@@ -25,19 +25,22 @@ def narrow_tensors(
     Unknown names, here or under `accept.outputs`, are errors too.
     """
     declared = [*inputs, *outputs]
-    file_violations = [
-        *_unknown(model, ("tensors",), list(model.record.tensors), [spec.name for spec in declared]),
-        *_unknown(
-            model, ("accept", "outputs"), list(model.record.accept.outputs), [spec.name for spec in outputs]
-        ),
-        *(
-            violation
-            for spec in declared
-            for violation in _contradictions(model, spec, is_output=spec in outputs)
-        ),
-    ]
-    if file_violations:
-        raise InvalidFilesError(file_violations)
+    reject(
+        [
+            *_unknown(model, ("tensors",), list(model.record.tensors), [spec.name for spec in declared]),
+            *_unknown(
+                model,
+                ("accept", "outputs"),
+                list(model.record.accept.outputs),
+                [spec.name for spec in outputs],
+            ),
+            *(
+                violation
+                for spec in declared
+                for violation in _contradictions(model, spec, is_output=spec in outputs)
+            ),
+        ]
+    )
     narrowings = model.record.tensors
     return (
         tuple(_narrowed(spec, narrowings.get(spec.name)) for spec in inputs),
@@ -70,8 +73,7 @@ def tensors_of_rows(model: Document[ModelSpec], rows: Sequence[Row], *, outputs:
             for name in arrays
             if name not in parts[0][1]
         ]
-    if violations:
-        raise InvalidFilesError(violations)
+    reject(violations)
     return tuple(tensors)
 
 
@@ -162,10 +164,9 @@ def _unknown(
 ) -> Iterator[FileViolation]:
     for name in names:
         if name not in declared:
-            nearest = closest(name, declared)
             yield model.violation(
                 ModelMismatchError,
                 (*path, name),
                 f"unknown tensor {name!r}; the model has {', '.join(declared)}",
-                f"did you mean {nearest!r}?" if nearest else "remove it or correct its name",
+                suggest(name, declared, "remove it or correct its name"),
             )

@@ -19,8 +19,8 @@ from model_build.data.cases import Case
 from model_build.errors import ModelInputError
 from model_build.inputs.inline import UnfitValuesError, array_of, with_bytes
 from model_build.inputs.types import NUMPY_TYPES, datatype_of, fits_shape
-from tritonstack.base.errors import FileViolation, InvalidFilesError
-from tritonstack.base.yaml import Document, FieldPath, closest
+from tritonstack.base.errors import FileViolation, reject
+from tritonstack.base.yaml import Document, FieldPath, suggest
 from tritonstack.records.examples import Origin
 from tritonstack.records.manifests import TensorSpec
 from tritonstack.spec.models.inputs import RandomInputs, TestInput
@@ -90,8 +90,7 @@ def read_rows(
     """Read all rows of a model; raise InvalidFilesError with every violation and its line."""
     reader = _Reader(model, inputs, outputs)
     rows = [row for index, item in enumerate(model.record.test_inputs) for row in reader.read(index, item)]
-    if reader.violations:
-        raise InvalidFilesError(reader.violations)
+    reject(reader.violations)
     return rows
 
 
@@ -101,8 +100,7 @@ def read_outputs(
     """Read the expected outputs of a test input that sends a text or an image."""
     reader = _Reader(model, None, outputs)
     arrays = reader.right(index, model.record.test_inputs[index])
-    if reader.violations:
-        raise InvalidFilesError(reader.violations)
+    reject(reader.violations)
     return arrays
 
 
@@ -283,11 +281,10 @@ class _Reader:
         expected = [spec.name for spec in specs]
         for name in names:
             if name not in expected:
-                nearest = closest(name, expected)
                 self._violation(
                     (*path, name),
                     f"unknown tensor; the model has {', '.join(expected)}",
-                    f"did you mean {nearest!r}?" if nearest else "remove it or correct its name",
+                    suggest(name, expected, "remove it or correct its name"),
                 )
         missing = [name for name in expected if name not in names] if all_of_them else []
         if missing:

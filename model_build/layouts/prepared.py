@@ -26,7 +26,7 @@ from model_build.layouts.steps import IMAGE, MASK, PREPARER, TEXT, TOKENIZER, ad
 from model_build.repository.parts import SchedulingStep, add_ensemble
 from model_build.sources.settings_files import read_settings_file
 from tritonstack.base.error_kinds import InvalidValueError, ModelMismatchError
-from tritonstack.base.errors import InvalidFilesError
+from tritonstack.base.errors import InvalidFilesError, reject
 from tritonstack.base.yaml import Document
 from tritonstack.records.manifests import EnvironmentReport, TensorSpec
 from tritonstack.spec.models.model import ModelSpec
@@ -63,8 +63,7 @@ class Preparation(ABC):
                     "set 1 or more, and export the graph with a variable batch dimension",
                 )
             )
-        if violations:
-            raise InvalidFilesError(violations)
+        reject(violations)
 
     @abstractmethod
     def load(self, source: Path) -> str:

@@ -254,15 +254,11 @@ class TextsIn(TextLayout):
         in_one = not obstacles if choice is None else choice
         if self._recipe.batch_tokens is not None and not in_one:
             reason = obstacles[0] if obstacles else "`one_model: false` makes two models"
-            raise InvalidFilesError(
-                [
-                    self._model.violation(
-                        InvalidValueError,
-                        ("recipe", "batch_tokens"),
-                        f"only a tokenizer and a graph in one model run small batches: {reason}",
-                        "remove `batch_tokens`",
-                    )
-                ]
+            raise self._model.invalid(
+                InvalidValueError,
+                ("recipe", "batch_tokens"),
+                f"only a tokenizer and a graph in one model run small batches: {reason}",
+                "remove `batch_tokens`",
             )
         return in_one
 

@@ -27,7 +27,6 @@ def batching_rules(model: ModelFolder) -> Iterator[Finding]:
         yield from _sequences(model)
     if config.response_cache.enable and not config.model_transaction_policy.decoupled:
         yield model.warning(
-            _SURPRISE,
             "the response cache works only if the server has one",
             f"set SAGEMAKER_TRITON_ADDITIONAL_ARGS={CACHE}=local,size=67108864",
             "response_cache",
@@ -39,7 +38,6 @@ def _sizes(model: ModelFolder, sizes: Any, place: tuple[str, ...]) -> Iterator[F
     wrong = [size for size in sizes if not 0 < size <= most]
     if wrong:
         yield model.error(
-            _REJECTED,
             f"preferred batch size {wrong[0]} is not between 1 and max_batch_size {most}",
             "correct the size, or raise max_batch_size",
             *place,
@@ -47,7 +45,6 @@ def _sizes(model: ModelFolder, sizes: Any, place: tuple[str, ...]) -> Iterator[F
         )
     elif most == 0 and not _only_queues(model.config.dynamic_batching):
         yield model.warning(
-            _SURPRISE,
             "batching has no effect: max_batch_size is 0",
             "set max_batch_size, and remove the batch from `dims`",
             *place,
@@ -65,7 +62,6 @@ def _priorities(model: ModelFolder) -> Iterator[Finding]:
     levels = dynamic.priority_levels
     if levels and not 0 < dynamic.default_priority_level <= levels:
         yield model.error(
-            _REJECTED,
             f"default_priority_level {dynamic.default_priority_level} is not between 1 and {levels}",
             "correct the level",
             *(_DYNAMIC, "priority_levels"),
@@ -73,7 +69,6 @@ def _priorities(model: ModelFolder) -> Iterator[Finding]:
     unknown = [level for level in sorted(dynamic.priority_queue_policy) if levels and not 0 < level <= levels]
     if unknown:
         yield model.error(
-            _REJECTED,
             f"a queue policy is for priority {unknown[0]}, expected 1 to {levels}",
             "remove it, or raise priority_levels",
             *(_DYNAMIC, "priority_queue_policy"),
@@ -86,14 +81,11 @@ def _order(model: ModelFolder) -> Iterator[Finding]:
         return
     place = (_DYNAMIC, "preserve_ordering")
     if dynamic.priority_levels > 1:
-        yield model.error(
-            _REJECTED, "preserve_ordering allows one priority level only", "remove one of the two", *place
-        )
+        yield model.error("preserve_ordering allows one priority level only", "remove one of the two", *place)
     delay = model_config_schema().ModelQueuePolicy.DELAY
     policies = [dynamic.default_queue_policy, *dynamic.priority_queue_policy.values()]
     if any(policy.default_timeout_microseconds and policy.timeout_action == delay for policy in policies):
         yield model.error(
-            _REJECTED,
             "preserve_ordering does not allow the timeout action DELAY",
             "set `timeout_action: REJECT`, or remove preserve_ordering",
             *place,
@@ -110,7 +102,6 @@ def _queue(model: ModelFolder) -> Iterator[Finding]:
     place = (_DYNAMIC, "default_queue_policy" if limits else "priority_levels")
     if dynamic.max_queue_delay_microseconds:
         yield model.warning(
-            _SURPRISE,
             "a queue policy with max_queue_delay_microseconds: releases up to 26.05 can lose throughput "
             "under load until the model is reloaded (triton-inference-server/server#8870)",
             "remove max_queue_delay_microseconds, or the limits",
@@ -118,7 +109,6 @@ def _queue(model: ModelFolder) -> Iterator[Finding]:
         )
     elif _instances(model) == 1:
         yield model.warning(
-            _SURPRISE,
             "a queue policy disables prefetching of batches: a single instance can idle up to 500 ms "
             "between batches",
             "use at least 2 instances, or remove the limits",
@@ -140,13 +130,9 @@ def _sequences(model: ModelFolder) -> Iterator[Finding]:
         yield from _sizes(model, sequences.oldest.preferred_batch_size, ("sequence_batching", "oldest"))
     if model.config.response_cache.enable:
         yield model.error(
-            _REJECTED,
-            "the response cache does not support sequences",
-            "remove `response_cache`",
-            "response_cache",
+            "the response cache does not support sequences", "remove `response_cache`", "response_cache"
         )
     yield model.warning(
-        _SURPRISE,
         "sequences: SageMaker may send the requests of one sequence to different instances",
         "use one instance, or sticky sessions (SessionId of InvokeEndpoint)",
         "sequence_batching",

@@ -21,7 +21,7 @@ from model_build.repository.config import model_config_schema
 from model_build.repository.contradictions import PLATFORMS
 from model_build.repository.layout import is_ensemble
 from tritonstack.base.error_kinds import EndpointMismatchError
-from tritonstack.base.yaml import closest
+from tritonstack.base.yaml import suggest
 from tritonstack.reference.container_variables import INFERENCE_TYPE
 
 _REJECTED, _MODE, _SURPRISE = ModelConfigError.code, EndpointMismatchError.code, SurprisingSettingError.code
@@ -45,22 +45,18 @@ def _backend(model: ModelFolder, options: LintOptions) -> Iterator[Finding]:
     backend = completed(config, model.versions).backend
     platforms = [*(name for names in PLATFORMS.values() for name in names), *OTHER_PLATFORMS]
     if not backend and config.platform:
-        suggestion = closest(config.platform, [*platforms, *SHIPPED])
         yield model.error(
-            _REJECTED,
             f"unknown platform {config.platform!r}",
-            f"did you mean '{suggestion}'?" if suggestion else f"set `backend`: {', '.join(sorted(SHIPPED))}",
+            suggest(config.platform, [*platforms, *SHIPPED], f"set `backend`: {', '.join(sorted(SHIPPED))}"),
             "platform",
         )
     elif not backend:
         yield model.error(
-            _REJECTED,
             "no backend: neither `backend` nor a file that Triton recognizes",
             f"set `backend`: {', '.join(sorted(SHIPPED))}",
         )
     elif not _agree(config):
         yield model.error(
-            _REJECTED,
             f"{config.platform!r} is not the platform of the backend {config.backend!r}",
             "remove `platform`",
             "platform",
@@ -81,33 +77,30 @@ def _image(model: ModelFolder, backend: str, options: LintOptions) -> Iterator[F
     if backend == "tensorflow":
         if options.release > TENSORFLOW_UNTIL:
             yield model.error(
-                _MODE,
                 f"Triton {options.release} has no TensorFlow backend; {TENSORFLOW_UNTIL} has the last",
                 "convert the model to ONNX, or choose an older release",
                 place,
+                code=_MODE,
             )
     elif backend not in SHIPPED and not any(model.folder.rglob(f"libtriton_{backend}.so")):
-        suggestion = closest(backend, SHIPPED)
         yield model.error(
-            _MODE,
             f"SageMaker's Triton images have no backend {backend!r}",
-            f"did you mean '{suggestion}'?" if suggestion else "serve it from an image that has the backend",
+            suggest(backend, SHIPPED, "serve it from an image that has the backend"),
             place,
+            code=_MODE,
         )
 
 
 def _tensors(model: ModelFolder) -> Iterator[Finding]:
     if model.config.max_batch_size < 0:
-        yield model.error(
-            _REJECTED, "max_batch_size is negative", "set it to 0 for no batching", "max_batch_size"
-        )
+        yield model.error("max_batch_size is negative", "set it to 0 for no batching", "max_batch_size")
     for kind in ("input", "output"):
         names: set[str] = set()
         for index, tensor in enumerate(getattr(model.config, kind)):
             yield from _tensor(model, tensor, kind, index)
             if tensor.name in names:
                 message = f"duplicate {kind} {tensor.name!r}: Triton accepts it and uses one"
-                yield model.warning(_SURPRISE, message, "remove the other", kind, index, "name")
+                yield model.warning(message, "remove the other", kind, index, "name")
             names.add(tensor.name)
     yield from _repeated_batch(model)
 
@@ -120,10 +113,9 @@ def _tensor(model: ModelFolder, tensor: Any, kind: str, index: int) -> Iterator[
     ):
         if not value:
             name = f" {tensor.name!r}" if tensor.name else ""
-            yield model.error(_REJECTED, f"the {kind}{name} has no {missing}", remedy, kind, index)
+            yield model.error(f"the {kind}{name} has no {missing}", remedy, kind, index)
     if tensor.data_type not in model_config_schema().DataType.values():
         yield model.error(
-            _REJECTED,
             f"unknown data_type {tensor.data_type} of {tensor.name!r}",
             "set `data_type`, such as TYPE_FP32",
             *(kind, index, "data_type"),
@@ -131,7 +123,6 @@ def _tensor(model: ModelFolder, tensor: Any, kind: str, index: int) -> Iterator[
     for size in tensor.dims:
         if size == 0 or size < -1:
             yield model.error(
-                _REJECTED,
                 f"dims of {tensor.name!r} contain {size}",
                 "use sizes from 1, or -1 for a variable size",
                 *(kind, index, "dims"),
@@ -148,7 +139,6 @@ def _repeated_batch(model: ModelFolder) -> Iterator[Finding]:
             repeated = image or (batch > 1 and len(dims) > 1 and dims[0] == batch)
             if batch > 0 and repeated and not tensor.HasField("reshape"):
                 yield model.warning(
-                    _SURPRISE,
                     f"dims {dims} of {tensor.name!r} seem to contain the batch: with max_batch_size "
                     f"{batch}, Triton expects {[-1, *dims]}",
                     f"set `dims: {dims[1:]}`, or `max_batch_size: 0`",
@@ -164,15 +154,12 @@ def _missing_tensors(model: ModelFolder) -> Iterator[Finding]:
     names = " and ".join(missing)
     if backend in COMPLETED:
         yield model.warning(
-            _SURPRISE,
             f"no {names}: Triton must ask the {backend} backend at each load, and fails with "
             "--disable-auto-complete-config",
             "declare the tensors",
         )
     elif backend in SHIPPED:
-        yield model.error(
-            _REJECTED, f"no {names}, which the {backend} backend cannot complete", "declare the tensors"
-        )
+        yield model.error(f"no {names}, which the {backend} backend cannot complete", "declare the tensors")
 
 
 def _referenced_files(model: ModelFolder) -> Iterator[Finding]:
@@ -190,15 +177,15 @@ def _referenced_files(model: ModelFolder) -> Iterator[Finding]:
     for name, place in references:
         if name and not (model.folder / name).is_file():
             yield model.error(
-                LayoutError.code, f"file not found: {name}", "add it, or remove the field", *place
+                f"file not found: {name}", "add it, or remove the field", *place, code=LayoutError.code
             )
     for capability, name in sorted(config.cc_model_filenames.items()):
         if not any((version / name).is_file() for version in model.versions):
             yield model.error(
-                LayoutError.code,
                 f"file not found: {name}, for compute capability {capability}",
                 "add it to the version folder, or remove the entry",
                 "cc_model_filenames",
+                code=LayoutError.code,
             )
 
 
@@ -207,16 +194,15 @@ def _decoupled(model: ModelFolder) -> Iterator[Finding]:
     if not config.model_transaction_policy.decoupled:
         return
     yield model.error(
-        _MODE,
         f"{model.name} is decoupled: InvokeEndpoint answers an error, because /invocations returns one "
         "answer per request",
         f"set {INFERENCE_TYPE}=generate_stream on a single-model endpoint (releases from 25.04) and send "
         "generate requests, or return one answer; multi-model endpoints cannot serve it",
         "model_transaction_policy",
+        code=_MODE,
     )
     if config.response_cache.enable:
         yield model.error(
-            _REJECTED,
             "the response cache does not support decoupled models",
             "remove `response_cache`",
             "response_cache",
@@ -230,20 +216,14 @@ def _instances(model: ModelFolder, options: LintOptions) -> Iterator[Finding]:
         place = ("instance_group", index)
         if group.gpus and group.kind in (kinds.KIND_CPU, kinds.KIND_MODEL):
             yield model.error(
-                _REJECTED,
-                f"{kinds.Kind.Name(group.kind)} with `gpus`",
-                "remove `gpus`, or set `kind: KIND_GPU`",
-                *place,
+                f"{kinds.Kind.Name(group.kind)} with `gpus`", "remove `gpus`, or set `kind: KIND_GPU`", *place
             )
         elif group.kind == kinds.KIND_GPU:
             yield from _gpu_group(model, group, options, place)
         if group.profile and backend not in ("tensorrt", ""):
-            yield model.error(
-                _REJECTED, "`profile` is for TensorRT engines only", "remove it", *place, "profile"
-            )
+            yield model.error("`profile` is for TensorRT engines only", "remove it", *place, "profile")
     if not model.config.instance_group and backend == "onnxruntime" and not options.gpus:
         yield model.warning(
-            _SURPRISE,
             "no instance_group: on a CPU, Triton loads an ONNX model twice",
             "set `instance_group [{ count: 1 kind: KIND_CPU }]`, or the count that you want",
         )
@@ -254,23 +234,23 @@ def _gpu_group(
 ) -> Iterator[Finding]:
     if options.gpus is None:
         yield model.warning(
-            _MODE,
             "KIND_GPU: the load fails on instance types without a GPU",
             "pass --instance-type to check it, or use KIND_AUTO",
             *place,
+            code=_MODE,
         )
     elif options.gpus == 0:
         yield model.error(
-            _MODE,
             "KIND_GPU, but the instance type has no GPU",
             "use KIND_CPU or KIND_AUTO, or an instance type with a GPU",
             *place,
+            code=_MODE,
         )
     elif absent := [number for number in group.gpus if number >= (options.gpus or 0)]:
         yield model.error(
-            _MODE,
             f"GPU {absent[0]} does not exist: the instance type has {options.gpus}",
             "remove `gpus` to use all",
             *place,
             "gpus",
+            code=_MODE,
         )

@@ -8,15 +8,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from model_build.linting.findings import Finding, ModelFolder
 from model_build.repository.config import datatype_name
 from model_build.repository.layout import is_ensemble
 from tritonstack.base.error_kinds import CompositionError
-from tritonstack.base.yaml import closest
+from tritonstack.base.yaml import suggest
 
-_CODE = CompositionError.code
+_error = partial(ModelFolder.error, code=CompositionError.code)
 _STEP = ("ensemble_scheduling", 0, "step")
 
 
@@ -51,21 +52,19 @@ def ensemble_rules(models: Mapping[str, ModelFolder]) -> Iterator[Finding]:
 def _settings(model: ModelFolder) -> Iterator[Finding]:
     config = model.config
     if config.platform not in ("ensemble", "") or (config.backend not in ("ensemble", "")):
-        yield model.error(
-            _CODE,
+        yield _error(
+            model,
             "ensemble_scheduling with another platform or backend",
             'set `platform: "ensemble"` and remove `backend`',
             "ensemble_scheduling",
         )
     elif not config.platform and config.backend != "ensemble":
-        yield model.error(
-            _CODE, 'no platform: Triton needs platform: "ensemble"', 'set `platform: "ensemble"`'
-        )
+        yield _error(model, 'no platform: Triton needs platform: "ensemble"', 'set `platform: "ensemble"`')
     for field in ("instance_group", "optimization", "model_warmup"):
         if any(descriptor.name == field for descriptor, _ in config.ListFields()):
-            yield model.error(_CODE, f"an ensemble cannot have {field}", "move it to the parts", field)
+            yield _error(model, f"an ensemble cannot have {field}", "move it to the parts", field)
     if not config.ensemble_scheduling.step:
-        yield model.error(_CODE, "the ensemble has no step", "add steps", "ensemble_scheduling")
+        yield _error(model, "the ensemble has no step", "add steps", "ensemble_scheduling")
 
 
 def _steps(model: ModelFolder, models: Mapping[str, ModelFolder]) -> Iterator[Finding]:
@@ -75,14 +74,14 @@ def _steps(model: ModelFolder, models: Mapping[str, ModelFolder]) -> Iterator[Fi
         place = (*_STEP, index)
         for field in ("model_name", "input_map", "output_map"):
             if not getattr(step, field):
-                yield model.error(_CODE, f"step {index + 1} has no {field}", "add it", *place)
+                yield _error(model, f"step {index + 1} has no {field}", "add it", *place)
         part = models.get(step.model_name)
         if part is None:
             continue
         most = part.config.max_batch_size
         if 0 < most < config.max_batch_size:
-            yield model.error(
-                _CODE,
+            yield _error(
+                model,
                 f"the ensemble has max_batch_size {config.max_batch_size}, and its part {part.name} {most}",
                 f"set `max_batch_size: {most}` here, or raise that of the part",
                 "max_batch_size",
@@ -90,8 +89,8 @@ def _steps(model: ModelFolder, models: Mapping[str, ModelFolder]) -> Iterator[Fi
         if step.model_version > 0 and str(step.model_version) not in {
             version.name for version in part.versions
         }:
-            yield model.error(
-                _CODE,
+            yield _error(
+                model,
                 f"step {index + 1} needs version {step.model_version} of {part.name}, which is missing",
                 "set `model_version: -1` for the latest",
                 *place,
@@ -115,11 +114,10 @@ def _mapping(
         return  # the backend completes them at load
     for name, outer in sorted(mapping.items()):
         if name not in tensors:
-            suggestion = closest(name, tensors)
-            yield model.error(
-                _CODE,
+            yield _error(
+                model,
                 f"{part.name} has no {kind} {name!r}",
-                f"did you mean '{suggestion}'?" if suggestion else f"allowed: {', '.join(tensors)}",
+                suggest(name, tensors, f"allowed: {', '.join(tensors)}"),
                 *place,
                 field,
             )
@@ -129,8 +127,8 @@ def _mapping(
         )
     for name, tensor in tensors.items():
         if kind == "input" and name not in mapping and not tensor.optional:
-            yield model.error(
-                _CODE,
+            yield _error(
+                model,
                 f"the input {name!r} of {part.name} is not mapped",
                 "add it to input_map",
                 *place,
@@ -147,16 +145,16 @@ def _agreement(
 ) -> Iterator[Finding]:
     before = tensors.setdefault(name, tensor)
     if before.datatype != tensor.datatype:
-        yield model.error(
-            _CODE,
+        yield _error(
+            model,
             f"{name!r} is {datatype_name(before.datatype)} in {before.model} and "
             f"{datatype_name(tensor.datatype)} in {tensor.model}",
             "use one type: ensembles convert none",
             *place,
         )
     elif not before.fits(tensor):
-        yield model.error(
-            _CODE,
+        yield _error(
+            model,
             f"{name!r} has dims {list(before.full)} in {before.model} and {list(tensor.full)} in "
             f"{tensor.model}",
             "use the same dims, or -1",
@@ -173,28 +171,26 @@ def _flow(model: ModelFolder) -> Iterator[Finding]:
     computed = [name for step in steps for name in step.output_map.values()]
     used = {name for step in steps for name in step.input_map.values()}
     for name in sorted(name for name, count in Counter(computed).items() if count > 1):
-        yield model.error(
-            _CODE, f"several outputs are mapped to {name!r}", "rename one", "ensemble_scheduling"
-        )
+        yield _error(model, f"several outputs are mapped to {name!r}", "rename one", "ensemble_scheduling")
     for name in sorted(inputs - used):
-        yield model.error(_CODE, f"no step uses the input {name!r}", "remove it", "input")
+        yield _error(model, f"no step uses the input {name!r}", "remove it", "input")
     ready = _ready(steps, inputs)
     for name in sorted(outputs - ready):
         cause = "its steps wait for each other" if name in computed else "no step has it in its output_map"
-        yield model.error(
-            _CODE, f"the output {name!r} is never computed: {cause}", "correct the mappings", "output"
+        yield _error(
+            model, f"the output {name!r} is never computed: {cause}", "correct the mappings", "output"
         )
     for name in sorted(used - ready - inputs):
         cause = "its steps wait for each other" if name in computed else "no step computes it"
-        yield model.error(
-            _CODE,
+        yield _error(
+            model,
             f"a step needs {name!r}: {cause}",
             "map it to an input of the ensemble or an output of an earlier step",
             "ensemble_scheduling",
         )
     for name in sorted(set(computed) - used - outputs):
-        yield model.error(
-            _CODE,
+        yield _error(
+            model,
             f"nothing uses {name!r}: Triton rejects unused tensors",
             "remove it from output_map",
             "ensemble_scheduling",
@@ -223,8 +219,8 @@ def _cycles(models: Mapping[str, ModelFolder]) -> Iterator[Finding]:
             reached |= new
             new = {part for step in new for part in needs.get(step, ())} - reached
         if name in reached:
-            yield model.error(
-                _CODE, f"the ensemble {name} contains itself", "remove the step", "ensemble_scheduling"
+            yield _error(
+                model, f"the ensemble {name} contains itself", "remove the step", "ensemble_scheduling"
             )
 
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from model_build.repository.locating import FieldPlace, line_of
+from model_build.errors import ModelConfigError, SurprisingSettingError
+from model_build.repository.config import CONFIG_NAME
+from model_build.repository.locating import FieldPlace, field_of, line_of
 from tritonstack.base.errors import FileViolation
-from tritonstack.base.yaml import field_text
 
 Severity = Literal["error", "warning"]
 LARGEST_TEXT = 1 << 20
@@ -53,26 +54,24 @@ class ModelFolder:
         folders = (entry for entry in self.folder.iterdir() if entry.is_dir() and entry.name.isdecimal())
         return sorted(folders, key=lambda entry: int(entry.name))
 
-    def error(self, code: str, message: str, remedy: str, *place: str | int) -> Finding:
+    def error(
+        self, message: str, remedy: str, *place: str | int, code: str = ModelConfigError.code
+    ) -> Finding:
         """Return an error at a field of config.pbtxt."""
-        return self._finding("error", code, message, remedy, *place)
+        return self._finding("error", code, message, remedy, place)
 
-    def warning(self, code: str, message: str, remedy: str, *place: str | int) -> Finding:
+    def warning(
+        self, message: str, remedy: str, *place: str | int, code: str = SurprisingSettingError.code
+    ) -> Finding:
         """Return a warning at a field of config.pbtxt."""
-        return self._finding("warning", code, message, remedy, *place)
+        return self._finding("warning", code, message, remedy, place)
 
     def _finding(
-        self, severity: Severity, code: str, message: str, remedy: str, *place: str | int
+        self, severity: Severity, code: str, message: str, remedy: str, place: FieldPlace
     ) -> Finding:
-        return Finding(
-            self.shown / "config.pbtxt" if self.has_config else self.shown,
-            line_of(self.lines, *place) if place else None,
-            field_text(tuple(part for part in place if isinstance(part, str))),
-            message,
-            remedy,
-            code=code,
-            severity=severity,
-        )
+        file = self.shown / CONFIG_NAME if self.has_config else self.shown
+        line = line_of(self.lines, *place) if place else None
+        return Finding(file, line, field_of(place), message, remedy, code=code, severity=severity)
 
 
 def in_file(severity: Severity, code: str, file: Path, message: str, remedy: str) -> Finding:

@@ -15,7 +15,7 @@ from model_build.linting.findings import Finding, ModelFolder, in_file
 from model_build.repository.config import datatype_name
 from model_build.repository.existing import filled_in
 from tritonstack.base.files import read_json
-from tritonstack.base.yaml import closest
+from tritonstack.base.yaml import suggest
 from tritonstack.records.manifests import TensorSpec
 
 _CODE = ModelConfigError.code
@@ -68,11 +68,9 @@ def _names(
     names = [tensor.name for tensor in tensors]
     for index, entry in enumerate(declared):
         if entry.name and entry.name not in names:
-            suggestion = closest(entry.name, names)
             yield model.error(
-                _CODE,
                 f"{shown.name} has no {kind} {entry.name!r}",
-                f"did you mean '{suggestion}'?" if suggestion else f"the graph has {', '.join(names)}",
+                suggest(entry.name, names, f"the graph has {', '.join(names)}"),
                 *(kind, index, "name"),
             )
 
@@ -82,10 +80,7 @@ def _missing(model: ModelFolder, needed: Sequence[str], shown: Path) -> Iterator
     missing = [name for name in needed if name not in inputs]
     if missing:
         yield model.error(
-            _CODE,
-            f"{shown.name} also has the input {missing[0]!r}",
-            "declare every input of the graph",
-            *("input", 0),
+            f"{shown.name} also has the input {missing[0]!r}", "declare every input of the graph", "input", 0
         )
 
 
@@ -94,11 +89,10 @@ def _tensor(model: ModelFolder, kind: str, index: int, entry: Any, real: TensorS
     if datatype != real.datatype:
         text = f"{entry.name!r} is {datatype} here, and {real.datatype} in the graph"
         name = "STRING" if real.datatype == "BYTES" else real.datatype
-        yield model.error(_CODE, text, f"set `data_type: TYPE_{name}`", *(kind, index, "data_type"))
+        yield model.error(text, f"set `data_type: TYPE_{name}`", kind, index, "data_type")
     batch = model.config.max_batch_size > 0
     if batch and real.shape[:1] != (-1,):
         yield model.error(
-            _CODE,
             f"{entry.name!r} is {list(real.shape)} in the graph, without a variable batch dimension; "
             f"max_batch_size is {model.config.max_batch_size}",
             "set `max_batch_size: 0`, or export the graph with a batch dimension",
@@ -115,7 +109,6 @@ def _tensor(model: ModelFolder, kind: str, index: int, entry: Any, real: TensorS
         fits = all(size == 1 for size in sizes)  # Triton cannot describe a tensor without dimensions
     if not fits and datatype == real.datatype:
         yield model.error(
-            _CODE,
             f"{entry.name!r} has dims {sizes} here, and {expected} in the graph"
             + (", without the batch" if batch else ""),
             f"set `dims: {expected}`",
@@ -136,8 +129,9 @@ def _trees(model: ModelFolder, file: Path) -> Iterator[Finding]:
     for index, entry in enumerate(model.config.input):
         if len(entry.dims) == 1 and entry.dims[0] not in (-1, features):
             yield model.error(
-                _CODE,
                 f"{entry.name!r} has {entry.dims[0]} values here, and the trees have {features} features",
                 f"set `dims: [ {features} ]`",
-                *("input", index, "dims"),
+                "input",
+                index,
+                "dims",
             )

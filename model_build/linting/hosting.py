@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
-from model_build.errors import LayoutError, ModelConfigError, SurprisingSettingError
+from model_build.errors import LayoutError, ModelConfigError
 from model_build.foreign_formats import foreign_format
 from model_build.linting.backends import COMPLETED, completed
 from model_build.linting.findings import Finding, LintOptions, ModelFolder, Severity, in_file, is_small
@@ -108,16 +108,15 @@ def model_findings(model: ModelFolder, shown: Path) -> Iterator[Finding]:
         if violation.rule == "no_version" and is_ensemble(whole) and model.versions:
             # Triton accepts it.
             yield model.warning(
-                LayoutError.code,
                 f"the version folder of {model.name} is empty, and some tools drop empty folders",
                 "put a file into it, such as a README.txt",
+                code=LayoutError.code,
             )
         else:
             yield finding_of(violation, shown, model)
     if len(model.versions) > 1 and not model.config.HasField("version_policy"):
         names = ", ".join(version.name for version in model.versions)
         yield model.warning(
-            SurprisingSettingError.code,
             f"versions {names}: Triton loads only the latest, {model.versions[-1].name}",
             "remove the others: SageMaker's callers cannot choose a version",
         )

@@ -7,6 +7,7 @@ import posixpath
 import re
 import warnings
 from collections.abc import Collection, Iterator
+from functools import partial
 from pathlib import Path
 
 from model_build.environments.given import read_environment
@@ -30,6 +31,7 @@ from tritonstack.reference.releases import RELEASES
 TORCHSCRIPT = PLATFORMS["pytorch"]
 SAVE = "save it with torch.jit.trace(...).save(file) or torch.jit.script(...).save(file)"
 _CODE, _SURPRISE = ModelCodeError.code, SurprisingSettingError.code
+_error = partial(ModelFolder.error, code=_CODE)
 MODEL_CLASS = "TritonPythonModel"
 _VARIABLE = "$$TRITON_MODEL_DIRECTORY"
 _PYTHON = re.compile(r"python(3\.\d+)")
@@ -139,8 +141,8 @@ def _environment(model: ModelFolder, root: Path, options: LintOptions) -> Iterat
             if value.startswith("/")
             else "a path relative to the server's working directory"
         )
-        yield model.error(
-            _CODE,
+        yield _error(
+            model,
             f"{PARAMETER} {value!r} is {kind}",
             f'pack the environment, and set "{_VARIABLE}/env.tar.gz"',
             "parameters",
@@ -149,11 +151,11 @@ def _environment(model: ModelFolder, root: Path, options: LintOptions) -> Iterat
     inner = posixpath.normpath(f"{model.name}/{value.removeprefix(_VARIABLE).lstrip('/')}")
     file = root / inner
     if inner.startswith("../") or inner == "..":
-        yield model.error(
-            _CODE, f"{PARAMETER} {value!r} is outside the repository", "move it inside", "parameters"
+        yield _error(
+            model, f"{PARAMETER} {value!r} is outside the repository", "move it inside", "parameters"
         )
     elif not file.exists():
-        yield model.error(_CODE, f"file not found: {inner}", f"add it, or correct {PARAMETER}", "parameters")
+        yield _error(model, f"file not found: {inner}", f"add it, or correct {PARAMETER}", "parameters")
     else:
         yield from _packages(model, file, options)
 
@@ -164,11 +166,11 @@ def _packages(model: ModelFolder, file: Path, options: LintOptions) -> Iterator[
         names, size = _contents(file)
     except EnvironmentBuildError as error:
         text = error.message.removeprefix(str(file)).removeprefix(":").strip()
-        yield model.error(_CODE, f"{file.name} {text}", error.remedy or "pack it again", "parameters")
+        yield _error(model, f"{file.name} {text}", error.remedy or "pack it again", "parameters")
         return
     if "bin/activate" not in names:
-        yield model.error(
-            _CODE,
+        yield _error(
+            model,
             f"{file.name} has no bin/activate",
             "pack the environment itself with conda-pack, without a leading folder",
             "parameters",
@@ -178,8 +180,8 @@ def _packages(model: ModelFolder, file: Path, options: LintOptions) -> Iterator[
     }
     python = RELEASES[options.release].python
     if pythons and python not in pythons:
-        yield model.error(
-            _CODE,
+        yield _error(
+            model,
             f"{file.name} has Python {' and '.join(sorted(pythons))}; Triton {options.release} runs Python "
             f"{python}",
             f"create the environment with Python {python}, or pass the endpoint's --release",
@@ -187,7 +189,6 @@ def _packages(model: ModelFolder, file: Path, options: LintOptions) -> Iterator[
         )
     if size > SLOW_BYTES:
         yield model.warning(
-            _SURPRISE,
             f"{file.name} unpacks to {size >> 20} MiB, into /tmp, before the model starts",
             "remove packages that the model does not import",
             "parameters",

@@ -31,7 +31,7 @@ from model_build.repository.flattening import (
 )
 from model_build.repository.parts import SchedulingStep, add_ensemble
 from tritonstack.base.error_kinds import CompositionError, UnusableNameError
-from tritonstack.base.errors import InvalidFilesError
+from tritonstack.base.errors import InvalidFilesError, reject
 from tritonstack.base.yaml import Document
 from tritonstack.records.manifests import EnvironmentReport, Manifest, ParityReport, TensorSpec
 from tritonstack.spec.models.inputs import TestInput
@@ -124,16 +124,12 @@ class Ensemble:
     def _check_sent_as(self, kind: str, inputs: Sequence[TensorSpec]) -> None:
         expected, names = set(SENT_AS[kind]), {tensor.name for tensor in inputs}
         if expected != names:
-            raise InvalidFilesError(
-                [
-                    self._model.violation(
-                        CompositionError,
-                        ("test_inputs", 0),
-                        f"the pipeline takes {', '.join(sorted(names))}; {kind} need "
-                        f"{' and '.join(sorted(expected))}",
-                        "set `inputs: {...}` with every tensor, or map the step's inputs",
-                    )
-                ]
+            raise self._model.invalid(
+                CompositionError,
+                ("test_inputs", 0),
+                f"the pipeline takes {', '.join(sorted(names))}; {kind} need "
+                f"{' and '.join(sorted(expected))}",
+                "set `inputs: {...}` with every tensor, or map the step's inputs",
             )
 
     def _sent(self, test_input: TestInput) -> list[tuple[str, str | bytes]]:
@@ -182,8 +178,7 @@ class Ensemble:
                             "rename one of the models",
                         )
                     )
-        if violations:
-            raise InvalidFilesError(violations)
+        reject(violations)
 
 
 def _one(value: str | bytes, batches: bool) -> Array:

@@ -15,7 +15,7 @@ from model_build.graphs.running import session_options
 from model_build.library_errors import brief
 from model_build.store.archive import is_safe_name
 from tritonstack.base.error_kinds import ModelMismatchError
-from tritonstack.base.errors import FileViolation, InvalidFilesError
+from tritonstack.base.errors import FileViolation, reject
 from tritonstack.base.source_files import copy_from
 from tritonstack.base.yaml import Document
 from tritonstack.records.manifests import TensorSpec
@@ -65,9 +65,7 @@ def read_tensors(
         (value.name, shape_of(value)) for value in (*graph.input, *graph.output) if value.name not in weights
     ]
     if batches:
-        violations = list(_unbatched(model, sizes))
-        if violations:
-            raise InvalidFilesError(violations)
+        reject(_unbatched(model, sizes))
     begin = 1 if batches else 0
     inputs = tuple(tensor_of(value, begin) for value in graph.input if value.name not in weights)
     return inputs, tuple(tensor_of(value, begin) for value in graph.output)

@@ -27,7 +27,7 @@ from model_build.progress import BuildSteps
 from model_build.recipes.choose_backend import choose_backend
 from model_build.recipes.given import bound_python
 from model_build.repository.instances import PROCESSOR
-from tritonstack.base.errors import InvalidFilesError
+from tritonstack.base.errors import reject
 from tritonstack.base.yaml import Document
 from tritonstack.records.manifests import ParityReport
 from tritonstack.reference.targets import Target
@@ -67,8 +67,7 @@ class HuggingFace:
         self._spec = model.record
         self._recipe = recipe
         self._layout = _layout_for(model, recipe)
-        if violations := list(self._layout.violations()):
-            raise InvalidFilesError(violations)
+        reject(self._layout.violations())
         self.tools = (*TOOLS, *self._layout.tools)
 
     def write_repository(self, context: BuildContext, steps: BuildSteps) -> WrittenRepository:
@@ -115,8 +114,7 @@ class HuggingFace:
         try:
             framework: Framework = self._layout.load(context)
         except FieldError as error:
-            violation = self._model.violation(error, error.field, error.message, error.remedy)
-            raise InvalidFilesError([violation]) from error
+            raise self._model.invalid(error, error.field, error.message, error.remedy) from error
         return framework
 
     def _answered(self, framework: Framework) -> _Answered:

@@ -14,7 +14,7 @@ from model_build.repository.flattening import MemberFolder
 from model_build.store.archive import most_members, unpack
 from model_build.store.artifacts import read_manifest
 from tritonstack.base.error_kinds import ModelMismatchError
-from tritonstack.base.errors import InvalidFilesError
+from tritonstack.base.errors import reject
 from tritonstack.base.yaml import Document
 from tritonstack.records.manifests import ARCHIVE_NAME, EnvironmentReport, Manifest
 from tritonstack.reference.targets import Target, parse_target
@@ -56,18 +56,18 @@ def add_calls(
 ) -> WrittenRepository:
     """Add the models that Python code calls to its repository."""
     name, max_batch = model.record.name, model.record.batching.max_batch
-    violations = [
-        model.violation(
-            ModelMismatchError,
-            ("test_inputs",),
-            f"{tensor.name} has one value per row; a model with `recipe.calls` needs a dimension",
-            "write a list in the test inputs, and shape [1] in `tensors` if it is there",
-        )
-        for tensor in (*alone.inputs, *alone.outputs)
-        if not tensor.shape
-    ]
-    if violations:
-        raise InvalidFilesError(violations)
+    reject(
+        [
+            model.violation(
+                ModelMismatchError,
+                ("test_inputs",),
+                f"{tensor.name} has one value per row; a model with `recipe.calls` needs a dimension",
+                "write a list in the test inputs, and shape [1] in `tensors` if it is there",
+            )
+            for tensor in (*alone.inputs, *alone.outputs)
+            if not tensor.shape
+        ]
+    )
     unpacked = {called_name: member.unpacked for called_name, member in members.items()}
     digests = {called_name: member.manifest.digest for called_name, member in members.items()}
     called = called_folders(alone.folder, unpacked, digests)

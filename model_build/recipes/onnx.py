@@ -31,7 +31,6 @@ from model_build.progress import BuildSteps
 from model_build.recipes.choose_backend import choose_backend
 from model_build.recipes.given import GraphFront, describe_cases, describe_sizes, write_graph
 from model_build.repository.instances import PROCESSOR
-from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.yaml import Document
 from tritonstack.reference.targets import Target
 from tritonstack.spec.models.inputs import NEEDS_VNNI, answers_remedy
@@ -140,8 +139,7 @@ class OnnxGraph:
             except ExportError as error:
                 place = row.path if count == 1 else ("batching", "max_batch")
                 message = error.message if count == 1 else f"in a batch of {count} rows: {error.message}"
-                violation = self._model.violation(error, place, message, error.remedy)
-                raise InvalidFilesError([violation]) from error
+                raise self._model.invalid(error, place, message, error.remedy) from error
             return answers
 
         requests = [row.batch(row.inputs, batches=graph.batches) for row in rows]

@@ -11,7 +11,7 @@ from typing import Literal
 
 from tritonstack.base.error_kinds import CompositionError
 from tritonstack.base.errors import FileViolation
-from tritonstack.base.yaml import Document, FieldPath, closest
+from tritonstack.base.yaml import Document, FieldPath, closest, suggest
 from tritonstack.records.manifests import Manifest, TensorSpec
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import EnsembleRecipe
@@ -270,5 +270,4 @@ def _shown(tensor: TensorSpec) -> str:
 
 
 def _nearest(name: str, names: Sequence[str]) -> str:
-    suggestion = closest(name, names)
-    return f"did you mean '{suggestion}'?" if suggestion else f"allowed: {', '.join(names)}"
+    return suggest(name, names, f"allowed: {', '.join(names)}")

@@ -36,7 +36,7 @@ from tritonstack.base.error_kinds import (
     ModelMismatchError,
     SourceFileError,
 )
-from tritonstack.base.errors import FileViolation, InvalidFilesError
+from tritonstack.base.errors import FileViolation, InvalidFilesError, reject
 from tritonstack.base.source_files import SourceFile, copy_file, copy_from
 from tritonstack.base.yaml import Document
 from tritonstack.project.files.model_files import helper_files, module_names
@@ -61,9 +61,7 @@ class PythonModel:
         self._recipe = recipe
         self._folder = model.file.parent
         self._batches = model.record.batching.max_batch > 0
-        violations = [*self._code_violations(), *self._answer_violations()]
-        if violations:
-            raise InvalidFilesError(violations)
+        reject([*self._code_violations(), *self._answer_violations()])
         self._requirements = self._read_requirements()
         self._helpers = helper_files(model)
 
@@ -105,20 +103,20 @@ class PythonModel:
         self, rows: Sequence[Row], cases: Sequence[Case], inputs: Sequence[TensorSpec]
     ) -> None:
         """Reject test inputs of a decoupled model to which Triton would give another shape."""
-        violations = [
-            self._model.violation(
-                ModelMismatchError,
-                row.path,
-                f"a decoupled model takes flat lists, whose shape Triton restores, but {reason}: only the "
-                "last variable size can differ from 1",
-                "set fixed sizes: `tensors: {<input>: {shape: [...]}}`",
-            )
-            for row, case in zip(rows, cases, strict=True)
-            if self._model.record.streams
-            and (reason := unsendable(case, served_tensors(inputs, ()), batches=self._batches))
-        ]
-        if violations:
-            raise InvalidFilesError(violations)
+        reject(
+            [
+                self._model.violation(
+                    ModelMismatchError,
+                    row.path,
+                    f"a decoupled model takes flat lists, whose shape Triton restores, but {reason}: only "
+                    "the last variable size can differ from 1",
+                    "set fixed sizes: `tensors: {<input>: {shape: [...]}}`",
+                )
+                for row, case in zip(rows, cases, strict=True)
+                if self._model.record.streams
+                and (reason := unsendable(case, served_tensors(inputs, ()), batches=self._batches))
+            ]
+        )
 
     @property
     def _name(self) -> str:
@@ -170,19 +168,19 @@ class PythonModel:
     def _check_helpers(self, report: EnvironmentReport) -> None:
         """Reject files shadowed by packages, which come first on Python's path."""
         packages = {package.partition("==")[0].lower().replace("-", "_") for package in report.packages}
-        violations = [
-            FileViolation(
-                (self._folder / self._recipe.code).parent / module,
-                None,
-                "",
-                f"the required package {module} has the same name and shadows it",
-                "rename it",
-                code=ModelCodeError.code,
-            )
-            for module in sorted(module_names(self._helpers) & packages)
-        ]
-        if violations:
-            raise InvalidFilesError(violations)
+        reject(
+            [
+                FileViolation(
+                    (self._folder / self._recipe.code).parent / module,
+                    None,
+                    "",
+                    f"the required package {module} has the same name and shadows it",
+                    "rename it",
+                    code=ModelCodeError.code,
+                )
+                for module in sorted(module_names(self._helpers) & packages)
+            ]
+        )
 
     def _read_requirements(self) -> tuple[str, ...]:
         name = self._recipe.requirements
@@ -247,8 +245,7 @@ class PythonModel:
             if streams and row.outputs
         ]
         violations += self._batch_violations(rows, cases)
-        if violations:
-            raise InvalidFilesError(dict.fromkeys(violations))
+        reject(dict.fromkeys(violations))
         return cases
 
     def _case(self, row: Row, answers: Sequence[dict[str, Array]]) -> Case:

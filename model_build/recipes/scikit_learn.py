@@ -15,7 +15,7 @@ from model_build.progress import BuildSteps
 from model_build.recipes.choose_backend import choose_backend
 from model_build.recipes.given import describe_cases, untrusted_pickle, write_graph
 from tritonstack.base.error_kinds import InvalidValueError
-from tritonstack.base.errors import InvalidFilesError
+from tritonstack.base.errors import reject
 from tritonstack.base.yaml import Document
 from tritonstack.records.manifests import TensorSpec
 from tritonstack.spec.models.model import ModelSpec
@@ -50,8 +50,7 @@ class ScikitLearn:
                     "set the largest number of rows, such as 1024",
                 )
             )
-        if violations:
-            raise InvalidFilesError(violations)
+        reject(violations)
 
     def write_repository(self, context: BuildContext, steps: BuildSteps) -> WrittenRepository:
         """Load and convert the model, compute its answers, compare, and write the repository."""
@@ -86,15 +85,11 @@ class ScikitLearn:
             rows = read_rows(self._model)
             tensors = {tensor.name: tensor for tensor in tensors_of_rows(self._model, rows)}
             if tensors.keys() != set(loaded.columns):
-                raise InvalidFilesError(
-                    [
-                        self._model.violation(
-                            ModelInputError,
-                            ("test_inputs", 0, "inputs"),
-                            f"got {', '.join(tensors)}; the model was fitted on {', '.join(loaded.columns)}",
-                            "write one tensor per column, or all features as the tensor X",
-                        )
-                    ]
+                raise self._model.invalid(
+                    ModelInputError,
+                    ("test_inputs", 0, "inputs"),
+                    f"got {', '.join(tensors)}; the model was fitted on {', '.join(loaded.columns)}",
+                    "write one tensor per column, or all features as the tensor X",
                 )
             inputs = tuple(tensors[name] for name in loaded.columns)
         self._check(inputs, types=TYPES, whole=WHOLE)
@@ -115,8 +110,7 @@ class ScikitLearn:
                         ModelInputError, ("test_inputs", 0), problem, "correct the test inputs"
                     )
                 )
-        if violations:
-            raise InvalidFilesError(violations)
+        reject(violations)
 
     def _convert(self, loaded: ScikitModel, inputs: Tensors, context: BuildContext) -> ExportedGraph:
         from model_build.exporters.tables.scikit_learn import PROBABILITIES  # noqa: PLC0415 - as above

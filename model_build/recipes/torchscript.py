@@ -30,9 +30,9 @@ from model_build.layouts.prepared import preparation_for
 from model_build.progress import BuildSteps
 from model_build.recipes.given import GraphFront, describe_cases, describe_sizes, write_graph
 from tritonstack.base.error_kinds import ModelMismatchError
-from tritonstack.base.errors import FileViolation, InvalidFilesError
+from tritonstack.base.errors import FileViolation, reject
 from tritonstack.base.source_files import copy_from
-from tritonstack.base.yaml import Document, closest
+from tritonstack.base.yaml import Document, suggest
 from tritonstack.records.examples import Origin
 from tritonstack.records.manifests import TensorSpec
 from tritonstack.spec.models.model import ModelSpec
@@ -173,8 +173,7 @@ class TorchScript:
             for row in rows
             for violation in self._name_violations(row, arguments or tuple(row.inputs))
         ]
-        if file_violations:
-            raise InvalidFilesError(dict.fromkeys(file_violations))
+        reject(dict.fromkeys(file_violations))
         return rows
 
     def _example(self, rows: Sequence[Row]) -> dict[str, Array]:
@@ -213,32 +212,26 @@ class TorchScript:
             return case.expected
         for name, array in case.expected.items():
             if array.shape[:1] != (1,):
-                raise InvalidFilesError(
-                    [
-                        self._model.violation(
-                            ModelMismatchError,
-                            ("batching", "max_batch"),
-                            f"for one row, {name} has shape {list(array.shape)}; expected a batch of one",
-                            "set `batching: {max_batch: 0}`, or return one row per input row",
-                        )
-                    ]
+                raise self._model.invalid(
+                    ModelMismatchError,
+                    ("batching", "max_batch"),
+                    f"for one row, {name} has shape {list(array.shape)}; expected a batch of one",
+                    "set `batching: {max_batch: 0}`, or return one row per input row",
                 )
         return {name: array[0] for name, array in case.expected.items()}
 
     def _name_violations(self, row: Row, arguments: Sequence[str]) -> list[FileViolation]:
-        violations = []
         takes = f"the module's forward takes {', '.join(arguments)}"
-        for name in row.inputs:
-            if name not in arguments:
-                nearest = closest(name, arguments)
-                violations.append(
-                    self._model.violation(
-                        ModelInputError,
-                        (*row.path, "inputs", name),
-                        takes,
-                        f"did you mean {nearest!r}?" if nearest else "correct the name",
-                    )
-                )
+        violations = [
+            self._model.violation(
+                ModelInputError,
+                (*row.path, "inputs", name),
+                takes,
+                suggest(name, arguments, "correct the name"),
+            )
+            for name in row.inputs
+            if name not in arguments
+        ]
         missing = [name for name in arguments if name not in row.inputs]
         if missing:
             violations.append(

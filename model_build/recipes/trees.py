@@ -21,7 +21,7 @@ from model_build.inputs.rows import read_rows
 from model_build.progress import BuildSteps
 from model_build.recipes.given import describe_cases, untrusted_pickle, write_graph
 from tritonstack.base.error_kinds import EndpointMismatchError, InvalidValueError, ModelMismatchError
-from tritonstack.base.errors import FileViolation, InvalidFilesError
+from tritonstack.base.errors import FileViolation, InvalidFilesError, reject
 from tritonstack.base.yaml import Document
 from tritonstack.project.checks.releases import CHECKPOINTS_SINCE
 from tritonstack.records.manifests import TensorSpec
@@ -74,8 +74,7 @@ class TreesForFil:
                     "remove it, or `shap` in recipe",
                 )
             )
-        if violations:
-            raise InvalidFilesError(violations)
+        reject(violations)
 
     def write_repository(self, context: BuildContext, steps: BuildSteps) -> WrittenRepository:
         """Load the trees, compute the library's answers, compare, and write the repository."""
@@ -117,15 +116,11 @@ class TreesForFil:
         file: Path = (context.source.folder / self._recipe.file).resolve()
         library = library_of(file)
         if self._recipe.library not in (None, library):
-            raise InvalidFilesError(
-                [
-                    self._model.violation(
-                        UnsupportedModelError,
-                        ("recipe", "library"),
-                        f"{file.name} is a {library} model; expected {self._recipe.library}",
-                        "remove or correct this key",
-                    )
-                ]
+            raise self._model.invalid(
+                UnsupportedModelError,
+                ("recipe", "library"),
+                f"{file.name} is a {library} model; expected {self._recipe.library}",
+                "remove or correct this key",
             )
         return load_trees(file, library, trusted=self._model.record.trust.pickle is not None)
 
@@ -147,9 +142,7 @@ class TreesForFil:
             )
         if violation is not None:
             path = ("recipe", "answer") if requested else ("recipe",)
-            raise InvalidFilesError(
-                [self._model.violation(ModelMismatchError, path, violation[0], violation[1])]
-            )
+            raise self._model.invalid(ModelMismatchError, path, violation[0], violation[1])
         return answer
 
     def _prepare_shap(self, trees: Trees) -> None:

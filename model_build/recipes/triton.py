@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from model_build.checking.archive_check import READY_WITHIN_S, own_threads
 from model_build.checking.request_plan import RequestPlan
 from model_build.checking.served_model import InvocationClient
-from model_build.checking.serving_check import READY_WITHIN_S, own_threads
 from model_build.data.cases import Case
 from model_build.data.context import BuildContext, WrittenRepository
 from model_build.environments.given import read_environment
@@ -228,14 +228,13 @@ def _unverified(served: int, total: int) -> Iterator[str]:
 
 def _require_tensors(model: Document[ModelSpec], folder: Path, config: Any) -> None:
     if not (config.input and config.output):
-        violation = model.violation(
+        raise model.invalid(
             ModelMismatchError,
             ("source",),
             f"the {CONFIG_NAME} of {folder.name} declares no {'output' if config.input else 'input'}, so no "
             "request can be made",
             "declare all inputs and outputs of the model there",
         )
-        raise InvalidFilesError([violation])
 
 
 def tensors_of_config(folder: Path, config: Any) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:

@@ -9,7 +9,7 @@ from typing import Any
 from model_build.repository.config import datatype_name, model_config_schema
 from model_build.repository.existing import CHOICES, ExistingConfig, is_written
 from tritonstack.base.errors import FileViolation, shown_path
-from tritonstack.base.yaml import Document, FieldPath, closest, field_text
+from tritonstack.base.yaml import Document, FieldPath, field_text, suggest
 from tritonstack.spec.models.model import ModelSpec
 
 PLATFORMS: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -80,10 +80,9 @@ def _check_tensors(existing: ExistingConfig, field: str, generated: Sequence[Any
     graph = {tensor.name: tensor for tensor in generated}
     for index, tensor in enumerate(getattr(existing.message, field)):
         if tensor.name not in graph:
-            suggestion = closest(tensor.name, graph)
             yield existing.violation(
                 f"the model has no {field} {tensor.name!r}",
-                f"did you mean '{suggestion}'?" if suggestion else f"allowed: {', '.join(graph)}",
+                suggest(tensor.name, graph, f"allowed: {', '.join(graph)}"),
                 *(field, index, "name"),
             )
             continue

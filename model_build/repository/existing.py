@@ -15,11 +15,11 @@ from google.protobuf import text_format
 
 from model_build.errors import ModelConfigError
 from model_build.repository.config import model_config_schema, parse_config
-from model_build.repository.locating import FieldPlace, field_lines, line_of
+from model_build.repository.locating import FieldPlace, field_lines, field_of, line_of
 from model_build.repository.scheduling import control_inputs
 from tritonstack.base.error_kinds import MissingReferenceError
 from tritonstack.base.errors import FileViolation, InvalidFilesError
-from tritonstack.base.yaml import Document, FieldPath, field_text
+from tritonstack.base.yaml import Document, FieldPath
 from tritonstack.spec.models.model import ModelSpec
 
 ADDED = "\n# Added by the build, because the model needs it and nothing above says it.\n"
@@ -70,10 +70,8 @@ class ExistingConfig:
 
     def violation(self, message: str, remedy: str, *place: str | int) -> FileViolation:
         """Return a violation at a field of the text."""
-        field = field_text(tuple(part for part in place if isinstance(part, str)))
-        return FileViolation(
-            self.file, line_of(self.lines, *place), field, message, remedy, code=ModelConfigError.code
-        )
+        line, field = line_of(self.lines, *place), field_of(place)
+        return FileViolation(self.file, line, field, message, remedy, code=ModelConfigError.code)
 
 
 def read_existing(model: Document[ModelSpec]) -> ExistingConfig | None:
@@ -85,13 +83,12 @@ def read_existing(model: Document[ModelSpec]) -> ExistingConfig | None:
     try:
         text, message, lines = parse_file(file)
     except FileNotFoundError:
-        violation = model.violation(
+        raise model.invalid(
             MissingReferenceError,
             ("triton", "config"),
             f"file not found: {name}",
             "add it or correct its name",
-        )
-        raise InvalidFilesError([violation]) from None
+        ) from None
     return ExistingConfig(model, file, text, message, lines)
 
 

@@ -105,3 +105,8 @@ def line_of(lines: Mapping[FieldPlace, int], *place: str | int) -> int | None:
         if place[:length] in lines:
             return lines[place[:length]]
     return None
+
+
+def field_of(place: FieldPlace) -> str:
+    """Return a field in dotted form, without the indexes of items."""
+    return ".".join(part for part in place if isinstance(part, str))

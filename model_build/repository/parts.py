@@ -28,10 +28,10 @@ from model_build.repository.scheduling import (
 )
 from model_build.repository.warm_up import add_warm_up, first_row
 from tritonstack.base.error_kinds import ModelMismatchError, UnavailableOptionError
-from tritonstack.base.errors import InvalidFilesError
+from tritonstack.base.errors import InvalidFilesError, reject
 from tritonstack.base.files import folder_bytes
 from tritonstack.base.source_files import copy_from
-from tritonstack.base.yaml import Document, Violation, closest
+from tritonstack.base.yaml import Document, Violation, suggest
 from tritonstack.records.manifests import TensorSpec
 from tritonstack.reference.targets import Target
 from tritonstack.reference.threads import graph_instances
@@ -230,9 +230,7 @@ def write_model(message: Any, folder: Path, around: ModelProperties) -> None:
     if existing is None:
         config.write_config(message, folder)
         return
-    violations = list(contradictions(existing, message))
-    if violations:
-        raise InvalidFilesError(violations)
+    reject(contradictions(existing, message))
     (folder / config.CONFIG_NAME).write_bytes(complete_existing(existing, message).encode("utf-8"))
 
 
@@ -280,11 +278,10 @@ def _python_violations(
     names = [tensor.name for tensor in inputs]
     for index, name in enumerate(batching.ragged):
         if name not in names:
-            suggestion = closest(name, names)
             yield ModelMismatchError.at(
                 ("batching", "ragged", index),
                 f"the model has no input {name!r}",
-                f"did you mean '{suggestion}'?" if suggestion else f"allowed: {', '.join(names)}",
+                suggest(name, names, f"allowed: {', '.join(names)}"),
             )
     if target is not None:
         yield from instance_violations(triton, target)

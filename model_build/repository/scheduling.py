@@ -8,7 +8,7 @@ from typing import Any
 
 from model_build.repository.config import data_type, model_config_schema
 from tritonstack.base.error_kinds import ModelMismatchError
-from tritonstack.base.yaml import Violation, closest
+from tritonstack.base.yaml import Violation, suggest
 from tritonstack.records.manifests import TensorSpec
 from tritonstack.spec.models.triton_options import Batching, QueuePolicy, Sequences
 
@@ -80,11 +80,10 @@ def control_violations(inputs: Sequence[TensorSpec], sequences: Sequences | None
         place = ("triton", "sequences", role)
         allowed = CORRELATION_TYPES if role == "correlation_id" else tuple(FALSE_TRUE)
         if name not in specs:
-            suggestion = closest(name, specs)
             yield ModelMismatchError.at(
                 place,
                 f"the model has no input {name!r}",
-                f"did you mean '{suggestion}'?" if suggestion else f"allowed: {', '.join(specs)}",
+                suggest(name, specs, f"allowed: {', '.join(specs)}"),
             )
         elif specs[name].datatype not in allowed:
             yield ModelMismatchError.at(

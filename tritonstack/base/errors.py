@@ -155,6 +155,12 @@ class InvalidFilesError(UsageError):
         super().__init__("\n".join(str(violation) for violation in self.violations), remedy=None)
 
 
+def reject(violations: Iterable[FileViolation]) -> None:
+    """Raise InvalidFilesError if there are any violations."""
+    if listed := list(violations):
+        raise InvalidFilesError(listed)
+
+
 def aws_error_code(error: BaseException) -> str:
     """Return the code of an AWS SDK's error, such as NoSuchBucket; empty if AWS was not reached."""
     return str(_aws_details(error).get("Code", ""))

@@ -21,7 +21,7 @@ from model_build.repository.parts import ModelProperties
 from model_build.sources import file_selection
 from model_build.store.archive import is_safe_name
 from tritonstack.base.error_kinds import EndpointMismatchError, InvalidValueError, SourceFileError
-from tritonstack.base.errors import FileViolation, InvalidFilesError
+from tritonstack.base.errors import FileViolation, reject
 from tritonstack.base.source_files import SourceFile, copy_file, require_file
 from tritonstack.base.yaml import Document, closest
 from tritonstack.reference.container_variables import INFERENCE_TYPE, SINCE
@@ -58,9 +58,7 @@ class VllmModel:
     def __init__(self, model: Document[ModelSpec], recipe: VllmRecipe) -> None:
         self._model = model
         self._recipe = recipe
-        violations = list(_violations(model, recipe.engine))
-        if violations:
-            raise InvalidFilesError(violations)
+        reject(_violations(model, recipe.engine))
 
     def write_repository(self, context: BuildContext, steps: BuildSteps) -> WrittenRepository:
         """Write the weights and the engine arguments."""

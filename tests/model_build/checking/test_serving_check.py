@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from model_build.checking import serving_check
+from model_build.checking.archive_check import AGAIN, READY_WITHIN_S
 from model_build.checking.request_plan import batches, rows_of
 from model_build.checking.served_model import ServingReport
-from model_build.checking.serving_check import AGAIN, HOSTED_AS, READY_WITHIN_S, ServingCheck
+from model_build.checking.serving_check import HOSTED_AS, ServingCheck
 from model_build.data.cases import Case
 from model_build.errors import ParityError, ServingError, SilentModelError
 from model_build.repository.properties import (
@@ -24,7 +25,6 @@ from model_build.repository.properties import (
 from model_build.store.archive import pack
 from tritonstack.base.paths import find_project
 from tritonstack.runtime import TritonResponse, TritonServer, find_installation
-from tritonstack.spec.models.tolerance import ModelTolerance
 
 CODE = """
 import numpy as np
@@ -99,8 +99,6 @@ def serve(
         packed=pack(repository, folder / "model.tar.gz"),
         entry="shouter",
         cases=cases,
-        accept=ModelTolerance(),
-        precision="fp32",
         max_batch=max_batch,
         work=folder / "work",
         notify=notify,

@@ -20,7 +20,6 @@ from tritonstack.client.streaming import flat_inputs
 from tritonstack.records.examples import parse_examples
 from tritonstack.runtime import find_installation
 from tritonstack.spec.models.model import ModelSpec
-from tritonstack.spec.models.tolerance import ModelTolerance
 
 COUNTING = """\
 import numpy as np
@@ -97,11 +96,8 @@ def check(folder: Path, *cases: Case, within_s: float = 20.0) -> None:
         packed=pack(repository.folder, folder / "model.tar.gz"),
         entry="tiny",
         cases=cases,
-        accept=ModelTolerance(),
-        precision="fp32",
         work=folder / "serving",
         within_s=within_s,
-        notify=lambda message: None,
     ).run()
 
 

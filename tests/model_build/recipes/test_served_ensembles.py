@@ -75,11 +75,9 @@ def serve(repository: WrittenRepository, work: Path, folders: BuildFolders) -> S
         packed=pack(repository.folder, work / "model.tar.gz"),
         entry=repository.entry,
         cases=repository.cases,
-        accept=ModelSpec.model_fields["accept"].default,
         precision=repository.precision,
         max_batch=repository.max_batch or 0,
         work=work / "serving",
-        notify=print,
     ).run()
 
 

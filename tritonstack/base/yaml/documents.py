@@ -119,6 +119,12 @@ class Document(Generic[RecordT]):
         """Describe an error of some kind at one field of this file."""
         return self.place(Violation(path, message, remedy, code=kind.code))
 
+    def invalid(
+        self, kind: ErrorKind, path: FieldPath, message: str, remedy: str | None
+    ) -> InvalidFilesError:
+        """Return the error to raise for one field of this file."""
+        return InvalidFilesError([self.violation(kind, path, message, remedy)])
+
     def place(self, violation: Violation) -> FileViolation:
         """Return where in this file a violation of its record is."""
         return in_file(violation, self.file, self.lines)
