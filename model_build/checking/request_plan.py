@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from model_build.checking.served_model import NO_PARAMETERS, InvocationClient, Parameters, measure
-from model_build.data.cases import Case, batches, join_cases, row_count, same_shapes
+from model_build.data.cases import Case, batches, join_cases, rows_of, same_shapes
 from model_build.repository.properties import RepositoryProperties
 from tritonstack.records.comparing import Comparison
 from tritonstack.records.manifests import LatencyReport
@@ -84,17 +84,3 @@ def ask_in_order(client: InvocationClient, label: str, series: Iterable[Series])
 
 def _place_in_sequence(number: int, *, start: bool, end: bool) -> Parameters:
     return {"sequence_id": number, "sequence_start": start, "sequence_end": end}
-
-
-def rows_of(case: Case) -> list[Case]:
-    """Split a case into one case per row."""
-    return [
-        Case(
-            f"{case.name}, row {row + 1}",
-            {name: array[row : row + 1] for name, array in case.inputs.items()},
-            {name: array[row : row + 1] for name, array in case.expected.items()},
-            typical=case.typical,
-            origin=case.origin,
-        )
-        for row in range(row_count(case))
-    ]

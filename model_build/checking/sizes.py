@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from model_build.checking.answers import Answer
 from model_build.checking.parity import compare
 from model_build.data.cases import Case, join_cases
+from model_build.data.shapes import fits_shape
 from model_build.errors import ModelBuildError, ParityError
 from model_build.inputs.rows import Row
-from model_build.inputs.types import fits_shape
 from tritonstack.base.errors import FileViolation, reject
 from tritonstack.base.yaml import Document, FieldPath
 from tritonstack.records.comparing import first_difference

@@ -60,3 +60,17 @@ def batches(cases: Sequence[Case], max_batch: int) -> Iterator[Case]:
 def row_count(case: Case) -> int:
     """Return the number of rows in a request."""
     return len(next(iter(case.inputs.values())))
+
+
+def rows_of(case: Case) -> list[Case]:
+    """Split a case into one case per row."""
+    return [
+        Case(
+            f"{case.name}, row {row + 1}",
+            {name: array[row : row + 1] for name, array in case.inputs.items()},
+            {name: array[row : row + 1] for name, array in case.expected.items()},
+            typical=case.typical,
+            origin=case.origin,
+        )
+        for row in range(row_count(case))
+    ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -66,15 +66,7 @@ class Framework:
     def export(self, folder: Path) -> ExportedGraph:
         """Export the ONNX graph, with the variable axes dynamic."""
         with quiet():
-            try:
-                model = self._to_onnx()
-            except Exception as error:
-                if not self._use_eager_attention():
-                    raise not_exported(error, self._other_formats()) from error
-                try:
-                    model = self._to_onnx()
-                except Exception as plain_error:
-                    raise not_exported(plain_error, self._other_formats()) from plain_error
+            model = self._to_onnx()
         graph = save_graph(model, folder)
         return dataclasses.replace(graph, outputs=self.labelled(graph.outputs))
 
@@ -113,23 +105,14 @@ class Framework:
     def _to_onnx(self) -> Any:
         # One Dim per axis tells the exporter which input sizes are equal.
         sizes = {axis: torch.export.Dim(name, min=1) for axis, name in self._axes.items()}
-        program = torch.onnx.export(
-            self.head,
-            tuple(torch.from_numpy(array) for array in self.example.values()),
-            dynamo=True,
-            opset_version=OPSET,
-            input_names=list(self.inputs),
-            output_names=list(self.head.outputs),
-            dynamic_shapes=tuple(sizes for _ in self.inputs),
-            verbose=False,
-        )
-        if program is None:
-            raise ExportError(
-                "PyTorch's exporter returned no graph",
-                remedy="export the model yourself and use a recipe of kind onnx or torchscript, or use one "
-                "of kind python",
-            )
-        return program.model
+        inputs = tuple(torch.from_numpy(array) for array in self.example.values())
+        names = (self.inputs, self.head.outputs)
+        try:
+            return to_onnx(self.head, inputs, names=names, sizes=tuple(sizes for _ in inputs))
+        except Exception as error:
+            if self._use_eager_attention():
+                return self._to_onnx()
+            raise not_exported(error, self._other_formats()) from error
 
     def _use_eager_attention(self) -> bool:
         """Return whether the model could be switched to eager attention.
@@ -148,6 +131,32 @@ class Framework:
         return tuple(
             output.model_copy(update={"labels": self._labels.get(output.name, ())}) for output in outputs
         )
+
+
+def to_onnx(
+    module: torch.nn.Module,
+    inputs: tuple[torch.Tensor, ...],
+    *,
+    names: tuple[Sequence[str], Sequence[str]],
+    sizes: tuple[Any, ...],
+) -> Any:
+    """Export a module; `names` are those of its inputs and outputs, `sizes` the dimensions that vary."""
+    program = torch.onnx.export(
+        module,
+        inputs,
+        dynamo=True,
+        opset_version=OPSET,
+        input_names=list(names[0]),
+        output_names=list(names[1]),
+        dynamic_shapes=sizes,
+        verbose=False,
+    )
+    if program is None:
+        raise ExportError(
+            "PyTorch's exporter returned no graph",
+            remedy="export the model yourself and use a recipe of kind onnx, or use one of kind python",
+        )
+    return program.model
 
 
 def not_exported(error: BaseException, remedy: str) -> ExportError:

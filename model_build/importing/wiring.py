@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from model_build.data.shapes import sizes_agree
 from model_build.errors import ModelImportError
 from model_build.linting.findings import ModelFolder
 from model_build.repository.config import CONFIG_NAME, datatype_name
@@ -38,16 +40,9 @@ class _Tensor:
     def title(self) -> str:
         return f"{self.maker} gives" if self.maker else "the executor takes"
 
-    def fits(self, shape: tuple[int, ...]) -> bool:
-        """Return whether the sizes agree; -1 is any size."""
-        return len(shape) == len(self.shape) and all(
-            size == other or -1 in (size, other) for size, other in zip(shape, self.shape, strict=True)
-        )
 
-
-def violation_at(model: ModelFolder, message: str, remedy: str, *place: str | int) -> FileViolation:
-    """Return a violation at a field of a model's config.pbtxt."""
-    return model.error(message, remedy, *place, code=CODE)
+violation_at = partial(ModelFolder.error, code=CODE)
+"""A violation at a field of a model's config.pbtxt."""
 
 
 @dataclass
@@ -128,7 +123,7 @@ class ColumnWiring:
                 "the executor casts it, and an ensemble does not: write the same data_type into both "
                 "config.pbtxt files if the models accept it, or change the schema and export again",
             )
-        elif not source.fits(spec.shape):
+        elif not sizes_agree(spec.shape, source.shape):
             self._violation(
                 step,
                 place,
@@ -186,7 +181,7 @@ class ColumnWiring:
                     f"{spec.name} is an input that the executor returns unchanged",
                     SPLIT,
                 )
-            elif (tensor.datatype, tensor.fits(spec.shape)) != (spec.datatype, True):
+            elif (tensor.datatype, sizes_agree(spec.shape, tensor.shape)) != (spec.datatype, True):
                 self._violation(
                     self.executor,
                     place,

@@ -29,17 +29,3 @@ TRITON_TYPES: Mapping[np.dtype[Any], str] = MappingProxyType(
 def datatype_of(array: Array) -> str | None:
     """Return Triton's name for an array's type; None if it has none."""
     return "BYTES" if array.dtype.kind in "US" else TRITON_TYPES.get(array.dtype)
-
-
-def fits_shape(shape: tuple[int, ...], declared: tuple[int, ...]) -> bool:
-    """Return whether an array's sizes match a tensor's, where -1 means any."""
-    return len(shape) == len(declared) and all(
-        want in (-1, have) for have, want in zip(shape, declared, strict=True)
-    )
-
-
-def common_shape(shapes: list[tuple[int, ...]]) -> tuple[int, ...] | None:
-    """Return the common sizes, -1 where they differ; None if the ranks differ."""
-    if len({len(shape) for shape in shapes}) != 1:
-        return None
-    return tuple(sizes[0] if len(set(sizes)) == 1 else -1 for sizes in zip(*shapes, strict=True))

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from model_build.data.cases import Case
+from model_build.data.cases import Case, rows_of
 from model_build.data.context import BuildContext
 from model_build.data.graphs import ServableGraph
 from model_build.inputs.image_files import read_images, require_images
-from model_build.layouts.layout import ENCODER, Layout, random_numbers, rows_of, same_names
+from model_build.layouts.layout import ENCODER, Layout, random_numbers, same_names
 from model_build.layouts.steps import IMAGE, PREPARER, add_preparer
 from model_build.repository.parts import SchedulingStep, add_ensemble
 from tritonstack.base.errors import FileViolation, InvalidFilesError

@@ -128,17 +128,6 @@ def reserved_name(model: Document[ModelSpec], parts: Collection[str]) -> Iterato
         )
 
 
-def rows_of(case: Case) -> Iterator[Case]:
-    """Split each case into one case per row."""
-    for row in range(len(next(iter(case.inputs.values())))):
-        yield Case(
-            f"{case.name}, row {row + 1}",
-            {name: array[row : row + 1] for name, array in case.inputs.items()},
-            {name: array[row : row + 1] for name, array in case.expected.items()},
-            typical=case.typical,
-        )
-
-
 def in_types_of(arrays: Mapping[str, Array], tensors: Iterable[TensorSpec]) -> dict[str, Array]:
     """Cast integers to the graph's types: engines of older TensorRT versions use int32."""
     small = {tensor.name for tensor in tensors if tensor.datatype == "INT32"}

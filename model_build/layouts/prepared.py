@@ -18,9 +18,9 @@ from model_build.checking.answers import Answer
 from model_build.data.cases import Case
 from model_build.data.context import BuildContext
 from model_build.data.graphs import ServableGraph
+from model_build.data.shapes import fits_shape
 from model_build.inputs.image_files import read_images, require_images
 from model_build.inputs.rows import Row, read_outputs
-from model_build.inputs.types import fits_shape
 from model_build.layouts.layout import ENCODER, random_numbers, reserved_name, same_names
 from model_build.layouts.steps import IMAGE, MASK, PREPARER, TEXT, TOKENIZER, add_preparer, add_tokenizer
 from model_build.repository.parts import SchedulingStep, add_ensemble

@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model_build import served
-from model_build.data.cases import Case
+from model_build.data.cases import Case, rows_of
 from model_build.data.context import BuildContext
 from model_build.data.graphs import ServableGraph
 from model_build.environments.packing import build_environment, installed_requirement
-from model_build.layouts.layout import DEFAULT_LAYOUT, ENCODER, Layout, random_numbers, rows_of, same_names
+from model_build.layouts.layout import DEFAULT_LAYOUT, ENCODER, Layout, random_numbers, same_names
 from model_build.layouts.steps import MASK, TEXT, TOKENIZER, Padding, add_tokenizer
 from model_build.repository.instances import PROCESSOR
 from model_build.repository.parts import (

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from model_build.data.shapes import sizes_agree
 from model_build.linting.findings import Finding, ModelFolder
 from model_build.repository.config import datatype_name
 from model_build.repository.layout import is_ensemble
@@ -32,7 +33,7 @@ class _Tensor:
 
     def fits(self, other: _Tensor) -> bool:
         """Return whether the sizes agree, with or without the batch dimension."""
-        return _same(self.dims, other.dims) or _same(self.full, other.full)
+        return sizes_agree(self.dims, other.dims) or sizes_agree(self.full, other.full)
 
     @property
     def full(self) -> tuple[int, ...]:
@@ -228,9 +229,3 @@ def _tensor(tensor: Any, config: Any, model: str) -> _Tensor:
     is_outer = is_ensemble(config) and tensor.HasField("reshape")
     dims = tensor.reshape.shape if is_outer else tensor.dims
     return _Tensor(tensor.data_type, tuple(dims), config.max_batch_size > 0, model)
-
-
-def _same(first: Sequence[int], second: Sequence[int]) -> bool:
-    return len(first) == len(second) and all(
-        size == other or -1 in (size, other) for size, other in zip(first, second, strict=True)
-    )

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from model_build.data.shapes import fits_shape
 from model_build.errors import ExportError, ModelConfigError, UnsupportedModelError
 from model_build.linting.backends import completed
 from model_build.linting.findings import Finding, ModelFolder, in_file
@@ -102,9 +103,7 @@ def _tensor(model: ModelFolder, kind: str, index: int, entry: Any, real: TensorS
     sizes = list(entry.reshape.shape) if entry.HasField("reshape") else list(entry.dims)
     expected = list(real.shape[1:] if batch else real.shape)
     # A variable size of the graph may be fixed here; the reverse is rejected.
-    fits = len(sizes) == len(expected) and all(
-        graph in (-1, own) for own, graph in zip(sizes, expected, strict=True)
-    )
+    fits = fits_shape(sizes, expected)
     if not batch and not expected:
         fits = all(size == 1 for size in sizes)  # Triton cannot describe a tensor without dimensions
     if not fits and datatype == real.datatype:

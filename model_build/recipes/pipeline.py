@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from model_build.data.shapes import sizes_agree
 from tritonstack.base.error_kinds import CompositionError
 from tritonstack.base.errors import FileViolation
 from tritonstack.base.yaml import Document, FieldPath, closest, suggest
@@ -250,11 +251,7 @@ def _mismatch(source: TensorSpec, target: TensorSpec) -> str | None:
         return "another type"
     if len(source.shape) != len(target.shape):
         return "different ranks"
-    if any(
-        -1 not in sizes and sizes[0] != sizes[1] for sizes in zip(source.shape, target.shape, strict=True)
-    ):
-        return "other sizes"
-    return None
+    return None if sizes_agree(source.shape, target.shape) else "other sizes"
 
 
 def _narrowed(first: TensorSpec, second: TensorSpec) -> TensorSpec:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from model_build.data.shapes import fits_shape
 from model_build.repository.config import datatype_name, model_config_schema
 from model_build.repository.existing import CHOICES, ExistingConfig, is_written
 from tritonstack.base.errors import FileViolation, shown_path
@@ -95,19 +96,12 @@ def _check_tensors(existing: ExistingConfig, field: str, generated: Sequence[Any
             )
         dims = list(tensor.reshape.shape) if tensor.HasField("reshape") else list(tensor.dims)
         expected = list(real.reshape.shape) if real.HasField("reshape") else list(real.dims)
-        if not _narrows(dims, expected):
+        if not fits_shape(dims, expected):  # it may fix sizes that the graph leaves open
             yield existing.violation(
                 f"{tensor.name!r} has dims {expected} in the model, without the batch dimension, got {dims}",
                 f"set `dims: {expected}`",
                 *(field, index, "dims"),
             )
-
-
-def _narrows(dims: list[int], expected: list[int]) -> bool:
-    """Return whether the sizes match the graph's, or fix those that the graph leaves open."""
-    return len(dims) == len(expected) and all(
-        real in (-1, size) for size, real in zip(dims, expected, strict=True)
-    )
 
 
 def _check_choices(existing: ExistingConfig, generated: Any) -> Iterator[FileViolation]:

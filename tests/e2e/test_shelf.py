@@ -16,8 +16,8 @@ from PIL import Image
 
 from tests.e2e.conftest import Site, furnished_site
 from tests.e2e.snippets import outputs_of, run_snippet
-from tests.model_build.tiny import save_tiny_model, write_model
-from tests.model_build.tiny_tasks import LABELS, save_image_model, write_model_file
+from tests.model_build.tiny import save_tiny_model, write_model, write_model_file
+from tests.model_build.tiny_tasks import LABELS, save_image_model
 from tests.projects import edit
 from tritonstack.client import EndpointClient, ModelNames, TargetNotFoundError, UnknownModelError
 from tritonstack.project.loading import load_workspace

@@ -1,5 +1,6 @@
 """A text encoder of a few kilobytes with random weights, in the file layout of the Hub."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,15 +53,30 @@ def write_model(
     folder: Path, *, name: str = "tiny", source: str, extra: str = "", takes: str = "text"
 ) -> Document[ModelSpec]:
     """Write a model.yaml for such an encoder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    texts = "".join(f"  - {text}\n" for text in TEXTS)
-    file = folder / "model.yaml"
-    file.write_text(
-        f"name: {name}\ndescription: Tiny.\nsource: {source}\n"
-        f"recipe: {{kind: text-embedding, input: {takes}, max_length: 24}}\nbatching: {{max_batch: 4}}\n"
-        f"test_inputs:\n{texts}{trusting(source)}{extra}"
+    recipe = f"kind: text-embedding, input: {takes}, max_length: 24"
+    return load_document(
+        write_model_file(folder, recipe=recipe, source=source, name=name, extra=extra), ModelSpec
     )
-    return load_document(file, ModelSpec)
+
+
+def write_model_file(
+    folder: Path,
+    *,
+    recipe: str,
+    source: str | Path,
+    tests: Sequence[str] = TEXTS,
+    name: str = "tiny",
+    extra: str = "",
+) -> Path:
+    """Write a model.yaml with a recipe and test inputs as YAML."""
+    folder.mkdir(parents=True, exist_ok=True)
+    file, place = folder / "model.yaml", source if isinstance(source, str) else f"file://{source}"
+    lines = "".join(f"  - {test}\n" for test in tests)
+    file.write_text(
+        f"name: {name}\ndescription: Tiny.\nsource: {place}\nrecipe: {{{recipe}}}\n"
+        f"batching: {{max_batch: 4}}\ntest_inputs:\n{lines}{trusting(place)}{extra}"
+    )
+    return file
 
 
 def trusting(source: str) -> str:

@@ -1,10 +1,16 @@
 """Tiny models with random weights for every Hugging Face task, in the file layout of the Hub."""
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tests.model_build.tiny import TEXTS, VOCABULARY, trusting
+from pydantic import TypeAdapter
+
+from model_build.sources import FetchedSource
+from tests.model_build.tiny import TEXTS, VOCABULARY
+from tritonstack.spec.models.recipes import Recipe
+
+if TYPE_CHECKING:
+    from model_build.exporters.text_framework import TextFramework
 
 LABELS = {0: "calm", 1: "glad", 2: "cross"}
 TOKEN_LABELS = {0: "O", 1: "B-PER", 2: "I-PER", 3: "B-LOC"}
@@ -121,15 +127,9 @@ def save_clip_model(folder: Path) -> Path:
     return folder
 
 
-def write_model_file(
-    folder: Path, *, recipe: str, source: Path, tests: Sequence[str], extra: str = ""
-) -> Path:
-    """Write a model.yaml with a recipe and test inputs as YAML."""
-    folder.mkdir(parents=True, exist_ok=True)
-    file = folder / "model.yaml"
-    lines = "".join(f"  - {test}\n" for test in tests)
-    file.write_text(
-        f"name: tiny\ndescription: Tiny.\nsource: file://{source}\nrecipe: {{{recipe}}}\n"
-        f"batching: {{max_batch: 4}}\ntest_inputs:\n{lines}{trusting(f'file://{source}')}{extra}"
-    )
-    return file
+def text_framework(folder: Path, **fields: object) -> "TextFramework":
+    """Load a text model with a recipe of these fields."""
+    from model_build.exporters.text_framework import TextFramework
+
+    recipe: Any = TypeAdapter(Recipe).validate_python(fields)
+    return TextFramework(source=FetchedSource(folder, "", ""), recipe=recipe)

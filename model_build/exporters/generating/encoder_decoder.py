@@ -16,13 +16,13 @@ from transformers.cache_utils import DynamicLayer
 
 from model_build.data.graphs import ExportedGraph
 from model_build.errors import ExportError, UnsupportedModelError
+from model_build.exporters.framework import to_onnx
 from model_build.exporters.generating.framework import (
     REMEDY,
     GenerationFramework,
     causal_mask,
     keys_and_values,
     layer_names,
-    to_onnx,
 )
 from model_build.exporters.generating.settings import USUAL_LENGTH, longest
 from model_build.exporters.heads import Head

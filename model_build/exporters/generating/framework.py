@@ -18,7 +18,6 @@ from model_build.exporters.framework import not_exported
 from model_build.exporters.generating.settings import banned_tokens, require_plain_settings
 from model_build.exporters.heads import Head
 from model_build.exporters.loading import load_model, load_tokenizer, quiet
-from model_build.graphs.onnx_file import OPSET
 from model_build.served.generation import Generator, Options
 from model_build.sources import FetchedSource
 from tritonstack.spec.models.model_fields import Trust
@@ -165,29 +164,6 @@ class GenerationFramework(ABC):
     def _decoded(self, ids: list[int]) -> str:
         text: str = self._tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
         return text
-
-
-def to_onnx(
-    module: torch.nn.Module,
-    inputs: tuple[torch.Tensor, ...],
-    *,
-    names: tuple[Sequence[str], Sequence[str]],
-    sizes: tuple[Any, ...],
-) -> Any:
-    """Export a module; `names` are those of its inputs and outputs, `sizes` the dimensions that vary."""
-    program = torch.onnx.export(
-        module,
-        inputs,
-        dynamo=True,
-        opset_version=OPSET,
-        input_names=list(names[0]),
-        output_names=list(names[1]),
-        dynamic_shapes=sizes,
-        verbose=False,
-    )
-    if program is None:
-        raise ExportError("PyTorch's exporter returned no graph", remedy="use a recipe of kind python")
-    return program.model
 
 
 def keys_and_values(cache: Any) -> list[torch.Tensor]:

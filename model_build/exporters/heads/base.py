@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
+import transformers
 
 from model_build.errors import ExportError
+from model_build.exporters.heads.scores import labels_of
 from model_build.exporters.sentence_settings import tokens_allowed
 from tritonstack.spec.models.model_fields import Trust
 from tritonstack.spec.models.recipes import HuggingFaceRecipe, TextRecipe
@@ -44,6 +46,8 @@ class Head(torch.nn.Module):
 
     task: ClassVar[str]
     """Purpose of the task, for error messages."""
+    transformers_class: ClassVar[str]
+    """The class that loads the models of this task."""
     outputs: ClassVar[tuple[str, ...]]
     """Names of the outputs, in forward's order."""
     unused_weights: ClassVar[tuple[str, ...]] = ()
@@ -59,7 +63,7 @@ class Head(torch.nn.Module):
     @classmethod
     def auto_class(cls, config: Any) -> Any:
         """Return the transformers class that loads the models of this task."""
-        raise NotImplementedError
+        return getattr(transformers, cls.transformers_class)
 
     @classmethod
     def part_of(cls, model: Any) -> Any:
@@ -82,7 +86,7 @@ class Head(torch.nn.Module):
     @property
     def labels(self) -> Mapping[str, tuple[str, ...]]:
         """Return the labels of an output's positions, if it has any."""
-        return {}
+        return {"scores": labels_of(self.config)} if "scores" in self.outputs else {}
 
 
 class TextHead(Head):

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
-from typing import Any
 
 import torch
-import transformers
 
 from model_build.errors import ExportError
 from model_build.exporters.heads.base import Head
-from model_build.exporters.heads.scores import activation_of, labels_of, scores
+from model_build.exporters.heads.scores import activation_of, scores
 from tritonstack.spec.models.recipes import ImageClassificationRecipe
 
 
@@ -19,6 +16,7 @@ class ImageClassification(Head):
     """An image classifier with its activation."""
 
     task = "image classification"
+    transformers_class = "AutoModelForImageClassification"
     outputs = ("scores",)
 
     def __init__(self, encoder: torch.nn.Module, recipe: ImageClassificationRecipe) -> None:
@@ -29,16 +27,6 @@ class ImageClassification(Head):
                 remedy="choose an image model, or another kind of recipe",
             )
         self.activation = activation_of(self.config, recipe.activation)
-
-    @classmethod
-    def auto_class(cls, config: Any) -> Any:
-        """Return the class for image classification."""
-        return transformers.AutoModelForImageClassification
-
-    @property
-    def labels(self) -> Mapping[str, tuple[str, ...]]:
-        """Return the labels from config.json."""
-        return {"scores": labels_of(self.config)}
 
     def forward(self, pixel_values: torch.Tensor) -> torch.Tensor:
         """Return the scores of each image."""

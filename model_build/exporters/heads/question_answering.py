@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-import transformers
 
 from model_build.exporters.heads.base import TextHead, at_tokens
 
@@ -14,12 +13,8 @@ class QuestionAnswering(TextHead):
     """A span finder; a later step chooses the best span."""
 
     task = "question answering"
+    transformers_class = "AutoModelForQuestionAnswering"
     outputs = ("start_logits", "end_logits")
-
-    @classmethod
-    def auto_class(cls, config: Any) -> Any:
-        """Return the class for question answering."""
-        return transformers.AutoModelForQuestionAnswering
 
     def finish(self, answer: Any, attention_mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Return two logits per token."""

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
-import transformers
 
 from model_build.exporters.heads.base import TextHead
-from model_build.exporters.heads.scores import activation_of, labels_of, scores
+from model_build.exporters.heads.scores import activation_of, scores
 from tritonstack.spec.models.recipes import TextClassificationRecipe, TextPairClassificationRecipe
 
 
@@ -17,6 +15,7 @@ class TextClassification(TextHead):
     """A sequence classifier with its activation."""
 
     task = "text classification"
+    transformers_class = "AutoModelForSequenceClassification"
     outputs = ("scores",)
 
     def __init__(
@@ -24,16 +23,6 @@ class TextClassification(TextHead):
     ) -> None:
         super().__init__(encoder, recipe)
         self.activation = activation_of(self.config, recipe.activation)
-
-    @classmethod
-    def auto_class(cls, config: Any) -> Any:
-        """Return the class for sequence classification."""
-        return transformers.AutoModelForSequenceClassification
-
-    @property
-    def labels(self) -> Mapping[str, tuple[str, ...]]:
-        """Return the labels from config.json."""
-        return {"scores": labels_of(self.config)}
 
     def finish(self, answer: Any, attention_mask: torch.Tensor) -> torch.Tensor:
         """Return the scores of each row."""

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from model_build.build import BuildFolders, build_model
-from model_build.data.cases import Case, join_cases, same_shapes
 from model_build.errors import ParityError, ServingError, SourceError
 from model_build.progress import Progress
 from model_build.store.archive import unpack
@@ -157,17 +156,6 @@ def test_a_model_that_takes_tokens_is_one_triton_model(tmp_path, tiny_folder, fo
 
 
 @pytest.mark.e2e
-def test_an_accepted_error_that_is_missed(tmp_path, tiny_folder, folders):
-    model = write_model(
-        tmp_path, source=f"file://{tiny_folder}", extra="accept: {cosine: 1, absolute: 1.0e-12}\n"
-    )
-    with pytest.raises(ParityError, match="the exported graph differs") as caught:
-        build_model(model=model, folders=folders)
-    assert "random tokens" in caught.value.message
-    assert nothing_is_left(folders)
-
-
-@pytest.mark.e2e
 @pytest.mark.usefixtures("plain_recipe")
 @pytest.mark.parametrize(
     ("right", "wrong", "error", "message"),
@@ -184,15 +172,3 @@ def test_an_archive_that_fails_serving_is_not_stored(
     with pytest.raises(error, match=message):
         build_model(model=write_plain_model(tmp_path / "model"), folders=folders)
     assert nothing_is_left(folders)
-
-
-def test_only_cases_of_one_shape_share_a_request():
-    short, long = np.array([[1]]), np.array([[1, 2]])
-    cases = [Case(name, {"x": array}, {}) for name, array in (("a", short), ("b", long), ("c", short))]
-    assert [[case.name for case in group] for group in same_shapes(cases)] == [["a", "c"], ["b"]]
-
-
-def test_cases_are_joined_row_by_row():
-    cases = [Case(str(n), {"x": np.array([[n]])}, {"y": np.array([[-n]])}) for n in (1, 2)]
-    joined = join_cases(cases)
-    assert (joined.inputs["x"].tolist(), joined.expected["y"].tolist()) == ([[1], [2]], [[-1], [-2]])

@@ -7,13 +7,12 @@ import pytest
 
 from model_build.build import BuildFolders, build_model
 from model_build.recipes import recipe_for
-from tests.model_build.tiny import TEXTS
+from tests.model_build.tiny import TEXTS, write_model_file
 from tests.model_build.tiny_tasks import (
     LABELS,
     QUESTIONS,
     save_image_model,
     save_text_model,
-    write_model_file,
 )
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.yaml import Document, load_document

@@ -24,8 +24,8 @@ from model_build.store.archive import unpack
 from model_build.store.publishing import publish
 from tests.model_build.builds.test_configured_builds import counter
 from tests.model_build.supplied_models import PYTHON_MODEL, save_rows, save_xgboost, write_supplied
-from tests.model_build.tiny import write_model
-from tests.model_build.tiny_tasks import save_image_model, write_model_file
+from tests.model_build.tiny import write_model, write_model_file
+from tests.model_build.tiny_tasks import save_image_model
 from tests.moto_aws import simulated_aws
 from tests.operations.smoke.smoke_environment import SimulatedTime, model_error, with_endpoints
 from tests.operations.strict_aws import checked

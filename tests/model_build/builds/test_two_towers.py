@@ -9,8 +9,8 @@ import pytest
 
 from model_build.build import BuildFolders, build_model
 from model_build.errors import ModelBuildError
-from tests.model_build.tiny import TEXTS
-from tests.model_build.tiny_tasks import save_clip_model, save_image_model, write_model_file
+from tests.model_build.tiny import TEXTS, write_model_file
+from tests.model_build.tiny_tasks import save_clip_model, save_image_model
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.yaml import load_document
 from tritonstack.records.example_tensors import array_of

@@ -114,11 +114,3 @@ def test_a_build_records_what_was_verified(folders, tmp_path):
     assert (manifest.target, manifest.max_batch) == ("sm86-25.04", 0)
     assert [tensor.name for tensor in (*manifest.inputs, *manifest.outputs)] == ["text_input", "text_output"]
     assert (artifact.artifact_dir / "model.tar.gz").is_file()
-
-
-def test_unresponsive_build_leaves_nothing(folders, tmp_path):
-    model = vllm_model(tmp_path / "models/tiny")
-    (tmp_path / "models/tiny/weights/config.json").write_text('{"mode": "silent"}')
-    with pytest.raises(ServingError):
-        build_model(model=model, folders=folders, targets=["sm86-25.04"])
-    assert not list((tmp_path / "artifacts").rglob("manifest.json"))

@@ -75,8 +75,3 @@ def test_a_silent_process_is_measured_again(monkeypatch):
 def test_slow_models_have_fewer_callers(seconds, callers):
     """32 requests of 4 seconds would exceed the time limit of the last one."""
     assert code._callers(seconds) == callers
-
-
-def test_all_layouts_are_measured(monkeypatch):
-    times = time_layouts(None, 0, monkeypatch)
-    assert times == dict.fromkeys(("bad", "good"), code.LayoutTime(31.25))

@@ -10,7 +10,7 @@ from model_build.build import build_model
 from model_build.engines import machine
 from model_build.progress import Progress
 from tests.model_build.engines.stand_in_machine import simulated_machine, simulated_server
-from tests.model_build.tiny import TEXTS, trusting
+from tests.model_build.tiny import write_model_file
 from tritonstack.base.errors import UsageError
 from tritonstack.base.yaml import Document, load_document
 from tritonstack.spec.models.model import ModelSpec
@@ -21,15 +21,8 @@ TARGET = "sm86-24.09"
 def engine_model(
     folder: Path, source: Path, *, extra: str = "", recipe: str = "text-embedding, input: tokens"
 ) -> Document[ModelSpec]:
-    folder.mkdir(parents=True)
-    texts = "".join(f"  - {text}\n" for text in TEXTS)
-    file = folder / "model.yaml"
-    file.write_text(
-        f"name: tiny\ndescription: Tiny.\nsource: file://{source}\n"
-        f"recipe: {{kind: {recipe}, max_length: 24, format: tensorrt}}\n"
-        f"batching: {{max_batch: 4}}\ntest_inputs:\n{texts}{trusting(f'file://{source}')}{extra}"
-    )
-    return load_document(file, ModelSpec)
+    fields = f"kind: {recipe}, max_length: 24, format: tensorrt"
+    return load_document(write_model_file(folder, recipe=fields, source=source, extra=extra), ModelSpec)
 
 
 def test_missing_tensorrt_is_reported_before_anything_is_fetched(tmp_path, folders, monkeypatch):

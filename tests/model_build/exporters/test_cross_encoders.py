@@ -7,13 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pydantic import TypeAdapter
 
 from model_build.errors import ExportError, FieldError
 from model_build.exporters.text_framework import TextFramework
-from model_build.sources import FetchedSource
-from tests.model_build.tiny_tasks import save_text_model
-from tritonstack.spec.models import recipes
+from tests.model_build.tiny_tasks import save_text_model, text_framework
 
 NLI = {0: "contradiction", 1: "entailment", 2: "neutral"}
 ONE = {0: "LABEL_0"}
@@ -40,10 +37,8 @@ def saved(tmp_path: Path) -> Saved:
     return save
 
 
-def framework_of(folder: Path, **fields: object) -> TextFramework:
-    kind = "text-pair-classification"
-    recipe: Any = TypeAdapter(recipes.Recipe).validate_python({"kind": kind, **fields})
-    return TextFramework(source=FetchedSource(folder, "", ""), recipe=recipe)
+def framework_of(folder: Path) -> TextFramework:
+    return text_framework(folder, kind="text-pair-classification")
 
 
 def logits(folder: Path, length: int) -> np.ndarray:

@@ -13,7 +13,7 @@ import pytest
 from model_build.errors import ExportError, SourceError
 from model_build.exporters.text_framework import TextFramework
 from model_build.sources import FetchedSource
-from tests.model_build.tiny import TEXTS
+from tests.model_build.tiny import TEXTS, write_model_file
 from tests.model_build.written_repositories import write_repository
 from tritonstack.base.yaml import load_document
 from tritonstack.spec.models.model import ModelSpec
@@ -95,13 +95,9 @@ def test_safetensors_take_precedence_over_a_pickle(tiny_source, tmp_path):
 
 
 def write_model(folder: Path, *, trusted: bool) -> Path:
+    recipe = "kind: text-embedding, input: tokens, max_length: 24"
     reason = "trust: {pickle: made by this very test}\n" if trusted else ""
-    file = folder / "model.yaml"
-    file.write_text(
-        "name: tiny\ndescription: Tiny.\nsource: file://weights\nbatching: {max_batch: 4}\n"
-        f"recipe: {{kind: text-embedding, input: tokens, max_length: 24}}\n{reason}test_inputs: [A man.]\n"
-    )
-    return file
+    return write_model_file(folder, recipe=recipe, source="file://weights", tests=("A man.",), extra=reason)
 
 
 def test_the_reason_in_model_yaml_decides(tiny_source, tmp_path):

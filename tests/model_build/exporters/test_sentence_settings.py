@@ -16,7 +16,7 @@ from model_build.exporters.text_framework import TextFramework
 from model_build.graphs.running import GraphSession
 from model_build.recipes import recipe_for
 from model_build.sources import FetchedSource, fetch_source, file_selection
-from tests.model_build.tiny import TEXTS
+from tests.model_build.tiny import TEXTS, write_model_file
 from tests.model_build.written_repositories import write_repository
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.yaml import load_document
@@ -145,7 +145,7 @@ def test_dense_layers_and_all_poolings_are_exported(tiny_folder, tmp_path, forma
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     tokens = loaded.tokenize(TEXTS)
     np.testing.assert_allclose(loaded.answer(tokens)["embedding"], vectors, atol=1e-5)
-    document = write(tmp_path, f"{{kind: text-embedding, format: {format_name}, input: tokens}}", folder)
+    document = write(tmp_path, f"kind: text-embedding, format: {format_name}, input: tokens", folder)
     repository = write_repository(document, tmp_path / "work")
     assert repository.outputs[0].shape == (24,)
     if format_name == "onnx":
@@ -154,13 +154,8 @@ def test_dense_layers_and_all_poolings_are_exported(tiny_folder, tmp_path, forma
 
 
 def write(folder: Path, recipe: str, source: Path) -> Any:
-    texts = "".join(f"  - {text}\n" for text in TEXTS)
-    file = folder / "model.yaml"
-    file.write_text(
-        f"name: tiny\ndescription: Tiny.\nsource: file://{source.relative_to(folder)}\nrecipe: {recipe}\n"
-        f"batching: {{max_batch: 4}}\ntest_inputs:\n{texts}"
-    )
-    return load_document(file, ModelSpec)
+    place = f"file://{source.relative_to(folder)}"
+    return load_document(write_model_file(folder, recipe=recipe, source=place), ModelSpec)
 
 
 @pytest.mark.parametrize(("modules", "normalized"), [(("Normalize",), True), ((), False)])
@@ -220,7 +215,7 @@ def test_the_old_layout_has_the_transformer_in_a_folder(tiny_folder, tmp_path):
     add_dense(folder / "2_Dense", (HIDDEN, 8))
     (folder / "onnx").mkdir()
     shutil.copy(folder / "0_BERT/model.safetensors", folder / "onnx/model.safetensors")
-    document = write(tmp_path, "{kind: text-embedding}", folder)
+    document = write(tmp_path, "kind: text-embedding", folder)
     selection = file_selection(document.record)
     assert [file.relative_to(folder).as_posix() for file in selection.weights_among(folder)] == [
         "0_BERT/model.safetensors",
@@ -246,7 +241,7 @@ def test_a_recipe_that_contradicts_the_source_needs_a_reason(tiny_folder, tmp_pa
         ("Transformer", "Pooling", "Normalize"),
         **{"1_Pooling__config": old("cls", "max"), "sentence_bert_config": {"max_seq_length": 16}},
     )
-    document = write(tmp_path, f"{{kind: text-embedding, {field}: {json.dumps(value)}}}", folder)
+    document = write(tmp_path, f"kind: text-embedding, {field}: {json.dumps(value)}", folder)
     with pytest.raises(InvalidFilesError) as caught:
         write_repository(document, tmp_path / "work")
     (violation,) = caught.value.violations
@@ -371,4 +366,4 @@ def test_pickled_weights_of_a_dense_layer_are_read_if_trusted(tiny_folder, tmp_p
 @pytest.mark.parametrize("pooling", ["median", "[cls, median]", "[]"])
 def test_an_unknown_pooling_in_a_recipe(tmp_path, pooling):
     with pytest.raises(InvalidFilesError, match=r"model.yaml:4: recipe"):
-        recipe_for(write(tmp_path, f"{{kind: text-embedding, pooling: {pooling}}}", tmp_path))
+        recipe_for(write(tmp_path, f"kind: text-embedding, pooling: {pooling}", tmp_path))

@@ -8,16 +8,13 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
-from pydantic import TypeAdapter
 
 from model_build.data.graphs import ExportedGraph
 from model_build.errors import ExportError
 from model_build.exporters.framework import Framework
 from model_build.exporters.text_framework import TextFramework
-from model_build.sources import FetchedSource
 from tests.model_build.tiny import TEXTS
-from tests.model_build.tiny_tasks import LABELS, QUESTIONS, TOKEN_LABELS, save_text_model
-from tritonstack.spec.models import recipes
+from tests.model_build.tiny_tasks import LABELS, QUESTIONS, TOKEN_LABELS, save_text_model, text_framework
 
 Saved = Callable[..., Path]
 BART = {"d_model": 32, "encoder_layers": 1, "decoder_layers": 1, "decoder_start_token_id": 3}
@@ -37,13 +34,8 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Saved:
     return save
 
 
-def recipe(**fields: object) -> Any:
-    return TypeAdapter(recipes.Recipe).validate_python({"max_length": 32, **fields})
-
-
 def framework_of(folder: Path, **fields: object) -> TextFramework:
-    source = FetchedSource(folder, "", "")
-    return TextFramework(source=source, recipe=recipe(**fields))
+    return text_framework(folder, **{"max_length": 32, **fields})
 
 
 def run(graph: ExportedGraph, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

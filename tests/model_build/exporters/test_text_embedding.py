@@ -18,11 +18,8 @@ from model_build.data.graphs import ExportedGraph
 from model_build.errors import ExportError
 from model_build.exporters.text_framework import TextFramework
 from model_build.graphs.onnx_file import save_graph
-from model_build.layouts.texts import shapes_to_compare
-from model_build.recipes import recipe_for
 from model_build.sources import FetchedSource
-from tests.model_build.tiny import POSITIONS, TEXTS, write_model
-from tritonstack.base.errors import InvalidFilesError
+from tests.model_build.tiny import POSITIONS, TEXTS
 from tritonstack.base.files import sha256_of
 from tritonstack.spec.models.recipes import TextEmbeddingRecipe
 
@@ -140,14 +137,3 @@ def test_damaged_files(tiny_source, tmp_path, damage, value):
     damage(source.folder)
     with pytest.raises(ExportError, match=value):
         TextFramework(source=source, recipe=recipe())
-
-
-def test_shapes_stay_within_the_bounds():
-    assert {(1, 1), (1, 2), (2, 256), (32, 13)} <= set(shapes_to_compare(32, 256))
-    assert set(shapes_to_compare(1, 2)) == {(1, 1), (1, 2)}
-
-
-@pytest.mark.parametrize("name", ["tokenizer", "model"])
-def test_names_of_ensemble_steps_are_reserved(tmp_path, name):
-    with pytest.raises(InvalidFilesError, match=r"model.yaml:1: name: "):
-        recipe_for(write_model(tmp_path, name=name, source="file://x"))

@@ -15,7 +15,7 @@ from model_build.exporters.text_framework import TextFramework
 from model_build.exporters.unused_weights import check_unused
 from model_build.sources import FetchedSource
 from tests.model_build.supplied_models import write_supplied
-from tests.model_build.tiny import TEXTS
+from tests.model_build.tiny import write_model_file
 from tests.model_build.tiny_tasks import LABELS, save_image_model, save_text_model
 from tests.model_build.written_repositories import write_repository
 from tritonstack.base.errors import InvalidFilesError
@@ -128,15 +128,9 @@ def test_a_pattern_that_matches_nothing_is_rejected():
 
 
 def write(folder: Path, source: Path, extra: str = "") -> Any:
-    folder.mkdir(exist_ok=True)
-    file = folder / "model.yaml"
-    texts = "".join(f"  - {text}\n" for text in TEXTS)
-    file.write_text(
-        f"name: tiny\ndescription: Tiny.\nsource: file://{source.relative_to(folder)}\n"
-        "recipe: {kind: feature-extraction, input: tokens, format: torchscript, max_length: 24}\n"
-        f"batching: {{max_batch: 4}}\ntest_inputs:\n{texts}{extra}"
-    )
-    return load_document(file, ModelSpec)
+    recipe = "kind: feature-extraction, input: tokens, format: torchscript, max_length: 24"
+    place = f"file://{source.relative_to(folder)}"
+    return load_document(write_model_file(folder, recipe=recipe, source=place, extra=extra), ModelSpec)
 
 
 def test_a_build_error_names_the_line_and_the_allowed_patterns(tmp_path):

@@ -11,7 +11,7 @@ from model_build.repository.config import read_config
 from model_build.store.archive import unpack
 from model_build.store.artifacts import read_manifest
 from tests.model_build.supplied_models import save_onnx, write_supplied
-from tests.model_build.tiny import TEXTS, trusting
+from tests.model_build.tiny import write_model_file
 from tests.model_build.tiny_tasks import LABELS, save_text_model
 from tritonstack.base.yaml import load_document
 from tritonstack.spec.models.model import ModelSpec
@@ -26,14 +26,8 @@ def classifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def write_classifier(folder: Path, source: Path, precision: str) -> Path:
-    texts = "".join(f"  - {text}\n" for text in TEXTS)
-    file = folder / "model.yaml"
-    file.write_text(
-        f"name: moods\ndescription: Moods.\nsource: file://{source}\nprecision: {precision}\n"
-        "recipe: {kind: text-classification, max_length: 24}\nbatching: {max_batch: 4}\n"
-        f"test_inputs:\n{texts}{trusting(f'file://{source}')}"
-    )
-    return file
+    recipe, extra = "kind: text-classification, max_length: 24", f"precision: {precision}\n"
+    return write_model_file(folder, recipe=recipe, source=source, name="moods", extra=extra)
 
 
 def test_auto_serves_one_precision_and_records_all(tmp_path, classifier, folders):

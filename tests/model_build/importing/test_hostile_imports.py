@@ -5,9 +5,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from tests.projects import write_project
 from tritonstack.base.errors import TritonstackError
-from tritonstack.base.paths import Project
 from tritonstack.workflows import Session
 from tritonstack.workflows.artifacts.importing import ImportOptions, import_model
 
@@ -35,7 +33,7 @@ HOSTILE: Mapping[str, tuple[Mapping[bytes, bytes], str]] = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_folder_is_rejected_whole(name, tmp_path):
+def test_a_hostile_folder_is_rejected_whole(name, project, tmp_path):
     files, message = HOSTILE[name]
     (tmp_path / "given").mkdir()
     for file, content in files.items():
@@ -43,8 +41,6 @@ def test_a_hostile_folder_is_rejected_whole(name, tmp_path):
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "wb") as stream:
             stream.write(content)
-    (tmp_path / "project").mkdir()
-    project: Project = write_project(tmp_path / "project")
     before = sorted(project.root.rglob("*"))
     with pytest.raises(TritonstackError) as caught:
         import_model(Session(project), tmp_path / "given", ImportOptions())

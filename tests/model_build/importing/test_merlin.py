@@ -30,7 +30,6 @@ from tests.model_build.importing.merlin_exports import (
     older,
     ragged,
 )
-from tests.projects import write_project
 from tritonstack.base.errors import UsageError
 from tritonstack.base.paths import Project
 from tritonstack.base.yaml import load_document
@@ -48,12 +47,6 @@ EXPORTS: dict[str, tuple[Export, Arrays]] = {
     "nnzs": (older("nnzs"), lengths("nnzs")),
     "lengths": (older("lengths"), lengths("lengths")),
 }
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    (tmp_path / "project").mkdir()
-    return write_project(tmp_path / "project")
 
 
 def save_answers(file: Path, export: Export, inputs: Arrays) -> Path:

@@ -13,9 +13,7 @@ import yaml
 
 from model_build.build import build_model
 from tests.model_build.supplied_models import BINARY, ROWS, save_lightgbm, save_onnx, save_xgboost
-from tests.projects import write_project
 from tritonstack.base.errors import UsageError
-from tritonstack.base.paths import Project
 from tritonstack.base.yaml import load_document
 from tritonstack.project.loading import ProjectFiles
 from tritonstack.project.validation import validate_project
@@ -25,12 +23,6 @@ from tritonstack.workflows.artifacts.importing import ImportOptions, import_mode
 
 TRUST = "The pickle was written by this very test."
 PYFUNC = {"python_function": {"loader_module": "mlflow.sklearn", "python_version": "3.11.9"}}
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    (tmp_path / "project").mkdir()
-    return write_project(tmp_path / "project")
 
 
 def mlmodel(root: Path, flavors: Mapping[str, Any]) -> Path:

@@ -17,7 +17,6 @@ import yaml
 from model_build.build import BuildFolders, build_model
 from model_build.errors import ParityError, ServingError
 from tests.model_build.supplied_models import save_onnx
-from tests.projects import write_project
 from tritonstack.base.errors import TritonstackError, UsageError
 from tritonstack.base.paths import Project
 from tritonstack.base.yaml import load_document
@@ -83,12 +82,6 @@ def branches(root: Path) -> Path:
 def single(root: Path, formula: str = "get(r, 'x') * 2", name: str = "Double_It") -> Path:
     python_part(root / name, "x", "y", formula)
     return root
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    (tmp_path / "project").mkdir()
-    return write_project(tmp_path / "project")
 
 
 def take(project: Project, path: Path, **options: Any) -> ImportResult:

@@ -9,7 +9,7 @@ import PIL.Image
 import pytest
 
 from model_build.inputs.image_files import read_images, require_images
-from tests.model_build.tiny_tasks import write_model_file
+from tests.model_build.tiny import write_model_file
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.yaml import Document, load_document
 from tritonstack.spec.models.model import ModelSpec

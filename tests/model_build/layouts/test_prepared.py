@@ -221,13 +221,6 @@ def test_graphs_that_take_other_pixels(tmp_path):
     assert "one FP32 [3, 16, 16]" in message
 
 
-def test_a_source_without_a_tokenizer(tmp_path):
-    model = texts(tmp_path)
-    for name in ("tokenizer.json", "tokenizer_config.json"):
-        (tmp_path / "weights" / name).unlink()
-    assert "tokenizer" in error_of(lambda: model, tmp_path)
-
-
 @pytest.mark.parametrize(
     ("changes", "field"), [({"batching": {"max_batch": 0}}, "batching"), ({"name": "tokenizer"}, "name")]
 )

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from model_build.build import BuildFolders, build_model
-from model_build.errors import ExportError, ModelBuildError, ParityError
+from model_build.errors import ExportError, ParityError
 from model_build.exporters.generating.causal import CausalFramework
 from model_build.exporters.generating.settings import longest
 from model_build.recipes.language.text_generation import _compare, _completion
@@ -92,13 +92,6 @@ def test_lengths_are_those_of_the_model(tmp_path):
         _completion(model, "hello world " * 32)
     with pytest.raises(ExportError, match="more than 32"):
         longest(None, positions=32)
-
-
-def test_an_unbuildable_model_leaves_nothing(tmp_path, folders):
-    model = language_model(tmp_path, recipe={"max_length": POSITIONS + 1})
-    with pytest.raises(ModelBuildError, match="64 positions"):
-        build_model(model=model, folders=folders)
-    assert not list(folders.artifacts.rglob("model.tar.gz"))
 
 
 @pytest.fixture(scope="module")

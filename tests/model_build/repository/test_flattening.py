@@ -51,12 +51,6 @@ def test_nested_ensemble_steps_are_flattened(inner):
     assert [step.model for step in needed_steps(flat, ["point"])] == ["words-cut", "words-run"]
 
 
-def test_only_needed_steps_are_kept(inner):
-    flat = list(flat_steps(inner, 0, {"TEXT": "TEXT"}, {"vector": "vector", "norm": "norm"}))
-    assert len(needed_steps(flat, ["vector", "norm"])) == 3
-    assert [step.model for step in needed_steps(flat, ["norm"])] == ["words-cut", "words-length"]
-
-
 def test_parts_get_unique_names(inner, tmp_path):
     config = inner.folder / "cut/config.pbtxt"
     config.write_text("# written by hand\n" + config.read_text())

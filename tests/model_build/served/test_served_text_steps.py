@@ -7,21 +7,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pydantic import TypeAdapter
 
 from model_build.exporters.text_framework import TextFramework, best_answer
-from model_build.sources import FetchedSource
 from tests.model_build.served.loading import load_served
 from tests.model_build.tiny import TEXTS
-from tests.model_build.tiny_tasks import QUESTIONS, TOKEN_LABELS, save_text_model
-from tritonstack.spec.models.recipes import Recipe
+from tests.model_build.tiny_tasks import QUESTIONS, TOKEN_LABELS, save_text_model, text_framework
 
 PAIR = ("QUESTION", "CONTEXT")
 
 
-def framework_of(folder: Path, **fields: object) -> TextFramework:
-    recipe: Any = TypeAdapter(Recipe).validate_python({"max_length": 24, **fields})
-    return TextFramework(source=FetchedSource(folder, "", ""), recipe=recipe)
+def framework_of(folder: Path, kind: str) -> TextFramework:
+    return text_framework(folder, kind=kind, max_length=24)
 
 
 @pytest.fixture(scope="session")
