@@ -75,6 +75,7 @@ def test_only_endpoints_that_serve_the_entry_must_pass(accounts):
     accounts.build("minilm", b"for a GPU", target="sm86-25.04")
     endpoint = "  gpu:\n    kind: ensemble\n    model: minilm\n    instance_type: ml.g5.xlarge\n"
     edit(accounts.project.environment_file("dev"), "endpoints:\n", f"endpoints:\n{endpoint}")
+    accounts.happened("deployed", manifest, "2026-11-10T07:00:00Z", endpoint="gpu")
     accounts.happened("deployed", manifest, DEPLOYED)
     accounts.happened("verified", manifest, "2026-11-10T09:00:00Z")
     assert gates(accounts)["verified"] == "passed on search"
