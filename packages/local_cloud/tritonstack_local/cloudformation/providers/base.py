@@ -158,7 +158,7 @@ def pairs(tags: Mapping[str, str]) -> Any:
 
 
 @dataclass(frozen=True)
-class Setting:
+class PropertySetting:
     """A property that operation `put` sets in `argument`; `remove` removes it, or `default` replaces it."""
 
     put: str
@@ -224,7 +224,7 @@ class Provider:
     """Creates, changes, and deletes resources of one CloudFormation type.
 
     Most types are described by these fields alone; the others override methods. A property is either the
-    name, or has its own Setting, or is one of the tags; the others are arguments of `create_operation`,
+    name, or in `settings`, or one of the tags; the others are arguments of the operations of `creation`,
     `put_operation`, and `update_operation`, as far as the type has these.
 
     `create` creates the resource and returns its physical id at once, so that later failures can be rolled
@@ -243,7 +243,7 @@ class Provider:
     """Sets all arguments, after `create` and after `update`."""
     update_operation: str = ""
     deletion: Deletion = Deletion("")
-    settings: Mapping[str, Setting] = field(default_factory=dict)
+    settings: Mapping[str, PropertySetting] = field(default_factory=dict)
     tagging: Tagging | None = None
     unsent: tuple[str, ...] = ()
     """Properties that are not passed to the service."""

@@ -11,9 +11,9 @@ from tritonstack_local.cloudformation.providers.base import (
     Deletion,
     Name,
     Property,
+    PropertySetting,
     Provider,
     ResourceRequest,
-    Setting,
     Tagging,
     kept,
     small,
@@ -132,17 +132,21 @@ _REPOSITORY = RepositoryProvider(
     camel_case=True,
     unsent=("EmptyOnDelete",),
     settings={
-        "ImageScanningConfiguration": Setting(
+        "ImageScanningConfiguration": PropertySetting(
             "put_image_scanning_configuration", "imageScanningConfiguration", default={"scanOnPush": False}
         ),
-        "ImageTagMutability": Setting("put_image_tag_mutability", "imageTagMutability", default="MUTABLE"),
-        "LifecyclePolicy": Setting(
+        "ImageTagMutability": PropertySetting(
+            "put_image_tag_mutability", "imageTagMutability", default="MUTABLE"
+        ),
+        "LifecyclePolicy": PropertySetting(
             "put_lifecycle_policy",
             "lifecyclePolicyText",
             "delete_lifecycle_policy",
             write=lambda policy: policy["LifecyclePolicyText"],
         ),
-        "RepositoryPolicyText": Setting("set_repository_policy", "policyText", "delete_repository_policy"),
+        "RepositoryPolicyText": PropertySetting(
+            "set_repository_policy", "policyText", "delete_repository_policy"
+        ),
     },
     tagging=Tagging(
         "tag_resource", "untag_resource", {"resourceArn": _REPOSITORY_ARN}, tags="tags", keys="tagKeys"

@@ -11,9 +11,9 @@ from tritonstack_local.cloudformation.providers.base import (
     Deletion,
     Name,
     Property,
+    PropertySetting,
     Provider,
     ResourceRequest,
-    Setting,
     Tagging,
     alike,
     kept,
@@ -66,7 +66,7 @@ _DASHBOARD = Provider(
         "Tags": Property(effect=False, reason="They are not stored."),
     },
     unsent=("Tags",),
-    settings={"DashboardBody": Setting("put_dashboard", "DashboardBody")},
+    settings={"DashboardBody": PropertySetting("put_dashboard", "DashboardBody")},
     deletion=Deletion("delete_dashboards", "DashboardNotFoundError ResourceNotFound", takes_list=True),
 )
 
@@ -87,8 +87,10 @@ _LOG_GROUP = Provider(
     camel_case=True,
     unchangeable=("LogGroupClass",),
     settings={
-        "RetentionInDays": Setting("put_retention_policy", "retentionInDays", "delete_retention_policy"),
-        "KmsKeyId": Setting("associate_kms_key", "kmsKeyId", "disassociate_kms_key"),
+        "RetentionInDays": PropertySetting(
+            "put_retention_policy", "retentionInDays", "delete_retention_policy"
+        ),
+        "KmsKeyId": PropertySetting("associate_kms_key", "kmsKeyId", "disassociate_kms_key"),
     },
     tagging=Tagging(
         "tag_resource",

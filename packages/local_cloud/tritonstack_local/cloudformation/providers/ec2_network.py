@@ -9,10 +9,10 @@ from tritonstack_local.cloudformation.providers.base import (
     Creation,
     Deletion,
     Property,
+    PropertySetting,
     Provider,
     ProviderError,
     ResourceRequest,
-    Setting,
     Tagging,
     alike,
     flag,
@@ -68,8 +68,10 @@ _VPC = VpcProvider(
     },
     creation=Creation("create_vpc", "Vpc.VpcId"),
     settings={
-        "EnableDnsSupport": Setting("modify_vpc_attribute", "EnableDnsSupport", default=True, write=_flag),
-        "EnableDnsHostnames": Setting(
+        "EnableDnsSupport": PropertySetting(
+            "modify_vpc_attribute", "EnableDnsSupport", default=True, write=_flag
+        ),
+        "EnableDnsHostnames": PropertySetting(
             "modify_vpc_attribute", "EnableDnsHostnames", default=False, write=_flag
         ),
     },
@@ -98,7 +100,7 @@ _SUBNET = SubnetProvider(
     },
     creation=Creation("create_subnet", "Subnet.SubnetId"),
     settings={
-        "MapPublicIpOnLaunch": Setting(
+        "MapPublicIpOnLaunch": PropertySetting(
             "modify_subnet_attribute", "MapPublicIpOnLaunch", default=False, write=_flag
         )
     },

@@ -11,9 +11,9 @@ from tritonstack_local.cloudformation.providers.base import (
     Deletion,
     Name,
     Property,
+    PropertySetting,
     Provider,
     ResourceRequest,
-    Setting,
     Tagging,
     alike,
     ignoring,
@@ -242,7 +242,7 @@ _ROLE = RoleProvider(
     unsent=("Description", "ManagedPolicyArns", "MaxSessionDuration", "Policies"),
     creation=Creation("create_role"),
     settings={
-        "PermissionsBoundary": Setting(
+        "PermissionsBoundary": PropertySetting(
             "put_role_permissions_boundary", "PermissionsBoundary", "delete_role_permissions_boundary"
         )
     },

@@ -11,9 +11,9 @@ from tritonstack_local.cloudformation.providers.base import (
     Deletion,
     Name,
     Property,
+    PropertySetting,
     Provider,
     ResourceRequest,
-    Setting,
     Tagging,
     alike,
     ignoring,
@@ -92,8 +92,8 @@ _KEY = KeyProvider(
     creation=Creation("create_key", "KeyMetadata.KeyId"),
     unchangeable=("KeySpec", "KeyUsage", "MultiRegion"),
     settings={
-        "KeyPolicy": Setting("put_key_policy", "Policy", fixed={"PolicyName": "default"}),
-        "Description": Setting("update_key_description", "Description", default=""),
+        "KeyPolicy": PropertySetting("put_key_policy", "Policy", fixed={"PolicyName": "default"}),
+        "Description": PropertySetting("update_key_description", "Description", default=""),
     },
     tagging=Tagging(
         "tag_resource",

@@ -10,9 +10,9 @@ from tritonstack_local.cloudformation.providers.base import (
     Deletion,
     Name,
     Property,
+    PropertySetting,
     Provider,
     ResourceRequest,
-    Setting,
     alike,
     flag,
     kept,
@@ -52,7 +52,7 @@ def _encryption(configuration: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-class LoggingSetting(Setting):
+class LoggingSetting(PropertySetting):
     """By default, a bucket logs to itself."""
 
     def arguments(self, value: Any, physical_id: str) -> dict[str, Any]:
@@ -106,30 +106,32 @@ _BUCKET = BucketProvider(
     },
     creation=Creation("create_bucket"),
     settings={
-        "OwnershipControls": Setting(
+        "OwnershipControls": PropertySetting(
             "put_bucket_ownership_controls", "OwnershipControls", "delete_bucket_ownership_controls"
         ),
-        "AccessControl": Setting("put_bucket_acl", "ACL", default="Private", write=_CANNED_ACLS.__getitem__),
-        "PublicAccessBlockConfiguration": Setting(
+        "AccessControl": PropertySetting(
+            "put_bucket_acl", "ACL", default="Private", write=_CANNED_ACLS.__getitem__
+        ),
+        "PublicAccessBlockConfiguration": PropertySetting(
             "put_public_access_block", "PublicAccessBlockConfiguration", "delete_public_access_block"
         ),
-        "BucketEncryption": Setting(
+        "BucketEncryption": PropertySetting(
             "put_bucket_encryption",
             "ServerSideEncryptionConfiguration",
             "delete_bucket_encryption",
             write=_encryption,
         ),
-        "VersioningConfiguration": Setting(
+        "VersioningConfiguration": PropertySetting(
             "put_bucket_versioning", "VersioningConfiguration", default={"Status": "Suspended"}
         ),
-        "LifecycleConfiguration": Setting(
+        "LifecycleConfiguration": PropertySetting(
             "put_bucket_lifecycle_configuration",
             "LifecycleConfiguration",
             "delete_bucket_lifecycle",
             write=lambda value: {"Rules": lifecycle_rules(value)},
         ),
         "LoggingConfiguration": LoggingSetting("put_bucket_logging", "BucketLoggingStatus", default={}),
-        "Tags": Setting(
+        "Tags": PropertySetting(
             "put_bucket_tagging", "Tagging", "delete_bucket_tagging", write=lambda tags: {"TagSet": tags}
         ),
     },
@@ -156,7 +158,7 @@ _BUCKET_POLICY = Provider(
             reason="Enforced by the caller's account and the requested encryption; others are rejected.",
         ),
     },
-    settings={"PolicyDocument": Setting("put_bucket_policy", "Policy")},
+    settings={"PolicyDocument": PropertySetting("put_bucket_policy", "Policy")},
     deletion=Deletion("delete_bucket_policy", "NoSuchBucket"),
 )
 

@@ -10,9 +10,9 @@ from tritonstack_local.cloudformation.providers.base import (
     Deletion,
     Name,
     Property,
+    PropertySetting,
     Provider,
     ResourceRequest,
-    Setting,
     Tagging,
     alike,
     ignoring,
@@ -22,8 +22,10 @@ from tritonstack_local.cloudformation.providers.base import (
 )
 
 
-def _attribute(operation: str, name: str, default: str) -> Setting:
-    return Setting(operation, "AttributeValue", default=default, write=text, fixed={"AttributeName": name})
+def _attribute(operation: str, name: str, default: str) -> PropertySetting:
+    return PropertySetting(
+        operation, "AttributeValue", default=default, write=text, fixed={"AttributeName": name}
+    )
 
 
 _SUBSCRIPTION = Provider(
