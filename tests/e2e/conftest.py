@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from tests.model_build.tiny import save_tiny_model, write_model
+from tests.sample_templates import SHARED
 from tritonstack.base.embedded_accounts import EMBEDDED_ACCOUNT
 from tritonstack.base.naming import artifact_prefix
 from tritonstack.base.paths import Project, find_project
@@ -151,6 +153,23 @@ def repository_site(root: Path) -> Site:
     for name in ("models", "environments"):
         shutil.copytree(REPOSITORY.root / name, root / name)
     return furnished_site(root, shared=("server", "artifacts"))
+
+
+def tiny_site(root: Path, environment: str, **models: str) -> Site:
+    """A project of one environment and small models, by name and input, with the same weights.
+
+    All such projects of a test run share one store, so that each model is built once.
+    """
+    site = furnished_site(root, shared=("server",))
+    store = Path(os.environ[SHARED]) / "artifacts"
+    store.mkdir(exist_ok=True)
+    site.project.artifacts_dir.symlink_to(store)
+    save_tiny_model(root / "models" / "weights")
+    for name, takes in models.items():
+        write_model(site.project.model_file(name).parent, name=name, source="file://../weights", takes=takes)
+    site.project.environments_dir.mkdir()
+    site.project.environment_file("local").write_text(environment)
+    return site
 
 
 def furnished_site(root: Path, *, shared: tuple[str, ...]) -> Site:

@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.e2e.conftest import Site, furnished_site, lock_damaged_artifact
+from tests.e2e.conftest import Site, lock_damaged_artifact, tiny_site
 from tests.e2e.snippets import run_snippet
 from tests.model_build.checking.test_stream_check import write_counting_model
-from tests.model_build.tiny import TEXTS, save_tiny_model
+from tests.model_build.tiny import TEXTS, write_model
 from tests.projects import edit
 from tritonstack.base import naming
 from tritonstack.client import EndpointClient, ModelNames, StreamFailedError
@@ -27,16 +27,6 @@ from tritonstack.project.loading import load_workspace
 
 pytestmark = pytest.mark.soak
 
-MODEL = """\
-name: {name}
-description: Tiny.
-source: file://../weights
-trust: {{external_source: shared by the models of this test}}
-recipe: {{kind: text-embedding, max_length: 24, input: {input}}}
-batching: {{max_batch: 4}}
-test_inputs: [A man is eating food., The girl is carrying a baby.]
-"""
-
 ENVIRONMENT = """\
 name: local
 account: "000000000000"
@@ -44,16 +34,16 @@ region: us-east-1
 triton_release: "25.04"
 removal: destroy
 endpoints:
-  pipeline: {kind: ensemble, model: tiny-text, instance_type: ml.c7i.xlarge}
-  alone: {kind: single, model: tiny-tokens, instance_type: ml.c7i.xlarge}
+  pipeline: {kind: ensemble, model: texts, instance_type: ml.c7i.xlarge}
+  alone: {kind: single, model: tokens, instance_type: ml.c7i.xlarge}
   counted: {kind: single, model: counting, instance_type: ml.c7i.xlarge}
   many:
     kind: multi-model
-    models: [tiny-text, tiny-tokens]
+    models: [texts, tokens]
     instance_type: ml.c7i.xlarge
   compared:
     kind: ensemble
-    model: tiny-text
+    model: texts
     instance_type: ml.c7i.xlarge
 """
 CHALLENGER = "    challenger: {instance_type: ml.m7i.large, share: 0.5}\n"
@@ -74,14 +64,8 @@ REJECTED = {
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     root = tmp_path_factory.mktemp("kinds")
-    here = furnished_site(root, shared=("server",))
-    for name, kind in (("tiny-text", "text"), ("tiny-tokens", "tokens")):
-        here.project.model_file(name).parent.mkdir(parents=True)
-        here.project.model_file(name).write_text(MODEL.format(name=name, input=kind))
-    save_tiny_model(root / "models" / "weights")
+    here = tiny_site(root, ENVIRONMENT + CHALLENGER, texts="text", tokens="tokens")
     write_counting_model(here.project.model_file("counting").parent)
-    here.project.environments_dir.mkdir()
-    here.project.environment_file("local").write_text(ENVIRONMENT + CHALLENGER)
     yield here
     here.tritonstack("down")
 
@@ -122,8 +106,8 @@ def check_answers(site: Site) -> None:
     assert expected.shape == (2, 32)
     for answer in (
         embed_tokens(site, "alone"),
-        embed_text(site, "many", target_model=target(site, "tiny-text")),
-        embed_tokens(site, "many", target_model=target(site, "tiny-tokens")),
+        embed_text(site, "many", target_model=target(site, "texts")),
+        embed_tokens(site, "many", target_model=target(site, "tokens")),
         embed_text(site, "compared", target_variant="main"),
         embed_text(site, "compared", target_variant="challenger"),
     ):
@@ -163,18 +147,18 @@ def test_every_model_answers_as_in_its_build(site: Site) -> None:
     ]
     assert {(result.outcome, result.detail) for result in results} == {("ok", "")}
     assert {(result.endpoint, result.variant, result.model) for result in results} == {
-        ("pipeline", "main", "tiny-text"),
-        ("alone", "main", "tiny-tokens"),
-        ("many", "main", "tiny-text"),
-        ("many", "main", "tiny-tokens"),
-        ("compared", "main", "tiny-text"),
-        ("compared", "challenger", "tiny-text"),
+        ("pipeline", "main", "texts"),
+        ("alone", "main", "tokens"),
+        ("many", "main", "texts"),
+        ("many", "main", "tokens"),
+        ("compared", "main", "texts"),
+        ("compared", "challenger", "texts"),
         ("counted", "main", "counting"),
     }
 
 
 def test_invoke_selects_a_model_of_a_multi_model_endpoint_by_name(site: Site) -> None:
-    answer = site.asked("invoke", "local", "many", "--model", "tiny-text", TEXTS[0])
+    answer = site.asked("invoke", "local", "many", "--model", "texts", TEXTS[0])
     assert np.shape(answer["outputs"]["embedding"]) == (1, 32)
 
 
@@ -194,23 +178,21 @@ def test_both_variants_get_requests(site: Site) -> None:
 
 def test_another_model_of_a_multi_model_endpoint_rolls_nothing_out(site: Site) -> None:
     before = last_rollout(site, "many")
-    third = site.project.model_file("tiny-third")
-    third.parent.mkdir()
-    third.write_text(
-        MODEL.format(name="tiny-third", input="text").replace("max_length: 24", "max_length: 16")
-    )
+    third = site.project.model_file("third")
+    write_model(third.parent, name="third", source="file://../weights")
+    edit(third, "max_length: 24", "max_length: 16")
     edit(
         site.project.environment_file("local"),
-        "[tiny-text, tiny-tokens]",
-        "[tiny-text, tiny-tokens, tiny-third]",
+        "[texts, tokens]",
+        "[texts, tokens, third]",
     )
     site.tritonstack("build", "local", "--no-publish")
     site.tritonstack("deploy", "local")
     assert last_rollout(site, "many") == before
     path = naming.targets_path(site.spec.base, "many")
     published = ModelNames.published(path, ssm=site.cloud.client("ssm")).known()
-    assert published == {name: target(site, name) for name in ("tiny-text", "tiny-third", "tiny-tokens")}
-    answer = embed_text(site, "many", target_model=published["tiny-third"])
+    assert published == {name: target(site, name) for name in ("texts", "third", "tokens")}
+    answer = embed_text(site, "many", target_model=published["third"])
     np.testing.assert_allclose(answer, embed_text(site, "pipeline"), atol=1e-4)
 
 
@@ -248,7 +230,7 @@ def test_features_unsupported_by_the_embedded_cloud_are_reported(site: Site, mod
     option, words = REJECTED[mode]
     file = site.project.environment_file("local")
     text = file.read_text()
-    beyond = "  beyond:\n    kind: ensemble\n    model: tiny-text\n    instance_type: ml.c7i.xlarge\n"
+    beyond = "  beyond:\n    kind: ensemble\n    model: texts\n    instance_type: ml.c7i.xlarge\n"
     file.write_text(f"{text}{beyond}    {option}\n")
     try:
         output = site.tritonstack("deploy", "local", exit_code=1)

@@ -13,11 +13,11 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from tests.e2e.conftest import Site, furnished_site
-from tests.model_build.tiny import save_tiny_model, write_model
+from tests.e2e.conftest import Site, tiny_site
 from tests.projects import edit
 from tritonstack.client import EndpointClient
 from tritonstack.operations.stacks import describe_stack, wait_until_settled
+from tritonstack.project.loading import load_workspace
 
 pytestmark = pytest.mark.soak
 
@@ -30,7 +30,7 @@ removal: destroy
 endpoints:
   tiny:
     kind: ensemble
-    model: tiny
+    model: texts
     instance_type: ml.c7i.xlarge
     scaling: {min_instances: 2, max_instances: 5, invocations_per_instance: 600}
 """
@@ -38,13 +38,7 @@ endpoints:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """A project of one small model; its builds stay in its own folder."""
-    root = tmp_path_factory.mktemp("site")
-    here = furnished_site(root, shared=("server",))
-    weights = save_tiny_model(root / "weights")
-    write_model(root / "models" / "tiny", source=f"file://{weights}")
-    (root / "environments").mkdir()
-    here.project.environment_file("local").write_text(ENVIRONMENT)
+    here = tiny_site(tmp_path_factory.mktemp("site"), ENVIRONMENT, texts="text")
     yield here
     here.tritonstack("down")
 
@@ -154,10 +148,8 @@ def test_one_command_changes_the_type_while_the_endpoint_answers(site: Site) -> 
 def test_endpoint_still_answers_after_a_rolled_back_second_phase(site: Site) -> None:
     """The artifact is damaged in the bucket, so SageMaker rolls back, and CloudFormation reports success."""
     change(site, "ml.c7i.2xlarge", "ml.c7i.4xlarge")
-    digest = next(
-        part.name for part in (site.project.artifacts_dir / "models" / "tiny").iterdir() if part.is_dir()
-    )
-    s3, key = site.cloud.client("s3"), f"models/tiny/{digest}/model.tar.gz"
+    digest = load_workspace(site.project, "local").lock.record.models["texts"]["cpu"].digest
+    s3, key = site.cloud.client("s3"), f"models/texts/{digest}/model.tar.gz"
     place = {"Bucket": site.spec.artifact_bucket, "Key": key}
     whole = s3.get_object(**place)
     body, metadata = whole["Body"].read(), whole["Metadata"]

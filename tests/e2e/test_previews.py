@@ -10,7 +10,6 @@ import itertools
 import json
 import os
 import re
-import shutil
 import signal
 from collections import Counter
 from collections.abc import Iterator
@@ -18,22 +17,11 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import Site, furnished_site
-from tests.model_build.tiny import save_tiny_model
+from tests.e2e.conftest import Site, tiny_site
 from tests.projects import edit
 from tritonstack.operations.stacks import environment_stacks
 
 pytestmark = pytest.mark.soak
-
-MODEL = """\
-name: tiny
-description: Tiny.
-source: file://../weights
-trust: {external_source: shared by the models of this test}
-recipe: {kind: text-embedding, max_length: 24}
-batching: {max_batch: 4}
-test_inputs: [A man is eating food., The girl is carrying a baby.]
-"""
 
 ENVIRONMENT = """\
 name: local
@@ -42,7 +30,7 @@ region: us-east-1
 triton_release: "25.04"
 removal: destroy
 endpoints:
-  search: {kind: ensemble, model: tiny, instance_type: ml.c7i.xlarge}
+  search: {kind: ensemble, model: texts, instance_type: ml.c7i.xlarge}
 """
 
 TEMPLATE = """\
@@ -63,7 +51,7 @@ builds: {enabled: true}
 endpoints:
   search:
     kind: ensemble
-    model: tiny
+    model: texts
     instance_type: ml.c7i.xlarge
     scaling: {min_instances: 1, max_instances: "${most}"}
 """
@@ -77,14 +65,9 @@ BEFORE: list[dict[str, Any]] = []
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     root = tmp_path_factory.mktemp("previews")
-    here = furnished_site(root, shared=("server",))
-    here.project.model_file("tiny").parent.mkdir(parents=True)
-    here.project.model_file("tiny").write_text(MODEL)
-    save_tiny_model(root / "models" / "weights")
+    here = tiny_site(root, ENVIRONMENT, texts="text")
     (root / "containers" / "builder").mkdir(parents=True)
     (root / "containers" / "builder" / "Dockerfile").write_text("ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\n")
-    here.project.environments_dir.mkdir()
-    here.project.environment_file("local").write_text(ENVIRONMENT)
     here.project.template_file("test").write_text(TEMPLATE)
     yield here
     here.tritonstack("down")
@@ -107,7 +90,7 @@ def test_instance_and_the_environment_of_its_lock_coexist(site: Site) -> None:
     instance = ("test", "--name", "run-1", "--ttl", "1h", "--owner", "ann[bot]")
     rejected = site.tritonstack("deploy", *instance, exit_code=1)
     assert "--qualifier runs --toolkit-stack-name CDKToolkit-runs" in rejected
-    shutil.rmtree(site.project.artifacts_dir)  # what it runs can come from the other's bucket alone
+    site.project.artifacts_dir.unlink()  # what it runs can come from the other's bucket alone
     output = site.tritonstack("deploy", *instance, "--bootstrap")
     BEFORE.extend(item for item in held(site) if re.search(r"[-/]runs\b", json.dumps(item)))
     assert "endpoint tritonstack-run-1-search is InService" in output

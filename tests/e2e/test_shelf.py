@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.e2e.conftest import Site, furnished_site
+from tests.e2e.conftest import Site, tiny_site
 from tests.e2e.snippets import outputs_of, run_snippet
-from tests.model_build.tiny import save_tiny_model, write_model, write_model_file
+from tests.model_build.tiny import write_model_file
 from tests.model_build.tiny_tasks import LABELS, save_image_model
 from tests.projects import edit
 from tritonstack.client import EndpointClient, ModelNames, TargetNotFoundError, UnknownModelError
@@ -43,11 +43,9 @@ endpoints:
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """A project of two small models, one of texts and one of tokens; the endpoint serves the first."""
     root = tmp_path_factory.mktemp("site")
-    here = furnished_site(root, shared=("server",))
-    weights = save_tiny_model(root / "weights")
+    here = tiny_site(root, ENVIRONMENT, texts="text", tokens="tokens")
     pixels = save_image_model(root / "pixels")
     Image.new("RGB", (40, 30), (200, 30, 30)).save(root / "red.png")
-    (root / "models").mkdir()
     pictures = write_model_file(
         root / "models" / "pictures",
         recipe="kind: image-classification",
@@ -56,10 +54,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     )
     edit(pictures, "name: tiny", "name: pictures")
     shutil.copy(root / "red.png", pictures.parent)
-    write_model(root / "models" / "texts", name="texts", source=f"file://{weights}")
-    write_model(root / "models" / "tokens", name="tokens", source=f"file://{weights}", takes="tokens")
-    (root / "environments").mkdir()
-    here.project.environment_file("local").write_text(ENVIRONMENT)
     yield here
     here.tritonstack("down")
 

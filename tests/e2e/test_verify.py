@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.e2e.conftest import REPOSITORY, Site, furnished_site
-from tests.model_build.tiny import save_tiny_model
+from tests.e2e.conftest import REPOSITORY, Site, tiny_site
 from tests.projects import edit
 from tritonstack.base import naming
 from tritonstack.base.files import short_digest
@@ -25,15 +24,6 @@ from tritonstack.project.loading import load_workspace
 
 pytestmark = pytest.mark.soak
 
-MODEL = """\
-name: tiny-text
-description: Tiny.
-source: file://../weights
-trust: {external_source: shared by the models of this test}
-recipe: {kind: text-embedding, max_length: 24}
-batching: {max_batch: 4}
-test_inputs: [A man is eating food., The girl is carrying a baby.]
-"""
 ENVIRONMENT = """\
 name: local
 account: "000000000000"
@@ -43,7 +33,7 @@ removal: destroy
 endpoints:
   search:
     kind: ensemble
-    model: tiny-text
+    model: texts
     instance_type: ml.c7i.xlarge
     scaling: {min_instances: 1, max_instances: 2}
     alarms: {latency_p99_ms: 60000}
@@ -59,12 +49,7 @@ AT_ONCE = {
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    here = furnished_site(tmp_path_factory.mktemp("verified"), shared=("server",))
-    here.project.model_file("tiny-text").parent.mkdir(parents=True)
-    here.project.model_file("tiny-text").write_text(MODEL)
-    save_tiny_model(here.project.models_dir / "weights")
-    here.project.environments_dir.mkdir()
-    here.project.environment_file("local").write_text(ENVIRONMENT)
+    here = tiny_site(tmp_path_factory.mktemp("verified"), ENVIRONMENT, texts="text")
     (here.project.root / ".gitignore").write_text(".tritonstack/\nnode_modules\n")
     here.git("init", "--quiet")
     yield here
@@ -82,7 +67,7 @@ def kinds(site: Site) -> list[str]:
 
 
 def digest(site: Site) -> str:
-    return load_workspace(site.project, "local").lock.record.models["tiny-text"]["cpu"].digest
+    return load_workspace(site.project, "local").lock.record.models["texts"]["cpu"].digest
 
 
 def test_deployed_environment_is_verified(site: Site) -> None:
@@ -111,7 +96,7 @@ def test_the_state_of_the_environment(site: Site) -> None:
     (endpoint,) = environment["endpoints"]
     assert environment["deployed"]["commit"] == site.git("rev-parse", "HEAD").strip()
     assert endpoint["models"] == [
-        {"model": "tiny-text", "live": digest(site), "locked": digest(site), "unverified": None}
+        {"model": "texts", "live": digest(site), "locked": digest(site), "unverified": None}
     ]
     assert (endpoint["drift"], endpoint["to_deploy"], endpoint["verdict"]["kind"]) == ([], [], "verified")
     assert endpoint["traffic"]["requests"] >= 2
@@ -156,7 +141,7 @@ def test_diff_shows_an_undeployed_commit(site: Site) -> None:
     )
     (environment,) = site.asked("status", "local")["environments"]
     assert environment["endpoints"][0]["to_deploy"][0] == (
-        f"tiny-text is {short_digest(before)}, lock expects {short_digest(digest(site))}"
+        f"texts is {short_digest(before)}, lock expects {short_digest(digest(site))}"
     )
 
 
@@ -215,7 +200,7 @@ def test_rolled_back_endpoint_fails_configuration_and_answer_checks(
         "✗ endpoint",
         "it uses configuration before instead of tritonstack-local-endpoint-s",
         "main: ModelDataUrl is s3://",
-        "✗ answers        0 of 2 correct",
+        "✗ answers        0 of 4 correct",
         "✓ stack",
         "✓ alarms",
     ):
