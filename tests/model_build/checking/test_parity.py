@@ -40,6 +40,14 @@ def test_the_report_names_the_input_with_the_lowest_cosine():
     assert report_of("graph", comparisons[:2]).worst_case == "scaled"
 
 
+def test_the_worst_row_counts():
+    actual = RIGHT.copy()
+    actual[1] = [0.8, 0.6]
+    comparison = compare("a", "y", actual=actual, expected=RIGHT)
+    assert comparison.cosine == pytest.approx(0.96)
+    assert comparison.absolute == pytest.approx(0.2)
+
+
 def test_either_bound_can_miss():
     scaled = compare("a", "y", actual=RIGHT * 2, expected=RIGHT)
     assert scaled.cosine == pytest.approx(1.0)
