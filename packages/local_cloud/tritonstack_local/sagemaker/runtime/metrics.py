@@ -43,10 +43,6 @@ _CONCURRENT = "ConcurrentRequestsPerModel"
 _NO_TRAFFIC = {("InvocationsPerInstance", 0.0, "None"): 1}
 
 
-ReadConcurrency = Callable[[], Iterable[tuple[VariantKey, int]]]
-"""Returns the concurrent requests per instance of each variant."""
-
-
 class RequestMetrics:
     """Collects exchanges and publishes them once per ten seconds of the cloud, at least twice per second.
 
