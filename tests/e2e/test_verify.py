@@ -167,7 +167,7 @@ def test_diff_and_cloudformation_agree_on_replacements(site: Site) -> None:
     replaced = {
         change["ResourceChange"]["LogicalResourceId"]
         for change in changes
-        if change["ResourceChange"].get("LockChange") == "True"
+        if change["ResourceChange"].get("Replacement") == "True"
     }
     assert said == replaced
     assert len(said) == 2
