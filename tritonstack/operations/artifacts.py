@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 from tritonstack.base.error_kinds import DamagedArtifactError
 from tritonstack.base.errors import aws_error_code
 from tritonstack.base.naming import MODELS, artifact_prefix
-from tritonstack.operations.aws import Cloud, if_present, is_absent
+from tritonstack.operations.aws import Cloud, if_present
 from tritonstack.records.locks import LockedArtifact
 from tritonstack.records.manifests import ARCHIVE_NAME, DIGEST_NOTE, MANIFEST_NAME, Manifest, parse_manifest
 
@@ -20,13 +20,17 @@ PART_BYTES = 256 * 1024**2
 
 
 def has_bucket(cloud: Cloud, bucket: str) -> bool:
+    """Return whether a bucket exists."""
+    # HeadBucket is not used: the delivery roles may list buckets below known prefixes only.
+    list_objects = cloud.client("s3").list_objects_v2
+    return if_present(list_objects, Bucket=bucket, Prefix=MODELS, MaxKeys=1) is not None
+
+
+def may_have_bucket(cloud: Cloud, bucket: str) -> bool:
     """Return whether a bucket exists; an inaccessible bucket counts as existing."""
     try:
-        # HeadBucket is not used: the delivery roles may list buckets below known prefixes only.
-        cloud.client("s3").list_objects_v2(Bucket=bucket, Prefix=MODELS, MaxKeys=1)
+        return has_bucket(cloud, bucket)
     except ClientError as error:
-        if is_absent(error):
-            return False
         if aws_error_code(error) not in ("403", "AccessDenied", "Forbidden"):
             raise
     return True

@@ -170,6 +170,7 @@ _ABSENT = frozenset(
         "NotFoundException",
         "ParameterNotFound",
         "RepositoryNotFoundException",
+        "ResourceNotFound",
         "ResourceNotFoundException",
     }
 )

@@ -102,7 +102,7 @@ class _CodeBuild:
 
     def running(self) -> Iterator[RunningBuild]:
         for project in self._projects:
-            # A project without builds was deleted by a concurrent run.
+            # A project that does not exist was deleted by a concurrent run.
             ids = list_if_present(self._client, "list_builds_for_project", "ids", projectName=project)
             for build in self._look(ids):
                 if not build["buildComplete"]:

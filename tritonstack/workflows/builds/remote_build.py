@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 
 from tritonstack.base import naming
-from tritonstack.operations.artifacts import has_bucket
+from tritonstack.operations.artifacts import may_have_bucket
 from tritonstack.operations.aws import AWS_ERRORS, Cloud
 from tritonstack.operations.builds.codebuild import CodeBuildJobs
 from tritonstack.operations.builds.images import image_job, missing_images
@@ -64,10 +64,10 @@ def prepare_bucket(session: Session, workspace: Workspace, cloud: Cloud) -> None
     """Deploy the foundation of an environment if its artifact bucket is missing."""
     spec = workspace.spec
     with session.reporter.step(f"looking for the bucket of {spec.name}"):
-        if has_bucket(cloud, spec.artifact_bucket):
+        if may_have_bucket(cloud, spec.artifact_bucket):
             return
         _deploy_if_other(session, workspace, cloud, naming.foundation_stack_name(spec.base))
-        if not has_bucket(cloud, spec.artifact_bucket):
+        if not may_have_bucket(cloud, spec.artifact_bucket):
             raise BuildStackError(
                 f"bucket {spec.artifact_bucket!r} does not exist, although its stack is deployed",
                 remedy="restore the bucket, or build with --no-publish",
