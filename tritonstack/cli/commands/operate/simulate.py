@@ -136,18 +136,16 @@ def simulate(  # noqa: PLR0913, PLR0917 - each is an option of the command
     result = run(state, environment, endpoint, instance=name, options=options)
     for line in _remarks(result):
         state.output.note(line)
-    state.output.result(result, text=_text(result))
+    state.output.result(result, text=Group(_over_time(result), Text(), _totals(result)))
+    if not state.output.as_json and result.proposal is not None and result.proposal.diff:
+        # Not folded on a narrow terminal, as a patch has to be.
+        state.output.results.print(f"\n{result.proposal.diff}", markup=False, end="")
     with state.output.after_result():
         if plot is not None:
             write_output(plot, result.chart().encode())
             state.output.note(f"wrote {plot}")
         if write and write_proposal(state, result).changed:
             state.output.note(f"wrote environments/{environment}.yaml")
-
-
-def _text(result: Simulation) -> Group:
-    diff = result.proposal.diff.removesuffix("\n") if result.proposal is not None else ""
-    return Group(_over_time(result), Text(), _totals(result), *([Text(f"\n{diff}")] if diff else []))
 
 
 def _over_time(result: Simulation) -> FittedTable:
