@@ -147,7 +147,8 @@ class TritonRepository:
         for name, config in configs.items():
             if is_ensemble(config):
                 continue
-            versions = sorted(entry for entry in (repository / name).iterdir() if entry.name.isdecimal())
+            folders = (entry for entry in (repository / name).iterdir() if entry.name.isdecimal())
+            versions = sorted(folders, key=lambda entry: int(entry.name))
             backend = completed(config, versions).backend
             if reason := context.installation.why_no_backend(backend):
                 raise UsageError(

@@ -26,7 +26,10 @@ CASES = {
     "derived configuration": ({"scores/1/model.onnx": "graph"}, "warning TS326 scores - onnxruntime"),
     "no version": ({"scores/config.pbtxt": ONNX, "scores/model.onnx": "graph"}, "error TS326 scores -"),
     "version with words": ({**SINGLE, "scores/2-old/model.onnx": ""}, "error TS326 scores/2-old -"),
-    "two versions": ({**SINGLE, "scores/2/model.onnx": ""}, "warning TS332 scores/config.pbtxt - 1, 2"),
+    "versions in the order of numbers": (
+        {**SINGLE, "scores/10/model.onnx": "", "scores/9/model.onnx": ""},
+        "warning TS332 scores/config.pbtxt - versions 1, 9, 10: Triton loads only the latest, 10",
+    ),
     "no model file": (
         {"scores/config.pbtxt": ONNX, "scores/1/graph.onnx": ""},
         "error TS326 scores/1 - model.onnx",
