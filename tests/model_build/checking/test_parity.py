@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from model_build.checking.parity import compare, judge, report_of
+from model_build.checking.parity import compare, describe_miss, judge, report_of
 from model_build.errors import ParityError
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.yaml import load_document
@@ -96,6 +96,17 @@ def test_mismatches_are_marked_per_output():
     assert ["two", "scores", "nan", "nan!"] in [line.split()[:4] for line in table]
     assert ["three", "scores", "nan", "nan!"] in [line.split()[:4] for line in table]
     assert table[-2:] == ["accepted label >= 0.9999 <= 0.0001 any", "accepted scores any <= 0.1 >= 1.0"]
+
+
+def test_misses_are_shown_worst_first():
+    errors = {"least": 0.1, "most": 0.5, "between": 0.3}
+    comparisons = [compare(name, "y", actual=RIGHT + error, expected=RIGHT) for name, error in errors.items()]
+    accept = ModelTolerance(cosine=-1, absolute=0.01)
+    with pytest.raises(ParityError) as caught:
+        judge("graph", comparisons, accept)
+    rows = caught.value.message.splitlines()[2:5]
+    assert [row.split()[0] for row in rows] == ["most", "between", "least"]
+    assert "worst: y of 'most'" in str(describe_miss(comparisons, accept, "fp32"))
 
 
 def test_only_matching_infinities_are_equal():

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from model_build.checking import serving_check
-from model_build.checking.archive_check import AGAIN, READY_WITHIN_S
+from model_build.checking.archive_check import AGAIN, READY_WITHIN_S, ArchiveCheck
 from model_build.checking.served_model import ServingReport
 from model_build.checking.serving_check import HOSTED_AS, ServingCheck
 from model_build.data.cases import Case, batches, rows_of
@@ -23,6 +23,7 @@ from model_build.repository.properties import (
 )
 from model_build.store.archive import pack
 from tritonstack.base.paths import find_project
+from tritonstack.reference.container_variables import ADDITIONAL_ARGS, ContainerOptions
 from tritonstack.runtime import TritonResponse, TritonServer, find_installation
 
 CODE = """
@@ -235,6 +236,24 @@ def test_the_threads_that_tree_models_ask_for(tmp_path):
         parameter = f'parameters {{ key: "cpu_nthread" value: {{ string_value: "{threads}" }} }}'
         (tmp_path / name / "config.pbtxt").write_text(f'backend: "fil" {parameter}')
     assert read_instances(tmp_path, gpu=False).least_threads == 7
+
+
+def test_a_server_gets_the_arguments_of_an_endpoint_and_the_variables_of_a_mode(tmp_path, monkeypatch):
+    started: list[dict[str, Any]] = []
+    monkeypatch.setattr(TritonServer, "start", lambda **settings: started.append(settings))
+    nothing: Any = None
+    check = ArchiveCheck(
+        installation=nothing,
+        packed=nothing,
+        entry="shouter",
+        cases=(),
+        work=tmp_path,
+        arguments=("--one=1", "--two=2"),
+    )
+    check.start(tmp_path, "multi", ContainerOptions("shouter"), {"SAGEMAKER_MULTI_MODEL": "true"})
+    environment = started[0]["environment"]
+    assert environment[ADDITIONAL_ARGS].endswith(" --one=1 --two=2")
+    assert environment["SAGEMAKER_MULTI_MODEL"] == "true"
 
 
 def test_rows_are_counted_not_cases():

@@ -203,6 +203,15 @@ def test_a_comparison_needs_the_same_load_before_anything_is_sent(
     assert comparison.load == "closed loop, 1 user"
 
 
+def test_a_worse_result_than_before_is_exit_1(site: Site, served: Any, tmp_path: Path) -> None:
+    refused = reply(b"{}", status=503, x_amzn_ErrorType="ServiceUnavailable")
+    answers, file = [reply()], tmp_path / "a.json"
+    server = served(lambda _: answers[len(server.requests) % len(answers)])
+    assert command(site, "--rate", "10", "--even", "--save", str(file)) == 0
+    answers.append(refused)
+    assert command(site, "--rate", "10", "--even", "--compare", str(file)) == 1
+
+
 def test_a_replay_sends_what_was_captured(site: Site, served: Any) -> None:
     edit(
         site.project.environment_file("dev"),
