@@ -166,7 +166,7 @@ class LockedImage(LockedEntry):
 
 
 Entry = LockedArtifact | LockedImage
-"""Model -> target -> artifact, and folder of containers/ -> kind of machine -> image."""
+"""What a lock names: an artifact of a model for a target, or an image of a folder for a kind of machine."""
 
 
 def image_kind(key: str) -> ImageKind:

@@ -1,6 +1,6 @@
 """Tag superseded artifacts in a bucket, so that a lifecycle rule expires them.
 
-The rule (tritonstack/constructs/data/artifact_store.py) expires objects under `models/` with the tag
+The rule (tritonstack/constructs/data/buckets.py) expires objects under `models/` with the tag
 `superseded=true`. It knows nothing of locks and endpoints, so the decision is made here. Tagged objects
 expire one or two days after they are 30 days old, and can be restored for 30 more days
 (`artifact_versions.py`).
