@@ -49,7 +49,8 @@ def test_a_topic_with_its_policy_and_subscription(stack):
 
 
 def test_a_log_group_with_a_metric_filter(stack):
-    group = {"LogGroupName": "/g", "RetentionInDays": "7", "Tags": [{"Key": "a", "Value": "1"}]}
+    encrypted = {"LogGroupName": "/g", "KmsKeyId": "arn:aws:kms:eu-west-1:111122223333:key/k"}
+    group = {**encrypted, "RetentionInDays": "7", "Tags": [{"Key": "a", "Value": "1"}]}
     transformation = {
         "MetricName": "m",
         "MetricNamespace": "n",
@@ -62,16 +63,20 @@ def test_a_log_group_with_a_metric_filter(stack):
         FilterPattern="ERROR",
         MetricTransformations=[transformation],
     )
-    stack.create({"G": resource("AWS::Logs::LogGroup", **group), "F": filtered})
+    assert stack.create({"G": resource("AWS::Logs::LogGroup", **group), "F": filtered}) == "CREATE_COMPLETE"
     logs = stack.account.client("logs")
-    assert logs.describe_log_groups()["logGroups"][0]["retentionInDays"] == 7
+    (shown,) = logs.describe_log_groups()["logGroups"]
+    assert (shown["retentionInDays"], shown["kmsKeyId"]) == (7, encrypted["KmsKeyId"])
     found = logs.describe_metric_filters(logGroupName="/g")["metricFilters"][0]
     assert found["filterName"] == stack.physical_ids()["F"]
     assert found["metricTransformations"][0]["defaultValue"] == 0
 
-    assert stack.update({"G": resource("AWS::Logs::LogGroup", LogGroupName="/g")}) == "UPDATE_COMPLETE"
+    assert stack.update({"G": resource("AWS::Logs::LogGroup", **encrypted)}) == "UPDATE_COMPLETE"
     assert "retentionInDays" not in logs.describe_log_groups()["logGroups"][0]
     assert logs.describe_metric_filters(logGroupName="/g")["metricFilters"] == []
+    plain = resource("AWS::Logs::LogGroup", LogGroupName="/g")
+    assert stack.update({"G": plain}) == "UPDATE_ROLLBACK_COMPLETE"
+    assert "KmsKeyId cannot be changed" in stack.reasons()
 
 
 def test_alarms_and_a_dashboard(stack):

@@ -85,12 +85,11 @@ _LOG_GROUP = Provider(
     },
     creation=Creation("create_log_group"),
     camel_case=True,
-    unchangeable=("LogGroupClass",),
+    unchangeable=("KmsKeyId", "LogGroupClass"),  # moto has no AssociateKmsKey
     settings={
         "RetentionInDays": PropertySetting(
             "put_retention_policy", "retentionInDays", "delete_retention_policy"
         ),
-        "KmsKeyId": PropertySetting("associate_kms_key", "kmsKeyId", "disassociate_kms_key"),
     },
     tagging=Tagging(
         "tag_resource",
