@@ -317,6 +317,17 @@ def test_an_interrupted_stack_is_rolled_back_and_the_same_deployment_converges(c
     assert stack.parameters() == {"/p": "after", "/new": "v"}
 
 
+def test_an_interrupted_deployment_without_rollback_keeps_what_it_made(cloud, hanging):
+    stack = StackDriver(cloud.account)
+    made = {"P": parameter("one", Name="/p")}
+    hanging("read", lambda: stack.begin_create(made, DisableRollback=True))
+    cloud.restart()
+    stack = StackDriver(cloud.account)
+    assert (stack.settled(), stack.parameters()) == ("CREATE_FAILED", {"/p": "one"})
+    stack.cloudformation.rollback_stack(StackName="stack")
+    assert (stack.settled(), stack.parameters()) == ("ROLLBACK_COMPLETE", {})
+
+
 def test_an_interrupted_deletion_is_repeated(cloud, hanging):
     stack = StackDriver(cloud.account)
     kept = {**parameter(Name="/kept"), "DeletionPolicy": "Retain"}

@@ -142,6 +142,8 @@ class Stack:
     change_sets: dict[str, ChangeSet] = field(default_factory=dict)
     unfinished: list[StackStep] = field(default_factory=list)
     leftovers: list[Leftover] = field(default_factory=list)
+    keeps_failures: bool = False
+    """Whether the current deployment is not rolled back on failure."""
     retained: frozenset[str] = frozenset()
     """Resources that the current deletion retains."""
     lock: threading.RLock = field(default_factory=threading.RLock, repr=False)

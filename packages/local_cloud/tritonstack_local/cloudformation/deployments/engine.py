@@ -191,13 +191,13 @@ class Engine:
     def create(self, stack: Stack, proposal: Proposal) -> None:
         """Create the resources of a new stack."""
         with stack.changing():
-            self._claim(stack, "CREATE_IN_PROGRESS")
+            self._claim(stack, "CREATE_IN_PROGRESS", keeps_failures=proposal.settings.disable_rollback)
             stack.adopt(proposal)
         self._start(stack, self._deployment(stack, proposal).create)
 
     def update(self, stack: Stack, proposal: Proposal) -> None:
         """Update a stack."""
-        self._claim(stack, "UPDATE_IN_PROGRESS")
+        self._claim(stack, "UPDATE_IN_PROGRESS", keeps_failures=proposal.settings.disable_rollback)
         with stack.changing():
             stack.updated = timestamp()
         self._start(stack, self._deployment(stack, proposal).update)
@@ -234,7 +234,10 @@ class Engine:
         self._start(stack, work, wait=wait)
 
     def resume(self) -> None:
-        """Roll back the deployments that the end of an earlier cloud interrupted, and repeat deletions."""
+        """Roll back the deployments that the end of an earlier cloud interrupted, and repeat deletions.
+
+        A deployment that its caller did not want rolled back only fails.
+        """
         for stack in self.store.everywhere():
             if not stack.in_progress:
                 continue
@@ -242,18 +245,19 @@ class Engine:
             # Without the steps that had made nothing yet.
             stack.unfinished = [step for step in stack.unfinished if step.after.physical_id]
             stack.set_status(_STATUS_AFTER_INTERRUPTION[stack.status], reason=_INTERRUPTED)
-            if stack.status in _ROLLBACK_POSSIBLE:
+            if stack.status in _ROLLBACK_POSSIBLE and not stack.keeps_failures:
                 self.roll_back(stack, wait=False)
             elif stack.status == "DELETE_FAILED":
                 self.delete(stack, retain=stack.retained, wait=False)
 
-    def _claim(self, stack: Stack, status: str) -> None:
+    def _claim(self, stack: Stack, status: str, *, keeps_failures: bool = False) -> None:
         with stack.changing():
             if stack.in_progress:
                 raise CloudFormationError(
                     f"Stack:{stack.identity.stack_id} is in {stack.status} state and can not be updated."
                 )
             stack.cancelled.clear()
+            stack.keeps_failures = keeps_failures
             stack.set_status(status, reason="User Initiated")
             for change_set in stack.change_sets.values():  # they planned for the stack as it was
                 if change_set.execution_status == "AVAILABLE":
