@@ -238,6 +238,8 @@ def test_web_pages_are_denied_even_with_a_signature(account, bucket, headers):
         status, answered, _ = raw(account, method, f"/{bucket}/page", headers={**signed, **headers})
         assert status == 403
         assert not [name for name in answered if name.startswith("access-control-")]
+    for protocol in ({"X-Amz-Target": "AmazonSSM.PutParameter"}, {"Smithy-Protocol": "rpc-v2-cbor"}):
+        assert raw(account, "POST", "/", headers={**protocol, **headers})[0] == 403
     assert "Contents" not in account.client("s3").list_objects_v2(Bucket=bucket)
 
 
@@ -339,13 +341,14 @@ def test_temporary_keys_require_their_token_and_expire(account, how):
     assert identity["Account"] == account.account_id
     for token in (None, again["SessionToken"]):
         assert error_of(client_with(account, "sts", *key, token), "sts")[0] == "InvalidClientTokenId"
-        assert error_of(client_with(account, "s3", *key, token), "s3")[0] == "InvalidToken"
+        assert error_of(client_with(account, "s3", *key, token), "s3")[:2] == ("InvalidToken", 400)
     from moto.iam.models import iam_backends
 
     kept = iam_backends[account.account_id]["aws"].access_keys[key[0]]
     kept.expires = datetime.now(UTC) - timedelta(seconds=1)
     assert error_of(client_with(account, "sts", *key, issued["SessionToken"]), "sts")[0] == "ExpiredToken"
-    assert error_of(client_with(account, "s3", *key, issued["SessionToken"]), "s3")[0] == "ExpiredToken"
+    expired = error_of(client_with(account, "s3", *key, issued["SessionToken"]), "s3")
+    assert expired[:2] == ("ExpiredToken", 400)
 
 
 def test_seeding_moto_does_not_predict_secrets(account):

@@ -109,6 +109,8 @@ class _Error(NamedTuple):
     message: str
 
 
+_S3_STATUS = {Reason.INVALID_TOKEN: 400, Reason.EXPIRED_TOKEN: 400}
+"""Where it differs from that of the other protocols."""
 _EC2 = {
     Reason.UNKNOWN_KEY: "AuthFailure",
     Reason.INVALID_TOKEN: "AuthFailure",
@@ -124,8 +126,8 @@ def denial_response(request: SentRequest, denied: DeniedError) -> Response:
     request_id, service = str(uuid.uuid4()), _claimed_service(request)
     codes = _DENIALS[denied.reason]
     message = denied.message or codes.message
-    # JSON protocols deny with 400, REST services with 403.
-    is_denial = codes.status == 403 or codes.json != codes.query
+    # JSON protocols deny with 400, REST services with 403. What no client of AWS sends gets 403 in all.
+    is_denial = denied.reason is not Reason.FORBIDDEN and (codes.status == 403 or codes.json != codes.query)
     status = 400 if is_denial else codes.status
     if request.header("smithy-protocol") == "rpc-v2-cbor":
         return _cbor(_Error(status, codes.json, message), request_id)
@@ -138,7 +140,8 @@ def denial_response(request: SentRequest, denied: DeniedError) -> Response:
         return _query(error, request_id, service=service, reason=denied.reason)
     if service == S3 or (not service and not request.path.startswith("/endpoints/")):
         path = unquote(request.path, encoding="latin-1")
-        return _s3(_Error(codes.status, codes.s3, message), request_id, resource=path)
+        status = _S3_STATUS.get(denied.reason, codes.status)
+        return _s3(_Error(status, codes.s3, message), request_id, resource=path)
     error = _Error(403 if is_denial else status, codes.json, message)
     return _json(error, request_id, content_type="application/json")
 
