@@ -243,6 +243,12 @@ def test_web_pages_are_denied_even_with_a_signature(account, bucket, headers):
     assert "Contents" not in account.client("s3").list_objects_v2(Bucket=bucket)
 
 
+def test_a_long_credential_is_denied_in_every_protocol(account):
+    claim = f"AWS4-HMAC-SHA256 Credential={'é' * 40_000}, SignedHeaders=host, Signature={'0' * 64}"
+    for protocol in ({}, {"X-Amz-Target": "AmazonSSM.PutParameter"}, {"Smithy-Protocol": "rpc-v2-cbor"}):
+        assert raw(account, "POST", "/", headers={"Authorization": claim, **protocol})[0] == 400
+
+
 def test_no_answer_has_a_cors_header(account, bucket):
     s3 = account.client("s3")
     rule = {"AllowedMethods": ["GET", "PUT"], "AllowedOrigins": ["*"], "AllowedHeaders": ["*"]}

@@ -111,6 +111,8 @@ class _Error(NamedTuple):
 
 _S3_STATUS = {Reason.INVALID_TOKEN: 400, Reason.EXPIRED_TOKEN: 400}
 """Where it differs from that of the other protocols."""
+_CBOR_LONGEST = 10_000
+"""Characters of a text, whose length in bytes has 16 bits. A message may quote a header of 128 KiB."""
 _EC2 = {
     Reason.UNKNOWN_KEY: "AuthFailure",
     Reason.INVALID_TOKEN: "AuthFailure",
@@ -196,5 +198,5 @@ def _cbor(error: _Error, request_id: str) -> Response:
 
 
 def _cbor_text(text: str) -> bytes:
-    data = text.encode()
+    data = text[:_CBOR_LONGEST].encode()
     return b"\x79" + len(data).to_bytes(2, "big") + data
