@@ -58,6 +58,7 @@ def test_expressions_of_the_stacks_alarms(text, expected):
         ("m == 1", [1, 0, _]),
         ("m <= 1", [1, 0, _]),
         ("-m", [-1, -2, _]),
+        ("\n  m +\n  1", [2, 3, _]),
         ("FILL(m, n)", [1, 2, 4]),
         ("m + n", [1, 2, 4]),
         ("overhead - FILL(loading, 0)".replace("overhead", "n").replace("loading", "m"), [-1, -2, 4]),
@@ -90,6 +91,7 @@ def test_expressions_can_reference_each_other():
         ("m if m else 1", "m if m else 1"),
         ("(lambda: m)()", "lambda: m"),
         ("+" * 900 + "m", ""),
+        ("m + " + "9" * 400, "too large"),
     ],
 )
 def test_unsupported_expressions_are_rejected(text, named):
@@ -99,7 +101,9 @@ def test_unsupported_expressions_are_rejected(text, named):
     assert named in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["", "m +", "(m", "m m", "m $ 2", "IF(m,", "m && m", "m\nm", "(" * 500])
+@pytest.mark.parametrize(
+    "text", ["", "m +", "(m", "m m", "m $ 2", "IF(m,", "m && m", "m\nm", "m # n", "(" * 500]
+)
 def test_expression_syntax_errors_are_rejected(text):
     with pytest.raises(ExpressionError):
         parse_expression(text)

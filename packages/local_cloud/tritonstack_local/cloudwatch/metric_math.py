@@ -47,9 +47,11 @@ class Inputs:
 
 
 def parse_expression(text: str) -> ast.expr:
-    """Parse an expression, or raise ExpressionError."""
+    """Parse an expression, in which blanks and ends of lines mean nothing, or raise ExpressionError."""
+    if "#" in text:  # a comment to Python
+        raise ExpressionError(f"{text[:_SHOWN]!r} is no supported expression")
     try:
-        return ast.parse(text.strip(), mode="eval").body
+        return ast.parse(" ".join(text.split()), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise ExpressionError(f"{text[:_SHOWN]!r} is no supported expression: {error}") from error
 
@@ -60,6 +62,8 @@ def evaluate(node: ast.expr, inputs: Inputs) -> Series:
         value = _value(node, inputs, frozenset())
     except RecursionError as error:
         raise ExpressionError("the expression is nested too deeply") from error
+    except OverflowError as error:
+        raise ExpressionError("a number of the expression is too large") from error
     if isinstance(value, float):
         raise ExpressionError("the result is a number; expected a time series")
     return value
