@@ -125,19 +125,20 @@ def _answer_get_metric_statistics(response: Any) -> ActionResult:
         raise InvalidParameterCombination("Must specify either Statistics or ExtendedStatistics")
     span = _span(seconds(request["StartTime"]), seconds(request["EndTime"]), int(request["Period"]))
     key, scope = key_of(request), _scope(response.cloudwatch_backend)
+    statistics = {name: _statistic(name) for name in names}
     datapoints = []
-    for at, summary in zip(
-        span.starts, METRICS.windows(scope, key, span, unit=request.get("Unit")), strict=True
-    ):
-        if summary is None:
-            continue
-        computed = {name: _statistic(name)(summary) for name in names}
-        values = {name: value for name, value in computed.items() if value is not None}
-        extended = {
-            name: values.pop(name) for name in request.get("ExtendedStatistics", []) if name in values
-        }
-        unit = request.get("Unit") or "None"
-        datapoints.append({"Timestamp": moment(at), "Unit": unit, **values, "ExtendedStatistics": extended})
+    # As on AWS, values of different units are not combined.
+    for unit in [request["Unit"]] if request.get("Unit") else METRICS.units(scope, key):
+        for at, summary in zip(span.starts, METRICS.windows(scope, key, span, unit=unit), strict=True):
+            if summary is None:
+                continue
+            computed = {name: compute_statistic(summary) for name, compute_statistic in statistics.items()}
+            values = {name: value for name, value in computed.items() if value is not None}
+            extended = {
+                name: values.pop(name) for name in request.get("ExtendedStatistics", []) if name in values
+            }
+            point = {"Timestamp": moment(at), "Unit": unit, **values, "ExtendedStatistics": extended}
+            datapoints.append(point)
     return ActionResult({"Label": request["MetricName"], "Datapoints": datapoints})
 
 

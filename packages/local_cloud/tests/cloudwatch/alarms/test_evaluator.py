@@ -2,8 +2,10 @@
 
 import json
 import time
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from botocore.exceptions import ClientError
 
 from tritonstack_local.cloudwatch.metrics import Datum, Metrics
 from tritonstack_local.scope import Scope
@@ -122,6 +124,25 @@ def test_metrics_of_emulated_services_trigger_alarms(running_cloud, account, clo
     scope = Scope(account.account_id, account.region)
     datum = Datum("Shop", "Errors", {"VariantName": "v", "EndpointName": "e"}, 5)
     await_state_after(lambda: Metrics().put(scope, [datum]), cloudwatch)
+
+
+def test_statistics_keep_units_apart(cloudwatch):
+    data = [
+        {"MetricName": "Load", "Value": value, "Unit": unit} for value, unit in ((1, "Count"), (8, "Bytes"))
+    ]
+    cloudwatch.put_metric_data(Namespace="Shop", MetricData=data)
+    now = datetime.now(UTC)
+    asked = {
+        "Namespace": "Shop",
+        "MetricName": "Load",
+        "StartTime": now - timedelta(hours=1),
+        "EndTime": now + timedelta(hours=1),
+        "Period": 7200,
+    }
+    points = cloudwatch.get_metric_statistics(**asked, Statistics=["Sum"])["Datapoints"]
+    assert {(point["Unit"], point["Sum"]) for point in points} == {("Count", 1.0), ("Bytes", 8.0)}
+    with pytest.raises(ClientError, match="tm90"):
+        cloudwatch.get_metric_statistics(**asked | {"MetricName": "None"}, ExtendedStatistics=["tm90"])
 
 
 def metric_query(name, metric, **more):
