@@ -1,14 +1,14 @@
 """Correct moto's alarms: moto never evaluates alarms, and starts each in state OK.
 
-Also, moto resets the state when an alarm is put again, has no history, and rejects statistics other than
-percentiles.
+Also, moto resets the state when an alarm is put again, has no history, rejects statistics other than
+percentiles, and applies only one filter of DescribeAlarms.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from moto.cloudwatch.exceptions import ResourceNotFound, ValidationError
 from moto.cloudwatch.models import CloudWatchBackend
@@ -29,6 +29,7 @@ _KEPT = (
 
 _put_alarm = CloudWatchBackend.put_metric_alarm
 _moto_answers_put = CloudWatchResponse.put_metric_alarm
+_moto_answers_describe = CloudWatchResponse.describe_alarms
 
 
 def apply(*, on_change: OnChange) -> None:
@@ -50,6 +51,7 @@ def apply(*, on_change: OnChange) -> None:
         (CloudWatchBackend, "put_metric_alarm", _put_metric_alarm),
         (CloudWatchResponse, "put_metric_alarm", _answer_put_metric_alarm),
         (CloudWatchResponse, "put_composite_alarm", _reject_composite_alarm),
+        (CloudWatchResponse, "describe_alarms", _answer_describe_alarms),
         (CloudWatchResponse, "describe_alarm_history", _answer_describe_alarm_history),
     )
 
@@ -86,6 +88,19 @@ def _answer_put_metric_alarm(response: Any) -> Any:
 
 def _reject_composite_alarm(_response: Any) -> NoReturn:
     raise ValidationError("The local cloud does not support PutCompositeAlarm.")
+
+
+def _answer_describe_alarms(response: Any) -> ActionResult:
+    request, answer = response.params, cast("Any", _moto_answers_describe(response))
+    is_wanted = "MetricAlarm" in (request.get("AlarmTypes") or ["MetricAlarm"])
+    alarms = [
+        alarm
+        for alarm in answer.result["MetricAlarms"]
+        if is_wanted
+        and alarm.name.startswith(request.get("AlarmNamePrefix", ""))
+        and request.get("StateValue", alarm.state_value) == alarm.state_value
+    ]
+    return ActionResult({**answer.result, "MetricAlarms": alarms})
 
 
 def _answer_describe_alarm_history(response: Any) -> ActionResult:
