@@ -109,6 +109,7 @@ def _expression(text: str) -> re.Pattern[str]:
 
 _put_log_events = LogsBackend.put_log_events
 _delete_log_group = LogsBackend.delete_log_group
+_EXPRESSIONS_LIMIT = 5
 _MOST_EVENTS = 10_000
 
 
@@ -179,7 +180,12 @@ def _put_metric_filter(
         if (metric_filter["filterName"], metric_filter["logGroupName"]) != (filter_name, log_group_name)
     ]
     try:
-        _pattern(filter_pattern)
+        expressions = sum(
+            item["logGroupName"] == log_group_name and _pattern(item["filterPattern"]).expression is not None
+            for item in others
+        )
+        if _pattern(filter_pattern).expression is not None and expressions >= _EXPRESSIONS_LIMIT:
+            raise PatternError(f"A log group takes {_EXPRESSIONS_LIMIT} filters with expressions at most")
         for transformation in metric_transformations:
             _check_transformation(transformation)
     except PatternError as error:

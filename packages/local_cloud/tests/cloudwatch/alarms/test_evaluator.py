@@ -126,6 +126,20 @@ def test_metrics_of_emulated_services_trigger_alarms(running_cloud, account, clo
     await_state_after(lambda: Metrics().put(scope, [datum]), cloudwatch)
 
 
+def test_filters_of_alarms_apply_together(cloudwatch):
+    for name in ("a-one", "a-two", "b-one"):
+        put_alarm(cloudwatch, AlarmName=name)
+    cloudwatch.set_alarm_state(AlarmName="a-one", StateValue="ALARM", StateReason="a drill")
+
+    def names(**filters):
+        return {alarm["AlarmName"] for alarm in cloudwatch.describe_alarms(**filters)["MetricAlarms"]}
+
+    assert names(AlarmNamePrefix="a-") == {"a-one", "a-two"}
+    assert names(AlarmNames=["a-one", "b-one"]) == {"a-one", "b-one"}
+    assert names(AlarmNamePrefix="b-", StateValue="ALARM") == set()
+    assert names(AlarmTypes=["CompositeAlarm"]) == set()
+
+
 def test_statistics_keep_units_apart(cloudwatch):
     data = [
         {"MetricName": "Load", "Value": value, "Unit": unit} for value, unit in ((1, "Count"), (8, "Bytes"))
@@ -183,11 +197,11 @@ def test_set_alarm_state_notifies_and_lasts_until_the_next_evaluation(account, c
     assert "3 datapoints" in calmed["StateReason"]
 
 
-def put_filter(logs, pattern='"went wrong"', **changes):
+def put_filter(logs, pattern='"went wrong"', name="f", **changes):
     transformation = {"metricNamespace": "Shop", "metricName": "Errors", "metricValue": "1", "unit": "Count"}
     logs.put_metric_filter(
         logGroupName="g",
-        filterName="f",
+        filterName=name,
         filterPattern=pattern,
         metricTransformations=[transformation | changes],
     )
@@ -215,3 +229,12 @@ def test_a_metric_filter_triggers_an_alarm(logs, cloudwatch):
         lambda: write(logs, "it went wrong", "all is well", "it went wrong again"), cloudwatch
     )
     assert "[2.0 (" in rung["StateReason"]
+
+
+def test_a_log_group_takes_five_filters_with_expressions(logs):
+    for number in range(5):
+        put_filter(logs, r"%\d%", name=f"f{number}")
+    put_filter(logs, r"%\d+%", name="f0")
+    put_filter(logs, name="plain")
+    with pytest.raises(ClientError, match="5 filters with expressions"):
+        put_filter(logs, r"%\d%", name="f5")
