@@ -130,6 +130,13 @@ def test_a_rule_starts_a_build(account):
         ({"Arn": "arn:aws:lambda:eu-west-1:111122223333:function:f"}, "lambda"),
         ({"Arn": "arn:aws:sns:eu-west-1:111122223333:t", "Input": "fixed"}, "Input"),
         ({"Arn": "arn:aws:sns:eu-west-1:111122223333:t", "InputPath": "$.detail"}, "InputPath"),
+        (
+            {
+                "Arn": "arn:aws:codebuild:eu-west-1:111122223333:project/p",
+                "InputTransformer": {"InputTemplate": '{"sourceVersion": "v"}'},
+            },
+            "InputTransformer",
+        ),
     ],
 )
 def test_unsupported_targets_are_rejected(account, target, named):

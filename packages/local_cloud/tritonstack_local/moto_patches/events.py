@@ -71,9 +71,12 @@ def _put_known_targets(
 ) -> None:
     for target in targets:
         check_passed_roles(backend.account_id, target)
+        service = _service(target)
         unsupported = [field for field in _NOT_SUPPORTED if field in target]
-        if _service(target) not in _TARGETS:
-            unsupported.append(f"targets of {_service(target)}")
+        if service == "codebuild" and "InputTransformer" in target:
+            unsupported.append("InputTransformer")  # its result would be ignored
+        if service not in _TARGETS:
+            unsupported.append(f"targets of {service}")
         if unsupported:
             raise ValidationException(
                 f"The local cloud does not support {unsupported[-1]} in PutTargets; supported: topics, "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from tritonstack_local.cloudformation.providers.base import (
@@ -31,6 +32,7 @@ _TARGETS = {
     "HttpParameters": _KIND,
     "Input": _INPUT,
     "InputPath": _INPUT,
+    "InputTransformer": "Rejected for CodeBuild projects, whose builds take no input.",
     "KinesisParameters": _KIND,
     "RedshiftDataParameters": _KIND,
     "RetryPolicy": "It is stored and returned; an event is sent once.",
@@ -102,8 +104,8 @@ class ScheduleProvider(Provider):
 
     def formatted(self, request: ResourceRequest, physical_id: str, value: str) -> str:
         """Return the value of a format; the group has a default."""
-        group = request.properties.get("GroupName", "default")
-        return super().formatted(request, physical_id, value.replace("{GroupName}", group))
+        given = replace(request, properties={"GroupName": "default", **request.properties})
+        return super().formatted(given, physical_id, value)
 
 
 _CREATE_SCHEDULE = "scheduler:CreateSchedule"
