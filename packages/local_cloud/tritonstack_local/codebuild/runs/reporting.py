@@ -11,15 +11,14 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
 
-from botocore.exceptions import BotoCoreError, ClientError
-
 from tritonstack_local.codebuild.errors import MachineGoneError, PhaseFailedError
 from tritonstack_local.codebuild.records import BuildRecord, CodeBuildTables, LogLocation, Phase, now
 from tritonstack_local.scope import Scope
 
 _PAUSE_S = 0.05
-# CloudWatch Logs accepts 1 MiB per call, with 26 bytes of overhead per event. The last event of a call is the
-# one that exceeds `_BATCH_BYTES`.
+# CloudWatch Logs accepts 10,000 events and 1 MiB per call, with 26 bytes of overhead per event. The last
+# event of a call is the one that exceeds `_BATCH_BYTES`.
+_BATCH_LINES = 10_000
 _BATCH_BYTES = 800_000
 _LINE_BYTES = 200_000
 _EXTRA_BYTES = 26
@@ -60,7 +59,7 @@ class LogStreamWriter:
             self._client.create_log_stream(logGroupName=group, logStreamName=stream)
             for batch in self._batches():
                 self._client.put_log_events(logGroupName=group, logStreamName=stream, logEvents=batch)
-        except (ClientError, BotoCoreError) as error:
+        except Exception as error:  # without this thread, the build would wait for it forever
             log.warning("stopped copying the log %s to CloudWatch Logs: %s", self._location, error)
             for _ in self._batches():
                 pass  # the build goes on
@@ -69,10 +68,10 @@ class LogStreamWriter:
         """Yield what waits, call by call, until the end."""
         while (event := self._waiting.get()) is not None:
             time.sleep(_PAUSE_S)
-            batch, size = [event], len(event["message"])
-            while size < _BATCH_BYTES and (event := self._next()) is not None:
+            batch, size = [event], _size(event)
+            while size < _BATCH_BYTES and len(batch) < _BATCH_LINES and (event := self._next()) is not None:
                 batch.append(event)
-                size += len(event["message"].encode()) + _EXTRA_BYTES
+                size += _size(event)
             yield batch
 
     def _next(self) -> dict[str, Any] | None:
@@ -83,6 +82,10 @@ class LogStreamWriter:
                 self._waiting.put(None)  # for `_batches`
             return event
         return None
+
+
+def _size(event: dict[str, Any]) -> int:
+    return len(event["message"].encode()) + _EXTRA_BYTES
 
 
 class BuildJournal:

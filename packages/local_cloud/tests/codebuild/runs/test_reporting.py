@@ -1,0 +1,63 @@
+"""Lines of a build are sent to CloudWatch Logs within its limits, and never hold up the build."""
+
+import threading
+
+import pytest
+
+from tritonstack_local.codebuild.records import LogLocation
+from tritonstack_local.codebuild.runs import reporting
+from tritonstack_local.codebuild.runs.reporting import LogStreamWriter
+
+
+class Logs:
+    """CloudWatch Logs that records its calls, or fails."""
+
+    class exceptions:  # noqa: N801 - boto3's name
+        ResourceAlreadyExistsException = KeyError
+
+    def __init__(self, failure=None):
+        self.batches = []
+        self.failure = failure
+
+    def create_log_group(self, **_):
+        raise KeyError("the stack has created it")
+
+    def create_log_stream(self, **_):
+        pass
+
+    def put_log_events(self, *, logEvents, **_):  # noqa: N803 - boto3's name
+        if self.failure is not None:
+            raise self.failure
+        self.batches.append(logEvents)
+
+
+def write(logs, lines):
+    """Write lines and close the log, unless that takes forever."""
+    writer = LogStreamWriter(client=logs, location=LogLocation("g", "s"))
+
+    def work():
+        for line in lines:
+            writer.write(line)
+        writer.close()
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(60)
+    assert not thread.is_alive()
+
+
+def test_calls_stay_within_the_limits(monkeypatch):
+    monkeypatch.setattr(reporting, "_WAITING", 50_000)
+    monkeypatch.setattr(reporting, "_PAUSE_S", 0.5)
+    logs = Logs()
+    lines = [str(number) for number in range(21_000)] + ["\N{EURO SIGN}" * 60_000] * 20
+    write(logs, lines)
+    assert [event["message"] for batch in logs.batches for event in batch] == [f"{line}\n" for line in lines]
+    for batch in logs.batches:
+        assert len(batch) <= 10_000
+        assert sum(len(event["message"].encode()) + 26 for event in batch) <= 1 << 20
+
+
+@pytest.mark.parametrize("failure", [OSError("no route"), RuntimeError("surprise")])
+def test_a_build_goes_on_without_its_log(failure):
+    write(Logs(failure), ["a line"] * 5_000)
