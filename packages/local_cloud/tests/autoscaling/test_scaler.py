@@ -3,6 +3,7 @@
 import pytest
 
 from packages.local_cloud.tests.autoscaling.scaled import KEY, SCOPE, Scaled
+from tritonstack_local.autoscaling.history import History
 
 
 @pytest.fixture
@@ -218,3 +219,17 @@ def test_an_activity_ends_with_its_target(scaled, end, reason):
     assert ended["StatusCode"] == "Failed"
     assert reason in ended["StatusMessage"]
     assert ended["EndTime"] is not None
+
+
+def test_a_target_that_is_deregistered_meanwhile_is_not_scaled(scaled, monkeypatch):
+    scaled.track()
+    add = History.add
+
+    def add_and_deregister(history, scope, record):
+        add(history, scope, record)
+        deregister(scaled)
+
+    monkeypatch.setattr(History, "add", add_and_deregister)
+    scaled.high(300)
+    assert scaled.endpoint.asked == []
+    assert [item["StatusCode"] for item in scaled.activities()] == ["Failed"]

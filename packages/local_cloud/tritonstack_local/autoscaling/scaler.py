@@ -188,7 +188,9 @@ class Scaler:
             "%s: %s %s", target.target.resource, activity.fields["Description"], activity.fields["Cause"]
         )
         self._history.add(scope, activity)
-        self._change(scope, target, activity=activity.name)
+        if self._change(scope, target, activity=activity.name) is None:
+            self._history.end(scope, activity.name, failure="The scalable target was deregistered.")
+            return
         endpoint, variant = target.target.variant or ("", "")
         capacity = {"VariantName": variant, "DesiredInstanceCount": activity.wanted}
         request = {"EndpointName": endpoint, "DesiredWeightsAndCapacities": [capacity]}
@@ -219,5 +221,6 @@ class Scaler:
         self._history.end(scope, target.activity, failure=failure, details=details)
         self._change(scope, target, activity="")
 
-    def _change(self, scope: Scope, target: TargetRecord, **changes: Any) -> None:
-        self._store.targets.change(scope, target.name, lambda record: replace(record, **changes))
+    def _change(self, scope: Scope, target: TargetRecord, **changes: Any) -> TargetRecord | None:
+        """Change a target's record; return None if it was deregistered meanwhile."""
+        return self._store.targets.change(scope, target.name, lambda record: replace(record, **changes))
