@@ -328,6 +328,18 @@ def test_an_interrupted_deployment_without_rollback_keeps_what_it_made(cloud, ha
     assert (stack.settled(), stack.parameters()) == ("ROLLBACK_COMPLETE", {})
 
 
+def test_the_same_deployment_completes_an_interrupted_clean_up(cloud, hanging):
+    stack = StackDriver(cloud.account)
+    kept = {"P": parameter("one", Name="/p")}
+    stack.create({**kept, "Old": parameter("two", Name="/old")})
+    hanging("delete", stack.begin_update, kept)
+    cloud.restart()
+    stack = StackDriver(cloud.account)
+    assert (stack.settled(), list(stack.parameters())) == ("UPDATE_COMPLETE", ["/old", "/p"])
+    assert stack.update(kept) == "UPDATE_COMPLETE"
+    assert stack.parameters() == {"/p": "one"}
+
+
 def test_an_interrupted_deletion_is_repeated(cloud, hanging):
     stack = StackDriver(cloud.account)
     kept = {**parameter(Name="/kept"), "DeletionPolicy": "Retain"}

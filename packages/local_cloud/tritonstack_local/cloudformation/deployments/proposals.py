@@ -70,7 +70,7 @@ def propose(
         changes=changes,
         changes_anything=bool(changes)
         or stack.template is None
-        or bool(stack.unfinished)
+        or bool(stack.unfinished or stack.leftovers)
         or _about_the_stack(settings) != _about_the_stack(stack.settings)
         or _outputs_change(stack, evaluation, providers),
     )
