@@ -374,9 +374,17 @@ def test_web_identities_are_rejected(account):
         account.client("sts").assume_role_with_web_identity(**asked)  # boto3 never signs it
     assert caught.value.response["Error"]["Code"] == "MissingAuthenticationToken"
     target = f"/?Action=AssumeRoleWithWebIdentity&Version=2011-06-15&{urlencode(asked)}"
-    signed = signed_headers(account, "GET", target, service="sts")
-    status, _, answered = raw(account, "GET", target, headers=signed)
-    assert (status, b"InvalidIdentityToken" in answered) == (400, True)
+    assertion = {"RoleArn": role, "PrincipalArn": role, "SAMLAssertion": "Zm9yZ2Vk"}
+    for forged in (target, f"/?Action=AssumeRoleWithSAML&Version=2011-06-15&{urlencode(assertion)}"):
+        signed = signed_headers(account, "GET", forged, service="sts")
+        status, _, answered = raw(account, "GET", forged, headers=signed)
+        assert (status, b"InvalidIdentityToken" in answered) == (400, True)
+    from moto.iam.models import iam_backends
+
+    # Whatever issues a temporary key without a session: it is not valid without token, forever.
+    key = iam_backends[account.account_id]["aws"].create_temp_access_key()
+    keys = key.access_key_id, key.secret_access_key
+    assert error_of(client_with(account, "sts", *keys), "sts")[0] == "ExpiredToken"
     body = b"Action=AssumeRoleWithWebIdentity&Version=2011-06-15"
     form = {"Content-Type": "application/x-www-form-urlencoded"}
     for target in ("/?Action=AssumeRole", "/?Action=GetCallerIdentity"):

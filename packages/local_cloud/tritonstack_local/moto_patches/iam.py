@@ -55,6 +55,8 @@ def _described(account: str, key: Any) -> AccessKey:
         principal = f"arn:aws:iam::{account}:user/{key.user_name}"
     token = getattr(key, "session_token", None)
     expires = getattr(key, "expires", None)
+    if key.access_key_id.startswith("ASIA") and expires is None:
+        expires = datetime.fromtimestamp(0, UTC)  # issued without `add_session`: valid without token, forever
     return AccessKey(key.access_key_id, key.secret_access_key, account, principal, token, expires)
 
 
@@ -170,8 +172,8 @@ def assume_role(backend: Any, **asked: Any) -> Any:
     return session
 
 
-def assume_role_with_web_identity(_backend: Any, **_: Any) -> Any:
-    """Reject the token: the keys to verify it cannot be fetched."""
+def reject_identity(_backend: Any, **_: Any) -> Any:
+    """Reject a web identity or SAML assertion: the keys to verify it cannot be fetched."""
     raise DeniedError(Reason.INVALID_IDENTITY_TOKEN)
 
 

@@ -21,8 +21,8 @@ from tritonstack_local.moto_patches import ecr, iam, kms, s3, service_quotas
 from tritonstack_local.moto_patches.iam import (
     add_client_id,
     assume_role,
-    assume_role_with_web_identity,
     policies_of_aws,
+    reject_identity,
     remove_client_id,
 )
 from tritonstack_local.moto_patches.patching import correct
@@ -67,7 +67,9 @@ _CORRECTIONS: tuple[tuple[Any, str, Any], ...] = (
     (iam_models, "get_account_id_from", account_of),
     *iam.CORRECTIONS,
     (STSBackend, "assume_role", assume_role),
-    (STSBackend, "assume_role_with_web_identity", assume_role_with_web_identity),
+    (STSBackend, "assume_role_with_web_identity", reject_identity),
+    # moto believes every assertion.
+    (STSBackend, "assume_role_with_saml", reject_identity),
     # moto stores the notification keys of all accounts in one account.
     (Subscription, "get_post_data", in_all_accounts(Subscription.get_post_data)),
     # These use all accounts; AssumeRole evaluates the role's trust policy.
