@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from model_build.data.shapes import common_shape, fits_shape
 from model_build.errors import ModelInputError
@@ -25,24 +25,15 @@ def narrow_tensors(
 
     Unknown names, here or under `accept.outputs`, are errors too.
     """
-    declared = [*inputs, *outputs]
-    reject(
-        [
-            *_unknown(model, ("tensors",), list(model.record.tensors), [spec.name for spec in declared]),
-            *_unknown(
-                model,
-                ("accept", "outputs"),
-                list(model.record.accept.outputs),
-                [spec.name for spec in outputs],
-            ),
-            *(
-                violation
-                for spec in declared
-                for violation in _contradictions(model, spec, is_output=spec in outputs)
-            ),
-        ]
-    )
+    specs = [*inputs, *outputs]
     narrowings = model.record.tensors
+    violations = [
+        *_unknown_names(model, ("tensors",), narrowings, specs),
+        *_unknown_names(model, ("accept", "outputs"), model.record.accept.outputs, outputs),
+    ]
+    for spec in specs:
+        violations += _contradictions(model, spec, is_output=spec in outputs)
+    reject(violations)
     return (
         tuple(_narrowed(spec, narrowings.get(spec.name)) for spec in inputs),
         tuple(_narrowed(spec, narrowings.get(spec.name)) for spec in outputs),
@@ -51,56 +42,48 @@ def narrow_tensors(
 
 def tensors_of_rows(model: Document[ModelSpec], rows: Sequence[Row], *, outputs: bool = False) -> Tensors:
     """Return the tensors in all rows; sizes that differ, or that model.yaml leaves open, are -1."""
-    parts = [(row, row.outputs if outputs else row.inputs) for row in rows]
-    violations: list[FileViolation] = []
-    tensors = []
-    for name in parts[0][1]:
-        lacking = next((row for row, arrays in parts if name not in arrays), None)
-        if lacking is not None:
-            violations.append(
-                model.violation(ModelInputError, lacking.path, f"{name} is missing", "add it to every row")
-            )
-            continue
-        tensor = _tensor(model, name, [(row, arrays[name]) for row, arrays in parts])
-        if isinstance(tensor, FileViolation):
-            violations.append(tensor)
-        else:
-            tensors.append(tensor)
-    for row, arrays in parts:
+    rows_arrays = [(row, row.outputs if outputs else row.inputs) for row in rows]
+    first_row, first_arrays = rows_arrays[0]
+    results = [_common_tensor(model, name, rows_arrays) for name in first_arrays]
+    violations = [result for result in results if isinstance(result, FileViolation)]
+    for row, arrays in rows_arrays:
         violations += [
             model.violation(
-                ModelInputError, row.path, f"{name} is missing in {parts[0][0].name}", "add it to every row"
+                ModelInputError, row.path, f"{name} is missing in {first_row.name}", "add it to every row"
             )
             for name in arrays
-            if name not in parts[0][1]
+            if name not in first_arrays
         ]
     reject(violations)
-    return tuple(tensors)
+    return tuple(result for result in results if isinstance(result, TensorSpec))
 
 
-def _tensor(
-    model: Document[ModelSpec], name: str, arrays: Sequence[tuple[Row, Array]]
+def _common_tensor(
+    model: Document[ModelSpec], name: str, rows_arrays: Sequence[tuple[Row, Mapping[str, Array]]]
 ) -> TensorSpec | FileViolation:
+    """Return the tensor that fits the arrays of all rows, or why there is none."""
+    for row, arrays in rows_arrays:
+        if name not in arrays:
+            return model.violation(ModelInputError, row.path, f"{name} is missing", "add it to every row")
     narrowing = model.record.tensors.get(name, TensorNarrowing())
-    row, first = arrays[0]
-    datatypes = {datatype_of(array) for _, array in arrays}
-    shape = common_shape([array.shape for _, array in arrays])
-    datatype = datatype_of(first)
-    if datatypes != {datatype} or datatype is None:
+    first_row, first_arrays = rows_arrays[0]
+    datatype = datatype_of(first_arrays[name])
+    shape = common_shape([arrays[name].shape for _, arrays in rows_arrays])
+    if datatype is None or any(datatype_of(arrays[name]) != datatype for _, arrays in rows_arrays):
         return model.violation(
-            ModelInputError, row.path, f"{name} has several types", "use one type in all rows"
+            ModelInputError, first_row.path, f"{name} has several types", "use one type in all rows"
         )
     if shape is None:
         return model.violation(
-            ModelInputError, row.path, f"{name} has different ranks", "use one rank in all rows"
+            ModelInputError, first_row.path, f"{name} has different ranks", "use one rank in all rows"
         )
     if narrowing.shape is not None:
-        for place, array in arrays:
-            if not fits_shape(array.shape, narrowing.shape):
+        for row, arrays in rows_arrays:
+            if not fits_shape(arrays[name].shape, narrowing.shape):
                 return model.violation(
                     ModelMismatchError,
                     ("tensors", name, "shape"),
-                    f"{list(narrowing.shape)} does not match {place.name}: {list(array.shape)}",
+                    f"{list(narrowing.shape)} does not match {row.name}: {list(arrays[name].shape)}",
                     "correct one of them; -1 means any size",
                 )
         shape = narrowing.shape
@@ -128,24 +111,27 @@ def _contradictions(
             f"{list(narrowing.shape)} contradicts the model's {spec.name}: {list(spec.shape)}",
             "replace only sizes that are -1 in the model, without the batch dimension",
         )
-    if narrowing.labels is not None and not is_output:
+    if narrowing.labels is None:
+        return
+    last_size = (narrowing.shape or spec.shape or (0,))[-1]
+    if not is_output:
         yield model.violation(
             ModelMismatchError, (*path, "labels"), f"{spec.name} is an input", "label outputs only"
         )
-    sizes = (narrowing.shape or spec.shape)[-1:]
-    if narrowing.labels is not None and is_output and sizes not in ((-1,), (len(narrowing.labels),)):
+    elif last_size not in (-1, len(narrowing.labels)):
         yield model.violation(
             ModelMismatchError,
             (*path, "labels"),
-            f"expected {sizes[0] if sizes else 0} labels for {spec.name}, got {len(narrowing.labels)}",
+            f"expected {last_size} labels for {spec.name}, got {len(narrowing.labels)}",
             "list one label per value, in order",
         )
 
 
-def _is_narrower(narrow: tuple[int, ...], declared: tuple[int, ...]) -> bool:
+def _is_narrower(shape: tuple[int, ...], graph_shape: tuple[int, ...]) -> bool:
     """Return whether a shape only fixes sizes that are -1; -1 keeps a size."""
-    return len(narrow) == len(declared) and all(
-        a in (-1, b) or b == -1 for a, b in zip(narrow, declared, strict=True)
+    return len(shape) == len(graph_shape) and all(
+        size in (-1, graph_size) or graph_size == -1
+        for size, graph_size in zip(shape, graph_shape, strict=True)
     )
 
 
@@ -154,15 +140,19 @@ def _narrowed(spec: TensorSpec, narrowing: TensorNarrowing | None) -> TensorSpec
         return spec
     shape = spec.shape
     if narrowing.shape is not None:
-        shape = tuple(b if a == -1 else a for a, b in zip(narrowing.shape, spec.shape, strict=True))
+        shape = tuple(
+            graph_size if size == -1 else size
+            for size, graph_size in zip(narrowing.shape, spec.shape, strict=True)
+        )
     return TensorSpec(
         name=spec.name, datatype=spec.datatype, shape=shape, labels=narrowing.labels or spec.labels
     )
 
 
-def _unknown(
-    model: Document[ModelSpec], path: FieldPath, names: Sequence[str], declared: Sequence[str]
+def _unknown_names(
+    model: Document[ModelSpec], path: FieldPath, names: Iterable[str], specs: Sequence[TensorSpec]
 ) -> Iterator[FileViolation]:
+    declared = [spec.name for spec in specs]
     for name in names:
         if name not in declared:
             yield model.violation(
