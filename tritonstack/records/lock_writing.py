@@ -33,10 +33,8 @@ from tritonstack.records.locks import (
 from tritonstack.records.manifests import Manifest
 
 _HEADER = "# Which artifact runs where. Written by `tritonstack`; review it, do not edit it.\n"
-
-
 _PROVENANCE = frozenset({"built", "figures", "promoted", "rolled_back"})
-"""Provenance fields of an entry."""
+"""Fields that say where an artifact comes from; a rebuild of the same digest keeps them."""
 
 
 class LockChangedError(TritonstackError):
@@ -58,6 +56,7 @@ class LockChange:
     """The target, or the kind of machine."""
     entry: Entry
     seen: Entry | None
+    """The entry it replaces; None if it adds one."""
     conflicting: Mapping[str, LockedArtifact] = field(default_factory=dict)
     """Other entries it replaces, by target: artifacts that the same machines would select."""
 
@@ -70,7 +69,7 @@ class LockChange:
 
     @property
     def is_image(self) -> bool:
-        """Whether it is the entry of an image."""
+        """Whether the entry is for an image rather than an artifact."""
         return isinstance(self.entry, LockedImage)
 
     def describe(self) -> str:
@@ -78,21 +77,21 @@ class LockChange:
         image = "image " if self.is_image else ""
         return f"{image}{self.name} for {self.key} ({short_digest(self.entry.digest)})"
 
-    def describe_rivals(self) -> list[str]:
+    def describe_conflicting(self) -> list[str]:
         """Return one line per entry that this one replaces because it serves the same machines."""
         return [
-            f"{self.name} for {self.key} replaces the entry for {key} ({short_digest(rival.digest)})"
-            for key, rival in sorted(self.conflicting.items())
+            f"{self.name} for {self.key} replaces the entry for {key} ({short_digest(entry.digest)})"
+            for key, entry in sorted(self.conflicting.items())
         ]
 
     def describe_bounds(self) -> list[str]:
         """Return one line per output whose accepted bounds differ from the replaced entry's."""
-        before = self.seen or next(iter(self.conflicting.values()), None)
-        if not isinstance(self.entry, LockedArtifact) or not isinstance(before, LockedArtifact):
+        replaced = self.seen or next(iter(self.conflicting.values()), None)
+        if not isinstance(self.entry, LockedArtifact) or not isinstance(replaced, LockedArtifact):
             return []
         return [
             f"{self.name} for {self.key}: accepted bounds changed: {line}"
-            for line in changed_bounds(before, self.entry)
+            for line in changed_bounds(replaced, self.entry)
         ]
 
 
@@ -106,17 +105,17 @@ def add_to_lock(
 ) -> bool:
     """Add artifacts to the lock in its current state: another build may have written it in the meantime.
 
-    `parts` are the parts of each model's hash; `built` describes the build. An artifact that the lock already
-    names keeps its provenance: rebuilding it changes nothing. If another command replaced the entry since the
-    build began (`initial_lock`), its entry stays.
+    `parts` has the components of each model's hash, by model. An artifact that the lock already names keeps
+    its provenance: rebuilding it changes nothing. If another command replaced the entry of this very artifact
+    since the build began (`initial_lock`), the other command's entry stays.
     """
     with files.only_writer(file.parent):
         lock = load_lock(file).record
         for manifest in manifests:
-            before = lock.models.get(manifest.model, {}).get(manifest.target)
+            current = lock.models.get(manifest.model, {}).get(manifest.target)
             if initial_lock is not None and _was_replaced(initial_lock, lock, manifest):
                 continue
-            entry = _with_provenance(entry_of(manifest, parts.get(manifest.model)), before, built)
+            entry = _with_provenance(entry_of(manifest, parts.get(manifest.model)), current, built)
             lock = lock.with_entry(manifest.model, manifest.target, entry)
         return write_lock(file, lock)
 
@@ -133,11 +132,11 @@ def add_image_to_lock(
     """Add an image to the lock in its current state, by the same rules as artifacts."""
     with files.only_writer(file.parent):
         lock = load_lock(file).record
-        before = lock.images.get(folder, {}).get(kind)
-        was = initial_lock.images.get(folder, {}).get(kind) if initial_lock else None
-        if was and before and was.digest == image.digest != before.digest:
-            return False
-        entry = _with_provenance(image, before, built)
+        current = lock.images.get(folder, {}).get(kind)
+        initial = initial_lock.images.get(folder, {}).get(kind) if initial_lock else None
+        if initial and current and initial.digest == image.digest != current.digest:
+            return False  # another command replaced this very image since the build began
+        entry = _with_provenance(image, current, built)
         return write_lock(file, lock.with_image(folder, kind, entry))
 
 
@@ -163,14 +162,15 @@ def attest_builds(
 
 
 def attested(earlier: Built | None, built: Built, *, is_rebuilt: bool = False) -> Built | None:
-    """Return a build's record with the commit of `built`, made from the same files; None if not proven."""
+    """Return a build's record with the commit of `built`; None if it has a commit, or files may differ."""
     if earlier is None or is_committed(earlier.commit):
         return None
     if is_rebuilt:
         return built
-    listed = earlier.uncommitted or ()
-    is_covered = bool(listed) and all(is_hashed(name) for name in listed)
-    return earlier.model_copy(update={"commit": built.commit, "uncommitted": None}) if is_covered else None
+    # Callers have compared the hashes, which cover these files.
+    if earlier.uncommitted and all(is_hashed(name) for name in earlier.uncommitted):
+        return earlier.model_copy(update={"commit": built.commit, "uncommitted": None})
+    return None
 
 
 def replace_entries(file: Path, changes: Iterable[LockChange]) -> bool:
@@ -200,49 +200,43 @@ def lock_text(lock: Lock) -> str:
     return _HEADER + yaml.dump(data, Dumper=TextualDumper, sort_keys=True, default_flow_style=False)
 
 
-def _was_replaced(initial_lock: Lock, now: Lock, manifest: Manifest) -> bool:
-    """Check whether another entry has replaced the artifact that the earlier lock named."""
-    was = initial_lock.models.get(manifest.model, {}).get(manifest.target)
-    if was is None or was.digest != manifest.digest:
+def _was_replaced(initial_lock: Lock, lock: Lock, manifest: Manifest) -> bool:
+    """Check whether the initial lock named the artifact, and another one has replaced it since."""
+    initial = initial_lock.models.get(manifest.model, {}).get(manifest.target)
+    if initial is None or initial.digest != manifest.digest:
         return False
-    entry = now.models.get(manifest.model, {}).get(manifest.target)
-    return (
-        bool(now.conflicting(manifest.model, manifest.target))
-        if entry is None
-        else entry.digest != was.digest
-    )
+    current = lock.models.get(manifest.model, {}).get(manifest.target)
+    if current is None:
+        return bool(lock.conflicting(manifest.model, manifest.target))
+    return current.digest != manifest.digest
 
 
-def _with_provenance(entry: EntryT, before: EntryT | None, built: Built | None) -> EntryT:
-    """Return an entry with the known provenance of its digest."""
+def _with_provenance(entry: EntryT, current: EntryT | None, built: Built | None) -> EntryT:
+    """Return an entry with the provenance of the current one if that has the same digest."""
     update: dict[str, object] = {"built": built}
-    if before is not None and before.digest == entry.digest:
-        facts = _PROVENANCE & set(type(before).model_fields)
-        if isinstance(entry, LockedArtifact) and isinstance(before, LockedArtifact):
+    if current is not None and current.digest == entry.digest:
+        names = _PROVENANCE & set(type(current).model_fields)
+        if isinstance(entry, LockedArtifact) and isinstance(current, LockedArtifact):
             # Equal bytes, but other test inputs or bounds: the measurements are those of this build.
-            facts -= {"figures"} if entry.spec_hash != before.spec_hash else set()
-        update |= {name: value for name in facts if (value := getattr(before, name)) is not None}
-        if (
-            isinstance(entry, LockedImage)
-            and isinstance(before, LockedImage)
-            and entry.tag == before.tag
-            and built
-        ):
-            update["built"] = attested(before.built, built) or update["built"]
+            names -= {"figures"} if entry.spec_hash != current.spec_hash else set()
+        update |= {name: value for name in names if (value := getattr(current, name)) is not None}
+        if isinstance(entry, LockedImage) and isinstance(current, LockedImage) and entry.tag == current.tag:
+            update["built"] = (attested(current.built, built) if built else None) or update["built"]
     return entry.model_copy(update=update)
 
 
-def _require_unchanged(file: Path, item: LockChange, current: Entry | None) -> None:
-    if current == item.seen:
+def _require_unchanged(file: Path, change: LockChange, current: Entry | None) -> None:
+    if current == change.seen:
         return
-    subject = f"{item.name} for {item.key}"
+    subject = f"{change.name} for {change.key}"
     if current is None:
         message = f"{subject} was removed from {shown_path(file)} in the meantime"
     else:
         author = current.promoted or current.built
-        by = f", by {author.by} at {author.at}" if author else ""
+        origin = f", by {author.by} at {author.at}" if author else ""
         message = (
-            f"another {subject} was written to {shown_path(file)} in the meantime: {current.digest[:19]}{by}"
+            f"another {subject} was written to {shown_path(file)} in the meantime: "
+            f"{current.digest[:19]}{origin}"
         )
     raise LockChangedError(
         f"{message}; nothing was written",

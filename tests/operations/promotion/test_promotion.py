@@ -86,7 +86,7 @@ def test_a_preferred_target_entry_yields_to_one_promoted_for_another_target(file
     old = build(files, "prod", digest="99" * 32, target="cpu-py312", parity=(bounded(0.9999),))
     decision = decided(files)
     (item,) = decision.entries
-    (bounds,), (replaced,) = item.describe_bounds(), item.describe_rivals()
+    (bounds,), (replaced,) = item.describe_bounds(), item.describe_conflicting()
     assert "cosine >= 0.9999 → cosine >= 0.9" in bounds
     assert f"cpu-py312 ({short_digest(old.digest)})" in replaced
     after = lock_after(load_workspace(files, "prod"), decision.entries, PROMOTED)

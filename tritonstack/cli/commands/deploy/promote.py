@@ -87,7 +87,7 @@ def _plan_lines(plan: PromotionPlan) -> list[str]:
 
 def _remarks(promotion: PromotionFacts) -> list[str]:
     entries = promotion.decision.entries
-    return [line for item in entries for line in (*item.describe_rivals(), *item.describe_bounds())]
+    return [line for item in entries for line in (*item.describe_conflicting(), *item.describe_bounds())]
 
 
 def _skipped_lines(promotion: PromotionFacts) -> list[str]:
