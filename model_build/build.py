@@ -26,7 +26,6 @@ from model_build.needed_python import require_python
 from model_build.progress import BuildSteps, OnProgress, ignore_progress
 from model_build.recipes import Recipe, recipe_for
 from model_build.recipes.language.vllm import require_generate
-from model_build.repository.instances import PROCESSOR
 from model_build.repository.layout import check_layout
 from model_build.repository.properties import read_instances, read_properties
 from model_build.resources import processor_features, require_memory, require_space, shortages_explained
@@ -375,7 +374,7 @@ class _Build:
         packed: PackedArchive,
         served: ServingReport,
     ) -> Manifest:
-        instances = read_instances(written.folder, gpu=written.target.hardware != PROCESSOR)
+        instances = read_instances(written.folder, gpu=written.target.has_gpu)
         return Manifest(
             model=self._spec.name,
             entry_model=written.entry,

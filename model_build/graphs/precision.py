@@ -26,7 +26,6 @@ from model_build.graphs.levels import BF16, FP32, Level, as_it_is, candidate_lev
 from model_build.graphs.openvino_session import computes_bf16
 from model_build.graphs.readable import make_readable
 from model_build.progress import BuildSteps
-from model_build.repository.instances import PROCESSOR
 from tritonstack.base.error_kinds import UnavailableOptionError
 from tritonstack.base.files import folder_bytes
 from tritonstack.records.manifests import RECORDED, CandidateReport, ParityReport
@@ -61,7 +60,7 @@ def choose_precision(
 
 def _require_bf16(graph: ExportedGraph, spec: ModelSpec, target: Target) -> None:
     """Raise ExportError if OpenVINO cannot serve the graph; model.yaml has been checked before."""
-    reasons = ["OpenVINO runs on CPUs only"] if target.hardware != PROCESSOR else []
+    reasons = ["OpenVINO runs on CPUs only"] if target.has_gpu else []
     for reason in (*reasons, *_unlike_batches(graph, spec)):
         raise ExportError(
             f"bf16 is not available: {reason}",

@@ -22,7 +22,6 @@ from model_build.data.graphs import ServableGraph
 from model_build.environments.packing import build_environment, installed_requirement
 from model_build.layouts.layout import DEFAULT_LAYOUT, ENCODER, Layout, random_numbers, same_names
 from model_build.layouts.steps import MASK, TEXT, TOKENIZER, Padding, add_tokenizer
-from model_build.repository.instances import PROCESSOR
 from model_build.repository.parts import (
     ModelProperties,
     SchedulingStep,
@@ -267,7 +266,7 @@ class TextsIn(TextLayout):
     ) -> Iterator[str]:
         """Yield why the tokenizer and the graph cannot run in one Python model."""
         triton = self._spec.triton
-        if graph.backend != "onnxruntime" or context.target.hardware != PROCESSOR:
+        if graph.backend != "onnxruntime" or context.target.has_gpu:
             yield f"the graph runs in Triton's {graph.backend} backend on {context.target.hardware}"
         if framework.token_tensors or any(-1 in tensor.shape for tensor in graph.outputs):
             yield "its outputs have one row per token"
@@ -325,7 +324,7 @@ class TextsIn(TextLayout):
     def _padding(self, graph: ServableGraph, context: BuildContext) -> Padding:
         """Return which texts the tokenizer pads to one length."""
         # With keep_order, Triton holds responses until those before them are sent, which splits groups.
-        pays = context.target.hardware == PROCESSOR and not self._spec.batching.keep_order
+        pays = not context.target.has_gpu and not self._spec.batching.keep_order
         return "groups" if pays and folder_bytes(graph.folder) >= GROUPS_FROM_BYTES else "together"
 
 

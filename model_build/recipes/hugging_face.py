@@ -26,7 +26,6 @@ from model_build.layouts.texts import SERVED_ONNXRUNTIME, text_layout
 from model_build.progress import BuildSteps
 from model_build.recipes.choose_backend import choose_backend
 from model_build.recipes.given import bound_python
-from model_build.repository.instances import PROCESSOR
 from tritonstack.base.errors import reject
 from tritonstack.base.yaml import Document
 from tritonstack.records.manifests import ParityReport
@@ -206,7 +205,7 @@ def _is_one_model(recipe: TextRecipe, target: Target) -> bool:
         recipe.one_model is not False
         and isinstance(recipe, ONE_ROW_PER_TEXT)
         and recipe.format == "onnx"
-        and target.hardware == PROCESSOR
+        and not target.has_gpu
     )
 
 

@@ -30,7 +30,6 @@ from model_build.layouts.prepared import preparation_for
 from model_build.progress import BuildSteps
 from model_build.recipes.choose_backend import choose_backend
 from model_build.recipes.given import GraphFront, describe_cases, describe_sizes, write_graph
-from model_build.repository.instances import PROCESSOR
 from tritonstack.base.yaml import Document
 from tritonstack.reference.targets import Target
 from tritonstack.spec.models.inputs import NEEDS_VNNI, answers_remedy
@@ -103,7 +102,7 @@ class OnnxGraph:
         from model_build.graphs.overflow import can_overflow  # noqa: PLC0415 - as below
         from model_build.graphs.running import GraphSession, compare_graph  # noqa: PLC0415 - as below
 
-        if target.hardware != PROCESSOR or not can_overflow(graph.file):
+        if target.has_gpu or not can_overflow(graph.file):
             return
         spec = self._model.record
         comparisons = compare_graph(GraphSession(graph.file, exact=False), cases)

@@ -27,7 +27,6 @@ from model_build.progress import BuildSteps
 from model_build.recipes.given import describe_cases
 from model_build.repository.config import CONFIG_NAME, datatype_name
 from model_build.repository.existing import filled_in, parse_file
-from model_build.repository.instances import PROCESSOR
 from model_build.repository.layout import check_layout, is_ensemble
 from model_build.repository.properties import read_properties
 from model_build.store.archive import is_safe_name
@@ -214,7 +213,7 @@ class TritonRepository:
 def _overflows(repository: Path, target: Target) -> Iterator[str]:
     """Yield why the answers depend on the processor: a graph was quantized with all 8 bits."""
     graphs = [file for file in repository.glob("*/*/**/*.onnx") if file.is_file()]
-    if graphs and target.hardware == PROCESSOR:
+    if graphs and not target.has_gpu:
         from model_build.graphs.overflow import can_overflow  # noqa: PLC0415 - onnx imports slowly
 
         names = sorted({file.relative_to(repository).parts[0] for file in graphs if can_overflow(file)})

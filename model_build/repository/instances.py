@@ -1,4 +1,4 @@
-"""Place the instances of a model on CPU or GPU."""
+"""Write `triton` of model.yaml into a configuration: instances, optimization, and version policy."""
 
 from __future__ import annotations
 
@@ -11,14 +11,12 @@ from tritonstack.base.yaml import Violation
 from tritonstack.reference.targets import Target
 from tritonstack.spec.models.triton_options import InstanceGroup, TritonOptions
 
-PROCESSOR = "cpu"
-
 
 def place_instances(config: Any, triton: TritonOptions, *, gpu: bool, default: int = 1) -> None:
     """Add the instance groups; by default one group, on the GPU if the model is built for one."""
     kinds = model_config_schema().ModelInstanceGroup
     for group in triton.instances or (InstanceGroup(count=default),):
-        on_gpu = gpu and group.device != PROCESSOR
+        on_gpu = gpu and group.device != "cpu"
         config.instance_group.add(
             count=group.count,
             kind=kinds.KIND_GPU if on_gpu else kinds.KIND_CPU,
@@ -27,26 +25,23 @@ def place_instances(config: Any, triton: TritonOptions, *, gpu: bool, default: i
         )
 
 
-def instance_violations(
-    triton: TritonOptions, target: Target, profiles: int | None = None
-) -> Iterator[Violation]:
-    """Report groups that the target or the engine cannot run; `profiles` is the engine's count."""
+def instance_violations(triton: TritonOptions, target: Target, profiles: int = 0) -> Iterator[Violation]:
+    """Report groups that the target or the engine cannot run; `profiles` is how many the engine has."""
     for index, group in enumerate(triton.instances):
-        place = ("triton", "instances", index)
-        if target.hardware == PROCESSOR and (group.gpus or group.device == "gpu"):
+        path = ("triton", "instances", index)
+        if not target.has_gpu and (group.gpus or group.device == "gpu"):
             yield UnavailableOptionError.at(
-                (*place, "gpus" if group.gpus else "device"),
+                (*path, "gpus" if group.gpus else "device"),
                 "the model is built for a CPU and cannot use a GPU",
                 "remove it, or serve the model on an instance type with a GPU",
             )
-        if profiles is not None:
-            for number, name in enumerate(group.profiles):
-                if int(name) >= profiles:
-                    yield InvalidValueError.at(
-                        (*place, "profiles", number),
-                        f"the engine has {profiles} profiles, numbered from 0",
-                        "use one of these",
-                    )
+        for position, profile in enumerate(group.profiles if profiles else ()):
+            if int(profile) >= profiles:
+                yield InvalidValueError.at(
+                    (*path, "profiles", position),
+                    f"the engine has {profiles} profiles, numbered from 0",
+                    "use one of these",
+                )
 
 
 def optimize(config: Any, triton: TritonOptions) -> None:

@@ -15,7 +15,6 @@ from model_build.repository import config
 from model_build.repository.contradictions import contradictions
 from model_build.repository.existing import complete_existing, read_existing
 from model_build.repository.instances import (
-    PROCESSOR,
     choose_versions,
     instance_violations,
     optimize,
@@ -106,7 +105,7 @@ def add_graph_model(
         message.cc_model_filenames.update(graph.engines)
     elif (file := _unusual_file(folder / VERSION, graph.backend)) is not None:
         message.default_model_filename = file
-    on_gpu = target.hardware != PROCESSOR
+    on_gpu = target.has_gpu
     # An instance of the openvino backend computes with all cores.
     one_instance = on_gpu or triton.sequences is not None or graph.backend == OPENVINO
     default = 1 if one_instance else graph_instances(folder_bytes(folder / VERSION))
@@ -153,7 +152,7 @@ def add_python_model(  # noqa: PLR0913 - what a model has; the last three differ
         message.model_transaction_policy.decoupled = True
     for tensor in message.input:
         tensor.allow_ragged_batch = tensor.name in batching.ragged
-    on_gpu = target is not None and target.hardware != PROCESSOR and bool(options.instances)
+    on_gpu = target is not None and target.has_gpu and bool(options.instances)
     place_instances(message, options, gpu=on_gpu, default=default)
     optimize(message, options)
     for key, value in {**options.parameters, **around.parameters}.items():
@@ -261,7 +260,7 @@ def _graph_violations(
             else f"the model's tensors have no batch dimension, but max_batch is {batching.max_batch}",
             "set `max_batch` to 1 or more" if graph.batches else "set `max_batch: 0`",
         )
-    yield from instance_violations(triton, target, graph.profiles or None)
+    yield from instance_violations(triton, target, graph.profiles)
     yield from control_violations(graph.inputs, triton.sequences)
     for key in sorted(set(triton.parameters) & set(graph.parameters)):
         if triton.parameters[key] != graph.parameters[key]:

@@ -26,6 +26,11 @@ class Target:
     hardware: str
     python: str | None = None
 
+    @property
+    def has_gpu(self) -> bool:
+        """Whether it is for machines with a GPU."""
+        return self.hardware != "cpu"
+
     def __str__(self) -> str:
         return f"{self.hardware}-{self.python}" if self.python else self.hardware
 
