@@ -21,12 +21,12 @@ from tritonstack.operations.loads.arrivals import Offsets
 Send = Callable[[int], Awaitable[str]]
 """Sends the request with a number; returns "" for an answer of the model, or the class of the error."""
 MAX_OPEN = 2_000
-"""Requests in progress at most. Further ones wait, and their wait counts."""
+"""Requests in progress at most; the wait of further ones counts as latency."""
 
 
 @dataclass
 class Sent:
-    """What became of each request, in seconds since the start."""
+    """When each request was due, sent, and answered, in seconds since the start; one list item each."""
 
     due: list[float] = field(default_factory=list)
     sent: list[float] = field(default_factory=list)
@@ -34,7 +34,7 @@ class Sent:
     errors: list[str] = field(default_factory=list)
     """The class of the error, "" for an answer."""
     processor_s: float = 0.0
-    """The processor time of this process meanwhile."""
+    """The processor time of this process during the load."""
 
     def note(self, due: float, sent: float, ended: float, error: str) -> None:
         """Add a request."""
@@ -45,25 +45,24 @@ class Sent:
 
 
 async def open_loop(send: Send, offsets: Offsets, *, on_second: Callable[[int], None] | None = None) -> Sent:
-    """Send each request at its offset; return when all are answered."""
-    record, room = Sent(), asyncio.Semaphore(MAX_OPEN)
+    """Send each request at its offset, and report the second it was due; return when all are answered."""
+    record, slots = Sent(), asyncio.Semaphore(MAX_OPEN)
     clock = _Clock()
 
-    async def one(number: int, due: float) -> None:
+    async def request(number: int, due: float) -> None:
         sent = clock.now()
         try:
             error = await send(number)
         finally:
-            room.release()
+            slots.release()
         record.note(due, sent, clock.now(), error)
 
     async with asyncio.TaskGroup() as tasks:
         for number, due in enumerate(offsets.tolist()):
-            ahead = due - clock.now()
-            if ahead > 0:
-                await asyncio.sleep(ahead)
-            await room.acquire()
-            tasks.create_task(one(number, due))
+            if (wait_s := due - clock.now()) > 0:
+                await asyncio.sleep(wait_s)
+            await slots.acquire()
+            tasks.create_task(request(number, due))
             if on_second is not None:
                 on_second(int(due))
     record.processor_s = clock.processor_s()
@@ -78,12 +77,12 @@ async def closed_loop(
     clock = _Clock()
     numbers = iter(range(sys.maxsize))
 
-    async def user(first_s: float) -> None:
-        await asyncio.sleep(first_s)
+    async def user(delay_s: float) -> None:
+        await asyncio.sleep(delay_s)
         while (sent := clock.now()) < seconds:
             error = await send(next(numbers))
             record.note(sent, sent, clock.now(), error)
-            if error:  # a server that rejects at once is not asked a thousand times per second
+            if error:  # do not flood a server that rejects at once
                 await asyncio.sleep(random.uniform(0.05, 0.15))  # noqa: S311 - no secret
             if on_second is not None:
                 on_second(int(clock.now()))
@@ -106,22 +105,22 @@ class _Clock:
     """The time and the processor time since its creation."""
 
     def __init__(self) -> None:
-        self._began, self._processor = time.perf_counter(), time.process_time()
+        self._start_s, self._processor_start_s = time.perf_counter(), time.process_time()
 
     def now(self) -> float:
-        return time.perf_counter() - self._began
+        return time.perf_counter() - self._start_s
 
     def processor_s(self) -> float:
-        return time.process_time() - self._processor
+        return time.process_time() - self._processor_start_s
 
 
 def _precise_loop() -> asyncio.AbstractEventLoop:
-    """Return an event loop; that of Linux rounds waits up to milliseconds, which would delay requests."""
+    """Return an event loop whose waits are precise; epoll rounds them up to milliseconds."""
     if not hasattr(selectors, "EpollSelector"):
         return asyncio.new_event_loop()
 
     class PreciseSelector(selectors.EpollSelector):
-        """Waits with select, which counts microseconds, for the file descriptor of epoll."""
+        """Waits for epoll's file descriptor with select, which counts microseconds."""
 
         def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
             if timeout is None or timeout > 0:
