@@ -33,7 +33,7 @@ def require_trtexec() -> Path:
 def require_hardware(spec: ModelSpec, targets: Sequence[Target]) -> None:
     """Raise UsageError for a target that the model does not support, or this machine cannot build for."""
     for target in targets:
-        kind = "cpu" if target.hardware == "cpu" else "gpu"
+        kind = "gpu" if target.has_gpu else "cpu"
         if kind not in spec.builds_for:
             raise MachineError(
                 f"{spec.name!r} is built for {' and '.join(spec.builds_for)}, not for {target}",

@@ -111,7 +111,7 @@ class Layout(ABC, Generic[AnyFramework]):
             batching=self._spec.batching,
             triton=self._spec.triton,
             target=context.target,
-            around=ModelProperties(
+            properties=ModelProperties(
                 model=self._model, example=in_types_of(self.example(framework), graph.inputs)
             ),
         )

@@ -52,7 +52,7 @@ def add_tokenizer(
         inputs=callers_send,
         outputs=outputs,
         batching=batching,
-        around=ModelProperties(parameters=parameters),
+        properties=ModelProperties(parameters=parameters),
     )
     (version / "tokenizer.json").write_text(tokenizer, encoding="utf-8")
     return build_environment(

@@ -290,7 +290,7 @@ class TextsIn(TextLayout):
             batching=self._spec.batching,
             triton=self._spec.triton,
             target=context.target,
-            around=ModelProperties(
+            properties=ModelProperties(
                 model=self._model,
                 graph=graph.folder,
                 example=self._requested(self._samples[:1]),
@@ -358,7 +358,7 @@ class QuestionsIn(TextsIn):
             inputs=(*graph.outputs, OFFSETS, CONTEXT),
             outputs=ANSWERS,
             batching=self._spec.batching,
-            around=ModelProperties(environment=False),
+            properties=ModelProperties(environment=False),
         )
         options = {"max_answer_tokens": self._recipe.max_answer_tokens}
         (version / "answer.json").write_text(json.dumps(options) + "\n")

@@ -74,7 +74,7 @@ def write_graph(
             batching=spec.batching,
             triton=spec.triton,
             target=context.target,
-            around=ModelProperties(model=context.model, example=requests[0].inputs),
+            properties=ModelProperties(model=context.model, example=requests[0].inputs),
         )
         return reports
 

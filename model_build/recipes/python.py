@@ -138,7 +138,7 @@ class PythonModel:
             batching=spec.batching,
             triton=spec.triton,
             target=context.target,
-            around=ModelProperties(model=self._model, example=signature[2].inputs),
+            properties=ModelProperties(model=self._model, example=signature[2].inputs),
         )
         if self._recipe.calls:
             copy_from(code.parent, code.name, version / OWN_CODE)

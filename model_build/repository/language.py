@@ -15,14 +15,15 @@ from typing import Any
 from model_build.environments.packing import PARAMETER, PARAMETER_VALUE
 from model_build.repository import config
 from model_build.repository.instances import choose_versions, place_instances
-from model_build.repository.parts import ALONE, VERSION, ModelProperties, write_model
+from model_build.repository.parts import DEFAULTS, VERSION, ModelProperties, write_model
 from tritonstack.base.source_files import copy_from
 from tritonstack.records.manifests import TensorSpec
 from tritonstack.spec.models.triton_options import TritonOptions
 
 TEXT_IN = TensorSpec(name="text_input", datatype="BYTES", shape=(1,))
 TEXT_OUT = TensorSpec(name="text_output", datatype="BYTES", shape=(-1,))
-OPTIONAL_INPUTS = (
+VLLM_INPUTS = (
+    TEXT_IN,
     TensorSpec(name="image", datatype="BYTES", shape=(-1,)),
     TensorSpec(name="sampling_parameters", datatype="BYTES", shape=(1,)),
     *(
@@ -38,21 +39,21 @@ OPTIONAL_INPUTS = (
         )
     ),
 )
-FURTHER_OUTPUTS = (
+VLLM_OUTPUTS = (
+    TEXT_OUT,
     TensorSpec(name="finish_reason", datatype="BYTES", shape=(-1,)),
     TensorSpec(name="cumulative_logprob", datatype="FP32", shape=(-1,)),
     TensorSpec(name="logprobs", datatype="BYTES", shape=(-1,)),
     TensorSpec(name="num_input_tokens", datatype="UINT32", shape=(1,)),
     TensorSpec(name="num_output_tokens", datatype="UINT32", shape=(-1,)),
 )
-
-
-GENERATOR_INPUTS = (
-    OPTIONAL_INPUTS[1],
-    *(TensorSpec(name=name, datatype="BOOL", shape=(1,)) for name in ("stream", "exclude_input_in_output")),
+_GENERATOR_NAMES = (
+    *("text_input", "sampling_parameters", "stream", "exclude_input_in_output"),
+    *("text_output", "finish_reason", "num_output_tokens"),
 )
-GENERATOR_OUTPUTS = (FURTHER_OUTPUTS[0], FURTHER_OUTPUTS[-1])
-"""Tensors of the recipe text-generation beside its texts, as vLLM's backend has them."""
+"""Tensors of vLLM's backend that the recipe text-generation has too."""
+GENERATOR_INPUTS = tuple(tensor for tensor in VLLM_INPUTS if tensor.name in _GENERATOR_NAMES)
+GENERATOR_OUTPUTS = tuple(tensor for tensor in VLLM_OUTPUTS if tensor.name in _GENERATOR_NAMES)
 
 
 def add_generator(
@@ -61,27 +62,27 @@ def add_generator(
     name: str,
     modules: Sequence[Path],
     files: Mapping[str, str],
-    around: ModelProperties = ALONE,
+    properties: ModelProperties = DEFAULTS,
 ) -> None:
     """Write a decoupled Python model that completes texts; the first of `modules` becomes model.py."""
     folder = repository / name
     (folder / VERSION).mkdir(parents=True)
     for module in modules:
-        copied = "model.py" if module == modules[0] else module.name
-        copy_from(module.parent, module.name, folder / VERSION / copied)
-    for file in sorted(around.graph.iterdir()) if around.graph else ():
+        file_name = "model.py" if module == modules[0] else module.name
+        copy_from(module.parent, module.name, folder / VERSION / file_name)
+    for file in sorted(properties.graph.iterdir()) if properties.graph else ():
         file.rename(folder / VERSION / file.name)
-    for written, text in files.items():
-        (folder / VERSION / written).write_text(text, encoding="utf-8")
-    triton = _options(around)
-    message = _message(name, (TEXT_IN, *GENERATOR_INPUTS), (TEXT_OUT, *GENERATOR_OUTPUTS), "python", triton)
+    for file_name, text in files.items():
+        (folder / VERSION / file_name).write_text(text, encoding="utf-8")
+    triton = _options(properties)
+    message = _message(name, GENERATOR_INPUTS, GENERATOR_OUTPUTS, "python", triton)
     place_instances(message, triton, gpu=False)
     config.set_parameter(message, PARAMETER, PARAMETER_VALUE)
-    write_model(message, folder, around)
+    write_model(message, folder, properties)
 
 
 def add_vllm_model(
-    repository: Path, *, name: str, engine: Mapping[str, Any], around: ModelProperties = ALONE
+    repository: Path, *, name: str, engine: Mapping[str, Any], properties: ModelProperties = DEFAULTS
 ) -> Path:
     """Write a language model and its engine arguments; return its version folder.
 
@@ -91,16 +92,15 @@ def add_vllm_model(
     (folder / VERSION).mkdir(parents=True)
     text = json.dumps(dict(engine), indent=2, sort_keys=True)
     (folder / VERSION / "model.json").write_text(text + "\n", encoding="utf-8")
-    inputs, outputs = (TEXT_IN, *OPTIONAL_INPUTS), (TEXT_OUT, *FURTHER_OUTPUTS)
-    message = _message(name, inputs, outputs, "vllm", _options(around))
-    # vLLM distributes over the GPUs itself.
+    message = _message(name, VLLM_INPUTS, VLLM_OUTPUTS, "vllm", _options(properties))
+    # KIND_MODEL: vLLM distributes over the GPUs itself.
     message.instance_group.add(count=1, kind=config.model_config_schema().ModelInstanceGroup.KIND_MODEL)
-    write_model(message, folder, around)
+    write_model(message, folder, properties)
     return folder / VERSION
 
 
-def _options(around: ModelProperties) -> TritonOptions:
-    return TritonOptions() if around.model is None else around.model.record.triton
+def _options(properties: ModelProperties) -> TritonOptions:
+    return TritonOptions() if properties.model is None else properties.model.record.triton
 
 
 def _message(

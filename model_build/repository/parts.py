@@ -73,7 +73,7 @@ class ModelProperties:
     """Parameters of a Python model's configuration."""
 
 
-ALONE = ModelProperties()
+DEFAULTS = ModelProperties()
 
 
 def add_graph_model(
@@ -84,10 +84,10 @@ def add_graph_model(
     batching: Batching,
     triton: TritonOptions,
     target: Target,
-    around: ModelProperties = ALONE,
+    properties: ModelProperties = DEFAULTS,
 ) -> None:
     """Write a graph for one of Triton's backends; its files are moved."""
-    _raise_violations(_graph_violations(graph, batching, triton, target), around)
+    _raise_violations(_graph_violations(graph, batching, triton, target), properties)
     folder = repository / name
     folder.mkdir(parents=True)
     graph.folder.rename(folder / VERSION)
@@ -113,7 +113,7 @@ def add_graph_model(
     optimize(message, triton)
     for key, value in {**triton.parameters, **graph.parameters}.items():
         config.set_parameter(message, key, value)
-    _finish(message, folder, inputs, triton, around)
+    _finish(message, folder, inputs, triton, properties)
 
 
 def _with_rows(tensor: TensorSpec) -> TensorSpec:
@@ -130,7 +130,7 @@ def add_python_model(  # noqa: PLR0913 - what a model has; the last three differ
     batching: Batching,
     triton: TritonOptions | None = None,
     target: Target | None = None,
-    around: ModelProperties = ALONE,
+    properties: ModelProperties = DEFAULTS,
 ) -> Path:
     """Write a Python model, which may have an execution environment; return its version folder.
 
@@ -139,27 +139,27 @@ def add_python_model(  # noqa: PLR0913 - what a model has; the last three differ
     """
     options = triton or TritonOptions()
     batching = batching if triton is not None else _without_waiting(batching)
-    _raise_violations(_python_violations(inputs, batching, options, target), around)
+    _raise_violations(_python_violations(inputs, batching, options, target), properties)
     folder = repository / name
     (folder / VERSION).mkdir(parents=True)
     copy_from(code.parent, code.name, folder / VERSION / "model.py")
-    for file in sorted(around.graph.iterdir()) if around.graph else ():
+    for file in sorted(properties.graph.iterdir()) if properties.graph else ():
         file.rename(folder / VERSION / file.name)
-    default = graph_instances(folder_bytes(folder / VERSION)) if around.graph else 1
+    default = graph_instances(folder_bytes(folder / VERSION)) if properties.graph else 1
     message = _message(folder, inputs, outputs, batching, options)
     message.backend = "python"
-    if around.model is not None and around.model.record.streams:
+    if properties.model is not None and properties.model.record.streams:
         message.model_transaction_policy.decoupled = True
     for tensor in message.input:
         tensor.allow_ragged_batch = tensor.name in batching.ragged
     on_gpu = target is not None and target.has_gpu and bool(options.instances)
     place_instances(message, options, gpu=on_gpu, default=default)
     optimize(message, options)
-    for key, value in {**options.parameters, **around.parameters}.items():
+    for key, value in {**options.parameters, **properties.parameters}.items():
         config.set_parameter(message, key, value)
-    if around.environment:
+    if properties.environment:
         config.set_parameter(message, PARAMETER, PARAMETER_VALUE)
-    _finish(message, folder, inputs, options, around)
+    _finish(message, folder, inputs, options, properties)
     return folder / VERSION
 
 
@@ -215,17 +215,21 @@ def _message(
 
 
 def _finish(
-    message: Any, folder: Path, inputs: Sequence[TensorSpec], triton: TritonOptions, around: ModelProperties
+    message: Any,
+    folder: Path,
+    inputs: Sequence[TensorSpec],
+    triton: TritonOptions,
+    properties: ModelProperties,
 ) -> None:
     if triton.warm_up:
-        row = None if around.example is None else first_row(around.example, message.max_batch_size)
+        row = None if properties.example is None else first_row(properties.example, message.max_batch_size)
         add_warm_up(message, folder, inputs, row)
-    write_model(message, folder, around)
+    write_model(message, folder, properties)
 
 
-def write_model(message: Any, folder: Path, around: ModelProperties) -> None:
+def write_model(message: Any, folder: Path, properties: ModelProperties) -> None:
     """Write the configuration: the user's own, completed, if there is one."""
-    existing = None if around.model is None else read_existing(around.model)
+    existing = None if properties.model is None else read_existing(properties.model)
     if existing is None:
         config.write_config(message, folder)
         return
@@ -287,13 +291,13 @@ def _python_violations(
     yield from control_violations(inputs, triton.sequences)
 
 
-def _raise_violations(violations: Iterable[Violation], around: ModelProperties) -> None:
+def _raise_violations(violations: Iterable[Violation], properties: ModelProperties) -> None:
     """Report the violation in the file that has it."""
     listed = list(violations)
     if not listed:
         return
-    if around.model is not None:
-        raise InvalidFilesError(around.model.place(violation) for violation in listed)
+    if properties.model is not None:
+        raise InvalidFilesError(properties.model.place(violation) for violation in listed)
     raise ModelMismatchError(
         "\n".join(f"{'.'.join(map(str, violation.path))}: {violation.message}" for violation in listed),
         remedy="; ".join(dict.fromkeys(str(violation.remedy) for violation in listed)),

@@ -119,7 +119,7 @@ class TextGeneration:
             name=self._spec.name,
             modules=MODULES,
             files={"tokenizer.json": framework.served_tokenizer(), "generation.json": options},
-            around=ModelProperties(model=self._model, graph=graph.file.parent),
+            properties=ModelProperties(model=self._model, graph=graph.file.parent),
         )
         return build_environment(
             [installed_requirement("tokenizers"), SERVED_ONNXRUNTIME],

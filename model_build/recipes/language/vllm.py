@@ -79,7 +79,7 @@ class VllmModel:
         spec = self._model.record
         engine = {"model": f"{MODEL_ROOT}/{spec.name}/1", **self._recipe.engine}
         version = add_vllm_model(
-            repository, name=spec.name, engine=engine, around=ModelProperties(model=self._model)
+            repository, name=spec.name, engine=engine, properties=ModelProperties(model=self._model)
         )
         selection = file_selection(spec)
         files = [file for name, file in context.source.files.items() if selection.holds(name)]

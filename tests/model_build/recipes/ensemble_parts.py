@@ -89,7 +89,7 @@ def python_artifact(
             inputs=inputs,
             outputs=outputs,
             batching=Batching(max_batch=max_batch),
-            around=ModelProperties(environment=environment is not None),
+            properties=ModelProperties(environment=environment is not None),
         )
         if environment is not None:
             (folder / "repository" / name / "env.tar.gz").write_bytes(environment.read_bytes())

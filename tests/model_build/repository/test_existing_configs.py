@@ -68,7 +68,7 @@ def write_config(tmp_path: Path, text: str, *, graph: dict[str, Any] | None = No
         batching=model.record.batching,
         triton=model.record.triton,
         target=parse_target("cpu"),
-        around=ModelProperties(model=model),
+        properties=ModelProperties(model=model),
     )
     return (tmp_path / "repository/scorer/config.pbtxt").read_bytes().decode()
 

@@ -115,7 +115,9 @@ def write_repository(root: Path, name: str, *, code: str, example: Any = ..., **
         batching=model.record.batching,
         triton=model.record.triton,
         target=parse_target("cpu"),
-        around=ModelProperties(model=model, example=row if example is ... else example, environment=False),
+        properties=ModelProperties(
+            model=model, example=row if example is ... else example, environment=False
+        ),
     )
     assert check_layout(repository) == name
 

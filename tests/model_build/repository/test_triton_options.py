@@ -239,7 +239,7 @@ def warmed(tmp_path: Path, example: Mapping[str, Any] | None, batching: str = "{
         batching=spec.batching,
         triton=spec.triton,
         target=Target("cpu"),
-        around=ModelProperties(model=model, example=example),
+        properties=ModelProperties(model=model, example=example),
     )
     return read_config(tmp_path / "repository/scorer/config.pbtxt")
 

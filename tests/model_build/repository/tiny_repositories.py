@@ -67,7 +67,7 @@ def graph_config(
         batching=spec.batching,
         triton=spec.triton,
         target=parse_target(target),
-        around=ModelProperties(model=model),
+        properties=ModelProperties(model=model),
     )
     return read_config(tmp_path / "repository" / spec.name / "config.pbtxt")
 
@@ -86,6 +86,6 @@ def python_config(tmp_path: Path, inputs: tuple[TensorSpec, ...] = (IDS, MASK), 
         batching=model.record.batching,
         triton=model.record.triton,
         target=parse_target("cpu"),
-        around=ModelProperties(model=model),
+        properties=ModelProperties(model=model),
     )
     return read_config(tmp_path / "repository/scorer/config.pbtxt")
