@@ -29,8 +29,8 @@ from tritonstack.reference.releases import RELEASES
 
 ARCHIVE_NAME = "env.tar.gz"
 REPORT_NAME = "report.json"
-PARAMETER = "EXECUTION_ENV_PATH"
-PARAMETER_VALUE = f"$$TRITON_MODEL_DIRECTORY/{ARCHIVE_NAME}"
+ENV_PARAMETER = "EXECUTION_ENV_PATH"
+ENV_PARAMETER_VALUE = f"$$TRITON_MODEL_DIRECTORY/{ARCHIVE_NAME}"
 LAPTOP_PYTHON = "3.11"
 """The Python that usually runs the embedded server."""
 

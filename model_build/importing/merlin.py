@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from model_build.environments.packing import PARAMETER
+from model_build.environments.packing import ENV_PARAMETER
 from model_build.errors import ModelImportError
 from model_build.importing.pickles import names_in_pickle
 from model_build.importing.records import SOURCE_FOLDER, ImportedModel, ImportRequest
@@ -150,7 +150,7 @@ def _library_findings(models: Models, used: Sequence[str]) -> Iterator[Finding]:
     """Yield steps that import Merlin's libraries, which SageMaker's images lack."""
     for name in used:
         model = models[name]
-        if model.config.backend != "python" or PARAMETER in model.config.parameters:
+        if model.config.backend != "python" or ENV_PARAMETER in model.config.parameters:
             continue
         for file in sorted(model.folder.glob("[0-9]*/model.py")):
             text = file.read_text(encoding="utf-8", errors="replace")
@@ -165,6 +165,6 @@ def _library_findings(models: Models, used: Sequence[str]) -> Iterator[Finding]:
                     ModelImportError.code,
                     model.shown / file.relative_to(model.folder),
                     f"imports {', '.join(needed)}, which SageMaker's Triton images lack",
-                    f"pack them with conda-pack, and set the parameter {PARAMETER} in the step's "
+                    f"pack them with conda-pack, and set the parameter {ENV_PARAMETER} in the step's "
                     f"{CONFIG_NAME}; or use an image of your own",
                 )

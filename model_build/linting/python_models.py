@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from model_build.environments.given import read_environment
-from model_build.environments.packing import PARAMETER
+from model_build.environments.packing import ENV_PARAMETER
 from model_build.errors import (
     EnvironmentBuildError,
     ExportError,
@@ -132,9 +132,9 @@ def _calls(tree: ast.Module, shown: Path, loaded: Collection[str]) -> Iterator[F
 
 
 def _environment(model: ModelFolder, root: Path, options: LintOptions) -> Iterator[Finding]:
-    if PARAMETER not in model.config.parameters:
+    if ENV_PARAMETER not in model.config.parameters:
         return
-    value = model.config.parameters[PARAMETER].string_value
+    value = model.config.parameters[ENV_PARAMETER].string_value
     if not value.startswith(_VARIABLE):
         kind = (
             "an absolute path, which SageMaker's image does not have"
@@ -143,7 +143,7 @@ def _environment(model: ModelFolder, root: Path, options: LintOptions) -> Iterat
         )
         yield _error(
             model,
-            f"{PARAMETER} {value!r} is {kind}",
+            f"{ENV_PARAMETER} {value!r} is {kind}",
             f'pack the environment, and set "{_VARIABLE}/env.tar.gz"',
             "parameters",
         )
@@ -152,10 +152,10 @@ def _environment(model: ModelFolder, root: Path, options: LintOptions) -> Iterat
     file = root / inner
     if inner.startswith("../") or inner == "..":
         yield _error(
-            model, f"{PARAMETER} {value!r} is outside the repository", "move it inside", "parameters"
+            model, f"{ENV_PARAMETER} {value!r} is outside the repository", "move it inside", "parameters"
         )
     elif not file.exists():
-        yield _error(model, f"file not found: {inner}", f"add it, or correct {PARAMETER}", "parameters")
+        yield _error(model, f"file not found: {inner}", f"add it, or correct {ENV_PARAMETER}", "parameters")
     else:
         yield from _packages(model, file, options)
 

@@ -19,7 +19,7 @@ from model_build.checking.served_model import InvocationClient
 from model_build.data.cases import Case
 from model_build.data.context import BuildContext, WrittenRepository
 from model_build.environments.given import read_environment
-from model_build.environments.packing import PARAMETER, target_python
+from model_build.environments.packing import ENV_PARAMETER, target_python
 from model_build.errors import LayoutError, ModelInputError, ServingError, SourceError, UnsafeWeightsError
 from model_build.inputs.rows import Row, read_rows
 from model_build.linting.backends import completed
@@ -268,7 +268,7 @@ def _environments(repository: Path, configs: dict[str, Any]) -> Iterator[Environ
     """Yield the execution environments in the repository, each once."""
     files = set()
     for name, config in configs.items():
-        value = config.parameters[PARAMETER].string_value if PARAMETER in config.parameters else ""
+        value = config.parameters[ENV_PARAMETER].string_value if ENV_PARAMETER in config.parameters else ""
         file = (repository / name / value.removeprefix(_VARIABLE)).resolve()
         if not value.startswith(_VARIABLE) or file in files or not file.is_file():
             continue

@@ -15,7 +15,7 @@ from typing import Any
 
 from google.protobuf import text_format
 
-from model_build.environments.packing import ARCHIVE_NAME, PARAMETER, PARAMETER_VALUE
+from model_build.environments.packing import ARCHIVE_NAME, ENV_PARAMETER, ENV_PARAMETER_VALUE
 from model_build.repository.config import CONFIG_NAME, parse_config, read_config, write_config
 from model_build.repository.parts import SchedulingStep
 from tritonstack.base.files import sha256_of
@@ -100,12 +100,12 @@ def share_environments(repository: Path) -> dict[str, str]:
         first_name = used[name] = first.setdefault(sha256_of(file), name)
         if first_name != name:
             config = file.parent / CONFIG_NAME
-            if read_config(config).parameters[PARAMETER].string_value != PARAMETER_VALUE:
+            if read_config(config).parameters[ENV_PARAMETER].string_value != ENV_PARAMETER_VALUE:
                 used[name] = name  # it names an external file, which stays unchanged
                 continue
             shared = SHARED.format(first_name)
             config.write_text(
-                config.read_text(encoding="utf-8").replace(PARAMETER_VALUE, shared), encoding="utf-8"
+                config.read_text(encoding="utf-8").replace(ENV_PARAMETER_VALUE, shared), encoding="utf-8"
             )
             file.unlink()
     return used
@@ -118,7 +118,7 @@ def _own_environment(source: Path, folder: Path) -> None:
     match = re.search(re.escape(SHARED).replace(r"\{\}", f"({_NAME})"), text)
     if match is not None:
         shutil.copyfile(source / match[1] / ARCHIVE_NAME, folder / ARCHIVE_NAME)
-        file.write_bytes(text.replace(match[0], PARAMETER_VALUE).encode("utf-8"))
+        file.write_bytes(text.replace(match[0], ENV_PARAMETER_VALUE).encode("utf-8"))
 
 
 def rename_model(folder: Path) -> None:

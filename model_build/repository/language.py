@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from model_build.environments.packing import PARAMETER, PARAMETER_VALUE
+from model_build.environments.packing import ENV_PARAMETER, ENV_PARAMETER_VALUE
 from model_build.repository import config
 from model_build.repository.instances import choose_versions, place_instances
 from model_build.repository.parts import DEFAULTS, VERSION, ModelProperties, write_model
@@ -77,7 +77,7 @@ def add_generator(
     triton = _options(properties)
     message = _message(name, GENERATOR_INPUTS, GENERATOR_OUTPUTS, "python", triton)
     place_instances(message, triton, gpu=False)
-    config.set_parameter(message, PARAMETER, PARAMETER_VALUE)
+    config.set_parameter(message, ENV_PARAMETER, ENV_PARAMETER_VALUE)
     write_model(message, folder, properties)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from model_build.data.graphs import ServableGraph
-from model_build.environments.packing import ARCHIVE_NAME, PARAMETER, PARAMETER_VALUE
+from model_build.environments.packing import ARCHIVE_NAME, ENV_PARAMETER, ENV_PARAMETER_VALUE
 from model_build.repository import config
 from model_build.repository.contradictions import contradictions
 from model_build.repository.existing import complete_existing, read_existing
@@ -158,7 +158,7 @@ def add_python_model(  # noqa: PLR0913 - what a model has; the last three differ
     for key, value in {**options.parameters, **properties.parameters}.items():
         config.set_parameter(message, key, value)
     if properties.environment:
-        config.set_parameter(message, PARAMETER, PARAMETER_VALUE)
+        config.set_parameter(message, ENV_PARAMETER, ENV_PARAMETER_VALUE)
     _finish(message, folder, inputs, options, properties)
     return folder / VERSION
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from model_build.environments.packing import PARAMETER, PARAMETER_VALUE, build_environment
+from model_build.environments.packing import ENV_PARAMETER, ENV_PARAMETER_VALUE, build_environment
 from model_build.served.watch_stubs import LOOK_S, UNREAPED_S
 from packages.local_cloud.tests.sagemaker import test_real_triton as single_model
 from packages.local_cloud.tests.sagemaker.cloud import IMAGE, role_of, tarball
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.soak
 __all__ = ["real_cloud"]
 
 CONFIG = single_model.CONFIG + (
-    f'parameters {{ key: "{PARAMETER}" value: {{ string_value: "{PARAMETER_VALUE}" }} }}\n'
+    f'parameters {{ key: "{ENV_PARAMETER}" value: {{ string_value: "{ENV_PARAMETER_VALUE}" }} }}\n'
 )
 
 
