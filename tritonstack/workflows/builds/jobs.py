@@ -47,7 +47,8 @@ class Job:
     error: TritonstackError | None = None
     log_lines: list[str] = field(default_factory=list)
     """The last lines of its log that are no events."""
-    failure: dict[str, Any] | None = None
+    failed_event: dict[str, Any] | None = None
+    """The event `failed` in its log."""
     rejection: str = ""
     """Why the service has not started it yet."""
     reused: bool = False
@@ -84,12 +85,12 @@ class Job:
         return build_machine.project if isinstance(build_machine, CodeBuildMachine) else None
 
     @property
-    def waits(self) -> bool:
+    def is_waiting(self) -> bool:
         """True if the job has not started."""
         return self.state is None and self.error is None and not self.reused
 
     @property
-    def runs(self) -> bool:
+    def is_running(self) -> bool:
         """True if the job is running."""
         return self.state is not None and self.state.status == "running" and self.error is None
 
@@ -97,8 +98,8 @@ class Job:
         """Return the artifact if the job has built it."""
         return find_result(self.cloud, self.infra, self.order, self.name)
 
-    def take_result(self, on_done: Done) -> bool:
-        """Take the artifact if the job has built it already; return whether it has."""
+    def reuse_result(self, on_done: Done) -> bool:
+        """Report the artifact if an earlier run of the job has built it; return whether it has."""
         manifest = self.result()
         if manifest is not None:
             self.reused = True
@@ -106,13 +107,13 @@ class Job:
         return self.reused
 
     def start(self, reporter: Reporter) -> bool:
-        """Start the job or attach to it; return whether there was capacity."""
+        """Start the job or attach to it, or set `error`; return False if there was no capacity."""
         try:
             self.state, attached = start_or_attach(self.service, self.order, self.name)
-        except NoRoomError as full:
-            if self.rejection != full.message:
-                reporter.note(f"{self.needed.model} for {self.needed.target} is waiting: {full.message}")
-            self.rejection = full.message
+        except NoRoomError as error:
+            if self.rejection != error.message:
+                reporter.note(f"{self.needed.model} for {self.needed.target} is waiting: {error.message}")
+            self.rejection = error.message
             return False
         except BuildJobError as error:
             self.error = error
@@ -128,7 +129,7 @@ class Job:
         return True
 
     def on_update(self, step: Step, update: JobUpdate) -> None:
-        """Report new log lines."""
+        """Report new log lines, or the phase if there are none."""
         if not update.lines:
             step.update(update.state.phase)
         for line in update.lines:
@@ -138,14 +139,14 @@ class Job:
                 continue
             show_event(step, event)
             if event["event"] == "failed":
-                self.failure = event
+                self.failed_event = event
 
     def failure_error(self, state: JobState) -> TritonstackError:
         """Return why the job failed."""
         if state.status == "stopped":
             return BuildJobError(f"the build of {self.needed.model} was stopped", remedy="build it again")
-        if self.failure:
-            return error_from(self.failure, log=f"{state.log_stream} in {state.log_group}")
+        if self.failed_event:
+            return error_from(self.failed_event, log=f"{state.log_stream} in {state.log_group}")
         log_lines = "\n".join(self.log_lines)
         reason = state.reason or "no record was written"
         return BuildJobError(
@@ -158,29 +159,28 @@ class Job:
         self.error = BuildJobError(
             f"cannot follow the build of {self.needed.model}, which is still running in AWS: {error}",
             remedy="log in again if your credentials have expired, and rerun the command to attach to "
-            "running "
-            "builds and collect finished ones",
+            "running builds and collect finished ones",
         )
 
 
 def begin(session: Session, jobs: Sequence[Job], on_done: Done) -> list[Job]:
     """Start waiting jobs in order while their projects have capacity; return the started jobs.
 
-    An artifact that another process built meanwhile is taken as it is.
+    An artifact that another process has built in the meantime is reused.
     """
     started: list[Job] = []
-    full: set[str | None] = set()
-    for job in (job for job in jobs if job.waits):
-        if job.project in full or job.take_result(on_done):
+    full_projects: set[str | None] = set()
+    for job in (job for job in jobs if job.is_waiting):
+        if job.project in full_projects or job.reuse_result(on_done):
             continue
         if not _has_room(job, jobs) or not job.start(session.reporter):
-            full.add(job.project)
+            full_projects.add(job.project)
         elif job.state is not None:
             started.append(job)
     return started
 
 
 def _has_room(job: Job, jobs: Sequence[Job]) -> bool:
-    most = job.infra.concurrent
-    running = sum(other.runs and other.project == job.project for other in jobs)
-    return job.project is None or most is None or running < most
+    limit = job.infra.concurrent
+    running = sum(other.is_running and other.project == job.project for other in jobs)
+    return job.project is None or limit is None or running < limit

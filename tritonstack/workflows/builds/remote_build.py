@@ -124,9 +124,9 @@ def build_remotely(
     wait_for_it: bool,
     on_done: Done,
 ) -> None:
-    """Build each artifact as a job; an artifact that exists by then is taken as it is."""
+    """Build each artifact as a job; an artifact that exists by then is reused."""
     jobs = [Job.of(cloud, infra, item) for item in needed]
-    waiting = [job for job in jobs if not job.take_result(on_done)]
+    waiting = [job for job in jobs if not job.reuse_result(on_done)]
     if not waiting:
         return
     cancelled = threading.Event()
@@ -136,7 +136,7 @@ def build_remotely(
         if wait_for_it:
             _follow_all(session, waiting, started, cancelled, on_done)
         for job in waiting:
-            error = job.error or (_not_started_error(job) if job.waits else None)
+            error = job.error or (_not_started_error(job) if job.is_waiting else None)
             if error:
                 on_done(Outcome(job.needed, error=error))
     except KeyboardInterrupt:
@@ -214,12 +214,13 @@ def _follow_all(
             running: set[Future[Job]] = set()
             while True:
                 running |= {pool.submit(_follow_one, steps, job, cancelled) for job in started}
-                waits = any(job.waits for job in jobs)
-                if not running and not waits:
+                some_wait = any(job.is_waiting for job in jobs)
+                if not running and not some_wait:
                     return
                 if not running:
                     cancelled.wait(_ROOM_S)
-                done, running = wait(running, timeout=_ROOM_S if waits else None, return_when=FIRST_COMPLETED)
+                timeout_s = _ROOM_S if some_wait else None
+                done, running = wait(running, timeout=timeout_s, return_when=FIRST_COMPLETED)
                 for future in done:
                     _finish(future.result(), on_done)
                 started = begin(session, jobs, on_done)
