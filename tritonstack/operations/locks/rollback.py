@@ -114,8 +114,8 @@ def _plan(
     concerned = [
         name
         for name in workspace.spec.endpoints
-        for slot, slot_state in state_by(after.lock.record, after, name).items()
-        if slot_state and (slot.name, slot.image, slot_state.key) in places
+        for slot, served in state_by(after.lock.record, after, name).items()
+        if served and (slot.name, slot.image, served.key) in places
     ]
     return replace(plan, concerned=tuple(dict.fromkeys(concerned)))
 

@@ -1,6 +1,6 @@
 """Find what an endpoint served in earlier locks and its rollback target, from git only.
 
-Read-only. tritonstack.operations.locks.rollback decides the effects on other endpoints and on the lock.
+Read-only. rollback.py next to this file decides the effects on other endpoints and on the lock.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class SlotEntry:
 
 @dataclass(frozen=True)
 class RollbackStep:
-    """An entry to roll back."""
+    """An entry to roll back, from `now` to `then`."""
 
     slot: Slot
     now: SlotEntry
@@ -90,11 +90,11 @@ def _slots(workspace: Workspace, endpoint: str) -> Iterator[Slot]:
 
 
 def _changes(now: State, then: State) -> list[RollbackStep]:
-    """Return the differences; models that did not exist yet stay."""
+    """Return the steps from `now` back to `then`; models that did not exist yet stay."""
     return [
-        RollbackStep(slot, slot_state, before)
-        for slot, slot_state in now.items()
-        if slot_state and (before := then.get(slot)) and before.entry.digest != slot_state.entry.digest
+        RollbackStep(slot, current, earlier)
+        for slot, current in now.items()
+        if current and (earlier := then.get(slot)) and earlier.entry.digest != current.entry.digest
     ]
 
 
@@ -102,32 +102,32 @@ def previous_target(
     endpoint: str, history: LockHistory, now: State
 ) -> tuple[LockVersion, list[RollbackStep]]:
     """Return the latest version in which the endpoint served something else that was not rolled back."""
-    rolled_back = _given_up(now)
+    rolled_back = _rolled_back_digests(now)
     for version, then in _states(history, now):
         steps = _changes(now, then)
         if steps and not rolled_back & {step.then.entry.digest for step in steps}:
             return version, steps
-        rolled_back |= _given_up(then)
-    gap = history.gap
+        rolled_back |= _rolled_back_digests(then)
     raise RollbackError(
-        f"no earlier artifacts of endpoint {endpoint!r} in git" + (f": {gap}" if gap else ""),
+        f"no earlier artifacts of endpoint {endpoint!r} in git" + (f": {history.gap}" if history.gap else ""),
         remedy="if the environment's file changed rather than its lock, `git revert` that commit and deploy",
     )
 
 
 def unfinished_rollback(history: LockHistory, now: State) -> tuple[list[RollbackStep], RolledBack] | None:
-    """Return the rollback in the lock, if the endpoint has not changed since."""
-    for _, then in _states(history, now):
-        steps = [RollbackStep(step.slot, step.then, step.now) for step in _changes(now, then)]
-        if not steps:
-            continue
-        backs = [step.then.entry.rolled_back for step in steps]
-        recorded = [
-            back
-            for step, back in zip(steps, backs, strict=True)
-            if back and back.instead_of == step.now.entry.digest
+    """Return the rollback in the lock, if it is the endpoint's last change.
+
+    The lock has the restored entries already, so its steps end at the argument `now`.
+    """
+    for _, before in _states(history, now):
+        steps = [RollbackStep(step.slot, now=step.then, then=step.now) for step in _changes(now, before)]
+        records = [
+            record
+            for step in steps
+            if (record := step.then.entry.rolled_back) and record.instead_of == step.now.entry.digest
         ]
-        return (steps, max(recorded, key=lambda back: back.at)) if len(recorded) == len(steps) else None
+        if steps:
+            return (steps, max(records, key=lambda record: record.at)) if len(records) == len(steps) else None
     return None
 
 
@@ -141,11 +141,11 @@ def _states(history: LockHistory, now: State) -> Iterator[tuple[LockVersion, Sta
         yield version, {slot: slot.find(version.lock) for slot in now}
 
 
-def _given_up(state: State) -> set[str]:
+def _rolled_back_digests(state: State) -> set[str]:
     return {
-        slot_state.entry.rolled_back.instead_of
-        for slot_state in state.values()
-        if slot_state and slot_state.entry.rolled_back
+        current.entry.rolled_back.instead_of
+        for current in state.values()
+        if current and current.entry.rolled_back
     }
 
 
@@ -164,12 +164,11 @@ def named_target(endpoint: str, history: LockHistory, now: State, to: str) -> tu
         raise RollbackError(f"{to!r} is ambiguous: {', or '.join(matching)}", remedy="use a longer prefix")
     if commit is not None:
         return f"commit {short_commit(commit)}", _changes(now, _state_at(history, now, commit))
-    for digest, (version, slot, slot_state) in digests.items():
+    for digest, (version, slot, earlier) in digests.items():  # at most one, or it is ambiguous
         current = now[slot]
-        steps = (
-            [RollbackStep(slot, current, slot_state)] if current and current.entry.digest != digest else []
-        )
-        return version.description, steps
+        if current is None or current.entry.digest == digest:
+            return version.description, []
+        return version.description, [RollbackStep(slot, current, earlier)]
     raise RollbackError(
         f"{to!r} is neither a commit nor an artifact digest that endpoint {endpoint!r} has served",
         remedy=f"`git log -- environments/{history.file.name}` lists the commits",
@@ -177,14 +176,14 @@ def named_target(endpoint: str, history: LockHistory, now: State, to: str) -> tu
 
 
 def _matching(history: LockHistory, now: State, to: str) -> dict[str, tuple[LockVersion, Slot, SlotEntry]]:
-    """Return the served artifact with this digest prefix, and the latest version that names it."""
+    """Return the served artifacts with a digest prefix, each with the latest version that names it."""
     matching: dict[str, tuple[LockVersion, Slot, SlotEntry]] = {}
-    beginning = to.removeprefix("sha256:")
+    prefix = to.removeprefix("sha256:")
     for version in history.versions:
-        for slot in now if version.lock else ():
-            slot_state = slot.find(version.lock or Lock())
-            if slot_state and slot_state.entry.digest.removeprefix("sha256:").startswith(beginning):
-                matching.setdefault(slot_state.entry.digest, (version, slot, slot_state))
+        state = {slot: slot.find(version.lock) for slot in now} if version.lock else {}
+        for slot, earlier in state.items():
+            if earlier and earlier.entry.digest.removeprefix("sha256:").startswith(prefix):
+                matching.setdefault(earlier.entry.digest, (version, slot, earlier))
     return matching
 
 
