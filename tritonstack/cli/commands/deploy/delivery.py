@@ -37,7 +37,7 @@ def delivery(
 
 
 def _outputs(data: dict[str, Any]) -> list[str]:
-    """Return one line `name=value` per output, as GitHub reads them."""
+    """Return one line `name=value` per output, in the format of GITHUB_OUTPUT."""
     return [f"{name}={json.dumps(value, separators=(',', ':'))}" for name, value in data.items()]
 
 
@@ -45,9 +45,9 @@ def _lines(plan: DeliveryPlan) -> list[str]:
     spec = plan.spec
     lines = [f"{spec.repository}, branch {spec.branch}"]
     for stage in plan.stages:
-        state = "affected" if stage.affected else "not affected"
+        effect = "affected" if stage.affected else "not affected"
         approval = "; deploys after approval" if stage.approval else ""
-        lines.append(f"{stage.name} ({stage.account}, {stage.region}): {state}{approval}")
+        lines.append(f"{stage.name} ({stage.account}, {stage.region}): {effect}{approval}")
         lines += _roles(stage.roles)
     if spec.previews:
         lines.append(
@@ -58,6 +58,6 @@ def _lines(plan: DeliveryPlan) -> list[str]:
 
 
 def _roles(roles: Mapping[str, str]) -> list[str]:
-    """Return one line per duty, with its role."""
+    """Return one line per role, with its ARN."""
     width = max(map(len, roles), default=0)
-    return [f"  {duty:{width}}  {role}" for duty, role in roles.items()]
+    return [f"  {name:{width}}  {arn}" for name, arn in roles.items()]

@@ -40,7 +40,7 @@ def doctor(
 
     With a path, checks a Triton repository or a model.tar.gz that was built elsewhere, without a server or
     AWS. Errors keep a model from loading or answering in at least one hosting mode, and the exit code is 1.
-    Warnings load, and surprise later.
+    A model with warnings loads, but may not behave as expected.
 
     Example: tritonstack doctor model.tar.gz --release 26.05
     """
@@ -65,7 +65,7 @@ def doctor(
 def _check(
     state: Context, path: Path, release: str | None, instance_type: str | None, default_model: str | None
 ) -> None:
-    # Needs the extra `build`, which the other form does not.
+    # Imported here: it needs the extra `build`, which `doctor` without a path does not.
     from tritonstack.workflows.artifacts.repository_check import check_repository  # noqa: PLC0415
 
     check = check_repository(
@@ -80,8 +80,8 @@ def _check(
 
 def _summary(check: RepositoryCheck) -> str:
     models = ", ".join(check.models) or "none"
-    text = f"{check.path}: {check.counts}; models: {models}"
+    parts = [f"{check.path}: {check.counts}", f"models: {models}"]
     if check.entry:
-        text += f"; endpoints load {check.entry}"
-    needed = (f"{name}={value}" for name, value in check.variables.items())
-    return "; single-model endpoints need ".join([text, *needed])
+        parts.append(f"endpoints load {check.entry}")
+    parts += [f"single-model endpoints need {name}={value}" for name, value in check.variables.items()]
+    return "; ".join(parts)

@@ -47,8 +47,8 @@ def import_(
     """Copy a model into models/NAME, with a model.yaml that `tritonstack build` accepts.
 
     Checks the model against what Triton on SageMaker accepts, as `tritonstack doctor PATH` does. Errors stop
-    the import, and nothing is written. Warnings load, and surprise later. Configurations stay as they are; a
-    Merlin export becomes an ensemble.
+    the import, and nothing is written. A model with warnings loads, but may not behave as expected.
+    Configurations stay as they are; a Merlin export becomes an ensemble.
 
     Without --inputs, test inputs are random: builds show that the model answers, not that it answers right.
 
