@@ -13,6 +13,18 @@ from tritonstack.operations.audit.found import AuditScope, Found, Key, tags_of
 from tritonstack.operations.aws import Cloud, pages
 
 VPC = "AWS::EC2::VPC"
+_PARTS = (
+    ("describe_subnets", "Subnets", "AWS::EC2::Subnet", "SubnetId"),
+    ("describe_route_tables", "RouteTables", "AWS::EC2::RouteTable", "RouteTableId"),
+    ("describe_security_groups", "SecurityGroups", "AWS::EC2::SecurityGroup", "GroupId"),
+    ("describe_vpc_endpoints", "VpcEndpoints", "AWS::EC2::VPCEndpoint", "VpcEndpointId"),
+    ("describe_network_interfaces", "NetworkInterfaces", "AWS::EC2::NetworkInterface", "NetworkInterfaceId"),
+    ("describe_network_acls", "NetworkAcls", "AWS::EC2::NetworkAcl", "NetworkAclId"),
+)
+"""The operation, the key of its items, their type, and the key of their id."""
+
+PART_TYPES = (VPC, *(kind for _, _, kind, _ in _PARTS), "AWS::EC2::FlowLog")
+IMAGE_TYPES = ("AWS::EC2::Image", "AWS::EC2::Snapshot")
 
 
 def networks(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
@@ -21,12 +33,11 @@ def networks(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
     own_vpcs = {vpc["VpcId"] for vpc in pages(ec2, "describe_vpcs", "Vpcs") if _is_ours(vpc, scope)}
     for vpc in own_vpcs:
         yield Found(VPC, vpc)
-    for operation, key, kind, name in _PARTS:
-        for item in pages(ec2, operation, key):
+    for operation, items_key, kind, id_key in _PARTS:
+        for item in pages(ec2, operation, items_key):
             vpc = item.get("VpcId")
-            if _is_ignored(item) or not (vpc in own_vpcs or _is_ours(item, scope)):
-                continue
-            yield Found(kind, item[name], _tags(item), within=_network(vpc, own_vpcs))
+            if not _is_ignored(item) and (vpc in own_vpcs or _is_ours(item, scope)):
+                yield Found(kind, item[id_key], _tags(item), within=_network(vpc, own_vpcs))
     for log in pages(ec2, "describe_flow_logs", "FlowLogs"):
         vpc = log.get("ResourceId")
         if vpc in own_vpcs or _is_ours(log, scope):
@@ -53,31 +64,12 @@ def _tags(item: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _is_ours(item: Mapping[str, Any], scope: AuditScope) -> bool:
-    named = (item.get(key, "") for key in ("GroupName", "Name", "Description"))
-    return scope.tagged(_tags(item)) or any(scope.names(str(text)) for text in named)
+    names = (str(item.get(key, "")) for key in ("GroupName", "Name", "Description"))
+    return scope.tagged(_tags(item)) or any(scope.names(name) for name in names)
 
 
 def _is_ignored(item: Mapping[str, Any]) -> bool:
-    """Return whether it is a default of a network, or deleted and still listed."""
+    """Return whether an item is a default of its network, or deleted and still listed."""
     is_default = item.get("IsDefault") or item.get("GroupName") == "default"
     is_main_table = any(association.get("Main") for association in item.get("Associations", ()))
     return bool(is_default or is_main_table or str(item.get("State")).lower() == "deleted")
-
-
-_PARTS = (
-    ("describe_subnets", "Subnets", "AWS::EC2::Subnet", "SubnetId"),
-    ("describe_route_tables", "RouteTables", "AWS::EC2::RouteTable", "RouteTableId"),
-    ("describe_security_groups", "SecurityGroups", "AWS::EC2::SecurityGroup", "GroupId"),
-    ("describe_vpc_endpoints", "VpcEndpoints", "AWS::EC2::VPCEndpoint", "VpcEndpointId"),
-    (
-        "describe_network_interfaces",
-        "NetworkInterfaces",
-        "AWS::EC2::NetworkInterface",
-        "NetworkInterfaceId",
-    ),
-    ("describe_network_acls", "NetworkAcls", "AWS::EC2::NetworkAcl", "NetworkAclId"),
-)
-"""The operation, the key of its items, and their type and id."""
-
-PART_TYPES = (VPC, *(kind for _, _, kind, _ in _PARTS), "AWS::EC2::FlowLog")
-IMAGE_TYPES = ("AWS::EC2::Image", "AWS::EC2::Snapshot")
