@@ -13,9 +13,9 @@ from botocore.exceptions import ClientError
 from tests.sample_templates import sample_templates
 from tritonstack.base import naming
 from tritonstack.operations.audit import report as reports
-from tritonstack.operations.audit.found import STACK_TAG, AuditScope, Found, Listing
 from tritonstack.operations.audit.listings import LISTINGS
 from tritonstack.operations.audit.report import Ownership, audit, decide, merge, read_ownership
+from tritonstack.operations.audit.resources import STACK_TAG, AuditScope, AwsResource, Listing
 from tritonstack.operations.audit.tagged import Lists, still_there, tagged, type_and_id
 from tritonstack.operations.aws import Cloud
 
@@ -395,7 +395,7 @@ GONE = [
 def test_deleted_resources_that_are_still_tagged_are_omitted(cloud):
     lists: Lists = {}
     tagged_resources = [
-        Found(*type_and_id(arn)) for arn in (*GONE, "arn:aws:lambda:us-east-1:1:function:nobody-asks")
+        AwsResource(*type_and_id(arn)) for arn in (*GONE, "arn:aws:lambda:us-east-1:1:function:nobody-asks")
     ]
     assert [item.type for item in tagged_resources if still_there(cloud, item, lists)] == ["lambda:function"]
 
@@ -404,7 +404,7 @@ def test_deleted_resources_that_are_still_tagged_are_omitted(cloud):
 def test_existing_resources_are_not_reported_as_deleted(cloud, kind):
     PLANTED[kind](cloud)
     listed = listing_of(kind).find(cloud, SCOPE)
-    resources = [item for item in listed if isinstance(item, Found) and item.type == kind]
+    resources = [item for item in listed if isinstance(item, AwsResource) and item.type == kind]
     assert resources
     assert [still_there(cloud, item, {}) for item in resources] == resources
 
@@ -415,7 +415,7 @@ def owned(**owners: str) -> Ownership:
 
 
 def decided(
-    resource: Found, ownership: Ownership, scope: AuditScope = SCOPE, **more: Any
+    resource: AwsResource, ownership: Ownership, scope: AuditScope = SCOPE, **more: Any
 ) -> list[str | None]:
     return [item.stack for item in decide([resource], ownership, scope, **more)]
 
@@ -423,19 +423,19 @@ def decided(
 MINE, OTHERS = f"{BASE}-foundation", f"{BASE}-two-foundation"
 
 
-def bucket(name: str, **tags: str) -> Found:
-    return Found("AWS::S3::Bucket", name, tags)
+def bucket(name: str, **tags: str) -> AwsResource:
+    return AwsResource("AWS::S3::Bucket", name, tags)
 
 
 def test_the_owner_of_a_resource():
     standing = owned(a_bucket=MINE)
     assert decided(bucket("a-bucket"), standing) == [MINE]
     assert decided(bucket("b-bucket"), standing) == [None]
-    assert decided(Found("lambda:function", "x", {STACK_TAG: MINE}), standing) == [MINE]
-    assert decided(Found("lambda:function", "x", {STACK_TAG: "gone"}), standing) == [None]
-    part = Found("AWS::EC2::NetworkInterface", "eni", within=("AWS::S3::Bucket", "a-bucket"))
+    assert decided(AwsResource("lambda:function", "x", {STACK_TAG: MINE}), standing) == [MINE]
+    assert decided(AwsResource("lambda:function", "x", {STACK_TAG: "gone"}), standing) == [None]
+    part = AwsResource("AWS::EC2::NetworkInterface", "eni", within=("AWS::S3::Bucket", "a-bucket"))
     assert decided(part, standing) == [MINE]
-    assert decided(Found("AWS::CloudFormation::Stack", MINE), standing) == [MINE]
+    assert decided(AwsResource("AWS::CloudFormation::Stack", MINE), standing) == [MINE]
 
 
 def test_a_resource_removed_from_its_stack_is_orphaned_despite_its_tag():
@@ -459,7 +459,7 @@ def test_resources_of_an_environment_with_a_similar_name_are_excluded():
 
 
 def test_a_resource_in_several_listings_counts_once():
-    again = Found("AWS::S3::Bucket", "b", {"environment": "dev"}, ("AWS::EC2::VPC", "v"), pending=True)
+    again = AwsResource("AWS::S3::Bucket", "b", {"environment": "dev"}, ("AWS::EC2::VPC", "v"), pending=True)
     for resources in ([bucket("b", project="t"), again], [again, bucket("b", project="t")]):
         (merged,) = merge(resources)
         assert merged == replace(again, tags={"project": "t", "environment": "dev"})
@@ -473,7 +473,7 @@ def test_an_audit_of_all_environments_includes_each_of_them():
 
 def test_what_a_stack_has_retained_on_purpose_is_its_own_while_it_exists():
     standing = owned(a_bucket=MINE)
-    retained = Found("AWS::SageMaker::Model", "m", {naming.OWNER_TAG: MINE})
+    retained = AwsResource("AWS::SageMaker::Model", "m", {naming.OWNER_TAG: MINE})
     assert decided(retained, standing) == [MINE]
     assert decided(retained, owned()) == [None]
 
@@ -533,11 +533,11 @@ def test_a_stacks_own_resources_are_distinguished_from_foreign_ones(cloud, monke
 
 
 def test_a_service_that_fails_is_named_and_the_others_are_reported(cloud, monkeypatch):
-    def reject(*_: Any) -> Iterator[Found]:
-        yield Found("AWS::SNS::Topic", "before")
+    def reject(*_: Any) -> Iterator[AwsResource]:
+        yield AwsResource("AWS::SNS::Topic", "before")
         raise ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "ListTopics")
 
-    def tell(*_: Any) -> Iterator[Found]:
+    def tell(*_: Any) -> Iterator[AwsResource]:
         yield bucket("mine")
 
     listings = (Listing("sns", ("AWS::SNS::Topic",), reject), Listing("s3", ("AWS::S3::Bucket",), tell))

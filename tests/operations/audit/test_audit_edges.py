@@ -12,9 +12,9 @@ from tests.operations.audit.test_audit import ALLOWED, BASE, MINE, SCOPE, TRUST,
 from tritonstack.base.results import document
 from tritonstack.operations.audit import report as reports
 from tritonstack.operations.audit import tagged as tagging
-from tritonstack.operations.audit.found import Found, Listing
 from tritonstack.operations.audit.listings import LISTINGS
 from tritonstack.operations.audit.report import audit
+from tritonstack.operations.audit.resources import AwsResource, Listing
 from tritonstack.operations.audit.services import alarms, scaling
 from tritonstack.operations.audit.tagged import Lists, scalable_targets, still_there, type_and_id
 from tritonstack.operations.aws import Cloud, pages
@@ -100,8 +100,8 @@ def test_missing_permission_to_read_keys_is_an_error(cloud, monkeypatch):
 
 
 def test_the_tagging_service_is_trusted_if_the_service_itself_rejects(cloud, monkeypatch):
-    def tell(*_: Any) -> Iterator[Found]:
-        yield Found("AWS::SNS::Topic", "by-tag", SCOPE.tags)
+    def tell(*_: Any) -> Iterator[AwsResource]:
+        yield AwsResource("AWS::SNS::Topic", "by-tag", SCOPE.tags)
 
     def reject(*_: Any) -> None:
         raise ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "ListTopics")
@@ -150,7 +150,7 @@ def test_a_model_is_found_regardless_of_case(monkeypatch):
     models = Models("EncoderModel-AbC", "RankerModel-DeF")
     monkeypatch.setattr(Cloud, "client", lambda *_: models)
     names = ("EncoderModel-AbC", "RankerModel-DeF", "Gone-GhI")
-    models_by_tag = [Found(*type_and_id(model_arn(name))) for name in names]
+    models_by_tag = [AwsResource(*type_and_id(model_arn(name))) for name in names]
     lists: Lists = {}
     cloud = Cloud("123456789012", "us-east-1", {})
     there = [item.id for item in models_by_tag if still_there(cloud, item, lists)]

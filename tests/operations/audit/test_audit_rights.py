@@ -5,8 +5,8 @@ from typing import Any
 import boto3
 
 from tritonstack.constructs.delivery.preview_grants import find_everything
-from tritonstack.operations.audit.found import AuditScope
 from tritonstack.operations.audit.report import audit
+from tritonstack.operations.audit.resources import AuditScope
 from tritonstack.operations.aws import Cloud
 
 ARN = "arn:aws:{service}:us-east-1:1:{resource}"

@@ -8,8 +8,8 @@ from packages.local_cloud.tests.conftest import Account
 from packages.local_cloud.tests.sagemaker.cloud import IMAGE, role_of, tarball
 from tests.credentials import variables_of
 from tritonstack.base import naming
-from tritonstack.operations.audit.found import AuditScope
 from tritonstack.operations.audit.report import Item, audit
+from tritonstack.operations.audit.resources import AuditScope
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.destruction.retained import delete_replaced, live_endpoints
 from tritonstack.operations.running import require_running, wait_until_served

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tritonstack.operations.audit.found import AuditScope, Found, snake_case
+from tritonstack.operations.audit.resources import AuditScope, AwsResource, snake_case
 from tritonstack.operations.aws import Cloud, pages
 from tritonstack.reference.images import ACCOUNTS
 
@@ -33,7 +33,7 @@ class Directory:
     names_region: bool = False
     """Whether it lists all regions, and names contain the region."""
 
-    def find(self, cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
+    def find(self, cloud: Cloud, scope: AuditScope) -> Iterator[AwsResource]:
         """Yield the resources whose names are in scope."""
         narrowed = {name: f"{self.before}{scope.base}" for name in (self.beginning, self.part) if name}
         for item in self._items(cloud, narrowed):
@@ -41,7 +41,7 @@ class Directory:
             if scope.names(name, self.before) and not (
                 self.names_region and _is_in_other_region(name, cloud.region)
             ):
-                yield Found(self.type, item[self.id] if self.id else name)
+                yield AwsResource(self.type, item[self.id] if self.id else name)
 
     def ids(self, cloud: Cloud, only: str = "") -> set[str]:
         """Return the ids that exist, at least `only` if it is among them.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tritonstack.operations.audit import network, services
 from tritonstack.operations.audit.directories import NAMED
-from tritonstack.operations.audit.found import Listing
+from tritonstack.operations.audit.resources import Listing
 
 LISTINGS: tuple[Listing, ...] = (
     *(Listing(directory.service, (directory.type,), directory.find) for directory in NAMED),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tritonstack.operations.audit.found import AuditScope, Found, Key, tags_of
+from tritonstack.operations.audit.resources import AuditScope, AwsResource, Key, tags_of
 from tritonstack.operations.aws import Cloud, pages
 
 VPC = "AWS::EC2::VPC"
@@ -27,32 +27,34 @@ PART_TYPES = (VPC, *(kind for _, _, kind, _ in _PARTS), "AWS::EC2::FlowLog")
 IMAGE_TYPES = ("AWS::EC2::Image", "AWS::EC2::Snapshot")
 
 
-def networks(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
+def networks(cloud: Cloud, scope: AuditScope) -> Iterator[AwsResource]:
     """List networks and their parts."""
     ec2 = cloud.client("ec2")
     own_vpcs = {vpc["VpcId"] for vpc in pages(ec2, "describe_vpcs", "Vpcs") if _is_ours(vpc, scope)}
     for vpc in own_vpcs:
-        yield Found(VPC, vpc)
+        yield AwsResource(VPC, vpc)
     for operation, items_key, kind, id_key in _PARTS:
         for item in pages(ec2, operation, items_key):
             vpc = item.get("VpcId")
             if not _is_ignored(item) and (vpc in own_vpcs or _is_ours(item, scope)):
-                yield Found(kind, item[id_key], _tags(item), within=_network(vpc, own_vpcs))
+                yield AwsResource(kind, item[id_key], _tags(item), within=_network(vpc, own_vpcs))
     for log in pages(ec2, "describe_flow_logs", "FlowLogs"):
         vpc = log.get("ResourceId")
         if vpc in own_vpcs or _is_ours(log, scope):
-            yield Found("AWS::EC2::FlowLog", log["FlowLogId"], _tags(log), within=_network(vpc, own_vpcs))
+            yield AwsResource(
+                "AWS::EC2::FlowLog", log["FlowLogId"], _tags(log), within=_network(vpc, own_vpcs)
+            )
 
 
-def machine_images(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
+def machine_images(cloud: Cloud, scope: AuditScope) -> Iterator[AwsResource]:
     """List images and snapshots of this account; no stack creates any, so they are leftovers."""
     ec2 = cloud.client("ec2")
     for image in pages(ec2, "describe_images", "Images", Owners=["self"]):
         if _is_ours(image, scope):
-            yield Found("AWS::EC2::Image", image["ImageId"], _tags(image))
+            yield AwsResource("AWS::EC2::Image", image["ImageId"], _tags(image))
     for snapshot in pages(ec2, "describe_snapshots", "Snapshots", OwnerIds=["self"]):
         if _is_ours(snapshot, scope):
-            yield Found("AWS::EC2::Snapshot", snapshot["SnapshotId"], _tags(snapshot))
+            yield AwsResource("AWS::EC2::Snapshot", snapshot["SnapshotId"], _tags(snapshot))
 
 
 def _network(vpc: str | None, own_vpcs: set[str]) -> Key | None:

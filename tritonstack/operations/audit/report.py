@@ -11,15 +11,15 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from tritonstack.base import naming
 from tritonstack.base.results import Internal, public
-from tritonstack.operations.audit.found import (
+from tritonstack.operations.audit.listings import LISTINGS
+from tritonstack.operations.audit.resources import (
     STACK_TAG,
     AuditScope,
-    Found,
+    AwsResource,
     Key,
     Listing,
     UnreadableResource,
 )
-from tritonstack.operations.audit.listings import LISTINGS
 from tritonstack.operations.audit.tagged import TAGGED, Lists, still_there, tagged
 from tritonstack.operations.aws import Cloud, is_absent, pages
 
@@ -82,7 +82,7 @@ class Ownership:
     busy: frozenset[str] = frozenset()
     """Stacks with an operation in progress: their resources may not be listed yet."""
 
-    def owner_of(self, resource: Found) -> str | None:
+    def owner_of(self, resource: AwsResource) -> str | None:
         """Return a resource's stack: by CloudFormation's list, by tag, or by parent.
 
         Retained resources keep their stack tag, so the tag counts only for types with other CloudFormation
@@ -122,7 +122,7 @@ def audit(cloud: Cloud, scope: AuditScope, *, others: Iterable[str] = ()) -> Rep
 class _Answer:
     """Run a listing; return what it found before any error."""
 
-    found: Sequence[Found]
+    found: Sequence[AwsResource]
     unseen: Sequence[UnreadableResource] = ()
     not_listed: Sequence[UnlistedService] = ()
 
@@ -142,7 +142,7 @@ def _confirmed(cloud: Cloud, listed: Collection[Key], by_tag: _Answer) -> _Answe
 
 
 def decide(
-    resources: Iterable[Found], owned: Ownership, scope: AuditScope, *, others: Iterable[str] = ()
+    resources: Iterable[AwsResource], owned: Ownership, scope: AuditScope, *, others: Iterable[str] = ()
 ) -> list[Item]:
     """Assign resources to stacks; leave out environments whose names merely share the prefix."""
     deployed = {naming.base_of_stack(stack) for stack in owned.stacks}
@@ -156,9 +156,9 @@ def decide(
     return sorted(items, key=lambda item: (item.type, item.id))
 
 
-def merge(resources: Iterable[Found]) -> list[Found]:
+def merge(resources: Iterable[AwsResource]) -> list[AwsResource]:
     """Merge duplicates from several listings."""
-    merged: dict[Key, Found] = {}
+    merged: dict[Key, AwsResource] = {}
     for resource in resources:
         earlier = merged.get(resource.key)
         merged[resource.key] = (
@@ -207,7 +207,7 @@ def _owned(stack: str, resources: Sequence[Mapping[str, Any]]) -> dict[Key, str]
 
 
 def _ask(cloud: Cloud, scope: AuditScope, listing: Listing) -> _Answer:
-    resources: list[Found] = []
+    resources: list[AwsResource] = []
     unseen: list[UnreadableResource] = []
     try:
         for item in listing.find(cloud, scope):
@@ -220,7 +220,9 @@ def _ask(cloud: Cloud, scope: AuditScope, listing: Listing) -> _Answer:
     return _Answer(resources, unseen)
 
 
-def _belongs_to_others(resource: Found, owner: str | None, scope: AuditScope, others: Sequence[str]) -> bool:
+def _belongs_to_others(
+    resource: AwsResource, owner: str | None, scope: AuditScope, others: Sequence[str]
+) -> bool:
     """Return whether a resource belongs to another environment with the same name prefix."""
     if owner is not None:
         return naming.base_of_stack(owner) not in (scope.base, None)

@@ -10,9 +10,9 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from tritonstack.base import naming
-from tritonstack.operations.audit.found import (
+from tritonstack.operations.audit.resources import (
     AuditScope,
-    Found,
+    AwsResource,
     UnreadableResource,
     created_in_other_region,
     scalable_target_id,
@@ -26,14 +26,16 @@ _NO_ARNS = ("PendingConfirmation", "Deleted")
 _SAGEMAKER_TARGETS = ("endpoint/", "inference-component/")
 
 
-def stacks(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
+def stacks(cloud: Cloud, scope: AuditScope) -> Iterator[AwsResource]:
     """List CloudFormation stacks."""
     for stack in pages(cloud.client("cloudformation"), "describe_stacks", "Stacks"):
         if scope.names(stack["StackName"]):
-            yield Found("AWS::CloudFormation::Stack", stack["StackName"], tags_of(stack.get("Tags", ())))
+            yield AwsResource(
+                "AWS::CloudFormation::Stack", stack["StackName"], tags_of(stack.get("Tags", ()))
+            )
 
 
-def keys(cloud: Cloud, scope: AuditScope) -> Iterator[Found | UnreadableResource]:
+def keys(cloud: Cloud, scope: AuditScope) -> Iterator[AwsResource | UnreadableResource]:
     """List keys; a key has no name, so its tags decide.
 
     A key whose policy denies this caller was not created by these stacks, which delegate access to IAM.
@@ -41,7 +43,7 @@ def keys(cloud: Cloud, scope: AuditScope) -> Iterator[Found | UnreadableResource
     kms = cloud.client("kms")
     described = re.compile(rf" of {re.escape(scope.base)}(?:-[a-z0-9-]*)?$")
 
-    def describe(key_id: str) -> Found | UnreadableResource | None:
+    def describe(key_id: str) -> AwsResource | UnreadableResource | None:
         try:
             key = kms.describe_key(KeyId=key_id)["KeyMetadata"]
         except ClientError as error:
@@ -52,27 +54,27 @@ def keys(cloud: Cloud, scope: AuditScope) -> Iterator[Found | UnreadableResource
             raise
         if key["KeyManager"] != "CUSTOMER" or not described.search(key.get("Description", "")):
             return None
-        return Found("AWS::KMS::Key", key_id, pending=key["KeyState"] == "PendingDeletion")
+        return AwsResource("AWS::KMS::Key", key_id, pending=key["KeyState"] == "PendingDeletion")
 
     ids = [key["KeyId"] for key in pages(kms, "list_keys", "Keys")]
     yield from filter(None, in_parallel(describe, ids))
 
 
-def repositories(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
+def repositories(cloud: Cloud, scope: AuditScope) -> Iterator[AwsResource]:
     """List repositories and their images."""
     ecr = cloud.client("ecr")
     for repository in pages(ecr, "describe_repositories", "repositories"):
         name = repository["repositoryName"]
         if not scope.names(name):
             continue
-        home = Found("AWS::ECR::Repository", name)
+        home = AwsResource("AWS::ECR::Repository", name)
         yield home
         for image in pages(ecr, "list_images", "imageIds", repositoryName=name):
             label = image.get("imageDigest") or image["imageTag"]
-            yield Found("AWS::ECR::Image", f"{name}@{label}", within=home.key)
+            yield AwsResource("AWS::ECR::Image", f"{name}@{label}", within=home.key)
 
 
-def log_groups(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
+def log_groups(cloud: Cloud, scope: AuditScope) -> Iterator[AwsResource]:
     """List log groups of stacks and those that services create."""
     logs = cloud.client("logs")
     services = (
@@ -88,10 +90,10 @@ def log_groups(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
             name = group["logGroupName"]
             if scope.names(name, before):
                 within = (maker, name.removeprefix(before)) if maker else None
-                yield Found("AWS::Logs::LogGroup", name, within=within)
+                yield AwsResource("AWS::Logs::LogGroup", name, within=within)
 
 
-def processing_jobs(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
+def processing_jobs(cloud: Cloud, scope: AuditScope) -> Iterator[AwsResource]:
     """List Processing jobs. SageMaker keeps ended jobs, and no stack owns them: they belong to the build
     stack if it exists, otherwise they are leftovers."""
     client = cloud.client("sagemaker")
@@ -100,10 +102,10 @@ def processing_jobs(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
         if scope.names(name):
             stack = naming.build_stack_of_job(name)
             within = ("AWS::CloudFormation::Stack", stack) if stack else None
-            yield Found("AWS::SageMaker::ProcessingJob", job["ProcessingJobArn"], within=within)
+            yield AwsResource("AWS::SageMaker::ProcessingJob", job["ProcessingJobArn"], within=within)
 
 
-def scaling(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
+def scaling(cloud: Cloud, scope: AuditScope) -> Iterator[AwsResource]:
     """List scalable targets; they can outlive their endpoints."""
     client = cloud.client("application-autoscaling")
 
@@ -112,21 +114,21 @@ def scaling(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
 
     for target in pages(client, "describe_scalable_targets", "ScalableTargets", ServiceNamespace="sagemaker"):
         if ours(target):
-            yield Found(SCALABLE_TARGET, scalable_target_id(target))
+            yield AwsResource(SCALABLE_TARGET, scalable_target_id(target))
     for policy in pages(client, "describe_scaling_policies", "ScalingPolicies", ServiceNamespace="sagemaker"):
         if ours(policy):
-            yield Found("AWS::ApplicationAutoScaling::ScalingPolicy", policy["PolicyARN"])
+            yield AwsResource("AWS::ApplicationAutoScaling::ScalingPolicy", policy["PolicyARN"])
     for action in pages(
         client, "describe_scheduled_actions", "ScheduledActions", ServiceNamespace="sagemaker"
     ):
         if ours(action):
             within = (SCALABLE_TARGET, scalable_target_id(action))
-            yield Found(
+            yield AwsResource(
                 "AWS::ApplicationAutoScaling::ScheduledAction", action["ScheduledActionARN"], within=within
             )
 
 
-def alarms(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
+def alarms(cloud: Cloud, scope: AuditScope) -> Iterator[AwsResource]:
     """List alarms of stacks, and those that Application Auto Scaling creates and deletes with a policy."""
     client = cloud.client("cloudwatch")
     begins = ["", *(f"TargetTracking-{before}" for before in _SAGEMAKER_TARGETS)]
@@ -139,7 +141,7 @@ def alarms(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
                 for alarm in page.get(key, ()):
                     if scope.names(alarm["AlarmName"], before):
                         within = _policy_of(alarm) if before else None
-                        yield Found(f"AWS::CloudWatch::{kind}", alarm["AlarmName"], within=within)
+                        yield AwsResource(f"AWS::CloudWatch::{kind}", alarm["AlarmName"], within=within)
 
 
 def _policy_of(alarm: Mapping[str, Any]) -> tuple[str, str] | None:
@@ -149,7 +151,7 @@ def _policy_of(alarm: Mapping[str, Any]) -> tuple[str, str] | None:
     return None
 
 
-def topics(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
+def topics(cloud: Cloud, scope: AuditScope) -> Iterator[AwsResource]:
     """List topics and subscriptions.
 
     Unconfirmed subscriptions have no ARN and cannot be deleted: after the topic's deletion, SNS removes them
@@ -157,12 +159,14 @@ def topics(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
     """
     client = cloud.client("sns")
     existing = [topic["TopicArn"] for topic in pages(client, "list_topics", "Topics")]
-    yield from (Found("AWS::SNS::Topic", arn) for arn in existing if scope.names(arn.rpartition(":")[2]))
+    yield from (
+        AwsResource("AWS::SNS::Topic", arn) for arn in existing if scope.names(arn.rpartition(":")[2])
+    )
     for item in pages(client, "list_subscriptions", "Subscriptions"):
         topic, arn = item["TopicArn"], item["SubscriptionArn"]
         if scope.names(topic.rpartition(":")[2]):
             without_arn = arn in _NO_ARNS
-            yield Found(
+            yield AwsResource(
                 "AWS::SNS::Subscription",
                 f"{topic} {arn} {item['Endpoint']}" if without_arn else arn,
                 within=("AWS::SNS::Topic", topic),
@@ -170,19 +174,23 @@ def topics(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
             )
 
 
-def roles(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
+def roles(cloud: Cloud, scope: AuditScope) -> Iterator[AwsResource]:
     """List roles, which CloudFormation names after their stacks. Inline policies are part of a role.
 
     Roles are global: an environment with the same name in another region may own some.
     """
     client = cloud.client("iam")
     named = [
-        (Found("AWS::IAM::Role", role["RoleName"]), "list_role_tags", {"RoleName": role["RoleName"]})
+        (AwsResource("AWS::IAM::Role", role["RoleName"]), "list_role_tags", {"RoleName": role["RoleName"]})
         for role in pages(client, "list_roles", "Roles")
         if scope.names(role["RoleName"])
     ]
     named += [
-        (Found("AWS::IAM::ManagedPolicy", policy["Arn"]), "list_policy_tags", {"PolicyArn": policy["Arn"]})
+        (
+            AwsResource("AWS::IAM::ManagedPolicy", policy["Arn"]),
+            "list_policy_tags",
+            {"PolicyArn": policy["Arn"]},
+        )
         for policy in pages(client, "list_policies", "Policies", Scope="Local")
         if scope.names(policy["PolicyName"])
     ]
@@ -193,7 +201,7 @@ def roles(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
             yield replace(entities, tags=tags)
 
 
-def parameters(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
+def parameters(cloud: Cloud, scope: AuditScope) -> Iterator[AwsResource]:
     """List Systems Manager parameters."""
     for item in pages(
         cloud.client("ssm"),
@@ -202,10 +210,10 @@ def parameters(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
         ParameterFilters=[{"Key": "Name", "Option": "BeginsWith", "Values": [f"/{scope.base}"]}],
     ):
         if scope.names(item["Name"], "/"):
-            yield Found("AWS::SSM::Parameter", item["Name"])
+            yield AwsResource("AWS::SSM::Parameter", item["Name"])
 
 
-def identity_providers(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
+def identity_providers(cloud: Cloud, scope: AuditScope) -> Iterator[AwsResource]:
     """List OIDC providers of the account; their tags show the owner."""
     client = cloud.client("iam")
     for provider in client.list_open_id_connect_providers()["OpenIDConnectProviderList"]:
@@ -213,4 +221,4 @@ def identity_providers(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
         listed = client.list_open_id_connect_provider_tags(OpenIDConnectProviderArn=arn)
         tags = tags_of(listed["Tags"])
         if scope.tagged(tags) and not created_in_other_region(tags, cloud.region):
-            yield Found("AWS::IAM::OIDCProvider", arn, tags)
+            yield AwsResource("AWS::IAM::OIDCProvider", arn, tags)

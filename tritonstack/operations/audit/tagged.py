@@ -13,14 +13,14 @@ from botocore.exceptions import ClientError
 
 from tritonstack.base.errors import aws_error_code
 from tritonstack.operations.audit.directories import DIRECTORIES
-from tritonstack.operations.audit.found import (
+from tritonstack.operations.audit.network import IMAGE_TYPES, PART_TYPES
+from tritonstack.operations.audit.resources import (
     AuditScope,
-    Found,
+    AwsResource,
     created_in_other_region,
     scalable_target_id,
     tags_of,
 )
-from tritonstack.operations.audit.network import IMAGE_TYPES, PART_TYPES
 from tritonstack.operations.aws import Cloud, is_absent, pages
 
 TAGGED = "by tag"
@@ -99,7 +99,7 @@ def type_and_id(arn: str) -> tuple[str, str]:
     return f"{service}:{sort}", arn
 
 
-def tagged(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
+def tagged(cloud: Cloud, scope: AuditScope) -> Iterator[AwsResource]:
     """List everything with the scope's tags, except what EC2 lists by tag.
 
     The API still reports deleted resources for a while; `still_there` checks types that no other listing
@@ -119,7 +119,7 @@ def tagged(cloud: Cloud, scope: AuditScope) -> Iterator[Found]:
             if name not in targets:
                 continue  # deregistered
             name = targets[name]
-        yield Found(kind, name, tags)
+        yield AwsResource(kind, name, tags)
 
 
 def scalable_targets(cloud: Cloud) -> dict[str, str]:
@@ -142,7 +142,7 @@ Lists = dict[str, set[str]]
 """Complete listings per type."""
 
 
-def still_there(cloud: Cloud, resource: Found, lists: Lists) -> Found | None:
+def still_there(cloud: Cloud, resource: AwsResource, lists: Lists) -> AwsResource | None:
     """Check with its own service whether a tagged resource exists.
 
     Listings without a filter are requested once and cached in `lists`.
@@ -159,7 +159,7 @@ def still_there(cloud: Cloud, resource: Found, lists: Lists) -> Found | None:
     return resource if resource.id in lists[resource.type] else None
 
 
-def _key(cloud: Cloud, key: Found) -> Found | None:
+def _key(cloud: Cloud, key: AwsResource) -> AwsResource | None:
     try:
         state = cloud.client("kms").describe_key(KeyId=key.id)["KeyMetadata"]["KeyState"]
     except ClientError as error:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from botocore.exceptions import ClientError
 
 from tritonstack.base import naming
-from tritonstack.operations.audit.found import STACK_TAG, tags_of
+from tritonstack.operations.audit.resources import STACK_TAG, tags_of
 from tritonstack.operations.aws import Cloud, if_present, in_parallel, is_absent, pages
 from tritonstack.operations.destruction.deletion import Retained
 from tritonstack.operations.stacks import DeletionError, environment_stacks, is_marked

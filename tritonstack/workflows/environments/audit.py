@@ -9,9 +9,9 @@ from pydantic import model_serializer
 
 from tritonstack.base import naming
 from tritonstack.base.errors import TritonstackError
-from tritonstack.operations.audit.found import AuditScope
 from tritonstack.operations.audit.report import Item, Report, UnlistedService
 from tritonstack.operations.audit.report import audit as look
+from tritonstack.operations.audit.resources import AuditScope
 from tritonstack.operations.aws import Cloud
 from tritonstack.project.names import environment_names
 from tritonstack.workflows.environments.deployed import (

@@ -20,7 +20,7 @@ Key = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Found:
+class AwsResource:
     """One resource, as a service lists it."""
 
     type: str
@@ -71,7 +71,7 @@ class UnreadableResource:
     id: str
 
 
-Find = Callable[[Cloud, AuditScope], Iterator[Found | UnreadableResource]]
+Find = Callable[[Cloud, AuditScope], Iterator[AwsResource | UnreadableResource]]
 
 
 @dataclass(frozen=True)
