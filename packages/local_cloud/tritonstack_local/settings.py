@@ -19,10 +19,10 @@ DEFAULT_MINUTE_S = 1.0
 
 @dataclass(frozen=True)
 class TimeScale:
-    """The duration of an AWS minute of waiting."""
+    """How long waits last here, compared with AWS."""
 
     minute_s: float = DEFAULT_MINUTE_S
-    """Seconds here per minute on AWS."""
+    """Seconds here per minute of waiting on AWS."""
 
     def lasting(self, aws_s: float) -> float:
         """Return how long a wait of `aws_s` seconds lasts here."""

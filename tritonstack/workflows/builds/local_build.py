@@ -36,9 +36,10 @@ from tritonstack.workflows.session import Session
 _CORES_EACH, _GIB_EACH = 2, 6
 """Cores and memory per build."""
 _GRACE_S = 30
+"""How long interrupted builds have to end."""
 RERUN = "rerun the command; it resumes here"
 CPU_TARGETS = (f"cpu-py{sys.version_info.major}{sys.version_info.minor}", "cpu")
-"""What a CPU build on this machine is for."""
+"""The targets of a CPU build on this machine."""
 
 
 class BuildInterruptedError(TritonstackError):
@@ -66,24 +67,24 @@ def build_locally(
     With `expose`, Triton can listen on every network interface if it cannot be isolated.
     """
     require("isal", feature="building models")
-    children = BuildProcesses(expose)
+    processes = BuildProcesses(expose)
     pool = ThreadPoolExecutor(at_once)
     running: set[Future[Outcome]] = set()
     try:
         with session.reporter.steps() as steps:
-            running |= {pool.submit(_build_one, session, steps, children, item) for item in needed}
+            running |= {pool.submit(_build_one, session, steps, processes, item) for item in needed}
             while running:
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
                     on_done(future.result())
                     running.remove(future)
     except KeyboardInterrupt:
         pool.shutdown(wait=False, cancel_futures=True)
-        over = {future for future in running if future.done()}
-        children.end()
-        # Report builds that ended before the interrupt.
+        ended_before = {future for future in running if future.done()}
+        processes.end()
+        # Report builds that ended before the interrupt, and those that succeeded in spite of it.
         for future in wait(running, timeout=_GRACE_S).done:
-            reported = not future.cancelled() and future.exception() is None
-            if reported and (future in over or future.result().manifest):
+            has_outcome = not future.cancelled() and future.exception() is None
+            if has_outcome and (future in ended_before or future.result().manifest):
                 on_done(future.result())
         raise BuildInterruptedError("interrupted; unfinished builds are discarded", remedy=RERUN) from None
     finally:
@@ -137,11 +138,11 @@ class BuildProcesses:
                     os.killpg(process.pid, signal.SIGKILL)
 
 
-def _build_one(session: Session, steps: Steps, children: BuildProcesses, needed: NeededArtifact) -> Outcome:
+def _build_one(session: Session, steps: Steps, processes: BuildProcesses, needed: NeededArtifact) -> Outcome:
     with steps.step(f"building {needed.model} for {needed.target}", label=needed.model) as step:
         command = build_command(session.project, needed.model, needed.targets, needed.choices)
         log = build_log(session, f"{needed.model}-{needed.target}")
-        outcome = _run(children, step, needed, command, log)
+        outcome = _run(processes, step, needed, command, log)
         step.failed = outcome.error is not None
         if outcome.manifest:
             step.detail = (
@@ -183,67 +184,68 @@ def build_log(session: Session, name: str) -> Path:
 
 
 def _run(
-    children: BuildProcesses, step: Step, needed: NeededArtifact, command: Sequence[str], log: Path
+    processes: BuildProcesses, step: Step, needed: NeededArtifact, command: Sequence[str], log: Path
 ) -> Outcome:
+    """Return the outcome of a build, which may be an error; only an interrupt is raised."""
     try:
-        last = run_build(children, step, command, log, subject=f"the build of {needed.model}")
+        event = run_build(processes, step, command, log, subject=f"the build of {needed.model}")
     except BuildInterruptedError:
         raise
     except TritonstackError as error:
         return Outcome(needed, error=error)
-    folder = Path(last["directory"])
-    return Outcome(needed, read_manifest(folder), last["reused"], folder)
+    folder = Path(event["directory"])
+    return Outcome(needed, read_manifest(folder), event["reused"], folder)
 
 
 def run_build(
-    children: BuildProcesses, step: Step, command: Sequence[str], log: Path, *, subject: str
+    processes: BuildProcesses, step: Step, command: Sequence[str], log: Path, *, subject: str
 ) -> dict[str, Any]:
     """Run a build process and report its steps; return its last event, or raise its error."""
-    process = children.start(command)
-    complaints: list[str] = []
+    process = processes.start(command)
+    error_lines: list[str] = []
     log.write_text(f"{shlex.join(command)}\n", encoding="utf-8")
-    listener = threading.Thread(target=_collect, args=(process, complaints, log), daemon=True)
-    listener.start()
-    last: dict[str, Any] = {}
-    assert process.stdout is not None  # noqa: S101 - PIPE was asked for
+    reader = threading.Thread(target=_collect_errors, args=(process, error_lines, log), daemon=True)
+    reader.start()
+    last_event: dict[str, Any] = {}
+    assert process.stdout is not None  # noqa: S101 - start() passes PIPE
     for line in process.stdout:
-        event = parse_event(line)
-        if event:
-            last = event
+        if event := parse_event(line):
+            last_event = event
             show_event(step, event)
     status = process.wait()
-    listener.join()
-    if last.get("event") in ("built", "written"):
-        return last
-    if last.get("event") == "failed":
-        raise error_from(last, log=shown_path(log))
-    at_step = f" in step {last['step']!r}" if last.get("event") == "step" else ""
-    raise _exit_error(f"{subject}{at_step}", status, complaints, command, log)
+    reader.join()
+    kind = last_event.get("event")
+    if kind in ("built", "written"):
+        return last_event
+    if kind == "failed":
+        raise error_from(last_event, log=shown_path(log))
+    at_step = f" in step {last_event['step']!r}" if kind == "step" else ""
+    raise _exit_error(f"{subject}{at_step}", status, error_lines, command, log)
 
 
 def _exit_error(
-    subject: str, status: int, complaints: Sequence[str], command: Sequence[str], log: Path
+    subject: str, status: int, error_lines: Sequence[str], command: Sequence[str], log: Path
 ) -> TritonstackError:
     """Return the error of a build that ended without a result."""
-    by_hand = f"to run it manually: {shlex.join(command)}"
-    place = f"\n  log: {shown_path(log)}"
+    manual_run = f"to run it manually: {shlex.join(command)}"
+    log_line = f"\n  log: {shown_path(log)}"
     if status == -signal.SIGKILL:
         return StorageError(
-            f"{subject} was killed{place}",
+            f"{subject} was killed{log_line}",
             remedy="probably out of memory: build fewer at once (--jobs 1), or use a "
-            f"larger machine; {by_hand}",
+            f"larger machine; {manual_run}",
         )
-    how = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit code {status}"
-    lines = [line for line in complaints if line.strip()]
-    last = [line for line in lines if line.startswith("Fatal Python error")] or lines[-1:]
-    message = ": ".join([f"{subject} failed with {how}", *last])
-    return TritonstackError(f"{message}{place}", remedy=by_hand, code=ModelBuildError.code)
+    reason = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit code {status}"
+    lines = [line for line in error_lines if line.strip()]
+    shown = [line for line in lines if line.startswith("Fatal Python error")] or lines[-1:]
+    message = ": ".join([f"{subject} failed with {reason}", *shown])
+    return TritonstackError(f"{message}{log_line}", remedy=manual_run, code=ModelBuildError.code)
 
 
-def _collect(process: subprocess.Popen[str], last: list[str], log: Path) -> None:
-    """Write the output of a build to its log, and keep the last lines."""
-    assert process.stderr is not None  # noqa: S101 - PIPE was asked for
+def _collect_errors(process: subprocess.Popen[str], last_lines: list[str], log: Path) -> None:
+    """Write a build's standard error to its log, and keep the last lines."""
+    assert process.stderr is not None  # noqa: S101 - start() passes PIPE
     with log.open("a", encoding="utf-8", buffering=1) as file:
         for line in process.stderr:
             file.write(line)
-            last[:] = [*last, line.rstrip()][-LINES_SHOWN:]
+            last_lines[:] = [*last_lines, line.rstrip()][-LINES_SHOWN:]
