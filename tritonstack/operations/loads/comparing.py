@@ -1,7 +1,7 @@
 """Compare two runs: how much faster or slower, how certain that is, and a verdict.
 
 The uncertainty comes from the runs themselves: their slices are drawn again at random, in groups of
-neighbours (block bootstrap), because neighbouring slices are alike.
+neighbors (block bootstrap), because neighboring slices are alike.
 """
 
 from __future__ import annotations
@@ -19,17 +19,19 @@ from tritonstack.operations.loads.runs import LoadRun
 Verdict = Literal["better", "worse", "no difference shown", "mixed"]
 _DRAWS = 1_000
 _NEIGHBORS = 4
-_LEAST_SLICES = 8
-_COMPARED = (50.0, 99.0)
-_SAME = 0.02
-"""Differences below this are of no interest, however certain."""
-_FAILED = 0.001
-"""A rise of the share of failed requests that counts."""
+"""Slices per group at most."""
+_LEAST_GROUPS = 8
+"""Shorter runs have smaller groups, so that there are this many to draw from."""
+_PERCENTS = (50.0, 99.0)
+_LEAST_CHANGE = 0.02
+"""Changes below this are of no interest, however certain."""
+_LEAST_FAILED_RISE = 0.001
+"""The rise of the share of failed requests from which a run is worse."""
 
 
 @dataclass(frozen=True)
 class MeasuredDifference:
-    """One measure of two runs."""
+    """One measure of two runs, and its verdict."""
 
     measure: str
     before: float
@@ -38,7 +40,7 @@ class MeasuredDifference:
     """`after` divided by `before`."""
     low: float
     high: float
-    """The ratio's 95 % interval."""
+    """The 95 % interval of the ratio."""
     verdict: Verdict
 
 
@@ -55,7 +57,7 @@ def compare_runs(before: LoadRun, after: LoadRun) -> RunComparison:
     """Compare two runs under the same load."""
     differences = tuple(_differences(before, after))
     verdicts = {difference.verdict for difference in differences} - {"no difference shown"}
-    if after.failed_share > before.failed_share + _FAILED:
+    if after.failed_share > before.failed_share + _LEAST_FAILED_RISE:
         verdicts.add("worse")
     if not verdicts:
         return RunComparison(after.load, differences, "no difference shown")
@@ -63,31 +65,23 @@ def compare_runs(before: LoadRun, after: LoadRun) -> RunComparison:
 
 
 def _differences(before: LoadRun, after: LoadRun) -> Iterator[MeasuredDifference]:
-    draws = [_drawn(run, seed=number) for number, run in enumerate((before, after))]
-    rates = [
-        weights @ _answers(run) / run.seconds for weights, run in zip(draws, (before, after), strict=True)
-    ]
+    draws = ((before, _drawn_weights(before, seed=0)), (after, _drawn_weights(after, seed=1)))
+    rates = [weights @ _answers(run) / run.seconds for run, weights in draws]
     yield _difference(
-        "answers per second",
-        before.answered_per_s,
-        after.answered_per_s,
-        rates[0],
-        rates[1],
-        more_is_better=True,
+        "answers per second", before.answered_per_s, after.answered_per_s, *rates, more_is_better=True
     )
-    counts = [
-        percentiles_s(weights @ np.array([part.latencies for part in run.kept]), _COMPARED) * 1000
-        for weights, run in zip(draws, (before, after), strict=True)
+    drawn_ms = [
+        percentiles_s(weights @ np.array([part.latencies for part in run.kept]), _PERCENTS) * 1000
+        for run, weights in draws
     ]
-    percentiles = [run.percentiles_ms() for run in (before, after)]
-    for column, percent in enumerate(_COMPARED):
-        if percent in percentiles[0] and percent in percentiles[1]:
+    before_ms, after_ms = before.percentiles_ms(), after.percentiles_ms()
+    for column, percent in enumerate(_PERCENTS):
+        if percent in before_ms and percent in after_ms:
             yield _difference(
                 f"p{percent:g} ms",
-                percentiles[0][percent],
-                percentiles[1][percent],
-                counts[0][:, column],
-                counts[1][:, column],
+                before_ms[percent],
+                after_ms[percent],
+                *(values[:, column] for values in drawn_ms),
                 more_is_better=False,
             )
 
@@ -96,16 +90,16 @@ def _answers(run: LoadRun) -> NDArray[np.int64]:
     return np.array([part.answered for part in run.kept])
 
 
-def _drawn(run: LoadRun, *, seed: int) -> NDArray[np.float64]:
-    """Return how often each slice is drawn, per draw."""
+def _drawn_weights(run: LoadRun, *, seed: int) -> NDArray[np.float64]:
+    """Return a row per draw: how often each slice was drawn."""
     count = len(run.kept)
-    width = min(_NEIGHBORS, max(1, count // _LEAST_SLICES))
+    width = min(_NEIGHBORS, max(1, count // _LEAST_GROUPS))
     generator = np.random.default_rng(seed)
     starts = generator.integers(0, count, (_DRAWS, -(-count // width)))
-    picked = (starts[:, :, None] + np.arange(width)) % count
+    slices = (starts[:, :, None] + np.arange(width)) % count
     weights = np.zeros((_DRAWS, count))
-    for draw, slices in enumerate(picked.reshape(_DRAWS, -1)[:, :count]):
-        weights[draw] = np.bincount(slices, minlength=count)
+    for draw, drawn_slices in enumerate(slices.reshape(_DRAWS, -1)[:, :count]):
+        weights[draw] = np.bincount(drawn_slices, minlength=count)
     return weights
 
 
@@ -113,16 +107,16 @@ def _difference(
     measure: str,
     before: float,
     after: float,
-    draws_before: NDArray[np.float64],
-    draws_after: NDArray[np.float64],
+    drawn_before: NDArray[np.float64],
+    drawn_after: NDArray[np.float64],
     *,
     more_is_better: bool,
 ) -> MeasuredDifference:
-    ratios = draws_after / np.maximum(draws_before, 1e-12)
+    ratios = drawn_after / np.maximum(drawn_before, 1e-12)
     low, high = (float(value) for value in np.nanpercentile(ratios, [2.5, 97.5]))
     verdict: Verdict = "no difference shown"
-    if low > 1 + _SAME:
+    if low > 1 + _LEAST_CHANGE:
         verdict = "better" if more_is_better else "worse"
-    elif high < 1 - _SAME:
+    elif high < 1 - _LEAST_CHANGE:
         verdict = "worse" if more_is_better else "better"
     return MeasuredDifference(measure, before, after, after / max(before, 1e-12), low, high, verdict)
