@@ -12,7 +12,7 @@ from tritonstack_local.moto_patches.events import target_input
 from tritonstack_local.sagemaker.hosting.endpoint_status import (
     endpoint_detail,
     event_status,
-    publish_endpoint_state_change,
+    send_event,
 )
 from tritonstack_local.scope import Scope
 from tritonstack_local.service.clients import Clients
@@ -64,7 +64,7 @@ def change(account, name, status):
         "EndpointArn": scope.arn("sagemaker", f"endpoint/{name}"),
         "EndpointStatus": event_status(status),
     }
-    publish_endpoint_state_change(
+    send_event(
         Clients(endpoint_url=account.endpoint_url, secret=secret_of(account.endpoint_url)), scope, detail
     )
 

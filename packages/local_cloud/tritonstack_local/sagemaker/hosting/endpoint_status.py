@@ -17,13 +17,29 @@ from tritonstack_local.service.clients import Clients
 from tritonstack_local.service.tables import Tags
 
 Fields = Mapping[str, Any]
+Fleets = tuple[Fleet | None, Fleet | None]
+"""The fleet that serves, and the one that an update starts."""
+Announce = Callable[[EndpointRecord | None, EndpointRecord, Fleets], None]
+"""Receives an endpoint before (None if new) and after a change, with its fleets."""
 
+ENDPOINT_CHANGE = "SageMaker Endpoint State Change"
+DEPLOYMENT_CHANGE = "SageMaker Endpoint Deployment State Change"
 _SERVING = ("InService", "Updating", "RollingBack", "SystemUpdating", "Deleting")
+_EVENT_FIELDS = (
+    "EndpointName",
+    "EndpointArn",
+    "EndpointConfigName",
+    "ProductionVariants",
+    "FailureReason",
+    "PendingDeploymentSummary",
+)
+
+log = logging.getLogger(__name__)
 
 
 def describe(record: EndpointRecord, serving: Fleet | None, arriving: Fleet | None) -> Fields:
-    """Build the response; the fleets are the current ones."""
-    shown: dict[str, Any] = {
+    """Return the response of DescribeEndpoint."""
+    response: dict[str, Any] = {
         "EndpointName": record.name,
         "EndpointArn": record.arn,
         "EndpointConfigName": record.plan.config_name,
@@ -36,15 +52,15 @@ def describe(record: EndpointRecord, serving: Fleet | None, arriving: Fleet | No
     }
     if record.status in _SERVING:
         stage = record.stage if record.pending is None else None
-        shown["ProductionVariants"] = [_shown(variant, serving, stage) for variant in record.variants]
+        response["ProductionVariants"] = [_summary(variant, serving, stage) for variant in record.variants]
     if record.pending is not None:
-        shown["PendingDeploymentSummary"] = _pending(record.pending, arriving, record.stage)
-    return shown
+        response["PendingDeploymentSummary"] = _pending_summary(record.pending, arriving, record.stage)
+    return response
 
 
-def _pending(pending: PendingUpdate, arriving: Fleet | None, stage: UpdateStage | None) -> Fields:
+def _pending_summary(pending: PendingUpdate, arriving: Fleet | None, stage: UpdateStage | None) -> Fields:
     variants = [
-        {**_shown(variant, arriving, stage), "InstanceType": variant.plan.instance_type}
+        {**_summary(variant, arriving, stage), "InstanceType": variant.plan.instance_type}
         for variant in pending.variants
     ]
     return {
@@ -54,9 +70,9 @@ def _pending(pending: PendingUpdate, arriving: Fleet | None, stage: UpdateStage 
     }
 
 
-def _shown(variant: VariantRecord, fleet: Fleet | None, stage: UpdateStage | None) -> Fields:
+def _summary(variant: VariantRecord, fleet: Fleet | None, stage: UpdateStage | None) -> Fields:
     pool = None if fleet is None else fleet.pools.get(variant.name)
-    shown = {
+    summary = {
         "VariantName": variant.name,
         "DeployedImages": [{"SpecifiedImage": variant.plan.image}],
         "CurrentWeight": variant.weight,
@@ -70,8 +86,8 @@ def _shown(variant: VariantRecord, fleet: Fleet | None, stage: UpdateStage | Non
             "StatusMessage": stage.messages[variant.name],
             "StartTime": stage.started,
         }
-        shown["VariantStatus"] = [status]
-    return shown
+        summary["VariantStatus"] = [status]
+    return summary
 
 
 def _capture_summary(settings: Mapping[str, Any] | None) -> Fields | None:
@@ -87,13 +103,7 @@ def _capture_summary(settings: Mapping[str, Any] | None) -> Fields | None:
     }
 
 
-ENDPOINT_CHANGE = "SageMaker Endpoint State Change"
-DEPLOYMENT_CHANGE = "SageMaker Endpoint Deployment State Change"
-
-log = logging.getLogger(__name__)
-
-
-def publish_endpoint_state_change(
+def send_event(
     clients: Clients, scope: Scope, detail: Mapping[str, Any], *, kind: str = ENDPOINT_CHANGE
 ) -> None:
     """Send one event; `detail` is as in SageMaker's events, with times in milliseconds since 1970.
@@ -115,22 +125,12 @@ def publish_endpoint_state_change(
 
 
 def endpoint_detail(described: Mapping[str, Any], *, tags: Mapping[str, str]) -> dict[str, Any]:
-    """Return an event's detail, from DescribeEndpoint."""
+    """Return an event's detail from a response of DescribeEndpoint."""
     detail = {name: described[name] for name in _EVENT_FIELDS if described.get(name) is not None}
     detail["EndpointStatus"] = event_status(described["EndpointStatus"])
     for name in ("CreationTime", "LastModifiedTime"):
         detail[name] = _milliseconds(described[name])
     return detail | {"Tags": dict(tags)}
-
-
-_EVENT_FIELDS = (
-    "EndpointName",
-    "EndpointArn",
-    "EndpointConfigName",
-    "ProductionVariants",
-    "FailureReason",
-    "PendingDeploymentSummary",
-)
 
 
 def _milliseconds(at: datetime | float) -> int:
@@ -142,13 +142,8 @@ def event_status(status: str) -> str:
     return "".join(f"_{letter}" if letter.isupper() else letter.upper() for letter in status).lstrip("_")
 
 
-Fleets = tuple[Fleet | None, Fleet | None]
-Announce = Callable[[EndpointRecord | None, EndpointRecord, Fleets], None]
-"""Receives an endpoint before (None if new) and after a change, with its fleets."""
-
-
 def publish_state_changes(clients: Clients, tags: Tags) -> Announce:
-    """Send SageMaker's events to this cloud's EventBridge."""
+    """Return a function that sends SageMaker's events on a change to this cloud's EventBridge."""
 
     def announce(before: EndpointRecord | None, after: EndpointRecord, fleets: Fleets) -> None:
         kinds = []
@@ -157,10 +152,10 @@ def publish_state_changes(clients: Clients, tags: Tags) -> Announce:
         if after.pending is not None and (before is None or before.stage != after.stage):
             kinds.append(DEPLOYMENT_CHANGE)
         for kind in kinds:
-            endpoint_tags = {tag["Key"]: tag["Value"] for tag in tags.of(after.arn)}
-            detail = endpoint_detail(describe(after, *fleets), tags=endpoint_tags)
+            tags_by_key = {tag["Key"]: tag["Value"] for tag in tags.of(after.arn)}
+            detail = endpoint_detail(describe(after, *fleets), tags=tags_by_key)
             if kind == ENDPOINT_CHANGE:
                 detail.pop("PendingDeploymentSummary", None)
-            publish_endpoint_state_change(clients, after.plan.scope, detail, kind=kind)
+            send_event(clients, after.plan.scope, detail, kind=kind)
 
     return announce
