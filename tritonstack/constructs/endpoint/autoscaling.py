@@ -25,7 +25,7 @@ from tritonstack.spec.endpoints.scaling import Scaling
 class Autoscaling(Construct):
     """Scale every variant with a variable instance count, or the copies of the inference component.
 
-    `endpoint` is what must exist first: the endpoint, or its inference component.
+    `endpoint` is the endpoint or inference component, which must exist before its scalable targets.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Autoscaling(Construct):
             self._step(plan, stepping, target.ref)
 
     def _limit(self, plan: ScalingPlan, end: str, limit: int) -> int:
-        """Return a limit; if schedules change it, as a parameter: an update keeps those in force."""
+        """Return a limit; with schedules a parameter, which deployments set to the limit in force."""
         if not plan.scheduled:
             return limit
         return number_parameter(self, f"{plan.id}-{end}", limit, "Limit of scaling, of the schedule in force")
@@ -123,16 +123,18 @@ def _scheduled_actions(
 def _tracking_configuration(
     tracking: Tracking, scaling: Scaling
 ) -> autoscaling.CfnScalingPolicy.TargetTrackingScalingPolicyConfigurationProperty:
-    predefined = tracking.predefined and (
+    predefined = (
         autoscaling.CfnScalingPolicy.PredefinedMetricSpecificationProperty(
             predefined_metric_type=tracking.predefined
         )
+        if tracking.predefined
+        else None
     )
     return autoscaling.CfnScalingPolicy.TargetTrackingScalingPolicyConfigurationProperty(
         target_value=tracking.target,
         scale_out_cooldown=scaling.scale_out_cooldown_s,
         scale_in_cooldown=scaling.scale_in_cooldown_s,
-        predefined_metric_specification=predefined or None,
+        predefined_metric_specification=predefined,
         customized_metric_specification=_customized(tracking.metric) if tracking.metric else None,
     )
 

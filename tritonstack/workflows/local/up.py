@@ -32,7 +32,7 @@ _SECRET = "AWS_SECRET_ACCESS_KEY"  # noqa: S105 - the name of a variable
 
 @dataclass(frozen=True)
 class CloudOptions:
-    """What to start."""
+    """The options of a local cloud."""
 
     account: str = EMBEDDED_ACCOUNT
     """The account that the cloud emulates; clouds of several accounts can run at the same time."""
@@ -69,7 +69,6 @@ class RunningCloud:
     """False if AWS may have this account, too."""
     conflicting: Internal[tuple[str, ...]] = CONFLICTING_VARIABLES
     """Environment variables to unset: with them, AWS tools would not reach it."""
-
     shows_secret: Internal[bool] = False
     """True if the JSON document has the secret; output is often logged."""
 
@@ -87,8 +86,7 @@ def up(
 ) -> RunningCloud:
     """Start a local cloud in the background, and return once it listens.
 
-    With `on_ready`, run it in this process instead, until it is interrupted; `on_ready` is called once it
-    listens.
+    With `on_ready`, run it in this process instead, until it is interrupted; call `on_ready` once it listens.
     """
     options = options or CloudOptions()
     folder = session.project.cloud_dir(options.account)
@@ -98,7 +96,7 @@ def up(
     if options.reuse and address is not None:
         return _running(session, address)
     if options.containers:
-        _require_engine()
+        _require_docker()
     if not options.expose:
         _warn_about_endpoints(session)
     settings = cloud_settings(
@@ -115,14 +113,14 @@ def up(
     if on_ready is None:
         with session.reporter.step("starting the local cloud"):
             return _running(session, start_detached(settings, port=options.port))
-    started: list[RunningCloud] = []
+    clouds: list[RunningCloud] = []
 
-    def ready(address: CloudAddress) -> None:
-        started.append(_running(session, address))
-        on_ready(started[0])
+    def on_address(address: CloudAddress) -> None:
+        clouds.append(_running(session, address))
+        on_ready(clouds[0])
 
-    run_foreground(settings, port=options.port, on_ready=ready)
-    return started[0]
+    run_foreground(settings, port=options.port, on_ready=on_address)
+    return clouds[0]
 
 
 def _running(session: Session, address: CloudAddress) -> RunningCloud:
@@ -145,7 +143,7 @@ def _warn_about_endpoints(session: Session) -> None:
         session.reporter.note(f"endpoints cannot start: {error.message}\n  help: {error.remedy}")
 
 
-def _require_engine() -> None:
+def _require_docker() -> None:
     """Raise if no Docker engine answers, before anything starts."""
     # Imported here: no other option needs Docker's library.
     from tritonstack.runtime.docker_engine import docker_engine  # noqa: PLC0415
