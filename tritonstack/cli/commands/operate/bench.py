@@ -157,16 +157,16 @@ def _write(state: Context, file: Path, text: str) -> None:
 
 
 def _save_unanswered(state: Context, error: NoAnswersError, save: Path | None) -> None:
-    """Write a load test without answers; its error is reported, also if the file cannot be written."""
+    """Write a load test without answers; if that fails, only note it: the caller raises `error`."""
     if save is not None:
         try:
             _write(state, save, error.saved.text())
-        except TritonstackError as unwritten:
-            state.output.note(unwritten.message)
+        except TritonstackError as write_error:
+            state.output.note(write_error.message)
 
 
 def _numbers(option: str, text: str | None, *, least: float, most: float, whole: bool = False) -> list[float]:
-    """Return the numbers of an option, separated by commas."""
+    """Parse the numbers of an option, separated by commas, or raise CommandLineError."""
     if text is None:
         return []
     try:
@@ -202,9 +202,9 @@ def _table(result: Benchmark) -> FittedTable:
     rows = []
     for run in result.runs:
         latencies = run.percentiles_ms()
-        shown = (f"{latencies[percent]:,.1f}" if percent in latencies else "" for percent in _PERCENTS)
+        cells = (f"{latencies[percent]:,.1f}" if percent in latencies else "" for percent in _PERCENTS)
         failed = f"{run.failed_share:.2%}" if run.errors else "0"
-        rows.append((run.load, f"{run.answered_per_s:,.1f}", *shown, failed))
+        rows.append((run.load, f"{run.answered_per_s:,.1f}", *cells, failed))
     return number_table(
         ("load", "per second", *(f"p{percent:g} ms" for percent in _PERCENTS), "failed"), rows
     )
@@ -212,8 +212,7 @@ def _table(result: Benchmark) -> FittedTable:
 
 def _remarks(result: Benchmark) -> Iterator[str]:
     if not result.real_instances:
-        instance = result.instance
-        yield f"measured on {result.measured_on}; {instance} on AWS answers at another speed"
+        yield f"measured on {result.measured_on}; {result.instance} on AWS answers at another speed"
     for run in result.runs:
         if run.warm_up:
             yield f"{run.load}: left out {run.warm_up * run.slice_s:g} s of warm-up"
