@@ -1,7 +1,7 @@
 """Build a model with other settings: a copy of its files with edited model.yaml, in a folder of the search.
 
-The user's files stay as they are. The copy has artifacts of its own, and uses the server and the cache of the
-project.
+A form is the artifact of one combination of values. The user's files stay as they are. The copy has artifacts
+of its own, and uses the server and the cache of the project.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from tritonstack.workflows.session import Session
 from tritonstack.workflows.sizing.search_folders import SearchError
 from tritonstack.workflows.sizing.tuned_settings import BATCH_TOKENS, Setting, has_small_batches
 
-_OF_THE_FORM = frozenset({ExportError.code, UnsupportedModelError.code, ParityError.code})
+_PERMANENT_ERRORS = frozenset({ExportError.code, UnsupportedModelError.code, ParityError.code})
 """Codes of builds that fail each time: no export, or wrong answers. All others may succeed the next time."""
 BuiltValues = tuple[tuple[Setting, Any], ...]
 """Settings that need a build, with their values."""
@@ -46,7 +46,7 @@ BuiltValues = tuple[tuple[Setting, Any], ...]
 
 @dataclass(frozen=True)
 class Form:
-    """A built and unpacked artifact."""
+    """A built artifact, unpacked."""
 
     manifest: Manifest
     repository: Path
@@ -66,32 +66,31 @@ class FormBuilder:
     def form(self, values: BuiltValues, *, sized: bool = False) -> Form:
         """Return a form, built now or before; raise the error of its build.
 
-        A `sized` form can be served with any `batch_tokens`. The other is what a build of the files makes,
-        with the same digest.
+        A `sized` form can be served with any `batch_tokens`. One that is not has the digest of a build of the
+        user's files with these values.
         """
-        # It needs packages of builds, whose absence the command reports first.
+        # Imported here: it needs the extra `build`, whose absence the command reports first.
         from model_build.store.archive import most_members, unpack  # noqa: PLC0415
 
         changes = {(setting.model, setting.field): value for setting, value in values}
-        named = [*sorted(map(str, changes.items())), *(["sized"] if sized else [])]
-        key = hashlib.sha256(json.dumps(named).encode()).hexdigest()[:12]
-        root = self.folder / "forms" / key
-        done, failed = root / "built.json", root / "failed.json"
-        if failed.exists():
+        key = [*sorted(map(str, changes.items())), *(["sized"] if sized else [])]
+        root = self.folder / "forms" / hashlib.sha256(json.dumps(key).encode()).hexdigest()[:12]
+        built_file, failed_file = root / "built.json", root / "failed.json"
+        if failed_file.exists():
             raise SearchError(
-                read_json(failed)["message"],
+                read_json(failed_file)["message"],
                 remedy=f"see {shown_path(self.folder / 'forms')}, or remove the folder to build it again",
             )
-        if not done.exists():
+        if not built_file.exists():
             shutil.rmtree(root, ignore_errors=True)
             project = Project(root / "project")
             self._copy(project, values, sized=sized)
             try:
                 artifact = self._build(project, values)
             except TritonstackError as error:
-                if values and error.code in _OF_THE_FORM:
+                if values and error.code in _PERMANENT_ERRORS:
                     message = {"message": error.message.splitlines()[0]}
-                    write_text_atomically(failed, json.dumps(message))
+                    write_text_atomically(failed_file, json.dumps(message))
                 raise
             manifest = read_manifest(artifact)
             unpack(
@@ -100,22 +99,22 @@ class FormBuilder:
                 limit_bytes=manifest.unpacked_bytes,
                 limit_members=most_members(manifest.files),
             )
-            write_text_atomically(done, json.dumps({"artifact": str(artifact)}))
-        artifact = Path(read_json(done)["artifact"])
+            write_text_atomically(built_file, json.dumps({"artifact": str(artifact)}))
+        artifact = Path(read_json(built_file)["artifact"])
         return Form(read_manifest(artifact), root / "repository", artifact / EXAMPLES_NAME)
 
     def _copy(self, project: Project, values: BuiltValues, *, sized: bool) -> None:
-        """Copy the models, each with a model.yaml of its data; other files are links."""
+        """Copy the models, each with an edited model.yaml; other files are hard links."""
         for name, document in self.models.items():
             source, target = document.file.parent, project.models_dir / name
             shutil.copytree(source, target, copy_function=_link, symlinks=True)
             data = load_yaml(read_text(document.file))
-            own = [(setting, value) for setting, value in values if setting.model == name]
-            own += _small_batches(document.record, values) if sized else ()
-            for setting, value in own:
+            settings = [(setting, value) for setting, value in values if setting.model == name]
+            settings += _small_batches(document.record, values) if sized else ()
+            for setting, value in settings:
                 data = setting.change(data, value)
-            if (location := _outside(document)) is not None:
-                data = with_changes(data, (), {"source": f"file://{location}"})
+            if (source_folder := _outside_source(document)) is not None:
+                data = with_changes(data, (), {"source": f"file://{source_folder}"})
             file = project.model_file(name)
             file.unlink()
             text = yaml.dump(data, Dumper=TextualDumper, allow_unicode=True, sort_keys=False)
@@ -124,24 +123,22 @@ class FormBuilder:
     def _build(self, project: Project, values: BuiltValues) -> Path:
         home = self.folder / "home"
         home.mkdir(exist_ok=True)
-        for name, place in (
-            ("server", self.session.project.server_dir),
-            ("cache", self.session.project.cache_dir),
-        ):
-            place.mkdir(parents=True, exist_ok=True)
+        user_project = self.session.project
+        for name, shared in (("server", user_project.server_dir), ("cache", user_project.cache_dir)):
+            shared.mkdir(parents=True, exist_ok=True)
             if not (home / name).is_symlink():
-                (home / name).symlink_to(place, target_is_directory=True)
+                (home / name).symlink_to(shared, target_is_directory=True)
         processes = BuildProcesses(expose=False, variables={"TRITONSTACK_HOME": str(home)})
-        described = ", ".join(f"{setting.dimension.name} {value}" for setting, value in values)
+        description = ", ".join(f"{setting.dimension.name} {value}" for setting, value in values)
         command = build_command(project, self.model, CPU_TARGETS, {})
-        title = f"building {self.model}{f' with {described}' if described else ''}"
+        title = f"building {self.model}{f' with {description}' if description else ''}"
         try:
             with self.session.reporter.step(title) as step:
                 log = build_log(self.session, f"{self.model}-tune")
-                built = run_build(processes, step, command, log, subject=f"the build of {self.model}")
+                event = run_build(processes, step, command, log, subject=f"the build of {self.model}")
         finally:
             processes.end()
-        return Path(built["directory"])
+        return Path(event["directory"])
 
 
 def _small_batches(spec: ModelSpec, values: BuiltValues) -> Iterator[tuple[Setting, Any]]:
@@ -154,18 +151,18 @@ def _small_batches(spec: ModelSpec, values: BuiltValues) -> Iterator[tuple[Setti
         yield Setting.of(spec.name, "batch_tokens"), BATCH_TOKENS
 
 
-def _outside(document: Document[ModelSpec]) -> Path | None:
+def _outside_source(document: Document[ModelSpec]) -> Path | None:
     """Return the folder of a source outside the model's folder, which a copy would not find."""
     source = document.record.source or ""
     if not source.startswith("file://"):
         return None
     folder = document.file.parent.resolve()
-    place = (folder / source.removeprefix("file://")).resolve()
-    return None if place.is_relative_to(folder) else place
+    source_folder = (folder / source.removeprefix("file://")).resolve()
+    return None if source_folder.is_relative_to(folder) else source_folder
 
 
 def _link(source: str, target: str) -> None:
     try:
         os.link(source, target)
-    except OSError:  # another file system
+    except OSError:  # another file system has no hard links to this one
         shutil.copy2(source, target)
