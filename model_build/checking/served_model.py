@@ -1,4 +1,4 @@
-"""Send requests to a served archive and measure it."""
+"""Send requests to a served archive, compare its answers, and measure its latency."""
 
 from __future__ import annotations
 
@@ -30,13 +30,12 @@ REQUEST_WITHIN_S = 120.0
 LEAST_REQUESTS, MEASURED_MS = 3, 1000.0
 """Measure latency for this long, and with at least so many requests."""
 NO_PARAMETERS: Parameters = MappingProxyType({})
-LONGEST_LOG = 1 << 20
+LOG_LIMIT_BYTES = 1 << 20
 WHOLE_LOG = "the whole log of the server is at the end of the build's log"
-SILENT = re.compile(rb"Stub process( '[^']*')? is not healthy")
-"""The Python backend's log line for a model process that sent no heartbeat for a second."""
-
-
-SEVERAL = re.compile(rb"expected a single response, got \d")
+SILENT_ERROR = re.compile(rb"Stub process( '[^']*')? is not healthy")
+"""The Python backend's error for a model process that sent no heartbeat for a second."""
+SEVERAL_ERROR = re.compile(rb"expected a single response, got \d")
+"""Triton's error for a model that answered an ordinary request with several responses."""
 SEVERAL_REMEDY = "send one response per request, or add `decoupled: true` to the recipe"
 
 
@@ -49,7 +48,7 @@ class ServingReport:
     latency: tuple[LatencyReport, ...]
     served_by: ServedBy
     shared_memory_bytes: int = 0
-    """Memory of its Python models at the end."""
+    """Shared memory of its Python models at the end."""
     generation: GenerationReport | None = None
     """Report of a generative model."""
     repeated: int = 0
@@ -86,9 +85,10 @@ class InvocationClient:
         """Send one case and compare every output."""
         outputs = self.ask(case.inputs, parameters)
         if missing := sorted(case.expected.keys() - outputs.keys()):
-            names = f"{', '.join(sorted(outputs))}; missing: {', '.join(missing)}"
+            names = ", ".join(sorted(outputs))
+            message = f"the served artifact returned {names}; missing: {', '.join(missing)}"
             raise ServingError(
-                with_errors(f"the served artifact returned {names}", self.server),
+                with_errors(message, self.server),
                 remedy="make the model return every output that its config.pbtxt declares",
             )
         return [
@@ -100,8 +100,12 @@ class InvocationClient:
 def require_success(reply: TritonResponse, server: TritonServer, subject: str) -> None:
     """Raise ServingError, beginning with `subject`, unless the status of a reply is 200."""
     if reply.status != 200:
-        kind = SilentModelError if SILENT.search(reply.body) else ServingError
-        remedy = SEVERAL_REMEDY if SEVERAL.search(reply.body) else "correct the model's code or configuration"
+        kind = SilentModelError if SILENT_ERROR.search(reply.body) else ServingError
+        remedy = (
+            SEVERAL_REMEDY
+            if SEVERAL_ERROR.search(reply.body)
+            else "correct the model's code or configuration"
+        )
         raise kind(
             with_errors(f"{subject} {reply.status}: {error_text(reply.body)}", server),
             remedy=f"{remedy}; {WHOLE_LOG}",
@@ -121,15 +125,15 @@ def with_errors(message: str, server: TritonServer) -> str:
 
 @contextmanager
 def keeping_log(work: Path) -> Iterator[None]:
-    """Add the logs of the servers below `work`, which the build deletes, to an error's traceback.
+    """Add the logs of the servers below `work`, which the build deletes, as notes to an error.
 
-    The traceback of a failed build goes to the build's log.
+    So they reach the build's log: a failed build writes its traceback there.
     """
     try:
         yield
     except Exception as error:
         for file in sorted(work.glob(f"*/{LOG_NAME}")):
-            text = file.read_bytes()[-LONGEST_LOG:].decode(errors="replace")
+            text = file.read_bytes()[-LOG_LIMIT_BYTES:].decode(errors="replace")
             error.add_note(f"{file.parent.name}, {file.name}:\n{text}")
         if isinstance(error, TritonFailedError):
             error.remedy = f"correct the model's code or configuration; {WHOLE_LOG}"
@@ -139,24 +143,23 @@ def keeping_log(work: Path) -> Iterator[None]:
 def measure(ask: Callable[[], object], *, batch: int, requests: int) -> LatencyReport:
     """Measure request latency, after one warm-up request; slow models get fewer requests."""
     ask()
-    times: list[float] = []
-    while len(times) < requests and (len(times) < LEAST_REQUESTS or sum(times) < MEASURED_MS):
+    times_ms: list[float] = []
+    while len(times_ms) < requests and (len(times_ms) < LEAST_REQUESTS or sum(times_ms) < MEASURED_MS):
         begin = time.perf_counter()
         ask()
-        times.append((time.perf_counter() - begin) * 1000)
-    return latency_of(times, batch=batch)
+        times_ms.append((time.perf_counter() - begin) * 1000)
+    return latency_of(times_ms, batch=batch)
 
 
-def latency_of(milliseconds: Sequence[float], *, batch: int) -> LatencyReport:
+def latency_of(times_ms: Sequence[float], *, batch: int) -> LatencyReport:
     """Return the report of measured requests."""
-    p50, p99 = (round(float(time), 2) for time in np.percentile(milliseconds, [50, 99]))
-    return LatencyReport(batch=batch, requests=len(milliseconds), p50_ms=p50, p99_ms=p99)
+    p50_ms, p99_ms = (round(float(percentile), 2) for percentile in np.percentile(times_ms, [50, 99]))
+    return LatencyReport(batch=batch, requests=len(times_ms), p50_ms=p50_ms, p99_ms=p99_ms)
 
 
 def served_by(installation: TritonInstallation) -> ServedBy:
     """Return the server's kind and version, and the Python version of its models."""
-    folder = str(installation.path[0]) if installation.path else None
-    program = f"{folder}/python3" if folder else "python3"
+    program = f"{installation.path[0]}/python3" if installation.path else "python3"
     command = [program, "-c", "import platform; print(platform.python_version())"]
-    python = subprocess.run(command, capture_output=True, text=True, check=True)
-    return ServedBy(kind=installation.kind, triton=installation.version, python=python.stdout.strip())
+    process = subprocess.run(command, capture_output=True, text=True, check=True)
+    return ServedBy(kind=installation.kind, triton=installation.version, python=process.stdout.strip())
