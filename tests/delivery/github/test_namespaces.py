@@ -1,4 +1,4 @@
-"""GitHub's runners refuse user namespaces until a step allows them; so do stand-ins for sudo and unshare."""
+"""GitHub's runners refuse user namespaces until a step allows them, as do the stand-ins sudo and unshare."""
 
 import shutil
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from tests.delivery.github import workflows
-from tests.delivery.github.test_required_checks import PROPOSAL, add_command, commit, git
+from tests.delivery.github.test_required_checks import PROPOSAL, SLUG, add_command, commit, git
 from tests.delivery.github.workflows import ROOT, WORKFLOWS, Event, Runner, read_workflow
 
 ACTIONS = {
@@ -22,17 +22,17 @@ PROBE = "unshare --user --map-root-user --mount true"
 
 @pytest.fixture
 def runner(tmp_path: Path) -> Runner:
-    remote, folder = tmp_path / "remote.git", tmp_path / "jobs"
-    folder.mkdir()
+    remote, jobs = tmp_path / "remote.git", tmp_path / "jobs"
+    jobs.mkdir()
     git(tmp_path, "init", "--quiet", "--bare", "--initial-branch=main", str(remote))
     return Runner(
-        remote, folder, "example/tritonstack", {}, variables={"ENDS_WITH": "0"}, prepare_checkout=add_command
+        remote, jobs, SLUG, delivery_stacks={}, variables={"ENDS_WITH": "0"}, prepare_checkout=add_command
     )
 
 
 @pytest.fixture(params=ACTIONS)
 def check(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of a repository's checks; the installation is this repository's."""
+    """This repository's actions, with the action `check` of itself or of `tritonstack init`."""
     actions = tmp_path / "root" / ".github" / "actions"
     shutil.copytree(ACTIONS["this repository"], actions)
     shutil.copy(ACTIONS[request.param] / "check" / "action.yml", actions / "check")
@@ -41,7 +41,7 @@ def check(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def commands(runner: Runner) -> list[str]:
-    return [ran.command for ran in runner.ran]
+    return [step.command for step in runner.ran]
 
 
 def run_checks(runner: Runner) -> str:
@@ -52,33 +52,32 @@ def run_checks(runner: Runner) -> str:
 @pytest.mark.usefixtures("check")
 def test_the_checks_allow_namespaces_before_anything_needs_them(runner):
     assert run_checks(runner) == "success"
-    ran = commands(runner)
-    assert ran[ran.index(ALLOW) + 1] == PROBE
-    assert [ran.count(ALLOW), ran.count(PROBE)] == [1, 1]
+    steps = commands(runner)
+    assert steps[steps.index(ALLOW) + 1] == PROBE
+    assert [steps.count(ALLOW), steps.count(PROBE)] == [1, 1]
 
 
-def test_a_runner_that_still_refuses_them_fails_once_and_early(runner, check):
+def test_a_runner_that_still_refuses_namespaces_fails_once_and_early(runner, check):
     action: dict[str, Any] = yaml.safe_load(check.read_text())
     action["runs"]["steps"] = [step for step in action["runs"]["steps"] if step["run"] != ALLOW]
     check.write_text(yaml.safe_dump(action))
     assert run_checks(runner) == "failure"
-    (failed,) = [ran for ran in runner.ran if ran.exit_code]
-    assert failed.command == PROBE
-    assert "/proc/self/uid_map" in failed.output
+    (failed_step,) = [step for step in runner.ran if step.exit_code]
+    assert failed_step.command == PROBE
+    assert "/proc/self/uid_map" in failed_step.output
     assert "make setup-dev" not in commands(runner)
 
 
-STARTING_TRITON = ("make test", "make test-soak", "tritonstack build")
+TRITON_COMMANDS = ("make test", "make test-soak", "tritonstack build")
 TRITON_STEPS = [
     pytest.param(job["steps"], index, id=f"{file.stem}/{name}")
     for file in sorted(WORKFLOWS.glob("*.yml"))
     for name, job in read_workflow(file)["jobs"].items()
     for index, step in enumerate(job.get("steps", []))
-    if step.get("run", "").startswith(STARTING_TRITON)
+    if step.get("run", "").startswith(TRITON_COMMANDS)
 ]
 
 
 @pytest.mark.parametrize(("steps", "index"), TRITON_STEPS)
-def test_a_job_allows_them_before_it_starts_triton(steps, index):
-    before = steps[:index]
-    assert any(step.get("run") == ALLOW or step.get("uses") == CHECK for step in before)
+def test_a_job_allows_namespaces_before_it_starts_triton(steps, index):
+    assert any(step.get("run") == ALLOW or step.get("uses") == CHECK for step in steps[:index])
