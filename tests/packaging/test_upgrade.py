@@ -36,8 +36,8 @@ def earlier(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 @pytest.mark.e2e
 def test_a_repository_of_an_earlier_version_works(complete: Installed, earlier: Path):
     before = contents(earlier)
-    ended = complete.run("tritonstack", "upgrade", cwd=earlier)
-    assert ended.returncode == 0, ended.stderr
+    upgrade = complete.run("tritonstack", "upgrade", cwd=earlier)
+    assert upgrade.returncode == 0, upgrade.stderr
     after = contents(earlier)
     changed = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
     assert "requirements.txt" in changed
@@ -45,17 +45,17 @@ def test_a_repository_of_an_earlier_version_works(complete: Installed, earlier: 
     assert changed - locks <= {"requirements.txt", "constraints.txt"}
     for name in locks:
         assert "--hash=sha256:" in after[name].decode()
-    pinned = re.sub(r" \\\n\s+--hash=\S+", "", after["requirements-local.lock.txt"].decode())
-    assert pinned == after["constraints.txt"].decode()  # its own commands install with it
-    ended = complete.run("tritonstack", "validate", cwd=earlier)
-    assert ended.returncode == 0, ended.stderr
-    now = kept_resources(complete, earlier, "local")
+    pins = re.sub(r" \\\n\s+--hash=\S+", "", after["requirements-local.lock.txt"].decode())
+    assert pins == after["constraints.txt"].decode(), "older install commands read constraints.txt"
+    validate = complete.run("tritonstack", "validate", cwd=earlier)
+    assert validate.returncode == 0, validate.stderr
+    resources = kept_resources(complete, earlier, "local")
     recorded = json.loads((earlier / KEPT).read_text())
     assert any(recorded.values())
     lost = {
-        (stack, key, kind)
-        for stack, resources in recorded.items()
-        for key, kind in resources.items()
-        if now.get(stack, {}).get(key) != kind
+        (stack, logical_id, kind)
+        for stack, kinds in recorded.items()
+        for logical_id, kind in kinds.items()
+        if resources.get(stack, {}).get(logical_id) != kind
     }
     assert lost == set()
