@@ -13,7 +13,7 @@ from model_build.exporters.text_framework import TextFramework
 from tests.model_build.tiny_tasks import save_text_model, text_framework
 
 NLI = {0: "contradiction", 1: "entailment", 2: "neutral"}
-ONE = {0: "LABEL_0"}
+SCORE = {0: "LABEL_0"}
 SIGMOID, IDENTITY = "torch.nn.modules.activation.Sigmoid", "torch.nn.modules.linear.Identity"
 PAIRS = [
     ("a man", "is eating food"),
@@ -21,11 +21,13 @@ PAIRS = [
     ("the girl is carrying a baby " * 20, "food"),
     ("a man is eating food " * 9, "the girl is carrying a baby " * 9),
 ]
-Saved = Callable[..., Path]
+SaveModel = Callable[..., Path]
 
 
 @pytest.fixture
-def saved(tmp_path: Path) -> Saved:
+def save_model(tmp_path: Path) -> SaveModel:
+    """Save a model whose JSON files have some keys changed."""
+
     def save(labels: dict[int, str], files: Mapping[str, Any], *, architecture: str = "Bert") -> Path:
         save_text_model(tmp_path, f"{architecture}ForSequenceClassification", labels=labels)
         for name, changes in {"tokenizer_config.json": {"model_max_length": 50}, **files}.items():
@@ -42,7 +44,7 @@ def framework_of(folder: Path) -> TextFramework:
 
 
 def logits(folder: Path, length: int) -> np.ndarray:
-    """Return what transformers computes."""
+    """Return the logits of PAIRS by transformers."""
     import torch
     import transformers
 
@@ -51,36 +53,37 @@ def logits(folder: Path, length: int) -> np.ndarray:
     texts, pairs = (list(column) for column in zip(*PAIRS, strict=True))
     tokens = tokenizer(texts, pairs, padding=True, truncation=True, max_length=length, return_tensors="pt")
     with torch.inference_mode():
-        numbers: np.ndarray = model(**tokens).logits.numpy()
-    return numbers
+        values: np.ndarray = model(**tokens).logits.numpy()
+    return values
 
 
-def sigmoid(numbers: np.ndarray) -> np.ndarray:
-    return 1 / (1 + np.exp(-numbers))
+def sigmoid(values: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-values))
 
 
-def softmax(numbers: np.ndarray) -> np.ndarray:
-    return np.exp(numbers) / np.exp(numbers).sum(axis=1, keepdims=True)
+def softmax(values: np.ndarray) -> np.ndarray:
+    return np.exp(values) / np.exp(values).sum(axis=1, keepdims=True)
 
 
-def plain(numbers: np.ndarray) -> np.ndarray:
-    return numbers
+def plain(values: np.ndarray) -> np.ndarray:
+    return values
 
 
 @pytest.mark.parametrize(
     ("labels", "files", "activation"),
     [
-        pytest.param(ONE, {}, sigmoid, id="one label"),
+        pytest.param(SCORE, {}, sigmoid, id="one label"),
         pytest.param(NLI, {}, softmax, id="NLI"),
-        pytest.param(ONE, {"config.json": {"problem_type": "regression"}}, plain, id="regression"),
+        pytest.param(SCORE, {"config.json": {"problem_type": "regression"}}, plain, id="regression"),
+        # The next ids are the versions of sentence-transformers that save such settings.
         pytest.param(
-            ONE, {"config.json": {"sbert_ce_default_activation_function": IDENTITY}}, plain, id="before 4"
+            SCORE, {"config.json": {"sbert_ce_default_activation_function": IDENTITY}}, plain, id="before 4"
         ),
         pytest.param(
             NLI, {"config.json": {"sentence_transformers": {"activation_fn": SIGMOID}}}, sigmoid, id="4 and 5"
         ),
         pytest.param(
-            ONE,
+            SCORE,
             {
                 "config_sentence_transformers.json": {"activation_fn": IDENTITY},
                 "config.json": {"sentence_transformers": {"activation_fn": SIGMOID}},
@@ -90,8 +93,8 @@ def plain(numbers: np.ndarray) -> np.ndarray:
         ),
     ],
 )
-def test_scores_are_those_of_the_source(saved, labels, files, activation):
-    folder = saved(labels, files)
+def test_scores_are_those_of_the_source(save_model, labels, files, activation):
+    folder = save_model(labels, files)
     framework = framework_of(folder)
     assert framework.max_length == 50
     assert framework.inputs == ("input_ids", "attention_mask", "token_type_ids")
@@ -101,17 +104,18 @@ def test_scores_are_those_of_the_source(saved, labels, files, activation):
 
 
 @pytest.mark.parametrize("architecture", ["Bert", "Roberta"])
-def test_served_tokenizer_truncates_the_longer_text(saved, architecture):
+def test_served_tokenizer_truncates_the_longer_text(save_model, architecture):
     from tokenizers import Tokenizer
 
-    framework = framework_of(saved(ONE, {}, architecture=architecture))
+    framework = framework_of(save_model(SCORE, {}, architecture=architecture))
     served = Tokenizer.from_str(framework.served_tokenizer()).encode_batch(PAIRS)
     expected = framework.tokenize(PAIRS, extra=("token_type_ids",))
     np.testing.assert_array_equal([row.ids for row in served], expected["input_ids"])
     np.testing.assert_array_equal([row.type_ids for row in served], expected["token_type_ids"])
-    both = [served[3].sequence_ids.count(place) for place in (0, 1)]
-    assert abs(both[0] - both[1]) <= 1
-    assert served[2].sequence_ids.count(1) == len(framework.tokenize([("", "food")])["input_ids"][0]) - 3
+    first, second = (served[3].sequence_ids.count(text) for text in (0, 1))
+    assert abs(first - second) <= 1, "two long texts are cut to one length"
+    short_text = framework.tokenize([("", "food")])["input_ids"][0]
+    assert served[2].sequence_ids.count(1) == len(short_text) - 3, "a short text stays whole"
 
 
 @pytest.mark.parametrize(
@@ -157,6 +161,6 @@ def test_served_tokenizer_truncates_the_longer_text(saved, architecture):
         ),
     ],
 )
-def test_settings_that_cannot_be_applied(saved, files, error, message):
+def test_settings_that_cannot_be_applied(save_model, files, error, message):
     with pytest.raises(error, match=message):
-        framework_of(saved(ONE, files))
+        framework_of(save_model(SCORE, files))
