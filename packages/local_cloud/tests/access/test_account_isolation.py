@@ -35,7 +35,7 @@ def bucket(account):
 
 
 def code_of(call, *arguments, **fields):
-    """The error code of a call, or None if it was answered."""
+    """Return the error code of a call; None if it succeeds."""
     try:
         call(*arguments, **fields)
     except ClientError as error:
@@ -86,12 +86,12 @@ def snapshot(account, bucket):
 def test_buckets_of_other_accounts_are_denied(account, other, bucket, access):
     before = snapshot(account, bucket)
     assert code_of(ACCESSES[access], other.client("s3"), bucket) in DENIED
-    opened = policy("*")
-    account.client("s3").put_bucket_policy(Bucket=bucket, Policy=opened)
+    public_policy = policy("*")
+    account.client("s3").put_bucket_policy(Bucket=bucket, Policy=public_policy)
     assert code_of(ACCESSES[access], other.client("s3"), bucket) in DENIED
     assert snapshot(account, bucket) == before
-    held = account.client("s3").get_bucket_policy(Bucket=bucket)["Policy"]
-    assert json.loads(held) == json.loads(opened)
+    stored_policy = account.client("s3").get_bucket_policy(Bucket=bucket)["Policy"]
+    assert json.loads(stored_policy) == json.loads(public_policy)
 
 
 def test_a_copy_reads_its_source_with_the_callers_permissions(account, other, bucket):
@@ -106,8 +106,8 @@ def test_a_copy_reads_its_source_with_the_callers_permissions(account, other, bu
     assert code_of(other.client("s3").copy_object, Bucket=bucket, Key="c", CopySource=source) in DENIED
 
 
-def a_role(account, trusted):
-    statement = {"Effect": "Allow", "Principal": {"AWS": trusted}, "Action": "sts:AssumeRole"}
+def create_role_for(account, principal):
+    statement = {"Effect": "Allow", "Principal": {"AWS": principal}, "Action": "sts:AssumeRole"}
     document = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
     name = f"role-{next(_names)}"
     return account.client("iam").create_role(RoleName=name, AssumeRolePolicyDocument=document)["Role"]["Arn"]
@@ -115,11 +115,11 @@ def a_role(account, trusted):
 
 def test_a_role_can_be_assumed_by_trusted_accounts(account, other):
     sts = other.client("sts")
-    closed = a_role(account, f"arn:aws:iam::{account.account_id}:root")
-    assert code_of(sts.assume_role, RoleArn=closed, RoleSessionName="me") == "AccessDenied"
-    opened = a_role(account, f"arn:aws:iam::{other.account_id}:root")
-    issued = sts.assume_role(RoleArn=opened, RoleSessionName="me")["Credentials"]
-    key = issued["AccessKeyId"], issued["SecretAccessKey"], issued["SessionToken"]
+    own_role = create_role_for(account, f"arn:aws:iam::{account.account_id}:root")
+    assert code_of(sts.assume_role, RoleArn=own_role, RoleSessionName="me") == "AccessDenied"
+    shared_role = create_role_for(account, f"arn:aws:iam::{other.account_id}:root")
+    credentials = sts.assume_role(RoleArn=shared_role, RoleSessionName="me")["Credentials"]
+    key = [credentials[name] for name in ("AccessKeyId", "SecretAccessKey", "SessionToken")]
     assert client_with(account, "sts", *key).get_caller_identity()["Account"] == account.account_id
 
 
@@ -164,11 +164,11 @@ def ecr(mine, theirs):
     part = {"partFirstByte": 0, "partLastByte": len(layer) - 1, "layerPartBlob": layer}
     mine.client("ecr").upload_layer_part(repositoryName="images", uploadId=upload, **part)
     mine.client("ecr").complete_layer_upload(repositoryName="images", uploadId=upload, layerDigests=[digest])
-    there = {"registryId": mine.account_id, "repositoryName": "images"}
-    yield theirs.client("ecr").list_images, there
-    yield theirs.client("ecr").initiate_layer_upload, there
-    yield theirs.client("ecr").get_download_url_for_layer, {**there, "layerDigest": digest}
-    yield theirs.client("ecr").delete_repository, {**there, "force": True}
+    repository = {"registryId": mine.account_id, "repositoryName": "images"}
+    yield theirs.client("ecr").list_images, repository
+    yield theirs.client("ecr").initiate_layer_upload, repository
+    yield theirs.client("ecr").get_download_url_for_layer, {**repository, "layerDigest": digest}
+    yield theirs.client("ecr").delete_repository, {**repository, "force": True}
 
 
 def sagemaker(mine, theirs):
@@ -218,12 +218,13 @@ def codebuild(mine, theirs):
             "image": "aws/codebuild/standard:7.0",
             "computeType": "BUILD_GENERAL1_SMALL",
         },
-        serviceRole=a_role(mine, mine.account_id),
+        serviceRole=create_role_for(mine, mine.account_id),
     )
     yield theirs.client("codebuild").update_project, {"name": "project", "description": "changed"}
     yield theirs.client("codebuild").list_builds_for_project, {"projectName": "project"}
 
 
+# Each yields requests of account `theirs` for resources of account `mine`.
 SERVICES = (kms, sns, sqs, ssm, secretsmanager, ecr, sagemaker, cloudformation, logs, dynamodb, codebuild)
 
 
@@ -235,7 +236,7 @@ def is_denial(error):
     return code in DENIED | NOT_FOUND
 
 
-@pytest.mark.parametrize("attempts", SERVICES, ids=lambda it: it.__name__)
+@pytest.mark.parametrize("attempts", SERVICES, ids=lambda service: service.__name__)
 def test_other_services_deny_cross_account_requests(account, other, attempts):
     requests = 0
     for call, fields in attempts(account, other):
@@ -246,7 +247,7 @@ def test_other_services_deny_cross_account_requests(account, other, attempts):
     assert requests
 
 
-@pytest.mark.parametrize("attempts", SERVICES, ids=lambda it: it.__name__)
+@pytest.mark.parametrize("attempts", SERVICES, ids=lambda service: service.__name__)
 def test_owner_of_a_resource_can_send_the_same_requests(account, attempts):
     """The requests above are denied because of the account, not because of a mistake in them."""
     statuses = [
@@ -265,7 +266,7 @@ def test_every_form_of_copy_source_is_denied_for_foreign_buckets(other, bucket, 
     assert "Contents" not in s3.list_objects_v2(Bucket=own)
 
 
-PASSES = {
+ROLE_PASSING_CALLS = {
     "CreateModel": lambda account, role: account.client("sagemaker").create_model(
         ModelName="m", ExecutionRoleArn=role, PrimaryContainer={"Image": IMAGE}
     ),
@@ -305,12 +306,12 @@ PASSES = {
 }
 
 
-@pytest.mark.parametrize("passing", PASSES)
-def test_roles_of_other_accounts_cannot_be_passed(account, other, passing):
+@pytest.mark.parametrize("call", ROLE_PASSING_CALLS)
+def test_roles_of_other_accounts_cannot_be_passed(account, other, call):
     role = f"arn:aws:iam::{other.account_id}:role/any"
     with pytest.raises(ClientError) as caught:
-        PASSES[passing](account, role)
+        ROLE_PASSING_CALLS[call](account, role)
     assert caught.value.response["Error"]["Code"] in DENIED
     assert "pass role" in caught.value.response["Error"]["Message"]
-    own = role.replace(other.account_id, account.account_id)
-    assert code_of(PASSES[passing], account, own) not in DENIED
+    own_role = role.replace(other.account_id, account.account_id)
+    assert code_of(ROLE_PASSING_CALLS[call], account, own_role) not in DENIED
