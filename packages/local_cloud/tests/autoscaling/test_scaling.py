@@ -1,5 +1,6 @@
 """Endpoints of a running cloud that scale by load, alarms, and schedules."""
 
+import re
 import threading
 import time
 
@@ -31,14 +32,20 @@ def endpoint(account):
     sagemaker.delete_endpoint(EndpointName="e")
 
 
-def desired(account):
-    described = account.client("sagemaker").describe_endpoint(EndpointName="e")
-    return described["ProductionVariants"][0]["DesiredInstanceCount"], described["EndpointStatus"]
+def count_and_status(account):
+    endpoint = account.client("sagemaker").describe_endpoint(EndpointName="e")
+    return endpoint["ProductionVariants"][0]["DesiredInstanceCount"], endpoint["EndpointStatus"]
 
 
-def history(account, **more):
+def activities_of(account):
     scaling = account.client("application-autoscaling")
-    return scaling.describe_scaling_activities(**KEY, **more)["ScalingActivities"]
+    return scaling.describe_scaling_activities(**KEY)["ScalingActivities"]
+
+
+def causes_of(activities):
+    """Return the alarm and the policy of each activity."""
+    cause = re.compile(r"monitor alarm (\S+) in state \w+ triggered policy (\S+)")
+    return {cause.fullmatch(activity["Cause"]).groups() for activity in activities}
 
 
 class Load:
@@ -67,7 +74,7 @@ def test_load_scales_out_and_in_again(endpoint):
     scaling = endpoint.client("application-autoscaling")
     scaling.register_scalable_target(**KEY, MinCapacity=1, MaxCapacity=3)
     # A minute lasts 0.2 seconds: at full load, one thread sends more than ten requests in it.
-    made = scaling.put_scaling_policy(
+    policy = scaling.put_scaling_policy(
         **KEY,
         PolicyName="follow",
         PolicyType="TargetTrackingScaling",
@@ -81,22 +88,20 @@ def test_load_scales_out_and_in_again(endpoint):
         },
     )
     with Load(endpoint, 0.005) as load:
-        eventually(lambda: desired(endpoint), lambda found: found == (3, "InService"))
+        eventually(lambda: count_and_status(endpoint), lambda state: state == (3, "InService"))
         load.pause_s = 0.15
-    eventually(lambda: desired(endpoint), lambda found: found == (1, "InService"))
-    eventually(lambda: history(endpoint), lambda found: found[0]["StatusCode"] == "Successful")
-    activities = history(endpoint)
-    assert {item["StatusCode"] for item in activities} == {"Successful"}
-    causes = {tuple(item["Cause"].split()[2::6]) for item in activities}
-    assert causes == {(alarm["AlarmName"], "follow") for alarm in made["Alarms"]}
-    counts = [item["Description"].rstrip(".").rpartition(" ")[2] for item in activities]
+    eventually(lambda: count_and_status(endpoint), lambda state: state == (1, "InService"))
+    eventually(lambda: activities_of(endpoint), lambda latest: latest[0]["StatusCode"] == "Successful")
+    activities = activities_of(endpoint)
+    assert {activity["StatusCode"] for activity in activities} == {"Successful"}
+    assert causes_of(activities) == {(alarm["AlarmName"], "follow") for alarm in policy["Alarms"]}
+    counts = [activity["Description"].rstrip(".").rpartition(" ")[2] for activity in activities]
     assert counts[0] == "1"
     assert "3" in counts
-    cloudwatch = endpoint.client("cloudwatch")
-    told = cloudwatch.describe_alarm_history(
-        AlarmName=made["Alarms"][0]["AlarmName"], HistoryItemType="Action"
+    history = endpoint.client("cloudwatch").describe_alarm_history(
+        AlarmName=policy["Alarms"][0]["AlarmName"], HistoryItemType="Action"
     )
-    assert told["AlarmHistoryItems"][0]["HistorySummary"].startswith("Successfully executed")
+    assert history["AlarmHistoryItems"][0]["HistorySummary"].startswith("Successfully executed")
 
 
 def test_an_alarm_triggers_its_step_policy_every_minute(endpoint):
@@ -112,14 +117,13 @@ def test_an_alarm_triggers_its_step_policy_every_minute(endpoint):
             "Cooldown": 0,
         },
     )
-    missing = "arn:aws:autoscaling:eu-west-1:1:scalingPolicy:x:resource/y:policyName/z"
-    put_alarm(cloudwatch, AlarmActions=[policy["PolicyARN"], missing], Threshold=1)
+    missing_policy = "arn:aws:autoscaling:eu-west-1:1:scalingPolicy:x:resource/y:policyName/z"
+    put_alarm(cloudwatch, AlarmActions=[policy["PolicyARN"], missing_policy], Threshold=1)
     deadline = time.monotonic() + 15
-    while desired(endpoint) != (3, "InService"):
+    while count_and_status(endpoint) != (3, "InService"):
         assert time.monotonic() < deadline
         cloudwatch.put_metric_data(Namespace="Shop", MetricData=[{"MetricName": "Errors", "Value": 5}])
         time.sleep(0.05)
-    assert {tuple(item["Cause"].split()[2::6]) for item in history(endpoint)} == {("a", "steps")}
-    found = cloudwatch.describe_alarm_history(AlarmName="a", HistoryItemType="Action")["AlarmHistoryItems"]
-    summaries = [item["HistorySummary"] for item in found]
-    assert any(missing in text for text in summaries)
+    assert causes_of(activities_of(endpoint)) == {("a", "steps")}
+    history = cloudwatch.describe_alarm_history(AlarmName="a", HistoryItemType="Action")
+    assert any(missing_policy in item["HistorySummary"] for item in history["AlarmHistoryItems"])
