@@ -29,11 +29,11 @@ def model_of(
     return load_document(file, ModelSpec)
 
 
-def built(model: Document[ModelSpec], folders: BuildFolders) -> Manifest:
+def build(model: Document[ModelSpec], folders: BuildFolders) -> Manifest:
     manifest = build_model(model=model, folders=folders).manifest
     assert {report.stage for report in manifest.parity} == {"graph", "served"}
-    packed = list((folders.cache / "environments").glob("*/"))
-    assert len(packed) == len(manifest.environments), "only what was needed was packed during the export"
+    environments = list((folders.cache / "environments").glob("*/"))
+    assert len(environments) == len(manifest.environments), "an unneeded environment was packed"
     return manifest
 
 
@@ -44,7 +44,7 @@ def outputs_of(manifest: Manifest) -> list[tuple[str, str, tuple[int, ...]]]:
 @pytest.mark.soak
 def test_text_classification(tmp_path, folders):
     save_text_model(tmp_path / "weights", "DistilBertForSequenceClassification", labels=LABELS)
-    manifest = built(model_of(tmp_path, recipe="kind: text-classification, max_length: 24"), folders)
+    manifest = build(model_of(tmp_path, recipe="kind: text-classification, max_length: 24"), folders)
     assert outputs_of(manifest) == [("scores", "FP32", (3,))]
     assert manifest.outputs[0].labels == tuple(LABELS.values())
     assert [tensor.name for tensor in manifest.inputs] == ["TEXT"]
@@ -59,7 +59,7 @@ def test_text_pair_classification(tmp_path, folders, options, parts):
     save_text_model(tmp_path / "weights", "BertForSequenceClassification", labels=LABELS)
     pairs = tuple(f'{{text: "{first}", text_pair: "{second}"}}' for first, second in QUESTIONS)
     recipe = f"kind: text-pair-classification, max_length: 24{options}"
-    manifest = built(model_of(tmp_path, recipe=recipe, tests=pairs), folders)
+    manifest = build(model_of(tmp_path, recipe=recipe, tests=pairs), folders)
     assert outputs_of(manifest) == [("scores", "FP32", (3,))]
     assert [tensor.name for tensor in manifest.inputs] == ["TEXT", "TEXT_PAIR"]
     assert {file.path.partition("/")[0] for file in manifest.files} == parts
@@ -70,7 +70,7 @@ def test_text_pair_classification(tmp_path, folders, options, parts):
 def test_question_answering(tmp_path, folders, architecture):
     save_text_model(tmp_path / "weights", architecture)
     model = model_of(tmp_path, recipe="kind: question-answering, max_length: 40", tests=PAIRS)
-    manifest = built(model, folders)
+    manifest = build(model, folders)
     assert [tensor.name for tensor in manifest.inputs] == ["QUESTION", "CONTEXT"]
     assert [name for name, _, _ in outputs_of(manifest)] == ["answer", "score", "start", "end"]
     assert {file.path.partition("/")[0] for file in manifest.files} == {
@@ -84,16 +84,14 @@ def test_question_answering(tmp_path, folders, architecture):
 @pytest.mark.soak
 @pytest.mark.parametrize("form", ["image", "pixels"])
 def test_image_classification(tmp_path, folders, form):
-    from model_build.exporters.image_preparation import (
-        encoded,  # which takes seconds, also where no test runs
-    )
+    from model_build.exporters.image_preparation import encoded  # imports slowly
 
     save_image_model(tmp_path / "weights")
     random = np.random.default_rng(2)
     for name in ("a.png", "b.png"):
         (tmp_path / name).write_bytes(encoded(random.integers(0, 256, (50, 40, 3), dtype=np.uint8)))
     recipe = f"kind: image-classification, input: {form}"
-    manifest = built(model_of(tmp_path, recipe=recipe, tests=("image: a.png", "image: b.png")), folders)
+    manifest = build(model_of(tmp_path, recipe=recipe, tests=("image: a.png", "image: b.png")), folders)
     assert outputs_of(manifest) == [("scores", "FP32", (3,))]
     assert [tensor.name for tensor in manifest.inputs] == ["IMAGE" if form == "image" else "pixel_values"]
     assert manifest.target == "cpu"
@@ -101,27 +99,25 @@ def test_image_classification(tmp_path, folders, form):
 
 @pytest.mark.soak
 def test_torchscript_of_texts_is_reproducible(tmp_path, folders):
-    """It is traced from the module that is exported; callers see the same names, and the bytes are
-    reproducible.
-    """
+    """Callers see the names of an ONNX graph, and two builds give the same bytes."""
     save_text_model(tmp_path / "weights", "BertForSequenceClassification", labels=LABELS)
     model = model_of(tmp_path, recipe="kind: text-classification, max_length: 24, format: torchscript")
-    manifest = built(model, folders)
+    manifest = build(model, folders)
     assert outputs_of(manifest) == [("scores", "FP32", (3,))]
     assert "model/1/model.pt" in {file.path for file in manifest.files}
-    other = BuildFolders(tmp_path / "other", folders.cache, folders.server)
-    assert built(model, other).digest == manifest.digest
+    other_folders = BuildFolders(tmp_path / "other", folders.cache, folders.server)
+    assert build(model, other_folders).digest == manifest.digest
 
 
 @pytest.mark.soak
 def test_labels_and_tensors_of_model_yaml(tmp_path, folders):
     save_text_model(tmp_path / "weights", "BertForSequenceClassification", labels=LABELS)
     recipe = "kind: text-classification, max_length: 24, input: tokens"
-    named = model_of(tmp_path, recipe=recipe, extra="tensors: {scores: {labels: [a, b, c]}}\n")
-    assert built(named, folders).outputs[0].labels == ("a", "b", "c")
-    wrong = model_of(tmp_path, recipe=recipe, extra="tensors: {score: {labels: [a, b, c]}}\n")
+    labeled = model_of(tmp_path, recipe=recipe, extra="tensors: {scores: {labels: [a, b, c]}}\n")
+    assert build(labeled, folders).outputs[0].labels == ("a", "b", "c")
+    misspelled = model_of(tmp_path, recipe=recipe, extra="tensors: {score: {labels: [a, b, c]}}\n")
     with pytest.raises(InvalidFilesError, match=r"unknown tensor 'score'(.|\n)*did you mean 'scores'"):
-        build_model(model=wrong, folders=folders)
+        build_model(model=misspelled, folders=folders)
 
 
 @pytest.mark.parametrize("name", ["tokenizer", "model", "answer"])

@@ -29,10 +29,10 @@ from tritonstack.spec.models.model import ModelSpec
 EMBEDDING = TensorSpec(name="embedding", datatype="FP32", shape=(32,))
 PROBABILITIES = TensorSpec(name="probabilities", datatype="FP32", shape=(3,), labels=("a", "b", "c"))
 
-ADDS_ONE = """\
+ADD_ONE_CODE = """\
 import numpy as np
 import triton_python_backend_utils as pb_utils
-{imports}
+import idna
 
 class TritonPythonModel:
     def execute(self, requests):
@@ -43,7 +43,7 @@ class TritonPythonModel:
         return pb_utils.Tensor("numbers_out", numbers + 1)
 """
 
-CODE = """\
+CALCULATING_CODE = """\
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
@@ -56,12 +56,12 @@ class TritonPythonModel:
         def read(name):
             return pb_utils.get_input_tensor_by_name(request, name).as_numpy()
 
-        {statement}
-        return pb_utils.InferenceResponse([pb_utils.Tensor(name, made[name]) for name in made])
+        outputs = EXPRESSION
+        return pb_utils.InferenceResponse([pb_utils.Tensor(*item) for item in outputs.items()])
 """
 
 
-def pipeline(folder: Path, text: str, name: str = "whole") -> Document[ModelSpec]:
+def ensemble_model(folder: Path, text: str, name: str = "whole") -> Document[ModelSpec]:
     folder.mkdir(parents=True)
     file = folder / "model.yaml"
     file.write_text(f"name: {name}\ndescription: A pipeline.\n{text}")
@@ -88,7 +88,7 @@ def test_a_text_model_and_a_classifier(tmp_path, tiny_folder, folders):
     artifacts = {
         "tiny": build_model(model=text_model, folders=folders).artifact_dir,
         "head": graph_artifact(
-            tmp_path / "artifacts-by-hand",
+            tmp_path / "artifacts",
             "head",
             classifier_graph(weights),
             inputs=(EMBEDDING,),
@@ -96,7 +96,7 @@ def test_a_text_model_and_a_classifier(tmp_path, tiny_folder, folders):
             max_batch=3,
         ),
     }
-    document = pipeline(
+    document = ensemble_model(
         tmp_path / "whole",
         "recipe:\n  kind: ensemble\n  steps: [{model: tiny}, {model: head}]\n"
         "  outputs: [probabilities, embedding]\n"
@@ -109,8 +109,8 @@ def test_a_text_model_and_a_classifier(tmp_path, tiny_folder, folders):
     assert [tensor.labels for tensor in repository.outputs] == [("a", "b", "c"), ()]
     assert {case.origin for case in repository.cases} == {"served"}
     for case in repository.cases:
-        raw = case.expected["embedding"] @ np.array(weights, np.float32)
-        expected = np.exp(raw) / np.exp(raw).sum()
+        logits = case.expected["embedding"] @ np.array(weights, np.float32)
+        expected = np.exp(logits) / np.exp(logits).sum()
         np.testing.assert_allclose(case.expected["probabilities"], expected, atol=1e-5)
     served = serve(repository, tmp_path, folders)
     assert served.parity.max_absolute_error < 1e-5
@@ -122,32 +122,29 @@ def test_six_models_and_packages_that_are_shared(tmp_path, folders):
     environment = tmp_path / "packages" / "env.tar.gz"
     environment.parent.mkdir()
     build_environment(["idna==3.10"], file=environment, cache_dir=folders.cache)
-    code = ADDS_ONE.format(imports="import idna")
     tensors = {
         "inputs": (TensorSpec(name="numbers_in", datatype="FP32", shape=(-1,)),),
         "outputs": (TensorSpec(name="numbers_out", datatype="FP32", shape=(-1,)),),
     }
     names = [f"add-{letter}" for letter in "abcdef"]
     artifacts = {
-        name: python_artifact(tmp_path / "members", name, code, environment=environment, **tensors)
+        name: python_artifact(tmp_path / "members", name, ADD_ONE_CODE, environment=environment, **tensors)
         for name in names
     }
-    order = [*names, "add-a"]
     steps = [
         f"{{model: {name}, inputs: {{numbers_in: t{index}}}, outputs: {{numbers_out: t{index + 1}}}}}"
-        for index, name in enumerate(order)
+        for index, name in enumerate([*names, "add-a"])
     ]
-    document = pipeline(
+    document = ensemble_model(
         tmp_path / "whole",
         f"recipe: {{kind: ensemble, steps: [{', '.join(steps)}]}}\n"
         "test_inputs: [{inputs: {t0: [1.0, 2.0]}}, {inputs: {t0: [5.0]}}]\n",
     )
     repository = write_ensemble(document, tmp_path / "work", artifacts, folders.server)
     assert [path.parent.name for path in sorted(repository.folder.rglob("env.tar.gz"))] == ["add-a"]
-    shared = (
-        read_config(repository.folder / "add-f/config.pbtxt").parameters["EXECUTION_ENV_PATH"].string_value
-    )
-    assert shared == "$$TRITON_MODEL_DIRECTORY/../add-a/env.tar.gz"
+    parameters = read_config(repository.folder / "add-f/config.pbtxt").parameters
+    shared_environment = "$$TRITON_MODEL_DIRECTORY/../add-a/env.tar.gz"
+    assert parameters["EXECUTION_ENV_PATH"].string_value == shared_environment
     assert repository.cases[0].expected["t7"].tolist() == [[8.0, 9.0]]
     assert serve(repository, tmp_path, folders).parity.max_absolute_error == 0
 
@@ -159,7 +156,7 @@ def test_a_complete_build(tmp_path, tiny_folder, folders):
         name: write_model(tmp_path / name, name=name, source=f"file://{tiny_folder}")
         for name in ("one", "two")
     }
-    document = pipeline(
+    document = ensemble_model(
         tmp_path / "whole",
         "recipe:\n  kind: ensemble\n  steps:\n"
         "    - {model: one, outputs: {embedding: first}}\n"
@@ -189,14 +186,14 @@ def tensors(**datatypes: str) -> tuple[TensorSpec, ...]:
 
 @pytest.mark.e2e
 def test_branches_join_and_one_output_is_optional(tmp_path, folders):
-    """Two models get the callers' input, a third joins what they make; one output is only for other uses."""
+    """Two models get the callers' input, a third joins their outputs, and one of its outputs is not used."""
     environment = tmp_path / "env.tar.gz"
     build_environment([], file=environment, cache_dir=folders.cache)
     members = {
-        "scale": ('made = {"y": read("x") * 2}', {"x": "FP32"}, {"y": "FP32"}),
-        "round": ('made = {"n": np.rint(read("x")).astype(np.int64)}', {"x": "FP32"}, {"n": "INT64"}),
+        "scale": ('{"y": read("x") * 2}', {"x": "FP32"}, {"y": "FP32"}),
+        "round": ('{"n": np.rint(read("x")).astype(np.int64)}', {"x": "FP32"}, {"n": "INT64"}),
         "join": (
-            'made = {"sum": read("a") + read("b"), "unused": read("a")}',
+            '{"sum": read("a") + read("b"), "unused": read("a")}',
             {"a": "FP32", "b": "INT64"},
             {"sum": "FP64", "unused": "FP32"},
         ),
@@ -205,14 +202,14 @@ def test_branches_join_and_one_output_is_optional(tmp_path, folders):
         name: python_artifact(
             tmp_path / "artifacts",
             name,
-            CODE.replace("{statement}", statement),
+            CALCULATING_CODE.replace("EXPRESSION", expression),
             inputs=tensors(**inputs),
             outputs=tensors(**outputs),
             environment=environment,
         )
-        for name, (statement, inputs, outputs) in members.items()
+        for name, (expression, inputs, outputs) in members.items()
     }
-    document = pipeline(
+    document = ensemble_model(
         tmp_path / "whole",
         "recipe:\n  kind: ensemble\n  steps: [{model: scale}, {model: round}, "
         "{model: join, inputs: {a: y, b: n}}]\n  outputs: [sum, n]\n"
@@ -235,7 +232,7 @@ def test_branches_join_and_one_output_is_optional(tmp_path, folders):
         outputs=repository.outputs,
         max_batch=4,
     )
-    outer = pipeline(
+    outer = ensemble_model(
         tmp_path / "outer",
         "recipe:\n  kind: ensemble\n  steps: [{model: whole}, {model: scale, outputs: {y: twice}}]\n"
         "test_inputs: [{inputs: {x: [1.4, 2.6]}}]\n",
