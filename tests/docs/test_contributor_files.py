@@ -1,7 +1,8 @@
-"""Check the files for contributors: links, and the versions of the hooks."""
+"""Check the files for contributors: links, the versions of the hooks, and the packages to develop with."""
 
 from __future__ import annotations
 
+import itertools
 import re
 import tomllib
 from pathlib import Path
@@ -25,11 +26,10 @@ def normalized(name: str) -> str:
 
 
 def pinned() -> dict[str, str]:
-    """Return the exact version of each dependency of pyproject.toml, without the project's own parts."""
+    """Return the exact version of each dependency of pyproject.toml, without the project's own packages."""
     project = PYPROJECT["project"]
-    extras = project["optional-dependencies"].values()
-    needs = [*project["dependencies"], *(need for extra in extras for need in extra)]
-    versions = {normalized(name): version for need in needs for name, _, version in [need.partition("==")]}
+    pins = [*project["dependencies"], *itertools.chain(*project["optional-dependencies"].values())]
+    versions = {normalized(name): version for name, _, version in (pin.partition("==") for pin in pins)}
     return {name: version for name, version in versions.items() if not name.startswith("tritonstack")}
 
 
@@ -52,10 +52,10 @@ def hooks() -> list[Any]:
 def test_a_hook_installs_the_versions_of_the_project(repo: dict[str, Any], hook: dict[str, Any]) -> None:
     assert repo["repo"] == "local", "a hook repository's tag can move; name a package with its version"
     versions = pinned()
-    for need in hook["additional_dependencies"]:
-        name, _, version = need.partition("==")
-        assert version, need
-        assert version == versions.get(name, version), f"{need}: pyproject.toml pins {versions.get(name)}"
+    for pin in hook["additional_dependencies"]:
+        name, _, version = pin.partition("==")
+        assert version, pin
+        assert version == versions.get(name, version), f"{pin}: pyproject.toml pins {versions.get(name)}"
 
 
 def test_the_lock_has_every_pinned_version() -> None:

@@ -46,7 +46,7 @@ def test_a_repository_of_an_earlier_version_works(complete: Installed, earlier: 
     for name in locks:
         assert "--hash=sha256:" in after[name].decode()
     pins = re.sub(r" \\\n\s+--hash=\S+", "", after["requirements-local.lock.txt"].decode())
-    assert pins == after["constraints.txt"].decode(), "older install commands read constraints.txt"
+    assert pins == after["constraints.txt"].decode(), "the repository's own commands install with it"
     validate = complete.run("tritonstack", "validate", cwd=earlier)
     assert validate.returncode == 0, validate.stderr
     resources = kept_resources(complete, earlier, "local")

@@ -22,7 +22,7 @@ def test_volume_fits_the_archive_and_two_copies_of_its_files(archive_bytes, unpa
     volume = sizing.volume_gb(artifact(archive_bytes, unpacked_bytes))
     assert volume >= 30
     assert volume * GB > archive_bytes + 2 * unpacked_bytes
-    # And is not made much larger than that: a gigabyte costs money on every machine.
+    # 10 GB to spare, and 1 GB for rounding up: each further gigabyte costs money on every instance.
     assert volume <= max(30, (archive_bytes + 2 * unpacked_bytes) // GB + 11)
 
 
@@ -31,7 +31,7 @@ def test_the_multi_model_volume_fits_its_models_up_to_the_limit(sizes):
     volume = sizing.multi_model_volume_gb([artifact(size, size) for size in sizes])
     assert volume in (32, 64, 128, 256, 512)
     assert volume == 512 or volume * GB > 3 * sum(sizes)
-    # The step below would not have held them.
+    # The next smaller volume, less 10 GB to spare and 1 GB for rounding up, does not fit them.
     assert volume == 32 or (volume // 2 - 11) * GB < 3 * sum(sizes)
 
 
