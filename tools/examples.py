@@ -51,7 +51,7 @@ CALLS = 50
 LEAST_WIDTH = 140
 """Columns of the table, where the output is no terminal or a narrow one."""
 TIMEOUT_S = 900
-"""For all commands of a tutorial up to its destroy; only what hangs reaches it."""
+"""For the commands before the destroy together, and for the rest together; only what hangs reaches it."""
 
 
 class ExampleFailedError(Exception):

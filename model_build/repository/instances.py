@@ -40,7 +40,7 @@ def instance_violations(triton: TritonOptions, target: Target, profiles: int = 0
                 yield InvalidValueError.at(
                     (*path, "profiles", position),
                     f"the engine has {profiles} profiles, numbered from 0",
-                    "use one of these",
+                    f"use a number from 0 to {profiles - 1}",
                 )
 
 

@@ -11,7 +11,7 @@ import pytest
 from tests.docs.commands import TUTORIAL, pages_to_run, run, tutorial_blocks, tutorial_project
 from tritonstack.base.paths import Project
 
-pytestmark = [pytest.mark.soak, pytest.mark.timeout(1500)]
+pytestmark = pytest.mark.soak
 
 PAGES = dict(pages_to_run())
 STOP = "tritonstack down --all --forget"

@@ -63,7 +63,6 @@ def deploy(cloud: HostedCloud, name: str) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(900)
 def test_the_minutes_of_a_running_cloud_are_those_that_are_compared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
