@@ -15,8 +15,7 @@ from pathlib import Path
 
 from tritonstack.base.yaml import load_yaml
 from tritonstack_local.autoscaling.actions import OFFERED as OFFERED_IN_AUTO_SCALING
-from tritonstack_local.autoscaling.policies import NO_PREDICTION
-from tritonstack_local.autoscaling.requests import ONE_NAMESPACE
+from tritonstack_local.autoscaling.requests import REJECTED as UNSUPPORTED_IN_AUTO_SCALING
 from tritonstack_local.cloudformation.actions import ACTIONS
 from tritonstack_local.cloudformation.providers import PROVIDERS, UNSUPPORTED_TYPES
 from tritonstack_local.cloudformation.providers.base import Provider
@@ -115,8 +114,7 @@ def rejected() -> dict[str, str]:
         **UNSUPPORTED_IN_SAGEMAKER,
         **UNSUPPORTED_IN_CODEBUILD,
         **{f"PutMetricAlarm.{name}": reason for name, reason in NOT_SUPPORTED.items()},
-        "PutScalingPolicy.PredictiveScalingPolicyConfiguration": NO_PREDICTION,
-        "RegisterScalableTarget.ServiceNamespace other than sagemaker": ONE_NAMESPACE,
+        **UNSUPPORTED_IN_AUTO_SCALING,
     }
 
 

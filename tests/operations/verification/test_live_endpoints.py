@@ -242,7 +242,7 @@ def another_schedule(deployed: Deployed) -> Iterator[None]:
     scaling.put_scheduled_action(
         **TARGET,
         ScheduledActionName="by-hand",
-        Schedule="rate(1 day)",
+        Schedule="cron(0 8 * * ? *)",
         ScalableTargetAction={"MinCapacity": 0, "MaxCapacity": 0},
     )
     yield

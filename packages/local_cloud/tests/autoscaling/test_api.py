@@ -3,15 +3,19 @@
 import pytest
 from botocore.exceptions import ClientError
 
+from tritonstack_local.autoscaling.requests import (
+    OTHER_DIMENSIONS,
+    OTHER_NAMESPACES,
+    OTHER_SCHEDULES,
+    OTHER_STEPS,
+    PREDICTION,
+    START_AND_END,
+)
+
 KEY = {
     "ServiceNamespace": "sagemaker",
     "ResourceId": "endpoint/e/variant/v",
     "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
-}
-COPIES = {
-    "ServiceNamespace": "sagemaker",
-    "ResourceId": "inference-component/c",
-    "ScalableDimension": "sagemaker:inference-component:DesiredCopyCount",
 }
 INVOCATIONS = "SageMakerVariantInvocationsPerInstance"
 
@@ -86,7 +90,7 @@ def test_target_tracking_has_two_alarms_that_follow_the_policy(scaling, cloudwat
 @pytest.mark.usefixtures("registered")
 def test_deregistering_a_target_removes_what_belongs_to_it(scaling, cloudwatch):
     track(scaling)
-    scaling.put_scheduled_action(**KEY, ScheduledActionName="s", Schedule="rate(1 day)")
+    scaling.put_scheduled_action(**KEY, ScheduledActionName="s", Schedule="cron(0 8 * * ? *)")
     scaling.deregister_scalable_target(**KEY)
     assert alarms_of(cloudwatch) == {}
     assert scaling.describe_scaling_policies(ServiceNamespace="sagemaker")["ScalingPolicies"] == []
@@ -111,16 +115,16 @@ def test_targets_are_described_as_registered(scaling, registered, account):
     assert [item["type"] for item in listed] == ["scalable-target"]
 
 
-def test_policies_and_actions_of_inference_components_are_stored(scaling, cloudwatch):
-    scaling.register_scalable_target(**COPIES, MinCapacity=1, MaxCapacity=4)
-    made = track(scaling, "SageMakerInferenceComponentInvocationsPerCopy", key=COPIES)
-    assert made["Alarms"] == []
-    assert alarms_of(cloudwatch) == {}
-    found = scaling.describe_scaling_policies(ServiceNamespace="sagemaker", PolicyNames=["p"])
-    assert [item["ResourceId"] for item in found["ScalingPolicies"]] == [COPIES["ResourceId"]]
-
-
 STEPS = {"AdjustmentType": "ChangeInCapacity", "StepAdjustments": [{"ScalingAdjustment": 1}]}
+DAILY = {"Schedule": "cron(0 8 * * ? *)"}
+REJECTED_SCHEDULES = (
+    "every day",
+    "at(2030-01-15T08:30:00)",
+    "rate(1 day)",
+    "cron(60 8 * * ? *)",
+    "cron(0 8 ? * ? *)",
+)
+COPIES = "sagemaker:inference-component:DesiredCopyCount"
 OVERLAPPING = [
     {"MetricIntervalLowerBound": 0.0, "MetricIntervalUpperBound": 9.0, "ScalingAdjustment": 1},
     {"MetricIntervalLowerBound": 5.0, "ScalingAdjustment": 2},
@@ -135,18 +139,20 @@ def stepping(**configuration):
     ("call", "fields", "code", "message"),
     [
         ("register_scalable_target", {"MaxCapacity": 0}, "ValidationException", "Minimum capacity 1 must be"),
-        ("put_scaling_policy", {"PolicyType": "PredictiveScaling"}, "ValidationException", "no forecast"),
+        ("put_scaling_policy", {"PolicyType": "PredictiveScaling"}, "ValidationException", PREDICTION),
         ("put_scaling_policy", {"PolicyType": "StepScaling"}, "ValidationException", "StepScalingPolicyConf"),
         ("put_scaling_policy", stepping(StepAdjustments=OVERLAPPING), "ValidationException", "can't overlap"),
         ("put_scaling_policy", {"PolicyName": "\u00fc"}, "ValidationException", r"pattern: \\p{Print}"),
-        ("put_scheduled_action", {"Schedule": "cron(1)"}, "ValidationException", "1 fields instead of 6"),
-        ("put_scheduled_action", {"Schedule": "cron(0 8 ? * ? *)"}, "ValidationException", "exactly one of"),
-        (
-            "put_scheduled_action",
-            {"Schedule": "rate(1 day)", "Timezone": "Europe/Nowhere"},
-            "ValidationException",
-            "not a known time zone",
+        ("put_scaling_policy", stepping(AdjustmentType="ExactCapacity"), "ValidationException", OTHER_STEPS),
+        *(
+            ("put_scheduled_action", {"Schedule": schedule}, "ValidationException", OTHER_SCHEDULES)
+            for schedule in REJECTED_SCHEDULES
         ),
+        ("put_scheduled_action", DAILY | {"EndTime": 2e9}, "ValidationException", START_AND_END),
+        ("put_scheduled_action", DAILY | {"Timezone": "Nowhere"}, "ValidationException", "Timezone"),
+        ("register_scalable_target", {"ResourceId": "endpoint/e"}, "ValidationException", OTHER_DIMENSIONS),
+        ("register_scalable_target", {"ScalableDimension": COPIES}, "ValidationException", OTHER_DIMENSIONS),
+        ("register_scalable_target", {"ServiceNamespace": "ecs"}, "ValidationException", OTHER_NAMESPACES),
         ("delete_scaling_policy", {}, "ObjectNotFoundException", "No scaling policy found"),
         ("delete_scheduled_action", {}, "ObjectNotFoundException", "No scheduled action found"),
         ("describe_scaling_activities", {"NextToken": "x"}, "InvalidNextTokenException", "next token"),
@@ -161,13 +167,8 @@ def test_invalid_requests_are_rejected(scaling, call, fields, code, message):
     assert caught.value.response["Error"]["Code"] == code
 
 
-def test_other_services_and_wrong_metrics_are_rejected(scaling, registered):
-    assert registered
-    other = KEY | {"ServiceNamespace": "ecs"}
-    with pytest.raises(ClientError, match="ServiceNamespace ecs"):
-        scaling.describe_scalable_targets(ServiceNamespace="ecs")
-    with pytest.raises(ClientError, match="ServiceNamespace ecs"):
-        scaling.register_scalable_target(**other, MinCapacity=1, MaxCapacity=1)
+@pytest.mark.usefixtures("registered")
+def test_wrong_metrics_are_rejected(scaling):
     with pytest.raises(ClientError, match="scalable dimension"):
         track(scaling, "SageMakerInferenceComponentInvocationsPerCopy")
     track(scaling)

@@ -10,7 +10,6 @@ from tritonstack_local.autoscaling.decisions import (
     stepped,
     tracked,
 )
-from tritonstack_local.autoscaling.records import Cooldown
 
 
 def proposal(capacity, *, counted=None, policy="p", scales_in=False):
@@ -28,10 +27,6 @@ def proposal(capacity, *, counted=None, policy="p", scales_in=False):
 
 def situation(capacity, *, low=1, high=10, **more):
     return Situation(capacity=capacity, minimum=low, maximum=high, **more)
-
-
-OUT = Cooldown(direction="out", base=2, ends=0)
-IN = Cooldown(direction="in", base=6, ends=0)
 
 
 @pytest.mark.parametrize(
@@ -89,9 +84,9 @@ STEPS = [
 ]
 
 
-def after(*values, capacity=4, threshold=50, rises=True, kind="ChangeInCapacity", steps=STEPS, **more):
+def after(*values, capacity=4, threshold=50, rises=True, steps=STEPS, **more):
     reading = AlarmReading(name="a", state="ALARM", values=values, threshold=threshold, rises=rises)
-    return stepped(capacity, reading, {"AdjustmentType": kind, "StepAdjustments": steps, **more})
+    return stepped(capacity, reading, {"StepAdjustments": steps, **more})
 
 
 @pytest.mark.parametrize(("value", "expected"), [(50, 5), (69.9, 5), (70, 7), (500, 7), (49.9, 3)], ids=str)
@@ -112,13 +107,3 @@ def test_datapoints_of_the_evaluation_are_aggregated():
     assert after(90, 50) == 7
     assert after(90, 50, MetricAggregationType="Minimum") == 5
     assert after(69, 71, MetricAggregationType="Maximum") == 7
-
-
-@pytest.mark.parametrize(
-    ("adjustment", "least", "expected"),
-    [(25, 0, 5), (10, 0, 5), (66, 0, 6), (25, 2, 6), (-25, 0, 3), (-10, 0, 3), (-66, 0, 2), (-500, 0, 0)],
-)
-def test_percentages_round_towards_zero_but_change_at_least_one(adjustment, least, expected):
-    steps = [{"MetricIntervalLowerBound": 0, "ScalingAdjustment": adjustment}]
-    found = after(60, steps=steps, kind="PercentChangeInCapacity", MinAdjustmentMagnitude=least)
-    assert found == expected

@@ -1,5 +1,7 @@
 """Targets, policies, and schedules that scale an endpoint, by a clock that tests move."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from packages.local_cloud.tests.autoscaling.scaled import KEY, SCOPE, Scaled
@@ -115,8 +117,8 @@ def test_suspended_scaling_is_ignored(scaled):
     suspended = {"DynamicScalingOutSuspended": True, "ScheduledScalingSuspended": True}
     scaled.register(SuspendedState=suspended)
     scaled.high(500)
-    schedule(scaled, "rate(1 minute)", MinCapacity=5)
-    scaled.look(after_s=1.1)
+    schedule(scaled, minutes=2, MinCapacity=5)
+    scaled.look(after_s=2.1)
     assert (scaled.endpoint.asked, scaled.limits) == ([], (1, 10))
     scaled.register(SuspendedState={"DynamicScalingOutSuspended": False})
     scaled.high(500)
@@ -139,18 +141,18 @@ def test_registering_limits_scales_at_once():
     assert scaled.endpoint.asked == [3, 2, 1]
 
 
-def schedule(scaled, expression, *, action="s", **limits):
-    scaled.actions.put_scheduled_action(
-        SCOPE,
-        KEY | {"ScheduledActionName": action, "Schedule": expression, "ScalableTargetAction": limits},
-    )
+def schedule(scaled, *, minutes, **limits):
+    """Set limits in the last minute before so many minutes have passed, and every day."""
+    at = datetime.now(UTC) + timedelta(minutes=minutes)
+    action = {"ScheduledActionName": "s", "Schedule": f"cron({at.minute} {at.hour} * * ? *)"}
+    scaled.actions.put_scheduled_action(SCOPE, KEY | action | {"ScalableTargetAction": limits})
 
 
 def test_a_schedule_sets_limits_at_the_pace_of_the_cloud(scaled):
-    schedule(scaled, "rate(10 minutes)", MinCapacity=4, MaxCapacity=6)
-    scaled.look(after_s=9.9)
+    schedule(scaled, minutes=10, MinCapacity=4, MaxCapacity=6)
+    scaled.look(after_s=8.9)
     assert scaled.limits == (1, 10)
-    scaled.look(after_s=0.3)
+    scaled.look(after_s=1.3)
     assert (scaled.limits, scaled.endpoint.asked) == ((4, 6), [4])
     scaled.finish()
     first, second = scaled.activities()[::-1]
@@ -189,7 +191,7 @@ def test_an_instance_that_fails_to_launch_fails_the_activity(scaled):
 
 def test_a_deleted_endpoint_is_deregistered(scaled):
     scaled.track()
-    schedule(scaled, "rate(1 minute)", MinCapacity=2)
+    schedule(scaled, minutes=2, MinCapacity=2)
     assert len(scaled.alarms.names) == 2
     scaled.endpoint.held = None
     scaled.look()

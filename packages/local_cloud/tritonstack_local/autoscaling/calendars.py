@@ -1,35 +1,38 @@
-"""Read scheduled actions, and run them at the pace of the cloud.
+"""Scheduled actions: on days of the week, at a time of day, in a time zone.
 
 The calendar of an action starts when the action is put, and a minute in it lasts as long as a minute of the
-cloud: at the default scale, `rate(10 minutes)` acts every ten seconds.
+cloud: at the default scale, a day passes in 24 minutes.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from datetime import UTC, datetime
-from functools import partial
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime, time, timedelta
+from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from tritonstack_local.autoscaling.history import History, schedule_activity
-from tritonstack_local.autoscaling.records import (
-    NAMESPACE,
-    AutoScalingTables,
-    ScheduledRecord,
-    TargetId,
-    TargetRecord,
-)
-from tritonstack_local.autoscaling.schedules import ScheduleError, calendar_time, parse_schedule
+from tritonstack_local.autoscaling.records import NAMESPACE, ScheduledRecord, TargetId
+from tritonstack_local.autoscaling.requests import OTHER_SCHEDULES, START_AND_END, rejection
 from tritonstack_local.scope import Scope
 from tritonstack_local.service.errors import validation_exception
 from tritonstack_local.service.wire import Fields
-from tritonstack_local.settings import TimeScale
+from tritonstack_local.settings import REAL_MINUTE_S, TimeScale
+
+_DAYS = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
+_DAY = rf"(?:{'|'.join(_DAYS)})"
+_CRON = re.compile(
+    r"cron\((?P<minute>[0-5]?\d) (?P<hour>[01]?\d|2[0-3]) "
+    rf"(?:\* \* \?|\? \* (?P<days>\*|{_DAY}(?:,{_DAY})*)) \*\)"
+)
 
 
 def read_action(
     scope: Scope, target: TargetId, request: Fields, before: ScheduledRecord | None, now: float
 ) -> ScheduledRecord:
     """Return the action that a request puts in the place of another one, if any; its calendar starts now."""
+    if request.keys() & {"StartTime", "EndTime"}:
+        raise rejection(START_AND_END)
     name = request["ScheduledActionName"]
     place = f"scheduledAction:{NAMESPACE}/{target.resource}:scheduledActionName/{name}"
     new = {
@@ -38,92 +41,41 @@ def read_action(
         "ScalableTargetAction": {},
         "CreationTime": datetime.now(UTC),
     }
-    changes = {
-        field: request[field]
-        for field in ("Schedule", "Timezone", "ScalableTargetAction")
-        if request.get(field)
+    changes = ("Schedule", "Timezone", "ScalableTargetAction")
+    fields = (new if before is None else dict(before.fields)) | {
+        field: request[field] for field in changes if request.get(field)
     }
-    # As on AWS, start and end times that are not given are deleted.
-    times = {field: _utc(request.get(field)) for field in ("StartTime", "EndTime")}
-    fields = (new if before is None else dict(before.fields)) | changes | times
     if "Schedule" not in fields:
         raise validation_exception("Schedule must be specified to create a scheduled action")
-    _check(fields)
+    if _CRON.fullmatch(fields["Schedule"]) is None:
+        raise rejection(OTHER_SCHEDULES)
+    try:
+        ZoneInfo(fields.get("Timezone", "UTC"))
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise validation_exception(f"Timezone {fields['Timezone']!r} is not a known time zone") from error
+    limits = fields["ScalableTargetAction"]
+    if limits.get("MinCapacity", 0) > limits.get("MaxCapacity", float("inf")):
+        raise validation_exception("Maximum capacity cannot be less than minimum capacity")
     return ScheduledRecord(target=target, fields=fields, since=now, done=now)
 
 
-def _check(fields: Fields) -> None:
-    timezone, limits = fields.get("Timezone"), fields["ScalableTargetAction"]
-    try:
-        parse_schedule(fields["Schedule"])
-        ZoneInfo(timezone or "UTC")
-    except ScheduleError as error:
-        raise validation_exception(f"Schedule expression is invalid: {error}") from error
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise validation_exception(f"Timezone {timezone!r} is not a known time zone") from error
-    if limits.get("MinCapacity", 0) > limits.get("MaxCapacity", float("inf")):
-        raise validation_exception("Maximum capacity cannot be less than minimum capacity")
-    start, end = fields["StartTime"], fields["EndTime"]
-    if start is not None and end is not None and end <= start:
-        raise validation_exception("EndTime must be after StartTime")
+def due_time(record: ScheduledRecord, now: float, time_scale: TimeScale) -> float | None:
+    """Return the last time in the action's calendar for which it has not run, if that has passed."""
+    until = record.since + (now - record.since) * REAL_MINUTE_S / time_scale.minute_s
+    return latest_time(record.fields, after=record.done, until=until)
 
 
-def _utc(at: float | None) -> datetime | None:
-    return None if at is None else datetime.fromtimestamp(at, UTC)
-
-
-class Calendars:
-    """Finds due actions and sets the limits of their targets. For one thread."""
-
-    def __init__(self, *, store: AutoScalingTables, history: History, time_scale: TimeScale) -> None:
-        self._store = store
-        self._history = history
-        self._time_scale = time_scale
-        self._looked: dict[tuple[Scope, str], tuple[float, float]] = {}
-        """Start of a calendar, and the time in it until which nothing is due: kept in memory only."""
-
-    def run(self, scope: Scope, target: TargetRecord, now: float) -> None:
-        """Run what is due. After an interruption, each action runs once, for its last time."""
-        due = [
-            (record.since + self._time_scale.lasting(at - record.since), at, record)
-            for record in self._store.scheduled.within(scope)
-            if record.target == target.target and (at := self._due(scope, record, now)) is not None
-        ]
-        for _, at, record in sorted(due, key=lambda item: item[0]):
-            self._apply(scope, target, record)
-            self._store.scheduled.change(scope, record.name, partial(replace, done=at))
-
-    def _due(self, scope: Scope, record: ScheduledRecord, now: float) -> float | None:
-        fields, key = record.fields, (scope, record.name)
-        start, end = (
-            None if fields[name] is None else fields[name].timestamp() for name in ("StartTime", "EndTime")
-        )
-        start = start or record.since
-        until = calendar_time(now, since=record.since, minute_s=self._time_scale.minute_s)
-        since, looked = self._looked.get(key, (record.since, 0.0))
-        after = max(record.done, looked if since == record.since else 0.0)
-        if start > record.since:
-            after = max(after, start - 1)
-        if end is not None:
-            until = min(until, end)
-        if until <= after:
-            return None
-        self._looked[key] = record.since, until
-        zone = ZoneInfo(fields.get("Timezone") or "UTC")
-        return parse_schedule(fields["Schedule"]).latest(zone, after=after, until=until, start=start)
-
-    def _apply(self, scope: Scope, target: TargetRecord, record: ScheduledRecord) -> None:
-        if target.suspends("ScheduledScalingSuspended"):
-            return
-        limits, failure = record.fields["ScalableTargetAction"], None
-
-        def limited(current: TargetRecord) -> TargetRecord:
-            nonlocal failure
-            changed = replace(current, fields={**current.fields, **limits}, due=0.0)
-            low, high = changed.limits
-            failure = f"Minimum capacity {low} exceeds maximum capacity {high}" if low > high else None
-            return current if failure else changed
-
-        self._store.targets.change(scope, target.name, limited)
-        action = record.fields["ScheduledActionName"]
-        self._history.add(scope, schedule_activity(target.target, action, limits, failure=failure))
+def latest_time(fields: Mapping[str, Any], *, after: float, until: float) -> float | None:
+    """Return the last time of a schedule within an interval, if there is one."""
+    match, zone = _CRON.fullmatch(fields["Schedule"]), ZoneInfo(fields.get("Timezone", "UTC"))
+    if match is None:
+        return None
+    days = _DAYS if match["days"] in (None, "*") else match["days"].split(",")
+    moment = time(int(match["hour"]), int(match["minute"]))
+    first, day = (datetime.fromtimestamp(at, zone).date() for at in (after, until))
+    while day >= first:
+        at = datetime.combine(day, moment, zone).timestamp()
+        if _DAYS[day.weekday()] in days and after < at <= until:
+            return at
+        day -= timedelta(days=1)
+    return None

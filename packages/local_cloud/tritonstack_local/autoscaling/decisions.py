@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil, floor
+from math import ceil
 from typing import Any
 
 from tritonstack.reference.scaling_rules import STEP_AGGREGATES, step_covers
@@ -90,21 +90,8 @@ def stepped(capacity: int, reading: AlarmReading, configuration: Mapping[str, An
     for step in configuration.get("StepAdjustments") or ():
         lower, upper = step.get("MetricIntervalLowerBound"), step.get("MetricIntervalUpperBound")
         if step_covers(breach, lower=lower, upper=upper, rises=reading.rises):
-            return _adjusted(capacity, int(step["ScalingAdjustment"]), configuration)
+            return max(0, capacity + int(step["ScalingAdjustment"]))
     return None
-
-
-def _adjusted(capacity: int, adjustment: int, configuration: Mapping[str, Any]) -> int:
-    kind = configuration.get("AdjustmentType")
-    if kind == "ExactCapacity":
-        return adjustment
-    if kind != "PercentChangeInCapacity":
-        return max(0, capacity + adjustment)
-    change = abs(capacity * adjustment / 100)
-    # Above one, AWS rounds towards zero; below, to one.
-    units = 0 if not change else 1 if change < 1 else floor(change + _ROUNDING)
-    units = max(units, int(configuration.get("MinAdjustmentMagnitude") or 0)) if change else 0
-    return max(0, capacity + (units if adjustment > 0 else -units))
 
 
 def decide(situation: Situation, proposals: Sequence[CapacityProposal]) -> ScalingDecision | None:

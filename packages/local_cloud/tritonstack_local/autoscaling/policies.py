@@ -10,7 +10,7 @@ from typing import Any
 
 from tritonstack.reference.scaling_rules import PREDEFINED_METRICS
 from tritonstack_local.autoscaling.records import NAMESPACE, PolicyRecord, TargetId
-from tritonstack_local.autoscaling.requests import not_supported
+from tritonstack_local.autoscaling.requests import OTHER_STEPS, PREDICTION, rejection
 from tritonstack_local.autoscaling.tracking_alarms import new_alarm_names
 from tritonstack_local.scope import Scope
 from tritonstack_local.service.errors import ServiceError, validation_exception
@@ -21,23 +21,20 @@ CONFIGURATIONS: Mapping[str, str] = {
     STEPS: "StepScalingPolicyConfiguration",
     TRACKING: "TargetTrackingScalingPolicyConfiguration",
 }
-NO_PREDICTION = "there is no forecast"
 _POLICIES_A_TARGET = 50
 
 
 def read_policy(scope: Scope, target: TargetId, request: Fields, before: PolicyRecord | None) -> PolicyRecord:
     """Return the policy that a request puts in the place of another one, if any."""
-    kind = request.get("PolicyType") or (before.kind if before else STEPS)
+    kind = request.get("PolicyType", STEPS)
     if kind not in CONFIGURATIONS:
-        raise not_supported(f"PolicyType {kind}", NO_PREDICTION)
+        raise rejection(PREDICTION)
     configuration = request.get(CONFIGURATIONS[kind])
-    if configuration is None and before is not None and before.kind == kind:
-        configuration = before.configuration
     if configuration is None:
         raise validation_exception(f"{CONFIGURATIONS[kind]} must be specified for PolicyType {kind}")
     (_check_tracking if kind == TRACKING else _check_steps)(target, configuration)
     high, low = None, None
-    if kind == TRACKING and target.variant is not None:
+    if kind == TRACKING:
         high, low = new_alarm_names(target, configuration)
         if before is not None:
             high, low = before.high or high, low and (before.low or low)
@@ -95,9 +92,10 @@ def _check_tracking(target: TargetId, configuration: Mapping[str, Any]) -> None:
 
 
 def _check_steps(_: TargetId, configuration: Mapping[str, Any]) -> None:
-    absent = [name for name in ("AdjustmentType", "StepAdjustments") if not configuration.get(name)]
-    if absent:
-        raise validation_exception(f"{' and '.join(absent)} must be specified for a step scaling policy")
+    if configuration.get("AdjustmentType") != "ChangeInCapacity":
+        raise rejection(OTHER_STEPS)
+    if not configuration.get("StepAdjustments"):
+        raise validation_exception("StepAdjustments must be specified for a step scaling policy")
     infinity = float("inf")
     bounds = sorted(
         (step.get("MetricIntervalLowerBound", -infinity), step.get("MetricIntervalUpperBound", infinity))

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
-from tritonstack.reference.scaling_rules import VARIANT_DIMENSION
 from tritonstack_local.service.tables import Table, Tags
 
 NAMESPACE = "sagemaker"
@@ -31,11 +30,10 @@ class TargetId(NamedTuple):
         return f"{self.dimension}|{self.resource}"
 
     @property
-    def variant(self) -> tuple[str, str] | None:
-        """The endpoint and the variant; None for inference components, which run on AWS only."""
-        parts = self.resource.split("/")
-        is_variant = self.dimension == VARIANT_DIMENSION and parts[::2] == ["endpoint", "variant"]
-        return (parts[1], parts[3]) if is_variant and len(parts) == 4 else None
+    def variant(self) -> tuple[str, str]:
+        """The endpoint and the variant."""
+        _, endpoint, _, variant = self.resource.split("/")
+        return endpoint, variant
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 
+from tritonstack.reference.scaling_rules import VARIANT_DIMENSION
 from tritonstack_local.autoscaling.records import NAMESPACE, ScalingRecord, TargetId
 from tritonstack_local.service.errors import ServiceError, validation_exception
 from tritonstack_local.service.wire import Fields
 
 _PAGE = 50
-ONE_NAMESPACE = "only endpoints run here"
+PREDICTION = "PutScalingPolicy.PredictiveScalingPolicyConfiguration"
+OTHER_STEPS = "PutScalingPolicy.StepScalingPolicyConfiguration other than ChangeInCapacity"
+OTHER_SCHEDULES = "PutScheduledAction.Schedule of another form"
+START_AND_END = "PutScheduledAction.StartTime and EndTime"
+OTHER_NAMESPACES = "RegisterScalableTarget.ServiceNamespace other than sagemaker"
+OTHER_DIMENSIONS = "RegisterScalableTarget.ScalableDimension other than instance counts of variants"
+REJECTED: Mapping[str, str] = {
+    PREDICTION: "there is no forecast",
+    OTHER_STEPS: "steps add and remove instances; none sets or multiplies their number",
+    OTHER_SCHEDULES: "schedules are cron(minute hour ? * days *), with days such as MON,TUE or *",
+    START_AND_END: "a scheduled action begins when it is put, and ends when it is deleted",
+    OTHER_NAMESPACES: "only endpoints run here",
+    OTHER_DIMENSIONS: "inference components run on AWS only",
+}
+"""What the API rejects, with the reasons."""
+_VARIANT = re.compile(r"endpoint/[^/]+/variant/[^/]+")
 # Field of a request, a value or a list of values -> field of the records it selects.
 _SELECTS = {
     "ResourceId": "ResourceId",
@@ -23,13 +40,16 @@ _SELECTS = {
 def check_namespace(request: Fields) -> None:
     """Reject namespaces of other services."""
     if request["ServiceNamespace"] != NAMESPACE:
-        raise not_supported(f"ServiceNamespace {request['ServiceNamespace']}", ONE_NAMESPACE)
+        raise rejection(OTHER_NAMESPACES)
 
 
 def target_id(request: Fields) -> TargetId:
     """Return the target that a request names."""
     check_namespace(request)
-    return TargetId(request["ResourceId"], request["ScalableDimension"])
+    resource, dimension = request["ResourceId"], request["ScalableDimension"]
+    if dimension != VARIANT_DIMENSION or _VARIANT.fullmatch(resource) is None:
+        raise rejection(OTHER_DIMENSIONS)
+    return TargetId(resource, dimension)
 
 
 def described(records: Iterable[ScalingRecord], request: Fields, member: str) -> Fields:
@@ -53,9 +73,9 @@ def described(records: Iterable[ScalingRecord], request: Fields, member: str) ->
     return {member: items[start:end], "NextToken": str(end) if end < len(items) else None}
 
 
-def not_supported(what: str, reason: str) -> ServiceError:
+def rejection(feature: str) -> ServiceError:
     """Return the error for an unsupported feature of Application Auto Scaling."""
-    return validation_exception(f"The local cloud does not support {what}: {reason}.")
+    return validation_exception(f"The local cloud does not support {feature}: {REJECTED[feature]}.")
 
 
 def missing(kind: str, target: TargetId, name: str = "") -> ServiceError:

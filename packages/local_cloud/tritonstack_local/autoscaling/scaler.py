@@ -13,11 +13,18 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from tritonstack_local.autoscaling.calendars import Calendars
+from tritonstack_local.autoscaling.calendars import due_time
 from tritonstack_local.autoscaling.decisions import AlarmReading, Situation, decide
-from tritonstack_local.autoscaling.history import History, limits_activity, not_scaled, scaling_activity
+from tritonstack_local.autoscaling.history import (
+    History,
+    limits_activity,
+    not_scaled,
+    scaling_activity,
+    schedule_activity,
+)
 from tritonstack_local.autoscaling.policies import TRACKING
 from tritonstack_local.autoscaling.proposals import Triggered, proposals_of
 from tritonstack_local.autoscaling.records import (
@@ -25,6 +32,7 @@ from tritonstack_local.autoscaling.records import (
     AutoScalingTables,
     Cooldown,
     PolicyRecord,
+    ScheduledRecord,
     TargetId,
     TargetRecord,
 )
@@ -61,7 +69,6 @@ class Scaler:
         self._read_alarm = read_alarm
         self._remove_target = remove_target
         self._time_scale = time_scale
-        self._calendars = Calendars(store=store, history=history, time_scale=time_scale)
         self._triggered: list[tuple[Scope, PolicyRecord, str]] = []
         self._lock = threading.Lock()
         self._ended = threading.Event()
@@ -99,7 +106,7 @@ class Scaler:
             by_target[scope, policy.target.name].append((policy, alarm))
         for scope, target in self._store.targets.everywhere():
             try:
-                self._calendars.run(scope, target, now)
+                self._run_schedules(scope, target, now)
                 self._look_at(scope, target, by_target[scope, target.name], now)
             except Exception:  # an error in one target must not stop the others
                 log.exception("scaling %s", target.target.resource)
@@ -113,8 +120,6 @@ class Scaler:
                 self.look(time.time())
 
     def _look_at(self, scope: Scope, target: TargetRecord, triggered: list[Triggered], now: float) -> None:
-        if target.target.variant is None:
-            return
         capacity = self._endpoints.capacity_of(scope, *target.target.variant)
         if capacity is None:
             reason = "The endpoint or its variant no longer exists."
@@ -135,6 +140,32 @@ class Scaler:
             self._limit(scope, current, capacity, now)
         elif triggered:
             self._scale(scope, current, triggered, capacity, now)
+
+    def _run_schedules(self, scope: Scope, target: TargetRecord, now: float) -> None:
+        """Run the due actions of a target; after an interruption, each one once, for its last time."""
+        due = [
+            (record.since + self._time_scale.lasting(at - record.since), at, record)
+            for record in self._store.scheduled.within(scope)
+            if record.target == target.target and (at := due_time(record, now, self._time_scale)) is not None
+        ]
+        for _, at, record in sorted(due, key=lambda item: item[0]):
+            if not target.suspends("ScheduledScalingSuspended"):
+                self._set_limits(scope, target, record)
+            self._store.scheduled.change(scope, record.name, partial(replace, done=at))
+
+    def _set_limits(self, scope: Scope, target: TargetRecord, action: ScheduledRecord) -> None:
+        limits, failure = action.fields["ScalableTargetAction"], None
+
+        def limited(current: TargetRecord) -> TargetRecord:
+            nonlocal failure
+            changed = replace(current, fields={**current.fields, **limits}, due=0.0)
+            low, high = changed.limits
+            failure = f"Minimum capacity {low} exceeds maximum capacity {high}" if low > high else None
+            return current if failure else changed
+
+        self._store.targets.change(scope, target.name, limited)
+        name = action.fields["ScheduledActionName"]
+        self._history.add(scope, schedule_activity(target.target, name, limits, failure=failure))
 
     def _limit(self, scope: Scope, target: TargetRecord, capacity: VariantCapacity, now: float) -> None:
         """Bring a capacity between its limits; if that fails, try again in a minute."""
@@ -191,7 +222,7 @@ class Scaler:
         if self._change(scope, target, activity=activity.name) is None:
             self._history.end(scope, activity.name, failure="The scalable target was deregistered.")
             return
-        endpoint, variant = target.target.variant or ("", "")
+        endpoint, variant = target.target.variant
         capacity = {"VariantName": variant, "DesiredInstanceCount": activity.wanted}
         request = {"EndpointName": endpoint, "DesiredWeightsAndCapacities": [capacity]}
         try:

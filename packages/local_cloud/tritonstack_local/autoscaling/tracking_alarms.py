@@ -77,7 +77,7 @@ def _request(
 
 
 def _of_variant(target: TargetId, metric: PredefinedMetric, period_s: int) -> dict[str, Any]:
-    endpoint, variant = target.variant or ("", "")
+    endpoint, variant = target.variant
     return {
         "Namespace": metric.namespace,
         "MetricName": metric.name,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tritonstack_local.autoscaling.policies import NO_PREDICTION
+from tritonstack_local.autoscaling.requests import PREDICTION, REJECTED
 from tritonstack_local.cloudformation.providers.base import (
     Deletion,
     Property,
@@ -130,7 +130,7 @@ _POLICY = ScalingPolicyProvider(
         **alike("PolicyType", required=True),
         **alike("ResourceId ScalableDimension ScalingTargetId ServiceNamespace", create_only=True),
         **alike(_CONFIGURATIONS, operation=f"{_SERVICE}:PutScalingPolicy"),
-        "PredictiveScalingPolicyConfiguration": Property(effect=False, reason=sentence(NO_PREDICTION)),
+        "PredictiveScalingPolicyConfiguration": Property(effect=False, reason=sentence(REJECTED[PREDICTION])),
     },
     update_operation="put_scaling_policy",
     deletion=Deletion("delete_scaling_policy", "ObjectNotFoundException"),
