@@ -15,6 +15,7 @@ overrides the code of the class. What is wrong in a file is not raised by itself
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
@@ -176,3 +177,15 @@ def _aws_details(error: BaseException) -> Mapping[str, Any]:
     response: Mapping[str, Any] = getattr(error, "response", None) or {}  # None if no response came
     details: Mapping[str, Any] = response.get("Error", {})
     return details
+
+
+def closest(word: str, words: Iterable[str]) -> str | None:
+    """Return the known word that a misspelled word most likely means."""
+    matches = difflib.get_close_matches(word, list(words), n=1, cutoff=0.6)
+    return matches[0] if matches else None
+
+
+def suggest(word: str, words: Iterable[str], otherwise: str) -> str:
+    """Return the remedy for an unknown word: the one that it most likely means, or else this advice."""
+    nearest = closest(word, words)
+    return f"did you mean '{nearest}'?" if nearest else otherwise

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tritonstack.base.error_kinds import UnknownNameError, UnusableNameError
-from tritonstack.base.errors import FileViolation
+from tritonstack.base.errors import FileViolation, closest
 from tritonstack.base.paths import LOCK_SUFFIX, TEMPLATE_SUFFIX, Project
-from tritonstack.base.yaml import closest
 
 
 def environment_names(project: Project) -> list[str]:

@@ -1,6 +1,6 @@
 """YAML files as typed records, with the line of each field. Other code imports from here only."""
 
-from tritonstack.base.errors import FieldPath, Violation
+from tritonstack.base.errors import FieldPath, Violation, closest, suggest
 from tritonstack.base.yaml.documents import (
     Document,
     Record,
@@ -30,8 +30,6 @@ from tritonstack.base.yaml.violations import (
     Choice,
     ContradictionError,
     branches_at,
-    closest,
-    suggest,
 )
 
 __all__ = [

@@ -5,7 +5,6 @@ Also what records allow at a path of a file: their keys, the closest one, and fi
 
 from __future__ import annotations
 
-import difflib
 import json
 import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,7 +22,7 @@ from tritonstack.base.error_kinds import (
     UnavailableOptionError,
     UnknownKeyError,
 )
-from tritonstack.base.errors import FieldPath, FileViolation, TritonstackError, Violation
+from tritonstack.base.errors import FieldPath, FileViolation, TritonstackError, Violation, closest, suggest
 from tritonstack.base.yaml.parsing import field_text, holds, in_file, nearest_line, value_at
 
 NO_VALUE = "key has no value"
@@ -256,18 +255,6 @@ def _within(branch: Branch, path: FieldPath, data: Any) -> Iterator[Branch]:
         # pydantic moves the discriminator of a field's own annotation into the field.
         tag = field.discriminator if isinstance(field.discriminator, str) else None
         yield from branches_at(field.annotation, path[1:], value_at(data, path[:1]), tag)
-
-
-def closest(word: str, words: Iterable[str]) -> str | None:
-    """Return the known word that a misspelled word most likely means."""
-    matches = difflib.get_close_matches(word, list(words), n=1, cutoff=0.6)
-    return matches[0] if matches else None
-
-
-def suggest(word: str, words: Iterable[str], otherwise: str) -> str:
-    """Return the remedy for an unknown word: the one that it most likely means, or else this advice."""
-    nearest = closest(word, words)
-    return f"did you mean '{nearest}'?" if nearest else otherwise
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 import threading
 
 import pytest
+from botocore.exceptions import ClientError
 
 from tritonstack_local.codebuild.records import LogLocation
 from tritonstack_local.codebuild.runs import reporting
@@ -12,15 +13,12 @@ from tritonstack_local.codebuild.runs.reporting import LogStreamWriter
 class Logs:
     """CloudWatch Logs that records its calls, or fails."""
 
-    class exceptions:  # noqa: N801 - boto3's name
-        ResourceAlreadyExistsException = KeyError
-
     def __init__(self, failure=None):
         self.batches = []
         self.failure = failure
 
     def create_log_group(self, **_):
-        raise KeyError("the stack has created it")
+        raise ClientError({"Error": {"Code": "ResourceAlreadyExistsException"}}, "CreateLogGroup")
 
     def create_log_stream(self, **_):
         pass

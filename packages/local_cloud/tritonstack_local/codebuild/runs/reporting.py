@@ -11,6 +11,9 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
 
+from botocore.exceptions import ClientError
+
+from tritonstack.base.errors import aws_error_code
 from tritonstack_local.codebuild.errors import MachineGoneError, PhaseFailedError
 from tritonstack_local.codebuild.records import BuildRecord, CodeBuildTables, LogLocation, Phase, now
 from tritonstack_local.scope import Scope
@@ -54,8 +57,11 @@ class LogStreamWriter:
     def _run(self) -> None:
         group, stream = self._location.group, self._location.stream
         try:
-            with suppress(self._client.exceptions.ResourceAlreadyExistsException):  # the stack's
+            try:
                 self._client.create_log_group(logGroupName=group)
+            except ClientError as error:
+                if aws_error_code(error) != "ResourceAlreadyExistsException":  # the stack's
+                    raise
             self._client.create_log_stream(logGroupName=group, logStreamName=stream)
             for batch in self._batches():
                 self._client.put_log_events(logGroupName=group, logStreamName=stream, logEvents=batch)
