@@ -28,6 +28,8 @@ from tritonstack.base.paths import Project
 botocore.loaders.create_loader = functools.cache(botocore.loaders.create_loader)
 botocore.session.create_loader = botocore.loaders.create_loader
 
+SOAK_LIMIT_S = 1800
+"""Only what hangs reaches it: a busy machine takes several times as long as an idle one."""
 LARGEST_SHARE = 0.12
 """What one file may take of the time of `make test`. A share, because machines differ in speed."""
 _SAMPLES = pytest.StashKey[str]()
@@ -66,8 +68,11 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Start the slow tests first, so that no worker is left with them at the end."""
+    """Start the slow tests first, so that no worker is left with them at the end; give soak tests time."""
     items.sort(key=lambda item: not any(item.get_closest_marker(slow) for slow in ("soak", "e2e")))
+    for item in items:
+        if item.get_closest_marker("soak") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(SOAK_LIMIT_S))
 
 
 def pytest_collection_finish() -> None:

@@ -50,7 +50,8 @@ FORGET = ("tritonstack down --forget",)
 CALLS = 50
 LEAST_WIDTH = 140
 """Columns of the table, where the output is no terminal or a narrow one."""
-TIMEOUT_S = 280
+TIMEOUT_S = 900
+"""For all commands of a tutorial up to its destroy; only what hangs reaches it."""
 
 
 class ExampleFailedError(Exception):

@@ -83,7 +83,7 @@ class Site:
     def run(self, *command: str, exit_code: int = 0, with_cloud: bool = False) -> str:
         process = self.start(*command, with_cloud=with_cloud)
         try:
-            output, _ = process.communicate(timeout=240)
+            output, _ = process.communicate(timeout=900)
         except BaseException:
             os.killpg(process.pid, signal.SIGKILL)
             raise

@@ -154,7 +154,7 @@ def test_build_in_an_empty_account_writes_a_lock(account: Account) -> None:
     for builder in held:  # they would go on while nobody watches, and be done
         os.kill(builder, signal.SIGSTOP)
     process.send_signal(signal.SIGINT)
-    first += process.communicate(timeout=60)[0]
+    first += process.communicate(timeout=300)[0]
     assert process.returncode == 1
     assert "✓ deploying tritonstack-dev-build and its dependencies" in first
     assert "✓ building the build image 25.04-py3-cpu-" in first
@@ -167,7 +167,7 @@ def test_build_in_an_empty_account_writes_a_lock(account: Account) -> None:
     second = read_until(process, 3, " for cpu: attached to tritonstack-dev-build-cpu:")
     for builder in held:
         os.kill(builder, signal.SIGCONT)
-    second += process.communicate(timeout=240)[0]
+    second += process.communicate(timeout=900)[0]
     assert process.returncode == 1
     assert "deploying" not in second
     assert len(account.builds()) == 4

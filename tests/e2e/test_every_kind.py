@@ -293,18 +293,21 @@ def test_a_removed_challenger_that_serves_is_kept(site: Site) -> None:
     np.testing.assert_allclose(embed_text(site, "compared"), answers, atol=1e-4)
 
 
-def test_rolled_back_endpoint_is_reported(site: Site) -> None:
+def test_rolled_back_endpoint_gets_its_configuration_again(site: Site) -> None:
     """As after a rollback by alarms: the endpoint is in service, on another configuration."""
+    deployed = active_configs(site)
     sagemaker = site.cloud.client("sagemaker")
     name = site.spec.endpoint_name("alone")
-    config = sagemaker.describe_endpoint_config(EndpointConfigName=active_configs(site)["alone"])
+    config = sagemaker.describe_endpoint_config(EndpointConfigName=deployed["alone"])
     sagemaker.create_endpoint_config(
         EndpointConfigName="before", ProductionVariants=config["ProductionVariants"]
     )
     sagemaker.update_endpoint(EndpointName=name, EndpointConfigName="before")
     sagemaker.get_waiter("endpoint_in_service").wait(EndpointName=name, WaiterConfig={"Delay": 1})
-    output = site.tritonstack("deploy", "local", exit_code=1)
-    assert f"{name} was rolled back to its configuration before" in output
+    verdict = site.asked("verify", "local", "--no-smoke", "--no-record", exit_code=1)
+    assert any("configuration before" in failure for failure in verdict["failures"])
+    site.tritonstack("deploy", "local")
+    assert active_configs(site) == deployed
 
 
 def test_everything_is_destroyed(site: Site) -> None:

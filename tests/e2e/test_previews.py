@@ -231,7 +231,7 @@ def test_leftovers_of_a_killed_destroy_are_deleted_by_name(site: Site) -> None:
     body = json.dumps({"Description": "tritonstack: the network", "Resources": topic})
     site.cloud.client("cloudformation").create_stack(StackName=stack, TemplateBody=body)
     at_once = [site.start("tritonstack", "destroy", "test", "--name", "run-1", "--yes") for _ in range(2)]
-    said = [process.communicate(timeout=120)[0] for process in at_once]
+    said = [process.communicate(timeout=600)[0] for process in at_once]
     assert [process.returncode for process in at_once] == [0, 0], said
     assert any(f"{stack}: DELETE_COMPLETE" in output for output in said)
     site.project.template_file("test").write_text(TEMPLATE)

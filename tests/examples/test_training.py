@@ -29,7 +29,7 @@ def trained(name: str, folder: Path, *, hash_seed: str) -> dict[str, str]:
         },
         check=True,
         capture_output=True,
-        timeout=280,
+        timeout=900,
     )
     files = sorted(file for file in folder.rglob("*") if file.is_file() and file not in before)
     return {str(file.relative_to(folder)): hashlib.sha256(_content(file)).hexdigest() for file in files}

@@ -65,7 +65,7 @@ def record(installed: Installed, version: str) -> Path:
 
         def run(*arguments: str, cwd: Path) -> None:
             command = ("tritonstack", *arguments)
-            ended = installed.run(*command, cwd=cwd, timeout=300, TRITONSTACK_HOME=str(home))
+            ended = installed.run(*command, cwd=cwd, timeout=900, TRITONSTACK_HOME=str(home))
             assert ended.returncode == 0, ended.stderr
 
         run("init", "shop", "--example", "python", cwd=Path(folder))

@@ -365,7 +365,7 @@ def test_a_pipeline_step_installs_what_the_repository_pins(complete: Installed, 
             capture_output=True,
             text=True,
             check=False,
-            timeout=200,
+            timeout=900,
         )
         assert ended.returncode == 0, ended.stdout + ended.stderr
         return ended.stdout

@@ -19,7 +19,7 @@ from tests.packaging.wheels import ROOT, Installed
 from tritonstack.base.paths import find_project
 from tritonstack.runtime.sandbox import why_no_namespaces
 
-pytestmark = [pytest.mark.soak, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.soak
 
 SHADOWS = ("stacks", "model_build", "tritonstack")
 
@@ -35,7 +35,7 @@ class Repository:
     def run(self, *arguments: str) -> str:
         """Run `tritonstack`; return what it writes to standard output."""
         command = ("tritonstack", *arguments)
-        ended = self.installed.run(*command, cwd=self.folder, timeout=280, **self.variables)
+        ended = self.installed.run(*command, cwd=self.folder, timeout=900, **self.variables)
         assert ended.returncode == 0, f"{command}:\n{ended.stdout}\n{ended.stderr}"
         return ended.stdout
 

@@ -131,7 +131,7 @@ def test_command_resumes_after_kills_at_many_times(clouds: TwoClouds) -> None:
 def test_two_processes_at_once_in_one_checkout(clouds: TwoClouds) -> None:
     digest = clouds.publish(2)
     both = [clouds.start("tritonstack", "--json", "promote", "dev", "prod") for _ in range(2)]
-    said = [process.communicate(timeout=120)[0] for process in both]
+    said = [process.communicate(timeout=600)[0] for process in both]
     assert [process.returncode for process in both] == [0, 0], said
     assert clouds.locked() == digest
     assert clouds.promotions().count(digest) == 1
@@ -149,7 +149,7 @@ def test_two_checkouts_at_once(clouds: TwoClouds, tmp_path: Path) -> None:
         )
         for root, who in ((clouds.project.root, "ann"), (other, "bob"))
     ]
-    said = [process.communicate(timeout=120)[0] for process in both]
+    said = [process.communicate(timeout=600)[0] for process in both]
     assert [process.returncode for process in both] == [0, 0], said
     assert clouds.locked() == clouds.locked(other) == digest
     assert clouds.held(digest)
