@@ -16,11 +16,7 @@ NOON = datetime(2026, 11, 18, 12, tzinfo=UTC)
 OBJECTIVE = PerformanceObjective(rate_per_instance=40, p99_ms=250)
 REQUIRED = PerformanceRequirement("search", "ml.c7i.xlarge", True, OBJECTIVE, "run `tritonstack bench`")
 CANDIDATE = PromotionCandidate("minilm", "cpu", OURS, performance=(REQUIRED,))
-SPEC = PromotionSpec(source="dev", verified=False)
-MISSED = (
-    "gate performance failed: minilm for cpu (abababababab) has not shown 40 requests per second and "
-    "instance with a p99 latency of 250 ms, which search requires: "
-)
+LATER = "18T11:00"
 
 
 def level(
@@ -52,6 +48,7 @@ def recorded(
     real_instances: bool = True,
     commit: str | None = "c" * 40,
 ) -> Event:
+    test = LoadTest(instance_type=instance, real_instances=real_instances, levels=levels or (level(),))
     return Event(
         kind="load-tested",
         environment="dev",
@@ -60,15 +57,16 @@ def recorded(
         commit=commit,
         endpoints=("search",),
         artifacts=(TouchedArtifact(model=model, target="cpu", digest=digest),),
-        load_test=LoadTest(
-            instance_type=instance, real_instances=real_instances, levels=levels or (level(),)
-        ),
+        load_test=test,
     )
 
 
 def failed(*events: Event, protected: bool = True, candidate: PromotionCandidate = CANDIDATE) -> list[str]:
-    gates = evaluate_gates(SPEC, [candidate], events, NOON, served=("search",), protected=protected)
-    return [str(gate) for gate in gates if not gate.passed]
+    """Return why each missed objective is not shown."""
+    spec = PromotionSpec(source="dev", verified=False)
+    gates = evaluate_gates(spec, [candidate], events, NOON, served=("search",), protected=protected)
+    assert all(gate.gate == "performance" and gate.remedy for gate in gates if not gate.passed)
+    return [gate.measured for gate in gates if not gate.passed]
 
 
 @pytest.mark.parametrize(
@@ -78,105 +76,74 @@ def failed(*events: Event, protected: bool = True, candidate: PromotionCandidate
         pytest.param([recorded(level(120.0, instances=3))], id="the rate of each instance"),
         pytest.param([recorded(level(120.0, instances=(1, 3)))], id="scaled out, enough for all instances"),
         pytest.param([recorded(level(is_trace=True))], id="a trace"),
+        pytest.param([recorded(), recorded(level(p99=900, is_trace=True), at=LATER)], id="a trace's peaks"),
         pytest.param(
-            [recorded(), recorded(level(p99=900, is_trace=True), at="18T11:00")], id="later a trace's peaks"
-        ),
-        pytest.param(
-            [recorded(), recorded(level(60, 900, instances=(1, 2)), at="18T11:00")],
+            [recorded(), recorded(level(60, 900, instances=(1, 2)), at=LATER)],
             id="later overloaded before it scaled out",
         ),
-        pytest.param(
-            [recorded(), recorded(level(1, 900, instances=(0, 1)), at="18T11:00")],
-            id="later a start from no instance",
-        ),
-        pytest.param(
-            [recorded(), recorded(level(p99=900), real_instances=False, at="18T11:00")], id="local since"
-        ),
-        pytest.param([recorded(level(80))], id="a higher rate"),
-        pytest.param(
-            [recorded(level(20), level(40), level(80, 900))], id="the endpoint fails beyond the rate"
-        ),
+        pytest.param([recorded(), recorded(level(1, 900, instances=(0, 1)), at=LATER)], id="start from zero"),
+        pytest.param([recorded(), recorded(level(p99=900), real_instances=False, at=LATER)], id="local"),
+        pytest.param([recorded(level(20), level(40), level(80, 900))], id="slow beyond the rate only"),
         pytest.param([recorded(level(p99=250, failed_percent=0.1))], id="exactly the limits"),
         pytest.param([recorded(level(p99=900), at="16T12:00"), recorded()], id="fixed since"),
-        pytest.param([recorded(), recorded(level(80, 900), at="18T11:00")], id="later only overloaded"),
-        pytest.param([recorded(), recorded(level(None), at="18T11:00")], id="later only a closed loop"),
-        pytest.param(
-            [recorded(), recorded(level(p99=900), digest=OTHER, at="18T11:00")], id="another is slow"
-        ),
+        pytest.param([recorded(), recorded(level(80, 900), at=LATER)], id="later only overloaded"),
+        pytest.param([recorded(), recorded(level(None), at=LATER)], id="later only a closed loop"),
+        pytest.param([recorded(), recorded(level(p99=900), digest=OTHER, at=LATER)], id="another is slow"),
     ],
 )
 def test_load_test_shows_the_objective(events):
     assert failed(*events) == []
 
 
+NO_TEST = "no recorded load test"
+
+
 @pytest.mark.parametrize(
     ("events", "reason"),
     [
-        ([], "there is no recorded load test"),
-        ([recorded().model_copy(update={"load_test": None})], "is of another version of tritonstack"),
-        (
-            [recorded().model_copy(update={"kind": "deployed", "load_test": None})],
-            "there is no recorded load",
-        ),
-        ([recorded(model="other")], "there is no recorded load test"),
+        ([], NO_TEST),
+        ([recorded().model_copy(update={"load_test": None})], "another version of tritonstack"),
+        ([recorded().model_copy(update={"kind": "deployed", "load_test": None})], NO_TEST),
+        ([recorded(model="other")], NO_TEST),
         ([recorded(digest=OTHER)], "2026-11-17T12:00Z measured another artifact (cdcdcdcdcdcd)"),
-        ([recorded(instance="ml.m5.large")], "ran on ml.m5.large, and the endpoint runs on ml.c7i.xlarge"),
-        (
-            [recorded(at="03T00:00")],
-            "the load test of 2026-11-03T00:00Z is 15.5 days old, required: at most 14",
-        ),
-        ([recorded(commit="c" * 40 + "+uncommitted")], "is ignored: it is from cccccccc+uncommitted"),
-        ([recorded(commit=None)], "is ignored: it is from files outside git"),
-        ([recorded(level(None))], "has only other loads: closed loop, 8 users"),
+        ([recorded(instance="ml.m5.large")], "ran on ml.m5.large"),
+        ([recorded(at="03T00:00")], "2026-11-03T00:00Z is 15.5 days old"),
+        ([recorded(commit="c" * 40 + "+uncommitted")], "cccccccc+uncommitted"),
+        ([recorded(commit=None)], "files outside git"),
+        ([recorded(level(None))], "closed loop, 8 users"),
         # too few requests per instance: as measured, after scaling out, and after scaling from zero
-        ([recorded(*(level(rate, instances=2) for rate in (10, 60, 20)))], "without failure is 30 requests"),
-        ([recorded(level(60, instances=(1, 3)))], "the highest rate without failure is 20 to 60 requests"),
-        ([recorded(level(30, instances=(0, 3)))], "the highest rate without failure is 10 or more requests"),
+        ([recorded(*(level(rate, instances=2) for rate in (10, 60, 20)))], "is 30 requests"),
+        ([recorded(level(60, instances=(1, 3)))], "is 20 to 60 requests"),
+        ([recorded(level(30, instances=(0, 3)))], "is 10 or more requests"),
         # slow before or after scaling out, and since, with any number of instances
-        ([recorded(level(60, 312, instances=(1, 3)))], "objective's rate, 40, was not measured"),
-        (
-            [recorded(), recorded(level(80, 312, instances=(2, 4)), at="18T11:00")],
-            "20 to 40 requests per sec",
-        ),
-        (
-            [recorded(level(20, 312, is_trace=True))],
-            "(the mean of a trace): p99 latency 312.0 ms, required: at",
-        ),
-        ([recorded(real_instances=False)], "ran on the local cloud, and the endpoint runs on AWS"),
+        ([recorded(level(60, 312, instances=(1, 3)))], "rate, 40, was not measured"),
+        ([recorded(), recorded(level(80, 312, instances=(2, 4)), at=LATER)], "20 to 40 requests"),
+        ([recorded(level(20, 312, is_trace=True))], "(the mean of a trace): p99 latency 312.0 ms"),
+        ([recorded(real_instances=False)], "local cloud"),
         (
             [recorded(level(p99=312))],
             "40 requests per second and instance on 2026-11-17T12:00Z: p99 latency 312",
         ),
-        (
-            [recorded(level(20, p99=312, failed_percent=1.5))],
-            "1.50 % of the requests failed, required: at most",
-        ),
-        ([recorded(level(80, p99=312))], "at most 250 ms; the objective's rate, 40, was not measured"),
-        ([recorded(level(p99=None, answers=700))], "700 answers are too few for a 99th percentile"),
-        ([recorded(level(steady=False))], "latency was not steady"),
-        ([recorded(), recorded(level(p99=312), at="18T11:00")], "on 2026-11-18T11:00Z: p99 latency 312.0 ms"),
+        ([recorded(level(20, p99=312, failed_percent=1.5))], "1.50 % of the requests"),
+        ([recorded(level(80, p99=312))], "rate, 40, was not measured"),
+        ([recorded(level(p99=None, answers=700))], "700 answers"),
+        ([recorded(level(steady=False))], "not steady"),
+        ([recorded(), recorded(level(p99=312), at=LATER)], "2026-11-18T11:00Z: p99 latency 312.0 ms"),
         # the best load test is explained
-        (
-            [recorded(level(20)), recorded(digest=OTHER, at="18T11:00")],
-            "the highest rate without failure is 20 ",
-        ),
+        ([recorded(level(20)), recorded(digest=OTHER, at=LATER)], "is 20 requests"),
     ],
 )
 def test_load_test_that_does_not_count(events, reason):
     (failure,) = failed(*events)
-    assert failure.startswith(MISSED)
     assert reason in failure
 
 
-def test_uncommitted_files_count_unless_the_target_is_protected():
+def test_what_counts_depends_on_the_target():
     assert failed(recorded(commit=None), protected=False) == []
-
-
-@pytest.mark.parametrize("real_instances", [True, False])
-def test_any_load_test_counts_for_an_endpoint_on_the_local_cloud(*, real_instances):
     local = PerformanceRequirement("search", "ml.c7i.xlarge", False, OBJECTIVE, "run `tritonstack bench`")
     candidate = PromotionCandidate("minilm", "cpu", OURS, performance=(local,))
-    assert failed(recorded(real_instances=real_instances), candidate=candidate) == []
+    for real_instances in (True, False):
+        assert failed(recorded(real_instances=real_instances), candidate=candidate) == []
 
 
 def test_load_tests_are_no_verdicts_and_survive_their_json():
@@ -192,6 +159,5 @@ def test_each_requirement_is_reported():
     other = PerformanceRequirement("chat", "ml.g5.xlarge", True, OBJECTIVE, "deploy it")
     both = PromotionCandidate("minilm", "cpu", OURS, performance=(REQUIRED, other))
     (failure,) = failed(recorded(), candidate=both)
-    assert "requires: the load" in failure
-    assert failure.endswith("deploy it")
+    assert "ran on ml.c7i.xlarge" in failure
     assert failed(recorded(), recorded(instance="ml.g5.xlarge"), candidate=both) == []
