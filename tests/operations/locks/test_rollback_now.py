@@ -5,7 +5,7 @@ The local cloud has no inference components: a strict stand-in takes their place
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -19,60 +19,40 @@ from packages.local_cloud.tests.conftest import (  # noqa: F401 - fixtures
     running_cloud,
     shared,
 )
-from tests.git import Repository
-from tests.manifests import manifest
 from tests.operations.destruction.retained_site import BAD, ENDPOINT, STACK, Deployment
+from tests.operations.locks.locked_project import LockedProject
 from tests.operations.strict_aws import checked, client_error
-from tests.projects import edit, write_project
-from tests.records.test_locks import BUILT
-from tritonstack.base.paths import Project
 from tritonstack.operations import running
+from tritonstack.operations.aws import Cloud
 from tritonstack.operations.destruction.retained import ServingResource
 from tritonstack.operations.locks import rollback_now
-from tritonstack.operations.locks.rollback import RollbackPlan, as_planned, plan_rollback
+from tritonstack.operations.locks.rollback import as_planned, plan_rollback
 from tritonstack.operations.locks.rollback_now import plan_switches, switch_back
 from tritonstack.operations.locks.rollback_targets import RollbackError
-from tritonstack.operations.locks.versions import lock_history
 from tritonstack.operations.running import endpoint_states
 from tritonstack.operations.switching import Switch, switch, to_deployed
-from tritonstack.project.loading import load_workspace
-from tritonstack.project.workspace import Workspace
-from tritonstack.records.lock_writing import add_to_lock
 from tritonstack.records.locks import RolledBack
 
 BACK = RolledBack(instead_of="", as_of="", by="ann", at="2026-11-25T08:30:00Z")
 OLD, NEW = "11" * 32, "22" * 32
 
 
-@dataclass(frozen=True)
-class Incident:
+class Incident(LockedProject):
     """A project whose lock named OLD, then NEW, and what a rollback does to it."""
 
-    project: Project
+    def __init__(self, root: Path, account_id: str = "111111111111") -> None:
+        super().__init__(root)
+        self.edit("1" * 12, account_id)
+        self.lock("11", "22")
 
-    @property
-    def workspace(self) -> Workspace:
-        return load_workspace(self.project, "dev")
-
-    def planned(self) -> tuple[Workspace, RollbackPlan]:
-        plan = plan_rollback(self.workspace, "search", lock_history(self.project, "dev"))
-        return as_planned(self.workspace, plan, BACK), plan
-
-
-def incident_in(root: Path, account_id: str = "111111111111") -> Incident:
-    root.mkdir()
-    project = write_project(root)
-    edit(project.environment_file("dev"), "1" * 12, account_id)
-    repository = Repository(root)
-    for digest in (OLD, NEW):
-        add_to_lock(project.lock_file("dev"), [manifest("minilm", digest=digest)], built=BUILT)
-        repository.commit(digest[:2])
-    return Incident(project)
+    def switches(self, cloud: Cloud) -> list[Switch]:
+        plan = plan_rollback(self.workspace, "search", self.history)
+        return plan_switches(cloud, as_planned(self.workspace, plan, BACK), plan)
 
 
 @pytest.fixture
 def incident(tmp_path, account):  # noqa: F811
-    return incident_in(tmp_path / "project", account.account_id)
+    return Incident(tmp_path / "project", account.account_id)
 
 
 @pytest.fixture
@@ -84,59 +64,54 @@ def deployment(incident, account):  # noqa: F811
     return endpoint
 
 
-def planned(incident: Incident, deployment: Deployment) -> list[Switch]:
-    after, plan = incident.planned()
-    return plan_switches(deployment.cloud, after, plan)
+def go_back(incident: Incident, deployment: Deployment) -> dict[str, Any]:
+    """Switch the endpoint back; return the settings of the update."""
+    (change,) = incident.switches(deployment.cloud)
+    switch_back(deployment.cloud, change, on_change=lambda _: None)
+    assert deployment.version_of(deployment.active) == OLD
+    described = deployment.sagemaker.describe_endpoint(EndpointName=ENDPOINT)
+    settings: dict[str, Any] = described["LastDeploymentConfig"]
+    return settings
 
 
-def test_the_retained_configuration_serves_with_the_running_instances(incident, deployment):
+def scale_to_two(deployment: Deployment) -> None:
     capacity = {"VariantName": "main", "DesiredInstanceCount": 2}
     deployment.sagemaker.update_endpoint_weights_and_capacities(
         EndpointName=ENDPOINT, DesiredWeightsAndCapacities=[capacity]
     )
     deployment.settle()
-    (change,) = planned(incident, deployment)
+
+
+def test_the_retained_configuration_serves_with_the_running_instances(incident, deployment):
+    """At once, and no alarm stops it: the one that made somebody roll back is still firing."""
+    scale_to_two(deployment)
+    (change,) = incident.switches(deployment.cloud)
     assert not change.done
-    switch_back(deployment.cloud, change, on_change=lambda _: None)
-    assert deployment.version_of(deployment.active) == OLD
+    used = go_back(incident, deployment)
+    policy = used["BlueGreenUpdatePolicy"]
+    assert policy["TrafficRoutingConfiguration"]["Type"] == "ALL_AT_ONCE"
+    assert policy["TerminationWaitInSeconds"] == 0
+    assert "AutoRollbackConfiguration" not in used
     (variant,) = deployment.sagemaker.describe_endpoint(EndpointName=ENDPOINT)["ProductionVariants"]
     assert variant["DesiredInstanceCount"] == 2
     # Repeated after a kill, it changes nothing; then the stack catches up.
-    assert planned(incident, deployment) == [replace(change, done=True, update={})]
+    assert incident.switches(deployment.cloud) == [replace(change, done=True, update={})]
     deployment.deploy(OLD)
     assert deployment.version_of(deployment.active) == OLD
     assert deployment.active != change.target
 
 
-def test_no_alarm_stops_it(incident, deployment):
-    """The alarm that made somebody roll back is still firing."""
-    (change,) = planned(incident, deployment)
-    switch_back(deployment.cloud, change, on_change=lambda _: None)
-    described = deployment.sagemaker.describe_endpoint(EndpointName=ENDPOINT)
-    used = described["LastDeploymentConfig"]
-    assert "AutoRollbackConfiguration" not in used
-    policy = used["BlueGreenUpdatePolicy"]
-    routing = policy["TrafficRoutingConfiguration"]
-    assert (routing["Type"], policy["TerminationWaitInSeconds"]) == ("ALL_AT_ONCE", 0)
-
-
 def test_deploying_after_it_has_the_alarms_of_the_stack_again(incident, deployment):
     """The stack still has the new configuration, and the last update of the endpoint had no alarms."""
-    (change,) = planned(incident, deployment)
-    switch_back(deployment.cloud, change, on_change=lambda _: None)
+    go_back(incident, deployment)
     (state,) = endpoint_states(deployment.cloud, STACK)
     assert state.is_outdated
     routing = {"Type": "ALL_AT_ONCE", "WaitIntervalInSeconds": 0}
-    rollout = {
-        "BlueGreenUpdatePolicy": {
-            "TrafficRoutingConfiguration": routing,
-            "TerminationWaitInSeconds": {"Ref": "Wait"},
-        },
-        "AutoRollbackConfiguration": {"Alarms": [{"AlarmName": "errors"}]},
-    }
+    policy = {"TrafficRoutingConfiguration": routing, "TerminationWaitInSeconds": {"Ref": "Wait"}}
+    alarms = {"Alarms": [{"AlarmName": "errors"}]}
+    rollout = {"BlueGreenUpdatePolicy": policy, "AutoRollbackConfiguration": alarms}
     endpoint = {"Type": "AWS::SageMaker::Endpoint", "Properties": {"DeploymentConfig": rollout}}
-    parameter = {"Type": "Number", "Default": 1}
-    template = {"Resources": {"Endpoint": endpoint}, "Parameters": {"Wait": parameter}}
+    template = {"Resources": {"Endpoint": endpoint}, "Parameters": {"Wait": {"Type": "Number", "Default": 1}}}
     deployment.cloud.client("cloudwatch").put_metric_alarm(
         AlarmName="errors",
         ComparisonOperator="GreaterThanThreshold",
@@ -151,21 +126,21 @@ def test_deploying_after_it_has_the_alarms_of_the_stack_again(incident, deployme
     assert switch(deployment.cloud, back, on_change=lambda _: None) is None
     assert deployment.version_of(deployment.active) == NEW
     used = deployment.sagemaker.describe_endpoint(EndpointName=ENDPOINT)["LastDeploymentConfig"]
-    assert used["AutoRollbackConfiguration"] == rollout["AutoRollbackConfiguration"]
+    assert used["AutoRollbackConfiguration"] == alarms
     assert used["BlueGreenUpdatePolicy"]["TerminationWaitInSeconds"] == 1
 
 
 def test_a_configuration_that_was_rolled_back_before_is_skipped(incident, deployment):
     """The newest retained configuration serves something else."""
     deployment.update(BAD)
-    (change,) = planned(incident, deployment)
+    (change,) = incident.switches(deployment.cloud)
     assert deployment.version_of(change.target) == OLD
 
 
 @pytest.mark.parametrize("cause", ["deleted", "another type", "no endpoint", "no active configuration"])
 def test_what_needs_a_deployment_is_rejected(incident, deployment, cause):
     sagemaker = deployment.sagemaker
-    (change,) = planned(incident, deployment)
+    (change,) = incident.switches(deployment.cloud)
     if cause == "deleted":
         sagemaker.delete_endpoint_config(EndpointConfigName=change.target)
     elif cause == "another type":
@@ -175,13 +150,13 @@ def test_what_needs_a_deployment_is_rejected(incident, deployment, cause):
     else:
         sagemaker.delete_endpoint_config(EndpointConfigName=deployment.active)
     with pytest.raises(RollbackError) as caught:
-        planned(incident, deployment)
+        incident.switches(deployment.cloud)
     assert caught.value.code == "TS421"
 
 
 def test_an_endpoint_that_does_not_serve_is_not_switched(incident, deployment, monkeypatch):
     """SageMaker may name the new configuration and yet fail."""
-    (change,) = planned(incident, deployment)
+    (change,) = incident.switches(deployment.cloud)
     switch_back(deployment.cloud, change, on_change=lambda _: None)
     described = deployment.sagemaker.describe_endpoint(EndpointName=ENDPOINT)
     failed = described | {"EndpointStatus": "UpdateRollbackFailed", "FailureReason": "no capacity"}
@@ -194,7 +169,7 @@ def test_an_endpoint_that_does_not_serve_is_not_switched(incident, deployment, m
 
 
 def test_maintenance_is_waited_for(incident, deployment, monkeypatch):
-    (change,) = planned(incident, deployment)
+    (change,) = incident.switches(deployment.cloud)
     sagemaker, statuses, reported = deployment.cloud.client("sagemaker"), ["SystemUpdating"], list[str]()
     describe, update = sagemaker.describe_endpoint, sagemaker.update_endpoint
 
@@ -214,24 +189,13 @@ def test_maintenance_is_waited_for(incident, deployment, monkeypatch):
 
 
 def test_a_rolling_rollout_needs_no_second_fleet(incident, deployment):
-    capacity = {"VariantName": "main", "DesiredInstanceCount": 2}
-    deployment.sagemaker.update_endpoint_weights_and_capacities(
-        EndpointName=ENDPOINT, DesiredWeightsAndCapacities=[capacity]
-    )
-    deployment.settle()
-    instance, scaling = "instance_type: ml.c7i.xlarge", "scaling: {min_instances: 2, max_instances: 2}"
+    scale_to_two(deployment)
+    scaling = "scaling: {min_instances: 2, max_instances: 2}"
     rollout = "rollout: {strategy: rolling, batch_percent: 50}"
-    edit(incident.project.environment_file("dev"), instance, f"{instance}\n    {scaling}\n    {rollout}")
-    (change,) = planned(incident, deployment)
-    switch_back(deployment.cloud, change, on_change=lambda _: None)
-    assert deployment.version_of(deployment.active) == OLD
-    used = deployment.sagemaker.describe_endpoint(EndpointName=ENDPOINT)["LastDeploymentConfig"]
-    assert used == {
-        "RollingUpdatePolicy": {
-            "MaximumBatchSize": {"Type": "CAPACITY_PERCENT", "Value": 50},
-            "WaitIntervalInSeconds": 0,
-        }
-    }
+    incident.edit("ml.c7i.xlarge", f"ml.c7i.xlarge\n    {scaling}\n    {rollout}")
+    size = {"Type": "CAPACITY_PERCENT", "Value": 50}
+    rolling = {"MaximumBatchSize": size, "WaitIntervalInSeconds": 0}
+    assert go_back(incident, deployment) == {"RollingUpdatePolicy": rolling}
 
 
 OTHER_SETTINGS: tuple[tuple[str, str, object], ...] = (
@@ -252,7 +216,7 @@ def changed_for(names: tuple[str, ...], describe: Any, changed: dict[str, object
 
 def test_only_artifacts_are_rolled_back(incident, deployment, monkeypatch):
     """Other settings are those of the environment file; the local cloud has few of them."""
-    (change,) = planned(incident, deployment)
+    (change,) = incident.switches(deployment.cloud)
     sagemaker = deployment.cloud.client("sagemaker")
     config = sagemaker.describe_endpoint_config(EndpointConfigName=change.target)
     retained = (change.target, config["ProductionVariants"][0]["ModelName"])
@@ -261,7 +225,7 @@ def test_only_artifacts_are_rolled_back(incident, deployment, monkeypatch):
         with monkeypatch.context() as patched:
             patched.setattr(sagemaker, call, describe)
             with pytest.raises(RollbackError) as caught:
-                planned(incident, deployment)
+                incident.switches(deployment.cloud)
         assert caught.value.code == "TS421"
         assert f"another {part} " in caught.value.message
 
@@ -321,12 +285,8 @@ class StrictComponents:
 
 @pytest.mark.parametrize(("copies", "batch"), [(1, 1), (3, 1), (4, 2), (0, 1)])
 def test_a_component_gets_the_retained_model_and_keeps_its_copies(tmp_path, monkeypatch, copies, batch):
-    incident = incident_in(tmp_path / "project")
-    edit(
-        incident.project.environment_file("dev"),
-        "instance_type: ml.c7i.xlarge",
-        "instance_type: ml.c7i.xlarge\n    components: {min_copies: 1, memory_mb: 1024, cpus: 1}",
-    )
+    incident = Incident(tmp_path / "project")
+    incident.edit("ml.c7i.xlarge", "ml.c7i.xlarge\n    components: {min_copies: 1, memory_mb: 1024, cpus: 1}")
     bucket = incident.workspace.spec.artifact_bucket
     models = {
         name: f"s3://{bucket}/models/minilm/{digest}/model.tar.gz"
@@ -335,8 +295,7 @@ def test_a_component_gets_the_retained_model_and_keeps_its_copies(tmp_path, monk
     cloud: Any = StrictComponents(models, running="Model-new", copies=copies)
     retained = [ServingResource("Model", name, STACK, datetime(2026, 11, 1, tzinfo=UTC)) for name in models]
     monkeypatch.setattr(rollback_now, "serving_resources", lambda *_: retained)
-    after, plan = incident.planned()
-    (change,) = plan_switches(cloud, after, plan)
+    (change,) = incident.switches(cloud)
     assert (change.target, change.done) == ("Model-old", False)
     switch_back(cloud, change, on_change=lambda _: None)
     (update,) = cloud.updates
@@ -348,7 +307,7 @@ def test_a_component_gets_the_retained_model_and_keeps_its_copies(tmp_path, monk
     assert "RuntimeConfig" not in update
     size = update["DeploymentConfig"]["RollingUpdatePolicy"]["MaximumBatchSize"]
     assert size == {"Type": "COPY_COUNT", "Value": batch}
-    (again,) = plan_switches(cloud, after, plan)
+    (again,) = incident.switches(cloud)
     assert again.done
     switch_back(cloud, again, on_change=lambda _: None)
     assert len(cloud.updates) == 1
@@ -359,4 +318,4 @@ def test_a_component_gets_the_retained_model_and_keeps_its_copies(tmp_path, monk
     cloud.models.pop("Model-old")
     cloud.component["Specification"]["ModelName"] = "Model-new"
     with pytest.raises(RollbackError):
-        plan_switches(cloud, after, plan)
+        incident.switches(cloud)
