@@ -113,17 +113,12 @@ GROUP = "/aws/sagemaker/Endpoints/tritonstack-dev"
 
 
 def test_log_groups_created_by_services_are_deleted(cloud):
+    stand(cloud, "two-foundation")
     logs = cloud.client("logs")
     mine = (f"{GROUP}-search", "/aws/sagemaker/InferenceComponents/tritonstack-dev-search-component")
-    for name in (*mine, f"{GROUP}elopment-search"):
+    for name in (*mine, f"{GROUP}elopment-search", f"{GROUP}-two-search"):
         logs.create_log_group(logGroupName=name)
     logs.create_log_group(logGroupName=f"{GROUP}-kept", tags={"environment": "dev"})
     assert destroyed(cloud).log_groups == mine
     remaining = [group["logGroupName"] for group in logs.describe_log_groups()["logGroups"]]
-    assert remaining == [f"{GROUP}-kept", f"{GROUP}elopment-search"]
-
-
-def test_log_groups_of_another_deployed_environment_are_kept(cloud):
-    stand(cloud, "two-foundation")
-    cloud.client("logs").create_log_group(logGroupName=f"{GROUP}-two-search")
-    assert destroyed(cloud).log_groups == ()
+    assert remaining == [f"{GROUP}-kept", f"{GROUP}-two-search", f"{GROUP}elopment-search"]

@@ -1,11 +1,12 @@
 """What protects an environment from destruction, and what lifts the protection."""
 
-import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from tests.projects import edit
+from tests.git import Repository
+from tests.projects import edit, write_project
 from tritonstack.base.paths import Project
 from tritonstack.operations.checkout import Checkout
 from tritonstack.operations.destruction.protection import ProtectedError, needs_its_name, require_unprotected
@@ -16,85 +17,60 @@ FREE = StackState("tritonstack-dev-foundation", "CREATE_COMPLETE")
 LOCKED = replace(FREE, protected=True)
 
 
-def git(project: Project, *arguments: str) -> None:
-    person = ("-c", "user.name=Ann", "-c", "user.email=ann@example.com")
-    subprocess.run(["git", "-C", str(project.root), *person, *arguments], check=True, capture_output=True)
+@pytest.fixture
+def committed(project):
+    repository = Repository(project.root)
+    repository.commit("first")
+    return repository
 
 
-def commit(project: Project) -> None:
-    git(project, "add", "-A")
-    git(project, "commit", "-m", "x")
-
-
-def says(project: Project, *lines: str) -> None:
-    """Write the file with extra settings."""
+def write(project: Project, *lines: str) -> None:
+    """Write the environment's file with these settings."""
     file = project.environment_file("dev")
     kept = [line for line in file.read_text().splitlines() if not line.startswith(("removal:", "protected:"))]
     file.write_text("\n".join([*kept[:4], *lines, *kept[4:]]) + "\n")
 
 
-@pytest.fixture
-def committed(project):
-    git(project, "init", "-q")
-    commit(project)
-    return project
-
-
-def error_of(project: Project, *stacks: StackState, described: bool = True) -> tuple[str, str]:
-    spec = load_workspace(project, "dev").spec if described else None
-    with pytest.raises(ProtectedError) as caught:
-        require_unprotected(
-            "dev",
-            spec=spec,
-            file=project.environment_file("dev"),
-            stacks=stacks,
-            checkout=Checkout(project.root),
-        )
-    return caught.value.message, str(caught.value.remedy)
-
-
-def permitted(project: Project, *stacks: StackState) -> bool:
+def require(root: Path, *stacks: StackState, described: bool = True) -> None:
+    project = Project(root)
     spec, file = load_workspace(project, "dev").spec, project.environment_file("dev")
-    require_unprotected("dev", spec=spec, file=file, stacks=stacks, checkout=Checkout(project.root))
-    return True
+    require_unprotected(
+        "dev", spec=spec if described else None, file=file, stacks=stacks, checkout=Checkout(root)
+    )
 
 
-@pytest.mark.parametrize("lines", [(), ("removal: retain",), ("removal: destroy", "protected: true")])
-def test_protection_in_the_file_does_not_depend_on_the_deployed_state(committed, lines):
-    says(committed, *lines)
-    message, remedy = error_of(committed, FREE)
-    assert "'dev' is protected" in message
-    assert "set `protected: false`" in remedy
-    assert "tritonstack deploy dev" in remedy
+@pytest.mark.parametrize(
+    ("lines", "is_committed", "stack", "described", "message", "remedy"),
+    [
+        # what the file says counts, whatever is deployed
+        ((), True, FREE, True, "'dev' is protected", "set `protected: false`"),
+        (("removal: retain",), True, FREE, True, "'dev' is protected", "tritonstack deploy dev"),
+        (("removal: destroy", "protected: true"), True, FREE, True, "'dev' is protected", "deploy dev"),
+        # editing the file does not lift deployed protection, and lifting it must be committed
+        (("protected: false",), True, LOCKED, True, LOCKED.name, "`tritonstack deploy dev`"),
+        (("protected: false",), False, FREE, True, "is not committed", "commit it"),
+        # without a file, the deployed stacks decide
+        ((), True, LOCKED, False, LOCKED.name, "restore"),
+    ],
+)
+def test_what_protects_an_environment(committed, lines, is_committed, stack, described, message, remedy):
+    write(Project(committed.root), *lines)
+    if is_committed:
+        committed.commit("settings")
+    with pytest.raises(ProtectedError) as caught:
+        require(committed.root, stack, described=described)
+    assert message in caught.value.message
+    assert remedy in str(caught.value.remedy)
 
 
-def test_editing_the_file_does_not_lift_deployed_protection(committed):
-    says(committed, "protected: false")
-    commit(committed)
-    message, remedy = error_of(committed, LOCKED)
-    assert "stacks of environment" in message
-    assert "tritonstack-dev-foundation" in message
-    assert "`tritonstack deploy dev`" in remedy
-
-
-def test_lifting_protection_must_be_committed(committed):
-    says(committed, "protected: false")
-    message, remedy = error_of(committed, FREE)
-    assert "is not committed" in message
-    assert "review the change" in remedy
-    commit(committed)
-    assert permitted(committed, FREE)
-
-
-def test_without_a_file_the_deployed_stacks_decide(committed):
-    message, remedy = error_of(committed, LOCKED, described=False)
-    assert "stacks of environment" in message
-    assert "restore" in remedy
-
-
-def test_without_git_file_and_stacks_decide(project):
-    says(project, "protected: false")
-    assert permitted(project, FREE)
+def test_what_lifts_the_protection(committed, project, tmp_path_factory):
+    write(project, "protected: false")
+    committed.commit("lifted")
+    require(committed.root, FREE)
+    without_git = tmp_path_factory.mktemp("project")
+    write_project(without_git)
+    write(Project(without_git), "protected: false")
+    require(without_git, FREE)
 
 
 def named(project: Project, *, keeps_data: bool = False, described: bool = True) -> bool:
@@ -104,20 +80,20 @@ def named(project: Project, *, keeps_data: bool = False, described: bool = True)
 
 
 def test_environments_that_retain_data_require_their_name(project):
-    says(project, "protected: false")
+    write(project, "protected: false")
     assert named(project)
-    says(project, "removal: destroy")
+    write(project, "removal: destroy")
     assert not named(project)
     assert named(project, keeps_data=True)
 
 
-def test_an_environment_that_was_ever_protected_needs_its_name(committed):
+def test_an_environment_that_was_ever_protected_needs_its_name(committed, project):
     """It was protected by default; then `destroy`, twice: git remembers."""
-    says(committed, "removal: destroy")
-    commit(committed)
-    edit(committed.environment_file("dev"), "25.04", "24.09")
-    commit(committed)
-    assert named(committed)
-    committed.environment_file("dev").unlink()
-    commit(committed)
-    assert named(committed, described=False)
+    write(project, "removal: destroy")
+    committed.commit("destroy")
+    edit(project.environment_file("dev"), "25.04", "24.09")
+    committed.commit("another release")
+    assert named(project)
+    project.environment_file("dev").unlink()
+    committed.commit("gone")
+    assert named(project, described=False)
