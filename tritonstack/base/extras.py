@@ -11,7 +11,7 @@ from tritonstack.base.error_kinds import MissingPackageError
 from tritonstack.base.paths import in_source_tree
 
 EXTRA_OF_MODULE = {
-    **dict.fromkeys(("docker", "packaging", "pydantic", "rich", "typer", "yaml"), "cli"),
+    **dict.fromkeys(("docker", "jinja2", "packaging", "pydantic", "rich", "typer", "yaml"), "cli"),
     **dict.fromkeys(("aws_cdk", "constructs", "jsii"), "cdk"),
     **dict.fromkeys(("moto", "tritonstack_local"), "local"),
 }

@@ -10,8 +10,8 @@ from html.parser import HTMLParser
 
 from tests.workflows.reports.sample import sample_report
 from tritonstack.reference.advisories.published import Advisory
-from tritonstack.workflows.reports.page.document import SECTIONS, Watch, render
-from tritonstack.workflows.reports.page.overview_sections import attention, critical_fix, matrix
+from tritonstack.workflows.reports.page.document import SECTIONS, Watch, render, render_section
+from tritonstack.workflows.reports.page.findings import critical_fix
 from tritonstack.workflows.reports.report_data import ReportData, ReportedEnvironment
 
 VOID = frozenset({"meta"})
@@ -47,7 +47,7 @@ class Page(HTMLParser):
 
 def sections(data: ReportData) -> dict[str, str]:
     """Return the content of each section by id."""
-    return {name: str(section(data)) for name, (_, section) in SECTIONS.items()}
+    return {name: render_section(name, data) for name in SECTIONS}
 
 
 def _shape(page: Page) -> list[str]:
@@ -133,8 +133,8 @@ def test_overridden_gates_need_attention() -> None:
     for locked, is_overridden in ((current, False), (overridden, True)):
         environment = dataclasses.replace(sample.environments[0], models={"ranker": (locked,)})
         data = dataclasses.replace(sample, environments=(environment,), models=sample.models[:1])
-        assert ("verified: hotfix" in str(attention(data))) == is_overridden
-        assert ("gate overridden" in str(matrix(data))) == is_overridden
+        assert ("verified: hotfix" in render_section("attention", data)) == is_overridden
+        assert ("gate overridden" in render_section("models", data)) == is_overridden
 
 
 def test_changed_files_without_effect_need_no_deploy() -> None:
@@ -154,7 +154,8 @@ def test_changed_files_without_effect_need_no_deploy() -> None:
         )
         status = dataclasses.replace(dev.status, endpoints=(changed,))
         read = dataclasses.replace(dev, status=status, changes=dev.changes if compared else None)
-        return "to deploy: files differ" in attention(dataclasses.replace(report, environments=(read,)))
+        data = dataclasses.replace(report, environments=(read,))
+        return "to deploy: files differ" in render_section("attention", data)
 
     assert proposed("1" * 40, compared=False)
     assert not proposed("1" * 40, compared=True)
@@ -176,7 +177,7 @@ def test_a_rolled_back_artifact_is_not_reported_as_current() -> None:
     for locked in (current, restored):
         environment = dataclasses.replace(sample.environments[0], models={"ranker": (locked,)})
         data = dataclasses.replace(sample, environments=(environment,), models=sample.models[:1])
-        cells.append(" ".join(Page(f"<section>{matrix(data)}</section>").texts))
+        cells.append(" ".join(Page(f"<section>{render_section('models', data)}</section>").texts))
     assert "current" in cells[0]
     assert "rolled back" not in cells[0]
     assert "current" not in cells[1]

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
 
 from tritonstack.operations.rollout_history import PastRollout
 from tritonstack.operations.svg_charts import (
@@ -21,16 +24,6 @@ from tritonstack.records.events import Event
 from tritonstack.records.load_tests import LoadTest
 from tritonstack.records.manifests import CandidateReport, LatencyReport, Manifest
 from tritonstack.workflows.project.inspection import GraphStep
-from tritonstack.workflows.reports.page.markup import (
-    Markup,
-    absent,
-    chip,
-    details,
-    join,
-    scrolling,
-    table,
-    tag,
-)
 from tritonstack.workflows.reports.page.texts import minutes, moment, number
 
 COLORS = ChartColors(
@@ -42,31 +35,54 @@ COLORS = ChartColors(
 )
 _STYLE = ChartStyle(COLORS, width=520, height=250, left=56, right=28, legend=False)
 _LANES = ChartStyle(COLORS, width=520, height=180, left=150, right=28, legend=False)
+_SERVED = Markup('<span class="chip good">served</span> {}')
 _LEAST_ERROR = 1e-16
 _SHOWN_TESTS = 3
+Ticks = Sequence[tuple[float, str]]
+Scale = Callable[[float], float]
 
 
-def _figure(chart: LineChart, data: Markup, *, style: ChartStyle = _STYLE) -> Markup:
-    legend = None
-    if any(line.name for line in chart.lines):
-        legend = tag("ul", *(_legend(index, line) for index, line in enumerate(chart.lines)), class_="legend")
-    drawing = Markup(draw_chart(chart, style))
-    return tag("figure", drawing, legend, details("Numbers", data), class_="chart")
+@dataclass(frozen=True)
+class Numbers:
+    """The table of a figure; the last columns are `numbers`."""
+
+    caption: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    numbers: int = 0
 
 
-def _legend(index: int, line: ChartLine) -> Markup:
-    color = COLORS.lines[index % len(COLORS.lines)]
-    mark = tag("line", x1=0, x2=18, y1=5, y2=5, stroke=color, stroke_width=2, stroke_dasharray=_dash(line))
-    if line.is_dots:
-        mark = tag("circle", cx=9, cy=5, r=4, fill=color)
-    return tag("li", tag("svg", mark, width=18, height=10, aria_hidden="true"), line.name)
+@dataclass(frozen=True)
+class LegendMark:
+    """How a legend names a line."""
+
+    name: str
+    color: str
+    is_dots: bool
+    dashed: bool
 
 
-def _dash(line: ChartLine) -> str | None:
-    return "5 4" if line.dashed else None
+@dataclass(frozen=True)
+class Figure:
+    """A drawing with its numbers; without a drawing, only these are shown."""
+
+    data: Numbers
+    drawing: Markup | None = None
+    kind: str = "chart"
+    title: str = ""
+    legend: Sequence[LegendMark] = ()
 
 
-def ensemble_graph(model: str, steps: Sequence[GraphStep], manifest: Manifest | None) -> Markup:
+def _figure(chart: LineChart, data: Numbers, *, style: ChartStyle = _STYLE) -> Figure:
+    marks = [
+        LegendMark(line.name, COLORS.lines[index % len(COLORS.lines)], line.is_dots, line.dashed)
+        for index, line in enumerate(chart.lines)
+    ]
+    drawing = Markup(draw_chart(chart, style))  # noqa: S704 - it escapes its texts
+    return Figure(data, drawing, legend=marks if any(mark.name for mark in marks) else ())
+
+
+def ensemble_graph(model: str, steps: Sequence[GraphStep], manifest: Manifest | None) -> Figure:
     """Return the steps of an artifact as a graph, with the tensors on its edges."""
     top = [step for step in steps if step.depth == 1] or list(steps[:1])
     entry = steps[0]
@@ -83,17 +99,17 @@ def ensemble_graph(model: str, steps: Sequence[GraphStep], manifest: Manifest | 
         used.setdefault((makers.get(name, ""), ">"), []).append(shapes.get(name, name))
     edges = [GraphEdge(source, target, tuple(lines)) for (source, target), lines in used.items()]
     title = f"graph of {model}: {', '.join(step.model for step in top)}"
-    drawing = Markup(draw_graph(title, nodes, edges, COLORS))
+    drawing = Markup(draw_graph(title, nodes, edges, COLORS))  # noqa: S704 - it escapes its texts
     rows = [(step.model, step.kind, ", ".join(step.inputs), ", ".join(step.outputs)) for step in steps]
-    data = table(f"Steps of {model}", ("Model", "Backend", "Reads", "Writes"), rows)
-    return tag("figure", scrolling(drawing, title), details("Steps", data), class_="graph")
+    data = Numbers(f"Steps of {model}", ("Model", "Backend", "Reads", "Writes"), rows)
+    return Figure(data, drawing, "graph", title)
 
 
 def _step_nodes(steps: Sequence[GraphStep]) -> list[GraphNode]:
     return [GraphNode(str(index), step.model, step.kind) for index, step in enumerate(steps)]
 
 
-def candidate_chart(model: str, candidates: Sequence[CandidateReport]) -> Markup:
+def candidate_chart(model: str, candidates: Sequence[CandidateReport]) -> Figure:
     """Return the error and latency of every measured candidate, and the ones that no other beats."""
     shape = _common_shape(candidates)
     points = [
@@ -108,14 +124,14 @@ def candidate_chart(model: str, candidates: Sequence[CandidateReport]) -> Markup
             number(candidate.latency_ms.get(shape), "{:.2f} ms"),
             number(1 - candidate.parity.min_cosine if candidate.parity else None, "{:.1e}"),
             number(candidate.size_bytes / 1e6, "{:.1f} MB"),
-            join((chip("served", "good"), " ", candidate.reason)) if candidate.kept else candidate.reason,
+            _SERVED.format(candidate.reason) if candidate.kept else candidate.reason,
         )
         for index, candidate in enumerate(candidates, 1)
     ]
     head = ("Candidate", "Precision", "CPU time", "1 − cosine", "Graph", "Outcome")
-    data = table(f"Candidates of {model}", head, rows)
+    data = Numbers(f"Candidates of {model}", head, rows)
     if not points:
-        return data
+        return Figure(data)
     labels = {id(candidate): str(index) for index, candidate in enumerate(candidates, 1)}
     groups = (
         ("measured", [point for point in points if not point[0].kept]),
@@ -132,7 +148,7 @@ def candidate_chart(model: str, candidates: Sequence[CandidateReport]) -> Markup
     return _figure(LineChart(title, lines, x_ticks, x_scale, y_ticks, y_scale), data)
 
 
-def latency_chart(model: str, latency: Sequence[LatencyReport]) -> Markup:
+def latency_chart(model: str, latency: Sequence[LatencyReport]) -> Figure:
     """Return the latency of served requests by batch size, as the build measured it."""
     ordered = sorted(latency, key=lambda report: report.batch)
     rows = [
@@ -145,9 +161,9 @@ def latency_chart(model: str, latency: Sequence[LatencyReport]) -> Markup:
         for report in ordered
     ]
     head = ("Batch", "p50 in ms", "p99 in ms", "Requests")
-    data = table(f"Latency of {model} in the build", head, rows, numbers=3)
+    data = Numbers(f"Latency of {model} in the build", head, rows, numbers=3)
     if len(ordered) < 2:
-        return data
+        return Figure(data)
     last = math.log2(ordered[-1].batch) or 1.0
     chart = LineChart(
         "ms per request, by batch size",
@@ -169,7 +185,7 @@ def _instances(test: LoadTest) -> str:
     return f"{count} × {test.instance_type}" + ("" if test.real_instances else " (local cloud)")
 
 
-def load_test_chart(model: str, events: Sequence[Event]) -> Markup:
+def load_test_chart(model: str, events: Sequence[Event]) -> Figure:
     """Return the latency by answers per second of the latest load tests."""
     tests = [(event, event.load_test) for event in events[:_SHOWN_TESTS] if event.load_test is not None]
     lines, rows = [], []
@@ -192,33 +208,24 @@ def load_test_chart(model: str, events: Sequence[Event]) -> Markup:
             for level in levels
         ]
     head = ("Load", "Answers/s", "p50 in ms", "p99 in ms", "Failed")
-    data = table(f"Load tests of {model}", head, rows, numbers=4)
+    data = Numbers(f"Load tests of {model}", head, rows, numbers=4)
     if not lines:
-        return data
+        return Figure(data)
     ticks, scale = linear_axis(max(x for line in lines for x, _ in line.points))
     return _figure(LineChart("latency in ms, by answers per second", lines, ticks, scale), data)
 
 
-def rollout_film(rollout: PastRollout) -> Markup:
-    """Return what happened during a rollout: planned traffic, requests, and alarms over time."""
+def _rollout_period(rollout: PastRollout) -> tuple[Ticks, Scale]:
+    """Return the axis of all that happened around a rollout."""
     times = [second for second, _ in rollout.requests]
     first = min([0.0, *times, *(alarm.begin_s for alarm in rollout.firing_alarms)])
     last = max([1.0, rollout.seconds, *times, *(alarm.end_s for alarm in rollout.firing_alarms)])
-    ticks, scale = _period(first, last)
-    charts = []
-    if rollout.outcome == "completed":
-        charts.append(_share_chart(rollout, *_period(0.0, rollout.seconds)))
-    charts += [_request_chart(rollout, ticks, scale), _alarm_chart(rollout, ticks, scale)]
-    return tag("div", *charts, class_="charts")
+    return _period(first, last)
 
 
-Ticks = Sequence[tuple[float, str]]
-Scale = Callable[[float], float]
-
-
-def _share_chart(rollout: PastRollout, ticks: Ticks, scale: Scale) -> Markup:
+def share_chart(rollout: PastRollout) -> Figure:
     """Return the planned shift of a completed rollout, which ends with it."""
-    points = rollout.planned_shift
+    points, (ticks, scale) = rollout.planned_shift, _period(0.0, rollout.seconds)
     shares = [(0.0, "0"), (50.0, "50"), (100.0, "100")]
     chart = LineChart(
         "planned traffic of the new instances in %",
@@ -229,18 +236,19 @@ def _share_chart(rollout: PastRollout, ticks: Ticks, scale: Scale) -> Markup:
         lambda share: share / 108,
     )
     rows = [(minutes(second), f"{share:.0f} %") for second, share in points]
-    return _figure(chart, table("Planned traffic of the new instances", ("After", "Share"), rows, numbers=1))
+    return _figure(
+        chart, Numbers("Planned traffic of the new instances", ("After", "Share"), rows, numbers=1)
+    )
 
 
-def _request_chart(rollout: PastRollout, ticks: Ticks, scale: Scale) -> Markup:
-    errors = dict(rollout.errors)
+def request_chart(rollout: PastRollout) -> Figure:
+    """Return the requests of a rollout, and the server errors among them."""
+    errors, (ticks, scale) = dict(rollout.errors), _rollout_period(rollout)
     rows = [(minutes(at), f"{value:,.0f}", f"{errors.get(at, 0):,.0f}") for at, value in rollout.requests]
     name = "requests per minute"
     if rollout.period_s > 60:  # CloudWatch keeps values per minute for 15 days
         name += f", averages over {rollout.period_s // 60} min"
-    data = table(name.capitalize(), ("After", "Requests", "Server errors"), rows, numbers=2)
-    if not rows:
-        return tag("p", "CloudWatch recorded no request during this rollout.", class_="absent")
+    data = Numbers(name.capitalize(), ("After", "Requests", "Server errors"), rows, numbers=2)
     lines = [
         ChartLine("requests", rollout.requests),
         ChartLine("server errors", [(at, errors.get(at, 0.0)) for at, _ in rollout.requests], dashed=True),
@@ -248,20 +256,9 @@ def _request_chart(rollout: PastRollout, ticks: Ticks, scale: Scale) -> Markup:
     return _figure(LineChart(name, lines, ticks, scale), data)
 
 
-def _alarm_chart(rollout: PastRollout, ticks: Ticks, scale: Scale) -> Markup:
-    if not rollout.alarms:
-        return tag("p", "No alarm rolls this endpoint back.", class_="absent")
-    unknown = None
-    if rollout.unknown_alarms:
-        names = ", ".join(_alarm_id(rollout, name) for name in rollout.unknown_alarms)
-        unknown = absent(
-            f"State unknown (history is kept for 30 days, and not of deleted alarms): {names}.", ""
-        )
-    if not rollout.firing_alarms:
-        quiet = [name for name in rollout.alarms if name not in rollout.unknown_alarms]
-        names = ", ".join(_alarm_id(rollout, name) for name in quiet)
-        note = tag("p", f"No rollback alarm was in state ALARM: {names}.", class_="note") if quiet else None
-        return tag("div", note, unknown)
+def alarm_chart(rollout: PastRollout) -> Figure:
+    """Return when which alarm was on, one lane per alarm."""
+    ticks, scale = _rollout_period(rollout)
     lanes = {name: len(rollout.alarms) - index for index, name in enumerate(rollout.alarms)}
     lines = [
         ChartLine(
@@ -282,10 +279,18 @@ def _alarm_chart(rollout: PastRollout, ticks: Ticks, scale: Scale) -> Markup:
         (_alarm_id(rollout, period.alarm), minutes(period.begin_s), minutes(period.end_s))
         for period in rollout.firing_alarms
     ]
-    drawn = _figure(
-        chart, table("Alarms in state ALARM", ("Alarm", "From", "To"), rows, numbers=2), style=_LANES
-    )
-    return tag("div", drawn, unknown) if unknown else drawn
+    data = Numbers("Alarms in state ALARM", ("Alarm", "From", "To"), rows, numbers=2)
+    return _figure(chart, data, style=_LANES)
+
+
+def quiet_alarms(rollout: PastRollout) -> list[str]:
+    """Return the alarms that are known to have stayed off, if none was on."""
+    return alarm_ids([name for name in rollout.alarms if name not in rollout.unknown_alarms], rollout)
+
+
+def alarm_ids(names: Sequence[str], rollout: PastRollout) -> list[str]:
+    """Return the names of alarms without that of their endpoint."""
+    return [_alarm_id(rollout, name) for name in names]
 
 
 def _alarm_id(rollout: PastRollout, name: str) -> str:
