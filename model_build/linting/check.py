@@ -7,11 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from model_build.errors import ModelConfigError
-from model_build.linting.batching import batching_rules
 from model_build.linting.configs import config_rules
-from model_build.linting.ensembles import ensemble_rules
 from model_build.linting.findings import Finding, LintOptions, ModelFolder, in_file, is_small
-from model_build.linting.graph_tensors import graph_rules
 from model_build.linting.hosting import (
     choice_findings,
     config_findings,
@@ -91,7 +88,6 @@ def _lint(root: Path, shown: Path, options: LintOptions) -> RepositoryLint:
         if name in loaded and not (root / name / CONFIG_NAME).exists():
             findings += config_findings(root / name, shown)
     findings += choice_findings(root, shown, models, folders, options)
-    findings += ensemble_rules(models)
     return RepositoryLint(tuple(folders), entry, tuple(findings))
 
 
@@ -99,8 +95,6 @@ def _rules(
     model: ModelFolder, root: Path, options: LintOptions, *, loaded: Collection[str]
 ) -> Iterator[Finding]:
     yield from config_rules(model, options)
-    yield from batching_rules(model)
-    yield from graph_rules(model)
     yield from python_rules(model, root, options, loaded=loaded)
 
 

@@ -1,4 +1,4 @@
-"""Rules for Python models and TorchScript files: code, execution environment, and calls of other models."""
+"""Rules for Python models and TorchScript files: execution environment, and calls of other models."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import posixpath
 import re
 import warnings
 from collections.abc import Collection, Iterator
-from functools import partial
 from pathlib import Path
 
 from model_build.environments.given import read_environment
@@ -30,9 +29,6 @@ from tritonstack.reference.releases import RELEASES
 
 TORCHSCRIPT = PLATFORMS["pytorch"]
 SAVE = "save it with torch.jit.trace(...).save(file) or torch.jit.script(...).save(file)"
-_CODE, _SURPRISE = ModelCodeError.code, SurprisingSettingError.code
-_error = partial(ModelFolder.error, code=_CODE)
-MODEL_CLASS = "TritonPythonModel"
 _VARIABLE = "$$TRITON_MODEL_DIRECTORY"
 _PYTHON = re.compile(r"python(3\.\d+)")
 SLOW_BYTES = 1 << 30
@@ -53,8 +49,8 @@ def python_rules(
         return
     for version in model.versions:
         file = version / whole.default_model_filename
-        if file.is_file():
-            yield from _program(model, file, loaded)
+        if is_small(file):
+            yield from _calls(model, file, loaded)
     yield from _environment(model, root, options)
 
 
@@ -67,64 +63,27 @@ def _torchscript(model: ModelFolder, file_name: str) -> Iterator[Finding]:
         try:
             check_torchscript(file)
         except UnsafeWeightsError as error:
-            yield in_file("warning", _SURPRISE, shown, error.message, "use weights from a trusted source")
+            remedy = "use weights from a trusted source"
+            yield in_file("warning", SurprisingSettingError.code, shown, error.message, remedy)
         except ExportError as error:
             yield in_file("error", UnsupportedModelError.code, shown, error.message.partition(";")[0], SAVE)
 
 
-def _program(model: ModelFolder, file: Path, loaded: Collection[str]) -> Iterator[Finding]:
-    shown = model.shown / file.relative_to(model.folder)
-    if not is_small(file):
-        return
+def _calls(model: ModelFolder, file: Path, loaded: Collection[str]) -> Iterator[Finding]:
+    """Yield calls of other models (BLS), which Triton does not load as dependencies."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = ast.parse(file.read_bytes())
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        line = f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
-        yield in_file(
-            "error", _CODE, shown, f"cannot be parsed: {error.args[0]}{line}", "correct the program"
-        )
-        return
-    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
-    if MODEL_CLASS not in _names(tree):
-        yield in_file("error", _CODE, shown, f"no class {MODEL_CLASS}", "define it with the method execute")
-    elif (
-        (model_class := classes.get(MODEL_CLASS))
-        and not model_class.bases
-        and "execute" not in _methods(model_class)
-    ):
-        yield in_file("error", _CODE, shown, f"{MODEL_CLASS} has no method execute", "define it")
-    yield from _calls(tree, shown, loaded)
-
-
-def _names(tree: ast.Module) -> set[str]:
-    """Return the names that some code binds; a star import may bind any."""
-    names: set[str] = set()
-    for node in ast.walk(tree):
-        match node:
-            case ast.ClassDef(name=name) | ast.FunctionDef(name=name):
-                names.add(name)
-            case ast.Assign(targets=targets):
-                names |= {target.id for target in targets if isinstance(target, ast.Name)}
-            case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
-                names |= {alias.asname or alias.name for alias in aliases}
-    return names | ({MODEL_CLASS} if "*" in names else set())
-
-
-def _methods(model_class: ast.ClassDef) -> set[str]:
-    return _names(ast.Module(body=model_class.body, type_ignores=[]))
-
-
-def _calls(tree: ast.Module, shown: Path, loaded: Collection[str]) -> Iterator[Finding]:
-    """Yield calls of other models (BLS), which Triton does not load as dependencies."""
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return  # the server says why
     called = sorted({name for name, _ in called_models(tree)} - {*loaded})
     if called:
         options = " ".join(f"--load-model={name}" for name in called)
         yield in_file(
             "warning",
-            _SURPRISE,
-            shown,
+            SurprisingSettingError.code,
+            model.shown / file.relative_to(model.folder),
             f"calls {', '.join(called)}, which Triton on SageMaker does not load by itself",
             f"build it with `recipe: {{kind: python, calls: [{', '.join(called)}]}}`, which both hosting "
             f"modes load; or set {ADDITIONAL_ARGS}={options!r} on a single-model endpoint",
@@ -135,29 +94,23 @@ def _environment(model: ModelFolder, root: Path, options: LintOptions) -> Iterat
     if ENV_PARAMETER not in model.config.parameters:
         return
     value = model.config.parameters[ENV_PARAMETER].string_value
+    inner = posixpath.normpath(f"{model.name}/{value.removeprefix(_VARIABLE).lstrip('/')}")
     if not value.startswith(_VARIABLE):
-        kind = (
-            "an absolute path, which SageMaker's image does not have"
-            if value.startswith("/")
-            else "a path relative to the server's working directory"
-        )
         yield _error(
             model,
-            f"{ENV_PARAMETER} {value!r} is {kind}",
+            f"{ENV_PARAMETER} {value!r} is no path in the repository",
             f'pack the environment, and set "{_VARIABLE}/env.tar.gz"',
-            "parameters",
         )
-        return
-    inner = posixpath.normpath(f"{model.name}/{value.removeprefix(_VARIABLE).lstrip('/')}")
-    file = root / inner
-    if inner.startswith("../") or inner == "..":
-        yield _error(
-            model, f"{ENV_PARAMETER} {value!r} is outside the repository", "move it inside", "parameters"
-        )
-    elif not file.exists():
-        yield _error(model, f"file not found: {inner}", f"add it, or correct {ENV_PARAMETER}", "parameters")
+    elif inner.startswith("../") or inner == "..":
+        yield _error(model, f"{ENV_PARAMETER} {value!r} is outside the repository", "move it inside")
+    elif not (root / inner).exists():
+        yield _error(model, f"file not found: {inner}", f"add it, or correct {ENV_PARAMETER}")
     else:
-        yield from _packages(model, file, options)
+        yield from _packages(model, root / inner, options)
+
+
+def _error(model: ModelFolder, message: str, remedy: str) -> Finding:
+    return model.error(message, remedy, "parameters", code=ModelCodeError.code)
 
 
 def _packages(model: ModelFolder, file: Path, options: LintOptions) -> Iterator[Finding]:
@@ -166,14 +119,13 @@ def _packages(model: ModelFolder, file: Path, options: LintOptions) -> Iterator[
         names, size = _contents(file)
     except EnvironmentBuildError as error:
         text = error.message.removeprefix(str(file)).removeprefix(":").strip()
-        yield _error(model, f"{file.name} {text}", error.remedy or "pack it again", "parameters")
+        yield _error(model, f"{file.name} {text}", error.remedy or "pack it again")
         return
     if "bin/activate" not in names:
         yield _error(
             model,
             f"{file.name} has no bin/activate",
             "pack the environment itself with conda-pack, without a leading folder",
-            "parameters",
         )
     pythons = {
         match[1] for name in names if name.startswith(("bin/", "lib/")) and (match := _PYTHON.search(name))
@@ -185,7 +137,6 @@ def _packages(model: ModelFolder, file: Path, options: LintOptions) -> Iterator[
             f"{file.name} has Python {' and '.join(sorted(pythons))}; Triton {options.release} runs Python "
             f"{python}",
             f"create the environment with Python {python}, or pass the endpoint's --release",
-            "parameters",
         )
     if size > SLOW_BYTES:
         yield model.warning(

@@ -152,6 +152,14 @@ def test_wrong_and_changing_answers_fail_the_build(project, tmp_path, folders):
     take(project, single(tmp_path / "nan", "np.log(get(r, 'x') - 99)"), name="nan")
     with pytest.raises(ServingError, match="y of test"):
         build(project, "nan", folders)
+    mixed = branches(tmp_path / "mixed")
+    (mixed / "whole/config.pbtxt").write_text(
+        WHOLE.replace('"z" data_type: TYPE_FP32', '"z" data_type: TYPE_FP64')
+    )
+    take(project, mixed)
+    with pytest.raises(TritonstackError, match="inconsistent data type") as caught:
+        build(project, "whole", folders)
+    assert caught.value.code == "TS604"
     assert not list(folders.artifacts.rglob("manifest.json"))
 
 

@@ -2,13 +2,9 @@
 
 import tarfile
 from pathlib import Path
-from typing import Any
-
-from google.protobuf.text_format import ParseError
 
 from model_build.linting.check import lint_repository
 from model_build.linting.findings import Finding, LintOptions
-from model_build.repository.config import datatype_name, parse_config
 
 Files = dict[str, str]
 
@@ -64,47 +60,13 @@ TRIO = {**SINGLE, **CUT, "whole/config.pbtxt": ENSEMBLE, "whole/1/README.txt": "
 OPTIONS = LintOptions("26.05")
 
 
-def write(folder: Path, files: dict[str, str]) -> Path:
-    """Write a repository; the text `graph` stands for an ONNX graph with the tensors of the configuration."""
+def write(folder: Path, files: Files) -> Path:
+    """Write a repository."""
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
     folder.mkdir(parents=True, exist_ok=True)
-    for name in files:
-        file = folder / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(content(files, name))
     return folder
-
-
-def content(files: Files, name: str) -> bytes:
-    """Return the bytes of a file of a repository."""
-    if files[name] != "graph":
-        return files[name].encode()
-    folder = name.removesuffix("/1/model.onnx").removesuffix("1/model.onnx")
-    return graph(files.get(f"{folder}/config.pbtxt".removeprefix("/"), ""))
-
-
-def graph(text: str) -> bytes:
-    """Return an ONNX graph with the tensors of a config.pbtxt; without tensors if that is invalid."""
-    from onnx import TensorProto, helper
-
-    try:
-        config = parse_config(text)
-    except ParseError:
-        config = parse_config("")
-    batch = ["batch"] if config.max_batch_size > 0 else []
-
-    def infos(tensors: Any) -> list[Any]:
-        types = {"FP32": TensorProto.FLOAT, "INT64": TensorProto.INT64, "INT32": TensorProto.INT32}
-        return [
-            helper.make_tensor_value_info(
-                tensor.name,
-                types.get(datatype_name(tensor.data_type), TensorProto.FLOAT),
-                [*batch, *(size if size > 0 else None for size in tensor.dims)],
-            )
-            for tensor in tensors
-        ]
-
-    model_graph = helper.make_graph([], "graph", infos(config.input), infos(config.output))
-    return bytes(helper.make_model(model_graph).SerializeToString())
 
 
 def packed(folder: Path, archive: Path) -> Path:

@@ -9,7 +9,7 @@ from model_build.repository.parts import (
     environment_file,
 )
 from model_build.store.archive import pack
-from tests.model_build.linting.given_repositories import PROGRAM, findings, graph
+from tests.model_build.linting.given_repositories import PROGRAM, findings
 from tests.model_build.repository.tiny_repositories import a_graph
 from tritonstack.records.manifests import TensorSpec
 from tritonstack.reference.targets import Target
@@ -19,11 +19,6 @@ TEXT = TensorSpec(name="TEXT", datatype="BYTES", shape=(1,))
 IDS = TensorSpec(name="ids", datatype="INT64", shape=(-1,))
 VECTOR = TensorSpec(name="vector", datatype="FP32", shape=(8,))
 BATCHING = Batching(max_batch=4)
-GRAPH_CONFIG = """\
-max_batch_size: 4
-input { name: "ids" data_type: TYPE_INT64 dims: -1 }
-output { name: "vector" data_type: TYPE_FP32 dims: 8 }
-"""
 
 
 def test_an_artifact_with_an_ensemble_has_no_finding(tmp_path):
@@ -33,7 +28,6 @@ def test_an_artifact_with_an_ensemble_has_no_finding(tmp_path):
     add_python_model(folder, name="cut", code=code, inputs=[TEXT], outputs=[IDS], batching=BATCHING)
     build_environment([], file=environment_file(folder, "cut"), cache_dir=tmp_path / "cache")
     exported = a_graph(tmp_path / "exported", inputs=(IDS,), outputs=(VECTOR,))
-    (exported.folder / "model.onnx").write_bytes(graph(GRAPH_CONFIG))
     add_graph_model(
         folder, name="run", graph=exported, batching=BATCHING, triton=TritonOptions(), target=Target("cpu")
     )

@@ -1,4 +1,4 @@
-"""Findings about one config.pbtxt."""
+"""Findings about one config.pbtxt, and about trees."""
 
 from dataclasses import replace
 
@@ -14,6 +14,7 @@ from tests.model_build.linting.given_repositories import (
     found_at,
     write,
 )
+from tests.model_build.supplied_models import FEATURES, save_xgboost
 
 
 def config(addition: str, text: str = ONNX) -> Files:
@@ -32,18 +33,6 @@ CASES = {
         "error TS316 scores/config.pbtxt:1 name got 'score'",
     ),
     "unknown backend": (onnx('"onnxruntime"', '"onnx"'), "error TS209 scores/config.pbtxt:2 backend 'onnx'"),
-    "unknown platform": (
-        onnx('backend: "onnxruntime"', 'platform: "onnx"'),
-        "error TS316 scores/config.pbtxt:2 platform 'onnx'",
-    ),
-    "no backend": (
-        {"scores/config.pbtxt": ONNX.replace('backend: "onnxruntime"', ""), "scores/1/weights.bin": ""},
-        "error TS316 scores/config.pbtxt - no backend",
-    ),
-    "another platform": (
-        config('platform: "pytorch_libtorch"\n'),
-        "error TS316 scores/config.pbtxt:7 platform 'pytorch_libtorch'",
-    ),
     "TensorFlow": (
         {
             "scores/config.pbtxt": ONNX.replace(
@@ -52,23 +41,6 @@ CASES = {
             "scores/1/model.savedmodel/saved_model.pb": "",
         },
         "error TS209 scores/config.pbtxt:2 platform 25.02",
-    ),
-    "negative batch": (
-        onnx("max_batch_size: 8", "max_batch_size: -1"),
-        "error TS316 scores/config.pbtxt:3 max_batch_size",
-    ),
-    "no type": (
-        onnx('name: "x" data_type: TYPE_FP32', 'name: "x"'),
-        "error TS316 scores/config.pbtxt:4 input 'x' has no data_type",
-    ),
-    "unknown type": (
-        onnx('"x" data_type: TYPE_FP32', '"x" data_type: 99'),
-        "error TS316 scores/config.pbtxt:4 input.data_type 99",
-    ),
-    "no dims": (onnx("dims: [ 2 ]", ""), "error TS316 scores/config.pbtxt:5 output 'y' has no dims"),
-    "size 0": (
-        onnx("dims: [ 4 ]", "dims: [ 0 ]"),
-        "error TS316 scores/config.pbtxt:4 input.dims 'x' contain 0",
     ),
     "twice": (
         config('input [ { name: "x" data_type: TYPE_FP32 dims: [ 4 ] } ]\n'),
@@ -85,10 +57,6 @@ CASES = {
     "tensors to complete": (
         onnx('input [ { name: "x" data_type: TYPE_FP32 dims: [ 4 ] } ]\n', ""),
         "warning TS332 scores/config.pbtxt - no input:",
-    ),
-    "tensors that are missing": (
-        {"scores/config.pbtxt": 'backend: "pytorch"\n', "scores/1/model.pt": ""},
-        "error TS316 scores/config.pbtxt - no input and output",
     ),
     "no labels": (
         onnx("dims: [ 2 ]", 'dims: [ 2 ] label_filename: "labels.txt"'),
@@ -113,55 +81,17 @@ CASES = {
         config("model_transaction_policy { decoupled: true }\n"),
         "error TS209 scores/config.pbtxt:7 model_transaction_policy",
     ),
-    "decoupled with a cache": (
-        config("model_transaction_policy { decoupled: true }\nresponse_cache { enable: true }\n"),
-        "error TS316 scores/config.pbtxt:8 response_cache",
-    ),
     "GPU": (
         onnx("count: 2 kind: KIND_CPU", "kind: KIND_GPU"),
         "warning TS209 scores/config.pbtxt:6 instance_group",
-    ),
-    "GPU of a CPU": (
-        onnx("kind: KIND_CPU", "kind: KIND_CPU gpus: [ 0 ]"),
-        "error TS316 scores/config.pbtxt:6 instance_group `gpus`",
-    ),
-    "profile": (
-        onnx("kind: KIND_CPU", 'kind: KIND_CPU profile: "0"'),
-        "error TS316 scores/config.pbtxt:6 instance_group.profile",
     ),
     "no instances": (
         onnx("instance_group [ { count: 2 kind: KIND_CPU } ]\n", ""),
         "warning TS332 scores/config.pbtxt -",
     ),
-    "preferred size": (
-        config("dynamic_batching { preferred_batch_size: [ 16 ] }\n"),
-        "error TS316 scores/config.pbtxt:7 dynamic_batching.preferred_batch_size 16",
-    ),
     "batching without batch": (
         config("dynamic_batching { }\n", ONNX.replace("max_batch_size: 8\n", "")),
         "warning TS332 scores/config.pbtxt:6 dynamic_batching",
-    ),
-    "priority": (
-        config("dynamic_batching { priority_levels: 2 }\n"),
-        "error TS316 scores/config.pbtxt:7 dynamic_batching.priority_levels 0 is not between 1 and 2",
-    ),
-    "policy of a priority": (
-        config(
-            "dynamic_batching { priority_levels: 2 default_priority_level: 1"
-            " priority_queue_policy { key: 3 value { } } }\n"
-        ),
-        "error TS316 scores/config.pbtxt:7 dynamic_batching.priority_queue_policy priority 3",
-    ),
-    "order of priorities": (
-        config("dynamic_batching { priority_levels: 2 default_priority_level: 1 preserve_ordering: true }\n"),
-        "error TS316 scores/config.pbtxt:7 dynamic_batching.preserve_ordering one priority",
-    ),
-    "order of delayed requests": (
-        config(
-            "dynamic_batching { preserve_ordering: true default_queue_policy { timeout_action: DELAY"
-            " default_timeout_microseconds: 9 } }\n"
-        ),
-        "error TS316 scores/config.pbtxt:7 dynamic_batching.preserve_ordering DELAY",
     ),
     "queue and delay": (
         config(
@@ -178,10 +108,6 @@ CASES = {
         "warning TS332 scores/config.pbtxt:7 dynamic_batching.default_queue_policy prefetching",
     ),
     "sequences": (config("sequence_batching { }\n"), "warning TS332 scores/config.pbtxt:7 sequence_batching"),
-    "sequences with a cache": (
-        config("sequence_batching { }\nresponse_cache { enable: true }\n"),
-        "error TS316 scores/config.pbtxt:8 response_cache",
-    ),
     "cache": (
         config("response_cache { enable: true }\n"),
         "warning TS332 scores/config.pbtxt:7 response_cache",
@@ -212,3 +138,22 @@ def test_the_instance_type_decides_about_gpus(tmp_path):
     assert found_at(path, replace(OPTIONS, gpus=0)) == [group]
     assert found_at(path, replace(OPTIONS, gpus=1)) == [f"{group}.gpus"]
     assert found_at(path, replace(OPTIONS, gpus=4)) == []
+
+
+FOREST = """\
+backend: "fil"
+max_batch_size: 8
+input [ {{ name: "input__0" data_type: TYPE_FP32 dims: [ {features} ] }} ]
+output [ {{ name: "output__0" data_type: TYPE_FP32 dims: [ 1 ] }} ]
+parameters [ {{ key: "model_type" value: {{ string_value: "xgboost_json" }} }} ]
+"""
+
+
+def test_the_number_of_features_of_trees(tmp_path):
+    folder = write(tmp_path / "given", {"trees/config.pbtxt": FOREST.format(features=FEATURES)})
+    save_xgboost(folder / "trees/1/xgboost.json")
+    assert findings(folder) == []
+    (folder / "trees/config.pbtxt").write_text(FOREST.format(features=3))
+    assert_finding(folder, f"error TS316 trees/config.pbtxt:3 input.dims {FEATURES} features")
+    (folder / "trees/1/xgboost.json").write_text("[]")
+    assert found_at(folder) == ["error TS306 trees/1/xgboost.json -"]

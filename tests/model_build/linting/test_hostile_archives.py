@@ -15,7 +15,6 @@ from tests.model_build.linting.given_repositories import (
     PYTHON,
     SINGLE,
     assert_finding,
-    content,
     findings,
     write,
 )
@@ -36,11 +35,10 @@ def private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def archive(folder: Path, *members: tarfile.TarInfo) -> Path:
     file = folder / "model.tar.gz"
     with tarfile.open(file, "w:gz") as tar:
-        for name in SINGLE:
-            data = content(SINGLE, name)
+        for name, text in SINGLE.items():
             member = tarfile.TarInfo(name)
-            member.size = len(data)
-            tar.addfile(member, io.BytesIO(data))
+            member.size = len(text)
+            tar.addfile(member, io.BytesIO(text.encode()))
         for member in members:
             tar.addfile(member, io.BytesIO(bytes(member.size)))
     return file

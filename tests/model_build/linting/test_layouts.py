@@ -6,10 +6,13 @@ import pytest
 
 from tests.model_build.linting.given_repositories import (
     CUT,
+    ENSEMBLE,
     ONNX,
     OPTIONS,
+    PYTHON,
     SINGLE,
     TRIO,
+    Files,
     assert_finding,
     findings,
     found_at,
@@ -17,7 +20,27 @@ from tests.model_build.linting.given_repositories import (
     write,
 )
 
+
+def trio(old: str, new: str) -> Files:
+    assert old in ENSEMBLE
+    return {**TRIO, "whole/config.pbtxt": ENSEMBLE.replace(old, new)}
+
+
 CASES = {
+    "missing part": (
+        {name: text for name, text in TRIO.items() if not name.startswith("cut/")},
+        "error TS214 whole/config.pbtxt:6 ensemble_scheduling cut",
+    ),
+    "hidden ensemble": (trio("platform: ", "platform : "), "error TS209 whole/config.pbtxt:2 platform whole"),
+    "ensemble in a comment": (
+        {**TRIO, "cut/config.pbtxt": PYTHON + '# not platform: "ensemble"\n'},
+        "error TS209 cut/config.pbtxt -",
+    ),
+    "backend ensemble": (trio("platform: ", "backend: "), "error TS214 whole/config.pbtxt:2 backend backend"),
+    "two ensembles": (
+        {**TRIO, "also/config.pbtxt": ENSEMBLE.replace('"whole"', '"also"'), "also/1/x": ""},
+        "error TS209 {path} - also, whole",
+    ),
     "flat": ({"config.pbtxt": ONNX, "1/model.onnx": "graph"}, "error TS326 config.pbtxt -"),
     "empty": ({}, "error TS326 {path} -"),
     "several": ({**SINGLE, **CUT}, "error TS209 {path} - cut, scores"),
