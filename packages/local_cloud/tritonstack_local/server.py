@@ -151,7 +151,7 @@ class LocalCloud:
         self._remember()
         self._general = GeneralServer(guard, listener=listener)
         self._front = Front(
-            listener=listener, guard=guard, runtime=self._sagemaker, hand_over=self._general.take_over
+            listener=listener, guard=guard, runtime=self._sagemaker.runtime, hand_over=self._general.take_over
         )
         self._sagemaker.resume()
         self._autoscaling.resume()

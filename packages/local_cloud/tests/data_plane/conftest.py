@@ -115,6 +115,10 @@ class Connection:
     def send(self, data: bytes) -> None:
         self.socket.sendall(data)
 
+    def end(self) -> None:
+        """Send nothing more."""
+        self.socket.shutdown(socket.SHUT_WR)
+
     def response(self) -> Response:
         status, headers = self.head()
         return Response(status, headers, self._file.read(int(headers["content-length"])))

@@ -67,7 +67,7 @@ def test_a_broken_response_is_a_stream_error(endpoint):
 
 
 def test_a_response_beyond_the_time_limit_is_a_stream_error(endpoint, monkeypatch):
-    monkeypatch.setattr(endpoint.cloud._sagemaker._invocations, "_stream_timeout_s", 0.0)
+    monkeypatch.setattr(endpoint.cloud._sagemaker.runtime, "_stream_timeout_s", 0.0)
     monkeypatch.setattr(invocations, "MIN_INVOCATION_S", 0.2)
     client = EndpointClient(endpoint_name=NAME, runtime=Sending(endpoint.runtime, said("one"), None))
     pieces = client.stream("any")

@@ -20,6 +20,7 @@ import boto3
 from botocore.config import Config
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import WSGIRequestHandler, make_server
+from werkzeug.wrappers import Request, Response
 
 from tritonstack.runtime import (
     TritonEndedError,
@@ -33,7 +34,9 @@ from tritonstack.runtime.async_streams import open_stream
 from tritonstack_local.cloudwatch.metrics import Metrics
 from tritonstack_local.sagemaker.control_plane.app import Dependencies
 from tritonstack_local.sagemaker.servers.limits import ServerSlots
+from tritonstack_local.service import wire
 from tritonstack_local.service.clients import Clients
+from tritonstack_local.service.errors import ServiceError
 from tritonstack_local.settings import TimeScale
 from tritonstack_local.signatures.keys import CloudSecret, access_key_for, account_in_key, read_credential
 
@@ -162,10 +165,40 @@ class PersistenceMiddleware:
     def __call__(self, environ, start_response):
         credential = read_credential(headers={"Authorization": environ.get("HTTP_AUTHORIZATION", "")})
         if credential is not None and credential.service == "sagemaker":
-            return self.app(environ, start_response)
+            is_invocation = environ["PATH_INFO"].endswith(("/invocations", "/invocations-response-stream"))
+            return (self._invoked(Request(environ)) if is_invocation else self.app)(environ, start_response)
         if credential is not None:
             environ["HTTP_X_MOTO_ACCOUNT_ID"] = account_in_key(credential.access_key)
         return self._moto(environ, start_response)
+
+    def _invoked(self, request):
+        """Call SageMaker's runtime as the data plane does."""
+        runtime = self.app.runtime
+        call = {
+            "scope": wire.caller_scope(request, default_region=REGION),
+            "endpoint": request.path.split("/")[2],
+            "headers": {name.lower(): value for name, value in request.headers.items()},
+            "body": request.get_data(),
+        }
+        try:
+            if request.path.endswith("/invocations"):
+                answer = runtime.events.run(runtime.invoke(**call))
+                return Response(answer.body, answer.status, headers=answer.headers)
+            streamed = runtime.events.run(runtime.stream(**call))
+            return Response(self._messages(streamed.messages), 200, headers=streamed.headers)
+        except ServiceError as error:
+            return wire.runtime_failure(error)
+
+    def _messages(self, messages):
+        async def following():
+            return await anext(messages, b"")
+
+        run = self.app.runtime.events.run
+        try:
+            while message := run(following()):
+                yield message
+        finally:
+            run(messages.aclose())
 
 
 # Minutes are short, and the machine holds every instance that a test requests.

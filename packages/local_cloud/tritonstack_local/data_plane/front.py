@@ -5,24 +5,28 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from collections.abc import AsyncGenerator, Awaitable, Mapping
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from email.utils import formatdate
 from functools import lru_cache, partial
 from http import HTTPStatus
-from typing import Protocol
 
 from werkzeug.wrappers import Response
 
 from tritonstack.runtime.async_connections import in_thread
 from tritonstack_local.access.guard import Guard
-from tritonstack_local.data_plane.connections import Connections, FrontConnection, HandOver, Uploads
+from tritonstack_local.data_plane.connections import (
+    Connections,
+    FrontConnection,
+    HandOver,
+    Uploads,
+    accept,
+)
 from tritonstack_local.data_plane.heads import RequestHead
-from tritonstack_local.sagemaker.runtime.invocations import Answer, StreamedAnswer
+from tritonstack_local.sagemaker.runtime.invocations import Invocations, StreamedAnswer
 from tritonstack_local.scope import Scope
 from tritonstack_local.service import wire
 from tritonstack_local.service.errors import ServiceError
-from tritonstack_local.service.event_loop import EventLoopThread
 from tritonstack_local.signatures.requests import DeniedError, Reason, SentRequest
 from tritonstack_local.signatures.verifier import BodyCheck
 
@@ -35,49 +39,33 @@ _LONG_HASH = 256 * 1024
 """Bodies larger than this are verified in a thread."""
 
 
-class Runtime(Protocol):
-    """SageMaker's runtime."""
-
-    events: EventLoopThread
-
-    def invoke(
-        self, *, scope: Scope, endpoint: str, headers: Mapping[str, str], body: bytes
-    ) -> Awaitable[Answer]:
-        """Serve InvokeEndpoint in the event loop."""
-
-    def stream(
-        self, *, scope: Scope, endpoint: str, headers: Mapping[str, str], body: bytes
-    ) -> Awaitable[StreamedAnswer]:
-        """Serve InvokeEndpointWithResponseStream in the event loop."""
-
-
 class Front:
     """Accepts all connections of a port, in the runtime's event loop."""
 
     def __init__(
-        self, *, listener: socket.socket, guard: Guard, runtime: Runtime, hand_over: HandOver
+        self, *, listener: socket.socket, guard: Guard, runtime: Invocations, hand_over: HandOver
     ) -> None:
         self._guard = guard
         self._runtime = runtime
         self._hand_over = hand_over
         self._connections = Connections(MOST_CONNECTIONS)
         self._uploads = Uploads(MOST_UNVERIFIED)
-        self._expiry: asyncio.Task[None] | None = None
-        self._server = runtime.events.run(self._listen(listener))
+        self._listener = listener
+        self._tasks = runtime.events.run(self._listen())
 
     def close(self) -> None:
         """Stop listening, and end all connections after their running requests."""
         self._runtime.events.run(self._stop())
 
-    async def _listen(self, listener: socket.socket) -> asyncio.Server:
+    async def _listen(self) -> tuple[asyncio.Task[None], ...]:
         loop = asyncio.get_running_loop()
-        self._expiry = loop.create_task(self._expire())
-        return await loop.create_server(self._connection, sock=listener, backlog=BACKLOG)
+        return loop.create_task(accept(self._listener, self._begin)), loop.create_task(self._expire())
 
     async def _stop(self) -> None:
-        self._server.close()
-        if self._expiry is not None:
-            self._expiry.cancel()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._listener.close()
         self._connections.close()
 
     async def _expire(self) -> None:
@@ -85,8 +73,9 @@ class Front:
             await asyncio.sleep(_EXPIRY_S)
             self._connections.expire(time.monotonic())
 
-    def _connection(self) -> FrontConnection:
-        return FrontConnection(
+    def _begin(self, connection: socket.socket) -> None:
+        FrontConnection(
+            connection,
             judge=self._judge,
             serve=self._serve,
             hand_over=self._hand_over,

@@ -32,7 +32,8 @@ _TEXT = bytes((0x09, *range(0x20, 0x7F), *range(0x80, 0x100)))
 """The bytes that a header may contain."""
 _LENGTH = re.compile(r"\d{1,9}")
 _CONNECTIONS = ("keep-alive", "close")
-_ELSEWHERE = frozenset(("transfer-encoding", "expect", "upgrade", "trailer"))
+_CONTINUE = "100-continue"
+_ELSEWHERE = frozenset(("transfer-encoding", "upgrade", "trailer"))
 """Headers of requests that the general server parses."""
 
 
@@ -56,6 +57,8 @@ class RequestHead(NamedTuple):
     length: int
     """Bytes of the body."""
     keep_alive: bool
+    awaits_continue: bool
+    """Whether its client waits to be asked for the body."""
 
 
 class OtherHead(NamedTuple):
@@ -129,11 +132,13 @@ def read_head(head: bytes) -> RequestHead | None:
         or not _ELSEWHERE.isdisjoint(headers)
         or _LENGTH.fullmatch(length) is None
         or connection not in _CONNECTIONS
+        or headers.get("expect", _CONTINUE) != _CONTINUE
     ):
         return None
     sent = SentRequest("POST", target["target"], tuple(pairs))
     is_stream, keeps = target["streams"] is not None, connection == "keep-alive"
-    return RequestHead(sent, target["endpoint"], is_stream, headers, int(length), keeps)
+    awaits_continue = "expect" in headers
+    return RequestHead(sent, target["endpoint"], is_stream, headers, int(length), keeps, awaits_continue)
 
 
 @lru_cache(maxsize=1024)

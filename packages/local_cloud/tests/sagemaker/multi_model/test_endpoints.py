@@ -231,7 +231,7 @@ def test_requests_waiting_for_memory_survive_a_server_restart(endpoint, tritons)
 
 
 def test_waiting_for_an_instance_shortens_the_wait_for_the_model(endpoint, tritons):
-    endpoint.app._invocations._timeout_s = 60.0
+    endpoint.app.runtime._timeout_s = 60.0
     asked_to_wait = []
     instance = endpoint.app._hosting.live[0]
     models = instance.container.models

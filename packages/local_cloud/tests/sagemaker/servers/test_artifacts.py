@@ -44,36 +44,28 @@ def test_empty_folders_survive(tmp_path):
     ]
 
 
-def test_a_link_within_the_archive_is_kept(tmp_path):
-    root = unpacked(tmp_path, one_member("m/link", kind=tarfile.SYMTYPE, link="1/model.onnx"))
-    assert (root / "m/link").is_symlink()
-
-
 @pytest.mark.parametrize(
     ("archive", "words"),
     [
         (one_member("../outside"), "leads out of the archive"),
         (one_member("m/../../outside"), "leads out of the archive"),
-        (one_member("/etc/passwd"), "is an absolute path"),
+        (one_member("/etc/passwd"), "leads out of the archive"),
         (one_member("m/" * 200 + "f"), "folders deep"),
-        (one_member("m/link", kind=tarfile.SYMTYPE, link="../../outside"), "leads out of the archive"),
-        (one_member("m/link", kind=tarfile.SYMTYPE, link="/etc/passwd"), "is an absolute path"),
-        (one_member("m/link", kind=tarfile.LNKTYPE, link="../outside"), "hard link to what is no file"),
-        (one_member("m/device", kind=tarfile.CHRTYPE), "special file"),
-        (one_member("m/pipe", kind=tarfile.FIFOTYPE), "special file"),
+        (one_member("x" * 1025), "longer than 1024 characters"),
+        (one_member("m/link", kind=tarfile.SYMTYPE, link="1/model.onnx"), "a link or a special file"),
+        (one_member("m/link", kind=tarfile.LNKTYPE, link="m/1/model.onnx"), "a link or a special file"),
+        (one_member("m/device", kind=tarfile.CHRTYPE), "a link or a special file"),
+        (one_member("m/pipe", kind=tarfile.FIFOTYPE), "a link or a special file"),
         (one_member("m/$(touch x)/1"), "holds more than letters, digits"),
         (one_member("m/a b"), "holds more than letters, digits"),
-        (one_member("m/a;b"), "holds more than letters, digits"),
         (one_member("m/ü"), "holds more than letters, digits"),
-        (one_member("m/link", kind=tarfile.SYMTYPE, link="a b"), "holds more than letters, digits"),
     ],
     ids=short_id,
 )
-def test_unsafe_paths_are_rejected(tmp_path, archive, words):
+def test_unsafe_members_are_rejected(tmp_path, archive, words):
     with pytest.raises(ArtifactError, match=words) as caught:
         unpacked(tmp_path, archive)
     assert URL in caught.value.message
-    assert tree(tmp_path / "model") in ([], ["m"])
     assert tree(tmp_path) == ["model", "model.tar.gz"]
 
 
@@ -86,61 +78,36 @@ def test_a_decompression_bomb_is_rejected_before_it_fills_the_disk(tmp_path):
 
 
 def members(*described):
-    """Pack members, given as (name, type, link) or by fields of their headers; a file holds `size` zeros."""
+    """Pack empty members, given by name and type."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as tar:
-        for name, kind, link in described:
+        for name, kind in described:
             info = tarfile.TarInfo(name)
-            info.type, info.linkname = kind, link
+            info.type = kind
             tar.addfile(info)
     return gzip.compress(buffer.getvalue(), mtime=0)
 
 
-FILE, FOLDER, SYMLINK, HARDLINK = tarfile.REGTYPE, tarfile.DIRTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE
+FILE, FOLDER = tarfile.REGTYPE, tarfile.DIRTYPE
 
 
 @pytest.mark.parametrize(
-    ("described", "words"),
+    "described",
     [
-        ([("m", FOLDER, ""), ("l", SYMLINK, "m"), ("l/f", FILE, "")], "leads through a link"),
-        ([("m", FOLDER, ""), ("l", SYMLINK, "m"), ("./l//f", FILE, "")], "leads through a link"),
-        ([("m", FOLDER, ""), ("l", SYMLINK, "m"), ("k", SYMLINK, "l/../f")], "goes down and up again"),
-        ([("k", SYMLINK, "d/../f"), ("d", SYMLINK, ".")], "goes down and up again"),
-        ([("m/l", SYMLINK, "f"), ("m/l", FILE, "")], "comes twice"),
-        ([("f", FILE, ""), ("f", SYMLINK, "g")], "comes twice"),
-        ([("l", SYMLINK, "f"), ("l", SYMLINK, "g")], "comes twice"),
-        ([("h", HARDLINK, "f"), ("f", FILE, "")], "is a hard link to what is no file before it"),
-        ([("f", FILE, ""), ("l", SYMLINK, "f"), ("h", HARDLINK, "l")], "is a hard link to what is no file"),
-        ([("m", FOLDER, ""), ("h", HARDLINK, "m")], "is a hard link to what is no file before it"),
-        ([("x" * 1025, FILE, "")], "is longer than 1024 characters"),
-        ([("f", FILE, ""), ("m", FOLDER, ""), ("f", FILE, "")], "'f' comes twice"),
-        ([("./f", FILE, ""), ("f", FILE, "")], "'f' comes twice"),
-        ([("a", SYMLINK, "a")], "leads to itself"),
-        ([("a", SYMLINK, "b"), ("b", SYMLINK, "c"), ("c", SYMLINK, "a")], "leads to itself"),
-        ([("m/l", SYMLINK, ".")], "leads to itself"),
-        ([("m/n/l", SYMLINK, "../../m")], "leads to itself"),
-        ([("m/n/l", SYMLINK, "../..")], "leads to itself"),
+        [("f", FILE), ("m", FOLDER), ("f", FILE)],
+        [("./f", FILE), ("f", FILE)],
+        [("f", FILE), ("f", FOLDER)],
+        [("f", FOLDER), ("f", FILE)],
+        [("f", FILE), ("f/g", FILE)],
     ],
 )
-def test_unsafe_links_and_names_are_rejected(tmp_path, described, words):
-    with pytest.raises(ArtifactError, match=words):
+def test_only_folders_come_twice(tmp_path, described):
+    with pytest.raises(ArtifactError, match="Failed to extract"):
         unpacked(tmp_path, members(*described))
 
 
-def test_safe_links_are_kept(tmp_path):
-    archive = members(
-        ("m/1", FOLDER, ""), ("m/1/f", FILE, ""), ("m/2", SYMLINK, "1"), ("m/k", SYMLINK, "../m/1/f")
-    )
-    root = unpacked(tmp_path, archive)
-    assert (root / "m/2/f").is_file()
-    assert (root / "m/k").is_file()
-
-
-def test_hard_links_and_repeated_folders_behave_as_in_tar(tmp_path):
-    root = unpacked(
-        tmp_path, members(("m", FOLDER, ""), ("m/f", FILE, ""), ("h", HARDLINK, "m/f"), ("m", FOLDER, ""))
-    )
-    assert tree(root) == ["h", "m", "m/f"]
+def test_repeated_folders_behave_as_in_tar(tmp_path):
+    assert tree(unpacked(tmp_path, members(("m", FOLDER), ("m/f", FILE), ("m", FOLDER)))) == ["m", "m/f"]
 
 
 def with_field(field, value):
@@ -160,21 +127,19 @@ def with_field(field, value):
         ("x" * 5000, "1"),
         ("path", "x" * 5000),
         ("linkpath", "x" * 5000),
-        ("mtime", "1e400"),
-        ("mtime", "-1"),
-        ("mtime", "1e30"),
         ("size", "-5"),
-        ("uid", "9" * 400),
     ],
     ids=lambda value: value[:12],
 )
 def test_oversized_header_fields_are_rejected(tmp_path, field, value):
-    if field == "uid":  # owners are not preserved
-        assert tree(unpacked(tmp_path, with_field(field, value))) == ["m", "m/weights"]
-        return
     with pytest.raises(ArtifactError):
         unpacked(tmp_path, with_field(field, value))
     assert tree(tmp_path / "model") in ([], ["m"])
+
+
+@pytest.mark.parametrize(("field", "value"), [("mtime", "1e400"), ("mtime", "-1"), ("uid", "9" * 400)])
+def test_owners_and_times_are_not_preserved(tmp_path, field, value):
+    assert tree(unpacked(tmp_path, with_field(field, value))) == ["m", "m/weights"]
 
 
 def test_a_truncated_archive_is_rejected(tmp_path):

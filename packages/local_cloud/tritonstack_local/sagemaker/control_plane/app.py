@@ -1,15 +1,14 @@
-"""The WSGI application of SageMaker's control plane and runtime."""
+"""The WSGI application of SageMaker's control plane, and the parts of its runtime."""
 
 from __future__ import annotations
 
-import re
 import shutil
-from collections.abc import Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from werkzeug.wrappers import Request, Response
+from werkzeug.wrappers import Request
 
 from tritonstack_local.access.limits import RUNTIME_PREFIX
 from tritonstack_local.cloudwatch.metrics import Metrics
@@ -20,14 +19,13 @@ from tritonstack_local.sagemaker.hosting.endpoint_status import publish_state_ch
 from tritonstack_local.sagemaker.hosting.hosting import Hosting
 from tritonstack_local.sagemaker.hosting.supply import InstanceSupply
 from tritonstack_local.sagemaker.records import SageMakerTables
-from tritonstack_local.sagemaker.runtime.invocations import OPERATIONS, Answer, Invocations, StreamedAnswer
+from tritonstack_local.sagemaker.runtime.invocations import OPERATIONS, Invocations
 from tritonstack_local.sagemaker.runtime.metrics import MachineMetrics, RequestMetrics
 from tritonstack_local.sagemaker.servers.limits import ServerSlots, this_machine
 from tritonstack_local.sagemaker.servers.server import StartServer, triton_starter
 from tritonstack_local.scope import Scope
 from tritonstack_local.service import wire
 from tritonstack_local.service.clients import Clients
-from tritonstack_local.service.errors import ServiceError
 from tritonstack_local.service.event_loop import EventLoopThread
 from tritonstack_local.service.tables import Table, Tables
 from tritonstack_local.service.wire import Action, ControlPlane
@@ -40,7 +38,6 @@ if TYPE_CHECKING:
     from tritonstack_local.container_group import ContainerGroup
 
 SERVICE = "sagemaker"
-_INVOCATION = re.compile(r"/endpoints/(?P<endpoint>[^/]+)/invocations(?P<streams>-response-stream)?")
 
 
 @dataclass(frozen=True)
@@ -65,7 +62,7 @@ class Dependencies:
 
 
 class SageMakerApp:
-    """Serves both APIs. Thread-safe; `close` ends every server."""
+    """Serves the control plane; the data plane calls `runtime`. Thread-safe; `close` ends every server."""
 
     def __init__(self, *, dependencies: Dependencies, start_server: StartServer) -> None:
         self._region = dependencies.region
@@ -96,9 +93,10 @@ class SageMakerApp:
             time_scale=dependencies.time_scale,
             instances=lambda: self._hosting.live,
         )
-        self.events = EventLoopThread("data plane")
-        """The event loop that sends requests to the endpoints' servers."""
-        self._invocations = Invocations(hosting=self._hosting, metrics=self._request_metrics)
+        self.runtime = Invocations(
+            hosting=self._hosting, metrics=self._request_metrics, events=EventLoopThread("data plane")
+        )
+        """Serves the requests that the data plane receives."""
         models = models_of(self._store)
         configs = configs_of(self._store, models)
         self.endpoints = Endpoints(
@@ -124,9 +122,13 @@ class SageMakerApp:
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request."""
-        request = Request(environ)
+        request = Request(environ, shallow=True)
         if request.path.startswith(RUNTIME_PREFIX):
-            return self._answer_runtime(request)(environ, start_response)
+            rejection = invalid_invocation(
+                f"The local cloud's SageMaker runtime offers {' and '.join(OPERATIONS)}, by HTTP/1.1 with "
+                f"a Content-Length, not {request.path}."
+            )
+            return wire.runtime_failure(rejection)(environ, start_response)
         return self._control_plane(environ, start_response)
 
     @property
@@ -174,53 +176,8 @@ class SageMakerApp:
         """End every server; operations in progress fail."""
         self._machine_metrics.close()
         self._hosting.close()
-        self.events.close()
+        self.runtime.events.close()
         self._request_metrics.close()
-
-    def invoke(
-        self, *, scope: Scope, endpoint: str, headers: Mapping[str, str], body: bytes
-    ) -> Coroutine[Any, Any, Answer]:
-        """Serve InvokeEndpoint, in the event loop `events`; header names are in lower case."""
-        return self._invocations.invoke(scope=scope, endpoint=endpoint, headers=headers, body=body)
-
-    def stream(
-        self, *, scope: Scope, endpoint: str, headers: Mapping[str, str], body: bytes
-    ) -> Coroutine[Any, Any, StreamedAnswer]:
-        """Serve InvokeEndpointWithResponseStream, as `invoke`."""
-        return self._invocations.stream(scope=scope, endpoint=endpoint, headers=headers, body=body)
-
-    def _answer_runtime(self, request: Request) -> Response:
-        try:
-            return self._invoke(request)
-        except ServiceError as error:
-            return wire.runtime_failure(error)
-
-    def _invoke(self, request: Request) -> Response:
-        match = _INVOCATION.fullmatch(request.path)
-        if match is None or request.method != "POST":
-            raise invalid_invocation(
-                f"The local cloud's SageMaker runtime offers {' and '.join(OPERATIONS)}, not {request.path}."
-            )
-        scope = wire.caller_scope(request, default_region=self._region)
-        endpoint, body = match["endpoint"], request.get_data(cache=False)
-        headers = {name.lower(): value for name, value in request.headers.items()}
-        if match["streams"]:
-            streamed = self.events.run(
-                self.stream(scope=scope, endpoint=endpoint, headers=headers, body=body)
-            )
-            return Response(self._messages(streamed), 200, headers=streamed.headers)
-        answer = self.events.run(self.invoke(scope=scope, endpoint=endpoint, headers=headers, body=body))
-        return Response(answer.body, answer.status, headers=answer.headers)
-
-    def _messages(self, streamed: StreamedAnswer) -> Iterator[bytes]:
-        async def following() -> bytes:
-            return await anext(streamed.messages, b"")
-
-        try:
-            while message := self.events.run(following()):
-                yield message
-        finally:
-            self.events.run(streamed.messages.aclose())
 
 
 def create_app(*, dependencies: Dependencies, server_home: Path) -> SageMakerApp:

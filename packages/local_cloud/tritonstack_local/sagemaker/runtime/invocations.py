@@ -41,6 +41,7 @@ from tritonstack_local.sagemaker.servers.logs import log_group
 from tritonstack_local.scope import Scope
 from tritonstack_local.service import validation
 from tritonstack_local.service.errors import ServiceError
+from tritonstack_local.service.event_loop import EventLoopThread
 from tritonstack_local.service.event_stream import CONTENT_TYPE
 from tritonstack_local.service.wire import service_model
 
@@ -84,11 +85,14 @@ class Invocations:
         *,
         hosting: Hosting,
         metrics: RequestMetrics,
+        events: EventLoopThread,
         timeout_s: float = INVOCATION_TIMEOUT_S,
         stream_timeout_s: float = STREAM_TIMEOUT_S,
     ) -> None:
         self._hosting = hosting
         self._metrics = metrics
+        self.events = events
+        """The event loop in which both operations run."""
         self._timeout_s = timeout_s
         self._stream_timeout_s = stream_timeout_s
 
