@@ -70,6 +70,8 @@ def test_operators_and_functions(text, expected):
 
 def test_expressions_can_reference_each_other():
     assert computed("share * 100", {"share": "errors / calls"}, errors=[1, 1], calls=[4, 2]) == [25, 50]
+    doubled = {f"e{number}": f"e{number - 1} + e{number - 1}" for number in range(1, 200)} | {"e0": "m"}
+    assert computed("e199", doubled, m=[1]) == [2.0**199]
 
 
 @pytest.mark.parametrize(

@@ -52,16 +52,6 @@ def test_percentiles_weight_values_by_count():
     assert statistic_named("p99.5")(summary) == 100
 
 
-def test_statistic_sets_have_percentiles_only_if_all_values_are_equal():
-    summary = Summary()
-    summary.add_set(count=3, total=6, low=1, high=3)
-    assert statistic_named("Average")(summary) == 2
-    assert statistic_named("p50")(summary) is None
-    same = Summary()
-    same.add_set(count=3, total=6, low=2, high=2)
-    assert statistic_named("p50")(same) == 2
-
-
 def test_many_distinct_values_use_bounded_memory():
     summary = of(number / 1000 for number in range(100_000))
     assert len(summary.values) < 3_000

@@ -12,6 +12,7 @@ import tarfile
 import threading
 import time
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from unittest.mock import patch
@@ -141,6 +142,24 @@ class Cloud:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{endpoint} still exists")
             time.sleep(0.02)
+
+    def metric(self, name, *statistics, namespace="AWS/SageMaker", minutes=60):
+        """Return statistics of a metric of the variant of the endpoint `e`, each 0 without values."""
+        now, span = datetime.now(UTC), timedelta(minutes=minutes)
+        variant = {"EndpointName": "e", "VariantName": "AllTraffic"}
+        measured = {
+            "Namespace": namespace,
+            "MetricName": name,
+            "Dimensions": [{"Name": key, "Value": value} for key, value in variant.items()],
+        }
+        queries = [
+            {"Id": f"m{number}", "MetricStat": {"Metric": measured, "Period": 7200, "Stat": statistic}}
+            for number, statistic in enumerate(statistics)
+        ]
+        results = self.client("cloudwatch").get_metric_data(
+            MetricDataQueries=queries, StartTime=now - span, EndTime=now + timedelta(minutes=1)
+        )["MetricDataResults"]
+        return tuple(sum(result["Values"]) for result in results)
 
     def endpoint_names(self):
         return [item["EndpointName"] for item in self.sagemaker.list_endpoints()["Endpoints"]]

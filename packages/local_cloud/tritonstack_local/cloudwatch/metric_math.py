@@ -38,10 +38,10 @@ class ExpressionError(Exception):
 
 @dataclass(frozen=True)
 class Inputs:
-    """The data of an expression."""
+    """The data of an expression; each query is computed once."""
 
-    metrics: Mapping[str, Series]
-    """Series by query id."""
+    values: dict[str, Value]
+    """Series of metrics, and the values of expressions computed so far, by query id."""
     expressions: Mapping[str, ast.expr]
     """Other expressions by query id."""
 
@@ -93,13 +93,14 @@ def _value(node: ast.expr, inputs: Inputs, within: frozenset[str]) -> Value:
 
 
 def _query(name: str, inputs: Inputs, within: frozenset[str]) -> Value:
-    if name in inputs.metrics:
-        return inputs.metrics[name]
+    if name in inputs.values:
+        return inputs.values[name]
     if name not in inputs.expressions:
         raise ExpressionError(f"no query has the id {name!r}")
     if name in within:
         raise ExpressionError(f"the query {name!r} depends on itself")
-    return _value(inputs.expressions[name], inputs, within | {name})
+    value = inputs.values[name] = _value(inputs.expressions[name], inputs, within | {name})
+    return value
 
 
 def _combined(step: Callable[[float, float], float | None], left: Value, right: Value) -> Value:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from math import ceil, floor
-from typing import Any
+from typing import Any, NoReturn
 
 from moto.cloudwatch.exceptions import (
     InvalidParameterCombination,
@@ -19,7 +19,7 @@ from moto.cloudwatch.responses import CloudWatchResponse
 from moto.core.responses import ActionResult
 
 from tritonstack_local.cloudwatch.queries import Query, QueryError, compute, read_query
-from tritonstack_local.cloudwatch.statistics import Statistic, Summary, statistic_named
+from tritonstack_local.cloudwatch.statistics import Summary
 from tritonstack_local.cloudwatch.store import METRICS, MetricKey, Span, key_of
 from tritonstack_local.cloudwatch.timestamps import moment, seconds
 from tritonstack_local.moto_patches.patching import correct
@@ -36,7 +36,7 @@ def apply() -> None:
     correct(
         (CloudWatchBackend, "put_metric_data", _put_metric_data),
         (CloudWatchBackend, "get_metric_data", _get_metric_data),
-        (CloudWatchResponse, "get_metric_statistics", _answer_get_metric_statistics),
+        (CloudWatchResponse, "get_metric_statistics", _reject_get_metric_statistics),
         (CloudWatchResponse, "list_metrics", _answer_list_metrics),
     )
 
@@ -55,17 +55,9 @@ def _put_metric_data(backend: CloudWatchBackend, namespace: str, metric_data: li
 
 
 def _values(item: Mapping[str, Any]) -> Summary:
-    summary = Summary()
     if item.get("StatisticValues"):
-        statistics = item["StatisticValues"]
-        summary.add_set(
-            count=float(statistics["SampleCount"]),
-            total=float(statistics["Sum"]),
-            low=float(statistics["Minimum"]),
-            high=float(statistics["Maximum"]),
-        )
-        return summary
-    values = item.get("Values") or [item.get("Value", 0)]
+        raise ValidationError("The local cloud does not support StatisticValues; publish Values and Counts.")
+    summary, values = Summary(), item.get("Values") or [item.get("Value", 0)]
     for value, times in zip(values, item.get("Counts") or [1] * len(values), strict=True):
         summary.add(float(value), float(times))
     return summary
@@ -118,28 +110,8 @@ def _result(
     }
 
 
-def _answer_get_metric_statistics(response: Any) -> ActionResult:
-    request = response.params
-    names = [*request.get("Statistics", []), *request.get("ExtendedStatistics", [])]
-    if not names:
-        raise InvalidParameterCombination("Must specify either Statistics or ExtendedStatistics")
-    span = _span(seconds(request["StartTime"]), seconds(request["EndTime"]), int(request["Period"]))
-    key, scope = key_of(request), _scope(response.cloudwatch_backend)
-    statistics = {name: _statistic(name) for name in names}
-    datapoints = []
-    # As on AWS, values of different units are not combined.
-    for unit in [request["Unit"]] if request.get("Unit") else METRICS.units(scope, key):
-        for at, summary in zip(span.starts, METRICS.windows(scope, key, span, unit=unit), strict=True):
-            if summary is None:
-                continue
-            computed = {name: compute_statistic(summary) for name, compute_statistic in statistics.items()}
-            values = {name: value for name, value in computed.items() if value is not None}
-            extended = {
-                name: values.pop(name) for name in request.get("ExtendedStatistics", []) if name in values
-            }
-            point = {"Timestamp": moment(at), "Unit": unit, **values, "ExtendedStatistics": extended}
-            datapoints.append(point)
-    return ActionResult({"Label": request["MetricName"], "Datapoints": datapoints})
+def _reject_get_metric_statistics(_response: Any) -> NoReturn:
+    raise ValidationError("The local cloud does not support GetMetricStatistics; use GetMetricData.")
 
 
 def _answer_list_metrics(response: Any) -> ActionResult:
@@ -177,13 +149,6 @@ def _span(start: float, end: float, period: int) -> Span:
             f"You have requested up to {count} datapoints, which exceeds the limit of {_DATAPOINTS}."
         )
     return Span(first, period, count)
-
-
-def _statistic(name: str) -> Statistic:
-    statistic = statistic_named(name)
-    if statistic is None:
-        raise InvalidParameterValue(f"The value {name} for parameter Stat is not supported.")
-    return statistic
 
 
 def _at(item: Mapping[str, Any]) -> float:

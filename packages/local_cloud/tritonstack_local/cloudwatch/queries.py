@@ -78,7 +78,7 @@ def check(query: Query, queries: Sequence[Query]) -> None:
 def _evaluated(query: Query, queries: Sequence[Query], metrics: Mapping[str, Series]) -> Series:
     expressions = {other.id: other.expression for other in queries if other.expression is not None}
     try:
-        return evaluate(expressions[query.id], Inputs(metrics, expressions))
+        return evaluate(expressions[query.id], Inputs(dict(metrics), expressions))
     except ExpressionError as error:
         raise QueryError(f"Metrics: {query.id}: {error}") from error
 

@@ -11,12 +11,12 @@ from math import isclose
 # half a percent, and memory use stays bounded.
 _EXACT_VALUES = 500
 
-Statistic = Callable[["Summary"], float | None]
+Statistic = Callable[["Summary"], float]
 
 
 @dataclass(slots=True)
 class Summary:
-    """The values of a period. `values` counts each value; None for published statistic sets."""
+    """The values of a period; `values` counts each value."""
 
     count: float = 0.0
     total: float = 0.0
@@ -29,25 +29,11 @@ class Summary:
         self._widen(times, value * times, value, value)
         self._note(value, times)
 
-    def add_set(self, *, count: float, total: float, low: float, high: float) -> None:
-        """Add a statistic set; its values are known only if all are equal."""
-        if count > 0 and low == high:
-            self.add(low, count)
-        elif count > 0:
-            self._widen(count, total, low, high)
-
     def merge(self, other: Summary) -> None:
         """Add another summary."""
         self._widen(other.count, other.total, other.low, other.high)
         for value, times in other.values.items():
             self._note(value, times)
-
-    @property
-    def distribution(self) -> list[tuple[float, float]] | None:
-        """The values with their counts, smallest first; None if not all are known."""
-        if not isclose(sum(self.values.values()), self.count):
-            return None
-        return sorted(self.values.items())
 
     def _note(self, value: float, times: float) -> None:
         if len(self.values) >= _EXACT_VALUES and value not in self.values:
@@ -97,16 +83,13 @@ def statistic_named(name: str) -> Statistic | None:
 def _percentile(share: float) -> Statistic:
     """Return the smallest value that at least this share of all values does not exceed."""
 
-    def compute(summary: Summary) -> float | None:
-        values = summary.distribution
-        if values is None:
-            return None
+    def compute(summary: Summary) -> float:
         rank, count = share * summary.count, 0.0
-        for value, times in values:
+        for value, times in sorted(summary.values.items()):
             count += times
             if count >= rank or isclose(count, rank):
                 return value
-        return values[-1][0]
+        return summary.high
 
     return compute
 
@@ -114,10 +97,8 @@ def _percentile(share: float) -> Statistic:
 def _percentile_rank(low: float, high: float) -> Statistic:
     """Return the percentage of values between two bounds."""
 
-    def compute(summary: Summary) -> float | None:
-        values = summary.distribution
-        if values is None:
-            return None
-        return 100 * sum(times for value, times in values if low < value <= high) / summary.count
+    def compute(summary: Summary) -> float:
+        within = (times for value, times in summary.values.items() if low < value <= high)
+        return 100 * sum(within) / summary.count
 
     return compute

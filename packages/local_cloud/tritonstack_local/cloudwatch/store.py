@@ -110,12 +110,6 @@ class MetricStore:
         series = self._series.get((scope, key))
         return series.order[-1] * self.bucket_s if series and series.order else 0.0
 
-    def units(self, scope: Scope, key: MetricKey) -> list[str]:
-        """List the units of a metric's values."""
-        with self._lock:
-            series = self._series.get((scope, key))
-            return sorted({unit for bucket in series.buckets.values() for unit in bucket}) if series else []
-
     def keys(self, scope: Scope) -> list[MetricKey]:
         """List the metrics that have values."""
         with self._lock:

@@ -6,8 +6,8 @@ An endpoint's states and the transitions:
         │            │            └──> RollingBack ──> InService                 through RollingBack
         └──────> Failed           Creating, InService, Failed ──> Deleting ──> gone
 
-After a restart of the cloud, all but Failed and Deleting ones go through SystemUpdating: they start with
-their last configuration in service, and an interrupted update is dropped.
+After a restart of the cloud, what was InService or being updated goes through SystemUpdating: it starts with
+its last configuration in service, and an interrupted update is dropped.
 """
 
 from __future__ import annotations

@@ -1,77 +1,27 @@
 """Fields that SageMaker rejects because they are not implemented, and fields accepted without effect.
 
-Every field of the service model in neither table has its effect; a test compares the tables with botocore's
-model, to detect new fields.
+fields.yaml lists them.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from tritonstack.base.yaml import load_yaml
 from tritonstack_local.sagemaker.errors import not_supported
 from tritonstack_local.sagemaker.records import LEAST_OUTSTANDING, RANDOM
 from tritonstack_local.service.errors import ServiceError, validation_exception
 
-NO_COMPONENTS = "inference components run on AWS only"
-_FOR_COMPONENTS = "it is for inference components, which run on AWS only"
-_NO_QUEUE = "asynchronous endpoints run on AWS only"
-_NO_AWARENESS = "requests are routed randomly or to the least busy instance"
-_NO_SESSIONS = "stateful sessions are not supported"
-_ONE_CONTAINER = "a model has one container"
-_NO_SERVERLESS = "serverless endpoints run on AWS only"
-
-# Field of the service model, by operation or structure -> why it has no effect.
-ACCEPTED_WITHOUT_EFFECT: dict[str, str] = {
-    "CreateModel.ExecutionRoleArn": "the artifact is read with the account's own credentials",
-    "CreateModel.VpcConfig": "the server has no network at all",
-    "CreateModel.EnableNetworkIsolation": "the server never has a network, isolated or not",
-    "ContainerDefinition.Image": "the installed Triton serves every ECR image",
-    "ContainerDefinition.ContainerHostname": "the single container needs no host name",
-    "CreateEndpointConfig.KmsKeyId": "there is no volume to encrypt",
-    "CreateEndpointConfig.MetricsConfig": "metrics are published per variant, once per minute, in any case",
-    "ProductionVariant.InstanceType": "only its memory counts, as the limit of multi-model endpoints",
-    "ProductionVariant.EnableSSMAccess": "there are no instances to log in to",
-    "ProductionVariant.InferenceAmiVersion": "there is no host driver to choose",
-}
-
-# Field -> why it is rejected.
-UNSUPPORTED: dict[str, str] = {
-    "CreateModel.InferenceExecutionConfig": _ONE_CONTAINER,
-    "ContainerDefinition.ImageConfig": "private registries are not supported",
-    "ContainerDefinition.ModelDataSource": "only ModelDataUrl, a compressed archive, is read",
-    "ContainerDefinition.AdditionalModelDataSources": "only ModelDataUrl, a compressed archive, is read",
-    "ContainerDefinition.ModelPackageName": "there is no model registry",
-    "ContainerDefinition.InferenceSpecificationName": "there is no model registry",
-    "ContainerDefinition.ContainerMetricsConfig": "container metrics are not published",
-    "CreateEndpointConfig.AsyncInferenceConfig": _NO_QUEUE,
-    "CreateEndpointConfig.ExplainerConfig": "there is no explainer",
-    "CreateEndpointConfig.ShadowProductionVariants": "shadow variants run on AWS only",
-    "CreateEndpointConfig.ExecutionRoleArn": _FOR_COMPONENTS,
-    "CreateEndpointConfig.VpcConfig": _FOR_COMPONENTS,
-    "CreateEndpointConfig.EnableNetworkIsolation": _FOR_COMPONENTS,
-    "CreateEndpointConfig.CrossRegionTrafficConfig": "there is no other region to send traffic to",
-    "ProductionVariant.InstancePools": "there are no instances to pool",
-    "ProductionVariant.VariantInstanceProvisionTimeoutInSeconds": "there are no instances to pool",
-    "ProductionVariant.AcceleratorType": "there is no accelerator to attach",
-    "ProductionVariant.CoreDumpConfig": "core dumps are not collected",
-    "ProductionVariant.ServerlessConfig": _NO_SERVERLESS,
-    "ProductionVariant.ManagedInstanceScaling": _FOR_COMPONENTS,
-    "ProductionVariant.CapacityReservationConfig": "there is no capacity to reserve",
-    "ProductionVariant.AcceleratorPartitionLayouts": "there is no accelerator to divide",
-    "DesiredWeightAndCapacity.ServerlessUpdateConfig": _NO_SERVERLESS,
-    "InvokeEndpoint.TargetContainerHostname": _ONE_CONTAINER,
-    "InvokeEndpoint.EnableExplanations": "there is no explainer",
-    "InvokeEndpoint.InferenceComponentName": NO_COMPONENTS,
-    "InvokeEndpoint.SessionId": _NO_SESSIONS,
-    "InvokeEndpoint.PrefixAwareId": _NO_AWARENESS,
-    "InvokeEndpointWithResponseStream.TargetContainerHostname": _ONE_CONTAINER,
-    "InvokeEndpointWithResponseStream.InferenceComponentName": NO_COMPONENTS,
-    "InvokeEndpointWithResponseStream.SessionId": _NO_SESSIONS,
-    "InvokeEndpointWithResponseStream.PrefixAwareId": _NO_AWARENESS,
-    "ProductionVariantRoutingConfig.PrefixAwareRoutingConfig": _NO_AWARENESS,
-}
+_FIELDS: Mapping[str, Mapping[str, str]] = load_yaml(Path(__file__).with_name("fields.yaml").read_text())
+ACCEPTED_WITHOUT_EFFECT = _FIELDS["accepted without effect"]
+UNSUPPORTED = _FIELDS["rejected"]
+NO_COMPONENTS = UNSUPPORTED["InvokeEndpoint.InferenceComponentName"]
+_FOR_COMPONENTS = UNSUPPORTED["ProductionVariant.ManagedInstanceScaling"]
+_NO_AWARENESS = UNSUPPORTED["InvokeEndpoint.PrefixAwareId"]
+_ONE_CONTAINER = UNSUPPORTED["CreateModel.InferenceExecutionConfig"]
 
 PUBLISH_FREQUENCIES_S = (10, 30, 60, 120, 180, 240, 300)
 """Documented values of MetricPublishFrequencyInSeconds; the service model has no list."""

@@ -140,23 +140,35 @@ def test_filters_of_alarms_apply_together(cloudwatch):
     assert names(AlarmTypes=["CompositeAlarm"]) == set()
 
 
-def test_statistics_keep_units_apart(cloudwatch):
-    data = [
-        {"MetricName": "Load", "Value": value, "Unit": unit} for value, unit in ((1, "Count"), (8, "Bytes"))
-    ]
-    cloudwatch.put_metric_data(Namespace="Shop", MetricData=data)
+def test_alarms_are_found_by_their_metric_and_missing_ones_cannot_be_deleted(cloudwatch):
+    variants = {name: [{"Name": "VariantName", "Value": name}] for name in ("main", "other")}
+    for name, dimensions in variants.items():
+        put_alarm(cloudwatch, AlarmName=name, Dimensions=dimensions)
+
+    def names(**request):
+        asked = {"Namespace": "Shop", "MetricName": "Errors", **request}
+        return [
+            alarm["AlarmName"] for alarm in cloudwatch.describe_alarms_for_metric(**asked)["MetricAlarms"]
+        ]
+
+    assert names(Dimensions=variants["main"]) == ["main"]
+    assert names() == names(Dimensions=variants["main"], Period=10) == []
+    with pytest.raises(ClientError) as caught:
+        cloudwatch.delete_alarms(AlarmNames=["main", "gone"])
+    assert caught.value.response["Error"]["Code"] == "ResourceNotFound"
+    cloudwatch.delete_alarms(AlarmNames=["main"])
+    assert names(Dimensions=variants["main"]) == []
+
+
+@pytest.mark.parametrize("action", ["get_metric_statistics", "put_metric_data"])
+def test_statistics_and_sets_of_them_are_rejected(cloudwatch, action):
     now = datetime.now(UTC)
-    asked = {
-        "Namespace": "Shop",
-        "MetricName": "Load",
-        "StartTime": now - timedelta(hours=1),
-        "EndTime": now + timedelta(hours=1),
-        "Period": 7200,
-    }
-    points = cloudwatch.get_metric_statistics(**asked, Statistics=["Sum"])["Datapoints"]
-    assert {(point["Unit"], point["Sum"]) for point in points} == {("Count", 1.0), ("Bytes", 8.0)}
-    with pytest.raises(ClientError, match="tm90"):
-        cloudwatch.get_metric_statistics(**asked | {"MetricName": "None"}, ExtendedStatistics=["tm90"])
+    window = {"MetricName": "Load", "StartTime": now - timedelta(hours=1), "EndTime": now, "Period": 60}
+    values = {"SampleCount": 1, "Sum": 1, "Minimum": 1, "Maximum": 1}
+    data = {"MetricData": [{"MetricName": "Load", "StatisticValues": values}]}
+    with pytest.raises(ClientError) as caught:
+        getattr(cloudwatch, action)(Namespace="Shop", **(data if "put" in action else window))
+    assert caught.value.response["Error"]["Code"] == "ValidationError"
 
 
 def metric_query(name, metric, **more):

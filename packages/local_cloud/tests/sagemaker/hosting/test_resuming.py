@@ -87,15 +87,19 @@ def test_an_interrupted_update_is_dropped(clouds):
         assert cloud.settled("e")["EndpointConfigName"] == "new"
 
 
-def test_an_interrupted_creation_is_completed(clouds, tritons):
+def test_an_interrupted_creation_is_completed_unless_it_is_deleted(clouds, tritons):
     with clouds() as cloud:
-        created(cloud, settled=False, FAKE_STARTS="never")
-        until(lambda: len(tritons.started) == 2)
+        for name in ("e", "f"):
+            created(cloud, name, settled=False, FAKE_STARTS="never")
+        until(lambda: len(tritons.started) == 4)
         for server in tritons.started:
-            server.order.environment["FAKE_STARTS"] = "yes"
+            if server.order.environment["FAKE_ANSWER"] == "e":
+                server.order.environment["FAKE_STARTS"] = "yes"
     with clouds() as cloud:
         assert cloud.settled("e")["EndpointStatus"] == "InService"
         assert asked(cloud) == "e"
+        cloud.sagemaker.delete_endpoint(EndpointName="f")
+        cloud.gone("f")
 
 
 def test_an_interrupted_deletion_resumes(clouds, tritons):

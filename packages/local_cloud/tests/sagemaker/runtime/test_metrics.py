@@ -3,7 +3,6 @@
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
 
 import pytest
 from botocore.exceptions import ClientError
@@ -17,8 +16,6 @@ from tritonstack_local.sagemaker.runtime.metrics import (
 from tritonstack_local.scope import Scope
 from tritonstack_local.settings import TimeScale
 
-DIMENSIONS = [{"Name": "EndpointName", "Value": "e"}, {"Name": "VariantName", "Value": "AllTraffic"}]
-
 
 @pytest.fixture
 def endpoint(cloud):
@@ -29,23 +26,9 @@ def endpoint(cloud):
     return cloud
 
 
-def statistics(cloud, name, *, namespace="AWS/SageMaker"):
+def statistics(cloud, name, **options):
     """Return sum, count, and maximum of all published values."""
-    now = datetime.now(UTC)
-    points = cloud.client("cloudwatch").get_metric_statistics(
-        Namespace=namespace,
-        MetricName=name,
-        Dimensions=DIMENSIONS,
-        StartTime=now - timedelta(minutes=10),
-        EndTime=now + timedelta(minutes=1),
-        Period=3600,
-        Statistics=["Sum", "SampleCount", "Maximum"],
-    )["Datapoints"]
-    return (
-        sum(point["Sum"] for point in points),
-        sum(point["SampleCount"] for point in points),
-        max((point["Maximum"] for point in points), default=0),
-    )
+    return cloud.metric(name, "Sum", "SampleCount", "Maximum", **options)
 
 
 def published(cloud, name, *, samples, **options):

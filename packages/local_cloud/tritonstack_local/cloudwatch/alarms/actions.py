@@ -18,6 +18,7 @@ from moto.core.responses import ActionResult, EmptyResult
 from tritonstack_local.cloudwatch.alarms.records import OnChange, held_alarm, note
 from tritonstack_local.cloudwatch.alarms.spec import FIELDS, AlarmRejectedError, read_alarm
 from tritonstack_local.cloudwatch.alarms.state import INITIAL_REASON, STATES
+from tritonstack_local.cloudwatch.store import key_of
 from tritonstack_local.cloudwatch.timestamps import seconds
 from tritonstack_local.moto_patches.patching import correct
 from tritonstack_local.scope import Scope
@@ -27,8 +28,11 @@ _KEPT = (
     "history", "state_value", "state_reason", "state_updated_timestamp", "state_transitioned_timestamp",
 )  # fmt: skip
 
+_METRIC_FIELDS = ("Period", "Unit", "Statistic", "ExtendedStatistic")
+
 _put_alarm = CloudWatchBackend.put_metric_alarm
 _moto_answers_put = CloudWatchResponse.put_metric_alarm
+_moto_answers_delete = CloudWatchResponse.delete_alarms
 _moto_answers_describe = CloudWatchResponse.describe_alarms
 
 
@@ -52,6 +56,8 @@ def apply(*, on_change: OnChange) -> None:
         (CloudWatchResponse, "put_metric_alarm", _answer_put_metric_alarm),
         (CloudWatchResponse, "put_composite_alarm", _reject_composite_alarm),
         (CloudWatchResponse, "describe_alarms", _answer_describe_alarms),
+        (CloudWatchResponse, "delete_alarms", _answer_delete_alarms),
+        (CloudWatchResponse, "describe_alarms_for_metric", _answer_describe_alarms_for_metric),
         (CloudWatchResponse, "describe_alarm_history", _answer_describe_alarm_history),
     )
 
@@ -101,6 +107,24 @@ def _answer_describe_alarms(response: Any) -> ActionResult:
         and request.get("StateValue", alarm.state_value) == alarm.state_value
     ]
     return ActionResult({**answer.result, "MetricAlarms": alarms})
+
+
+def _answer_delete_alarms(response: Any) -> Any:
+    if not set(response.params["AlarmNames"]) <= response.cloudwatch_backend.alarms.keys():
+        raise ResourceNotFound
+    return _moto_answers_delete(response)
+
+
+def _answer_describe_alarms_for_metric(response: Any) -> ActionResult:
+    request, key = response.params, key_of(response.params)
+    alarms = [
+        alarm
+        for alarm in response.cloudwatch_backend.alarms.values()
+        if alarm.given.get("MetricName")
+        and key_of(alarm.given) == key
+        and all(alarm.given.get(name) == request[name] for name in _METRIC_FIELDS if name in request)
+    ]
+    return ActionResult({"MetricAlarms": alarms})
 
 
 def _answer_describe_alarm_history(response: Any) -> ActionResult:

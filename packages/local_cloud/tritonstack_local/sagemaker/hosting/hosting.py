@@ -105,10 +105,12 @@ class Hosting:
         self._begin(endpoint, lambda: self._delete(endpoint), f"delete {endpoint.name}")
 
     def resume(self) -> None:
-        """Start the endpoints of an earlier cloud, and complete deletions."""
+        """Start the endpoints of an earlier cloud, and complete creations and deletions."""
         for _, endpoint in self._store.endpoints.everywhere():
             if endpoint.status == "Deleting":
                 self.delete(endpoint)
+            elif endpoint.status == "Creating":
+                self.create(endpoint)
             elif endpoint.status != "Failed":
                 self._restore(endpoint)
 
