@@ -168,7 +168,7 @@ class LocalCloud:
         """Messages about what was restored and what was lost."""
         count = self._sagemaker.endpoint_count
         coming = f"{count} endpoint{'s are' if count > 1 else ' is'} coming back"
-        return (*self._state.notices, *self._lost, *((coming,) if count else ()))
+        return (*self._state.notices, *((coming,) if count else ()))
 
     @property
     def endpoint_url(self) -> str:
@@ -187,9 +187,8 @@ class LocalCloud:
         for service, tables in remembered.items():
             for name, table in tables.items():
                 self._writer.track(f"{service}.{name}", table)
-        self._lost = self._writer.load()
-        if not self._lost and not self._state.notices:
-            log_streams.sweep()
+        self._writer.load()
+        log_streams.sweep()
         self._writer.start()
 
     def close(self) -> None:

@@ -94,7 +94,10 @@ class StackDriver:
         return {"StackName": self.name, "TemplateBody": body, "Capabilities": CAPABILITIES, **options}
 
 
-_OPTIONS = {"Capabilities", "DisableRollback", "Tags", "StackParameters", "ImportExistingResources"}
+_OPTIONS = {
+    *("Capabilities", "DeploymentConfig", "DisableRollback", "NotificationARNs", "OnFailure"),
+    *("StackPolicyBody", "Tags"),
+}
 
 
 def resource(kind: str, depends_on: str | None = None, **properties: Any) -> dict[str, Any]:

@@ -5,15 +5,7 @@ import json
 import pytest
 from botocore.exceptions import ClientError
 
-from packages.local_cloud.tests.cloudformation.stacks import parameter, resource
-
-BODY = json.dumps(
-    {
-        "Description": "said",
-        "Parameters": {"Size": {"Type": "String", "Default": "s", "Description": "how big", "NoEcho": True}},
-        "Resources": {"R": resource("AWS::IAM::Role", AssumeRolePolicyDocument={}), "P": parameter()},
-    }
-)
+from packages.local_cloud.tests.cloudformation.stacks import parameter
 
 
 def test_get_template_returns_the_submitted_template(stack):
@@ -23,55 +15,43 @@ def test_get_template_returns_the_submitted_template(stack):
         assert body["Resources"]["P"] == parameter()
 
 
-def test_a_template_is_read_from_this_clouds_s3(stack):
-    s3 = stack.account.client("s3")
-    s3.create_bucket(
-        Bucket="templates-of-mine", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"}
-    )
-    s3.put_object(
-        Bucket="templates-of-mine", Key="a/b.json", Body=json.dumps({"Resources": {"P": parameter()}})
-    )
-    for url in (
-        f"{stack.account.endpoint_url}/templates-of-mine/a/b.json",
-        "https://templates-of-mine.s3.eu-west-1.amazonaws.com/a/b.json",
-        "https://s3.eu-west-1.amazonaws.com/templates-of-mine/a/b.json",
-    ):
-        assert stack.cloudformation.get_template_summary(TemplateURL=url)["Parameters"] == []
-    with pytest.raises(ClientError, match="S3 error"):
-        stack.cloudformation.get_template_summary(
-            TemplateURL=f"{stack.account.endpoint_url}/templates-of-mine/none"
-        )
-
-
-def template_of(size):
-    """Return a template of this many bytes."""
-    text = json.dumps({"Description": "é", "Resources": {"P": parameter()}}, ensure_ascii=False)
+def template_of(size, count=1):
+    """Return a template of this many bytes and resources."""
+    resources = {f"P{number}": parameter(Name=f"/{number}") for number in range(count)}
+    text = json.dumps({"Description": "é", "Resources": resources}, ensure_ascii=False)
     return text + " " * (size - len(text.encode()))
 
 
-def test_templates_are_limited_as_by_aws(stack):
-    s3, summarize = stack.account.client("s3"), stack.cloudformation.get_template_summary
-    bucket = f"templates-{stack.account.account_id}"
+URLS = (
+    "{endpoint}/{bucket}/a/b.json",
+    "https://{bucket}.s3.eu-west-1.amazonaws.com/a/b.json",
+    "https://s3.eu-west-1.amazonaws.com/{bucket}/a/b.json",
+)
+
+
+def test_templates_are_read_from_s3_and_limited_as_by_aws(stack):
+    s3, bucket = stack.account.client("s3"), f"templates-{stack.account.account_id}"
     s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
-    in_s3 = {"TemplateURL": f"{stack.account.endpoint_url}/{bucket}/k"}
 
-    def with_resources(count):
-        return json.dumps({"Resources": {f"P{number}": {"Type": "T"} for number in range(count)}})
-
-    def outcome(body, key):
-        s3.put_object(Bucket=bucket, Key="k", Body=body)
+    def outcome(body, url=None):
+        s3.put_object(Bucket=bucket, Key="a/b.json", Body=body)
+        if url is None:
+            template = {"TemplateBody": body}
+        else:
+            template = {"TemplateURL": url.format(endpoint=stack.account.endpoint_url, bucket=bucket)}
+        change_set = {"ChangeSetName": "c", "ChangeSetType": "CREATE", "StackName": "stack"}
         try:
-            summarize(**({"TemplateBody": body} if key == "TemplateBody" else in_s3))
+            stack.cloudformation.create_change_set(**change_set, **template)
         except ClientError as error:
             return error.response["Error"]["Code"]
-        return None
+        return stack.cloudformation.delete_stack(StackName="stack") and None
 
-    assert outcome(template_of(51_200), "TemplateBody") is None
-    assert outcome(template_of(51_201), "TemplateBody") == "ValidationError"
-    assert outcome(template_of(1_000_000), "TemplateURL") is None
-    assert outcome(template_of(1_000_001), "TemplateURL") == "ValidationError"
-    assert outcome(with_resources(500), "TemplateBody") is None
-    assert outcome(with_resources(501), "TemplateBody") == "ValidationError"
+    assert [outcome(template_of(1_000_000), url) for url in URLS] == [None] * 3
+    assert outcome(template_of(1_000_001), URLS[0]) == "ValidationError"
+    assert outcome(template_of(0), URLS[0].replace("a/b", "none")) == "ValidationError"
+    assert outcome(template_of(51_200)) is None
+    assert outcome(template_of(51_201)) == "ValidationError"
+    assert outcome(template_of(0, 501)) == "ValidationError"
 
 
 def test_lists(stack):
@@ -80,8 +60,6 @@ def test_lists(stack):
     assert [item["StackName"] for item in cloudformation.list_stacks()["StackSummaries"]] == ["stack"]
     summaries = cloudformation.list_stack_resources(StackName="stack")["StackResourceSummaries"]
     assert [(item["LogicalResourceId"], item["PhysicalResourceId"]) for item in summaries] == [("P", "/p")]
-    detail = cloudformation.describe_stack_resource(StackName="stack", LogicalResourceId="P")
-    assert detail["StackResourceDetail"]["ResourceStatus"] == "CREATE_COMPLETE"
     found = cloudformation.describe_stack_resources(PhysicalResourceId="/p")["StackResources"]
     assert found[0]["StackName"] == "stack"
     stack.delete()
@@ -96,11 +74,26 @@ def test_an_unknown_action_is_named(stack):
     assert caught.value.response["Error"]["Code"] == "InvalidAction"
 
 
-def test_an_unsupported_parameter_is_rejected(stack):
-    with pytest.raises(ClientError, match="StackPolicyBody"):
-        stack.cloudformation.create_stack(
-            StackName="stack", TemplateBody=BODY, StackPolicyBody="{}", Capabilities=["CAPABILITY_IAM"]
-        )
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"StackPolicyBody": "{}"},
+        {"DisableRollback": True},
+        {"OnFailure": "DELETE"},
+        {"NotificationARNs": ["arn:aws:sns:eu-west-1:111122223333:t"]},
+        {"DeploymentConfig": {"Mode": "EXPRESS"}},
+    ],
+    ids=lambda given: next(iter(given)),
+)
+def test_an_unsupported_parameter_is_rejected(stack, given):
+    with pytest.raises(ClientError, match=next(iter(given))):
+        stack.create({"P": parameter()}, **given)
+    assert stack.cloudformation.describe_stacks()["Stacks"] == []
+
+
+def test_parameters_with_their_default_change_nothing(stack):
+    usual = {"DisableRollback": False, "OnFailure": "ROLLBACK", "DeploymentConfig": {"Mode": "STANDARD"}}
+    assert stack.create({"P": parameter()}, **usual) == "CREATE_COMPLETE"
 
 
 @pytest.mark.parametrize("name", ["1st", "under_score", "a" * 129])

@@ -5,7 +5,7 @@ import json
 import pytest
 from botocore.exceptions import ClientError
 
-from packages.local_cloud.tests.cloudformation.stacks import StackDriver, parameter, resource
+from packages.local_cloud.tests.cloudformation.stacks import parameter
 
 
 def test_a_stack_is_created_through_a_change_set(stack):
@@ -66,16 +66,3 @@ def test_executing_a_change_set_makes_the_others_obsolete(stack):
     with pytest.raises(ClientError, match="OBSOLETE") as caught:
         stack.cloudformation.execute_change_set(StackName="stack", ChangeSetName="two")
     assert caught.value.response["Error"]["Code"] == "InvalidChangeSetStatus"
-
-
-def test_an_existing_bucket_can_be_imported(stack):
-    bucket = {**resource("AWS::S3::Bucket", BucketName="left-behind"), "DeletionPolicy": "Retain"}
-    stack.create({"Store": bucket})
-    stack.delete()
-    again = StackDriver(stack.account, "again")
-    plan = again.propose({"Store": bucket}, kind="CREATE", ImportExistingResources=True)
-    assert plan["Changes"][0]["ResourceChange"]["Action"] == "Import"
-    again.cloudformation.execute_change_set(StackName="again", ChangeSetName="plan")
-    assert again.settled() == "CREATE_COMPLETE"
-    assert again.physical_ids() == {"Store": "left-behind"}
-    assert ("Store", "IMPORT_COMPLETE") in again.events()

@@ -30,7 +30,7 @@ def everything():
     role = {"Fn::GetAtt": ["Role", "Arn"]}
     return {
         "Role": resource("AWS::IAM::Role", AssumeRolePolicyDocument=TRUST),
-        "Provider": resource("AWS::IAM::OIDCProvider", Url="https://example.com", ThumbprintList=["0" * 40]),
+        "Provider": resource("AWS::IAM::OIDCProvider", Url="https://example.com"),
         "Key": resource("AWS::KMS::Key", KeyPolicy={"Version": "2012-10-17", "Statement": []}),
         "Bucket": resource("AWS::S3::Bucket"),
         "Repository": resource("AWS::ECR::Repository"),

@@ -7,7 +7,7 @@ import logging
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterable, MutableMapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
@@ -20,7 +20,7 @@ from tritonstack_local.access.framing import MalformedBodyError
 from tritonstack_local.access.limits import check_length, largest_body, too_large
 from tritonstack_local.access.responses import denial_response
 from tritonstack_local.signatures.keys import AccessKey
-from tritonstack_local.signatures.payload import STREAMING, UNSIGNED, ChecksummedPayload, Payload
+from tritonstack_local.signatures.payload import ChecksummedPayload, Payload
 from tritonstack_local.signatures.requests import DeniedError, Reason, SentRequest
 from tritonstack_local.signatures.verifier import BodyCheck, Verifier
 from tritonstack_local.state.errors import NotKeptError
@@ -35,8 +35,6 @@ SENT_REQUEST = "tritonstack.sent_request"
 BODY = "tritonstack.body"
 """The stream of the connection, with a `deadline`."""
 _CALLER = "tritonstack.caller"
-_SHA256 = "HTTP_X_AMZ_CONTENT_SHA256"
-_CHECKSUM = "x-amz-checksum-"
 _LINE_ENDS = str.maketrans("\r\n", "  ")
 _BLOCK = 1 << 16
 _IN_MEMORY = 1 << 20
@@ -135,11 +133,7 @@ class Guard:
         # CompleteMultipartUpload declares the checksum of an object that is not in its body.
         is_content = check.is_final and request.method == "PUT"
         payload = ChecksummedPayload(check.payload, request) if is_content else check.payload
-        body = io.BufferedReader(_CheckedStream(environ["wsgi.input"], payload, environ), _BLOCK)
-        if environ.get(_SHA256, "").startswith(STREAMING):
-            # The application reads the decoded chunks.
-            environ[_SHA256] = UNSIGNED
-            environ["CONTENT_LENGTH"] = request.header("x-amz-decoded-content-length") or ""
+        body = io.BufferedReader(_CheckedStream(environ["wsgi.input"], payload), _BLOCK)
         if check.is_final:
             environ["wsgi.input"] = body
             return _caller(check)
@@ -167,15 +161,11 @@ class _ClientGoneError(Exception):
 
 
 class _CheckedStream(io.RawIOBase):
-    """The content of a body, verified while it is read; a mismatch raises before the end.
+    """The content of a body, verified while it is read; a mismatch raises before the end."""
 
-    At the end, adds the checksums of the trailer to the headers in `environ`.
-    """
-
-    def __init__(self, stream: IO[bytes], payload: Payload, environ: MutableMapping[str, Any]) -> None:
+    def __init__(self, stream: IO[bytes], payload: Payload) -> None:
         self._stream = stream
         self._payload = payload
-        self._environ = environ
         self._ended = False
 
     def readable(self) -> bool:
@@ -184,26 +174,19 @@ class _CheckedStream(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         """Read the next piece."""
-        while not self._ended:
-            try:
-                sent = self._stream.read(min(len(buffer), _BLOCK))
-            except ClientDisconnected:
-                raise DeniedError(Reason.INCOMPLETE_BODY) from None
-            except OSError as error:
-                raise _ClientGoneError from error
-            if not sent:
-                self._end()
-            elif content := self._payload.update(sent):
-                buffer[: len(content)] = content
-                return len(content)
-        return 0
-
-    def _end(self) -> None:
-        self._ended = True
-        self._payload.finish()
-        for name, value in self._payload.trailer.items():
-            if name.startswith(_CHECKSUM):
-                self._environ.setdefault(f"HTTP_{name.upper().replace('-', '_')}", value)
+        if self._ended:
+            return 0
+        try:
+            sent = self._stream.read(min(len(buffer), _BLOCK))
+        except ClientDisconnected:
+            raise DeniedError(Reason.INCOMPLETE_BODY) from None
+        except OSError as error:
+            raise _ClientGoneError from error
+        if not sent:
+            self._ended = True
+            self._payload.finish()
+        buffer[: len(sent)] = self._payload.update(sent)
+        return len(sent)
 
 
 def _spool(stream: IO[bytes], request: SentRequest, service: str) -> IO[bytes]:

@@ -88,7 +88,7 @@ _DENIALS: Mapping[Reason, _Codes] = {
         400, "InvalidRequest", "Missing required header for this request: x-amz-content-sha256"
     ),
     Reason.INCOMPLETE_BODY: _same(
-        400, "IncompleteBody", "The request body terminated unexpectedly or is not valid aws-chunked data."
+        400, "IncompleteBody", "The request body terminated unexpectedly."
     ),
     Reason.INVALID_IDENTITY_TOKEN: _same(
         400,

@@ -17,6 +17,7 @@ from werkzeug.wrappers import Request, Response
 
 from tritonstack_local.access.guard import caller_of
 from tritonstack_local.cloudformation.actions import ACTIONS, Action, ActionContext
+from tritonstack_local.cloudformation.actions.base import ONLY_DEFAULT
 from tritonstack_local.cloudformation.changes import Providers
 from tritonstack_local.cloudformation.deployments.engine import Engine
 from tritonstack_local.cloudformation.deployments.operations import Changing
@@ -101,7 +102,8 @@ def _check_params(action: Action, operation: OperationModel, params: dict[str, A
         report = ParamValidator().validate(params, operation.input_shape)
         if report.has_errors():
             raise CloudFormationError(report.generate_report())
-    unknown = sorted(params.keys() - action.takes - action.accepts)
+    unknown = sorted(params.keys() - action.takes - action.accepts - ONLY_DEFAULT.keys())
+    unknown += [name for name, usual in ONLY_DEFAULT.items() if params.get(name, usual) not in (usual, None)]
     if unknown:
         raise CloudFormationError(
             f"{operation.name}: parameters {', '.join(unknown)} are not implemented in the local cloud"

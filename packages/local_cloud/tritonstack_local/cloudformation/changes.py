@@ -59,7 +59,7 @@ class PropertyChange:
 
 @dataclass(frozen=True)
 class Change:
-    """The change of one resource: Add, Import, Modify, or Remove."""
+    """The change of one resource: Add, Modify, or Remove."""
 
     action: str
     logical_id: str

@@ -84,7 +84,6 @@ class StackSettings:
     tags: Mapping[str, str] = field(default_factory=dict)
     role_arn: str | None = None
     capabilities: tuple[str, ...] = ()
-    disable_rollback: bool = False
 
 
 @dataclass(frozen=True)
@@ -95,11 +94,6 @@ class Proposal:
     evaluation: Evaluation
     changes: tuple[Change, ...]
     changes_anything: bool
-
-    @property
-    def imports(self) -> frozenset[str]:
-        """Logical ids of the existing resources to import."""
-        return frozenset(change.logical_id for change in self.changes if change.action == "Import")
 
 
 @dataclass
@@ -137,15 +131,10 @@ class Stack:
     resources: dict[str, ResourceState] = field(default_factory=dict)
     statuses: dict[str, StackEvent] = field(default_factory=dict)
     outputs: tuple[StackOutput, ...] = ()
-    imports: frozenset[str] = frozenset()
     events: list[StackEvent] = field(default_factory=list)
     change_sets: dict[str, ChangeSet] = field(default_factory=dict)
     unfinished: list[StackStep] = field(default_factory=list)
     leftovers: list[Leftover] = field(default_factory=list)
-    keeps_failures: bool = False
-    """Whether the current deployment is not rolled back on failure."""
-    retained: frozenset[str] = frozenset()
-    """Resources that the current deletion retains."""
     lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
     cancelled: threading.Event = field(default_factory=threading.Event, repr=False)
     worker: threading.Thread | None = field(default=None, repr=False)
@@ -168,11 +157,6 @@ class Stack:
     def in_progress(self) -> bool:
         """Whether an operation on this stack is in progress."""
         return self.status.endswith("_IN_PROGRESS") and self.status != "REVIEW_IN_PROGRESS"
-
-    @property
-    def exports(self) -> dict[str, str]:
-        """Names and values of this stack's exports."""
-        return {output.export: output.value for output in self.outputs if output.export is not None}
 
     def adopt(self, proposal: Proposal) -> None:
         """Apply the stack settings of a proposal."""

@@ -1,4 +1,4 @@
-"""Store all stacks by account and region, and their exports."""
+"""Store all stacks by account and region."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 
 from tritonstack.base.errors import aws_error_code
 from tritonstack_local.cloudformation.errors import AlreadyExistsError, CloudFormationError, TemplateError
-from tritonstack_local.cloudformation.records import Stack, StackOutput
+from tritonstack_local.cloudformation.records import Stack
 from tritonstack_local.scope import Scope
 from tritonstack_local.service.clients import Clients
 from tritonstack_local.state.pickling import dumps
@@ -89,38 +89,6 @@ class StackStore:
             raise CloudFormationError(f"Stack with id {name_or_id} does not exist")
         return stack
 
-    def exports(self, scope: Scope) -> dict[str, tuple[Stack, str]]:
-        """Return the exports of a scope and their stacks."""
-        return {name: (stack, value) for stack in self.living(scope) for name, value in stack.exports.items()}
-
-    def importers(self, scope: Scope, export: str) -> list[str]:
-        """Return the names of the stacks that use an export."""
-        return [stack.identity.name for stack in self.living(scope) if export in stack.imports]
-
-    def publish(self, stack: Stack, outputs: tuple[StackOutput, ...]) -> None:
-        """Set a stack's outputs if `check_outputs` accepts them."""
-        with self._lock:
-            self.check_outputs(stack, outputs)
-            with stack.changing():
-                stack.outputs = outputs
-
-    def check_outputs(self, stack: Stack, outputs: tuple[StackOutput, ...]) -> None:
-        """Reject outputs with an export name in use, and the removal or change of used exports."""
-        scope = Scope(stack.identity.account, stack.identity.region)
-        wanted = {output.export: output.value for output in outputs if output.export is not None}
-        for name, (owner, _) in self.exports(scope).items():
-            if name in wanted and owner is not stack:
-                raise CloudFormationError(
-                    f"Export with name {name} is already exported by stack {owner.identity.name}."
-                )
-        for name, value in stack.exports.items():
-            users = self.importers(scope, name)
-            if users and wanted.get(name) != value:
-                verb = "updated" if name in wanted else "deleted"
-                raise CloudFormationError(
-                    f"Export {name} cannot be {verb} as it is in use by {', '.join(users)}"
-                )
-
 
 @dataclass(frozen=True)
 class AccountLookups:
@@ -128,13 +96,6 @@ class AccountLookups:
 
     store: StackStore
     scope: Scope
-
-    def imported(self, export: str) -> str:
-        """Return the value of an export."""
-        found = self.store.exports(self.scope).get(export)
-        if found is None:
-            raise TemplateError(f"No export named {export} found.")
-        return found[1]
 
     def availability_zones(self, region: str) -> list[str]:
         """Return the availability zones of a region."""

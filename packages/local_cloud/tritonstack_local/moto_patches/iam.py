@@ -12,14 +12,12 @@ from typing import Any
 
 import flask
 import moto.iam.models as iam_models
-from moto.core.responses import ActionResult, EmptyResult
+from moto.core.responses import EmptyResult
 from moto.iam.aws_managed_policies import aws_managed_policies_data
 from moto.iam.models import AWSManagedPolicy, IAMBackend, iam_backends
 from moto.settings import load_iam_aws_managed_policies
 from moto.sts.exceptions import STSClientError
-from moto.sts.models import STSBackend, Token
-from moto.sts.responses import TokenResponse
-from moto.sts.utils import random_session_token
+from moto.sts.models import STSBackend
 
 from tritonstack.base.files import parse_json
 from tritonstack_local.access.guard import caller_of
@@ -28,7 +26,6 @@ from tritonstack_local.signatures.keys import AccessKey
 from tritonstack_local.signatures.requests import DeniedError, Reason
 
 _ALPHABET = string.ascii_letters + string.digits + "+/"
-_DEFAULT_DURATION_S = 43200
 
 
 def find_issued_key(key_id: str) -> AccessKey | None:
@@ -71,40 +68,9 @@ def add_session(key: Any, *, token: str, expiration: datetime) -> None:
     key.expires = expiration if expiration.tzinfo else expiration.replace(tzinfo=UTC)
 
 
-def get_session_token(response: TokenResponse) -> ActionResult:
-    """Answer GetSessionToken with a key of the caller's account."""
-    return ActionResult({"Credentials": _issue(response)})
-
-
-def get_federation_token(response: TokenResponse) -> ActionResult:
-    """Answer GetFederationToken with a key of the caller's account."""
-    answered: Any = _answer_federation(response)
-    answered.result["Credentials"] = _issue(response)
-    return ActionResult(answered.result)
-
-
-def _issue(response: Any) -> dict[str, Any]:
-    duration = response._get_int_param("DurationSeconds", _DEFAULT_DURATION_S)
-    expiration = Token(duration=duration).expiration
-    key = iam_backends[response.current_account][response.partition].create_temp_access_key()
-    token = random_session_token()
-    add_session(key, token=token, expiration=expiration)
-    return {
-        "AccessKeyId": key.access_key_id,
-        "SecretAccessKey": key.secret_access_key,
-        "SessionToken": token,
-        "Expiration": expiration,
-    }
-
-
-_answer_federation = TokenResponse.get_federation_token
-
 CORRECTIONS: tuple[tuple[Any, str, Any], ...] = (
     # moto generates secrets with a generator that its own routes can seed.
     (iam_models, "random_alphanumeric", random_secret),
-    # moto answers these two with example keys from AWS's documentation.
-    (TokenResponse, "get_session_token", get_session_token),
-    (TokenResponse, "get_federation_token", get_federation_token),
 )
 
 

@@ -17,7 +17,7 @@ from moto.sts.models import STSBackend
 from moto.sts.responses import TokenResponse
 
 from tritonstack_local.access.account_isolation import in_all_accounts, within_account
-from tritonstack_local.moto_patches import ecr, iam, kms, s3, service_quotas
+from tritonstack_local.moto_patches import ecr, iam, s3, service_quotas
 from tritonstack_local.moto_patches.iam import (
     add_client_id,
     assume_role,
@@ -89,8 +89,6 @@ _CORRECTIONS: tuple[tuple[Any, str, Any], ...] = (
     # What a deployment asks of AWS before it creates anything.
     *ecr.CORRECTIONS,
     *service_quotas.CORRECTIONS,
-    # The forms of KMS keys in requests and responses.
-    *kms.CORRECTIONS,
     # Concurrent reads and writes of objects, and their checksums.
     *s3.CORRECTIONS,
     # moto asks for the log bucket's permissions when logging is set up; AWS does so when it delivers. The CDK

@@ -20,11 +20,8 @@ from botocore.credentials import Credentials
 
 from tritonstack_local.signatures.keys import AccessKey
 from tritonstack_local.signatures.payload import (
-    STREAMING,
-    STREAMING_UNSIGNED_TRAILER,
     UNSIGNED,
     AnyPayload,
-    ChunkedPayload,
     HashedPayload,
     Payload,
     equal_to,
@@ -136,7 +133,7 @@ class Verifier:
         if signed.is_s3:
             declared = _declared(request, signed)
             check_signature(declared)
-            payload = _payload(request, declared)
+            payload = AnyPayload() if declared == UNSIGNED else HashedPayload(equal_to(declared))
         return BodyCheck(key, signed.claim.region, signed.claim.service, payload)
 
     def _key(self, key_id: str, token: str | None) -> AccessKey:
@@ -289,18 +286,9 @@ def _declared(request: SentRequest, signed: _Signed) -> str:
         return UNSIGNED
     if declared is None:
         raise DeniedError(Reason.MISSING_PAYLOAD_HASH)
-    if declared not in (UNSIGNED, STREAMING_UNSIGNED_TRAILER) and _SHA256.fullmatch(declared) is None:
-        is_streaming = declared.startswith(STREAMING)
-        raise DeniedError(Reason.UNSUPPORTED if is_streaming else Reason.PAYLOAD_MISMATCH)
+    if declared != UNSIGNED and _SHA256.fullmatch(declared) is None:
+        # Bodies in chunks of their own are uploaded over HTTPS only.
+        raise DeniedError(
+            Reason.UNSUPPORTED if declared.startswith("STREAMING-") else Reason.PAYLOAD_MISMATCH
+        )
     return declared
-
-
-def _payload(request: SentRequest, declared: str) -> Payload:
-    if declared == UNSIGNED:
-        return AnyPayload()
-    if declared != STREAMING_UNSIGNED_TRAILER:
-        return HashedPayload(equal_to(declared))
-    length = request.header("x-amz-decoded-content-length") or ""
-    if not length.isascii() or not length.isdigit():
-        raise DeniedError(Reason.INCOMPLETE, "You must provide the x-amz-decoded-content-length HTTP header.")
-    return ChunkedPayload(int(length))

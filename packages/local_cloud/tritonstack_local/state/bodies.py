@@ -10,7 +10,7 @@ import os
 import tempfile
 import threading
 import uuid
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -151,6 +151,7 @@ class BodyStore:
     def use(self, folder: Path) -> None:
         """Use this folder from now on: a process has one cloud at a time."""
         self._folder = own_folder(folder)
+        self.remove(name for name in os.listdir(folder) if name.endswith(_DRAFT))  # left by a kill
 
     @property
     def is_used(self) -> bool:
@@ -212,10 +213,6 @@ class BodyStore:
         """Remove files."""
         for name in names:
             self.path(name).unlink(missing_ok=True)
-
-    def sweep(self, used: Collection[str]) -> None:
-        """Remove all other files, left by a kill."""
-        self.remove(name for name in os.listdir(self.path("")) if name not in used)
 
 
 @contextmanager

@@ -28,7 +28,7 @@ def check_owner(path: Path, *, may_be_open: bool = False) -> None:
 
 
 def set_aside(path: Path) -> Path:
-    """Rename a file or folder to a free name next to it; `tritonstack down --forget` removes both."""
+    """Rename a folder to a free name next to it; `tritonstack down --forget` removes both."""
     number = 1
     while (aside := path.with_name(f"{path.name}.set-aside-{number}")).exists():
         number += 1

@@ -31,7 +31,6 @@ _READING = re.compile(
     # Data points are not persisted, and lines of logs are appended to files.
     r"|PutMetricData|PutLogEvents"
 )
-_CHANGING = {"GetSessionToken", "GetFederationToken"}
 _DELETING = re.compile(r"(Delete|Remove|Terminate)[A-Z].*|DELETE")
 _OBJECT_PARAMETERS = re.compile(r"x-id|partNumber|uploadId|X-Amz-.*", re.IGNORECASE)
 _DRAFT = "tritonstack.draft"
@@ -49,7 +48,7 @@ class ServiceCall:
     @property
     def changes(self) -> bool:
         """Whether it may change the service's state."""
-        return self.name in _CHANGING or _READING.fullmatch(self.name) is None
+        return _READING.fullmatch(self.name) is None
 
     @property
     def needs_room(self) -> bool:

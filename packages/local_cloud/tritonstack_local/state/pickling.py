@@ -1,11 +1,7 @@
-"""Pickle records, and what pickle does not support: locks, keys, and lambdas.
-
-Records of this cloud are pickled with their field names, so that records of another version are detected.
-"""
+"""Pickle records, and what pickle does not support: locks, keys, and lambdas."""
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import io
 import marshal
@@ -20,9 +16,6 @@ from typing import Any, get_args
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes, PublicKeyTypes
 
-from tritonstack_local.state.errors import OtherVersionError
-
-_OWN = "tritonstack_local."
 Reduced = tuple[Any, ...]
 Reduce = Callable[[Any], Reduced | Any]
 """The result of `__reduce__` for an object, or NotImplemented for pickle's default."""
@@ -33,22 +26,6 @@ def dumps(value: Any, *, reducers: Mapping[type, Reduce] = {}) -> bytes:
     buffer = io.BytesIO()
     _Pickler(buffer, {**_REDUCERS, **reducers}).dump(value)
     return buffer.getvalue()
-
-
-def loads(value: bytes) -> Any:
-    """Unpickle. This can run code, so the bytes must come from this cloud's own state folder."""
-    return _Unpickler(io.BytesIO(value)).load()
-
-
-class _Unpickler(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> Any:
-        """Find a class; a missing class of this package means that another version wrote the state."""
-        try:
-            return super().find_class(module, name)
-        except (ImportError, AttributeError) as missing:
-            if module.startswith(_OWN):
-                raise OtherVersionError(f"it has a {module}.{name}") from missing
-            raise
 
 
 class _Pickler(pickle.Pickler):
@@ -65,31 +42,7 @@ class _Pickler(pickle.Pickler):
         return NotImplemented if reduce is None else reduce(value)
 
     def _choose(self, kind: type) -> Reduce | None:
-        found = next((reduce for known, reduce in self._reducers.items() if issubclass(kind, known)), None)
-        if found is None and dataclasses.is_dataclass(kind) and kind.__module__.startswith(_OWN):
-            return _own_record
-        return found
-
-
-def _own_record(value: Any) -> Reduced:
-    kind = type(value)
-    return _blank, (kind, _fields_of(kind)), value.__getstate__()
-
-
-def _blank(kind: type, fields: tuple[str, ...]) -> Any:
-    if fields != _fields_of(kind):
-        raise OtherVersionError(f"{kind.__name__} consisted of {', '.join(fields)}")
-    return object.__new__(kind)
-
-
-_FIELDS: dict[type, tuple[str, ...]] = {}
-
-
-def _fields_of(kind: type[Any]) -> tuple[str, ...]:
-    """Return a record's field names, always as the same tuple, which pickle writes once."""
-    if kind not in _FIELDS:
-        _FIELDS[kind] = tuple(field.name for field in dataclasses.fields(kind))
-    return _FIELDS[kind]
+        return next((reduce for base, reduce in self._reducers.items() if issubclass(kind, base)), None)
 
 
 def _no_thread() -> None:
@@ -106,7 +59,7 @@ def _function(value: types.FunctionType) -> Any:
 
 
 def _made_function(code: bytes, module: str) -> types.FunctionType:
-    return types.FunctionType(marshal.loads(code), vars(importlib.import_module(module)))  # noqa: S302 - see `loads`
+    return types.FunctionType(marshal.loads(code), vars(importlib.import_module(module)))  # noqa: S302 - see snapshot.py
 
 
 def _private_key(value: Any) -> Reduced:

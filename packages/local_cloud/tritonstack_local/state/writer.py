@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from tritonstack_local.state.bodies import BODIES
 from tritonstack_local.state.errors import NotKeptError
-from tritonstack_local.state.snapshot import Snapshot, State, StateKey
+from tritonstack_local.state.snapshot import State, StateKey
 
 REST_S = 2.0
 """Time without changes after which a snapshot is written."""
@@ -61,7 +61,6 @@ class StateWriter:
         self._writing = False
         self._first_change: float | None = None
         self._last_change = self._ended = self._cost = 0.0
-        self._bodies = state.bodies
         self._closing = False
         self._thread = threading.Thread(target=self._run, name="state-writer", daemon=True)
 
@@ -70,16 +69,10 @@ class StateWriter:
         self._stores[name] = store
         store.on_change = self.changed
 
-    def load(self) -> list[str]:
-        """Restore all stores from the saved state; return messages about pieces that do not fit."""
-        notices = []
+    def load(self) -> None:
+        """Restore all stores from the saved state."""
         for piece, value in self._state.values.items():
-            try:
-                self._stores[piece.store].load(piece.key, value)
-            except Exception as error:
-                _log.exception("%s %s", *piece)
-                notices.append(f"{piece.store} {piece.key} was not restored ({error!r})")
-        return notices
+            self._stores[piece.store].load(piece.key, value)
 
     def start(self) -> None:
         """Begin to write."""
@@ -138,24 +131,26 @@ class StateWriter:
         started = time.monotonic()
         try:
             try:
-                bodies, snapshot, is_whole = self._take()
+                bodies, pieces, is_whole = self._take()
+                bodies -= BODIES.pickled
             finally:
                 with self._condition:
                     self._writing = False
                     self._condition.notify_all()
-            self._state.write(snapshot)
+            self._state.write(pieces)
             if is_whole:
-                self._remove_bodies(bodies, snapshot)
+                BODIES.remove(bodies)  # that no piece refers to
         except (NotKeptError, OSError) as error:
             _log.error("%s", error)
             self.changed()
         self._ended = time.monotonic()
         self._cost = self._ended - started
 
-    def _take(self) -> tuple[set[str], Snapshot, bool]:
-        """Return the files of bodies, the state, and whether that is all of it."""
+    def _take(self) -> tuple[set[str], dict[StateKey, bytes], bool]:
+        """Return the files of bodies before, the state, and whether that is all of it."""
         BODIES.pickled.clear()
-        bodies, pieces, is_whole = BODIES.names(), {}, True
+        bodies, is_whole = BODIES.names(), True
+        pieces: dict[StateKey, bytes] = {}
         for name, store in self._stores.items():
             for key in store.piece_keys():
                 try:
@@ -167,11 +162,4 @@ class StateWriter:
                     continue
                 if content is not None:
                     pieces[StateKey(name, key)] = content
-        return bodies, Snapshot(pieces, frozenset(BODIES.pickled)), is_whole
-
-    def _remove_bodies(self, bodies: set[str], snapshot: Snapshot) -> None:
-        """Remove the files that neither this snapshot nor the one before it refers to."""
-        BODIES.remove(bodies - snapshot.bodies - self._bodies)
-        if self._bodies - snapshot.bodies:
-            self.changed()  # the next snapshot frees their space
-        self._bodies = snapshot.bodies
+        return bodies, pieces, is_whole

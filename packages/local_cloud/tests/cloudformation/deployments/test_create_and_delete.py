@@ -1,5 +1,7 @@
 """Create and delete stacks: order, outputs, conditions, early rejection, rollback."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from botocore.exceptions import ClientError
 
@@ -50,10 +52,35 @@ def test_conditions_select_resources_properties_and_outputs(stack):
     assert set(stack.physical_ids()) == {"Always"}
 
 
+VARIANT = {"VariantName": "main", "InstanceType": "ml.g5.xlarge", "InitialInstanceCount": 1}
+ASYNCHRONOUS = {"OutputConfig": {"S3OutputPath": "s3://bucket/answers/"}}
+
+
+def config(**properties):
+    return resource("AWS::SageMaker::EndpointConfig", ProductionVariants=[VARIANT], **properties)
+
+
+def project(**properties):
+    usual = {
+        "ServiceRole": "r",
+        "Source": {"Type": "NO_SOURCE", "BuildSpec": "version: 0.2"},
+        "Artifacts": {"Type": "NO_ARTIFACTS"},
+        "Environment": {"Type": "LINUX_CONTAINER", "Image": "i", "ComputeType": "BUILD_GENERAL1_SMALL"},
+    }
+    return resource("AWS::CodeBuild::Project", **usual | properties)
+
+
 @pytest.mark.parametrize(
     ("resources", "complaint"),
     [
         ({"Odd": resource("AWS::Lambda::Function")}, r"\[Odd \(AWS::Lambda"),
+        ({"Odd": resource("AWS::SageMaker::InferenceComponent")}, "Odd: "),
+        ({"Odd": config()}, "ProductionVariant without ModelName"),
+        ({"Odd": config(AsyncInferenceConfig=ASYNCHRONOUS)}, "CreateEndpointConfig.AsyncInferenceConfig"),
+        ({"Odd": config(ShadowProductionVariants=[VARIANT])}, "EndpointConfig.ShadowProductionVariants"),
+        ({"Odd": project(Source={"Type": "GITHUB", "Location": "x"})}, "ProjectSource.type=GITHUB"),
+        ({"Odd": project(Triggers={"Webhook": True})}, "property Triggers of AWS::CodeBuild::Project"),
+        ({"Odd": project(Environment={"Type": "LINUX_CONTAINER", "Speed": 1})}, "Environment.Speed"),
         ({"Odd": parameter(Colour="red")}, "Odd: property Colour"),
         (
             {"Odd": resource("AWS::S3::Bucket", VersioningConfiguration={"Status": "Enabled", "Speed": 1})},
@@ -93,17 +120,15 @@ def test_a_failed_creation_leaves_nothing(stack):
     assert ("Good", "DELETE_COMPLETE") in happened
     assert ("Never", "CREATE_IN_PROGRESS") not in happened
     assert stack.parameters() == {}
-    with pytest.raises(ClientError, match="ROLLBACK_COMPLETE"):
-        stack.update({"Good": parameter()})
+    for attempt in (stack.update, stack.propose):
+        with pytest.raises(ClientError, match="ROLLBACK_COMPLETE"):
+            attempt({"Good": parameter()})
+    with pytest.raises(ClientError, match="already exists"):
+        stack.create({"Good": parameter()})
+    # GetTemplate returns the template that failed.
+    assert "broken" in str(stack.cloudformation.get_template(StackName="stack")["TemplateBody"])
     assert stack.delete() == "DELETE_COMPLETE"
-
-
-def test_without_rollback_a_failed_stack_is_kept_and_can_be_updated(stack):
-    assert stack.create({"Good": parameter(), "Bad": broken("Good")}, DisableRollback=True) == "CREATE_FAILED"
-    assert len(stack.parameters()) == 1
-    assert stack.update({"Good": parameter("mended")}) == "UPDATE_COMPLETE"
-    stack.delete()
-    assert stack.parameters() == {}
+    assert stack.create({"Good": parameter()}) == "CREATE_COMPLETE"
 
 
 def test_retained_resources_survive_stack_deletion(stack):
@@ -137,24 +162,33 @@ def test_a_protected_stack_is_not_deleted(stack):
     assert stack.delete() == "DELETE_COMPLETE"
 
 
-def test_exports_are_shared_guarded_and_unique(stack):
-    exported = {"Out": {"Value": {"Ref": "P"}, "Export": {"Name": "shared"}}}
-    stack.create({"P": parameter(Name="/p")}, Outputs=exported)
-    user = StackDriver(stack.account, "user")
-    user.create({"U": parameter({"Fn::ImportValue": "shared"})})
-    assert stack.parameters()[user.physical_ids()["U"]] == "/p"
-    cloudformation = stack.cloudformation
-    assert [item["Name"] for item in cloudformation.list_exports()["Exports"]] == ["shared"]
-
-    rival = StackDriver(stack.account, "rival")
-    assert rival.create({"P": parameter()}, Outputs=exported) == "ROLLBACK_COMPLETE"
-    assert "stack stack" in rival.reasons()
-    assert stack.update({"P": parameter(Name="/p")}) == "UPDATE_ROLLBACK_COMPLETE"
-    assert "in use by user" in stack.reasons()
-    assert stack.delete() == "DELETE_FAILED"
-
-    assert user.delete() == "DELETE_COMPLETE"
+def test_manually_deleted_resources_do_not_block_removal_or_deletion(stack):
+    ssm, made = stack.account.client("ssm"), {"P": parameter(Name="/p"), "Aside": parameter(Name="/aside")}
+    stack.create(made)
+    ssm.delete_parameter(Name="/aside")
+    # Unchanged resources are not checked; the resource removed from the template is already deleted.
+    assert stack.update({"P": made["P"], "More": parameter(Name="/more")}) == "UPDATE_COMPLETE"
+    ssm.delete_parameter(Name="/p")
     assert stack.delete() == "DELETE_COMPLETE"
+    assert stack.account.inventory() == []
+
+
+def test_a_stack_runs_one_operation_at_a_time(stack):
+    stack.create({"P": parameter()})
+    rejected = []
+
+    def update(number):
+        try:
+            StackDriver(stack.account).update({"P": parameter(), f"P{number}": parameter(str(number))})
+        except ClientError as error:
+            rejected.append(str(error))
+
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(update, range(4)))
+    assert stack.settled() == "UPDATE_COMPLETE"
+    assert all("_IN_PROGRESS" in reason for reason in rejected)
+    assert stack.delete() == "DELETE_COMPLETE"
+    assert stack.account.inventory() == []
 
 
 def test_accounts_and_regions_are_isolated(stack, running_cloud):

@@ -46,7 +46,7 @@ def one_resource(chance: random.Random, name: str, readable: list[str]) -> dict[
     if readable and chance.random() < 0.7:
         value = reading(chance, chance.choice(readable))
     if name in "BE":
-        properties: dict[str, Any] = {"DisplayName": value}
+        properties: dict[str, Any] = {"KmsMasterKeyId": value}
         if chance.random() < 0.5:
             properties["TopicName"] = f"{name}-{chance.choice('xy')}"
         return resource("AWS::SNS::Topic", **properties)

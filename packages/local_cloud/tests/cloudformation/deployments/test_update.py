@@ -81,8 +81,6 @@ def test_an_update_without_changes_is_reported(stack):
     assert "didn't contain changes" in plan["StatusReason"]  # the CDK reads it
     assert plan["Changes"] == []
     with pytest.raises(ClientError, match="No updates"):
-        stack.update(CHAIN, DisableRollback=True)
-    with pytest.raises(ClientError, match="No updates"):
         stack.update(CHAIN, Capabilities=[])
     assert stack.update(CHAIN, Tags=[{"Key": "team", "Value": "search"}]) == "UPDATE_COMPLETE"
 
@@ -115,31 +113,6 @@ def test_a_failed_update_rolls_back_and_can_be_retried(stack):
     assert list(stack.parameters()) == []
 
 
-def test_an_update_that_failed_without_rollback_can_be_fixed(stack):
-    stack.create(CHAIN)
-    moved = {**CHAIN, "Root": parameter("r", Name="/root2")}
-    assert stack.update({**moved, "Bad": broken("Leaf")}, DisableRollback=True) == "UPDATE_FAILED"
-    assert list(stack.parameters()) == ["/aside", "/leaf", "/middle", "/root", "/root2"]
-    assert stack.update(moved) == "UPDATE_COMPLETE"
-    assert list(stack.parameters()) == ["/aside", "/leaf", "/middle", "/root2"]
-
-
-def test_a_failed_rollback_can_be_continued(stack):
-    stack.create({"Store": resource("AWS::S3::Bucket", BucketName="stuck"), "P": parameter("one")})
-    tagged = resource("AWS::S3::Bucket", BucketName="stuck", Tags=[{"Key": "a", "Value": "b"}])
-    s3 = stack.account.client("s3")
-    # A bucket deleted outside of CloudFormation cannot be rolled back.
-    after = {"Store": tagged, "P": parameter("two"), "Bad": broken("Store")}
-    stack.update(after, DisableRollback=True)
-    s3.delete_bucket(Bucket="stuck")
-    stack.cloudformation.rollback_stack(StackName="stack")
-    assert stack.settled() == "UPDATE_ROLLBACK_FAILED"
-    s3.create_bucket(Bucket="stuck", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
-    stack.cloudformation.continue_update_rollback(StackName="stack")
-    assert stack.settled() == "UPDATE_ROLLBACK_COMPLETE"
-    assert list(stack.parameters().values()) == ["one"]
-
-
 def test_a_custom_name_cannot_be_replaced(stack):
     repository = resource("AWS::ECR::Repository", RepositoryName="mine")
     stack.create({"R": repository})
@@ -158,20 +131,32 @@ def test_replaced_resources_can_be_retained(stack):
     assert list(stack.parameters()) == ["/one", "/two"]
 
 
-def test_previous_parameters_and_template(stack):
-    declared = {"Value": {"Type": "String", "Default": "default"}}
-    stack.create({"P": parameter({"Ref": "Value"})}, Parameters=declared)
-    cloudformation = stack.cloudformation
-    cloudformation.update_stack(
-        StackName="stack",
-        UsePreviousTemplate=True,
-        Parameters=[{"ParameterKey": "Value", "ParameterValue": "given"}],
-    )
-    stack.settled()
-    assert list(stack.parameters().values()) == ["given"]
-    with pytest.raises(ClientError, match="No updates"):
-        cloudformation.update_stack(
-            StackName="stack",
-            UsePreviousTemplate=True,
-            Parameters=[{"ParameterKey": "Value", "UsePreviousValue": True}],
-        )
+def test_stack_tags_are_applied_to_resources(stack):
+    resources = {
+        "Topic": resource("AWS::SNS::Topic", TopicName="t"),
+        "Parameter": parameter(Name="/p", Tags={"owner": "me"}),
+    }
+    given = [{"Key": "owner", "Value": "team"}, {"Key": "expires", "Value": "2026-11-22T08:30:00Z"}]
+    assert stack.create(resources, Tags=given) == "CREATE_COMPLETE"
+
+    def found():
+        client = stack.account.client
+        topic = client("sns").list_tags_for_resource(ResourceArn=stack.physical_ids()["Topic"])["Tags"]
+        value = client("ssm").list_tags_for_resource(ResourceType="Parameter", ResourceId="/p")["TagList"]
+        return [{tag["Key"]: tag["Value"] for tag in tags} for tags in (topic, value)]
+
+    stacks = {"owner": "team", "expires": "2026-11-22T08:30:00Z"}
+    assert found() == [stacks, {**stacks, "owner": "me"}]
+    # A changed stack tag changes every resource that has it.
+    assert stack.changes(resources, Tags=given[:1]) == dict.fromkeys(resources, ("Modify", "False"))
+    assert stack.update(resources, Tags=given[:1]) == "UPDATE_COMPLETE"
+    assert found() == [{"owner": "team"}, {"owner": "me"}]
+
+
+def test_a_property_that_cannot_change_is_rejected_and_nothing_is_undone(stack):
+    group = resource("AWS::Logs::LogGroup", LogGroupName="/g", KmsKeyId="arn:aws:kms:eu-west-1:1:key/k")
+    stack.create({"G": group})
+    plain = resource("AWS::Logs::LogGroup", LogGroupName="/g")
+    assert stack.update({"G": plain}) == "UPDATE_ROLLBACK_COMPLETE"
+    assert "KmsKeyId cannot be changed" in stack.reasons()
+    assert ("G", "UPDATE_COMPLETE") not in stack.events()

@@ -3,7 +3,6 @@
 import time
 
 import pytest
-from botocore.exceptions import ClientError
 
 from packages.local_cloud.tests.cloudformation.stacks import resource
 from packages.local_cloud.tests.sagemaker.cloud import IMAGE, tarball
@@ -206,44 +205,3 @@ def test_create_update_and_delete_an_endpoint_with_two_variants(stack, artifact)
     assert sorted(served(stack) for _ in range(4)) == ["one"] * 2 + ["two"] * 2
     assert stack.delete() == "DELETE_COMPLETE"
     assert names(stack) == (0, 0, 0)
-
-
-VARIANT = {"VariantName": "main", "InstanceType": "ml.g5.xlarge", "InitialInstanceCount": 1}
-ASYNCHRONOUS = {"OutputConfig": {"S3OutputPath": "s3://bucket/answers/"}}
-
-
-def config(*, model="m", **changes):
-    """A configuration whose model is known only after its creation."""
-    made = resource("AWS::SageMaker::Model", ExecutionRoleArn=ROLE, PrimaryContainer={"Image": IMAGE})
-    variant = {**VARIANT, **({"ModelName": {"Fn::GetAtt": ["Model", "ModelName"]}} if model else {})}
-    variant |= changes.pop("variant", {})
-    properties = {"ProductionVariants": [variant], **changes}
-    return {"Model": made, "Config": resource("AWS::SageMaker::EndpointConfig", **properties)}
-
-
-COMPONENT = {"Component": resource("AWS::SageMaker::InferenceComponent", EndpointName="e")}
-
-
-@pytest.mark.parametrize(
-    ("resources", "rejected"),
-    [
-        (config(AsyncInferenceConfig=ASYNCHRONOUS), "Config: .* CreateEndpointConfig.AsyncInferenceConfig"),
-        (
-            config(ShadowProductionVariants=[{**VARIANT, "VariantName": "shadow", "ModelName": "m"}]),
-            "Config: .* CreateEndpointConfig.ShadowProductionVariants",
-        ),
-        (config(model=None), "Config: .* ProductionVariant without ModelName"),
-        (
-            config(variant={"ManagedInstanceScaling": {"Status": "ENABLED"}}),
-            "Config: .* ProductionVariant.ManagedInstanceScaling",
-        ),
-        (config(model=None) | COMPONENT, "Component: "),
-    ],
-    ids=["asynchronous", "shadow", "without a model", "managed scaling", "component"],
-)
-def test_unsupported_sagemaker_features_are_rejected_before_creation(stack, resources, rejected):
-    topic = resource("AWS::SNS::Topic", TopicName="beside")
-    with pytest.raises(ClientError, match=f"Template error: {rejected}"):
-        stack.propose({"Topic": topic, **resources}, kind="CREATE")
-    assert stack.cloudformation.describe_stacks()["Stacks"] == []
-    assert stack.account.client("sns").list_topics()["Topics"] == []

@@ -1,4 +1,4 @@
-"""Templates in JSON and YAML with short forms, and their errors."""
+"""Templates in JSON and YAML, and their errors."""
 
 import gc
 
@@ -8,30 +8,14 @@ from tritonstack_local.cloudformation.errors import TemplateError
 from tritonstack_local.cloudformation.templates.template import parse_template
 
 
-def test_short_forms_become_functions():
-    template = parse_template(
-        """
-Conditions:
-  Large: !Not [!Equals [!Ref Size, 2010-09-09]]
+def test_yaml_is_read_with_dates_as_text():
+    template = parse_template("""
+AWSTemplateFormatVersion: 2010-09-09
 Resources:
-  A:
-    Type: T
-    DependsOn: B
-    Properties:
-      Name: !GetAtt B.Arn.Part
-      Text: !Sub "${B}-x"
-      List: !If [Large, !Split [",", "a,b"], !Ref "AWS::NoValue"]
-      When: !Condition Large
+  A: {Type: T, DependsOn: B, Properties: {When: 2010-09-09}}
   B: {Type: T, DeletionPolicy: Retain}
-"""
-    )
-    assert template.conditions["Large"] == {"Fn::Not": [{"Fn::Equals": [{"Ref": "Size"}, "2010-09-09"]}]}
-    assert template.resources["A"].properties == {
-        "Name": {"Fn::GetAtt": ["B", "Arn.Part"]},
-        "Text": {"Fn::Sub": "${B}-x"},
-        "List": {"Fn::If": ["Large", {"Fn::Split": [",", "a,b"]}, {"Ref": "AWS::NoValue"}]},
-        "When": {"Condition": "Large"},
-    }
+""")
+    assert template.resources["A"].properties == {"When": "2010-09-09"}
     assert template.resources["A"].depends_on == ("B",)
     assert template.resources["B"].deletion_policy == "Retain"
 
@@ -53,6 +37,7 @@ Resources:
         ('{"Resources": {"A": {"Type": "T"}}, "Outputs": {"X": 5}}', "Outputs.X must be an"),
         ('{"Resources": {"A": {"Type": "T"}}, "Parameters": {"X": "a"}}', "Parameters.X must be an"),
         ("Resources: &all {A: {Type: T}}\nOutputs: *all", "YAML aliases are not allowed in CloudFormation"),
+        ("Resources: {A: !Ref B}", "could not determine a constructor for the tag '!Ref'"),
         ("Resources: 0b_", "Template format error: invalid literal"),
         (f"Resources: {'[' * 5000}", "nested too deeply"),
         (f'{{"Resources": {"[" * 100_000}', "more than 100 levels"),

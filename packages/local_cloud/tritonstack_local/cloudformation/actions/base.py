@@ -37,6 +37,17 @@ class Action:
 
 
 ACTIONS: dict[str, Action] = {}
+ONLY_DEFAULT: Params = {
+    "DeploymentConfig": {"Mode": "STANDARD"},
+    "DisableRollback": False,
+    "ImportExistingResources": False,
+    "NotificationARNs": [],
+    "OnFailure": "ROLLBACK",
+    "OnStackFailure": "ROLLBACK",
+    "RetainResources": [],
+    "UsePreviousTemplate": False,
+}
+"""Parameters that are not implemented, with the value that changes nothing."""
 
 Function = Callable[[ActionContext, Params], Answer]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from tritonstack_local.cloudformation.actions.base import ActionContext, Answer, Params, action
@@ -32,9 +31,8 @@ _RECREATION = {
 
 @action(
     "CreateChangeSet",
-    takes="StackName ChangeSetName ChangeSetType Description TemplateBody TemplateURL UsePreviousTemplate "
-    "Parameters Capabilities Tags NotificationARNs RoleARN OnStackFailure DeploymentConfig "
-    "ImportExistingResources",
+    takes="StackName ChangeSetName ChangeSetType Description TemplateBody TemplateURL "
+    "Parameters Capabilities Tags RoleARN",
     accepts="ClientToken IncludeNestedStacks",
 )
 def create_change_set(context: ActionContext, params: Params) -> Answer:
@@ -43,11 +41,7 @@ def create_change_set(context: ActionContext, params: Params) -> Answer:
     stack = _stack_for(context, params["StackName"], kind)
     if any(known.name == params["ChangeSetName"] for known in stack.change_sets.values()):
         raise AlreadyExistsError(f"ChangeSet {params['ChangeSetName']} already exists")
-    on_failure = params.get("OnStackFailure", "ROLLBACK")
-    if on_failure == "DELETE":
-        raise CloudFormationError("OnStackFailure DELETE is not implemented in the local cloud")
-    settings = stack_settings(params, previous=stack.settings, disable_rollback=on_failure == "DO_NOTHING")
-    proposal = context.engine.propose(stack, params, settings)
+    proposal = context.engine.propose(stack, params, stack_settings(params, previous=stack.settings))
     change_set = _change_set(stack, params, proposal)
     with stack.changing():
         stack.change_sets[change_set.change_set_id] = change_set
@@ -112,11 +106,7 @@ def describe_change_set(context: ActionContext, params: Params) -> Answer:
     }
 
 
-@action(
-    "ExecuteChangeSet",
-    takes="StackName ChangeSetName DisableRollback",
-    accepts="ClientRequestToken",
-)
+@action("ExecuteChangeSet", takes="StackName ChangeSetName", accepts="ClientRequestToken")
 def execute_change_set(context: ActionContext, params: Params) -> Answer:
     """Execute a change set."""
     stack, change_set = find_change_set(context, params)
@@ -128,13 +118,10 @@ def execute_change_set(context: ActionContext, params: Params) -> Answer:
             )
         change_set.execution_status = "EXECUTE_COMPLETE"
         stack.change_set_id = change_set.change_set_id
-    proposal = change_set.proposal
-    if params.get("DisableRollback"):
-        proposal = replace(proposal, settings=replace(proposal.settings, disable_rollback=True))
     if stack.status == "REVIEW_IN_PROGRESS":
-        context.engine.create(stack, proposal)
+        context.engine.create(stack, change_set.proposal)
     else:
-        context.engine.update(stack, proposal)
+        context.engine.update(stack, change_set.proposal)
     return {}
 
 

@@ -1,13 +1,11 @@
-"""Actions that only read: stacks, resources, events, exports, and templates."""
+"""Actions that only read: stacks, resources, events, and templates."""
 
 from __future__ import annotations
 
-import json
 import re
 
 from tritonstack_local.cloudformation.actions.base import ActionContext, Answer, Params, action
 from tritonstack_local.cloudformation.actions.change_sets import find_change_set
-from tritonstack_local.cloudformation.deployments.proposals import needed_capabilities, submitted_template
 from tritonstack_local.cloudformation.errors import CloudFormationError
 from tritonstack_local.cloudformation.records import Stack, StackEvent
 from tritonstack_local.cloudformation.templates.template import StackTemplate
@@ -49,34 +47,11 @@ def describe_stack_resources(context: ActionContext, params: Params) -> Answer:
     }
 
 
-@action("DescribeStackResource", takes="StackName LogicalResourceId")
-def describe_stack_resource(context: ActionContext, params: Params) -> Answer:
-    """Describe one resource of a stack."""
-    stack = context.store.get(context.scope, params["StackName"])
-    wanted = params["LogicalResourceId"]
-    for item in _resources(stack):
-        if item["LogicalResourceId"] == wanted:
-            return {"StackResourceDetail": item}
-    raise CloudFormationError(f"Resource {wanted} does not exist for stack {stack.identity.name}")
-
-
 @action("ListStackResources", takes="StackName", accepts="NextToken")
 def list_stack_resources(context: ActionContext, params: Params) -> Answer:
     """List the resources of a stack."""
     stack = context.store.get(context.scope, params["StackName"])
     return {"StackResourceSummaries": _resources(stack)}
-
-
-@action("ListExports", accepts="NextToken")
-def list_exports(context: ActionContext, params: Params) -> Answer:
-    """List the exports of all stacks."""
-    del params
-    return {
-        "Exports": [
-            {"ExportingStackId": stack.identity.stack_id, "Name": name, "Value": value}
-            for name, (stack, value) in sorted(context.store.exports(context.scope).items())
-        ]
-    }
 
 
 def _stack_of(context: ActionContext, params: Params) -> Stack:
@@ -97,7 +72,7 @@ def _described(stack: Stack) -> Answer:
             "ChangeSetId": stack.change_set_id,
             "Description": summary["TemplateDescription"],
             "Parameters": [parameter.described() for parameter in stack.parameters.values()],
-            "DisableRollback": stack.settings.disable_rollback,
+            "DisableRollback": False,
             "NotificationARNs": [],
             "Capabilities": list(stack.settings.capabilities),
             "Outputs": [output.described() for output in stack.outputs],
@@ -164,26 +139,6 @@ def get_template(context: ActionContext, params: Params) -> Answer:
     return {"TemplateBody": _BEYOND_ASCII.sub("?", body), "StagesAvailable": ["Original", "Processed"]}
 
 
-@action("GetTemplateSummary", takes="StackName TemplateBody TemplateURL")
-def get_template_summary(context: ActionContext, params: Params) -> Answer:
-    """Summarize a template's resources, parameters, and capabilities."""
-    template = (
-        _known_template(context, params)
-        if "StackName" in params
-        else submitted_template(store=context.store, scope=context.scope, params=params, previous=None)
-    )
-    needed = needed_capabilities(template)
-    return {
-        "Parameters": _parameters(template),
-        "Description": template.description or None,
-        "Capabilities": list(needed),
-        "CapabilitiesReason": _reason(template) if needed else None,
-        "ResourceTypes": sorted({resource.type for resource in template.resources.values()}),
-        "Version": "2010-09-09",
-        "Metadata": json.dumps(template.metadata) if template.metadata else None,
-    }
-
-
 def _known_template(context: ActionContext, params: Params) -> StackTemplate:
     if "ChangeSetName" in params:
         return find_change_set(context, params)[1].proposal.evaluation.template
@@ -191,21 +146,3 @@ def _known_template(context: ActionContext, params: Params) -> StackTemplate:
     if stack.template is None:
         raise CloudFormationError(f"Stack {stack.identity.name} has no template yet")
     return stack.template
-
-
-def _parameters(template: StackTemplate) -> list[Answer]:
-    return [
-        {
-            "ParameterKey": key,
-            "DefaultValue": str(declared["Default"]) if "Default" in declared else None,
-            "ParameterType": declared.get("Type"),
-            "NoEcho": str(declared.get("NoEcho", False)).lower() == "true",
-            "Description": declared.get("Description"),
-        }
-        for key, declared in template.parameters.items()
-    ]
-
-
-def _reason(template: StackTemplate) -> str:
-    iam = sorted({r.type for r in template.resources.values() if r.type.startswith("AWS::IAM::")})
-    return f"The following resource(s) require capabilities: [{', '.join(iam)}]"

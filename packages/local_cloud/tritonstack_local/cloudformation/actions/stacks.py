@@ -10,37 +10,24 @@ from tritonstack_local.cloudformation.errors import AlreadyExistsError, CloudFor
 from tritonstack_local.cloudformation.records import Stack, StackSettings, timestamp
 from tritonstack_local.cloudformation.templates.evaluation import StackIdentity
 
-_UPDATABLE = {
-    "CREATE_COMPLETE",
-    "CREATE_FAILED",
-    "UPDATE_COMPLETE",
-    "UPDATE_FAILED",
-    "UPDATE_ROLLBACK_COMPLETE",
-}
-_STACK = (
-    "StackName TemplateBody TemplateURL Parameters Capabilities Tags NotificationARNs RoleARN "
-    "DisableRollback DeploymentConfig"
-)
+_UPDATABLE = {"CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE"}
+_STACK = "StackName TemplateBody TemplateURL Parameters Capabilities Tags RoleARN"
 
 
-@action("CreateStack", takes=f"{_STACK} OnFailure EnableTerminationProtection", accepts="ClientRequestToken")
+@action("CreateStack", takes=f"{_STACK} EnableTerminationProtection", accepts="ClientRequestToken")
 def create_stack(context: ActionContext, params: Params) -> Answer:
     """Create a stack."""
     if context.store.find(context.scope, params["StackName"]) is not None:
         raise AlreadyExistsError(f"Stack [{params['StackName']}] already exists")
     stack = new_stack(context, params["StackName"])
     stack.termination_protection = bool(params.get("EnableTerminationProtection", False))
-    on_failure = params.get("OnFailure", "ROLLBACK")
-    if on_failure == "DELETE":
-        raise CloudFormationError("OnFailure DELETE is not implemented in the local cloud")
-    settings = stack_settings(params, disable_rollback=on_failure == "DO_NOTHING")
-    proposal = context.engine.propose(stack, params, settings)
+    proposal = context.engine.propose(stack, params, stack_settings(params))
     context.store.add(context.scope, stack)
     context.engine.create(stack, proposal)
     return {"StackId": stack.identity.stack_id}
 
 
-@action("UpdateStack", takes=f"{_STACK} UsePreviousTemplate", accepts="ClientRequestToken")
+@action("UpdateStack", takes=_STACK, accepts="ClientRequestToken")
 def update_stack(context: ActionContext, params: Params) -> Answer:
     """Update a stack."""
     stack = context.store.get(context.scope, params["StackName"])
@@ -52,12 +39,9 @@ def update_stack(context: ActionContext, params: Params) -> Answer:
     return {"StackId": stack.identity.stack_id}
 
 
-@action(
-    "DeleteStack", takes="StackName RetainResources DeploymentConfig", accepts="ClientRequestToken RoleARN"
-)
+@action("DeleteStack", takes="StackName", accepts="ClientRequestToken RoleARN")
 def delete_stack(context: ActionContext, params: Params) -> Answer:
     """Delete a stack; a missing one is not an error."""
-    deployment_config(params)
     stack = context.store.find(context.scope, params["StackName"])
     if stack is None or stack.deleted is not None or stack.status == "DELETE_IN_PROGRESS":
         return {}
@@ -69,10 +53,7 @@ def delete_stack(context: ActionContext, params: Params) -> Answer:
         raise CloudFormationError(
             f"Stack [{stack.identity.name}] cannot be deleted while in status {stack.status}"
         )
-    retain = frozenset(params.get("RetainResources", ()))
-    if retain and stack.status != "DELETE_FAILED":
-        raise CloudFormationError("RetainResources may be given for a stack in status DELETE_FAILED only")
-    context.engine.delete(stack, retain=retain)
+    context.engine.delete(stack)
     return {}
 
 
@@ -83,36 +64,6 @@ def update_termination_protection(context: ActionContext, params: Params) -> Ans
     with stack.changing():
         stack.termination_protection = params["EnableTerminationProtection"]
     return {"StackId": stack.identity.stack_id}
-
-
-@action("ContinueUpdateRollback", takes="StackName ResourcesToSkip", accepts="ClientRequestToken RoleARN")
-def continue_update_rollback(context: ActionContext, params: Params) -> Answer:
-    """Continue a failed rollback."""
-    stack = context.store.get(context.scope, params["StackName"])
-    _check_status(stack, {"UPDATE_ROLLBACK_FAILED"}, "ContinueUpdateRollback")
-    skip = frozenset(params.get("ResourcesToSkip", ()))
-    stuck = {name for name, known in stack.statuses.items() if known.status == "UPDATE_FAILED"}
-    if skip - stuck:
-        raise CloudFormationError(
-            f"The following resource(s) cannot be skipped: [{', '.join(sorted(skip - stuck))}]; "
-            f"skipped can be what failed to update: [{', '.join(sorted(stuck))}]"
-        )
-    context.engine.roll_back(stack, skip=skip)
-    return {}
-
-
-@action("RollbackStack", takes="StackName", accepts="ClientRequestToken RoleARN")
-def rollback_stack(context: ActionContext, params: Params) -> Answer:
-    """Roll back a failed deployment whose rollback was disabled."""
-    stack = context.store.get(context.scope, params["StackName"])
-    _check_status(stack, {"CREATE_FAILED", "UPDATE_FAILED", "ROLLBACK_FAILED"}, "RollbackStack")
-    context.engine.roll_back(stack)
-    return {"StackId": stack.identity.stack_id}
-
-
-def _check_status(stack: Stack, allowed: set[str], name: str) -> None:
-    if stack.status not in allowed:
-        raise CloudFormationError(f"{name} cannot be called from current stack status {stack.status}")
 
 
 def check_updatable(stack: Stack) -> None:
@@ -136,26 +87,12 @@ def new_stack(context: ActionContext, name: str) -> Stack:
     return Stack(identity=identity, created=timestamp())
 
 
-def stack_settings(
-    params: Params, *, previous: StackSettings | None = None, disable_rollback: bool = False
-) -> StackSettings:
+def stack_settings(params: Params, *, previous: StackSettings | None = None) -> StackSettings:
     """Return the stack settings of a call; omitted ones keep their values."""
-    if params.get("NotificationARNs"):
-        raise CloudFormationError("NotificationARNs are not implemented in the local cloud")
     previous = previous or StackSettings()
     tags = params.get("Tags")
-    disable_rollback = disable_rollback or bool(deployment_config(params).get("DisableRollback", False))
     return StackSettings(
         tags=previous.tags if tags is None else {tag["Key"]: tag["Value"] for tag in tags},
         role_arn=params.get("RoleARN", previous.role_arn),
         capabilities=tuple(params.get("Capabilities", ())),
-        disable_rollback=bool(params.get("DisableRollback", False)) or disable_rollback,
     )
-
-
-def deployment_config(params: Params) -> Params:
-    """Return a call's DeploymentConfig; deployments always wait for stable resources."""
-    config: Params = params.get("DeploymentConfig", {})
-    if config.get("Mode", "STANDARD") != "STANDARD":
-        raise CloudFormationError("DeploymentConfig.Mode EXPRESS is not implemented in the local cloud")
-    return config

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import threading
 from collections.abc import Callable, Mapping
@@ -38,7 +39,6 @@ class StackDeployment:
 
     operations: Operations
     proposal: Proposal
-    store: StackStore
 
     @property
     def stack(self) -> Stack:
@@ -46,12 +46,10 @@ class StackDeployment:
         return self.operations.stack
 
     def create(self) -> None:
-        """Create everything; on failure delete it again, unless rollback is disabled."""
+        """Create everything; on failure delete it again."""
         failure = self._apply()
         if failure is None:
             self._succeed("CREATE_COMPLETE")
-        elif self.proposal.settings.disable_rollback:
-            self.stack.set_status("CREATE_FAILED", reason=failure)
         else:
             self.stack.set_status("ROLLBACK_IN_PROGRESS", reason=f"{failure} Rollback requested by user.")
             roll_back_creation(self.operations)
@@ -63,9 +61,6 @@ class StackDeployment:
             self._succeed("UPDATE_COMPLETE_CLEANUP_IN_PROGRESS")
             forget_leftovers(self.operations)
             self.stack.set_status("UPDATE_COMPLETE")
-        elif self.proposal.settings.disable_rollback:
-            # Keep everything for inspection; the next attempt continues from the recorded steps.
-            self.stack.set_status("UPDATE_FAILED", reason=failure)
         else:
             self.stack.set_status("UPDATE_ROLLBACK_IN_PROGRESS", reason=failure)
             roll_back_update(self.operations)
@@ -80,9 +75,6 @@ class StackDeployment:
             resolved = self.proposal.evaluation.resolve(resource.properties, self._answers())
             provider = self.operations.providers[resource.type]
             properties = provider.tagged(resolved, self.proposal.settings.tags)
-            if logical_id in self.proposal.imports and logical_id not in self.stack.resources:
-                self.operations.import_resource(resource, properties, graph[logical_id])
-                return
             self.operations.deploy_resource(resource, properties, graph[logical_id])
 
         def may_start(failed: bool) -> bool:
@@ -116,7 +108,8 @@ class StackDeployment:
         try:
             resolved = self.proposal.evaluation.resolve_outputs(self._answers())
             outputs = tuple(_output(key, output) for key, output in resolved.items())
-            self.store.publish(self.stack, outputs)
+            with self.stack.changing():
+                self.stack.outputs = outputs
         except CloudFormationError as error:
             return error.message
         return None
@@ -127,7 +120,6 @@ class StackDeployment:
         wanted = proposal.evaluation.active_resources()
         with stack.changing():
             stack.adopt(proposal)
-            stack.imports = frozenset(proposal.evaluation.imports)
             stack.close_steps()
             leave_over(stack, {name: it for name, it in stack.resources.items() if name not in wanted})
             stack.set_status(status)
@@ -159,18 +151,16 @@ _PATIENCE_S = 3.0
 """How long a call waits for its deployment, so that short deployments are complete when the call returns and
 clients that poll every five seconds, such as the CDK, need not wait."""
 _INTERRUPTED = "The local cloud was ended meanwhile."
-# Clean-ups are continued by the next update or deletion of the stack.
-_STATUS_AFTER_INTERRUPTION = {
-    "CREATE_IN_PROGRESS": "CREATE_FAILED",
-    "DELETE_IN_PROGRESS": "DELETE_FAILED",
-    "ROLLBACK_IN_PROGRESS": "ROLLBACK_FAILED",
-    "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS": "UPDATE_COMPLETE",
-    "UPDATE_IN_PROGRESS": "UPDATE_FAILED",
-    "UPDATE_ROLLBACK_COMPLETE_CLEANUP_IN_PROGRESS": "UPDATE_ROLLBACK_COMPLETE",
-    "UPDATE_ROLLBACK_IN_PROGRESS": "UPDATE_ROLLBACK_FAILED",
+_AFTER_INTERRUPTION: Mapping[str, tuple[str, Callable[[Operations], None] | None]] = {
+    "CREATE_IN_PROGRESS": ("ROLLBACK_IN_PROGRESS", roll_back_creation),
+    "DELETE_IN_PROGRESS": ("DELETE_IN_PROGRESS", delete_stack),
+    "ROLLBACK_IN_PROGRESS": ("ROLLBACK_IN_PROGRESS", roll_back_creation),
+    "UPDATE_IN_PROGRESS": ("UPDATE_ROLLBACK_IN_PROGRESS", roll_back_update),
+    "UPDATE_ROLLBACK_IN_PROGRESS": ("UPDATE_ROLLBACK_IN_PROGRESS", roll_back_update),
+    # The next update or deletion continues a clean-up.
+    "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS": ("UPDATE_COMPLETE", None),
+    "UPDATE_ROLLBACK_COMPLETE_CLEANUP_IN_PROGRESS": ("UPDATE_ROLLBACK_COMPLETE", None),
 }
-_CREATION_FAILED = {"CREATE_FAILED", "ROLLBACK_FAILED"}
-_ROLLBACK_POSSIBLE = {*_CREATION_FAILED, "UPDATE_FAILED", "UPDATE_ROLLBACK_FAILED"}
 
 
 @dataclass(frozen=True)
@@ -191,28 +181,18 @@ class Engine:
     def create(self, stack: Stack, proposal: Proposal) -> None:
         """Create the resources of a new stack."""
         with stack.changing():
-            self._claim(stack, "CREATE_IN_PROGRESS", keeps_failures=proposal.settings.disable_rollback)
+            self._claim(stack, "CREATE_IN_PROGRESS")
             stack.adopt(proposal)
         self._start(stack, self._deployment(stack, proposal).create)
 
     def update(self, stack: Stack, proposal: Proposal) -> None:
         """Update a stack."""
-        self._claim(stack, "UPDATE_IN_PROGRESS", keeps_failures=proposal.settings.disable_rollback)
+        self._claim(stack, "UPDATE_IN_PROGRESS")
         with stack.changing():
             stack.updated = timestamp()
         self._start(stack, self._deployment(stack, proposal).update)
 
-    def roll_back(self, stack: Stack, *, skip: frozenset[str] = frozenset(), wait: bool = True) -> None:
-        """Roll back a failed deployment."""
-        operations = self._operations(stack)
-        if stack.status in _CREATION_FAILED:
-            self._claim(stack, "ROLLBACK_IN_PROGRESS")
-            self._start(stack, lambda: roll_back_creation(operations), wait=wait)
-        else:
-            self._claim(stack, "UPDATE_ROLLBACK_IN_PROGRESS")
-            self._start(stack, lambda: roll_back_update(operations, skip=skip), wait=wait)
-
-    def delete(self, stack: Stack, *, retain: frozenset[str] = frozenset(), wait: bool = True) -> None:
+    def delete(self, stack: Stack) -> None:
         """Delete a stack; cancel a creation in progress first."""
         with stack.changing():
             creation = stack.worker if stack.status == "CREATE_IN_PROGRESS" else None
@@ -220,7 +200,6 @@ class Engine:
                 self._claim(stack, "DELETE_IN_PROGRESS")
             else:
                 stack.cancelled.set()
-            stack.retained = retain
 
         def work() -> None:
             if creation is not None:
@@ -229,35 +208,30 @@ class Engine:
                     if stack.in_progress or stack.deleted is not None:
                         return  # another thread was faster
                     self._claim(stack, "DELETE_IN_PROGRESS")
-            delete_stack(self._operations(stack), self.store)
+            delete_stack(self._operations(stack))
 
-        self._start(stack, work, wait=wait)
+        self._start(stack, work)
 
     def resume(self) -> None:
-        """Roll back the deployments that the end of an earlier cloud interrupted, and repeat deletions.
-
-        A deployment that its caller did not want rolled back only fails.
-        """
+        """Roll back the deployments that the end of an earlier cloud interrupted, and repeat deletions."""
         for stack in self.store.everywhere():
             if not stack.in_progress:
                 continue
             _log.info("stack %s was %s", stack.identity.name, stack.status)
             # Without the steps that had made nothing yet.
             stack.unfinished = [step for step in stack.unfinished if step.after.physical_id]
-            stack.set_status(_STATUS_AFTER_INTERRUPTION[stack.status], reason=_INTERRUPTED)
-            if stack.status in _ROLLBACK_POSSIBLE and not stack.keeps_failures:
-                self.roll_back(stack, wait=False)
-            elif stack.status == "DELETE_FAILED":
-                self.delete(stack, retain=stack.retained, wait=False)
+            status, work = _AFTER_INTERRUPTION[stack.status]
+            stack.set_status(status, reason=_INTERRUPTED)
+            if work is not None:
+                self._start(stack, functools.partial(work, self._operations(stack)), wait=False)
 
-    def _claim(self, stack: Stack, status: str, *, keeps_failures: bool = False) -> None:
+    def _claim(self, stack: Stack, status: str) -> None:
         with stack.changing():
             if stack.in_progress:
                 raise CloudFormationError(
                     f"Stack:{stack.identity.stack_id} is in {stack.status} state and can not be updated."
                 )
             stack.cancelled.clear()
-            stack.keeps_failures = keeps_failures
             stack.set_status(status, reason="User Initiated")
             for change_set in stack.change_sets.values():  # they planned for the stack as it was
                 if change_set.execution_status == "AVAILABLE":
@@ -282,4 +256,4 @@ class Engine:
         return Operations(stack, self.providers, self.clients, self.changing)
 
     def _deployment(self, stack: Stack, proposal: Proposal) -> StackDeployment:
-        return StackDeployment(self._operations(stack), proposal, self.store)
+        return StackDeployment(self._operations(stack), proposal)

@@ -65,29 +65,6 @@ class Operations:
         else:
             self._run(StackStep(before, replace(wanted, physical_id=before.physical_id)), "UPDATE")
 
-    def find(self, resource: Resource, properties: Mapping[str, Any]) -> str | None:
-        """Return the physical id of the existing resource with the template's name."""
-        request = self.request(_wanted(resource, properties, frozenset()))
-        return self.providers[resource.type].find(request)
-
-    def import_resource(
-        self, resource: Resource, properties: Mapping[str, Any], needs: frozenset[str]
-    ) -> None:
-        """Import an existing resource into the stack."""
-        wanted = _wanted(resource, properties, needs)
-        physical_id = self.find(resource, properties)
-        if physical_id is None:
-            raise ProviderError("the resource to import no longer exists")
-        wanted = replace(wanted, physical_id=physical_id)
-        self.stack.set_resource_status(wanted, "IMPORT_IN_PROGRESS")
-        try:
-            wanted = self._settled(wanted)
-        except Exception as error:
-            self.stack.set_resource_status(wanted, "IMPORT_FAILED", reason_of(error))
-            raise StepError(reason_of(error)) from error
-        self.stack.set_resource_status(wanted, "IMPORT_COMPLETE")
-        self._keep(wanted)
-
     def revert(self, step: StackStep) -> None:
         """Undo an in-place change; after a replacement, the old resource is unchanged."""
         before = step.before

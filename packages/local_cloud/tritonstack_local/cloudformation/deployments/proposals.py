@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 from botocore.exceptions import ClientError
 
 from tritonstack.base.errors import aws_error_message
-from tritonstack_local.cloudformation.changes import Change, Providers, plan_changes
-from tritonstack_local.cloudformation.deployments.operations import LiveValues, Operations
+from tritonstack_local.cloudformation.changes import Providers, plan_changes
+from tritonstack_local.cloudformation.deployments.operations import LiveValues
 from tritonstack_local.cloudformation.errors import CloudFormationError, InsufficientCapabilitiesError
 from tritonstack_local.cloudformation.records import Proposal, Stack, StackSettings
 from tritonstack_local.cloudformation.store import AccountLookups, StackStore
@@ -41,8 +40,8 @@ def propose(
 ) -> Proposal:
     """Return the proposal of a CreateStack, UpdateStack, or CreateChangeSet call."""
     scope = Scope(stack.identity.account, stack.identity.region)
-    template = submitted_template(store=store, scope=scope, params=params, previous=stack.template)
-    check_capabilities(template, settings.capabilities)
+    template = _submitted_template(store=store, scope=scope, params=params)
+    _check_capabilities(template, settings.capabilities)
     dependencies = AccountLookups(store, scope)
     parameters = resolve_parameters(
         declared=template.parameters,
@@ -60,10 +59,6 @@ def propose(
     changes = plan_changes(
         existing=stack.resources, evaluation=evaluation, providers=providers, tags=settings.tags
     )
-    if params.get("ImportExistingResources"):
-        changes = tuple(
-            _imported(change, Operations(stack, providers, store.clients), template) for change in changes
-        )
     return Proposal(
         settings=settings,
         evaluation=evaluation,
@@ -81,15 +76,6 @@ def _about_the_stack(settings: StackSettings) -> tuple[Mapping[str, str], str | 
     return settings.tags, settings.role_arn
 
 
-def _imported(change: Change, operations: Operations, template: StackTemplate) -> Change:
-    """Turn an addition into an import if the resource exists and has the policy Retain."""
-    resource = template.resources.get(change.logical_id)
-    if change.action != "Add" or resource is None or resource.deletion_policy == "Delete":
-        return change
-    found = operations.find(resource, change.after or {})
-    return change if found is None else replace(change, action="Import")
-
-
 def _outputs_change(stack: Stack, evaluation: Evaluation, providers: Providers) -> bool:
     """Return whether the outputs differ; only called if no resource changes."""
     if stack.template is not None and evaluation.template.outputs != stack.template.outputs:
@@ -100,14 +86,8 @@ def _outputs_change(stack: Stack, evaluation: Evaluation, providers: Providers) 
     }
 
 
-def submitted_template(
-    *, store: StackStore, scope: Scope, params: Mapping[str, Any], previous: StackTemplate | None
-) -> StackTemplate:
-    """Return a call's template: from its body, from S3, or the previous one."""
-    if params.get("UsePreviousTemplate"):
-        if previous is None:
-            raise CloudFormationError("There is no previous template to use")
-        return previous
+def _submitted_template(*, store: StackStore, scope: Scope, params: Mapping[str, Any]) -> StackTemplate:
+    """Return a call's template: from its body, or from S3."""
     given = [name for name in ("TemplateBody", "TemplateURL") if params.get(name)]
     if len(given) != 1:
         raise CloudFormationError("Either Template URL or Template Body must be specified.")
@@ -123,11 +103,10 @@ def submitted_template(
 
 
 def _read_s3(store: StackStore, scope: Scope, url: str) -> str:
-    bucket, key, version = _s3_address(url)
+    bucket, key = _s3_address(url)
     s3 = store.clients.client("s3", scope)
-    extra = {"VersionId": version} if version else {}
     try:
-        body: bytes = s3.get_object(Bucket=bucket, Key=key, **extra)["Body"].read(_LARGEST_FILE + 1)
+        body: bytes = s3.get_object(Bucket=bucket, Key=key)["Body"].read(_LARGEST_FILE + 1)
     except ClientError as error:
         raise CloudFormationError(f"S3 error: {aws_error_message(error)} ({url})") from error
     if len(body) > _LARGEST_FILE:
@@ -135,8 +114,8 @@ def _read_s3(store: StackStore, scope: Scope, url: str) -> str:
     return body.decode()
 
 
-def _s3_address(url: str) -> tuple[str, str, str | None]:
-    """Return bucket, key, and version of a template URL in path style or virtual-hosted style."""
+def _s3_address(url: str) -> tuple[str, str]:
+    """Return bucket and key of a template URL in path style or virtual-hosted style."""
     parts = urlsplit(url)
     host, path = parts.hostname or "", unquote(parts.path).lstrip("/")
     for base in ("s3.", "localhost", "127.0.0.1"):
@@ -147,19 +126,19 @@ def _s3_address(url: str) -> tuple[str, str, str | None]:
         bucket, key = host.split(".", 1)[0], path
     if parts.scheme not in {"http", "https"} or not bucket or not key:
         raise CloudFormationError("TemplateURL must be a supported URL.")
-    return bucket, key, parse_qs(parts.query).get("versionId", [None])[0]
+    return bucket, key
 
 
-def needed_capabilities(template: StackTemplate) -> tuple[str, ...]:
+def _needed_capabilities(template: StackTemplate) -> tuple[str, ...]:
     """Return the capabilities that a template requires."""
     iam = [resource for resource in template.resources.values() if resource.type.startswith("AWS::IAM::")]
     named = any(_NAMED_IAM.get(resource.type, "") in resource.properties for resource in iam)
     return ("CAPABILITY_NAMED_IAM",) if named else ("CAPABILITY_IAM",) if iam else ()
 
 
-def check_capabilities(template: StackTemplate, given: tuple[str, ...]) -> None:
+def _check_capabilities(template: StackTemplate, given: tuple[str, ...]) -> None:
     """Reject a template without the required capabilities."""
-    needed = needed_capabilities(template)
+    needed = _needed_capabilities(template)
     granted = set(given) | ({"CAPABILITY_IAM"} if "CAPABILITY_NAMED_IAM" in given else set())
     if not set(needed) <= granted:
         raise InsufficientCapabilitiesError(f"Requires capabilities : [{', '.join(needed)}]")

@@ -6,9 +6,7 @@ import logging
 
 from tritonstack_local.cloudformation.changes import ResourceState
 from tritonstack_local.cloudformation.deployments.operations import Operations, reason_of
-from tritonstack_local.cloudformation.errors import CloudFormationError
 from tritonstack_local.cloudformation.records import Leftover, Stack, timestamp
-from tritonstack_local.cloudformation.store import StackStore
 from tritonstack_local.cloudformation.templates.graph import in_order, run_in_order
 
 _log = logging.getLogger(__name__)
@@ -24,13 +22,12 @@ def roll_back_creation(operations: Operations) -> None:
     stack.set_status("ROLLBACK_FAILED" if failures else "ROLLBACK_COMPLETE", reason=_left_behind(failures))
 
 
-def roll_back_update(operations: Operations, *, skip: frozenset[str] = frozenset()) -> None:
-    """Revert changes, then delete created resources; the changes of `skip` stay."""
+def roll_back_update(operations: Operations) -> None:
+    """Revert changes, then delete created resources."""
     stack = operations.stack
     for step in reversed(stack.unfinished.copy()):
         try:
-            if step.logical_id not in skip or step.before is None:
-                operations.revert(step)
+            operations.revert(step)
         except Exception as error:
             stack.set_resource_status(step.before or step.after, "UPDATE_FAILED", reason_of(error))
             reason = f"The following resource(s) failed to update: [{step.logical_id}]."
@@ -42,21 +39,16 @@ def roll_back_update(operations: Operations, *, skip: frozenset[str] = frozenset
     stack.set_status("UPDATE_ROLLBACK_COMPLETE")
 
 
-def delete_stack(operations: Operations, store: StackStore) -> None:
+def delete_stack(operations: Operations) -> None:
     """Delete a stack in reverse dependency order; a failure leaves it in DELETE_FAILED."""
     stack = operations.stack
-    try:
-        store.check_outputs(stack, ())
-    except CloudFormationError as error:
-        stack.set_status("DELETE_FAILED", reason=error.message)
-        return
     stack.close_steps()
     failures = _remove_all(operations) + remove_leftovers(operations)
     with stack.changing():
         if failures:
             stack.set_status("DELETE_FAILED", reason=_left_behind(failures))
             return
-        stack.outputs, stack.imports = (), frozenset()
+        stack.outputs = ()
         stack.deleted = timestamp()
         stack.set_status("DELETE_COMPLETE")
 
@@ -66,7 +58,7 @@ def _remove_all(operations: Operations) -> list[str]:
 
     def act(logical_id: str) -> None:
         state = stack.resources[logical_id]
-        operations.remove(state, retain=state.deletion_policy != "Delete" or logical_id in stack.retained)
+        operations.remove(state, retain=state.deletion_policy != "Delete")
         with stack.changing():
             del stack.resources[logical_id]
 
@@ -80,9 +72,8 @@ def remove_leftovers(operations: Operations) -> list[str]:
     """Delete leftovers; return the logical ids of those that cannot be deleted."""
     stack, failures = operations.stack, []
     for leftover in stack.leftovers.copy():
-        retain = leftover.retain or leftover.state.logical_id in stack.retained
         try:
-            operations.remove(leftover.state, retain=retain)
+            operations.remove(leftover.state, retain=leftover.retain)
         except Exception as error:
             _log.warning("cannot delete %s: %s", leftover.state.physical_id, reason_of(error))
             failures.append(leftover.state.logical_id)

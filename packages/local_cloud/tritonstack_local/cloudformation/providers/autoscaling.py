@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from tritonstack_local.autoscaling.requests import PREDICTION, REJECTED
 from tritonstack_local.cloudformation.providers.base import (
     Deletion,
     Property,
     Provider,
-    ProviderError,
     ResourceRequest,
     alike,
     ignoring,
 )
-from tritonstack_local.service.errors import sentence
 
 _SERVICE = "application-autoscaling"
 _KEY = ("ServiceNamespace", "ResourceId", "ScalableDimension")
@@ -44,7 +41,7 @@ class ScalableTargetProvider(ScalingProvider):
     def settle(self, request: ResourceRequest, physical_id: str) -> None:
         """Register the target with its limits, and put its scheduled actions."""
         scaling = request.client(_SERVICE)
-        settings = request.api(*_KEY, "MinCapacity", "MaxCapacity", "RoleARN", "SuspendedState")
+        settings = request.api(*_KEY, "MinCapacity", "MaxCapacity")
         tags = {"Tags": request.tags} if request.tags else {}
         scaling.register_scalable_target(**settings, **tags)
         for action in request.value("ScheduledActions") or []:
@@ -86,9 +83,8 @@ _TARGET = ScalableTargetProvider(
     type_name="AWS::ApplicationAutoScaling::ScalableTarget",
     properties={
         **alike("MaxCapacity MinCapacity", operation=f"{_SERVICE}:RegisterScalableTarget", required=True),
-        **alike("SuspendedState", operation=f"{_SERVICE}:RegisterScalableTarget"),
         **alike("ResourceId ScalableDimension ServiceNamespace", create_only=True, required=True),
-        **alike("RoleARN Tags"),
+        "Tags": Property(),
         "ScheduledActions": Property(shape=f"{_SERVICE}:ScheduledActions"),
     },
     deletion=Deletion("deregister_scalable_target", "ObjectNotFoundException"),
@@ -101,13 +97,9 @@ class ScalingPolicyProvider(ScalingProvider):
 
     def target(self, request: ResourceRequest, physical_id: str) -> dict[str, str]:
         """Return the arguments that name the policy."""
-        name = {"PolicyName": request.properties["PolicyName"]}
-        if "ScalingTargetId" in request.properties:
-            resource, dimension, namespace = request.properties["ScalingTargetId"].split("|")
-            return dict(zip(_KEY, (namespace, resource, dimension), strict=True)) | name
-        if not all(name in request.properties for name in _KEY):
-            raise ProviderError(f"a scaling policy needs ScalingTargetId, or all of {', '.join(_KEY)}")
-        return request.api(*_KEY) | name
+        resource, dimension, namespace = request.properties["ScalingTargetId"].split("|")
+        named = dict(zip(_KEY, (namespace, resource, dimension), strict=True))
+        return named | request.api("PolicyName")
 
     def arguments(self, request: ResourceRequest) -> dict[str, Any]:
         """Return what the policy does."""
@@ -126,11 +118,9 @@ _CONFIGURATIONS = "StepScalingPolicyConfiguration TargetTrackingScalingPolicyCon
 _POLICY = ScalingPolicyProvider(
     type_name="AWS::ApplicationAutoScaling::ScalingPolicy",
     properties={
-        **alike("PolicyName", create_only=True, required=True),
+        **alike("PolicyName ScalingTargetId", create_only=True, required=True),
         **alike("PolicyType", required=True),
-        **alike("ResourceId ScalableDimension ScalingTargetId ServiceNamespace", create_only=True),
         **alike(_CONFIGURATIONS, operation=f"{_SERVICE}:PutScalingPolicy"),
-        "PredictiveScalingPolicyConfiguration": Property(effect=False, reason=sentence(REJECTED[PREDICTION])),
     },
     update_operation="put_scaling_policy",
     deletion=Deletion("delete_scaling_policy", "ObjectNotFoundException"),

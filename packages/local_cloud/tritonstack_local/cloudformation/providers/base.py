@@ -170,9 +170,8 @@ class PropertySetting:
     fixed: Mapping[str, str] = field(default_factory=dict)
     """Further arguments of `put`."""
 
-    def arguments(self, value: Any, physical_id: str) -> dict[str, Any]:
+    def arguments(self, value: Any) -> dict[str, Any]:
         """Return the arguments of `put`."""
-        del physical_id
         return {self.argument: self.write(value), **self.fixed}
 
 
@@ -261,10 +260,6 @@ class Provider:
     maps_tags: bool = False
     """Whether `Tags` is a mapping; for most types it is a list of pairs."""
 
-    def find(self, request: ResourceRequest) -> str | None:
-        """Return the physical id of the existing resource with the template's name."""
-        return None
-
     @property
     def service(self) -> str:
         """boto3's name of the service."""
@@ -290,7 +285,7 @@ class Provider:
             self.call(request, self.put_operation, **target | self.arguments(request))
         for name, setting in self.settings.items():
             if (value := request.value(name)) is not None:
-                self.call(request, setting.put, **target, **setting.arguments(value, physical_id))
+                self.call(request, setting.put, **target, **setting.arguments(value))
         if request.tags:
             self.add_tags(request, physical_id)
 
@@ -306,8 +301,7 @@ class Provider:
             if setting.remove:
                 self.call(request, setting.remove, **target)
             elif setting.default is not None:
-                default = setting.arguments(setting.default, physical_id)
-                self.call(request, setting.put, **target, **default)
+                self.call(request, setting.put, **target, **setting.arguments(setting.default))
         if keys := sorted(previous.tags.keys() - request.tags.keys()):
             self.remove_tags(request, physical_id, keys)
 

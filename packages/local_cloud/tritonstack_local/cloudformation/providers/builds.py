@@ -23,13 +23,10 @@ from tritonstack_local.codebuild.unsupported import ACCEPTED_WITHOUT_EFFECT as A
 from tritonstack_local.codebuild.unsupported import project_rejection
 from tritonstack_local.service.errors import sentence
 
-_PROJECT_FIELDS = (
-    "Artifacts AutoRetryLimit BuildBatchConfig Cache ConcurrentBuildLimit Description EncryptionKey "
-    "Environment FileSystemLocations LogsConfig QueuedTimeoutInMinutes SecondaryArtifacts "
-    "SecondarySourceVersions SecondarySources ServiceRole Source SourceVersion Tags TimeoutInMinutes "
-    "VpcConfig"
+_PROJECT_PROPERTIES = (
+    *("Artifacts", "Cache", "ConcurrentBuildLimit", "Description", "EncryptionKey", "Environment"),
+    *("LogsConfig", "QueuedTimeoutInMinutes", "ServiceRole", "Source", "Tags", "TimeoutInMinutes"),
 )
-_PROJECT_PROPERTIES = _PROJECT_FIELDS.split()
 _PROJECT_REQUIRED = ("Artifacts", "Environment", "ServiceRole", "Source")
 # Values that an update sends for removed properties.
 _ABSENT: Mapping[str, Any] = {
@@ -38,13 +35,8 @@ _ABSENT: Mapping[str, Any] = {
     "Description": "",
     "LogsConfig": {"cloudWatchLogs": {"status": "ENABLED"}},
     "QueuedTimeoutInMinutes": 480,
-    "SecondaryArtifacts": [],
-    "SecondarySourceVersions": [],
-    "SecondarySources": [],
-    "SourceVersion": "",
     "Tags": [],
     "TimeoutInMinutes": 60,
-    "VpcConfig": {},
 }
 
 
@@ -71,14 +63,6 @@ class ProjectProvider(Provider):
         }
         if (rejection := project_rejection(fields)) is not None:
             yield f"{logical_id}: {rejection}"
-
-    def find(self, request: ResourceRequest) -> str | None:
-        """Return the project's name if it exists."""
-        name = request.properties.get("Name")
-        if name is None:
-            return None
-        found = request.client("codebuild").batch_get_projects(names=[name])["projects"]
-        return name if found else None
 
     def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
         """Change all settings, and remove those that the template no longer has."""

@@ -78,14 +78,13 @@ _LOG_GROUP = Provider(
     name=Name("LogGroupName", 512),
     properties={
         "KmsKeyId": kept("nothing is encrypted."),
-        "LogGroupClass": Property(effect=False, reason="Not stored: every group has the STANDARD class."),
         "LogGroupName": Property(create_only=True),
         "RetentionInDays": Property(shape="logs:PutRetentionPolicy.retentionInDays"),
         "Tags": Property(members=KEYS_AND_VALUES),
     },
     creation=Creation("create_log_group"),
     camel_case=True,
-    unchangeable=("KmsKeyId", "LogGroupClass"),  # moto has no AssociateKmsKey
+    unchangeable=("KmsKeyId",),  # moto has no AssociateKmsKey
     settings={
         "RetentionInDays": PropertySetting(
             "put_retention_policy", "retentionInDays", "delete_retention_policy"

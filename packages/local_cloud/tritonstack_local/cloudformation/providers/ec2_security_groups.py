@@ -103,43 +103,34 @@ _GROUP = SecurityGroupProvider(
 )
 
 
-class SecurityGroupRuleProvider(Ec2Provider):
+class SecurityGroupIngressProvider(Ec2Provider):
     """Rules of their own. They cannot change: moto cannot change descriptions of rules that name a group."""
 
     def create(self, request: ResourceRequest) -> str:
         """Add the rule."""
         rule = {name: value for name, value in request.properties.items() if name != "GroupId"}
-        answer = self._call(request, "authorize", IpPermissions=[_permission(rule)])
+        answer = request.client("ec2").authorize_security_group_ingress(
+            **request.api("GroupId"), IpPermissions=[_permission(rule)]
+        )
         return str(answer["SecurityGroupRules"][0]["SecurityGroupRuleId"])
 
     def delete(self, request: ResourceRequest, physical_id: str) -> None:
         """Remove the rule."""
         with ignoring("InvalidGroup.NotFound InvalidPermission.NotFound InvalidSecurityGroupRuleId.NotFound"):
-            self._call(request, "revoke", SecurityGroupRuleIds=[physical_id])
-
-    def _call(self, request: ResourceRequest, verb: str, **arguments: Any) -> Any:
-        direction = self.type_name.removeprefix("AWS::EC2::SecurityGroup").lower()
-        group = request.properties["GroupId"]
-        return self.call(request, f"{verb}_security_group_{direction}", GroupId=group, **arguments)
+            request.client("ec2").revoke_security_group_ingress(
+                **request.api("GroupId"), SecurityGroupRuleIds=[physical_id]
+            )
 
 
-def _rule_provider(direction: str, other_end: str, *, needs_group: bool) -> SecurityGroupRuleProvider:
-    return SecurityGroupRuleProvider(
-        type_name=f"AWS::EC2::SecurityGroup{direction}",
-        properties={
-            **alike("CidrIp CidrIpv6 FromPort ToPort", create_only=True),
-            **alike(f"{other_end}PrefixListId {other_end}SecurityGroupId", create_only=True),
-            **alike("GroupId", create_only=True, required=needs_group),
-            **alike("IpProtocol", create_only=True, required=True),
-            **alike("Description"),
-        },
-        unchangeable=("Description",),
-        attributes={"Id": "{id}"},
-    )
-
-
-TYPES = (
-    _GROUP,
-    _rule_provider("Ingress", "Source", needs_group=False),
-    _rule_provider("Egress", "Destination", needs_group=True),
+_INGRESS = SecurityGroupIngressProvider(
+    type_name="AWS::EC2::SecurityGroupIngress",
+    properties={
+        **alike("CidrIp CidrIpv6 FromPort ToPort SourcePrefixListId SourceSecurityGroupId", create_only=True),
+        **alike("GroupId IpProtocol", create_only=True, required=True),
+        "Description": Property(),
+    },
+    unchangeable=("Description",),
+    attributes={"Id": "{id}"},
 )
+
+TYPES = (_GROUP, _INGRESS)

@@ -1,13 +1,9 @@
-"""AWS::Events rules and AWS::Scheduler schedules."""
+"""AWS::Events rules."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
-
 from tritonstack_local.cloudformation.providers.base import (
     NOT_ENFORCED,
-    Creation,
     Deletion,
     Name,
     Property,
@@ -15,7 +11,6 @@ from tritonstack_local.cloudformation.providers.base import (
     ProviderError,
     ResourceRequest,
     Tagging,
-    alike,
     ignoring,
     kept,
 )
@@ -95,39 +90,4 @@ _RULE = RuleProvider(
 )
 
 
-class ScheduleProvider(Provider):
-    """Identifier: the schedule's name, which must be unused; also returned by `Ref`."""
-
-    def call(self, request: ResourceRequest, operation: str, **arguments: Any) -> Any:
-        """Call an operation; all take the group, which cannot change."""
-        return super().call(request, operation, **request.api("GroupName"), **arguments)
-
-    def formatted(self, request: ResourceRequest, physical_id: str, value: str) -> str:
-        """Return the value of a format; the group has a default."""
-        given = replace(request, properties={"GroupName": "default", **request.properties})
-        return super().formatted(given, physical_id, value)
-
-
-_CREATE_SCHEDULE = "scheduler:CreateSchedule"
-
-_SCHEDULE = ScheduleProvider(
-    type_name="AWS::Scheduler::Schedule",
-    kept_only="It is stored and returned; no schedule runs.",
-    identifier="Name",
-    name=Name("Name", 64),
-    properties={
-        **alike("Name", create_only=True),
-        **alike("FlexibleTimeWindow ScheduleExpression Target", operation=_CREATE_SCHEDULE, required=True),
-        **alike(
-            "Description EndDate GroupName KmsKeyArn ScheduleExpressionTimezone StartDate State",
-            operation=_CREATE_SCHEDULE,
-        ),
-    },
-    creation=Creation("create_schedule"),
-    unsent=("GroupName",),
-    update_operation="update_schedule",
-    deletion=Deletion("delete_schedule", "ResourceNotFoundException"),
-    attributes={"Arn": "arn:aws:scheduler:{region}:{account}:schedule/{GroupName}/{id}"},
-)
-
-TYPES = (_RULE, _SCHEDULE)
+TYPES = (_RULE,)

@@ -21,58 +21,50 @@ from tritonstack_local.cloudformation.providers.base import (
     text,
 )
 
-Holder = tuple[str, str]
-
 
 class PolicyProvider(Provider):
-    """Identifier: a generated name; principals refer to the policy by its own name."""
+    """Identifier: a generated name; roles refer to the policy by its own name."""
 
     def settle(self, request: ResourceRequest, physical_id: str) -> None:
-        """Attach the policy to every principal."""
-        for holder in self.holders(request):
-            self.attach(request, physical_id, holder)
+        """Attach the policy to every role."""
+        for role in _roles(request):
+            self.attach(request, physical_id, role)
 
     def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
-        """Detach the policy from removed principals, or from all if its name changes."""
+        """Detach the policy from removed roles, or from all if its name changes."""
         renamed = request.value("PolicyName") != previous.value("PolicyName")
-        self.detach_all(previous, physical_id, keep=[] if renamed else self.holders(request))
+        self.detach_all(previous, physical_id, keep=[] if renamed else _roles(request))
 
     def delete(self, request: ResourceRequest, physical_id: str) -> None:
-        """Detach the policy from every principal."""
+        """Detach the policy from every role."""
         self.detach_all(request, physical_id, keep=[])
 
-    def holders(self, request: ResourceRequest) -> list[Holder]:
-        """Return kind and name of every principal."""
-        return [
-            (kind, name) for kind in ("Role", "User", "Group") for name in request.value(f"{kind}s") or []
-        ]
+    def attach(self, request: ResourceRequest, physical_id: str, role: str) -> None:
+        """Attach the policy to a role."""
+        document = request.api("PolicyName", "PolicyDocument")
+        request.client("iam").put_role_policy(RoleName=role, **document)
 
-    def attach(self, request: ResourceRequest, physical_id: str, holder: Holder) -> None:
-        """Attach the policy to a principal."""
-        self.call_for(holder, request, "put_{}_policy", **request.api("PolicyName", "PolicyDocument"))
+    def detach(self, request: ResourceRequest, physical_id: str, role: str) -> None:
+        """Detach the policy from a role."""
+        request.client("iam").delete_role_policy(RoleName=role, **request.api("PolicyName"))
 
-    def detach(self, request: ResourceRequest, physical_id: str, holder: Holder) -> None:
-        """Detach the policy from a principal."""
-        self.call_for(holder, request, "delete_{}_policy", **request.api("PolicyName"))
-
-    def detach_all(self, request: ResourceRequest, physical_id: str, *, keep: list[Holder]) -> None:
-        """Detach the policy from its principals, except some."""
-        for holder in self.holders(request):
-            if holder not in keep:
+    def detach_all(self, request: ResourceRequest, physical_id: str, *, keep: list[str]) -> None:
+        """Detach the policy from its roles, except some."""
+        for role in _roles(request):
+            if role not in keep:
                 with ignoring("NoSuchEntity"):
-                    self.detach(request, physical_id, holder)
+                    self.detach(request, physical_id, role)
 
-    def call_for(self, holder: Holder, request: ResourceRequest, operation: str, **arguments: Any) -> None:
-        """Call an operation for a principal."""
-        kind, name = holder
-        self.call(request, operation.format(kind.lower()), **{f"{kind}Name": name}, **arguments)
+
+def _roles(request: ResourceRequest) -> list[str]:
+    return list(request.value("Roles") or ())
 
 
 _POLICY = PolicyProvider(
     type_name="AWS::IAM::Policy",
     kept_only=NOT_ENFORCED,
     properties={
-        **alike("Groups Roles Users"),
+        "Roles": Property(),
         **alike("PolicyDocument PolicyName", required=True, as_text=True),
     },
     attributes={"Id": "{id}"},
@@ -83,13 +75,13 @@ class ManagedPolicyProvider(PolicyProvider):
     """Identifier: the policy's ARN."""
 
     def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
-        """Publish the new document as the only version, and detach from removed principals."""
+        """Publish the new document as the only version, and detach from removed roles."""
         if request.properties["PolicyDocument"] != previous.properties["PolicyDocument"]:
             request.client("iam").create_policy_version(
                 PolicyArn=physical_id, **request.api("PolicyDocument"), SetAsDefault=True
             )
             self._drop_old_versions(request, physical_id)
-        self.detach_all(previous, physical_id, keep=self.holders(request))
+        self.detach_all(previous, physical_id, keep=_roles(request))
 
     def delete(self, request: ResourceRequest, physical_id: str) -> None:
         """Detach the policy everywhere and delete it."""
@@ -98,13 +90,13 @@ class ManagedPolicyProvider(PolicyProvider):
             self._drop_old_versions(request, physical_id)
             request.client("iam").delete_policy(PolicyArn=physical_id)
 
-    def attach(self, request: ResourceRequest, physical_id: str, holder: Holder) -> None:
-        """Attach the policy to a principal."""
-        self.call_for(holder, request, "attach_{}_policy", PolicyArn=physical_id)
+    def attach(self, request: ResourceRequest, physical_id: str, role: str) -> None:
+        """Attach the policy to a role."""
+        request.client("iam").attach_role_policy(RoleName=role, PolicyArn=physical_id)
 
-    def detach(self, request: ResourceRequest, physical_id: str, holder: Holder) -> None:
-        """Detach the policy from a principal."""
-        self.call_for(holder, request, "detach_{}_policy", PolicyArn=physical_id)
+    def detach(self, request: ResourceRequest, physical_id: str, role: str) -> None:
+        """Detach the policy from a role."""
+        request.client("iam").detach_role_policy(RoleName=role, PolicyArn=physical_id)
 
     def _drop_old_versions(self, request: ResourceRequest, arn: str) -> None:
         iam = request.client("iam")
@@ -119,10 +111,10 @@ _MANAGED_POLICY = ManagedPolicyProvider(
     name=Name("ManagedPolicyName", argument="PolicyName"),
     properties={
         **alike("Description ManagedPolicyName Path", create_only=True),
-        **alike("Groups Roles Users"),
+        "Roles": Property(),
         **alike("PolicyDocument", required=True, as_text=True),
     },
-    unsent=("Groups", "Roles", "Users"),
+    unsent=("Roles",),
     creation=Creation("create_policy", "Policy.Arn"),
     attributes={"PolicyArn": "{id}"},
 )
@@ -131,31 +123,18 @@ _MANAGED_POLICY = ManagedPolicyProvider(
 class OpenIdConnectProvider(Provider):
     """Identifier: the provider's ARN, also returned by `Ref`. One provider per URL."""
 
-    def find(self, request: ResourceRequest) -> str | None:
-        """Return the ARN of the provider with this URL if it exists."""
-        host = str(request.properties["Url"]).removeprefix("https://")
-        arn = f"arn:aws:iam::{request.stack.account}:oidc-provider/{host}"
-        listed = request.client("iam").list_open_id_connect_providers()["OpenIDConnectProviderList"]
-        return arn if arn in {item["Arn"] for item in listed} else None
-
     def arguments(self, request: ResourceRequest) -> dict[str, Any]:
         """Return the arguments of a new provider."""
-        return {
-            "ClientIDList": request.properties.get("ClientIdList", []),
-            "ThumbprintList": request.properties.get("ThumbprintList", []),
-        }
+        return {"ClientIDList": request.properties.get("ClientIdList", []), "ThumbprintList": []}
 
     def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
-        """Change audiences and thumbprints; remove tags."""
+        """Change audiences; remove tags."""
         super().update(request, physical_id, previous)
         iam, target = request.client("iam"), self.target(request, physical_id)
         for audience in removed_items(previous, request, "ClientIdList"):
             iam.add_client_id_to_open_id_connect_provider(ClientID=audience, **target)
         for audience in removed_items(request, previous, "ClientIdList"):
             iam.remove_client_id_from_open_id_connect_provider(ClientID=audience, **target)
-        thumbprints = request.properties.get("ThumbprintList", [])
-        if thumbprints != previous.properties.get("ThumbprintList", []):
-            iam.update_open_id_connect_provider_thumbprint(ThumbprintList=thumbprints, **target)
 
 
 _OPEN_ID_CONNECT = OpenIdConnectProvider(
@@ -164,7 +143,7 @@ _OPEN_ID_CONNECT = OpenIdConnectProvider(
     identifier="OpenIDConnectProviderArn",
     name=Name("Url", argument="Url"),
     properties={
-        **alike("ClientIdList ThumbprintList"),
+        "ClientIdList": Property(),
         "Tags": Property(members=KEYS_AND_VALUES),
         **alike("Url", create_only=True),
     },

@@ -40,27 +40,19 @@ class KeyProvider(Provider):
     def arguments(self, request: ResourceRequest) -> dict[str, Any]:
         """Return the arguments of a new key."""
         policy = {"Policy": document} if (document := request.value("KeyPolicy")) else {}
-        given = request.api("Description", "KeySpec", "KeyUsage")
-        return {**given, "MultiRegion": request.flag("MultiRegion"), **policy}
+        return request.api("Description") | policy
 
     def settle(self, request: ResourceRequest, physical_id: str) -> None:
-        """Set policy, description, tags, rotation, and state."""
+        """Set policy, description, tags, and rotation."""
         super().settle(request, physical_id)
-        kms = request.client("kms")
         if request.flag("EnableKeyRotation"):
-            period = int(request.properties.get("RotationPeriodInDays", 365))
-            kms.enable_key_rotation(KeyId=physical_id, RotationPeriodInDays=period)
-        if _disabled(request):
-            kms.disable_key(KeyId=physical_id)
+            request.client("kms").enable_key_rotation(KeyId=physical_id)
 
     def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
-        """Remove rotation, disabling, and tags."""
+        """Remove rotation and tags."""
         super().update(request, physical_id, previous)
-        kms = request.client("kms")
         if previous.flag("EnableKeyRotation") and not request.flag("EnableKeyRotation"):
-            kms.disable_key_rotation(KeyId=physical_id)
-        if _disabled(previous):
-            kms.enable_key(KeyId=physical_id)
+            request.client("kms").disable_key_rotation(KeyId=physical_id)
 
     def delete(self, request: ResourceRequest, physical_id: str) -> None:
         """Schedule the deletion."""
@@ -69,28 +61,17 @@ class KeyProvider(Provider):
             request.client("kms").schedule_key_deletion(KeyId=physical_id, PendingWindowInDays=days)
 
 
-def _disabled(request: ResourceRequest) -> bool:
-    return "Enabled" in request.properties and not request.flag("Enabled")
-
-
 _KEY = KeyProvider(
     type_name="AWS::KMS::Key",
     identifier="KeyId",
     properties={
-        "BypassPolicyLockoutSafetyCheck": Property(effect=False, reason="Key policies are not enforced."),
         "Description": Property(),
         "EnableKeyRotation": kept("no key is rotated."),
-        "Enabled": Property(),
         "KeyPolicy": Property(as_text=True, effect=False, reason=NOT_ENFORCED),
-        "KeySpec": Property(reason="KMS operations work; other services do not encrypt with keys."),
-        "KeyUsage": Property(),
-        "MultiRegion": Property(),
         "PendingWindowInDays": kept("a scheduled deletion never runs."),
-        "RotationPeriodInDays": Property(effect=False, reason="Not stored: keys are not rotated."),
         "Tags": Property(members=KEYS_AND_VALUES),
     },
     creation=Creation("create_key", "KeyMetadata.KeyId"),
-    unchangeable=("KeySpec", "KeyUsage", "MultiRegion"),
     settings={
         "KeyPolicy": PropertySetting("put_key_policy", "Policy", fixed={"PolicyName": "default"}),
         "Description": PropertySetting("update_key_description", "Description", default=""),
@@ -120,12 +101,9 @@ _PARAMETER = ParameterProvider(
     maps_tags=True,
     name=Name("Name", 2048),
     properties={
-        "AllowedPattern": kept("values are not checked against it.", as_text=True),
-        "DataType": kept("the image is not checked.", as_text=True),
         "Description": Property(as_text=True),
         "Name": Property(create_only=True),
         "Tags": Property(),
-        "Tier": kept("every parameter has the same limits.", as_text=True),
         **alike("Type Value", required=True, as_text=True),
     },
     creation=Creation("put_parameter"),

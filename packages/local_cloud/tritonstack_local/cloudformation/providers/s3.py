@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from tritonstack_local.cloudformation.providers.base import (
+    KEYS_AND_VALUES,
     Creation,
     Deletion,
     Name,
@@ -17,11 +19,7 @@ from tritonstack_local.cloudformation.providers.base import (
     flag,
     kept,
 )
-from tritonstack_local.cloudformation.providers.s3_lifecycle import (
-    LIFECYCLE_MEMBERS,
-    NOT_STORED,
-    lifecycle_rules,
-)
+from tritonstack_local.cloudformation.templates.shapes import shape_named, to_api
 
 _ENCRYPTION = {
     "ServerSideEncryptionConfiguration": {
@@ -29,15 +27,41 @@ _ENCRYPTION = {
         "ServerSideEncryptionByDefault": {"SSEAlgorithm": None, "KMSMasterKeyID": None},
     }
 }
-_CANNED_ACLS = {
-    "Private": "private",
-    "PublicRead": "public-read",
-    "PublicReadWrite": "public-read-write",
-    "AuthenticatedRead": "authenticated-read",
-    "LogDeliveryWrite": "log-delivery-write",
-    "BucketOwnerRead": "bucket-owner-read",
-    "BucketOwnerFullControl": "bucket-owner-full-control",
+_RENAMED = {
+    "ExpirationInDays": ("Expiration", "Days"),
+    "ExpiredObjectDeleteMarker": ("Expiration", "ExpiredObjectDeleteMarker"),
 }
+_LIFECYCLE = {
+    "Rules": {
+        **dict.fromkeys(("Id", "Status", "Prefix", *_RENAMED)),
+        "AbortIncompleteMultipartUpload": {"DaysAfterInitiation": None},
+        "NoncurrentVersionExpiration": {"NoncurrentDays": None},
+        "TagFilters": KEYS_AND_VALUES,
+    }
+}
+
+
+def _lifecycle_rule(rule: Mapping[str, Any]) -> Any:
+    """Return a rule, whose filter and expiration are structures in the API."""
+    converted: dict[str, Any] = {"Filter": _filter(rule)}
+    for name, value in rule.items():
+        if name in _RENAMED:
+            structure, member = _RENAMED[name]
+            converted.setdefault(structure, {})[member] = value
+        elif name not in ("Prefix", "TagFilters"):
+            converted[name] = value
+    return to_api(converted, shape_named("s3:LifecycleRule"))
+
+
+def _filter(rule: Mapping[str, Any]) -> dict[str, Any]:
+    prefix, tags = {"Prefix": rule.get("Prefix", "")}, rule.get("TagFilters") or []
+    if not tags:
+        return prefix
+    return {"Tag": tags[0]} if len(tags) == 1 and "Prefix" not in rule else {"And": prefix | {"Tags": tags}}
+
+
+def _canned_acl(name: str) -> str:
+    return re.sub("(?<!^)(?=[A-Z])", "-", name).lower()
 
 
 def _encryption(configuration: Mapping[str, Any]) -> dict[str, Any]:
@@ -52,26 +76,17 @@ def _encryption(configuration: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-class LoggingSetting(PropertySetting):
-    """By default, a bucket logs to itself."""
-
-    def arguments(self, value: Any, physical_id: str) -> dict[str, Any]:
-        """Return the arguments that switch logging on or, without a value, off."""
-        target = {
-            "TargetBucket": value.get("DestinationBucketName", physical_id),
-            "TargetPrefix": value.get("LogFilePrefix", ""),
-        }
-        return {self.argument: {"LoggingEnabled": target} if value else {}}
+def _logging(configuration: Mapping[str, Any]) -> dict[str, Any]:
+    if not configuration:
+        return {}
+    prefix = configuration.get("LogFilePrefix", "")
+    return {
+        "LoggingEnabled": {"TargetBucket": configuration["DestinationBucketName"], "TargetPrefix": prefix}
+    }
 
 
 class BucketProvider(Provider):
     """Identifier: the bucket's name. A bucket that is not empty cannot be deleted."""
-
-    def find(self, request: ResourceRequest) -> str | None:
-        """Return the bucket's name if this account owns it."""
-        name = request.properties.get("BucketName")
-        owned = request.client("s3").list_buckets()["Buckets"]
-        return name if name in {bucket["Name"] for bucket in owned} else None
 
     def arguments(self, request: ResourceRequest) -> dict[str, Any]:
         """Return the region, which us-east-1 does not accept."""
@@ -91,10 +106,9 @@ _BUCKET = BucketProvider(
             members=_ENCRYPTION, reason="Objects are reported as encrypted, but stored as plain text."
         ),
         "LifecycleConfiguration": Property(
-            members=LIFECYCLE_MEMBERS,
+            members=_LIFECYCLE,
             effect=False,
             reason="It is stored and returned; objects neither expire nor change their storage class.",
-            inner=NOT_STORED,
         ),
         "LoggingConfiguration": Property(members={"DestinationBucketName": None, "LogFilePrefix": None}),
         "OwnershipControls": kept("ACLs are still accepted.", shape="s3:OwnershipControls"),
@@ -109,9 +123,7 @@ _BUCKET = BucketProvider(
         "OwnershipControls": PropertySetting(
             "put_bucket_ownership_controls", "OwnershipControls", "delete_bucket_ownership_controls"
         ),
-        "AccessControl": PropertySetting(
-            "put_bucket_acl", "ACL", default="Private", write=_CANNED_ACLS.__getitem__
-        ),
+        "AccessControl": PropertySetting("put_bucket_acl", "ACL", default="Private", write=_canned_acl),
         "PublicAccessBlockConfiguration": PropertySetting(
             "put_public_access_block", "PublicAccessBlockConfiguration", "delete_public_access_block"
         ),
@@ -128,9 +140,11 @@ _BUCKET = BucketProvider(
             "put_bucket_lifecycle_configuration",
             "LifecycleConfiguration",
             "delete_bucket_lifecycle",
-            write=lambda value: {"Rules": lifecycle_rules(value)},
+            write=lambda value: {"Rules": [_lifecycle_rule(rule) for rule in value["Rules"]]},
         ),
-        "LoggingConfiguration": LoggingSetting("put_bucket_logging", "BucketLoggingStatus", default={}),
+        "LoggingConfiguration": PropertySetting(
+            "put_bucket_logging", "BucketLoggingStatus", default={}, write=_logging
+        ),
         "Tags": PropertySetting(
             "put_bucket_tagging", "Tagging", "delete_bucket_tagging", write=lambda tags: {"TagSet": tags}
         ),

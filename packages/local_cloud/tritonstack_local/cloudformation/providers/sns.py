@@ -18,42 +18,20 @@ from tritonstack_local.cloudformation.providers.base import (
     ignoring,
     kept,
     removed_items,
-    text,
 )
-
-
-def _attribute(operation: str, name: str, default: str) -> PropertySetting:
-    return PropertySetting(
-        operation, "AttributeValue", default=default, write=text, fixed={"AttributeName": name}
-    )
-
 
 _SUBSCRIPTION = Provider(
     type_name="AWS::SNS::Subscription",
     identifier="SubscriptionArn",
     properties={
-        "DeliveryPolicy": kept("a message is sent once."),
-        **alike("Endpoint", create_only=True),
-        **alike("FilterPolicy FilterPolicyScope RawMessageDelivery"),
+        **alike("Endpoint TopicArn", create_only=True, required=True),
         "Protocol": Property(
             create_only=True,
             required=True,
             reason="Supported: sqs, http, and https; no email or text message is sent.",
         ),
-        "RedrivePolicy": kept("undeliverable messages are dropped."),
-        **alike("TopicArn", create_only=True, required=True),
     },
     creation=Creation("subscribe", "SubscriptionArn"),
-    settings={
-        name: _attribute("set_subscription_attributes", name, default)
-        for name, default in {
-            "DeliveryPolicy": "{}",
-            "FilterPolicy": "{}",
-            "FilterPolicyScope": "{}",
-            "RawMessageDelivery": "false",
-            "RedrivePolicy": "{}",
-        }.items()
-    },
     deletion=Deletion("unsubscribe", "NotFound"),
     attributes={"Arn": "{id}"},
 )
@@ -63,17 +41,15 @@ _TOPIC = Provider(
     identifier="TopicArn",
     name=Name("TopicName", 256, argument="Name"),
     properties={
-        "DisplayName": kept("no email is sent."),
         "KmsMasterKeyId": kept("nothing is encrypted."),
-        "SignatureVersion": Property(effect=False, reason="Not stored: one signature version is used."),
         "Tags": Property(shape="sns:TagList"),
         "TopicName": Property(create_only=True),
-        "TracingConfig": Property(effect=False, reason="Not stored: there is no X-Ray."),
     },
     creation=Creation("create_topic", "TopicArn"),
     settings={
-        name: _attribute("set_topic_attributes", name, "")
-        for name in ("DisplayName", "KmsMasterKeyId", "SignatureVersion", "TracingConfig")
+        "KmsMasterKeyId": PropertySetting(
+            "set_topic_attributes", "AttributeValue", default="", fixed={"AttributeName": "KmsMasterKeyId"}
+        )
     },
     tagging=Tagging("tag_resource", "untag_resource", {"ResourceArn": "{id}"}),
     deletion=Deletion("delete_topic", "NotFound"),

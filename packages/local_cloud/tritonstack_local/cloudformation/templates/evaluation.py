@@ -25,9 +25,6 @@ class StackIdentity:
 class TemplateLookups(Protocol):
     """Lookups of a template in its account and region."""
 
-    def imported(self, export: str) -> str:
-        """Value of another stack's export."""
-
     def availability_zones(self, region: str) -> list[str]:
         """Zones of a region."""
 
@@ -66,7 +63,6 @@ class Evaluation:
     parameters: Mapping[str, StackParameter]
     identity: StackIdentity
     dependencies: TemplateLookups
-    imports: set[str] = field(default_factory=set)
     conditions: dict[str, bool | None] = field(default_factory=dict)
     answers: ResourceValues = _NO_RESOURCES
 
@@ -106,11 +102,6 @@ class Evaluation:
         if failed:
             raise TemplateError("Template validation error: " + "; ".join(failed))
 
-    @property
-    def mappings(self) -> Mapping[str, Any]:
-        """The Mappings section."""
-        return self.template.mappings
-
     def condition(self, name: str) -> bool:
         """Return whether a named condition holds."""
         if name not in self.template.conditions:
@@ -146,11 +137,6 @@ class Evaluation:
         """Return an attribute of a resource."""
         self._check_exists(logical_id)
         return self.answers.attribute(logical_id, attribute)
-
-    def imported(self, export: str) -> str:
-        """Return the value of another stack's export."""
-        self.imports.add(export)
-        return self.dependencies.imported(export)
 
     def availability_zones(self, region: str) -> list[str]:
         """Return the zones of a region."""

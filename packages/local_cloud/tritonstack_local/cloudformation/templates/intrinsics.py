@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import ipaddress
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -36,10 +34,6 @@ NO_VALUE = _NoValue()
 class IntrinsicScope(Protocol):
     """The values a template refers to."""
 
-    @property
-    def mappings(self) -> Mapping[str, Any]:
-        """The Mappings section."""
-
     def reference(self, name: str) -> Any:
         """Value of `Ref` for a parameter, a pseudo parameter or a resource."""
 
@@ -48,9 +42,6 @@ class IntrinsicScope(Protocol):
 
     def condition(self, name: str) -> bool:
         """Value of a named condition."""
-
-    def imported(self, export: str) -> str:
-        """Value of another stack's export."""
 
     def availability_zones(self, region: str) -> list[str]:
         """Zones of a region."""
@@ -167,34 +158,8 @@ def _text(value: Any) -> str:
     raise TemplateError(f"expected a string, found {value!r}")
 
 
-def _find_in_map(value: Any, scope: IntrinsicScope) -> Any:
-    name, first, second = _arguments(value, scope, function="Fn::FindInMap", counts=(3,))
-    try:
-        return scope.mappings[name][_text(first)][_text(second)]
-    except KeyError as error:
-        raise TemplateError(f"Fn::FindInMap: no {name}.{first}.{second} in Mappings") from error
-
-
-def _base64(value: Any, scope: IntrinsicScope) -> Any:
-    source = resolve(value, scope)
-    return source if isinstance(source, UnknownValue) else base64.b64encode(_text(source).encode()).decode()
-
-
 def _get_azs(value: Any, scope: IntrinsicScope) -> Any:
     return scope.availability_zones(_text(resolve(value, scope)) or str(scope.reference("AWS::Region")))
-
-
-def _import_value(value: Any, scope: IntrinsicScope) -> Any:
-    return scope.imported(_text(resolve(value, scope)))
-
-
-def _cidr(value: Any, scope: IntrinsicScope) -> Any:
-    block, count, bits = _arguments(value, scope, function="Fn::Cidr", counts=(3,))
-    if isinstance(block, UnknownValue):
-        return block
-    network = ipaddress.ip_network(block)
-    subnets = network.subnets(new_prefix=network.max_prefixlen - int(bits))
-    return [str(subnet) for subnet, _ in zip(subnets, range(int(count)), strict=False)]
 
 
 def _equals(value: Any, scope: IntrinsicScope) -> bool:
@@ -231,11 +196,7 @@ _FUNCTIONS: Mapping[str, Callable[[Any, IntrinsicScope], Any]] = {
     "Fn::Split": _split,
     "Fn::Select": _select,
     "Fn::Sub": _sub,
-    "Fn::FindInMap": _find_in_map,
-    "Fn::Base64": _base64,
     "Fn::GetAZs": _get_azs,
-    "Fn::ImportValue": _import_value,
-    "Fn::Cidr": _cidr,
     "Fn::Equals": _equals,
     "Fn::And": _and,
     "Fn::Or": _or,

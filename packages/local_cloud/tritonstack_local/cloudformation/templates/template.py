@@ -1,4 +1,4 @@
-"""Read a template from JSON, or from YAML with CloudFormation's short-form tags."""
+"""Read a template from JSON, or from YAML without short-form tags."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ _SECTIONS = {
     "Description",
     "Metadata",
     "Parameters",
-    "Mappings",
     "Conditions",
     "Rules",
     "Resources",
@@ -57,7 +56,6 @@ class StackTemplate:
     body: str
     description: str
     parameters: Mapping[str, Mapping[str, Any]]
-    mappings: Mapping[str, Any]
     conditions: Mapping[str, Any]
     rules: Mapping[str, Any]
     resources: Mapping[str, Resource]
@@ -89,7 +87,6 @@ def parse_template(body: str) -> StackTemplate:
         body=body,
         description=str(document.get("Description", "")),
         parameters=sections["Parameters"],
-        mappings=sections["Mappings"],
         conditions=sections["Conditions"],
         rules=sections["Rules"],
         resources=resources,
@@ -170,7 +167,7 @@ def _load(body: str) -> dict[str, Any]:
 
 
 class _TemplateLoader(yaml.SafeLoader):
-    """YAML as CloudFormation reads it: with `!Sub` and other short forms; dates are strings."""
+    """YAML whose dates are strings; the CDK writes no short forms, such as `!Sub`."""
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         """Compose a node; reject aliases with CloudFormation's message."""
@@ -179,19 +176,4 @@ class _TemplateLoader(yaml.SafeLoader):
         return super().compose_node(parent, index)
 
 
-def _short_form(loader: _TemplateLoader, suffix: str, node: yaml.Node) -> dict[str, Any]:
-    name = suffix if suffix in {"Ref", "Condition"} else f"Fn::{suffix}"
-    value: Any
-    if isinstance(node, yaml.ScalarNode):
-        value = loader.construct_scalar(node)
-    elif isinstance(node, yaml.SequenceNode):
-        value = loader.construct_sequence(node, deep=True)
-    else:
-        value = loader.construct_mapping(node, deep=True)  # type: ignore[arg-type]
-    if suffix == "GetAtt" and isinstance(value, str):
-        value = value.split(".", 1)
-    return {name: value}
-
-
-_TemplateLoader.add_multi_constructor("!", _short_form)
 _TemplateLoader.add_constructor("tag:yaml.org,2002:timestamp", lambda _loader, node: node.value)
