@@ -22,11 +22,9 @@ def snippet(
         typer.Option(
             "--language",
             "-l",
-            help="curl, aws-cli, python, javascript, or java.",
+            help="curl, python (the client), or boto3.",
             autocompletion=lambda incomplete: [
-                name
-                for name in ("curl", "aws-cli", "python", "javascript", "java")
-                if name.startswith(incomplete)
+                name for name in ("curl", "python", "boto3") if name.startswith(incomplete)
             ],
         ),
     ] = "curl",
@@ -44,7 +42,7 @@ def snippet(
 
     Example: tritonstack snippet dev minilm
 
-    Example: tritonstack snippet dev shop --model ncf-food --language java
+    Example: tritonstack snippet dev shop --model ncf-food --language boto3
     """
     state: Context = context.obj
     snippets = run(
