@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, cast
 
-from isal import igzip_threaded, isal_zlib
+from isal import isal_zlib
 
 from model_build.errors import ArchiveError, OversizedArchiveError
-from model_build.store.gzip_stream import EndedEarlyError, GzipStream
+from model_build.store.gzip_stream import EndedEarlyError, GzipStream, open_gzip
 from tritonstack.records.manifests import FileEntry
 
 _COPY = 1 << 20
@@ -31,8 +31,6 @@ _HEADERS = 4 * tarfile.BLOCKSIZE
 _LONGEST_HEADER = 1 << 20
 """An extended header holds a long name or a few attributes."""
 _CONTENT_TYPES = (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.CONTTYPE, tarfile.GNUTYPE_SPARSE)
-# The library's own types are incomplete and in one place wrong.
-_open_gzip = cast("Callable[..., IO[bytes]]", igzip_threaded.open)
 _GZIP_ERROR = cast("type[Exception]", isal_zlib.error)
 LONGEST_NAME = 1024
 """Linux limits paths to four times that; the unpack folder has a path too."""
@@ -110,7 +108,7 @@ def unpack(
     """
     room, names = limit_bytes, set[str]()
     try:
-        with _open_gzip(archive, "rb") as gzip:
+        with open_gzip(archive, "rb") as gzip:
             stream = _Limited(gzip, archive, limit_bytes + limit_members * _HEADERS + tarfile.RECORDSIZE)
             with tarfile.open(fileobj=stream, mode="r|", tarinfo=CheckedMember) as tar:
                 for member in tar:
@@ -156,7 +154,7 @@ def read_members(archive: Path, entries: Iterable[FileEntry]) -> dict[str, bytes
     """Return the contents of some small files, by path, and compare them with their checksums."""
     by_path, contents = {entry.path: entry for entry in entries}, dict[str, bytes]()
     try:
-        with _open_gzip(archive, "rb") as gzip, tarfile.open(fileobj=gzip, mode="r|") as tar:
+        with open_gzip(archive, "rb") as gzip, tarfile.open(fileobj=gzip, mode="r|") as tar:
             while len(contents) < len(by_path) and (member := tar.next()) is not None:
                 entry = by_path.get(member.name)
                 content = tar.extractfile(member) if entry and member.size == entry.size_bytes else None
