@@ -7,90 +7,54 @@ values, `{}` and `<>` blocks, `[]` lists) without validating it.
 from __future__ import annotations
 
 import re
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 FieldPlace = tuple[str | int, ...]
 """A field path, with the index of each repeated item: ("input", 0, "dims", 1)."""
 
-_TOKEN = re.compile(
-    r"""\#[^\n]*|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|[{}<>\[\],;:]|[^\s{}<>\[\],;:\#"']+""", re.VERBOSE
-)
-_OPENING, _CLOSING = ("{", "<"), ("}", ">")
-
-
-@dataclass(frozen=True)
-class _Token:
-    text: str
-    line: int
+_STRING = r"""(?:"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')"""
+_TOKEN = re.compile(rf"""\#[^\n]*|{_STRING}(?:\s*{_STRING})*|[{{}}<>\[\]]|[^\s{{}}<>\[\],;:\#"']+""")
+"""A comment, adjacent strings, which are one, a bracket, or a word; separators are skipped."""
+_Tokens = deque[tuple[str, int]]
 
 
 def field_lines(text: str) -> Mapping[FieldPlace, int]:
     """Return the line of every field in a valid text."""
-    locator = _Locator(list(_tokens(text)))
-    locator.block(())
-    return locator.lines
+    lines: dict[FieldPlace, int] = {}
+    _read_block(deque(_tokens(text)), (), lines)
+    return lines
 
 
-def _tokens(text: str) -> Iterator[_Token]:
+def _tokens(text: str) -> Iterator[tuple[str, int]]:
     line, end = 1, 0
     for match in _TOKEN.finditer(text):
         line, end = line + text.count("\n", end, match.start()), match.start()
         if not match.group().startswith("#"):
-            yield _Token(match.group(), line)
+            yield match.group(), line
 
 
-class _Locator:
-    """Tokenizer and parser state."""
+def _read_block(tokens: _Tokens, place: FieldPlace, lines: dict[FieldPlace, int]) -> None:
+    """Read fields to the end of a block."""
+    counts = Counter[str]()
+    while tokens and (token := tokens.popleft())[0] not in ("}", ">"):
+        name, line = token
+        lines.setdefault((*place, name), line)
+        for value, value_line in _values(tokens, line):
+            item = (*place, name, counts[name])
+            counts[name] += 1
+            lines[item] = value_line
+            if value in ("{", "<"):
+                _read_block(tokens, item, lines)
 
-    def __init__(self, tokens: list[_Token]) -> None:
-        self._tokens = tokens
-        self._at = 0
-        self.lines: dict[FieldPlace, int] = {}
 
-    def block(self, place: FieldPlace) -> None:
-        """Read fields to the end of a block."""
-        counts: dict[str, int] = {}
-        while (token := self._peek()) is not None and token.text not in _CLOSING:
-            self._at += 1
-            if token.text in (",", ";"):
-                continue
-            self._skip(":")
-            self._values((*place, token.text), token, counts)
-        self._at += 1
-
-    def _values(self, place: FieldPlace, name: _Token, counts: dict[str, int]) -> None:
-        self.lines.setdefault(place, name.line)
-        if not self._skip("["):
-            self._value(place, name, counts)
-            return
-        while (token := self._peek()) is not None and token.text != "]":
-            if not self._skip(","):
-                self._value(place, token, counts)
-        self._at += 1
-
-    def _value(self, place: FieldPlace, shown: _Token, counts: dict[str, int]) -> None:
-        number = counts.get(shown_name := str(place[-1]), 0)
-        counts[shown_name] = number + 1
-        self.lines[(*place, number)] = shown.line
-        token = self._tokens[self._at]
-        self._at += 1
-        if token.text in _OPENING:
-            self.block((*place, number))
-            return
-        # Adjacent strings are one string.
-        while token.text[0] in "\"'" and (after := self._peek()) is not None and after.text[0] in "\"'":
-            self._at += 1
-
-    def _peek(self) -> _Token | None:
-        return self._tokens[self._at] if self._at < len(self._tokens) else None
-
-    def _skip(self, text: str) -> bool:
-        token = self._peek()
-        if token is None or token.text != text:
-            return False
-        self._at += 1
-        return True
+def _values(tokens: _Tokens, line: int) -> Iterator[tuple[str, int]]:
+    """Yield the first token of each value of a field: one at the field's line, or those of a list."""
+    if (first := tokens.popleft()[0]) != "[":
+        yield first, line
+        return
+    while (token := tokens.popleft())[0] != "]":
+        yield token
 
 
 def line_of(lines: Mapping[FieldPlace, int], *place: str | int) -> int | None:
