@@ -22,9 +22,6 @@ pytestmark = pytest.mark.e2e
 VALUES = TensorSpec(name="values", datatype="INT64", shape=(-1,))
 WORDS = TensorSpec(name="words", datatype="BYTES", shape=(1,))
 SEEN = TensorSpec(name="seen", datatype="INT64", shape=(-1,))
-START = TensorSpec(name="start", datatype="INT32", shape=(1,))
-READY = TensorSpec(name="ready", datatype="BOOL", shape=(1,))
-WHICH = TensorSpec(name="which", datatype="UINT64", shape=(1,))
 SCORES = TensorSpec(name="scores", datatype="FP32", shape=(3,), labels=("red", "green", "blue"))
 
 HEAD = "import numpy as np\nimport triton_python_backend_utils as pb_utils\n\n"
@@ -43,27 +40,6 @@ class TritonPythonModel:
         return [pb_utils.InferenceResponse([pb_utils.Tensor("seen", answer)]) for _ in requests]
 '''
 )
-SEQUENCE = (
-    HEAD
-    + '''
-class TritonPythonModel:
-    """Adds up the values of each sequence."""
-    def initialize(self, args):
-        self.totals = {}
-    def execute(self, requests):
-        return [pb_utils.InferenceResponse([self.add(request)]) for request in requests]
-    def add(self, request):
-        def read(name):
-            return pb_utils.get_input_tensor_by_name(request, name).as_numpy()
-        ready = pb_utils.get_input_tensor_by_name(request, "ready")
-        if ready is not None and not ready.as_numpy().any():
-            return pb_utils.Tensor("seen", np.zeros((1, 1), np.int64))  # an empty place in the batch
-        which = int(read("which").ravel()[0])
-        before = 0 if read("start").ravel()[0] else self.totals[which]
-        self.totals[which] = before + int(read("values").sum())
-        return pb_utils.Tensor("seen", np.array([[self.totals[which]]], np.int64))
-'''
-)
 SCORER = (
     HEAD
     + """
@@ -76,7 +52,6 @@ class TritonPythonModel:
 MODELS: dict[str, dict[str, Any]] = {
     "warm": {"code": COUNTS, "batching": "{max_batch: 4}", "triton": "{warm_up: true}"},
     "zeros": {"code": COUNTS, "batching": "{max_batch: 4}", "triton": "{warm_up: true}", "example": None},
-    "cached": {"code": COUNTS, "triton": "{response_cache: true}"},
     "queued": {
         "code": COUNTS,
         "batching": "{max_batch: 8, preferred_sizes: [4, 8], "
@@ -86,14 +61,6 @@ MODELS: dict[str, dict[str, Any]] = {
     "unbatched": {"code": COUNTS, "batching": "{max_batch: 0, queue: {max_waiting: 5}, keep_order: true}"},
     "ragged": {"code": COUNTS, "batching": "{ragged: [values], queue_delay_us: 200000}"},
     "several": {"code": COUNTS, "triton": "{instances: [{count: 2}], versions: {specific: [1]}}"},
-    "direct": {
-        "code": SEQUENCE,
-        "triton": "{sequences: {start: start, ready: ready, correlation_id: which}}",
-    },
-    "oldest": {
-        "code": SEQUENCE,
-        "triton": "{sequences: {strategy: oldest, max_candidates: 4, start: start, correlation_id: which}}",
-    },
     "labelled": {"code": SCORER},
 }
 
@@ -102,15 +69,12 @@ def write_repository(root: Path, name: str, *, code: str, example: Any = ..., **
     model = a_model(root / "specs" / name, recipe="{kind: python}", **blocks)
     (root / "specs" / name / "model.py").write_text(code)
     row = {"values": np.array([[7, 8, 9]], np.int64), "words": np.array([["naïve"]], np.object_)}
-    inputs = (VALUES, WORDS)
-    if code == SEQUENCE:
-        inputs = (VALUES, START, WHICH) if name == "oldest" else (VALUES, START, READY, WHICH)
     repository = root / "hosted" / name / "model"
     add_python_model(
         repository,
         name=name,
         code=root / "specs" / name / "model.py",
-        inputs=inputs,
+        inputs=(VALUES, WORDS),
         outputs=(SCORES,) if code == SCORER else (SEEN,),
         batching=model.record.batching,
         triton=model.record.triton,
@@ -169,7 +133,6 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
             "SAGEMAKER_MULTI_MODEL": "true",
             "SAGEMAKER_TRITON_PING_MODE": "live",
             "SAGEMAKER_TRITON_LOG_VERBOSE": "false",
-            "SAGEMAKER_TRITON_ADDITIONAL_ARGS": "--cache-config=local,size=1048576",
         },
         state_dir=root / "state",
     ) as server:
@@ -193,13 +156,6 @@ def test_zeros_warm_up_a_model_without_test_inputs(host):
     assert host.ask("zeros", numbers(1))["seen"].ravel().tolist() == [1, 0, 0, 4, 0, 0, 1, 1, 2]
 
 
-def test_an_answer_is_cached(host):
-    host.load("cached")
-    first = host.ask("cached", numbers(5))["seen"].ravel().tolist()
-    assert host.ask("cached", numbers(5))["seen"].ravel().tolist() == first == [1, 5, 2]
-    assert host.ask("cached", numbers(6))["seen"].ravel().tolist() == [1, 5, 2, 1, 6, 2]
-
-
 @pytest.mark.parametrize("name", ["queued", "unbatched", "several"])
 def test_configurations_that_load_and_answer(host, name):
     host.load(name)
@@ -217,17 +173,6 @@ def test_requests_of_different_sizes_share_a_call(host):
         calls = max((reply["seen"].ravel().tolist() for reply in replies), key=len)
     assert sum(calls[0::3]) == 4
     assert max(calls[0::3]) > 1, "inputs of different sizes were batched"
-
-
-@pytest.mark.parametrize("name", ["direct", "oldest"])
-def test_sequences_have_separate_state(host, name):
-    host.load(name)
-    totals = []
-    for which, value, start in ((1, 10, True), (2, 100, True), (1, 1, False), (2, 1, False)):
-        inputs = {"values": np.array([[value]], np.int64)}
-        reply = host.ask(name, inputs, sequence_id=which, sequence_start=start, sequence_end=False)
-        totals.append(int(reply["seen"].ravel()[0]))
-    assert totals == [10, 100, 11, 101]
 
 
 def test_labels_are_used_by_the_classification_extension(host):
