@@ -1,4 +1,4 @@
-"""Send requests to a server over pooled connections, from one event loop."""
+"""Send requests to a server from one event loop: over pooled connections, or with a streamed response."""
 
 from __future__ import annotations
 
@@ -6,18 +6,16 @@ import asyncio
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import Future
+from contextlib import contextmanager
 from typing import TypeVar, cast
 
 from tritonstack.base.http_replies import InvalidReplyError, ReplyReader
-from tritonstack.runtime.connections import TritonResponse
-from tritonstack.runtime.errors import TAKE_LONGER, TritonRequestError, TritonTimeoutError
+from tritonstack.runtime.connections import TritonResponse, broken_off, late, request_head
 
 MAX_IDLE = 512
 """Idle connections kept for reuse: more than any load test of one machine has users."""
-_COPIED_BYTES = 64 * 1024
-"""Bodies up to this size are sent in one piece with the head."""
 
 T = TypeVar("T")
 
@@ -52,21 +50,22 @@ class AsyncConnectionPool:
     ) -> TritonResponse:
         """Send one request and return its response, within the time limit. Nothing is sent twice."""
         deadline = time.monotonic() + timeout_s
-        request = request_head(method, path, headers, len(body))
-        connection = self._unused() or await self._open()
+        message = request_head(method, path, headers, len(body)) + body
+        self._loop = asyncio.get_running_loop()
+        connection = self._unused() or await _open(self._connect, paced=False)
         try:
-            return await connection.exchange(request, body, deadline)
-        except TritonTimeoutError:
-            raise TritonTimeoutError(
-                f"Triton did not answer {method} {path} in time", remedy=TAKE_LONGER
-            ) from None
-        except TritonRequestError as error:
-            raise TritonRequestError(f"Triton broke off {method} {path}: {error.message}") from error
+            with _explained(method, path):
+                async with asyncio.timeout_at(deadline):
+                    reply = connection.send(message)
+                    while not reply.complete:
+                        await connection.progress()
+            body = b"".join(iter(reply.take, b""))
+            return TritonResponse(status=reply.status, headers=reply.headers, body=body)
         finally:
-            if not connection.reusable or self._closed or len(self._idle) >= MAX_IDLE:
-                connection.close()
-            else:
+            if connection.reusable and not self._closed and len(self._idle) < MAX_IDLE:
                 self._idle.append(connection)
+            else:
+                connection.close()
 
     def close(self) -> None:
         """Close idle connections, from any thread."""
@@ -74,70 +73,138 @@ class AsyncConnectionPool:
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._close_idle)
 
-    async def _open(self) -> _Connection:
-        self._loop = asyncio.get_running_loop()
-        opened = await in_thread(self._connect)
-        opened.setblocking(False)
-        _, connection = await self._loop.connect_accepted_socket(lambda: _Connection(self._forget), opened)
-        return connection
-
     def _unused(self) -> _Connection | None:
         """Take an idle connection that the server has not ended."""
         while self._idle:
             connection = self._idle.pop()
-            if connection.is_open:
+            if connection.reusable:
                 return connection
             connection.close()
         return None
-
-    def _forget(self, connection: _Connection) -> None:
-        if connection in self._idle:
-            self._idle.remove(connection)
 
     def _close_idle(self) -> None:
         while self._idle:
             self._idle.pop().close()
 
 
+class ResponseStream:
+    """A response whose body is still arriving. The caller must close it."""
+
+    def __init__(
+        self, connection: _Connection, reply: ReplyReader, deadline: float, method: str, path: str
+    ) -> None:
+        self._connection = connection
+        self._reply = reply
+        self._deadline = deadline
+        self._called = (method, path)
+
+    @property
+    def status(self) -> int:
+        """0 until the head of the response has arrived."""
+        return self._reply.status
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """By lower-case name."""
+        return self._reply.headers
+
+    async def parts(self) -> AsyncIterator[bytes]:
+        """Yield the body as it arrives: the whole chunks of a chunked body, else what one read returns."""
+        while True:
+            while part := self._reply.take():
+                yield part
+            if self._reply.complete:
+                return
+            await self.progress()
+
+    async def whole(self) -> bytes:
+        """Return the rest of the body."""
+        return b"".join([part async for part in self.parts()])
+
+    async def progress(self) -> None:
+        """Wait for the next bytes, until the request's time is over."""
+        with _explained(*self._called):
+            async with asyncio.timeout_at(self._deadline):
+                await self._connection.progress()
+
+    def close(self) -> None:
+        """Close the connection at once: a server that still computes notices it."""
+        self._connection.close()
+
+
+async def open_stream(
+    method: str,
+    path: str,
+    *,
+    connect: Callable[[], socket.socket],
+    body: bytes,
+    headers: Mapping[str, str],
+    timeout_s: float,
+) -> ResponseStream:
+    """Send one request on a connection of its own; return when the head of the response has arrived."""
+    deadline = time.monotonic() + timeout_s
+    message = request_head(method, path, headers, len(body)) + body
+    connection = await _open(connect, paced=True)
+    try:
+        with _explained(method, path):
+            reply = connection.send(message)
+        stream = ResponseStream(connection, reply, deadline, method, path)
+        while not stream.status:
+            await stream.progress()
+    except BaseException:
+        connection.close()
+        raise
+    return stream
+
+
+async def _open(connect: Callable[[], socket.socket], *, paced: bool) -> _Connection:
+    opened = await in_thread(connect)
+    opened.setblocking(False)
+    loop = asyncio.get_running_loop()
+    _, connection = await loop.connect_accepted_socket(lambda: _Connection(paced=paced), opened)
+    return connection
+
+
 class _Connection(asyncio.Protocol):
     """One connection: at most one request at a time."""
 
-    def __init__(self, forget: Callable[[_Connection], None]) -> None:
-        self.reusable = False
-        """Whether the next request can be sent on it."""
-        self._forget = forget
-        self._loop = asyncio.get_running_loop()
+    def __init__(self, *, paced: bool) -> None:
+        """A paced connection reads on only when its user asks for progress."""
+        self._paced = paced
         self._transport: asyncio.Transport | None = None
-        self._answer: asyncio.Future[TritonResponse] | None = None
-        self._reader = ReplyReader()
-        self._deadline = 0.0
-        self._timer: asyncio.TimerHandle | None = None
+        self._reply: ReplyReader | None = None
+        self._change: asyncio.Future[None] | None = None
+        self._error: Exception | None = None
 
     @property
-    def is_open(self) -> bool:
-        """Whether both sides can still use it."""
-        return self._transport is not None and self.reusable and not self._transport.is_closing()
+    def reusable(self) -> bool:
+        """Whether the next request can be sent on it."""
+        return self._is_open and self._reply is not None and self._reply.reusable
 
-    async def exchange(self, head: bytes, body: bytes, deadline: float) -> TritonResponse:
-        """Send a request; raise if its response does not come in time or not whole."""
+    @property
+    def _is_open(self) -> bool:
+        return self._transport is not None and not self._transport.is_closing()
+
+    def send(self, message: bytes) -> ReplyReader:
+        """Send a request; its reply is complete after some `progress`."""
         if self._transport is None or self._transport.is_closing():
-            raise TritonRequestError("the connection is closed")
-        self.reusable = False
-        answer: asyncio.Future[TritonResponse] = self._loop.create_future()
-        self._answer = answer
-        self._limit(deadline)
-        self._reader = ReplyReader()
-        if len(body) < _COPIED_BYTES:
-            self._transport.write(head + body)
-        else:
-            self._transport.writelines((head, body))
-        return await answer
+            raise ConnectionError("the connection is closed")
+        self._reply = ReplyReader()
+        self._transport.write(message)
+        return self._reply
+
+    async def progress(self) -> None:
+        """Wait for a part of the reply, or for all of it; raise if it broke off."""
+        if self._error is None and self._transport is not None:
+            self._change = asyncio.get_running_loop().create_future()
+            if self._paced:
+                self._transport.resume_reading()
+            await self._change
+        if self._error is not None:
+            raise self._error
 
     def close(self) -> None:
         """Close it at once."""
-        self.reusable = False
-        if self._timer is not None:
-            self._timer.cancel()
         if self._transport is not None:
             self._transport.abort()
 
@@ -145,71 +212,45 @@ class _Connection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        if self._answer is None:  # no request is waiting
-            self.close()
-            return
         self._add(data)
 
     def eof_received(self) -> None:
-        self.reusable = False
-        if self._answer is not None:
-            self._add(b"")
+        self._add(b"")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._forget(self)
-        self._fail(TritonRequestError(repr(exc) if exc else "it closed the connection without a response"))
+        self._end(exc or ConnectionError("it closed the connection without a response"))
 
     def _add(self, data: bytes) -> None:
-        """Read received bytes, none at the connection's end; pass a complete response on."""
+        """Read received bytes, none at the connection's end."""
+        if self._reply is None or self._reply.complete:  # no request is waiting
+            self.close()
+            return
         try:
-            reply = self._reader.feed(data)
+            complete = self._reply.add(data)
         except InvalidReplyError as error:
-            self._fail(TritonRequestError(str(error)))
+            self._end(error)
             return
-        if reply is not None:
-            self.reusable = reply.reusable
-            self._settle(TritonResponse(status=reply.status, headers=reply.headers, body=reply.body))
+        if self._paced and self._transport is not None:
+            self._transport.pause_reading()
+        if self._paced or complete:
+            self._wake()
 
-    def _settle(self, response: TritonResponse) -> None:
-        answer, self._answer = self._answer, None
-        if answer is not None and not answer.done():
-            answer.set_result(response)
-
-    def _limit(self, deadline: float) -> None:
-        """Expire at this time. A timer that is due earlier stays and is moved when it is due.
-
-        Requests are many times shorter than their limits, so that hardly any needs a timer of its own.
-        """
-        self._deadline = deadline
-        if self._timer is not None and self._timer.when() > deadline:
-            self._timer.cancel()
-            self._timer = None
-        if self._timer is None:
-            self._timer = self._loop.call_at(deadline, self._expire)
-
-    def _expire(self) -> None:
-        self._timer = None
-        if self._answer is None:
-            return
-        if self._loop.time() < self._deadline:
-            self._limit(self._deadline)
-        else:
-            self._fail(TritonTimeoutError("no response in time"))
-
-    def _fail(self, error: TritonRequestError) -> None:
-        answer, self._answer = self._answer, None
-        if answer is not None and not answer.done():
-            answer.set_exception(error)
+    def _end(self, error: Exception) -> None:
+        self._error = self._error or error
         self.close()
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._change is not None and not self._change.done():
+            self._change.set_result(None)
 
 
-def request_head(method: str, path: str, headers: Mapping[str, str], length: int) -> bytes:
-    """Write a request's head with the headers that `http.client` sends."""
-    lines = [f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: identity\r\n"]
-    lines += [f"{name}: {value}\r\n" for name, value in headers.items()]
-    text = "".join(lines)
-    if text.count("\n") != len(lines) + 2 or "\0" in text:
-        raise TritonRequestError(
-            "a header contains a line break", remedy="remove line breaks and NUL characters from the headers"
-        )
-    return f"{text}Content-Length: {length}\r\n\r\n".encode("latin-1")
+@contextmanager
+def _explained(method: str, path: str) -> Iterator[None]:
+    """Raise this package's errors for a request without a response in time."""
+    try:
+        yield
+    except TimeoutError:
+        raise late(method, path) from None
+    except (OSError, InvalidReplyError) as error:
+        raise broken_off(method, path, repr(error)) from error

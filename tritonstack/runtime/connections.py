@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import select
 import socket
 import threading
@@ -11,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from tritonstack.base.http_replies import HttpReply, InvalidReplyError, ReplyReader
 from tritonstack.runtime.errors import TAKE_LONGER, TritonRequestError, TritonTimeoutError
 
 MAX_IDLE = 32
@@ -31,7 +31,7 @@ class ConnectionPool:
 
     def __init__(self, *, connect: Callable[[], socket.socket]) -> None:
         self._connect = connect
-        self._idle: list[http.client.HTTPConnection] = []
+        self._idle: list[socket.socket] = []
         self._lock = threading.Lock()
 
     def request(
@@ -45,17 +45,23 @@ class ConnectionPool:
     ) -> TritonResponse:
         """Send one request and return its response, within the time limit."""
         deadline = time.monotonic() + timeout_s
+        message = request_head(method, path, headers, len(body)) + body
         connection = self._take_idle()
-        if connection and method == "GET":
-            # The server may close an idle connection just as it is reused. Only requests without side effects
-            # are retried, because the server may have processed the first one.
-            try:
-                return self._exchange(connection, method, path, body, headers, deadline)
-            except TritonTimeoutError:
-                raise
-            except TritonRequestError:
-                connection = None
-        return self._exchange(connection or self._open(), method, path, body, headers, deadline)
+        try:
+            if connection is not None and method == "GET":
+                # The server may close an idle connection just as it is reused. Only requests without side
+                # effects are retried, because the server may have processed the first one.
+                try:
+                    return self._exchange(connection, message, deadline)
+                except TimeoutError:
+                    raise
+                except (OSError, InvalidReplyError):
+                    connection = None
+            return self._exchange(connection or self._connect(), message, deadline)
+        except TimeoutError as error:
+            raise late(method, path) from error
+        except (OSError, InvalidReplyError) as error:
+            raise broken_off(method, path, repr(error)) from error
 
     def close(self) -> None:
         """Close idle connections."""
@@ -64,66 +70,64 @@ class ConnectionPool:
         for connection in idle:
             connection.close()
 
-    def _take_idle(self) -> http.client.HTTPConnection | None:
+    def _take_idle(self) -> socket.socket | None:
         while True:
             with self._lock:
                 if not self._idle:
                     return None
                 connection = self._idle.pop()
             # An idle connection is readable only if the server has closed it.
-            if not select.select([connection.sock], [], [], 0)[0]:
+            if not select.select([connection], [], [], 0)[0]:
                 return connection
             connection.close()
 
-    def _open(self) -> http.client.HTTPConnection:
-        connection = http.client.HTTPConnection("localhost")
-        connection.auto_open = 0  # never connect to this name and port on the host
-        connection.sock = self._connect()
-        return connection
-
-    def _exchange(
-        self,
-        connection: http.client.HTTPConnection,
-        method: str,
-        path: str,
-        body: bytes,
-        headers: Mapping[str, str],
-        deadline: float,
-    ) -> TritonResponse:
+    def _exchange(self, connection: socket.socket, message: bytes, deadline: float) -> TritonResponse:
         try:
             _limit(connection, deadline)
-            connection.request(method, path, body=body or None, headers=dict(headers))
-            _limit(connection, deadline)
-            answer = connection.getresponse()
-            _limit(connection, deadline)
-            response = TritonResponse(
-                status=answer.status,
-                headers={name.lower(): value for name, value in answer.getheaders()},
-                body=answer.read(),
-            )
-        except TimeoutError as error:
+            connection.sendall(message)
+            reader, reply = ReplyReader(), None
+            while reply is None:
+                _limit(connection, deadline)
+                reply = reader.feed(connection.recv(reader.read_size))
+        except BaseException:
             connection.close()
-            raise TritonTimeoutError(
-                f"Triton did not answer {method} {path} in time", remedy=TAKE_LONGER
-            ) from error
-        except (OSError, http.client.HTTPException) as error:
-            connection.close()
-            raise TritonRequestError(f"Triton broke off {method} {path}: {error!r}") from error
-        self._put_back(connection)
-        return response
+            raise
+        self._put_back(connection, reply)
+        return TritonResponse(status=reply.status, headers=reply.headers, body=reply.body)
 
-    def _put_back(self, connection: http.client.HTTPConnection) -> None:
+    def _put_back(self, connection: socket.socket, reply: HttpReply) -> None:
         with self._lock:
-            if connection.sock is not None and len(self._idle) < MAX_IDLE:
+            if reply.reusable and len(self._idle) < MAX_IDLE:
                 self._idle.append(connection)
                 return
         connection.close()
 
 
-def _limit(connection: http.client.HTTPConnection, deadline: float) -> None:
+def request_head(method: str, path: str, headers: Mapping[str, str], length: int) -> bytes:
+    """Write a request's head with the headers that `http.client` sends."""
+    lines = [f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: identity\r\n"]
+    lines += [f"{name}: {value}\r\n" for name, value in headers.items()]
+    text = "".join(lines)
+    if text.count("\n") != len(lines) + 2 or "\0" in text:
+        raise TritonRequestError(
+            "a header contains a line break", remedy="remove line breaks and NUL characters from the headers"
+        )
+    return f"{text}Content-Length: {length}\r\n\r\n".encode("latin-1")
+
+
+def late(method: str, path: str) -> TritonTimeoutError:
+    """Return the error of a request whose time ran out."""
+    return TritonTimeoutError(f"Triton did not answer {method} {path} in time", remedy=TAKE_LONGER)
+
+
+def broken_off(method: str, path: str, reason: str) -> TritonRequestError:
+    """Return the error of a request without a whole response."""
+    return TritonRequestError(f"Triton broke off {method} {path}: {reason}")
+
+
+def _limit(connection: socket.socket, deadline: float) -> None:
     """Set the timeout of the next step to the remaining time."""
     remaining = deadline - time.monotonic()
     if remaining <= 0:
         raise TimeoutError
-    if connection.sock is not None:
-        connection.sock.settimeout(remaining)
+    connection.settimeout(remaining)

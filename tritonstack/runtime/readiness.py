@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tritonstack.runtime import log
-from tritonstack.runtime.async_connections import AsyncConnectionPool
-from tritonstack.runtime.async_streams import ResponseStream, open_stream
+from tritonstack.runtime.async_connections import AsyncConnectionPool, ResponseStream, open_stream
 from tritonstack.runtime.connections import NO_HEADERS, ConnectionPool, TritonResponse
 from tritonstack.runtime.errors import (
     TritonEndedError,

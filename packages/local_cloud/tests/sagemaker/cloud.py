@@ -30,8 +30,7 @@ from tritonstack.runtime import (
     TritonResponse,
     TritonTimeoutError,
 )
-from tritonstack.runtime.async_connections import in_thread
-from tritonstack.runtime.async_streams import open_stream
+from tritonstack.runtime.async_connections import in_thread, open_stream
 from tritonstack_local.cloudwatch.metrics import Metrics
 from tritonstack_local.sagemaker.control_plane.app import Dependencies
 from tritonstack_local.sagemaker.servers.limits import ServerSlots

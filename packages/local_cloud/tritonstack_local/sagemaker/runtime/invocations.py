@@ -25,8 +25,7 @@ from tritonstack.runtime import (
     TritonTimeoutError,
     TritonUnreachableError,
 )
-from tritonstack.runtime.async_connections import in_thread
-from tritonstack.runtime.async_streams import ResponseStream
+from tritonstack.runtime.async_connections import ResponseStream, in_thread
 from tritonstack_local.sagemaker import unsupported
 from tritonstack_local.sagemaker.errors import invalid_invocation
 from tritonstack_local.sagemaker.hosting.capture import Message
