@@ -11,7 +11,6 @@ from tritonstack.base.byte_tensors import raw_bytes
 from tritonstack.client import (
     EndpointClient,
     MalformedReplyError,
-    RequestEncodingError,
     ScoredClass,
     TopClasses,
     encode_request,
@@ -113,14 +112,3 @@ def test_another_output_is_malformed():
     client = EndpointClient(endpoint_name="e", runtime=Scripted("other", texts([b"1:0"])))
     with pytest.raises(MalformedReplyError, match="scores"):
         client.classify({"x": np.ones(1)}, output="scores")
-
-
-@pytest.mark.parametrize("count", [0, -1, 1.5, True, "2"])
-def test_a_count_below_one_is_rejected(count):
-    with pytest.raises(RequestEncodingError, match=r"scores: .*at least 1"):
-        encode_request({"x": np.ones(1)}, outputs=[TopClasses("scores", count)])
-
-
-def test_an_output_that_is_not_a_name_is_rejected():
-    with pytest.raises(RequestEncodingError, match="got int"):
-        encode_request({"x": np.ones(1)}, outputs=[5])

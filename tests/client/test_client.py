@@ -2,18 +2,16 @@
 
 import asyncio
 import json
-import socket
-import threading
-from dataclasses import dataclass, field
+import time
+from dataclasses import dataclass
 
 import boto3
 import botocore.session
 import numpy as np
 import pytest
 from botocore.config import Config
-from werkzeug.serving import make_server
-from werkzeug.wrappers import Request, Response
 
+from tests.client.light.wire import reply
 from tritonstack import client as endpoint_client
 from tritonstack.client import EndpointClient, errors
 from tritonstack.client.codec import content_type_for
@@ -23,50 +21,16 @@ from tritonstack.client.light import LightRuntime
 SESSION = boto3.Session("AKIASECRETKEYID", "verysecret", region_name="eu-west-1")
 
 
-@dataclass
-class ScriptedServer:
-    """Answer every request with `answer`, and record requests."""
-
-    answer: Response = field(default_factory=Response)
-    delay: threading.Event | None = None
-    seen: list[Request] = field(default_factory=list)
-
-    def __call__(self, environ, start_response):
-        request = Request(environ)
-        request.get_data()
-        self.seen.append(request)
-        if self.delay is not None:
-            self.delay.wait(10)
-        return self.answer(environ, start_response)
-
-
-@pytest.fixture
-def server():
-    scripted = ScriptedServer()
-    http = make_server("127.0.0.1", 0, scripted, threaded=True)
-    thread = threading.Thread(target=http.serve_forever, args=(0.02,))
-    thread.start()
-    scripted.url = f"http://127.0.0.1:{http.port}"
-    yield scripted
-    if scripted.delay is not None:
-        scripted.delay.set()
-    http.shutdown()
-    thread.join()
-    http.server_close()
-
-
 @dataclass(frozen=True)
 class Transport:
     """A runtime, called from a thread or from asyncio."""
 
-    light: bool
-    in_asyncio: bool
+    light: bool = False
+    in_asyncio: bool = False
 
-    def client(self, url, *, endpoint_name="ep", config=None, **addressing):
-        options = {
-            "endpoint_url": url,
-            "config": Config(retries={"total_max_attempts": 1}, **(config or {})),
-        }
+    def client(self, url, *, endpoint_name="ep", **addressing):
+        config = Config(retries={"total_max_attempts": 1}, read_timeout=0.5)
+        options = {"endpoint_url": url, "config": config}
         runtime = (
             LightRuntime(session=SESSION, **options)
             if self.light
@@ -78,58 +42,51 @@ class Transport:
         inputs = {"x": np.array([1], np.float32)} if inputs is None else inputs
         return asyncio.run(client.ainfer(inputs)) if self.in_asyncio else client.infer(inputs)
 
+    def failure(self, client, kind=errors.EndpointClientError):
+        with pytest.raises(kind) as caught:
+            self.infer(client, {"x": ["private sentence"]})
+        return caught.value
+
 
 @pytest.fixture(
     params=[(False, False), (False, True), (True, False), (True, True)],
     ids=["boto3", "boto3-asyncio", "light", "light-asyncio"],
 )
 def transport(request):
-    light, in_asyncio = request.param
-    return Transport(light, in_asyncio)
+    return Transport(*request.param)
 
 
-def good_answer():
-    outputs = [
-        {"name": "y", "datatype": "FP32", "shape": [2], "parameters": {"binary_data_size": 8}},
-    ]
-    header = json.dumps({"model_name": "m", "model_version": "1", "outputs": outputs}).encode()
+def good_reply(**headers):
+    outputs = [{"name": "y", "datatype": "FP32", "shape": [2], "parameters": {"binary_data_size": 8}}]
+    header = json.dumps({"outputs": outputs}).encode()
     payload = np.array([1, 2], np.float32).tobytes()
-    return Response(header + payload, content_type=content_type_for(len(header)))
+    return reply(header + payload, content_type=content_type_for(len(header)), **headers)
 
 
-def error_answer(code, status, message="words", **fields):
-    return Response(
-        json.dumps({"Message": message, **fields}),
-        status=status,
-        content_type="application/json",
-        headers={"x-amzn-ErrorType": code},
-    )
+def error_reply(code, status, message="words", **fields):
+    body = json.dumps({"Message": message, **fields}).encode()
+    return reply(body, status=status, x_amzn_ErrorType=code)
 
 
-def test_a_request_is_addressed_and_answered(transport, server):
-    server.answer = good_answer()
-    result = transport.infer(
-        transport.client(
-            server.url, target_model="a/b.tar.gz", target_variant="blue", inference_component="part"
-        )
-    )
-    assert result["y"].tolist() == [1, 2]
-    request = server.seen[0]
-    assert request.path == "/endpoints/ep/invocations"
-    assert request.headers["X-Amzn-SageMaker-Target-Model"] == "a/b.tar.gz"
-    assert request.headers["X-Amzn-SageMaker-Target-Variant"] == "blue"
-    assert request.headers["X-Amzn-SageMaker-Inference-Component"] == "part"
-    assert request.content_type.startswith("application/vnd.sagemaker-triton.binary+json;json-header-size=")
+def test_a_request_is_addressed_and_answered(transport, serve):
+    server = serve(lambda request: good_reply())
+    address = {"target_model": "a/b.tar.gz", "target_variant": "blue", "inference_component": "part"}
+    assert transport.infer(transport.client(server.url, **address))["y"].tolist() == [1, 2]
+    (request,) = server.requests
+    assert request.target == "/endpoints/ep/invocations"
+    assert request.headers["x-amzn-sagemaker-target-model"] == "a/b.tar.gz"
+    assert request.headers["x-amzn-sagemaker-target-variant"] == "blue"
+    assert request.headers["x-amzn-sagemaker-inference-component"] == "part"
+    assert request.headers["content-type"].startswith(content_type_for(0)[:-1])
 
 
-def test_asyncio_requests_run_concurrently(transport, server):
-    server.answer = good_answer()
-    client = transport.client(server.url)
+def test_asyncio_requests_run_concurrently(transport, serve):
+    client = transport.client(serve(lambda request: good_reply()).url)
 
     async def many():
         return await asyncio.gather(*(client.ainfer({"x": np.array([1.0])}) for _ in range(4)))
 
-    assert [reply["y"].tolist() for reply in asyncio.run(many())] == [[1, 2]] * 4
+    assert [answer["y"].tolist() for answer in asyncio.run(many())] == [[1, 2]] * 4
 
 
 @pytest.mark.parametrize(
@@ -149,21 +106,13 @@ def test_asyncio_requests_run_concurrently(transport, server):
         ("SomethingNew", 418, errors.RequestRejectedError),
     ],
 )
-def test_each_code_has_its_error(transport, server, code, status, error):
-    server.answer = error_answer(code, status)
-    with pytest.raises(errors.InvocationError) as caught:
-        transport.infer(transport.client(server.url))
-    assert type(caught.value) is error
-    assert caught.value.service.code == code
-    assert caught.value.service.status == status
-    assert "endpoint ep" in str(caught.value)
-    assert "words" in str(caught.value)
-
-
-def test_a_missing_endpoint_has_its_own_error(transport, server):
-    server.answer = error_answer("ValidationError", 400, "Endpoint ep of account 123456789012 not found.")
-    with pytest.raises(errors.EndpointNotFoundError):
-        transport.infer(transport.client(server.url))
+def test_each_code_has_its_error(serve, code, status, error):
+    transport = Transport()
+    failure = transport.failure(transport.client(serve(lambda request: error_reply(code, status)).url))
+    assert type(failure) is error
+    assert (failure.service.code, failure.service.status) == (code, status)
+    assert "endpoint ep" in str(failure)
+    assert "words" in str(failure)
 
 
 @pytest.mark.parametrize(
@@ -178,70 +127,64 @@ def test_a_missing_endpoint_has_its_own_error(transport, server):
         (None, None, errors.ModelError),
     ],
 )
-def test_the_containers_status_distinguishes_model_errors(transport, server, original, target_model, error):
+def test_the_containers_status_distinguishes_model_errors(serve, original, target_model, error):
     facts = {} if original is None else {"OriginalStatusCode": original}
-    server.answer = error_answer(
-        "ModelError", 424, "Received server error", OriginalMessage="container 17", **facts
-    )
-    with pytest.raises(errors.ModelError) as caught:
-        transport.infer(transport.client(server.url, target_model=target_model))
-    assert type(caught.value) is error
-    assert caught.value.service.original_status == original
-    assert caught.value.request.target_model == target_model
-    assert "container 17" in str(caught.value)
+    answer = error_reply("ModelError", 424, "Received", OriginalMessage="container 17", **facts)
+    transport = Transport()
+    client = transport.client(serve(lambda request: answer).url, target_model=target_model)
+    failure = transport.failure(client, errors.ModelError)
+    assert type(failure) is error
+    assert failure.service.original_status == original
+    assert failure.request.target_model == target_model
+    assert "container 17" in str(failure)
 
 
 @pytest.mark.parametrize(
-    ("message", "target_model", "remedy"),
+    ("message", "target_model", "error", "remedy"),
     [
+        ("Endpoint ep of account 123456789012 not found.", None, errors.EndpointNotFoundError, "check "),
         (
-            "Request r is missing a target model header: endpoint ep is a multi-model",
+            "Request r: missing target model header",
             None,
+            errors.RequestRejectedError,
             "pass target_model",
         ),
-        ("Endpoint ep does not support target model header.", "m.tar.gz", "omit target_model"),
+        ("unsupported target model header", "m.tar.gz", errors.RequestRejectedError, "omit target_model"),
     ],
+    ids=["endpoint", "missing", "extra"],
 )
-def test_a_missing_or_extra_target_model_has_its_remedy(transport, server, message, target_model, remedy):
-    server.answer = error_answer("ValidationError", 400, message)
-    with pytest.raises(errors.RequestRejectedError) as caught:
-        transport.infer(transport.client(server.url, target_model=target_model))
-    assert caught.value.remedy.startswith(remedy)
+def test_a_wrong_address_has_its_error_and_remedy(serve, message, target_model, error, remedy):
+    transport = Transport()
+    server = serve(lambda request: error_reply("ValidationError", 400, message))
+    failure = transport.failure(transport.client(server.url, target_model=target_model))
+    assert type(failure) is error
+    assert failure.remedy.startswith(remedy)
 
 
-def test_no_answer_in_time(transport, server):
-    server.delay = threading.Event()
-    client = transport.client(server.url, config={"read_timeout": 0.2})
-    with pytest.raises(errors.InvocationTimeoutError):
-        transport.infer(client)
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (lambda request: error_reply("InternalFailure", 500), errors.ServiceFailedError),
+        (lambda request: time.sleep(1) or good_reply(), errors.InvocationTimeoutError),
+        (lambda request: good_reply(Content_Length="100000"), errors.ConnectionFailedError),
+        (lambda request: good_reply().replace(b"Content-Type", b"X-Type"), errors.MalformedReplyError),
+        (None, errors.ConnectionFailedError),
+    ],
+    ids=["failure", "silence", "truncated", "no-content-type", "no-server"],
+)
+def test_failures_of_each_transport_contain_no_body_and_no_secret(transport, serve, answer, error):
+    url = serve(answer, close_after_reply=True).url if answer else "http://127.0.0.1:1"
+    client = transport.client(url)
+    failure = transport.failure(client)
+    assert type(failure) is error
+    text = f"{failure} {vars(failure)} {client!r}"
+    assert "private" not in text
+    assert "secret" not in text.lower()
 
 
-def test_nothing_listens_on_the_port(transport):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        client = transport.client(f"http://127.0.0.1:{free.getsockname()[1]}")
-        with pytest.raises(errors.ConnectionFailedError):
-            transport.infer(client)
-
-
-def test_truncated_answer(transport, server):
-    server.answer = good_answer()
-    server.answer.headers["Content-Length"] = "100000"
-    with pytest.raises(errors.ConnectionFailedError):
-        transport.infer(transport.client(server.url))
-
-
-def test_an_answer_without_a_content_type(transport, server):
-    server.answer = good_answer()
-    del server.answer.headers["Content-Type"]
-    with pytest.raises(errors.MalformedReplyError, match="content type ''"):
-        transport.infer(transport.client(server.url))
-
-
-def test_a_name_that_botocore_rejects(transport, server):
-    client = transport.client(server.url, endpoint_name=5)
-    with pytest.raises(errors.RequestRejectedError, match="EndpointName"):
-        transport.infer(client)
+def test_a_name_that_botocore_rejects(transport, serve):
+    failure = transport.failure(transport.client(serve().url, endpoint_name=5), errors.RequestRejectedError)
+    assert "EndpointName" in failure.message
 
 
 def test_missing_region_of_the_default_transport_is_reported(monkeypatch, tmp_path):
@@ -251,16 +194,6 @@ def test_missing_region_of_the_default_transport_is_reported(monkeypatch, tmp_pa
     monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
     with pytest.raises(errors.InvocationError, match=r"endpoint ep: .* region"):
         EndpointClient(endpoint_name="ep")
-
-
-def test_errors_contain_no_body_and_no_secret(transport, server):
-    server.answer = error_answer("InternalFailure", 500)
-    client = transport.client(server.url)
-    with pytest.raises(errors.InvocationError) as caught:
-        transport.infer(client, {"x": ["private sentence"]})
-    text = f"{caught.value} {vars(caught.value)} {client!r}"
-    assert "private" not in text
-    assert "secret" not in text.lower()
 
 
 def test_every_error_of_the_service_model_is_mapped():

@@ -11,6 +11,7 @@ import pytest
 from tritonstack.client import (
     MalformedReplyError,
     RequestEncodingError,
+    TopClasses,
     UnsupportedReplyError,
     decode_reply,
     encode_request,
@@ -61,35 +62,33 @@ def test_strings_become_length_prefixed_bytes(strings):
     assert request.body[request.header_size :] == b"\x06\0\0\0h\xc3\xa9llo\0\0\0\0"
 
 
+X = {"x": np.zeros(1)}
+
+
 @pytest.mark.parametrize(
-    ("inputs", "words"),
+    ("inputs", "options", "words"),
     [
-        ({}, "at least one input"),
-        ({"x": np.zeros(1, np.complex64)}, "x: Triton has no tensor type for NumPy's complex64"),
-        ({"x": "text"}, "x: expected a NumPy array or a list of strings, got str"),
-        ({"x": [1.0, 2.0]}, "x: expected only str or bytes in it, found float"),
-        ({"x": np.array(["a", None], object)}, "x: expected only str or bytes in it, found NoneType"),
-        ({"x": ["\ud800"]}, "cannot encode the request: .*surrogates not allowed"),
+        ({}, {}, "at least one input"),
+        ({"x": np.zeros(1, np.complex64)}, {}, "x: .*complex64"),
+        ({"x": "text"}, {}, "x: .*got str"),
+        ({"x": [1.0, 2.0]}, {}, "x: .*found float"),
+        ({"x": np.array(["a", None], object)}, {}, "x: .*found NoneType"),
+        ({"x": ["\ud800"]}, {}, "surrogates not allowed"),
+        ({5: np.zeros(1)}, {}, "an input"),
+        ({b"x": np.zeros(1)}, {}, "an input"),
+        (X, {"parameters": {"triton_x": 1}}, "reserved"),
+        (X, {"parameters": {"mode": object()}}, "not JSON serializable"),
+        (X, {"parameters": {"x": float("nan")}}, "not JSON compliant"),
+        (X, {"outputs": "embedding"}, "outputs .*'embedding'"),
+        (X, {"outputs": [5]}, "got int"),
+        (X, {"outputs": [TopClasses("scores", 0)]}, "scores: .*at least 1"),
+        (X, {"outputs": [TopClasses("scores", 1.5)]}, "scores: .*at least 1"),
+        (X, {"outputs": [TopClasses("scores", True)]}, "scores: .*at least 1"),
     ],
 )
-def test_unencodable_input_is_rejected(inputs, words):
+def test_what_cannot_be_encoded_is_rejected(inputs, options, words):
     with pytest.raises(RequestEncodingError, match=words):
-        encode_request(inputs)
-
-
-def test_reserved_parameters_are_rejected():
-    with pytest.raises(RequestEncodingError, match="reserved"):
-        encode_request({"x": np.zeros(1)}, parameters={"triton_x": 1})
-
-
-def test_parameter_that_is_not_json_is_rejected():
-    with pytest.raises(RequestEncodingError, match="not JSON serializable"):
-        encode_request({"x": np.zeros(1)}, parameters={"x": object()})
-
-
-def test_a_single_output_must_be_a_list():
-    with pytest.raises(RequestEncodingError, match=r"outputs .*'embedding'"):
-        encode_request({"x": np.zeros(1)}, outputs="embedding")
+        encode_request(inputs, **options)
 
 
 def test_a_binary_reply_becomes_arrays():
@@ -114,40 +113,36 @@ def test_bf16_without_ml_dtypes_names_the_package(monkeypatch):
     assert "ml_dtypes" in caught.value.remedy
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_a_parameter_that_json_cannot_write_is_rejected(value):
-    with pytest.raises(RequestEncodingError, match="not JSON compliant"):
-        encode_request({"x": np.zeros(1)}, parameters={"x": value})
-
-
-@pytest.mark.parametrize("name", [5, None, b"x"])
-def test_an_input_whose_name_is_not_text_is_rejected(name):
-    with pytest.raises(RequestEncodingError, match="an input"):
-        encode_request({name: np.zeros(1)})
-
-
 GOOD = output("v", "FP32", [2], 8)
 
 
 @pytest.mark.parametrize(
     ("outputs", "payload", "words"),
     [
-        ([GOOD], b"\0" * 7, "expected 8 bytes of tensors, got 7"),
-        ([GOOD], b"\0" * 9, "expected 8 bytes of tensors, got 9"),
-        ([{**GOOD, "shape": [3]}], b"\0" * 8, "v does not fit its description"),
-        ([{**GOOD, "datatype": "FP8"}], b"\0" * 8, "unknown type FP8"),
+        ([GOOD], b"\0" * 7, "8 bytes .* got 7"),
+        ([GOOD], b"\0" * 9, "8 bytes .* got 9"),
+        ([GOOD, GOOD], b"\0" * 16, "duplicate output v"),
+        ([{**GOOD, "shape": [3]}], b"\0" * 8, "v .*12 bytes, got 8"),
+        ([{**GOOD, "name": 5}], b"\0" * 8, "got 5"),
+        ([{**GOOD, "datatype": "FP8"}], b"\0" * 8, "type FP8"),
+        ([{**GOOD, "datatype": ["FP32"]}], b"\0" * 8, "type ..FP32"),
         ([{"name": "v", "shape": [2]}], b"", "lacks name, datatype or shape"),
-        (
-            [{**GOOD, "parameters": {"binary_data_size": "x"}}],
-            b"",
-            "invalid JSON|the size is not a number",
-        ),
-        ([{**GOOD, "parameters": {"binary_data_size": -8}}], b"", "the size is not a number"),
-        ([{"name": "v", "datatype": "FP32", "shape": [2]}], b"", "v does not fit its description"),
-        ([output("s", "BYTES", [1], 6)], b"\x09\0\0\0hi", "s does not fit its description"),
-        (["v"], b"", "invalid JSON|lacks name"),
+        ([{**GOOD, "parameters": {"binary_data_size": "x"}}], b"", "size is not"),
+        ([{**GOOD, "parameters": {"binary_data_size": -8}}], b"", "size is not"),
+        ([{**GOOD, "parameters": [1]}], b"", "parameters"),
+        ([{"name": "v", "datatype": "FP32", "shape": [2]}], b"", "v .*no data"),
+        ([output("v", "INT8", [0, 2**80], 0)], b"", "does not fit"),
+        ([output("v", "INT8", [True], 1)], b"\0", "shape .*True"),
+        ([output("v", "INT8", [-1], 0)], b"", "shape .*-1"),
+        ([output("v", "INT8", 1, 1)], b"\0", "shape .*got 1"),
+        ([output("v", "BOOL", [2], 2)], b"\1\2", "bytes 0 and 1"),
+        ([output("v", "BYTES", [1], 6)], b"\1\0\0\0ab", "1 bytes follow"),
+        ([output("v", "BYTES", [2], 10)], b"\6\0\0\0abcdef", "element 1 of 2"),
+        ([output("v", "BYTES", [1], 6)], b"\3\0\0\0ab", "3 bytes, .* 2 follow"),
+        ([output("v", "BYTES", [2**60], 0)], b"", "at least"),
+        (["v"], b"", "lacks name"),
         ({}, b"", "outputs are missing"),
-        (None, b"", "outputs are missing|invalid JSON"),
+        (None, b"", "outputs are missing"),
     ],
 )
 def test_a_malformed_reply_is_named_and_never_decoded(outputs, payload, words):
@@ -156,19 +151,46 @@ def test_a_malformed_reply_is_named_and_never_decoded(outputs, payload, words):
 
 
 @pytest.mark.parametrize(
+    ("datatype", "shape", "data", "words"),
+    [
+        ("INT64", [1], [1.5], "unexpected float"),
+        ("INT8", [1], [300], "out of bounds"),
+        ("UINT8", [1], [-1], "out of bounds"),
+        ("INT8", [1], [True], "unexpected bool"),
+        ("BOOL", [1], [1], "unexpected int"),
+        ("FP32", [1], ["1.5"], "unexpected str"),
+        ("FP32", [1], [None], "unexpected NoneType"),
+        ("FP16", [1], [1e6], "too large"),
+        ("FP64", [1], [10**400], "too large"),
+        ("BYTES", [1], [7], "unexpected int"),
+        ("BYTES", [1], ["\ud800"], "surrogates"),
+        ("INT8", [2], [1], "2 values, got 1"),
+        ("INT8", [2, 2], [[1, 2], [3]], "nested"),
+        ("INT8", [2, 2], [[1, 2], 3], "nested"),
+        ("INT8", [4], [[1, 2], [3, 4]], "nested"),
+        ("INT8", [1], 1, "no data"),
+    ],
+)
+def test_json_data_that_contradicts_its_description(datatype, shape, data, words):
+    described = {"name": "x", "datatype": datatype, "shape": shape, "data": data}
+    with pytest.raises(MalformedReplyError, match=words):
+        decode_reply(json.dumps({"outputs": [described]}).encode(), content_type="application/json")
+
+
+@pytest.mark.parametrize(
     ("body", "content_type", "words"),
     [
-        (b"<html>", "text/html", "neither Triton's binary form nor JSON"),
-        (b"{}", f"{BINARY_CONTENT_TYPE};json-header-size=3", "header of 3 bytes, got 2"),
-        (b"{}", f"{BINARY_CONTENT_TYPE};json-header-size=0", "header of 0 bytes"),
+        (b"<html>", "text/html", "neither"),
+        (b"{}", content_type_for(3), "3 bytes, got 2"),
+        (b"{}", content_type_for(0), "0 bytes"),
         (b"{}", BINARY_CONTENT_TYPE, "neither"),
         (b"{oops", "application/json", "invalid JSON"),
         (b"\xff\xfe", "application/json", "invalid JSON"),
         (b"[1]", "application/json", "outputs are missing"),
         (b"[1]", content_type_for(3), "outputs are missing"),
         (b"[" * 100_000, "application/json", "invalid JSON"),
-        (b"{}", f"{BINARY_CONTENT_TYPE};json-header-size={'9' * 5000}", "neither"),
-        (b"{}", "", "content type '' is neither"),
+        (b"{}", content_type_for("9" * 5000), "neither"),
+        (b"{}", "", "neither"),
     ],
 )
 def test_a_reply_that_is_not_from_triton(body, content_type, words):

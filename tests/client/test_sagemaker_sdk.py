@@ -2,14 +2,12 @@
 
 import io
 import json
-import threading
 
 import boto3
 import numpy as np
 import pytest
-from werkzeug.serving import make_server
-from werkzeug.wrappers import Request, Response
 
+from tests.client.light.wire import reply
 from tritonstack.client import RequestEncodingError
 from tritonstack.client.codec import content_type_for
 
@@ -23,31 +21,18 @@ def pair():
     return sagemaker_sdk
 
 
-def echo(environ, start_response):
+def echo(request):
     """Answer with the request's one input as output `y`, reading the header as Triton does."""
-    request = Request(environ)
-    body = request.get_data()
-    size = int(request.content_type.split("json-header-size=")[1])
-    tensor = {**json.loads(body[:size])["inputs"][0], "name": "y"}
-    header = json.dumps({"model_name": "m", "model_version": "1", "outputs": [tensor]}).encode()
-    return Response(header + body[size:], content_type=content_type_for(len(header)))(environ, start_response)
+    size = int(request.headers["content-type"].split("json-header-size=")[1])
+    tensor = {**json.loads(request.body[:size])["inputs"][0], "name": "y"}
+    header = json.dumps({"outputs": [tensor]}).encode()
+    return reply(header + request.body[size:], content_type=content_type_for(len(header)))
 
 
-@pytest.fixture
-def endpoint_url():
-    http = make_server("127.0.0.1", 0, echo)
-    thread = threading.Thread(target=http.serve_forever, args=(0.02,))
-    thread.start()
-    yield f"http://127.0.0.1:{http.port}"
-    http.shutdown()
-    thread.join()
-    http.server_close()
-
-
-def test_an_endpoint_of_the_sdk_sends_and_receives_arrays(pair, endpoint_url, monkeypatch):
+def test_an_endpoint_of_the_sdk_sends_and_receives_arrays(pair, serve, monkeypatch):
     from sagemaker.core.resources import Endpoint
 
-    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint_url)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", serve(echo).url)
     session = boto3.Session("a", "b", region_name="eu-west-1")
     serializer, deserializer = pair.TritonSerializer(), pair.TritonDeserializer()
     endpoint = Endpoint(endpoint_name="ep", serializer=serializer, deserializer=deserializer)

@@ -1,4 +1,4 @@
-"""Servers, sessions and a clean environment for the light transport's tests."""
+"""Sessions and a clean environment for the light transport's tests."""
 
 import os
 
@@ -7,7 +7,6 @@ import botocore.loaders
 import pytest
 
 from tests.client.light.calls import later, now
-from tests.client.light.wire import WireServer
 
 LOADER = botocore.loaders.create_loader()
 """Reads botocore's models once for the sessions of all tests."""
@@ -27,21 +26,6 @@ def clean_environment(monkeypatch, tmp_path):
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "verysecret")
     monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
     monkeypatch.setattr(botocore.loaders, "create_loader", lambda *_: LOADER)
-
-
-@pytest.fixture
-def serve():
-    """Start a server; each is stopped at the end."""
-    started = []
-
-    def start(answer=None, **options):
-        server = WireServer(**({"answer": answer} if answer else {}), **options)
-        started.append(server)
-        return server
-
-    yield start
-    for server in started:
-        server.stop()
 
 
 @pytest.fixture(params=[now, later], ids=["threads", "asyncio"])

@@ -37,48 +37,50 @@ class Rotating:
         return boto3.Session(botocore_session=core)
 
 
-class TestCredentials:
-    def test_expired_credentials_are_refreshed(self, serve, call):
-        server, rotating = serve(), Rotating(lifetime_s=-1)
-        runtime = LightRuntime(endpoint_url=server.url, session=rotating.session())
-        rotating.lifetime_s = 3600
-        repeatedly(runtime, call, 3)
-        assert rotating.given == 2
-        for request in server.requests:
-            assert "Credential=AKID2/" in request.headers["authorization"]
-            assert request.headers["x-amz-security-token"] == "token-2"
+def test_expired_credentials_are_refreshed(serve, call):
+    server, rotating = serve(), Rotating(lifetime_s=-1)
+    runtime = LightRuntime(endpoint_url=server.url, session=rotating.session())
+    rotating.lifetime_s = 3600
+    repeatedly(runtime, call, 3)
+    assert rotating.given == 2
+    for request in server.requests:
+        assert "Credential=AKID2/" in request.headers["authorization"]
+        assert request.headers["x-amz-security-token"] == "token-2"
 
-    def test_credentials_are_refreshed_while_the_client_runs(self, serve, call):
-        server, rotating = serve(), Rotating(lifetime_s=3600)
-        session = rotating.session()
-        runtime = LightRuntime(endpoint_url=server.url, session=session)
 
-        def expire():
-            session.get_credentials()._expiry_time = datetime.datetime.now(datetime.UTC)
+def test_credentials_are_refreshed_while_the_client_runs(serve, call):
+    server, rotating = serve(), Rotating(lifetime_s=3600)
+    session = rotating.session()
+    runtime = LightRuntime(endpoint_url=server.url, session=session)
 
-        repeatedly(runtime, call, 3, between=expire)
-        tokens = [request.headers["x-amz-security-token"] for request in server.requests]
-        assert tokens == ["token-1", "token-2", "token-3"]
+    def expire():
+        session.get_credentials()._expiry_time = datetime.datetime.now(datetime.UTC)
 
-    def test_a_refresh_does_not_block_the_event_loop(self, serve):
-        server, rotating = serve(), Rotating(lifetime_s=3600)
-        session = rotating.session()
-        threads = []
-        refresh = session.get_credentials()._refresh_using
-        session.get_credentials()._refresh_using = lambda: threads.append(threading.get_ident()) or refresh()
-        runtime = LightRuntime(endpoint_url=server.url, session=session)
+    repeatedly(runtime, call, 3, between=expire)
+    tokens = [request.headers["x-amz-security-token"] for request in server.requests]
+    assert tokens == ["token-1", "token-2", "token-3"]
 
-        def expire():
-            session.get_credentials()._expiry_time = datetime.datetime.now(datetime.UTC)
 
-        repeatedly(runtime, later, 3, between=expire)
-        assert len(threads) == 2
-        assert threading.get_ident() not in threads
+def test_a_refresh_does_not_block_the_event_loop(serve):
+    server, rotating = serve(), Rotating(lifetime_s=3600)
+    session = rotating.session()
+    threads = []
+    refresh = session.get_credentials()._refresh_using
+    session.get_credentials()._refresh_using = lambda: threads.append(threading.get_ident()) or refresh()
+    runtime = LightRuntime(endpoint_url=server.url, session=session)
 
-    def test_no_credentials(self, serve, call, monkeypatch):
-        monkeypatch.delenv("AWS_ACCESS_KEY_ID")
-        monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
-        server = serve()
-        with pytest.raises(NoCredentialsError):
-            call(LightRuntime(endpoint_url=server.url))
-        assert not server.requests
+    def expire():
+        session.get_credentials()._expiry_time = datetime.datetime.now(datetime.UTC)
+
+    repeatedly(runtime, later, 3, between=expire)
+    assert len(threads) == 2
+    assert threading.get_ident() not in threads
+
+
+def test_no_credentials(serve, call, monkeypatch):
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    server = serve()
+    with pytest.raises(NoCredentialsError):
+        call(LightRuntime(endpoint_url=server.url))
+    assert not server.requests

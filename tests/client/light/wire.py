@@ -14,6 +14,8 @@ RESET = object()
 """An answer: reset the connection."""
 CLOSE = object()
 """An answer: close the connection without a reply."""
+CUT = b"\0cut"
+"""The end of an answer after which the connection is closed; it is not sent."""
 
 
 @dataclass(frozen=True)
@@ -91,8 +93,8 @@ class WireServer:
                         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
                     if answer in (RESET, CLOSE):
                         return
-                    connection.sendall(answer)
-                    if self.close_after_reply:
+                    connection.sendall(answer.removesuffix(CUT))
+                    if self.close_after_reply or answer.endswith(CUT):
                         return
         except (OSError, ValueError):
             return
