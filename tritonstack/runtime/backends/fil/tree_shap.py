@@ -26,7 +26,7 @@ MOST_ELEMENTS = 1 << 22
 """Rows of one run times tests on all paths: limits memory."""
 
 
-class Step(NamedTuple):
+class PathStep(NamedTuple):
     """The way from a node to one of its children."""
 
     node: int
@@ -85,7 +85,7 @@ class TreeShap:
         trees = [model.get_tree_accessor(index) for index in range(model.num_tree)]
         self._tests = NodeTests(trees)
         self._average = np.zeros(self.classes)
-        paths: dict[int, list[tuple[Array, dict[int, list[Step]]]]] = {}
+        paths: dict[int, list[tuple[Array, dict[int, list[PathStep]]]]] = {}
         for index, tree in enumerate(trees):
             for value, path in self._leaves(tree, index % self.classes, self._tests.first_nodes[index]):
                 self._average += value * np.prod([step.share for steps in path.values() for step in steps])
@@ -109,16 +109,16 @@ class TreeShap:
 
     def _leaves(
         self, tree: Any, group: int, first_node: int
-    ) -> Iterator[tuple[Array, dict[int, list[Step]]]]:
+    ) -> Iterator[tuple[Array, dict[int, list[PathStep]]]]:
         """Yield the value per class of each leaf, and the steps of its path per feature."""
         fields = {name: _field(tree, name) for name in ("node_type", "cleft", "cright", "split_index")}
         counts = node_counts(tree)
         values = self._leaf_values(tree, group)
-        waiting: list[tuple[int, list[Step]]] = [(0, [])]
+        waiting: list[tuple[int, list[PathStep]]] = [(0, [])]
         while waiting:
             node, path = waiting.pop()
             if fields["node_type"][node] == LEAF:
-                by_feature: dict[int, list[Step]] = {}
+                by_feature: dict[int, list[PathStep]] = {}
                 for step in path:
                     feature = int(fields["split_index"][step.node - first_node])
                     by_feature.setdefault(feature, []).append(step)
@@ -130,7 +130,7 @@ class TreeShap:
                 )
             for side in ("cleft", "cright"):
                 child = int(fields[side][node])
-                step = Step(first_node + node, side == "cleft", counts[child] / counts[node])
+                step = PathStep(first_node + node, side == "cleft", counts[child] / counts[node])
                 waiting.append((child, [*path, step]))
 
     def _leaf_values(self, tree: Any, group: int) -> Array:
@@ -204,7 +204,7 @@ def node_counts(tree: Any) -> Array:
     raise ValueError("Model does not have node statistics.")
 
 
-def _stack(leaves: list[tuple[Array, dict[int, list[Step]]]]) -> Leaves:
+def _stack(leaves: list[tuple[Array, dict[int, list[PathStep]]]]) -> Leaves:
     """Put leaves whose paths test the same number of features into arrays."""
     conditions = [steps for _, path in leaves for steps in path.values()]
     steps = [step for condition in conditions for step in condition]
