@@ -16,7 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import aws_cdk as cdk
+
     from tests.stacks.assemblies import Assembly
+    from tritonstack.base.paths import Project
 
 SHARED = "TRITONSTACK_SHARED_SAMPLES"
 """The environment variable with the folder that all workers of a run share; tests/conftest.py sets it."""
@@ -51,23 +54,31 @@ def sample_assembly(name: str) -> Assembly:
 @functools.cache
 def delivery_folder() -> Path:
     """Return a folder with a `project` that is delivered, and an assembly for each of its stacks."""
-    from stacks.delivery import DeliveryStack  # slow
-    from stacks.delivery_target import delivery_target
-    from stacks.pipeline import PipelineStack, line_of
-    from tests.delivery.delivery_project import write_delivery_project
+    from tests.delivery.delivery_project import write_delivery_project  # slow
     from tests.stacks.assemblies import new_app
 
     def synthesize(folder: Path) -> None:
         project = write_delivery_project(folder / "project")
         for name in DELIVERY_STACKS:
             app = new_app(folder / name)
-            if name == "pipeline":
-                PipelineStack(app, line=line_of(project, "main"))
-            else:
-                DeliveryStack(app, target=delivery_target(project, name))
+            add_delivery_stack(app, name, project)
             app.synth()
 
     return _once("delivery", synthesize)
+
+
+def add_delivery_stack(app: cdk.App, name: str, project: Project | None = None) -> None:
+    """Add one of the delivery stacks to an app."""
+    from stacks.delivery import DeliveryStack  # slow
+    from stacks.delivery_target import delivery_target
+    from stacks.pipeline import PipelineStack, line_of
+    from tritonstack.base.paths import Project
+
+    project = project or Project(delivery_folder() / "project")
+    if name == "pipeline":
+        PipelineStack(app, line=line_of(project, "main"))
+    else:
+        DeliveryStack(app, target=delivery_target(project, name))
 
 
 def _once(name: str, synthesize: Callable[[Path], None]) -> Path:

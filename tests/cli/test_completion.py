@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import subprocess
 import sys
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,7 +15,6 @@ from tritonstack.cli.registry import COMMANDS, load_command
 
 NAMES = {"build", "endpoint", "environment", "environments", "model", "models", "target"}
 HEAVY = {"aws_cdk", "boto3", "botocore", "docker", "numpy", "pydantic", "torch"}
-Completions = Callable[..., tuple[list[str], str]]
 ENVIRONMENT = "endpoints:\n  search: {kind: single}\n  # ranking:\n  summaries:\n    kind: single\n"
 
 

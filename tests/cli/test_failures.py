@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import errno
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from tests.manifests import manifest
@@ -19,18 +17,10 @@ from tritonstack.project.files.model_hashes import model_hash
 from tritonstack.project.loading import load_models
 from tritonstack.records.lock_writing import add_to_lock
 from tritonstack.records.manifests import ARCHIVE_NAME, MANIFEST_NAME, Manifest
-from tritonstack.workflows.invocation.invoke import infer_texts
 from tritonstack_local.cloud_folder import CloudAddress
 from tritonstack_local.signatures.keys import CloudSecret
 
 DIGEST = "ab" * 32
-
-
-def fail_with(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
-    def fail(_: Project) -> None:
-        raise error
-
-    monkeypatch.setattr("tritonstack.workflows.project.validate.validate_project", fail)
 
 
 def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -65,20 +55,6 @@ def test_usage_error_is_json_with_the_json_option(root, capsys, command):
     assert code == json.loads(out)["error"]["exit_code"] == 2
 
 
-def test_ctrl_c_is_reported_as_a_failure(root, capsys, monkeypatch):
-    fail_with(monkeypatch, KeyboardInterrupt())
-    code, _, err = said(capsys, "--project", root, "validate")
-    assert (code, err.strip().partition("\n")[0]) == (1, "error[TS906]: interrupted")
-    assert "rerun the command" in err
-
-
-def test_a_full_disk_is_not_reported_as_a_bug(root, capsys, monkeypatch):
-    fail_with(monkeypatch, OSError(errno.ENOSPC, "No space left on device", "/somewhere/file"))
-    code, _, err = said(capsys, "--project", root, "validate")
-    assert code == 1
-    assert err.startswith("error[TS616]: /somewhere/file:")
-
-
 @pytest.mark.parametrize("command", ["up", "down", "setup", "doctor"])
 @pytest.mark.parametrize(
     ("home", "expected"),
@@ -99,22 +75,6 @@ def test_a_state_folder_that_is_none_is_not_reported_as_a_bug(
     code, out, err = said(capsys, "--project", root, command)
     assert (command == "doctor" and code == 0) or f"error[{expected}]" in err + out
     assert "TS999" not in err + out
-
-
-def test_other_errors_of_the_system_are_reported_unchanged(root, capsys, monkeypatch):
-    fail_with(monkeypatch, FileNotFoundError(errno.ENOENT, "No such file or directory", "x"))
-    assert "internal error" in said(capsys, "--project", root, "validate")[2]
-
-
-def test_line_number_is_not_an_image(project, root, capsys):
-    edit(project.environment_file("dev"), "    kind:", "#\n" * 93 + "    knid:")
-    assert "dev.yaml:100: endpoints.search.knid" in said(capsys, "--project", root, "validate")[2]
-
-
-def test_a_folder_that_is_not_a_project(capsys, tmp_path):
-    code, out, err = said(capsys, "--project", str(tmp_path / "nowhere"), "validate")
-    assert (code, out) == (2, "")
-    assert "tritonstack project" in err
 
 
 def test_no_command_at_all_gives_help(capsys):
@@ -174,22 +134,3 @@ def test_deploy_without_a_valid_artifact_starts_nothing(project, root, capsys, a
     assert code == 1
     assert words in err
     assert not (project.root / "cdk-ran").exists()
-
-
-class CountingClient:
-    """Answer each request with the lengths of its texts, and record the batch sizes."""
-
-    def __init__(self, **_: object) -> None:
-        self.sizes: list[int] = []
-
-    def infer(self, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        self.sizes.append(len(inputs["TEXT"]))
-        return {"length": np.array([[len(row[0])] for row in inputs["TEXT"]], np.float32)}
-
-
-def test_more_texts_than_the_largest_batch_use_several_requests():
-    client = CountingClient()
-    texts = ["a" * length for length in range(1, 6)]
-    answer = infer_texts(client.infer, texts, max_batch=2)
-    assert client.sizes == [2, 2, 1]
-    assert answer["length"].ravel().tolist() == [1, 2, 3, 4, 5]

@@ -21,15 +21,6 @@ def outcome(capsys: pytest.CaptureFixture[str], project: Project, *arguments: st
     return code, captured.out, captured.err.replace(f"{project.root}/", "")
 
 
-def test_validate_lists_valid_environments_and_models(project, capsys):
-    code, out, err = outcome(capsys, project, "validate")
-    assert code == 0
-    assert out.startswith("valid: ")
-    assert "deployable yet: dev" in out
-    assert err.startswith("to build:")
-    assert err.endswith(" build dev\n")
-
-
 def test_validate_prints_what_to_build_after_the_result(project):
     entry = "from tritonstack.cli.entry import main; main()"
     command = [sys.executable, "-c", entry, "--project", str(project.root), "validate"]
@@ -38,57 +29,11 @@ def test_validate_prints_what_to_build_after_the_result(project):
     assert kinds == ["valid", "to build", "help", "next"]
 
 
-@pytest.mark.parametrize("command", ["validate", "build", "diff", "deploy", "destroy"])
-def test_an_unknown_environment(project, capsys, command):
-    code, _, err = outcome(capsys, project, command, "dve")
-    assert code == 2
-    assert err.startswith("error[TS903]: ")
-    assert "'dve'" in err
-    assert "'dev'?" in err
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["build", "dev", "minilmm"], "environment 'dev' does not serve model 'minilmm'"),
-        (["invoke", "dev", "serch"], "environment 'dev' has no endpoint 'serch'"),
-    ],
-)
-def test_unknown_names_get_a_suggestion(project, capsys, arguments, message):
-    edit(project.environment_file("dev"), "111111111111", "000000000000")
-    code, _, err = outcome(capsys, project, *arguments, *(["--no-publish"] if "build" in arguments else []))
-    assert code == 2
-    assert err.startswith(f"error[TS903]: {message}\n  help: did you")
-
-
-@pytest.mark.parametrize("command", ["diff", "deploy"])
-def test_deploying_a_model_missing_from_the_lock(project, capsys, command):
-    code, _, err = outcome(capsys, project, command, "dev")
-    assert code == 2
-    assert "cpu-py312" in err
-    assert "`tritonstack build dev`" in err
-
-
 def test_gpu_endpoint_cannot_be_built_locally(project, capsys):
     edit(project.environment_file("dev"), "ml.c7i.xlarge", "ml.g5.xlarge")
     code, _, err = outcome(capsys, project, "build", "dev", "--no-publish")
     assert code == 2
     assert "sm86-25.04-py312 needs" in err
-
-
-def test_the_embedded_cloud_must_run(project, capsys):
-    edit(project.environment_file("dev"), "111111111111", "000000000000")
-    code, _, err = outcome(capsys, project, "invoke", "dev", "search")
-    assert code == 1
-    assert "local cloud" in err
-    assert "`tritonstack up --detach`" in err
-
-
-def test_usage_error_is_exit_2(project, capsys):
-    code, _, err = outcome(capsys, project, "deploy")
-    assert code == 2
-    assert "Missing argument 'environment'" in err
-    assert "`tritonstack deploy --help`" in err
 
 
 def test_the_clouds_capabilities_are_listed(project, capsys):

@@ -1,6 +1,5 @@
 """The constructs in another app: the documented example, and clear errors."""
 
-import inspect
 import json
 import re
 from pathlib import Path
@@ -69,25 +68,6 @@ def warnings_of(scope: Construct) -> list[str]:
 # Environment variables of a container
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        ModelArchive("s3://my-models/encoder/7.tar.gz", entry_model="encoder", keeps_answers=True),
-        ModelPrefix("s3://my-models/shelf/", keeps_answers=True),
-    ],
-)
-def test_server_has_a_cache_for_models_with_a_response_cache(stack, data):
-    TritonModel(stack, "Model", data=data, image=IMAGE)
-    (model,) = Template.from_stack(stack).find_resources("AWS::SageMaker::Model").values()
-    environment = model["Properties"]["PrimaryContainer"]["Environment"]
-    assert "--cache-config=local,size=67108864" in environment["SAGEMAKER_TRITON_ADDITIONAL_ARGS"].split()
-
-
-def test_language_models_use_the_generate_endpoint():
-    data = ModelArchive("s3://my-models/chat/7.tar.gz", entry_model="chat", generates=True)
-    assert container_environment(data, {})["SAGEMAKER_TRITON_INFERENCE_TYPE"] == "generate"
-
-
 # The documented example
 
 
@@ -147,10 +127,6 @@ def test_every_pattern_in_the_documented_apps_roles_is_explained(example):
     assert {violation["ruleName"] for violation in report["violations"]} == {"AwsSolutions-S1"}
 
 
-def test_the_documented_app_has_no_warning(example):
-    assert warnings_of(example) == []
-
-
 @pytest.mark.parametrize(
     ("region", "instance_type", "price", "warned"),
     [
@@ -181,35 +157,6 @@ def test_warns_if_the_region_lacks_the_instance_type(region, instance_type, pric
 def test_every_public_name_exists_and_is_documented(name):
     assert getattr(constructs, name).__name__ == name
     assert f"`{name}`" in (ROOT / "docs" / "constructs.md").read_text()
-
-
-@pytest.mark.parametrize(
-    "construct",
-    [c for c in map(constructs.__getattr__, sorted(constructs._HOMES)) if issubclass(c, Construct)],
-)
-def test_a_construct_takes_at_most_seven_keyword_parameters(construct):
-    parameters = list(inspect.signature(construct.__init__).parameters.values())[3:]
-    assert len(parameters) <= 7
-    assert all(parameter.kind is inspect.Parameter.KEYWORD_ONLY for parameter in parameters)
-
-
-def test_without_a_key_there_are_no_key_references(stack):
-    template = serve(stack, asynchronous=Asynchronous(), data_bucket="my-data")
-    assert "kms:" not in json.dumps(template.to_json())
-    assert {
-        topic["Properties"]["KmsMasterKeyId"] for topic in template.find_resources("AWS::SNS::Topic").values()
-    } == {"alias/aws/sns"}
-
-
-def test_role_without_a_version_prefix_reads_one_archive(stack):
-    template = serve(stack)
-    assert granted(template, "s3:GetObject")["Resource"] == ["arn:aws:s3:::my-models/encoder/7.tar.gz"]
-
-
-def test_timeouts_of_the_options_override_those_of_the_variant(stack):
-    variant = production(serve(stack, startup_timeout_s=120))
-    assert variant["ContainerStartupHealthCheckTimeoutInSeconds"] == 120
-    assert variant["ModelDataDownloadTimeoutInSeconds"] == 600
 
 
 def test_custom_image_is_pulled_from_its_own_repository(stack):
@@ -406,18 +353,6 @@ def test_id_list_parameters_make_arns_with_a_known_location(stack):
     assert statement["Resource"] == {"Fn::Split": [",", joined]}
 
 
-def test_the_library_has_no_other_names():
-    with pytest.raises(AttributeError, match="'TritonModle'"):
-        _ = constructs.TritonModle
-
-
 def test_the_log_group_is_retained_by_default(stack):
     (log,) = serve(stack).find_resources("AWS::Logs::LogGroup").values()
     assert log["DeletionPolicy"] == "RetainExceptOnCreate"
-
-
-def test_data_bucket_with_an_unresolved_name_is_used(stack):
-    bucket = s3.Bucket(stack, "Data")
-    template = serve(stack, data_capture=DataCapture(), data_bucket=bucket.bucket_name)
-    capture = properties(template, "AWS::SageMaker::EndpointConfig")["DataCaptureConfig"]
-    assert capture["DestinationS3Uri"]["Fn::Join"][1][-1] == "/capture/search"

@@ -5,12 +5,11 @@ import yaml
 
 from tests.projects import ENVIRONMENT, edit
 from tests.stacks.assemblies import ROOT
-from tritonstack.base.errors import UsageError
 from tritonstack.base.paths import Project
 from tritonstack.project.loading import ProjectFiles
 from tritonstack.project.names import environment_names
 from tritonstack.project.validation import validate_project
-from tritonstack.spec.environments.delivery import DeliverySpec, load_delivery, require_delivery
+from tritonstack.spec.environments.delivery import DeliverySpec, require_delivery
 
 DELIVERY = """\
 repository: example/tritonstack
@@ -50,12 +49,6 @@ def test_delivery_file_of_the_repository_is_valid():
     assert [item.approval for item in delivery.environments] == [False, True]
 
 
-def test_delivery_file_is_optional(project):
-    assert load_delivery(project) is None
-    with pytest.raises(UsageError, match=r"delivery\.yaml"):
-        require_delivery(project)
-
-
 @pytest.mark.parametrize(
     ("changes", "violation"),
     [
@@ -87,12 +80,6 @@ def test_each_violation_is_reported_with_its_line(delivered, changes, violation)
     data = {**yaml.safe_load(DELIVERY), **changes}
     delivered.delivery_file.write_text(yaml.safe_dump(data, sort_keys=False))
     assert any(violation in text for text in violations(delivered)), violations(delivered)
-
-
-def test_violation_in_an_environment_is_reported_once(delivered):
-    file = delivered.environment_file("prod")
-    file.write_text(file.read_text().replace("eu-west-1", "eu-west-9"))
-    assert [text.partition(":")[0] for text in violations(delivered)] == ["prod.yaml"]
 
 
 BUCKET = "cdk-hnb659fds-assets-111111111111-eu-west-1, which deploys of"

@@ -14,8 +14,6 @@ from tests.delivery.delivery_project import DEV, PROD, TOOLS
 from tests.projects import edit
 from tests.stacks.assemblies import messages_of, new_app
 from tritonstack.base.errors import InvalidFilesError, UsageError
-from tritonstack.base.paths import find_project
-from tritonstack.constructs.delivery.pipeline_steps import setup_commands
 
 NAME = "tritonstack-delivery-pipeline"
 STEPS = (
@@ -122,19 +120,6 @@ def test_buildspecs_run_with_the_files_that_earlier_steps_hand_over(pipeline, ro
     }
 
 
-def test_each_step_first_installs_the_version_that_the_repository_pins(pipeline):
-    first = ["python3 -m venv .venv", 'export PATH="$PWD/.venv/bin:$PATH"']
-    first += ["pip install --quiet --no-deps --require-hashes --requirement requirements.lock.txt"]
-    first += ["pip install --quiet --no-deps --requirement requirements.txt", "tritonstack setup --no-server"]
-    for step in (*STEPS, "reap"):
-        own = [command for command in commands(pipeline, step) if "handed" not in command]
-        assert own[:5] == first, step
-
-
-def test_steps_in_the_repository_of_tritonstack_install_its_source():
-    assert setup_commands(find_project(Path(__file__)))[0] == "make setup-cli"
-
-
 def statements(template: dict[str, Any], role: str) -> list[dict[str, Any]]:
     return [
         statement
@@ -175,16 +160,6 @@ def test_no_bucket_policy_grants_access(pipeline):
     (bucket,) = of_type(pipeline, "AWS::S3::BucketPolicy").values()
     assert {statement["Effect"] for statement in bucket["PolicyDocument"]["Statement"]} == {"Deny"}
     assert not of_type(pipeline, "AWS::Logs::ResourcePolicy")
-
-
-def test_scheduled_run_destroys_expired_environments(pipeline):
-    (rule,) = of_type(pipeline, "AWS::Events::Rule").values()
-    assert rule["ScheduleExpression"] == "rate(1 hour)"
-    reaping = commands(pipeline, "reap")
-    assert reaping[-1] == f"tritonstack reap --account {DEV} --region eu-west-1"
-    assert any("role/tritonstack-delivery-dev-clean-up" in command for command in reaping)
-    assert projects(pipeline)["reap"]["ConcurrentBuildLimit"] == 1
-    assert projects(pipeline)["reap"]["Source"]["Auth"]["Type"] == "CODECONNECTIONS"
 
 
 def test_connection_can_be_tested_before_the_project_exists(pipeline):
@@ -229,24 +204,6 @@ def test_actions_have_no_separate_role(pipeline):
         s["Resource"] for s in statements(pipeline, "Line") if "codebuild:StartBuild" in s["Action"]
     ]
     assert started == [f"arn:aws:codebuild:eu-west-1:{TOOLS}:project/{NAME}-*"]
-
-
-def test_the_source_may_be_an_archive_in_a_bucket(roads, tmp_path):
-    text = roads.delivery_file.read_text()
-    connection = f"connection: arn:aws:codeconnections:eu-west-1:{TOOLS}:connection/0a1b2c3d"
-    assert connection in text
-    try:
-        roads.delivery_file.write_text(text.replace(connection, "bucket: {bucket: team-source}"))
-        app = new_app(tmp_path)
-        PipelineStack(app, line=line_of(roads, "main"))
-        app.synth()
-    finally:
-        roads.delivery_file.write_text(text)
-    template = json.loads((tmp_path / f"{NAME}.template.json").read_text())
-    _, source = actions(template)[0]
-    assert source["ActionTypeId"]["Provider"] == "S3"
-    assert source["Configuration"]["S3ObjectKey"] == "source.zip"
-    assert projects(template)["reap"]["Source"]["Location"] == "team-source/source.zip"
 
 
 @pytest.mark.parametrize("region", ["ca-west-1", "me-south-1"])

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.docs.pages import PAGES, ROOT, Block, blocks, page_id
-from tests.docs.run_elsewhere import elsewhere
+from tests.docs.run_elsewhere import run_elsewhere
 from tritonstack.base.paths import Project
 
 TUTORIAL = [ROOT / "docs" / "tutorial" / f"first-{name}.md" for name in ("model", "endpoint", "promotion")]
@@ -34,7 +34,7 @@ def pages_to_run() -> Iterator[tuple[str, list[str]]]:
         name = page_id(page)
         if page.parent == ROOT or page in TUTORIAL or name.startswith("examples/"):
             continue
-        texts = [block.text for block in blocks(page) if not block.marked and not elsewhere(block)]
+        texts = [block.text for block in blocks(page) if not block.marked and not run_elsewhere(block)]
         if texts:
             yield name, texts
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.docs.commands import TUTORIAL, WALKTHROUGH, runs_here
 from tests.docs.pages import PAGES, ROOT, Block, blocks
-from tests.docs.run_elsewhere import RUN_ELSEWHERE, Elsewhere, elsewhere, not_run
+from tests.docs.run_elsewhere import RUN_ELSEWHERE, not_run, run_elsewhere
 from tools.examples import NOT_RUN
 
 SITE = [page for page in PAGES if page.name != "README.md" or page.parent != ROOT]
@@ -25,20 +25,20 @@ def run_by(block: Block) -> str:
         if f"\n{NOT_RUN}\n" in above:
             return "marked"
         return f"tests/examples/test_{example[1].replace('-', '_')}.py"
-    if found := elsewhere(block):
-        return found.files[0]
+    if files := run_elsewhere(block):
+        return files[0]
     return WALKTHROUGH if ROOT / block.page in TUTORIAL or runs_here(block) else ""
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.name)
 def test_a_block_is_run_or_says_what_it_needs(block: Block) -> None:
-    found = run_by(block)
-    assert found, f"{block.name}: begin it with `# needs AWS` or `# needs a GPU`, or let a test run it"
-    assert found == "marked" or (ROOT / found).is_file()
+    test = run_by(block)
+    assert test, f"{block.name}: begin it with `# needs AWS` or `# needs a GPU`, or let a test run it"
+    assert test == "marked" or (ROOT / test).is_file()
 
 
-@pytest.mark.parametrize("one", RUN_ELSEWHERE, ids=lambda one: f"{one.page}: {one.text.splitlines()[0]}")
-def test_a_named_test_runs_the_commands(one: Elsewhere) -> None:
-    """Each entry is a block as it is now, and its tests run each command with its options."""
-    assert [block for block in BLOCKS if (block.page, block.text) == (one.page, one.text)]
-    assert [sorted(words) for words in not_run(one)] == []
+@pytest.mark.parametrize(("page", "begin", "files"), RUN_ELSEWHERE)
+def test_the_named_tests_run_the_commands(page: str, begin: str, files: tuple[str, ...]) -> None:
+    (block,) = (block for block in BLOCKS if block.page == page and run_elsewhere(block) == files)
+    assert block.text.startswith(begin)
+    assert not_run(block) == []

@@ -6,10 +6,8 @@ import itertools
 import re
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [
@@ -17,7 +15,6 @@ DOCUMENTS = [
     ROOT / ".github" / "pull_request_template.md",
 ]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-HOOKS = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
 
 
 def normalized(name: str) -> str:
@@ -42,20 +39,6 @@ def test_every_link_and_path_exists(document: Path) -> None:
     paths = [path for path in re.findall(r"`([\w.-]+/[\w./-]*)`", text) if "//" not in path]
     missing += [path for path in paths if not (ROOT / path).exists()]
     assert missing == []
-
-
-def hooks() -> list[Any]:
-    return [pytest.param(repo, hook, id=hook["id"]) for repo in HOOKS for hook in repo["hooks"]]
-
-
-@pytest.mark.parametrize(("repo", "hook"), hooks())
-def test_a_hook_installs_the_versions_of_the_project(repo: dict[str, Any], hook: dict[str, Any]) -> None:
-    assert repo["repo"] == "local", "a hook repository's tag can move; name a package with its version"
-    versions = pinned()
-    for pin in hook["additional_dependencies"]:
-        name, _, version = pin.partition("==")
-        assert version, pin
-        assert version == versions.get(name, version), f"{pin}: pyproject.toml pins {versions.get(name)}"
 
 
 def test_the_lock_has_every_pinned_version() -> None:

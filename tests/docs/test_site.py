@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tools import site
-from tools.site import DOCS, SiteError, addresses, build, copy_pages, sources
+from tools.site import DOCS, SiteError, addresses, build, sources
 
 BROKEN = {
     "a missing page": ("[x](nowhere.md)", "nowhere.md"),
@@ -52,15 +52,6 @@ def test_a_broken_link_fails_the_build(case: str, tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(site, "sources", lambda: places)
     with pytest.raises(SiteError, match=re.escape(message)):
         build(tmp_path / "out")
-
-
-def test_links_follow_pages_to_their_places(tmp_path: Path) -> None:
-    copy_pages(tmp_path / "docs")
-    text = (tmp_path / "docs/pages/guides/upgrade.md").read_text()
-    assert "](../project/changelog.md)" in text
-    text = (tmp_path / "docs/pages/concepts/security.md").read_text()
-    assert "](../project/security.md#what-the-project-protects)" in text
-    assert "](examples/index.md)" in (tmp_path / "docs/pages/models.md").read_text()
 
 
 def test_pages_load_nothing_from_elsewhere(built: Path) -> None:

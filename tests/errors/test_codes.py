@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.errors.examples import EXAMPLES, HOW_ELSE, show
-from tests.errors.page import COMMAND, PAGE, ROOT, described, error_classes, page, sources
-from tritonstack.base.errors import FileViolation, InvalidFilesError, TritonstackError
+from tests.errors.page import COMMAND, PAGE, described, error_classes, page
+from tritonstack.base.errors import InvalidFilesError
 from tritonstack.workflows.error_codes import FORMER, GENERATED, GROUPS, UNUSED
 
 ADVICE = f"run `{COMMAND}`"
@@ -55,23 +55,3 @@ def test_codes_are_few_and_explained_briefly() -> None:
     texts = {code: kind["explanation"] for code, kind in KINDS.items()}
     wrong = [code for code, text in texts.items() if not 40 <= len(text) <= 400 or not text.endswith(".")]
     assert wrong == []
-
-
-def test_only_a_class_writes_its_code() -> None:
-    written = re.compile(r'^(?!    code = ).*"TS\d{3}"', re.M)
-    files = {file for file in sources() if written.search(file.read_text())}
-    assert files == {ROOT / "tritonstack/workflows/error_codes.py", ROOT / "model_build/job.py"}
-
-
-def test_a_report_shows_the_codes() -> None:
-    violations = [
-        FileViolation(Path("a.yaml"), 3, "name", "unknown key", "remove it", code="TS104"),
-        FileViolation(Path("a.yaml"), None, "", "file not found", code="TS101", remedy=None),
-    ]
-    error = InvalidFilesError(violations)
-    assert str(error) == "a.yaml: file not found\na.yaml:3: name: unknown key\n  help: remove it"
-    assert error.report() == (
-        "error: a.yaml: file not found [TS101]\na.yaml:3: name: unknown key [TS104]\n  help: remove it"
-    )
-    broken = TritonstackError("it broke", remedy="mend it", code="TS999")
-    assert broken.report() == "error[TS999]: it broke\n  help: mend it"

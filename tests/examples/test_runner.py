@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tools import examples
-from tools.examples import ExampleFailedError, ExampleResult, ServedModel, documented_commands, example_names
+from tools.examples import ExampleFailedError, ExampleResult, ServedModel, documented_commands
 from tritonstack.base.paths import Project
 from tritonstack.workflows.local_cloud import read_address
 
@@ -52,23 +52,6 @@ def test_the_commands_above_the_last_section_run_without_comments():
 def test_a_readme_without_a_required_part_is_an_error(missing, message):
     with pytest.raises(ExampleFailedError, match=message):
         documented_commands(README.replace(missing, ""))
-
-
-def test_commands_share_a_shell_and_the_first_that_fails_is_named(tmp_path):
-    log = tmp_path / "log.txt"
-    commands = ["export WORD=shared", 'echo "$WORD" > word', "echo wrong answer && false", "touch never"]
-    with pytest.raises(ExampleFailedError, match="wrong answer") as raised:
-        examples._run(commands, Project(tmp_path), log)
-    assert (tmp_path / "word").read_text() == "shared\n"
-    assert not (tmp_path / "never").exists()
-    assert "wrong answer" in str(raised.value)
-    assert log.read_text().startswith("+ export WORD=shared\n")
-
-
-def test_a_command_that_hangs_is_killed(tmp_path, monkeypatch):
-    monkeypatch.setattr(examples, "TIMEOUT_S", 0.5)
-    with pytest.raises(ExampleFailedError, match="`sleep 60`"):
-        examples._run(["sleep 60"], Project(tmp_path), tmp_path / "log.txt")
 
 
 MODEL = ServedModel(
@@ -118,11 +101,3 @@ def test_the_cloud_of_a_failed_example_is_stopped(tmp_path, monkeypatch):
     ran = [line for line in log.read_text().splitlines() if line.startswith("+ ")]
     assert ran == ["+ tritonstack up --detach", f"+ {commands[1]}", "+ tritonstack down --forget"]
     assert read_address(Project(tmp_path / "it").cloud_dir()) is None
-
-
-def test_an_unknown_example_is_an_error(capsys):
-    with pytest.raises(SystemExit):
-        examples.main(["no-example"])
-    message = capsys.readouterr().err
-    assert "no-example" in message
-    assert all(name in message for name in example_names())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import re
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +14,7 @@ import numpy as np
 import pytest
 
 from tests.examples.running import passed
-from tools.examples import GALLERY, NOT_RUN
+from tools.examples import GALLERY
 from tritonstack.base.paths import Project
 from tritonstack.workflows.project.repository import create_repository
 from tritonstack.workflows.project.validate import validate
@@ -180,26 +179,3 @@ def test_the_environments_are_valid(repository):
     checked = validate(Session(repository))
     assert {"dev-gpu", "dev-image", "local"} <= {*checked.environments}
     assert checked.models == MODELS
-
-
-def test_the_steps_to_the_image_give_a_valid_repository(repository):
-    """The commands of the README up to `tritonstack validate`; the rest needs Docker and AWS."""
-    text = (FOLDER / "README.md").read_text().partition(NOT_RUN)[2]
-    script = re.findall(r"^```console\n(.*?)^```", text, re.DOTALL | re.MULTILINE)[-1]
-    steps, command, _ = script.partition("tritonstack validate\n")
-    assert command
-    subprocess.run(["bash", "-e", "-c", steps], cwd=repository.root, check=True, timeout=60)
-    assert "dev-image" in validate(Session(repository)).environments
-    model = (repository.root / "models/speech/model.yaml").read_text()
-    assert "requirements" not in model
-    for folder in ("builder", "speech"):
-        files = repository.container(folder)
-        assert files == repository.root / "containers" / folder
-        assert "--requirement /opt/speech/speech.txt" in (files / "Dockerfile").read_text()
-        assert (files / "speech.txt").read_bytes() == (FOLDER / "containers/speech/speech.txt").read_bytes()
-
-
-def test_the_image_has_the_packages_of_the_model():
-    required = (FOLDER / "models/speech/requirements.txt").read_text().split()
-    installed = (FOLDER / "containers/speech/speech.txt").read_text()
-    assert [name for name in required if f"\n{name} \\\n" not in installed] == []

@@ -13,7 +13,6 @@ from tests.packaging.wheels import (
     borrow_everything,
     build_wheel,
     install,
-    locked_for_delivery,
 )
 
 
@@ -28,14 +27,6 @@ def complete(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) 
     """Every extra is installed."""
     environment = install(tmp_path_factory.mktemp("complete"), wheels.values())
     borrow_everything(environment)
-    return environment
-
-
-@pytest.fixture(scope="session")
-def deploy_only(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    """The extras `cdk` and `cli`, as in the requirements.txt of a new repository."""
-    environment = install(tmp_path_factory.mktemp("deploy"), [wheels["tritonstack"]])
-    borrow(environment, *locked_for_delivery())
     return environment
 
 

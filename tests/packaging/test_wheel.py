@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import email
-import fnmatch
-import subprocess
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from tests.packaging.wheels import PROJECTS, ROOT, Installed, tracked
+from tests.packaging.wheels import Installed, tracked
 
 PACKAGES = ("model_build", "stacks", "tritonstack")
 SHIPPED = ("cdk.json", "package.json", "package-lock.json", "requirements.txt", "requirements-local.txt")
@@ -73,24 +70,8 @@ def test_user_folder_does_not_shadow_a_package(complete: Installed, tmp_path, na
     assert f"at or above {tmp_path}" in ended.stderr
 
 
-@pytest.mark.parametrize("wheel", ["tritonstack", "tritonstack_local"])
-def test_its_metadata_describes_it(wheels, wheel):
-    with zipfile.ZipFile(wheels[wheel]) as archive:
-        (name,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
-        fields = email.message_from_bytes(archive.read(name))
-    assert {"Author", "Keywords", "License-Expression", "Requires-Python", "Summary"} <= set(fields)
-    assert "Operating System :: POSIX :: Linux" in fields.get_all("Classifier")
-
-
-@pytest.mark.parametrize("project", PROJECTS.values(), ids=PROJECTS)
-def test_build_output_is_ignored_by_git_and_removed_by_make_clean(project):
-    """`pip wheel` in the source tree writes build/ and an egg-info folder."""
-    outputs = [project / "build/lib", project / "tritonstack.egg-info/PKG-INFO"]
-    check = ["git", "check-ignore", *map(str, outputs)]
-    listed = subprocess.run(check, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert listed.stdout.splitlines() == check[2:]
-    recipe = (ROOT / "Makefile").read_text().partition("\nclean:")[2].partition("\n\n")[0]
-    removed = [name for line in recipe.splitlines() if "rm -rf" in line for name in line.split()[2:]]
-    for path in outputs:
-        folder = path.parent.relative_to(ROOT)
-        assert any(fnmatch.fnmatchcase(str(folder), name) for name in removed), folder
+def test_bash_completion_calls_the_console_script(complete: Installed, tmp_path):
+    ended = complete.run("tritonstack", cwd=tmp_path, _TRITONSTACK_COMPLETE="source_bash")
+    assert ended.returncode == 0
+    assert "_TRITONSTACK_COMPLETE=complete_bash $1" in ended.stdout
+    assert ended.stdout.rstrip().endswith("-F _tritonstack_completion tritonstack")

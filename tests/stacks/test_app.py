@@ -62,13 +62,6 @@ def test_missing_environment_argument_lists_the_environments(project, tmp_path):
     assert result.stderr.endswith("available: every, kept, sample\n")
 
 
-def test_an_unknown_environment_is_rejected(project, tmp_path):
-    result = run_app(project, environment="elsewhere", outdir=tmp_path)
-    assert result.returncode == 2
-    assert result.stderr.startswith("error[TS903]: ")
-    assert result.stderr.endswith("available: every, kept, sample\n")
-
-
 def test_all_file_violations_are_reported_without_a_traceback(project, tmp_path):
     file = project.environment_file("sample")
     text = file.read_text().replace("ml.c7i.xlarge", "ml.c7i.extralarge").replace("removal:", "removl:")

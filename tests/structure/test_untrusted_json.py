@@ -57,14 +57,3 @@ def test_all_json_is_read_with_limits():
                 lines = offences(file.read_text(encoding="utf-8"), catching=name.startswith(CATCHING))
                 found += [f"{name}:{line}" for line in lines]
     assert found == []
-
-
-def test_the_rule_finds_what_it_forbids():
-    assert offences("import json\njson.load(open('x'))", catching=False) == [2]
-    assert offences("list(map(json.loads, lines))", catching=False) == [1]
-    assert offences("from json import loads as read", catching=False) == [1]
-    assert offences("json.dumps(value)", catching=False) == []
-    guarded = "try:\n    json.loads(text)\nexcept (ValueError, RecursionError):\n    pass\n"
-    assert offences(guarded, catching=True) == []
-    assert offences(guarded, catching=False) == [2]
-    assert offences(guarded.replace(", RecursionError", ""), catching=True) == [2]

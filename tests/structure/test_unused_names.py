@@ -69,16 +69,3 @@ def test_the_product_uses_its_public_names():
     unexpected = {name for name in found if not name.startswith(UNIMPORTED)}
     assert {name for name in unexpected if name.rpartition(".")[2] not in CALLED_BY_OTHERS} == set()
     assert {name.rpartition(".")[2] for name in found} >= set(CALLED_BY_OTHERS)
-
-
-def test_an_unused_name_is_found():
-    def module(name: str, text: str) -> Module:
-        return Module(name, ast.parse(text), is_package=False)
-
-    modules = {
-        "a": module(
-            "a", "USED = 1\nALONE = 2\ndef by_itself(): return by_itself()\ndef inside(): return USED\n"
-        ),
-        "b": module("b", "from a import inside\nshown = inside()\nprint(shown)\n"),
-    }
-    assert unused(modules, []) == {"a.ALONE", "a.by_itself"}

@@ -17,19 +17,16 @@ from typing import Any
 import pytest
 
 from tests.cli.test_messages import outcome
-from tests.manifests import manifest
 from tests.moto_aws import simulated_aws
 from tests.projects import MODEL, edit
-from tests.records.test_locks import BUILT
 from tritonstack.base.files import short_digest
 from tritonstack.base.paths import Project
 from tritonstack.cli.context import Context
 from tritonstack.operations.aws import Cloud
 from tritonstack.project.loading import load_workspace
-from tritonstack.records.lock_writing import LockChange, add_to_lock, replace_entries, write_lock
+from tritonstack.records.lock_writing import LockChange, replace_entries
 from tritonstack.records.locks import Promoted, RolledBack, load_lock
 from tritonstack.records.manifests import ARCHIVE_NAME, MANIFEST_NAME, parse_manifest
-from tritonstack.reference.releases import python_tag
 from tritonstack.runtime.sandbox import EXPOSE
 from tritonstack.workflows.builds import local_build, remote_build
 
@@ -89,19 +86,6 @@ def test_nothing_is_built_if_the_lock_is_current(project, capsys):
 
 
 @pytest.mark.usefixtures("stand_in")
-def test_a_model_no_longer_bound_to_a_python_drops_its_older_artifact(project, capsys):
-    python = python_tag(load_workspace(project, "dev").spec.release.python)
-    old = manifest("minilm", target=f"cpu-{python}", spec_hash="77" * 32)
-    add_to_lock(project.lock_file("dev"), [old], built=BUILT)
-    code, _, err = build(capsys, project, "--no-publish")
-    assert code == 0
-    assert f"entry for cpu-{python} ({short_digest(old.digest)})" in err
-    assert set(load_lock(project.lock_file("dev")).record.models["minilm"]) == {"cpu"}
-    assert build(capsys, project, "--no-publish")[0] == 0
-    assert started(project) == ["minilm"]
-
-
-@pytest.mark.usefixtures("stand_in")
 @pytest.mark.parametrize("damage", ["gone", "damaged", "without examples"])
 def test_incomplete_local_artifact_is_rebuilt(project, capsys, damage):
     build(capsys, project, "--no-publish")
@@ -115,19 +99,6 @@ def test_incomplete_local_artifact_is_rebuilt(project, capsys, damage):
     assert "artifact is missing" in explained(capsys, project, "--local")
     assert build(capsys, project, "--no-publish")[0] == 0
     assert started(project) == ["minilm", "minilm"]
-
-
-@pytest.mark.usefixtures("stand_in")
-def test_a_build_that_passes_no_promotion_gate_is_reported(project, capsys):
-    file = project.environment_file("dev")
-    project.environment_file("qa").write_text(file.read_text().replace("name: dev", "name: qa"))
-    file.write_text(file.read_text() + "promotion: {source: qa}\n")
-    code, _, err = build(capsys, project, "--no-publish")
-    digest = short_digest(load_lock(project.lock_file("dev")).record.models["minilm"]["cpu"].digest)
-    note = f"minilm {digest} was built for dev, not promoted from qa: no gate was checked"
-    assert code == 0
-    assert err.endswith(f"note: environments/dev.lock.yaml: {note}\n")
-    assert err.index("dev.lock.yaml") < err.index(note)
 
 
 def forget_examples(manifest: Path) -> str:
@@ -235,31 +206,6 @@ def test_equal_bytes_with_other_bounds_are_locked_with_these_bounds(project, cap
 
 
 @pytest.mark.usefixtures("stand_in")
-@pytest.mark.parametrize("publish", [True, False])
-def test_an_artifact_of_another_build_with_equal_bytes_keeps_the_lock(
-    project, capsys, monkeypatch, *, publish
-):
-    """As after `git pull` of a lock whose build differs only in its bounds."""
-    options = ["--local"] if publish else ["--no-publish"]
-    lock, model = project.lock_file("dev"), project.model_file("minilm")
-    first = model.read_text()
-    with simulated_aws():
-        cloud = use_cloud(monkeypatch)
-        cloud.client("s3").create_bucket(Bucket=load_workspace(project, "dev").spec.artifact_bucket)
-        assert build(capsys, project, *options)[0] == 0
-        locked = lock.read_bytes()
-        model.write_text(f"{first}accept: {{cosine: 0.9}}\n")
-        assert build(capsys, project, *options)[0] == 0
-        assert lock.read_bytes() != locked
-        model.write_text(first)
-        lock.write_bytes(locked)
-        assert build(capsys, project, *options)[0] == 0
-        assert lock.read_bytes() == locked
-        assert started(project) == ["minilm", "minilm"]
-        assert outcome(capsys, project, "validate")[0] == 0
-
-
-@pytest.mark.usefixtures("stand_in")
 def test_build_creates_a_missing_bucket(project, capsys, monkeypatch):
     bucket = load_workspace(project, "dev").spec.artifact_bucket
     deployed: list[tuple[str, list[str]]] = []
@@ -322,45 +268,6 @@ def test_explain_names_what_has_changed(project, capsys, monkeypatch):
     words = explained(capsys, project, "--local")
     assert "tooling has changed" in words
     assert "yaml has changed" in words
-
-
-PYTHON = "name: {}\ndescription: Code.\nrecipe: {{kind: python}}\ntest_inputs: [{{inputs: {{x: [1.0]}}}}]\n"
-CHAIN = """\
-name: chain
-description: One after the other.
-recipe: {kind: ensemble, steps: [{model: one}, {model: two}]}
-test_inputs: [{inputs: {x: [1.0]}}]
-"""
-
-
-@pytest.mark.usefixtures("stand_in")
-def test_explain_names_an_extra_file_and_the_models_of_an_ensemble(project, capsys):
-    for name, text in (("one", PYTHON.format("one")), ("two", PYTHON.format("two")), ("chain", CHAIN)):
-        project.model_file(name).parent.mkdir()
-        project.model_file(name).write_text(text)
-        (project.model_file(name).parent / "model.py").write_text("class TritonPythonModel: ...\n")
-    with project.environment_file("dev").open("a") as stream:
-        stream.write("  alone: {kind: single, model: one, instance_type: ml.c7i.xlarge}\n")
-        stream.write("  chained: {kind: ensemble, model: chain, instance_type: ml.c7i.xlarge}\n")
-    assert build(capsys, project, "--no-publish")[0] == 0
-    chain, _, single = explained(capsys, project, "--local").splitlines()
-    assert "up to date" in chain
-    assert "up to date" in single
-    (project.model_file("one").parent / "model.py").write_text("class TritonPythonModel: pass\n")
-    chain, _, single = explained(capsys, project, "--local").splitlines()
-    assert chain.endswith("model has changed")
-    assert single.endswith("yaml have changed")
-
-
-@pytest.mark.usefixtures("stand_in")
-def test_explain_with_a_lock_without_build_inputs(project, capsys):
-    build(capsys, project, "--no-publish")
-    lock = load_lock(project.lock_file("dev")).record
-    old = lock.models["minilm"]["cpu"].model_copy(update={"built_from": None})
-    write_lock(project.lock_file("dev"), lock.model_copy(update={"models": {"minilm": {"cpu": old}}}))
-    assert "up to date" in explained(capsys, project, "--local")
-    edit(project.model_file("minilm"), "A man is eating food.", "A man eats.")
-    assert explained(capsys, project, "--local").endswith("files have changed")
 
 
 def test_exposure_is_allowed_for_the_builds_of_one_command(project, capsys, monkeypatch, tmp_path):

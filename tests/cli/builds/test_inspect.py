@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,7 +20,6 @@ from tritonstack.records.lock_writing import write_lock
 from tritonstack.records.locks import Lock
 from tritonstack.records.manifests import CandidateReport, EnvironmentReport, Manifest, TensorSpec
 
-Command = Callable[..., tuple[int, str, str]]
 ENSEMBLE = """\
 name: "minilm"
 platform: "ensemble"
@@ -139,17 +137,6 @@ def test_the_artifact_of_the_present_files_is_preferred(project, inspect, tmp_pa
     assert f"{current.digest[:12]}  cpu  of other" in out
 
 
-def test_an_artifact_only_in_a_lock_has_the_facts_of_the_lock(project, inspect, tmp_path):
-    artifact = manifest("minilm", archive_bytes=2 << 20, **measured())
-    write_lock(project.lock_file("dev"), Lock().with_artifact(artifact))
-    code, out, _ = inspect("minilm")
-    assert code == 0
-    assert "machine, locked" in out
-    assert "  archive: 2.1 MB, unpacked 0.0 MB\n" in out
-    assert "min_cosine 0.9999" in out
-    assert "not on this machine" in out
-
-
 def test_a_model_that_was_never_built(project, inspect):
     edit(project.model_file("minilm"), "recipe:", "precision: auto\nrecipe:")
     code, out, err = inspect("minilm")
@@ -178,15 +165,6 @@ def test_a_damaged_archive(project, inspect, tmp_path):
     assert code == 1
     assert str(archive) in err
     assert "help:" in err
-
-
-def test_an_archive_with_another_config(project, inspect, tmp_path):
-    artifact = build(project, tmp_path / "repository")
-    (tmp_path / "repository" / "graph" / "config.pbtxt").write_text('name: "graph"\nbackend: "onnxruntim3"\n')
-    pack(tmp_path / "repository", archive_of(project, artifact))
-    code, _, err = inspect("minilm")
-    assert code == 1
-    assert "graph/config.pbtxt" in err
 
 
 def test_a_damaged_manifest_is_skipped_and_named(project, inspect, tmp_path):

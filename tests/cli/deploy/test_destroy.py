@@ -7,15 +7,11 @@ from typing import Any
 
 import pytest
 
-from tests.operations.strict_aws import client_error
 from tests.projects import edit
 from tritonstack.base.paths import Project
 from tritonstack.cli.main import run
-from tritonstack.operations.audit.report import Item, Report
 from tritonstack.operations.aws import Cloud
-from tritonstack.operations.destruction.reaping import ExpiryState
-from tritonstack.operations.stacks import DeletionError, StackState
-from tritonstack.workflows.environments import audit as audit_workflow
+from tritonstack.operations.stacks import StackState
 from tritonstack.workflows.environments import destroy as destroy_workflow
 from tritonstack.workflows.environments import expiring as leased_module
 from tritonstack.workflows.environments import reap as reap_workflow
@@ -192,11 +188,6 @@ def test_environment_without_a_file_is_searched_in_known_accounts(here, account,
     assert "--account, --region" in err
 
 
-def test_a_template_without_a_name_is_not_an_environment(here, capsys):
-    assert tell(here, "destroy", "preview", "--yes") == 2
-    assert "is a template" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("first", ["preview", "no-such-template", "dev"])
 def test_an_environment_is_not_destroyed_as_an_instance_of_its_name(here, account, capsys, first):
     """The environment's file protects it; a template of the same name does not."""
@@ -255,22 +246,6 @@ def test_the_status_of_all_lists_temporary_environments(here, account, capsys):
     assert "for a while" not in capsys.readouterr().out
 
 
-def test_failed_destruction_does_not_stop_others(here, account, capsys, monkeypatch):
-    expiring_environments(account)
-    take_down = reap_workflow.take_down
-
-    def fail_for_one(cloud: Cloud, base: str, **more: Any) -> bool:
-        if base == "tritonstack-old":
-            raise DeletionError("stack tritonstack-old-foundation is DELETE_FAILED: no", remedy=None)
-        return take_down(cloud, base, **more)
-
-    monkeypatch.setattr(reap_workflow, "take_down", fail_for_one)
-    code, facts = reaped(here, capsys)
-    assert code == 1
-    assert facts["reaped"] == ["tritonstack-older"]
-    assert "DELETE_FAILED" in facts["failed"]["tritonstack-old"]
-
-
 @pytest.mark.parametrize("as_json", [True, False])
 def test_reap_reports_an_extended_environment_as_kept(here, account, capsys, monkeypatch, as_json):
     """A deployment moves the expiry after `reap` has read it."""
@@ -304,44 +279,8 @@ def test_reap_reports_an_extended_environment_as_kept(here, account, capsys, mon
     assert "tritonstack-old-foundation" in standing(account)
 
 
-def test_account_that_rejects_calls_does_not_stop_others(here, account, capsys, monkeypatch):
-    expiring_environments(account)
-    edit(here.template_file("preview"), "eu-west-1", "eu-central-1")
-    look = leased_module.expiring_environments
-
-    def reject_one(cloud: Cloud, **more: Any) -> list[ExpiryState]:
-        if cloud.region == "eu-central-1":
-            raise client_error("DescribeStacks", "AccessDenied", "no")
-        return look(cloud, **more)
-
-    monkeypatch.setattr(leased_module, "expiring_environments", reject_one)
-    code, facts = reaped(here, capsys)
-    assert (code, facts["reaped"]) == (1, ["tritonstack-old", "tritonstack-older"])
-    assert "eu-central-1" in facts["not_searched"][0]
-
-
 def test_reap_fails_if_no_account_is_reachable(here, account, capsys):
     edit(here.environment_file("dev"), account, "1" * 12)
     edit(here.template_file("preview"), account, "2" * 12)
     assert tell(here, "reap") == 1
     assert "could be searched" in capsys.readouterr().err
-
-
-def test_unreachable_account_does_not_stop_the_audit_of_others(here, account, capsys, monkeypatch):
-    edit(here.template_file("preview"), account, "2" * 12)
-    stack = "tritonstack-dev-foundation"
-    held = Report((Item("AWS::CloudFormation::Stack", stack, stack),), ())
-    monkeypatch.setattr(audit_workflow, "look", lambda *_, **__: held)
-    assert tell(here, "audit") == 1
-    out = capsys.readouterr().out
-    assert f"{stack}  of {stack}" in out
-    assert f"tritonstack in {account} eu-west-1: 1 resource" in out
-    assert "current credentials belong" in out
-    assert f"tritonstack in {'2' * 12} eu-west-1: 0 resources" in out
-
-
-def test_nothing_is_promoted_into_a_template(here, capsys):
-    assert tell(here, "promote", "dev", "preview") == 2
-    err = capsys.readouterr().err
-    assert "'preview' is a template" in err
-    assert "name permanent environments" in err

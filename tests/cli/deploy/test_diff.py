@@ -14,7 +14,6 @@ from tests.projects import edit
 from tritonstack.base.paths import Project
 from tritonstack.cli.main import run
 from tritonstack.operations.aws import Cloud
-from tritonstack.operations.stacks import StackState
 from tritonstack.project.loading import load_workspace, sample_instance
 from tritonstack.records.lock_writing import write_lock
 from tritonstack.records.locks import Lock, LockedArtifact
@@ -119,18 +118,6 @@ def test_reading_creates_nothing(built, capsys, account):
     assert cloud.client("s3").list_buckets()["Buckets"] == []
 
 
-def test_stacks_no_longer_in_the_file_are_reported(built, capsys, monkeypatch):
-    monkeypatch.setattr(
-        "tritonstack.operations.deploying.changes.environment_stacks",
-        lambda *_: [StackState(f"{STACK}-old", "CREATE_COMPLETE")],
-    )
-    deployed(monkeypatch, endpoint_template())
-    _, out = said(capsys, built)
-    assert f"delete-stack --stack-name {STACK}-old`" in out.splitlines()[-1]
-    _, document = said(capsys, built, "--json")
-    assert json.loads(document)["leftovers"] == [f"{STACK}-old"]
-
-
 def test_a_comment_for_a_pull_request_is_found_again_by_its_first_line(built, capsys, monkeypatch):
     deployed(monkeypatch, endpoint_template(KmsKeyId="other"))
     code = run(["--project", str(built.root), "diff", "dev", "--markdown"])
@@ -183,23 +170,6 @@ def test_a_deploy_rejects_with_the_same_message_before_it_changes_anything(retai
         )
     assert run(["--project", str(retained.root), "deploy", "dev", "--bootstrap"]) == 1
     assert f"{STACK}: {TAKEN}" in capsys.readouterr().err
-
-
-def test_deploy_rejects_replacements_with_a_fixed_name(built, capsys, monkeypatch):
-    def template(**more: str) -> dict[str, Any]:
-        held = endpoint_template()
-        held["Resources"]["Build"] = {"Type": "AWS::CodeBuild::Project", "Properties": {"Name": "b", **more}}
-        return held
-
-    (built.root / "assembly" / "x.json").write_text(json.dumps(template(Description="new")))
-    said_by_cdk = f"echo 'Stack {STACK} (aws)'; echo '[~] AWS::CodeBuild::Project Build Build replace'"
-    edit(built.root / "node_modules" / ".bin" / "cdk", "echo 'Stack search: what the CDK says'", said_by_cdk)
-    deployed(monkeypatch, template())
-    monkeypatch.setattr("tritonstack.workflows.deployment.deploying.missing_artifacts", lambda *_, **__: [])
-    words = "rejected: AWS::CodeBuild::Project Build must be replaced"
-    assert words in said(capsys, built)[1]
-    assert run(["--project", str(built.root), "deploy", "dev", "--bootstrap"]) == 1
-    assert f"{STACK}: {words}" in capsys.readouterr().err
 
 
 def test_long_lines_are_cut_and_comments_have_an_end(built, capsys):

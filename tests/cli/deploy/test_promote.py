@@ -11,23 +11,15 @@ import botocore.client
 import pytest
 
 from tests.git import Repository
-from tests.operations.two_accounts import PROMOTION, TwoAccounts, add_model, two_accounts
+from tests.operations.two_accounts import PROMOTION, two_accounts
 from tests.projects import edit
-from tritonstack.base.files import short_digest
 from tritonstack.base.naming import artifact_prefix
 from tritonstack.cli.main import run
-from tritonstack.operations.events import now, record_event
+from tritonstack.operations.events import record_event
 from tritonstack.operations.promotion import uploading
-from tritonstack.records.events import Event, TouchedArtifact
-from tritonstack.records.load_tests import LoadTest, RecordedLevel
-from tritonstack.records.manifests import Manifest
 from tritonstack.workflows.promotion import locking
 
 CONTENT = bytes(range(256)) * 40
-ALLOWED = (
-    "promotion:\n  source: dev\n  verified: false\n"
-    "  allow_unverified: {minilm: its answers were compared by hand}\n"
-)
 
 
 class Killed(BaseException):
@@ -78,31 +70,6 @@ def test_second_run_changes_nothing(site, capsys):
     assert len(site.promotions()) == 1
 
 
-def test_locked_artifact_missing_from_the_bucket_is_copied_again(site):
-    built = site.build("minilm", CONTENT)
-    promote()
-    s3 = site.prod.client("s3")
-    for name in ("manifest.json", "model.tar.gz"):
-        s3.delete_object(Bucket=site.bucket("prod"), Key=f"{artifact_prefix('minilm', built.digest)}/{name}")
-    promote()
-    assert site.held(built) == CONTENT
-    assert len(site.promotions()) == 1
-
-
-def test_an_unverified_artifact_is_promoted_for_a_reason_only(site, capsys):
-    site.build("minilm", CONTENT, unverified=("compared with itself only",))
-    promote("--dry-run", expected=1)
-    shown = "".join(capsys.readouterr())
-    assert "allow_unverified failed" in shown
-    assert "unverified: compared" in shown
-    promote(expected=1)
-    assert not site.project.lock_file("prod").exists()
-    edit(site.project.environment_file("prod"), PROMOTION, ALLOWED)
-    promote()
-    entry = site.entry()
-    assert "compared with itself" in entry.unverified
-
-
 def test_examples_are_copied_and_invalid_ones_are_rejected(site, capsys):
     examples = b'{"examples": "of this artifact"}'
     sha256 = hashlib.sha256(examples).hexdigest()
@@ -116,57 +83,6 @@ def test_examples_are_copied_and_invalid_ones_are_rejected(site, capsys):
     dev.put_object(Bucket=site.bucket("dev"), Key=key, Body=examples)
     promote()
     assert prod.get_object(Bucket=site.bucket("prod"), Key=key)["Body"].read() == examples
-
-
-def test_a_local_artifact_is_not_fetched_if_the_source_has_the_same(site, monkeypatch):
-    built = site.build("minilm", CONTENT)
-    place = {"Bucket": site.bucket("dev"), "Key": f"{artifact_prefix('minilm', built.digest)}/model.tar.gz"}
-    dev, note = site.dev.client("s3"), {"sha256": built.digest}
-    dev.put_object(**place, Body=CONTENT, Metadata=note, ChecksumAlgorithm="SHA256")
-    promote()
-    site.forget(built)
-    with monkeypatch.context() as patched:
-        calls = calls_of(patched)
-        promote()
-    assert calls.count("GetObject") == 2  # of the manifest, on either side
-    assert site.held(built) == CONTENT
-    site.forget(built)
-    dev.put_object(**place, Body=CONTENT[::-1], Metadata=note, ChecksumAlgorithm="SHA256")
-    promote(expected=1)
-    assert site.held(built) is None
-
-
-def test_archive_is_read_back_if_s3_has_no_checksum(site, monkeypatch, capsys):
-    site.build("minilm", CONTENT)
-    real = botocore.client.BaseClient._make_api_call
-
-    def forgetful(self: Any, name: str, parameters: Any) -> Any:
-        answer = real(self, name, parameters)
-        if name == "HeadObject":
-            answer.pop("ChecksumSHA256", None)
-        return answer
-
-    monkeypatch.setattr(botocore.client.BaseClient, "_make_api_call", forgetful)
-    promote()
-    assert "verified: read back" in capsys.readouterr().err
-
-
-def test_promotion_removes_the_expiry_tag(site):
-    built = site.build("minilm", CONTENT)
-    promote()
-    site.build("minilm", CONTENT[::-1])
-    promote()
-    s3, bucket = site.prod.client("s3"), site.bucket("prod")
-    prefix = artifact_prefix("minilm", built.digest)
-    keys = [f"{prefix}/{name}" for name in ("manifest.json", "model.tar.gz")]
-    for key in keys:
-        s3.put_object_tagging(
-            Bucket=bucket, Key=key, Tagging={"TagSet": [{"Key": "superseded", "Value": "true"}]}
-        )
-    site.build("minilm", CONTENT)
-    promote()
-    assert [s3.get_object_tagging(Bucket=bucket, Key=key)["TagSet"] for key in keys] == [[], []]
-    assert [event.artifacts[0].digest for event in site.promotions()].count(built.digest) == 2
 
 
 def test_dry_run_reports_everything_and_changes_nothing(site, capsys):
@@ -200,16 +116,6 @@ def test_dry_run_shows_each_gate_and_hides_the_raw_diff(site, capsys):
     assert text.index("overridden: INC-7 \\| 1") < text.index("<details>") < text.index(built.digest)
 
 
-def test_several_models_are_listed_and_one_is_selected_by_name(site):
-    add_model(site.project, "ranker", "dev", "prod")
-    first, second = site.build("minilm", CONTENT), site.build("ranker", CONTENT[::-1])
-    promote("ranker")
-    assert (site.held(first), site.held(second)) == (None, CONTENT[::-1])
-    promote()
-    assert site.held(first) == CONTENT
-    assert [event.artifacts[0].model for event in site.promotions()] == ["ranker", "minilm"]
-
-
 @pytest.mark.parametrize("damage", ["bytes", "size", "manifest", "missing"])
 def test_bad_artifact_is_rejected(site, capsys, damage):
     built = site.build("minilm", CONTENT)
@@ -234,75 +140,6 @@ def test_bad_artifact_is_rejected(site, capsys, damage):
     site.build("minilm", CONTENT)
     promote()
     assert site.held(built) == CONTENT
-
-
-PERFORMANCE = PROMOTION.replace(
-    "verified: false", "verified: false, performance: {search: {rate_per_instance: 40, p99_ms: 250}}"
-)
-
-
-def load_tested(
-    site: TwoAccounts, manifest: Manifest, *, p99: float, instance: str = "ml.c7i.xlarge"
-) -> None:
-    """Write the event of a load test in dev, as `bench --record` does."""
-    level = RecordedLevel(
-        load="open loop, 40 per second at random",
-        offered_per_s=40,
-        is_trace=False,
-        lowest_instances=1,
-        highest_instances=1,
-        answered_per_s=40,
-        answers=2400,
-        failed_percent=0,
-        p99_ms=p99,
-        steady=True,
-    )
-    event = Event(
-        kind="load-tested",
-        environment="dev",
-        at=now(),
-        by="ann",
-        commit="c" * 40,
-        endpoints=("search",),
-        artifacts=(TouchedArtifact(model=manifest.model, target=manifest.target, digest=manifest.digest),),
-        load_test=LoadTest(instance_type=instance, real_instances=True, levels=(level,)),
-    )
-    record_event(site.dev, site.bucket("dev"), event)
-
-
-def test_load_test_in_the_source_passes_the_performance_gate(site, capsys):
-    edit(site.project.environment_file("prod"), PROMOTION, PERFORMANCE)
-    built = site.build("minilm", CONTENT)
-    assert run(["--json", "promote", "dev", "prod", "--dry-run"]) == 1
-    (gate,) = (result for result in json.loads(capsys.readouterr().out)["gates"] if not result["passed"])
-    assert (gate["gate"], gate["subject"]) == (
-        "performance",
-        f"minilm for cpu ({short_digest(built.digest)})",
-    )
-    assert "recorded load test" in gate["measured"]
-    assert "search --rate 40 --duration 60" in gate["remedy"]
-    load_tested(site, built, p99=20, instance="ml.m5.large")
-    promote(expected=1)
-    assert "ml.m5.large" in capsys.readouterr().err
-    load_tested(site, built, p99=312)
-    promote(expected=1)
-    assert "p99 latency 312.0 ms, required" in capsys.readouterr().err
-    assert site.held(built) is None
-    load_tested(site, built, p99=20)
-    promote()
-    assert site.held(built) == CONTENT
-
-
-def test_artifacts_of_other_endpoints_need_no_load_test(site, capsys):
-    add_model(site.project, "ranker", "dev", "prod")
-    edit(site.project.environment_file("prod"), PROMOTION, PERFORMANCE)
-    site.build("minilm", CONTENT)
-    site.build("ranker", CONTENT[::-1])
-    promote("ranker")
-    edit(site.project.environment_file("dev"), "ml.c7i.xlarge", "ml.m5.large")
-    promote("--dry-run", expected=1)
-    captured = capsys.readouterr()
-    assert "ml.c7i.xlarge, then" in "".join(captured)
 
 
 def test_failed_gates_are_reported_together(site, capsys):
@@ -412,15 +249,6 @@ def test_a_damaged_archive_in_the_target_is_replaced(site):
     assert site.held(built) == CONTENT
 
 
-def test_interrupted_fetch_resumes(site):
-    built = site.build("minilm", CONTENT)
-    partial = site.project.artifacts_dir / ".fetching/minilm" / built.digest / "artifact/model.tar.gz"
-    partial.parent.mkdir(parents=True)
-    partial.write_bytes(CONTENT[:1000])
-    promote()
-    assert site.held(built) == CONTENT
-
-
 def test_a_killed_promotion_is_recorded_once_by_the_next_run(site, monkeypatch):
     site.build("minilm", CONTENT)
     s3, bucket = site.prod.client("s3"), site.bucket("prod")
@@ -441,23 +269,6 @@ def test_a_killed_promotion_is_recorded_once_by_the_next_run(site, monkeypatch):
     assert len(s3.list_object_versions(Bucket=bucket, Prefix=event.key)["Versions"]) == 1
     entry = site.entry()
     assert (event.at, event.by) == (entry.promoted.at, entry.promoted.by)
-
-
-def test_a_promotion_that_another_process_has_just_made_stays(site, monkeypatch):
-    """Two processes of one checkout promote the same artifact."""
-    site.build("minilm", CONTENT)
-    real = locking.unmark_superseded
-
-    def meanwhile(*arguments: Any) -> Any:
-        monkeypatch.setattr(locking, "unmark_superseded", real)
-        monkeypatch.setenv("GITHUB_ACTOR", "bob")
-        promote()
-        return real(*arguments)
-
-    monkeypatch.setattr(locking, "unmark_superseded", meanwhile)
-    promote()
-    entry = site.entry()
-    assert [(event.by, event.at) for event in site.promotions()] == [("bob", entry.promoted.at)]
 
 
 @pytest.mark.parametrize("content", [CONTENT, CONTENT[::-1]], ids=["same artifact", "another artifact"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -116,14 +115,6 @@ def test_dry_run_reports_it_and_changes_nothing(dev, capsys):
     assert (dev.locked(), dev.deployed, dev.events()) == ("22", [], [])
 
 
-def test_json_output(dev, capsys):
-    code, out, _ = outcome(capsys, dev.project, "--json", "rollback", "dev", "search")
-    document = json.loads(out)
-    assert code == 0
-    assert document["changed"] is True
-    assert document["steps"] == [{"name": "minilm", "key": "cpu", "from": "22" * 32, "to": "11" * 32}]
-
-
 @pytest.mark.parametrize("committed", [False, True])
 def test_repeated_rollback_changes_nothing(dev, capsys, committed):
     dev.build("33")
@@ -185,19 +176,6 @@ def test_deleted_artifacts_are_restored_first(dev, capsys, deleted):
         dev.s3.head_object(Bucket=dev.spec.artifact_bucket, Key=f"{prefix}/{name}")
 
 
-def test_a_permanently_deleted_artifact_is_reported_before_anything_changes(dev, capsys):
-    versions = dev.s3.list_object_versions(
-        Bucket=dev.spec.artifact_bucket, Prefix=artifact_prefix("minilm", "11" * 32)
-    )["Versions"]
-    for item in versions:
-        dev.s3.delete_object(Bucket=dev.spec.artifact_bucket, Key=item["Key"], VersionId=item["VersionId"])
-    code, _, err = rollback(capsys, dev)
-    assert code == 1
-    assert "artifact 111111111111 of 'minilm'" in err
-    assert f"checkout of commit {BUILT.commit}" in err
-    assert (dev.locked(), dev.deployed) == ("22", [])
-
-
 @pytest.mark.parametrize("named", [("--name", "pr-1"), ()])
 def test_an_instance_is_rolled_back_with_the_lock_that_it_runs(dev, capsys, named):
     text = dev.project.environment_file("dev").read_text().replace("name: dev", "name: ${name}")
@@ -256,16 +234,3 @@ def test_now_is_rejected_before_anything_changes(dev, capsys, options):
     assert code == 1
     assert "TS421" in err
     assert (dev.locked(), dev.deployed) == ("22", [])
-
-
-def test_now_restores_the_objects_of_a_multi_model_endpoint(dev, capsys):
-    edit(
-        dev.project.environment_file("dev"),
-        "kind: ensemble\n    model: minilm",
-        "kind: multi-model\n    models: [minilm]",
-    )
-    code, _, err = rollback(capsys, dev, "--now")
-    assert code == 0, err
-    key = f"endpoints/tritonstack-dev-search/minilm/{'11' * 32}/model.tar.gz"
-    dev.s3.head_object(Bucket=dev.spec.artifact_bucket, Key=key)
-    assert (dev.locked(), dev.deployed) == ("11", [("11", ("search",))])

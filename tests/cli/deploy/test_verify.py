@@ -20,7 +20,6 @@ from tritonstack.operations.revisions import Revision
 from tritonstack.operations.verification.checks import Check
 from tritonstack.operations.verification.verdicts import EndpointVerdict, Verdict
 from tritonstack.project.loading import load_workspace
-from tritonstack.records.events import Event
 
 
 @pytest.fixture
@@ -89,43 +88,6 @@ def test_verdict_as_text():
     assert "1 IAM::Role, 2 SNS::Topic" in lines[8]
     assert "environments/dev.yaml, stacks/new.py" in lines[10]
     assert lines[11].endswith("cccccccc+uncommitted")
-
-
-def test_environments_that_cannot_be_reached_do_not_stop_the_others(built, capsys, account):
-    elsewhere, broken = (built.environment_file(name) for name in ("elsewhere", "broken"))
-    text = built.environment_file("dev").read_text()
-    elsewhere.write_text(text.replace("name: dev", "name: elsewhere").replace(account, "2" * 12))
-    broken.write_text(text.replace("name: dev", "name: broken").replace("kind: ensemble", "kind: other"))
-    code, words = said(capsys, built, "status")
-    assert code == 0
-    lines = words.out.splitlines()
-    assert [line.split()[0] for line in lines if line and not line.startswith((" ", "!"))] == [
-        "3",
-        "broken",
-        "dev",
-        "elsewhere",
-    ]
-    assert any("current credentials belong" in line for line in lines)
-    assert any(line.split()[:4] == ["!", "search", "not", "deployed"] for line in lines)
-
-
-def test_state_of_environments_as_json(built, capsys):
-    code, words = said(capsys, built, "--json", "status", "dev")
-    (environment,) = json.loads(words.out)["environments"]
-    assert (code, environment["error"], environment["deployed"]) == (0, None, None)
-    assert [(endpoint["name"], endpoint["status"]) for endpoint in environment["endpoints"]] == [
-        ("search", "not deployed")
-    ]
-
-
-def test_a_verdict_on_a_removed_endpoint_is_not_shown(built, capsys, monkeypatch):
-    verdict = Event(kind="verified", environment="dev", at="2026-11-22T08:30:00Z", by="Ada", commit="c" * 40)
-    monkeypatch.setattr(
-        "tritonstack.operations.verification.status.latest_of_each", lambda *_: {"search": verdict}
-    )
-    _, words = said(capsys, built, "--json", "status", "dev")
-    (endpoint,) = json.loads(words.out)["environments"][0]["endpoints"]
-    assert (endpoint["status"], endpoint["verdict"]) == ("not deployed", None)
 
 
 def test_name_option_requires_one_template(built, capsys):

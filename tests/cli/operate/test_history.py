@@ -135,14 +135,6 @@ def test_offline_makes_no_call(built, capsys):
     assert [item["kind"] for item in json.loads(out)["artifacts"][0]["entries"]] == ["built"]
 
 
-@pytest.mark.usefixtures("account")
-def test_unreachable_environments_are_reported(built, capsys):
-    code, out, err = outcome(capsys, built, "history", "minilm")
-    assert code == 0
-    assert "current credentials belong" in err
-    assert "abababababab" in out
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -155,12 +147,6 @@ def test_unknown_names_get_a_suggestion(built, capsys, arguments, words):
     assert code == 2
     assert words in err
     assert "did you mean" in err
-
-
-def test_model_without_history(project, capsys):
-    code, out, err = outcome(capsys, project, "history", "minilm", "--offline")
-    assert (code, out) == (0, "minilm: no history\n")
-    assert "git history may" in err
 
 
 @pytest.mark.parametrize("command", ["history", "inspect"])

@@ -111,17 +111,3 @@ def test_invalid_invoke_targets_are_rejected(project, endpoint, selection, messa
         find_target(workspace, "search", **selection)
     assert message in caught.value.message
     assert remedy in str(caught.value.remedy)
-
-
-def test_a_challenger_answers_with_its_own_model(project):
-    addressee = find_target(project_with(project, COMPARED), "search", variant="challenger")
-    assert (addressee.variant, addressee.model.name) == ("challenger", "other")
-    assert find_target(load_workspace(project, "dev"), "search").model.name == "minilm"
-
-
-def test_a_component_is_addressed_by_its_name(project):
-    components = "    kind: ensemble\n    model: minilm\n    components: {memory_mb: 4096}\n"
-    assert addressed(project_with(project, components)) == {
-        "EndpointName": "tritonstack-dev-search",
-        "InferenceComponentName": "tritonstack-dev-search-component",
-    }

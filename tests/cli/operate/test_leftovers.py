@@ -86,9 +86,3 @@ def test_audit_of_an_instance_names_what_is_missing(
     out, err = capsys.readouterr()
     assert message in (out if code == 0 else err)
     assert "did you mean" not in err
-
-
-@pytest.mark.parametrize("command", ["audit", "destroy"])
-def test_an_environment_takes_no_instance_name(dev, capsys, command):
-    assert run(["--project", str(dev.root), command, "dev", "--name", "pr-1"]) == 2
-    assert "environment, not a template" in capsys.readouterr().err

@@ -5,21 +5,18 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.operations.logs.strict_events import StrictEvents
 from tests.operations.strict_aws import StrictCodeBuild, client_error
-from tests.projects import edit
 from tritonstack.cli.main import run
 from tritonstack.operations.logs import reading
 from tritonstack.workflows.session import Session
 
 GROUP = "/aws/sagemaker/Endpoints/tritonstack-dev-search"
 CPU = "tritonstack-dev-build-cpu"
-Command = Callable[..., tuple[int, str, str]]
 
 
 class Account:
@@ -112,22 +109,6 @@ def test_follow_prints_new_lines_until_ctrl_c(logs, account, monkeypatch, json_o
     assert messages == ["before", "after 1", "after 2", "after 3"]
 
 
-def test_follow_waits_for_an_endpoint_that_is_not_deployed(logs, account, monkeypatch):
-    account.endpoint = None
-    pauses = iter([lambda: account.log("main/i-1", "starting"), *[lambda: None] * 3])
-
-    def pause(_: float) -> None:
-        next(pauses, interrupt)()
-
-    def interrupt() -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(reading.time, "sleep", pause)
-    code, out, err = logs("dev", "search", "--follow")
-    assert (code, err) == (1, f"search: waiting for its log {GROUP}\n")
-    assert out.endswith(" main/i-1 starting\n")
-
-
 @pytest.mark.parametrize(
     ("endpoint", "has_group", "options", "note"),
     [
@@ -162,14 +143,6 @@ def test_an_endpoint_that_is_not_deployed(logs, account):
     assert "error[TS514]: " in err
     assert "111111111111, region eu-west-1" in err
     assert "logs dev --follow" in err
-
-
-def test_a_missing_permission(logs, account):
-    account.events.denied = "User: ann is not authorized to perform: logs:FilterLogEvents"
-    code, _, err = logs("dev", "search")
-    assert code == 1
-    assert "error[TS503]" in err
-    assert "add logs:FilterLogEvents" in err
 
 
 @pytest.mark.parametrize(
@@ -212,34 +185,3 @@ def test_the_log_of_the_latest_build(logs, account):
         '{"a": 1}',
     ]
     assert err == f"minilm: build {build} failed: BUILD: exit 1\n"
-
-
-def test_following_a_build_waits_for_its_log_and_ends_with_it(logs, account, monkeypatch):
-    build = account.build("minilm")
-    began = int(account.codebuild.builds[build]["startTime"].timestamp() * 1000)
-
-    def pause(_: float) -> None:
-        if not account.codebuild.builds[build]["logs"]:
-            account.codebuild.write_log(build)
-            account.events.put("/t-dev/builds", f"{CPU}/{build.rpartition(':')[2]}", began + 1, "compiling")
-        else:
-            account.codebuild.end(build, "SUCCEEDED")
-            account.codebuild.builds[build]["logs"] = {"groupName": "/t-dev/builds", "streamName": "gone"}
-
-    monkeypatch.setattr(reading.time, "sleep", pause)
-    code, out, err = logs("dev", "--build", "minilm", "--follow")
-    assert (code, out.partition(" ")[2]) == (0, "compiling\n")
-    assert err == f"minilm: build {build} succeeded\n"
-
-
-def test_a_model_without_builds(logs, account):
-    code, _, err = logs("dev", "--build", "minilm")
-    assert code == 1
-    assert "error[TS514]: " in err
-
-
-def test_an_environment_whose_builds_run_elsewhere(logs, account, project):
-    edit(project.environment_file("dev"), "endpoints:", "builds: {enabled: false}\nendpoints:")
-    code, _, err = logs("dev", "--build", "minilm")
-    assert code == 2
-    assert "`tritonstack build dev`" in err

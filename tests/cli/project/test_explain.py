@@ -36,16 +36,6 @@ def test_a_former_code_is_explained_by_its_present_one(capsys, code):
     assert re.findall(r"TS\d+", capsys.readouterr().out.splitlines()[0])[-1] == "TS102"
 
 
-def test_an_unknown_code_is_an_error(capsys):
-    assert run(["explain", "TS000"]) == 2
-    assert capsys.readouterr().err.startswith("error[TS903]: unknown")
-
-
-def test_a_code_without_successor_is_named(capsys):
-    assert run(["explain", "TS405"]) == 2
-    assert capsys.readouterr().err.startswith("error[TS903]: TS405 (Invalid")
-
-
 @pytest.mark.parametrize("arguments", [["explain", "TS902"], ["explain"], ["doctor"], ["--version"]])
 def test_help_with_the_tool_itself_needs_no_project(arguments, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

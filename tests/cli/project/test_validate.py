@@ -28,7 +28,6 @@ from tritonstack.records import locks
 from tritonstack.records.lock_writing import LockChange, add_image_to_lock, add_to_lock, replace_entries
 from tritonstack.records.locks import LockedImage, Promoted, RolledBack, entry_of, load_lock
 from tritonstack.records.manifests import Manifest
-from tritonstack_local.moto_patches import service_quotas
 
 DIGEST = "ab" * 32
 
@@ -39,20 +38,6 @@ def built(project):
     artifact = manifest("minilm", spec_hash=hashes["minilm"], **measured())
     add_to_lock(project.lock_file("dev"), [artifact], built=BUILT)
     return artifact
-
-
-@pytest.mark.parametrize(("qualifier", "shared"), [("", True), ("bootstrap_qualifier: apart\n", False)])
-def test_environments_that_share_bootstrap_roles_are_named(project, capsys, qualifier, shared):
-    text = project.environment_file("dev").read_text().replace("name: dev", "name: qa")
-    project.environment_file("qa").write_text(text + qualifier)
-    code, _, err = outcome(capsys, project, "validate")
-    note = (
-        "note: dev, qa share the bootstrap roles of account 111111111111 in eu-west-1, qualifier hnb659fds: "
-        "whoever can deploy one of them can deploy the others; to separate them, give each its "
-        "own bootstrap_qualifier"
-    )
-    assert code == 0
-    assert (note in err) is shared
 
 
 @pytest.mark.usefixtures("built")
@@ -97,16 +82,6 @@ def test_unavailable_region_feature_is_a_warning(project, capsys):
 
 
 @pytest.mark.usefixtures("built")
-def test_templates_are_named_that_were_checked(project, capsys):
-    text = project.environment_file("dev").read_text().replace("name: dev", "name: ${name}")
-    head = "template: {locks: dev, purpose: preview}\nremoval: destroy\n"
-    project.template_file("preview").write_text(head + text)
-    _, out, _ = outcome(capsys, project, "validate")
-    assert "environments dev; templates" in out
-    assert "preview" not in outcome(capsys, project, "validate", "dev")[1]
-
-
-@pytest.mark.usefixtures("built")
 def test_lock_without_its_environment_is_reported_and_checked(project, capsys):
     add_to_lock(project.lock_file("gone"), [manifest("minilm", **measured())], built=BUILT)
     code, _, err = outcome(capsys, project, "validate")
@@ -118,16 +93,6 @@ def test_lock_without_its_environment_is_reported_and_checked(project, capsys):
     code, _, err = outcome(capsys, project, "validate")
     assert code == 2
     assert "gone.lock.yaml" in err
-
-
-@pytest.mark.usefixtures("built")
-def test_errors_of_locks_and_other_files_are_reported_together(project, capsys):
-    edit(project.lock_file("dev"), "p99_ms: 4.5", "p99_us: 4.5")
-    edit(project.environment_file("dev"), "instance_type:", "instance_typ:")
-    code, _, err = outcome(capsys, project, "validate", "dev")
-    assert code == 2
-    assert "instance_typ: unknown" in err
-    assert "p99_us: unknown key" in err
 
 
 @pytest.mark.usefixtures("built")
@@ -220,23 +185,6 @@ def test_online_check_reports_a_missing_artifact(dev, project, capsys):
     assert f"found in s3://{dev.spec.artifact_bucket}" in err
 
 
-@pytest.mark.usefixtures("built", "dev")
-def test_online_check_reports_an_environment_never_deployed(project, capsys):
-    code, out, err = outcome(capsys, project, "validate", "dev", "--online")
-    assert (code, out) == (1, "")
-    assert "checked online: bucket" in err
-
-
-@pytest.mark.usefixtures("built", "dev")
-def test_online_check_asks_the_account_before_the_first_deployment(project, capsys, monkeypatch):
-    monkeypatch.setattr(service_quotas, "VALUE", 0.0)
-    code, out, err = outcome(capsys, project, "--json", "validate", "dev", "--online")
-    assert (code, json.loads(out)["error"]["code"]) == (1, "TS206")
-    table = [line for line in err.splitlines() if line.endswith("  failed")]
-    assert len(table) == 3
-    assert "ml.c7i.xlarge" in table[0]
-
-
 def test_online_check_lists_unreachable_environments(dev, built, project, capsys):
     published(dev, built)
     text = project.environment_file("dev").read_text()
@@ -307,21 +255,3 @@ def test_entries_that_passed_no_gate_are_a_note(project, built, capsys):
     after = rolled_back.model_copy(update={"promoted": promoted})
     replace_entries(file, [LockChange("minilm", "cpu", after, before)])
     assert outcome(capsys, project, "validate")[2] == ""
-
-
-@pytest.mark.usefixtures("built")
-@pytest.mark.parametrize(
-    ("prices", "note"),
-    [
-        ("{ml.c7i.xlarge: 0.2}", ""),
-        ("{}", ""),
-        (
-            "{ml.c7i.large: 0.1}",
-            "note: environments/dev.yaml: no price for ml.c7i.xlarge: costs are not shown\n",
-        ),
-    ],
-)
-def test_missing_price_is_a_note(project, capsys, prices, note):
-    edit(project.environment_file("dev"), "endpoints:", f"prices: {prices}\nendpoints:")
-    code, _, err = outcome(capsys, project, "validate")
-    assert (code, err) == (0, note)

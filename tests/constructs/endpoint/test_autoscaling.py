@@ -1,15 +1,12 @@
 """Application Auto Scaling: targets per metric, steps, schedules, and scaling from zero."""
 
-from typing import Any, get_args
+from typing import Any
 
 import aws_cdk as cdk
 import pytest
 
 from tests.constructs.monitored_endpoints import (
-    COMPONENT,
-    COMPONENTS,
     NAME,
-    dimensions,
     monitored,
     of_type,
     options,
@@ -18,7 +15,7 @@ from tests.constructs.monitored_endpoints import (
     variant,
 )
 from tritonstack.constructs.endpoint.autoscaling import Autoscaling
-from tritonstack.spec.endpoints.scaling import Scaling, StepMetric
+from tritonstack.spec.endpoints.scaling import Scaling
 
 TARGET = "AWS::ApplicationAutoScaling::ScalableTarget"
 POLICY = "AWS::ApplicationAutoScaling::ScalingPolicy"
@@ -84,40 +81,10 @@ def test_fixed_instance_count_is_restored_next_to_a_scaled_variant():
     assert [key for key in of_type(stack, POLICY) if "shadow" in key] == []
 
 
-def test_burstable_variants_among_others_are_not_registered():
-    fixed = variant("shadow", "ml.t2.medium", shadow=True, scaling=Scaling(min_instances=1, max_instances=1))
-    assert len(of_type(scaled(monitored(variant(), fixed), options()), TARGET)) == 1
-
-
 # Target tracking
 
 
-def test_gpu_use_is_tracked_as_the_sum_over_a_machines_gpus():
-    """SageMaker adds up the utilization: four GPUs at 60 % are 240."""
-    tracked = only(with_scaling(gpu_utilization_percent=60), POLICY)
-    configuration = tracked["TargetTrackingScalingPolicyConfiguration"]
-    assert configuration["TargetValue"] == 240
-    metric = configuration["CustomizedMetricSpecification"]
-    assert (metric["Namespace"], metric["MetricName"]) == ("/aws/sagemaker/Endpoints", "GPUUtilization")
-    assert metric["Statistic"] == "Average"
-    assert dimensions(metric) == {"EndpointName": NAME, "VariantName": "main"}
-
-
 # Asynchronous endpoints
-
-
-def asynchronous(**scaling: Any) -> dict[str, dict[str, Any]]:
-    own = Scaling.model_validate({"min_instances": 0, "max_instances": 4} | scaling)
-    return scaled(monitored(variant(scaling=own), asynchronous=True), options(scaling=own, asynchronous={}))
-
-
-def test_asynchronous_endpoint_with_minimum_one_needs_no_scale_out_from_zero():
-    assert of_type(asynchronous(min_instances=1), ALARM) == {}
-
-
-def test_asynchronous_endpoint_scheduled_to_zero_scales_out_from_zero():
-    night = {"night": {"at": "20:00", "min": 0, "max": 4}}
-    assert alarm(asynchronous(min_instances=1, schedules=night), "wake-up")
 
 
 # Steps
@@ -159,22 +126,6 @@ def test_scale_in_step_is_below_its_bound_and_treats_missing_data_as_idle():
     assert fires["EvaluationPeriods"] == 5
     (expression,) = [query["Expression"] for query in fires["Metrics"] if query["ReturnData"]]
     assert expression == "FILL(load, 0)"
-
-
-@pytest.mark.parametrize("metric", get_args(StepMetric))
-def test_missing_data_is_idleness_for_load_but_not_for_utilization(metric):
-    steps = STEPS | {"metric": metric, "scale_out": [{"above": 50, "add": 1}], "scale_in": {"below": 10}}
-    fires = alarm(with_scaling(steps=steps), "scale-in")
-    assert fires["TreatMissingData"] == "notBreaching"
-    filled = [query["Expression"] for query in fires.get("Metrics", ()) if query["ReturnData"]]
-    assert filled == ([] if "utilization" in metric else ["FILL(load, 0)"])
-
-
-def test_steps_work_alone_or_with_metrics():
-    alone = with_scaling(steps=STEPS)
-    assert {item["PolicyType"] for item in of_type(alone, POLICY).values()} == {"StepScaling"}
-    beside = with_scaling(steps=STEPS, concurrent_requests_per_model=3)
-    assert len(of_type(beside, POLICY)) == 3
 
 
 @pytest.mark.parametrize(
@@ -234,26 +185,3 @@ def test_days_are_written_out(days, written_out):
 
 
 # Inference components
-
-
-def components(own: dict[str, Any] | None = None, **copies: Any) -> dict[str, dict[str, Any]]:
-    serving = options(scaling=own or {}, components=COMPONENTS.model_dump() | copies)
-    return scaled(monitored(component=COMPONENT), serving)
-
-
-def test_copies_follow_requests_in_flight():
-    stack = components(min_copies=1, concurrent_requests_per_copy=6)
-    configuration = only(stack, POLICY)["TargetTrackingScalingPolicyConfiguration"]
-    assert configuration["TargetValue"] == 6
-    assert configuration["PredefinedMetricSpecification"] == {
-        "PredefinedMetricType": "SageMakerInferenceComponentConcurrentRequestsPerCopyHighResolution"
-    }
-
-
-def test_step_scaling_of_components_uses_copies():
-    steps = STEPS | {"metric": "gpu_utilization_percent", "scale_out": [{"above": 50, "add": 1}]}
-    fires = alarm(components({"steps": steps | {"scale_in": {"below": 10}}}, min_copies=1), "scale-out")
-    assert fires["Namespace"] == "/aws/sagemaker/InferenceComponents"
-    assert fires["MetricName"] == "GPUUtilizationNormalized"
-    assert fires["Threshold"] == 50
-    assert dimensions(fires) == {"InferenceComponentName": COMPONENT}

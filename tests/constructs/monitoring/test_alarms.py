@@ -6,10 +6,8 @@ import pytest
 
 from tests.constructs.metric_math import evaluate
 from tests.constructs.monitored_endpoints import (
-    COMPONENT,
     NAME,
     TOPIC,
-    dimensions,
     monitored,
     of_type,
     resources,
@@ -51,11 +49,6 @@ def plain() -> dict[str, dict[str, Any]]:
 @pytest.fixture(scope="module")
 def queued() -> dict[str, dict[str, Any]]:
     return made(monitored(variant(instance=GPU), asynchronous=True))
-
-
-@pytest.fixture(scope="module")
-def copied() -> dict[str, dict[str, Any]]:
-    return made(monitored(variant(instance=GPU), component=COMPONENT))
 
 
 def looked_at(alarm: dict[str, Any]) -> dict[str, tuple[str, str, str]]:
@@ -123,16 +116,6 @@ def test_gpu_memory_is_summed_per_instance_and_needs_traffic(plain):
     assert not fires(memory, memory=None, calls0=5)
 
 
-def test_triton_errors_come_from_the_log_and_alarm_only_with_traffic(plain):
-    errors = plain[f"{NAME}-triton-errors"]
-    assert looked_at(errors)["errors"] == (f"Tritonstack/{NAME}", "TritonErrors", "Sum")
-    assert fires(errors, errors=7, calls0=1)
-    assert not fires(errors, errors=6, calls0=1)
-    assert not fires(errors, errors=99, calls0=None)
-    assert not fires(errors, errors=0, calls0=1)
-    assert not fires(errors, errors=None, calls0=1)
-
-
 def test_no_alarm_fires_without_traffic(plain, queued, copied):
     """No data at all, and zeros if something is published nevertheless."""
     for alarm in [*plain.values(), *queued.values(), *copied.values()]:
@@ -160,27 +143,7 @@ def test_every_kind_of_alarm_is_in_the_table(plain, queued):
 # Inference components
 
 
-def test_a_component_is_watched_under_its_own_name(copied):
-    assert dimensions(copied[f"{NAME}-latency-p99"]) == {"InferenceComponentName": COMPONENT}
-    memory = copied[f"{NAME}-gpu-memory"]
-    assert looked_at(memory)["memory"] == (
-        "/aws/sagemaker/InferenceComponents",
-        "GPUMemoryUtilizationNormalized",
-        "Maximum",
-    )
-    # Copies publish a share of what they reserved.
-    assert memory["Threshold"] == 90
-
-
 # Several variants
-
-
-def test_production_variants_have_their_own_alarms_and_a_shadow_has_none():
-    endpoint = monitored(variant(), variant("challenger"), variant("shadow", shadow=True))
-    names = [alarm.name for alarm in endpoint_alarms(endpoint, EVERY)]
-    assert f"{NAME}-server-errors" in names
-    assert f"{NAME}-challenger-server-errors" in names
-    assert not [name for name in names if "shadow" in name]
 
 
 def test_a_shadows_errors_in_the_shared_log_fire_no_alarm():

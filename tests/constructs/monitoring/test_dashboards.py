@@ -12,18 +12,14 @@ from tests.constructs.monitored_endpoints import (
     COMPONENT,
     COMPONENTS,
     LOCATION,
-    REGION,
     monitored,
-    of_type,
     options,
-    resources,
     variant,
 )
 from tritonstack.constructs.monitoring.alarm_plan import endpoint_alarms
 from tritonstack.constructs.monitoring.endpoint_dashboard import endpoint_dashboard_body
 from tritonstack.constructs.monitoring.environment_dashboard import (
     DashboardEndpoint,
-    EnvironmentDashboard,
     environment_dashboard_bodies,
 )
 from tritonstack.constructs.monitoring.monitored import Monitored, MonitoredVariant
@@ -155,19 +151,6 @@ def test_a_shadow_has_costs_but_no_invocations():
     assert computed(by_title["Cost per hour"], "per hour", cost_0=5, cost_1=None) == pytest.approx(PRICE)
 
 
-def test_a_missing_price_is_shown_with_the_remedy():
-    dashboard = body(monitored(variant(), priced("challenger")))
-    assert not [title for title in charts(dashboard) if "Cost" in title]
-    (words,) = [
-        widget["properties"]["markdown"]
-        for widget in dashboard["widgets"]
-        if widget["type"] == "text" and "Cost" in widget["properties"]["markdown"]
-    ]
-    assert "ml.c7i.xlarge" in words
-    assert "ml.g5.12xlarge" not in words
-    assert "`prices`" in words
-
-
 # The environment's
 
 
@@ -202,15 +185,3 @@ def test_overflow_is_on_the_next_page():
     text = json.dumps(pages)
     assert all(f'"shop-dev-search-{number}"' in text for number in range(250))
     assert f"Page 1 of {len(pages)}" in text
-
-
-def test_construct_creates_one_dashboard_per_page():
-    names: list[str] = []
-
-    def build(stack: Any) -> None:
-        many = overseen(350)
-        names.extend(EnvironmentDashboard(stack, "Overview", base="shop-dev", endpoints=many).names)
-
-    dashboards = of_type(resources(build), "AWS::CloudWatch::Dashboard").values()
-    assert [item["DashboardName"] for item in dashboards] == names
-    assert names == [f"shop-dev_environment_{REGION}", f"shop-dev_environment_{REGION}_2"]

@@ -152,18 +152,6 @@ def test_enough_bad_minutes_have_as_many_errors_as_the_endpoints_own_alarm(singl
         assert compared["DatapointsToAlarm"] * compared["Threshold"] >= own["Threshold"]
 
 
-def test_only_the_endpoints_own_alarms_notify(single):
-    endpoint = monitored()
-    template = resources(
-        lambda stack: EndpointAlarms(
-            stack, "Alarms", monitored=endpoint, alarms=ALARMS, topic_arn="topic", compared=KINDS
-        )
-    )
-    alarms = of_type(template, "AWS::CloudWatch::Alarm").values()
-    silent = {alarm["AlarmName"] for alarm in alarms if "AlarmActions" not in alarm}
-    assert silent == {f"{NAME}-{kind}-rollout" for kind in KINDS}
-
-
 def test_each_variant_is_compared_and_omitted_alarms_are_not():
     both = monitored(variant(), variant("challenger"))
     names = {name for name in made(both, ids=("latency-p99", "gpu-memory")) if name.endswith("-rollout")}

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from tests.delivery.github import workflows
-from tests.delivery.github.test_required_checks import PROPOSAL, SLUG, add_command, commit, git
+from tests.delivery.github.conftest import PROPOSAL, commit
 from tests.delivery.github.workflows import ROOT, WORKFLOWS, Event, Runner, read_workflow
 
 ACTIONS = {
@@ -18,16 +18,6 @@ ACTIONS = {
 CHECK = "./.github/actions/check"
 ALLOW = "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
 PROBE = "unshare --user --map-root-user --mount true"
-
-
-@pytest.fixture
-def runner(tmp_path: Path) -> Runner:
-    remote, jobs = tmp_path / "remote.git", tmp_path / "jobs"
-    jobs.mkdir()
-    git(tmp_path, "init", "--quiet", "--bare", "--initial-branch=main", str(remote))
-    return Runner(
-        remote, jobs, SLUG, delivery_stacks={}, variables={"ENDS_WITH": "0"}, prepare_checkout=add_command
-    )
 
 
 @pytest.fixture(params=ACTIONS)

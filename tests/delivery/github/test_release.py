@@ -13,7 +13,6 @@ import pytest
 
 from tests.containers.test_hashes import LOCKS
 from tests.delivery.github.workflows import ROOT, WORKFLOWS, read_workflow
-from tools.check_release import release_notes
 
 CHANGELOG = """\
 # Changelog
@@ -94,35 +93,6 @@ def test_tag_that_is_not_a_version_fails(check, tag):
     ended = check(tag)
     assert ended.returncode == 1
     assert ended.stderr.startswith(f"error: invalid tag {tag!r}: ")
-
-
-def test_the_version_inside_a_wheel_counts(repository, check):
-    wheel(repository / "dist", "tritonstack", "0.1.9", file_version="0.2.0")
-    ended = check()
-    assert ended.returncode == 1
-    assert "Version: 0.1.9, " in ended.stderr
-
-
-def test_a_missing_an_unexpected_and_a_duplicate_wheel_fail(repository, check):
-    (repository / "dist" / "tritonstack_local-0.2.0-py3-none-any.whl").unlink()
-    wheel(repository / "dist", "other", "0.2.0")
-    wheel(repository / "dist", "tritonstack", "0.2.0", file_version="0.2.0.post1")
-    ended = check()
-    assert ended.returncode == 1
-    for words in ("missing wheel of tritonstack-local", "distribution other;", "duplicate wheel"):
-        assert words in ended.stderr
-
-
-@pytest.mark.parametrize(
-    "heading", ["## [0.2.0]\n\n- A thing.", "## [0.2.0] - 2026-12-01\n", "## [Unreleased]\n"]
-)
-def test_a_changelog_without_the_version_fails(repository, check, heading):
-    (repository / "CHANGELOG.md").write_text(
-        f"# Changelog\n\n{heading}\n## [0.1.0] - 2026-11-22\n\n- The rest.\n"
-    )
-    ended = check()
-    assert ended.returncode == 1
-    assert "no section `## [0.2.0]" in ended.stderr
 
 
 def test_a_wheel_that_was_replaced_before_the_approval_fails(repository, check):
@@ -213,21 +183,6 @@ def test_only_commits_of_the_protected_branch_are_released():
     assert commands[0].split() == ["git", "merge-base", "--is-ancestor", '"$GITHUB_SHA"', "origin/main"]
 
 
-def test_the_release_packages_are_the_lines_of_the_lock(tmp_path):
-    """`make setup-release` installs uv and the build backend with the hashes of requirements-dev.txt."""
-    makefile = (ROOT / "Makefile").read_text()
-    (script,) = re.findall(
-        r"^\t@(sed .*) requirements-dev\.txt > \.venv/requirements-release\.txt$", makefile, re.M
-    )
-    command = f"{script.replace('$$', '$')} {ROOT / 'requirements-dev.txt'}"
-    text = subprocess.run(["bash", "-c", command], check=True, capture_output=True, text=True).stdout
-    packages = text.replace("\\\n", " ").splitlines()
-    assert [package.partition("==")[0] for package in packages] == ["setuptools", "uv"]
-    assert all("--hash=sha256:" in package for package in packages)
-    lock = (ROOT / "requirements-dev.txt").read_text().replace("\\\n", " ").splitlines()
-    assert set(packages) <= set(lock)
-
-
 def test_every_lock_is_audited():
     """requirements-dev.txt contains requirements.txt and requirements-local.txt."""
     content = read_workflow(WORKFLOWS / "audit.yml")
@@ -237,16 +192,6 @@ def test_every_lock_is_audited():
     assert set(files) == locks | {"benchmarks/peers/requirements.txt"}
     commands = [step["run"] for job in content["jobs"].values() for step in job["steps"] if "run" in step]
     assert {command.split()[0] for command in commands} == {"pip", "pip-audit", "npm"}
-
-
-def test_the_changelog_of_this_project_gives_the_notes_of_each_release() -> None:
-    changelog = (ROOT / "CHANGELOG.md").read_text()
-    released = re.findall(r"^## \[(\d.*?)\]", changelog, re.MULTILINE)
-    assert released
-    for version in released:
-        notes = release_notes(changelog, version)
-        assert notes.startswith("### ")
-        assert "## [" not in notes
 
 
 def test_the_wheels_are_attested_before_they_are_released() -> None:

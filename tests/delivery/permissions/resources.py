@@ -14,35 +14,15 @@ def iam_role(name, account=DEV):
 
 
 DEV_BUCKET = f"arn:aws:s3:::tritonstack-dev-artifacts-{DEV}-{REGION}"
-
-
 STAGING_BUCKET = f"arn:aws:s3:::tritonstack-staging-artifacts-{DEV}-{REGION}"
-
-
 PREVIEW_BUCKET = f"arn:aws:s3:::tritonstack-pr-7-artifacts-{DEV}-{REGION}"
-
-
 CDK = iam_role(f"cdk-hnb659fds-deploy-role-{DEV}-{REGION}")
-
-
 FILES = iam_role(f"cdk-hnb659fds-file-publishing-role-{DEV}-{REGION}")
-
-
 PREVIEW_ASSETS = f"arn:aws:s3:::cdk-preview-assets-{DEV}-{REGION}"
-
-
 PREVIEW_FILES = FILES.replace("hnb659fds", "preview")
-
-
 LOOKUP = iam_role(f"cdk-hnb659fds-lookup-role-{DEV}-{REGION}")
-
-
 EXECUTION = iam_role(f"cdk-hnb659fds-cfn-exec-role-{DEV}-{REGION}")
-
-
 PREVIEW_EXECUTION = iam_role("tritonstack-delivery-dev-preview-execution")
-
-
 SCALING_ROLE = iam_role(
     "aws-service-role/sagemaker.application-autoscaling.amazonaws.com/"
     "AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint"
@@ -60,6 +40,4 @@ def executing(template, environment):
 
 
 PREVIEWS_KEY = {"aws:ResourceTag/project": "tritonstack", "aws:ResourceTag/environment": "pr-7"}
-
-
 DEVS_KEY = {**PREVIEWS_KEY, "aws:ResourceTag/environment": "dev"}

@@ -111,19 +111,6 @@ def test_boundary_limits_every_other_grant(delivery_stacks, environment):
     assert not may(template, role, "sagemaker:CreateEndpoint", "*", **{"aws__RequestedRegion": "us-east-1"})
 
 
-def test_cloudformation_permissions_can_be_limited_to_the_environment(delivery_stacks):
-    """The policy that `cdk bootstrap` is given."""
-    statements = executing(delivery_stacks["prod"], "prod")
-    assert "*" not in [statement["Action"] for statement in statements]
-    makes_roles = [statement for statement in statements if "iam:CreateRole" in statement["Action"]]
-    (statement,) = makes_roles
-    assert statement["Resource"] == [iam_role("tritonstack-prod-*", PROD)]
-    assert statement["Condition"] == {
-        "StringEquals": {"iam:PermissionsBoundary": f"arn:aws:iam::{PROD}:policy/team-boundary"}
-    }
-    assert any("ec2:CreateVpc" in statement["Action"] for statement in statements)
-
-
 def test_an_environment_is_recognized_by_tags_that_its_file_sets(delivery_stacks):
     policy = executing(delivery_stacks["staging"], "staging")
     staging = {"aws:ResourceTag/project": "tritonstack", "aws:ResourceTag/environment": "staging"}
@@ -131,21 +118,6 @@ def test_an_environment_is_recognized_by_tags_that_its_file_sets(delivery_stacks
     assert within(policy, "kms:ScheduleKeyDeletion", KEY, {**region, **staging})
     assert not within(policy, "kms:ScheduleKeyDeletion", KEY, {**region, **DEVS_KEY})
     assert not within(policy, "kms:CreateAlias", arn("kms", "alias/tritonstack-dev"), region)
-
-
-def test_policies_fit_the_iam_limits(delivery_stacks):
-    """6,144 characters per managed policy, 10,240 for all inline policies of a role, without whitespace."""
-    limits = {"AWS::IAM::ManagedPolicy": 6_144, "AWS::IAM::Policy": 10_240}
-    policies = [
-        item
-        for template in delivery_stacks.values()
-        for item in template["Resources"].values()
-        if item["Type"] in limits
-    ]
-    assert {item["Type"] for item in policies} == set(limits)
-    for item in policies:
-        document = item["Properties"]["PolicyDocument"]
-        assert len(json.dumps(document, separators=(",", ":"))) <= limits[item["Type"]]
 
 
 def test_delivery_stack_is_deployed_manually_and_separately(roads, tmp_path):

@@ -5,7 +5,6 @@ import pytest
 from stacks.delivery_target import delivery_target
 from tests.delivery.delivery_project import DEV, PROD, TOOLS
 from tests.delivery.permissions.iam import roles, trusts_job, trusts_role
-from tritonstack.base.errors import UsageError
 
 REPOSITORY = "repo:example/tritonstack"
 ON_MAIN = "refs/heads/main"
@@ -89,23 +88,6 @@ def test_no_condition_contains_a_pattern(delivery_stacks):
         assert "*" not in str(condition)
 
 
-def test_an_account_gets_one_github_provider(delivery_stacks):
-    by_stack = {
-        name: [item for item in template["Resources"].values() if item["Type"] == "AWS::IAM::OIDCProvider"]
-        for name, template in delivery_stacks.items()
-    }
-    assert {name: len(providers) for name, providers in by_stack.items()} == {
-        "dev": 1,
-        "staging": 0,
-        "prod": 1,
-    }
-    assert by_stack["dev"][0]["Properties"] == {
-        "ClientIdList": ["sts.amazonaws.com"],
-        "Url": "https://token.actions.githubusercontent.com",
-        "Tags": by_stack["dev"][0]["Properties"]["Tags"],
-    }
-
-
 def test_existing_github_provider_is_reused(roads, tmp_path):
     target = delivery_target(roads, "dev")
     assert target.makes_provider
@@ -140,17 +122,3 @@ def test_each_pipeline_step_assumes_its_role_in_its_environment(delivery_stacks,
     role = roles(delivery_stacks["prod"])[f"tritonstack-delivery-prod-{duty}"]
     assert [other for other, arn in steps.items() if trusts_role(role, arn)] == [f"{duty}-prod"]
     assert not trusts_role(role, f"arn:aws:iam::{TOOLS}:role/somebody")
-
-
-def test_role_sessions_last_hours_not_days(delivery_stacks):
-    hours = {
-        name.rpartition("delivery-")[2]: role["MaxSessionDuration"] / 3600
-        for name, role in roles(delivery_stacks["dev"]).items()
-        if "MaxSessionDuration" in role
-    }
-    assert hours == {"dev-plan": 1, "dev-deploy": 6, "dev-clean-up": 2, "dev-preview": 3}
-
-
-def test_environment_without_delivery_has_no_delivery_stack(roads):
-    with pytest.raises(UsageError, match=r"'local' .* delivery\.yaml"):
-        delivery_target(roads, "local")

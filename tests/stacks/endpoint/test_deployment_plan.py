@@ -96,17 +96,6 @@ def test_more_cores_change_the_threads_and_not_the_artifact(project):
     assert changed == {"OMP_NUM_THREADS", "RAYON_NUM_THREADS", HTTP_THREADS, ADDITIONAL_ARGS}
 
 
-def test_server_options_are_derived_from_the_model_files(project):
-    file = project.model_file("encoder")
-    file.write_text(file.read_text() + "triton: {response_cache: true}\n")
-    plan = locked(project)
-    assert isinstance(plan, EndpointDeployment)
-    assert plan.variants[0].data.keeps_answers
-    shelf = locked(project, environment="every", endpoint="shelf")
-    assert isinstance(shelf, EndpointDeployment)
-    assert shelf.variants[0].data.keeps_answers
-
-
 def test_a_multi_model_endpoint_is_planned_from_its_prefix(plan):
     (variant,) = plan("shelf").variants
     shelf = "s3://tritonstack-every-artifacts-123456789012-us-east-1/endpoints/tritonstack-every-shelf/"

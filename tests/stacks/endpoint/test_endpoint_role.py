@@ -4,11 +4,9 @@ import json
 
 import pytest
 
-from tests.stacks.templates import granted, granting, statements
+from tests.stacks.templates import granting, statements
 
-BUCKET = "arn:aws:s3:::tritonstack-sample-artifacts-123456789012-eu-central-1"
 KEY = {"Ref": "KeyArn"}
-EVERY_DATA = "arn:aws:s3:::tritonstack-every-data-123456789012-us-east-1"
 SINGLE_ROLE = ["single", "shelf", "queued", "component", "rolled"]
 
 
@@ -23,23 +21,6 @@ def test_role_reads_the_environments_models_only(every, name):
     bucket = "arn:aws:s3:::tritonstack-every-artifacts-123456789012-us-east-1"
     statement, *_ = granting(every.endpoint(name), "s3:GetObject")
     assert statement["Resource"] == [f"{bucket}/models/*"]
-
-
-def test_role_decrypts_with_the_environments_key_through_s3_for_the_artifact_bucket_only(plain):
-    statement = granted(plain, "kms:Decrypt")
-    assert statement["Resource"] == [KEY]
-    assert statement["Condition"] == {
-        "StringEquals": {"kms:ViaService": "s3.eu-central-1.amazonaws.com"},
-        "StringLike": {"kms:EncryptionContext:aws:s3:arn": [BUCKET, f"{BUCKET}/models/*"]},
-    }
-
-
-def test_multi_model_role_reads_its_own_prefix_only(every):
-    bucket = "arn:aws:s3:::tritonstack-every-artifacts-123456789012-us-east-1"
-    prefix = "endpoints/tritonstack-every-shelf/*"
-    shelf = every.endpoint("shelf")
-    assert granted(shelf, "s3:GetObject")["Resource"] == [f"{bucket}/{prefix}"]
-    assert granted(shelf, "s3:ListBucket")["Condition"] == {"StringLike": {"s3:prefix": prefix}}
 
 
 def test_a_model_can_grant_the_key_only_to_aws(every):
@@ -79,28 +60,3 @@ def test_interfaces_are_created_only_in_the_environments_subnets_and_security_gr
         whole = {"Fn::Join": ["", [f"{prefix}{kind}/", joined]]}
         assert statement["Resource"] == {"Fn::Split": [",", whole]}
     assert three["Resource"] == [f"{prefix}network-interface/*"]
-
-
-def test_no_ec2_action_is_granted_without_a_network(plain):
-    assert not [action for s in statements(plain) for action in s["Action"] if action.startswith("ec2:")]
-
-
-def test_asynchronous_role_accesses_only_the_prefixes_of_its_endpoint(every):
-    queued = every.endpoint("queued")
-    mine = "tritonstack-every-queued"
-    assert granting(queued, "s3:GetObject")[1]["Resource"] == [f"{EVERY_DATA}/requests/{mine}/*"]
-    outputs = [f"{EVERY_DATA}/answers/{mine}/*", f"{EVERY_DATA}/failures/{mine}/*"]
-    assert granted(queued, "s3:PutObject")["Resource"] == outputs
-    contexts = [s["Condition"].get("StringLike") for s in granting(queued, "kms:GenerateDataKey")]
-    assert contexts == [{"kms:EncryptionContext:aws:s3:arn": [EVERY_DATA, *outputs]}, None]
-
-
-def test_asynchronous_role_publishes_to_its_own_topics_through_the_key(every):
-    queued = every.endpoint("queued")
-    topics = {id_: t["Properties"] for id_, t in queued.find_resources("AWS::SNS::Topic").items()}
-    assert [topics[r["Ref"]]["TopicName"] for r in granted(queued, "sns:Publish")["Resource"]] == [
-        "tritonstack-every-queued-success",
-        "tritonstack-every-queued-error",
-    ]
-    through_sns = granting(queued, "kms:GenerateDataKey")[-1]
-    assert through_sns["Condition"]["StringEquals"] == {"kms:ViaService": "sns.us-east-1.amazonaws.com"}

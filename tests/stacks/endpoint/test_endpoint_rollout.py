@@ -2,45 +2,20 @@
 
 import pytest
 
-from tests.stacks.templates import properties
 from tritonstack.base.errors import UsageError
 from tritonstack.constructs.endpoint.rollouts import (
     check_rollback_names,
     component_deployment,
     endpoint_deployment,
-    rollback_ids,
 )
 from tritonstack.spec.endpoints.rollouts import AllAtOnce, Canary, Linear, Rolling
 
 ENDPOINT = "AWS::SageMaker::Endpoint"
-NAME = "tritonstack-sample-plain"
 
 
 @pytest.fixture
 def plain(sample):
     return sample.endpoint("plain")
-
-
-def test_only_the_instance_count_is_retained_through_updates(plain):
-    """Otherwise weights and data capture would be kept too, and their changes in the file would be lost."""
-    endpoint = properties(plain, ENDPOINT)
-    assert endpoint["EndpointName"] == NAME
-    assert endpoint["RetainAllVariantProperties"] is True
-    assert endpoint["ExcludeRetainedVariantProperties"] == [
-        {"VariantPropertyType": "DesiredWeight"},
-        {"VariantPropertyType": "DataCaptureConfig"},
-    ]
-
-
-def test_a_fixed_number_of_machines_is_neither_scaled_nor_retained(retaining):
-    fixed = retaining.endpoint("fixed")
-    fixed.resource_count_is("AWS::ApplicationAutoScaling::ScalableTarget", 0)
-    fixed.resource_count_is("AWS::ApplicationAutoScaling::ScalingPolicy", 0)
-    (variant,) = properties(fixed, "AWS::SageMaker::EndpointConfig")["ProductionVariants"]
-    assert variant["InitialInstanceCount"] == 3
-    endpoint = properties(fixed, ENDPOINT)
-    assert endpoint["RetainAllVariantProperties"] is False
-    assert "ExcludeRetainedVariantProperties" not in endpoint
 
 
 def test_every_rollback_alarm_exists(every):
@@ -79,12 +54,6 @@ def test_the_time_limit_stays_within_sagemakers(rollout):
     deployment = endpoint_deployment(rollout, starting_s=7200, alarm_names=["a"])
     policy = deployment.rolling_update_policy or deployment.blue_green_update_policy
     assert 600 <= policy.maximum_execution_timeout_in_seconds <= 28_800
-
-
-def test_rollback_alarms_can_be_chosen():
-    chosen = AllAtOnce(roll_back_on=("gpu-memory",))
-    assert rollback_ids(chosen, multi_model=True) == ("gpu-memory",)
-    assert rollback_ids(AllAtOnce(roll_back_on=()), multi_model=False) == ()
 
 
 def test_more_alarms_than_sagemaker_watches_are_rejected():

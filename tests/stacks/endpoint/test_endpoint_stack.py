@@ -3,26 +3,6 @@
 import json
 
 from tests.stacks.assemblies import MODEL, lock_everything
-from tests.stacks.templates import granting, properties
-
-
-def test_existing_network_keeps_its_name(bare_project, synthesize):
-    project = bare_project()
-    file = project.environment_file("kept")
-    subnets = "[subnet-0a1b2c3d, subnet-1a1b2c3d]"
-    existing = f"{{vpc_id: vpc-0a1b2c3d, subnet_ids: {subnets}, security_group_ids: [sg-0a1b2c3d]}}"
-    file.write_text(file.read_text() + f"network: {{existing: {existing}}}\n")
-    template = synthesize(lock_everything(project, "kept")).endpoint("plain")
-    assert properties(template, "AWS::SageMaker::Model")["VpcConfig"] == {
-        "Subnets": ["subnet-0a1b2c3d", "subnet-1a1b2c3d"],
-        "SecurityGroupIds": ["sg-0a1b2c3d"],
-    }
-    assert [s["Resource"] for s in granting(template, "ec2:CreateNetworkInterface")][:2] == [
-        [f"arn:aws:ec2:us-east-1:123456789012:subnet/subnet-{number}a1b2c3d" for number in range(2)],
-        ["arn:aws:ec2:us-east-1:123456789012:security-group/sg-0a1b2c3d"],
-    ]
-    assert "SubnetIds" not in template.to_json()["Parameters"]
-
 
 SHELF = """\
 name: kept

@@ -1,7 +1,5 @@
 """An endpoint with the project's own image: what it runs, may pull, and what builds the image."""
 
-import json
-
 import pytest
 
 from tests.projects import add_image, edit
@@ -38,25 +36,3 @@ def test_the_role_pulls_only_from_that_repository(own):
     template = own[0].endpoint("accelerated")
     repository = "arn:aws:ecr:eu-central-1:123456789012:repository/tritonstack-sample/serving"
     assert granted(template, "ecr:BatchGetImage")["Resource"] == [repository]
-
-
-def test_image_build_creates_and_pushes_the_image(own):
-    assembly, image = own
-    resources = json.loads(assembly.text("tritonstack-sample-build"))["Resources"].values()
-    sources = [
-        item["Properties"]["Source"]["BuildSpec"]
-        for item in resources
-        if item["Type"] == "AWS::CodeBuild::Project" and item["Properties"]["Name"].endswith("-images")
-    ]
-    commands = json.loads(sources[0])["phases"]["build"]["commands"]
-    assert commands[-1].split() == ["sh", "containers/publish.sh", "serving", image.base, image.uri]
-    pushed = [
-        resource
-        for item in resources
-        if item["Type"] == "AWS::IAM::Policy"
-        for statement in item["Properties"]["PolicyDocument"]["Statement"]
-        if "ecr:PutImage" in statement["Action"]
-        for resource in statement["Resource"]
-    ]
-    repositories = "arn:aws:ecr:eu-central-1:123456789012:repository/tritonstack-sample"
-    assert sorted(pushed) == [f"{repositories}/builder", f"{repositories}/serving"]

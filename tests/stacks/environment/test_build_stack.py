@@ -9,9 +9,7 @@ from typing import Any
 import pytest
 
 from stacks.environment import add_environment
-from tests.projects import edit
 from tests.stacks.assemblies import ROOT, Assembly, lock_everything, new_app, write_project
-from tritonstack.base import naming
 from tritonstack.base.errors import UsageError
 from tritonstack.base.revisions import BUILD_CODE
 from tritonstack.constructs.builds import build_source
@@ -102,16 +100,6 @@ def test_jobs_write_only_model_artifacts_and_delete_nothing(template):
         ]
 
 
-def test_the_role_allows_what_the_buildspec_writes(template):
-    """Artifacts, records, and caches are under the model's own prefix."""
-    prefix = naming.model_prefix("own")
-    assert naming.artifact_prefix("own", "0a").startswith(prefix)
-    assert naming.build_record_key("own", "0a").startswith(prefix)
-    (command,) = buildspec(project(template, "cpu"))["phases"]["build"]["commands"]
-    assert f"s3://$BUCKET/{naming.build_cache_prefix('$MODEL')}" in command
-    assert naming.build_cache_prefix("own").startswith(prefix)
-
-
 def test_a_model_with_custom_code_cannot_access_other_models(template):
     """Whatever that code does with its job's credentials: each statement names the model, or allows reading
     only public data.
@@ -139,19 +127,6 @@ def test_too_many_models_with_code_are_rejected_before_cloudformation_does(facto
         synthesized(tmp_path, factory.workspace)
 
 
-def test_models_in_buckets_are_read_from_their_own_prefix(template):
-    for role in (SHARED, CHAIN):
-        allowed = statements(template, role)
-        assert ["arn:aws:s3:::team-models/far/v3/*"] in [item["Resource"] for item in allowed]
-        assert {
-            "Effect": "Allow",
-            "Action": ["s3:ListBucket"],
-            "Resource": ["arn:aws:s3:::team-models"],
-            "Condition": {"StringLike": {"s3:prefix": "far/v3/*"}},
-        } in allowed
-    assert "team-models" not in json.dumps(statements(template, OWN))
-
-
 def test_jobs_start_from_one_archive_and_read_no_other(template):
     source = template["Outputs"]["SourceArchive"]["Value"]
     for item in of_type(template, "AWS::CodeBuild::Project"):
@@ -159,33 +134,6 @@ def test_jobs_start_from_one_archive_and_read_no_other(template):
     for role in ("ImagesRole", SHARED, OWN, CHAIN):
         (granted,) = granting(statements(template, role), "s3:GetObjectVersion")
         assert granted["Resource"] == [f"arn:aws:s3:::{source}"]
-
-
-BOOTSTRAP_KEY = "arn:aws:kms:us-east-1:123456789012:key/0a1b2c3d-0000-4000-8000-0a1b2c3d4e5f"
-
-
-def test_builds_can_decrypt_their_source_with_a_customer_key(bare_project, synthesize):
-    """With `cdk bootstrap --bootstrap-kms-key-id`, reading the staged archive takes that key too."""
-    project = bare_project()
-    edit(project.environment_file("kept"), "removal: retain", f"bootstrap_kms_key: {BOOTSTRAP_KEY}")
-    assembly = synthesize(lock_everything(project, "kept"))
-    assert assembly.workspace.spec.bootstrap.arguments[1:] == ("--bootstrap-kms-key-id", BOOTSTRAP_KEY)
-    template = build_stack(assembly)
-    source = template["Outputs"]["SourceArchive"]["Value"]
-    bucket = source.partition("/")[0]
-    for role in ("ImagesRole", SHARED):
-        (granted,) = [
-            statement
-            for statement in granting(statements(template, role), "kms:Decrypt")
-            if statement["Resource"] == [BOOTSTRAP_KEY]
-        ]
-        assert granted["Action"] == ["kms:Decrypt"]
-        assert granted["Condition"] == {
-            "StringEquals": {"kms:ViaService": "s3.us-east-1.amazonaws.com"},
-            "StringLike": {
-                "kms:EncryptionContext:aws:s3:arn": [f"arn:aws:s3:::{bucket}", f"arn:aws:s3:::{source}"]
-            },
-        }
 
 
 PUSH = {
@@ -233,23 +181,6 @@ def synthesized(folder: Path, workspace: Any) -> Path:
     add_environment(app, workspace=workspace)
     app.synth()
     return folder
-
-
-def test_an_environment_may_build_elsewhere(tmp_path):
-    project = write_project(tmp_path / "project")
-    edit(project.environment_file("kept"), "endpoints:", "builds: {enabled: false}\nendpoints:")
-    folder = synthesized(tmp_path / "out", lock_everything(project, "kept"))
-    assert not (folder / "tritonstack-kept-build.template.json").exists()
-
-
-@pytest.mark.parametrize("configured", [False, True])
-def test_the_local_cloud_builds_only_if_configured(tmp_path, configured):
-    project = write_project(tmp_path / "project")
-    edit(project.environment_file("kept"), "123456789012", "000000000000")
-    if configured:
-        edit(project.environment_file("kept"), "endpoints:", "builds: {enabled: true}\nendpoints:")
-    folder = synthesized(tmp_path / "out", lock_everything(project, "kept"))
-    assert (folder / "tritonstack-kept-build.template.json").exists() == configured
 
 
 def test_only_files_that_builds_read_change_the_source(tmp_path):
@@ -306,12 +237,3 @@ def test_archive_has_the_build_code_without_the_command_line(tmp_path, monkeypat
     with (packages / "model_build/__main__.py").open("a") as file:
         file.write("# changed\n")
     assert source("build").name != first.name
-
-
-def test_inputs_of_the_image_change_its_tag(tmp_path):
-    project = write_project(tmp_path / "project")
-    workspace = lock_everything(project, "kept")
-    before = build_stack(Assembly(workspace, synthesized(tmp_path / "1", workspace)))
-    edit(project.containers_dir / "builder" / "Dockerfile", "FROM", "# changed\nFROM")
-    after = build_stack(Assembly(workspace, synthesized(tmp_path / "2", workspace)))
-    assert before["Outputs"]["CpuImage"] != after["Outputs"]["CpuImage"]

@@ -6,9 +6,7 @@ from typing import Any
 
 from cfnlint.schema import PROVIDER_SCHEMA_MANAGER
 
-from tests.projects import edit
-from tests.stacks.assemblies import Assembly, lock_everything
-from tests.stacks.walled import write_walled
+from tests.stacks.assemblies import Assembly
 
 NAMES = (
     "AlarmName",
@@ -73,12 +71,3 @@ def test_stacks_are_deployed_in_dependency_order(walled, sample):
     assert depends_on(walled, "tritonstack-walled-endpoint-captured") == {foundation, network}
     assert depends_on(sample, "tritonstack-sample-endpoint-plain") == {"tritonstack-sample-foundation"}
     assert depends_on(sample, "tritonstack-sample-build") == {"tritonstack-sample-foundation"}
-
-
-def test_a_new_network_can_select_its_zones_by_id(tmp_path, synthesize):
-    workspace = write_walled(tmp_path)
-    edit(workspace.environment.file, "availability_zones: 3", "availability_zone_ids: [euc1-az3, euc1-az1]")
-    network = synthesize(lock_everything(workspace.project, "walled")).template("tritonstack-walled-network")
-    subnets = network.find_resources("AWS::EC2::Subnet").values()
-    assert [subnet["Properties"]["AvailabilityZoneId"] for subnet in subnets] == ["euc1-az3", "euc1-az1"]
-    assert not any("AvailabilityZone" in subnet["Properties"] for subnet in subnets)

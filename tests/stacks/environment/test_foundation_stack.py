@@ -10,7 +10,6 @@ from moto.events.models import EventPattern
 
 from stacks.foundation import FoundationStack
 from tests.stacks.assemblies import new_app
-from tritonstack.constructs.data.buckets import DEFAULT_EXPIRY_DAYS
 from tritonstack.spec.environments.environment import EnvironmentSpec
 
 ACCOUNT_HOME = "eu-central-1:123456789012"
@@ -75,27 +74,6 @@ def test_eventbridge_may_use_the_key_for_the_topic_without_a_source_condition(sa
     topic = f"arn:aws:sns:{ACCOUNT_HOME}:tritonstack-sample-alarms"
     assert granted["Condition"] == {"StringEquals": {"kms:EncryptionContext:aws:sns:topicArn": topic}}
     assert topic.endswith(only(sample.foundation, "AWS::SNS::Topic")["Properties"]["TopicName"])
-
-
-def test_only_logs_of_this_environment_are_encrypted_with_the_key(sample):
-    granted = grants(only(sample.foundation, "AWS::KMS::Key"), "logs.eu-central-1.amazonaws.com")
-    groups = granted["Condition"]["ArnLike"]["kms:EncryptionContext:aws:logs:arn"]
-    assert groups == [
-        f"arn:aws:logs:{ACCOUNT_HOME}:log-group:/aws/sagemaker/Endpoints/tritonstack-sample-*",
-        f"arn:aws:logs:{ACCOUNT_HOME}:log-group:/aws/sagemaker/InferenceComponents/tritonstack-sample-*",
-        f"arn:aws:logs:{ACCOUNT_HOME}:log-group:/tritonstack-sample/network-flows",
-        f"arn:aws:logs:{ACCOUNT_HOME}:log-group:/tritonstack-sample/builds",
-    ]
-
-
-def test_only_the_account_and_these_services_can_use_the_key(sample):
-    principals = [s["Principal"] for s in statements(only(sample.foundation, "AWS::KMS::Key"), "KeyPolicy")]
-    assert {principal["Service"] for principal in principals if "Service" in principal} == {
-        "cloudwatch.amazonaws.com",
-        "events.amazonaws.com",
-        "logs.eu-central-1.amazonaws.com",
-    }
-    assert [p["AWS"] for p in principals if "AWS" in p] == ["arn:aws:iam::123456789012:root"]
 
 
 def test_deleted_artifacts_can_be_restored_and_deleted_data_cannot(artifacts, data):
@@ -251,14 +229,6 @@ def told(rule: dict[str, Any], about: dict[str, Any]) -> list[str]:
     return str(json.loads(text)).splitlines()
 
 
-def test_message_of_a_failed_update_is_readable(sample, rule):
-    (topic_id,) = sample.foundation.find_resources("AWS::SNS::Topic")
-    assert rule["Targets"][0]["Arn"] == {"Ref": topic_id}
-    lines = told(rule, event("tritonstack-sample-plain", "ROLLING_BACK"))
-    assert {"tritonstack-sample-plain", "eu-central-1"} <= set(lines[0].split())
-    assert any(line.startswith("ROLLING_BACK: ") for line in lines)
-
-
 def stack_event(stack: str, status: str) -> dict[str, Any]:
     """Return CloudFormation's event about a stack, as documented."""
     arn = f"arn:aws:cloudformation:{ACCOUNT_HOME}:stack/{stack}/6a1b2c3d"
@@ -366,11 +336,6 @@ def test_data_is_retained_as_its_endpoint_configures(tmp_path):
         "capture/tritonstack-dev-gone/main/2025/x.jsonl": 400,
     }
     assert {key: kept_for(template, key) for key in days} == days
-
-
-def test_data_of_removed_endpoints_expires(tmp_path):
-    template = foundation_of(tmp_path, plain=PLAIN)
-    assert expiries(template) == {"": DEFAULT_EXPIRY_DAYS}
 
 
 def test_template_changes_only_with_the_data_rules_of_an_endpoint(tmp_path):

@@ -62,27 +62,6 @@ def test_every_taggable_resource_has_owner_purpose_and_expiry(instance):
     assert [name for name, tags in tagged if not LEASE.items() <= tags.items()] == []
 
 
-def test_every_stack_has_the_tags_too(instance):
-    assert instance.stacks
-    for stack in instance.stacks:
-        assert LEASE.items() <= instance.manifest(stack)["properties"]["tags"].items(), stack
-
-
-def test_untaggable_resources_belong_to_tagged_ones(instance):
-    """Parts of other resources, and types without tags."""
-    assert {kind for _, kind, _ in resources(instance) if not takes_tags(kind)} == {
-        "AWS::ApplicationAutoScaling::ScalingPolicy",
-        "AWS::EC2::SecurityGroupIngress",
-        "AWS::EC2::SubnetRouteTableAssociation",
-        "AWS::IAM::ManagedPolicy",
-        "AWS::IAM::Policy",
-        "AWS::KMS::Alias",
-        "AWS::Logs::MetricFilter",
-        "AWS::S3::BucketPolicy",
-        "AWS::SNS::TopicPolicy",
-    }
-
-
 def test_a_changed_expiry_updates_tags_in_place(instance):
     """So an extension rolls out no endpoint: SageMaker's configurations and models accept new tags."""
     kinds = {kind for _, kind, _ in resources(instance) if takes_tags(kind)} - UNTOLD

@@ -4,7 +4,6 @@ import json
 from typing import Any
 
 import aws_cdk as cdk
-import pytest
 from aws_cdk.assertions import Template
 
 from stacks.monitoring import MonitoringStack
@@ -58,25 +57,6 @@ def template(spec: EnvironmentSpec) -> dict[str, Any]:
 
 def bodies(document: dict[str, Any]) -> list[dict[str, Any]]:
     return [json.loads(item["Properties"]["DashboardBody"]) for item in document["Resources"].values()]
-
-
-@pytest.fixture(scope="module")
-def mixed() -> dict[str, Any]:
-    return template(environment(ENDPOINTS))
-
-
-def test_the_alarms_of_all_endpoints_are_shown(mixed):
-    (page,) = bodies(mixed)
-    arns = {
-        arn
-        for widget in page["widgets"]
-        if widget["type"] == "alarm"
-        for arn in widget["properties"]["alarms"]
-    }
-    alarm = "arn:aws:cloudwatch:eu-central-1:123456789012:alarm:shop-dev"
-    assert f"{alarm}-search-challenger-server-errors" in arns
-    assert f"{alarm}-queue-backlog" in arns
-    assert f"{alarm}-copies-gpu-memory" in arns
 
 
 def test_an_environment_without_endpoints_has_an_empty_dashboard():

@@ -52,11 +52,6 @@ def test_there_is_no_route_to_the_internet(network):
     }
 
 
-def test_synthesis_does_not_look_up_zones(walled):
-    assert not walled.manifest("tritonstack-walled-network").get("missing")
-    assert "eu-central-1a" not in walled.text("tritonstack-walled-network")
-
-
 def test_s3_is_reached_through_the_gateway_for_this_environments_buckets_and_image_layers(network, gateway):
     assert gateway["ServiceName"] == "com.amazonaws.eu-central-1.s3"
     assert gateway["RouteTableIds"] == ref("AWS::EC2::RouteTable", network, "RouteTableId")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.delivery.permissions.iam import listed, within
+from tests.delivery.permissions.iam import requested, within
 
 ENVIRONMENTS = ["sample", "retaining", "every", "factory"]
 KEY = "arn:aws:kms:{region}:123456789012:key/0a1b"
@@ -52,49 +52,6 @@ def boundary_of(assembly: Any) -> dict[str, Any]:
     return policy
 
 
-def statements(assembly: Any) -> list[dict[str, Any]]:
-    """Return all permissions of the environment's roles."""
-    inline = [
-        attached for role in resources(assembly, "AWS::IAM::Role") for attached in role.get("Policies", [])
-    ]
-    return [
-        statement
-        for policy in [*resources(assembly, "AWS::IAM::Policy"), *inline]
-        for statement in listed(policy["PolicyDocument"]["Statement"])
-    ]
-
-
-def asked(assembly: Any) -> Iterator[tuple[str, str, dict[str, str]]]:
-    """Yield each granted action and resource, with its conditions."""
-    spec = assembly.workspace.spec
-    for statement in statements(assembly):
-        keys = {
-            key: listed(value)[0].replace("*", "x") if isinstance(listed(value)[0], str) else "x"
-            for condition in statement.get("Condition", {}).values()
-            for key, value in condition.items()
-        }
-        if keys.get("kms:ViaService", "").startswith("sns"):
-            topic = f"arn:aws:sns:{spec.region}:{spec.account}:{spec.base}-topic"
-            keys["kms:EncryptionContext:aws:sns:topicArn"] = topic
-        for action in listed(statement["Action"]):
-            for resource in listed(statement["Resource"]):
-                yield action, shown(action, resource, spec), keys
-
-
-def shown(action: str, resource: Any, spec: Any) -> str:
-    """Return an ARN in place of a reference that only the deploy resolves."""
-    if isinstance(resource, str):
-        return resource if resource == "*" else resource.replace("*", "x").replace("?", "x")
-    service = action.partition(":")[0]
-    name = {
-        "kms": "key/0a1b",
-        "sns": f"{spec.base}-topic",
-        "ec2": "subnet/subnet-1",
-        "logs": f"log-group:/{spec.base}/x",
-    }[service]
-    return f"arn:aws:{service}:{spec.region}:{spec.account}:{name}"
-
-
 @pytest.fixture
 def assembly(request: pytest.FixtureRequest) -> Any:
     return request.getfixturevalue(request.param)
@@ -121,7 +78,9 @@ def test_a_custom_boundary_replaces_the_default(walled):
 
 @pytest.mark.parametrize("assembly", ENVIRONMENTS, indirect=True)
 def test_the_boundary_allows_what_the_roles_need(assembly):
-    needed = list(asked(assembly))
+    spec = assembly.workspace.spec
+    place = {"region": spec.region, "account": spec.account, "base": spec.base}
+    needed = [request for template in templates(assembly) for request in requested(template, place)]
     assert len(needed) > 10
     edge = boundary_of(assembly)["PolicyDocument"]["Statement"]
     assert sorted({request[:2] for request in needed if not within(edge, *request)}) == []

@@ -20,14 +20,16 @@ from cfnlint.decode import decode_str
 from cfnlint.runner import Runner
 
 from tests.conftest import SUPPRESSED
-from tests.sample_templates import SAMPLES, sample_assembly
-from tests.stacks.assemblies import ROOT, Assembly, Synthesize, lock_everything, new_app
+from tests.delivery.delivery_project import REGION
+from tests.sample_templates import DELIVERY_STACKS, SAMPLES, add_delivery_stack, sample_assembly
+from tests.stacks.assemblies import ROOT, Synthesize, lock_everything, new_app
 from tests.stacks.rules.checkov import Finding, check_folder, excused, without_suppressions
 from tritonstack.base.paths import Project
 from tritonstack.project.names import environment_names
 
 REPOSITORY = environment_names(Project(ROOT))
-ENVIRONMENTS = [*REPOSITORY, *SAMPLES]
+DELIVERY = [f"delivery-{name}" for name in DELIVERY_STACKS]
+CHECKED = [*REPOSITORY, *SAMPLES, *DELIVERY]
 
 Record = Callable[[str, object], None]
 
@@ -42,28 +44,54 @@ def reports(folder: Path) -> dict[str, dict[str, Any]]:
     return {plugin["pluginName"]: plugin for plugin in report["pluginReports"]}
 
 
+@dataclass(frozen=True)
+class Checked:
+    """The folder of an assembly that was synthesized with the rules, and its region."""
+
+    folder: Path
+    region: str
+
+    @property
+    def templates(self) -> list[Path]:
+        return sorted(self.folder.glob("*.template.json"))
+
+
 @pytest.fixture(scope="module")
-def assemblies(locked_repository: Project, synthesize: Synthesize) -> dict[str, Assembly]:
-    """Every environment with everything built, synthesized with the rules plugged in."""
+def assemblies(
+    locked_repository: Project, synthesize: Synthesize, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Checked]:
+    """Every environment with everything built, and every delivery stack."""
     workspaces = {name: lock_everything(locked_repository, name) for name in REPOSITORY}
     workspaces |= {name: sample_assembly(name).workspace for name in SAMPLES}
-    return {name: synthesize(workspace, plug_in_rules) for name, workspace in workspaces.items()}
+    checked = {
+        name: Checked(synthesize(workspace, plug_in_rules).folder, workspace.spec.region)
+        for name, workspace in workspaces.items()
+    }
+    for name in DELIVERY_STACKS:
+        folder = tmp_path_factory.mktemp(name)
+        app = new_app(folder)
+        add_delivery_stack(app, name)
+        plug_in_rules(app)
+        app.synth()
+        checked[f"delivery-{name}"] = Checked(folder, REGION)
+    return checked
 
 
-@pytest.fixture(params=ENVIRONMENTS)
-def checked(request: pytest.FixtureRequest, assemblies: dict[str, Assembly]) -> Assembly:
-    """One of them."""
-    return assemblies[request.param]
+@pytest.fixture(params=CHECKED)
+def checked(request: pytest.FixtureRequest, assemblies: dict[str, Checked]) -> tuple[str, Checked]:
+    """The name of one of them, and its assembly."""
+    return request.param, assemblies[request.param]
 
 
 def test_nag_findings_are_all_explained(checked, record_property):
-    nag = reports(checked.folder)["AwsSolutions"]
+    name, assembly = checked
+    nag = reports(assembly.folder)["AwsSolutions"]
     assert nag["conclusion"] == "success"
     assert nag["violations"] == []
     suppressed = nag["suppressedViolations"]
     tell(
         record_property,
-        f"cdk-nag, {checked.workspace.spec.name}",
+        f"cdk-nag, {name}",
         [f"{item['acknowledgedAt']}: {item['ruleName']}: {item['reason']}" for item in suppressed],
     )
     assert all(len(finding["reason"].split()) >= 5 for finding in suppressed)
@@ -71,25 +99,27 @@ def test_nag_findings_are_all_explained(checked, record_property):
 
 def test_no_suppression_is_unused(checked):
     """Each acknowledged rule has a finding to suppress, in each endpoint's stack."""
-    silenced = {f["acknowledgedId"] for f in reports(checked.folder)["AwsSolutions"]["suppressedViolations"]}
-    acknowledged = set()
-    for file in checked.folder.glob("*.metadata.json"):
-        for entries in json.loads(file.read_text()).values():
-            for entry in entries:
-                if entry["type"] == "aws:cdk:acknowledged-rules":
-                    acknowledged.update(entry["data"])
+    folder = checked[1].folder
+    silenced = {f["acknowledgedId"] for f in reports(folder)["AwsSolutions"]["suppressedViolations"]}
+    acknowledged = {
+        rule
+        for file in folder.glob("*.metadata.json")
+        for entries in json.loads(file.read_text()).values()
+        for entry in entries
+        if entry["type"] == "aws:cdk:acknowledged-rules"
+        for rule in entry["data"]
+    }
     assert acknowledged == silenced
 
 
 @pytest.mark.parametrize(
-    "name", [*REPOSITORY, *(pytest.param(name, marks=pytest.mark.e2e) for name in SAMPLES)]
+    "name", [*REPOSITORY, *DELIVERY, *(pytest.param(name, marks=pytest.mark.e2e) for name in SAMPLES)]
 )
 def test_cfn_lint_finds_nothing(assemblies, name):
     checked = assemblies[name]
-    templates = checked.templates
-    assert len(templates) >= 1 + len(checked.workspace.spec.endpoints)
-    for template in templates:
-        assert lint_findings(template.read_text(), checked.workspace.spec.region) == []
+    assert checked.templates
+    for template in checked.templates:
+        assert lint_findings(template.read_text(), checked.region) == []
 
 
 def lint_findings(template: str, region: str) -> list[str]:
@@ -110,69 +140,34 @@ def tell(record: Record, what: str, suppressed: list[str]) -> None:
     print(f"\n{what}: {len(suppressed)} findings suppressed, with reasons:", *suppressed, sep="\n  ")
 
 
-@dataclass(frozen=True)
-class CheckovRun:
-    """One checkov run over everything: it takes longer to start than to check."""
+@pytest.mark.e2e
+@pytest.mark.soak
+def test_checkov_findings_are_all_explained(assemblies, careless, tmp_path, record_property):
+    """One run over everything: checkov takes longer to start than to check.
 
-    as_deployed: set[Finding]
-    """What it finds in the templates as they are deployed."""
-    bare: set[Finding]
-    """What it would find if no resource were excused from anything."""
-    careless: set[Finding]
-    """What it finds in a careless template."""
-    excused: dict[Finding, str]
-    """What resources are excused from, with the reasons."""
-
-
-@pytest.fixture(scope="module")
-def checkov(
-    assemblies: dict[str, Assembly], careless: Path, tmp_path_factory: pytest.TempPathFactory
-) -> CheckovRun:
-    folder, excuses = tmp_path_factory.mktemp("checkov"), {}
+    `bare` is what it would find if no resource were excused from anything.
+    """
+    reasons: dict[Finding, str] = {}
     for name, assembly in assemblies.items():
         for file in assembly.templates:
             template = json.loads(file.read_text())
-            excuses |= excused(f"{name}/{file.name}", template)
-            write(folder / "as-deployed" / name / file.name, template)
-            write(folder / "bare" / name / file.name, without_suppressions(template))
-    write(folder / "careless" / "template.json", json.loads(careless.read_text()))
-    findings = check_folder(folder)
-    return CheckovRun(
-        *(within(findings, part) for part in ("as-deployed", "bare", "careless")), excused=excuses
-    )
+            reasons |= excused(f"bare/{name}/{file.name}", template)
+            write(tmp_path / "deployed" / name / file.name, template)
+            write(tmp_path / "bare" / name / file.name, without_suppressions(template))
+    write(tmp_path / "careless" / "template.json", json.loads(careless.read_text()))
+    findings = check_folder(tmp_path)
+    assert [finding for finding in sorted(findings) if finding.template.startswith("deployed/")] == []
+    assert {finding for finding in findings if finding.template.startswith("bare/")} == set(reasons)
+    found = {finding.check for finding in findings if finding.template.startswith("careless/")}
+    assert found >= {"CKV_AWS_18", "CKV_AWS_21", "CKV_AWS_158"}
+    texts = [f"{f.template}: {f.resource}: {f.check}: {reason}" for f, reason in sorted(reasons.items())]
+    tell(record_property, "checkov", texts)
+    assert all(len(reason.split()) >= 5 for reason in reasons.values())
 
 
 def write(file: Path, template: dict[str, Any]) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(template))
-
-
-def within(findings: set[Finding], part: str) -> set[Finding]:
-    """Return the findings in one folder, with paths relative to it."""
-    return {
-        Finding(finding.template.removeprefix(f"{part}/"), finding.resource, finding.check)
-        for finding in findings
-        if finding.template.startswith(f"{part}/")
-    }
-
-
-@pytest.mark.e2e
-@pytest.mark.soak
-def test_checkov_findings_are_all_explained(checkov, record_property):
-    assert sorted(checkov.as_deployed) == []
-    tell(
-        record_property,
-        "checkov, all environments",
-        [f"{f.template}: {f.resource}: {f.check}: {reason}" for f, reason in sorted(checkov.excused.items())],
-    )
-    assert all(len(reason.split()) >= 5 for reason in checkov.excused.values())
-
-
-@pytest.mark.e2e
-@pytest.mark.soak
-def test_no_checkov_suppression_is_unused(checkov):
-    """Each suppressed rule has a finding to suppress."""
-    assert set(checkov.excused) == checkov.bare
 
 
 @pytest.fixture(scope="module")
@@ -195,9 +190,3 @@ def test_rules_detect_an_error(careless):
     assert {"AwsSolutions-S1", "AwsSolutions-S10"} <= nag
     (finding,) = [f for f in lint_findings(careless.read_text(), "eu-central-1") if f.startswith("E")]
     assert "31 is not" in finding
-
-
-@pytest.mark.e2e
-@pytest.mark.soak
-def test_checkov_would_find_something(checkov):
-    assert {"CKV_AWS_18", "CKV_AWS_21", "CKV_AWS_158"} <= {finding.check for finding in checkov.careless}
