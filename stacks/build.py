@@ -14,7 +14,7 @@ from stacks.removal import removal_policy
 from tritonstack.base import naming
 from tritonstack.constructs.builds.build_grants import read_source
 from tritonstack.constructs.builds.build_log import BuildLog
-from tritonstack.constructs.builds.build_project import BuildSettings
+from tritonstack.constructs.builds.build_project import BuildSettings, Source
 from tritonstack.constructs.builds.build_roles import BuildLocation, BuildRoles
 from tritonstack.constructs.builds.build_source import BuildSource
 from tritonstack.constructs.builds.image_builds import ImageBuilds
@@ -57,7 +57,11 @@ class BuildStack(EnvironmentStack):
             removal=removal_policy(environment),
         )
         settings = BuildSettings(
-            source.location, log.name, key_arn, options.timeout_minutes, options.concurrent
+            Source(type="S3", location=source.location),
+            log.name,
+            key_arn,
+            options.timeout_minutes,
+            options.concurrent,
         )
         machines = list_build_machines(environment)
         images = _images(workspace, machines)

@@ -15,8 +15,8 @@ from stacks.delivery_target import DeliveryTarget
 from tritonstack.base import naming
 from tritonstack.base.naming import DeliveryRole
 from tritonstack.constructs.builds.build_grants import push_images
-from tritonstack.constructs.delivery import artifact_grants, preview_grants
 from tritonstack.constructs.delivery import delivery_grants as grants
+from tritonstack.constructs.delivery import preview_grants
 from tritonstack.constructs.delivery.delivery_bounds import Bounds, DeliveryBounds
 from tritonstack.constructs.delivery.execution_grants import execution_grants, scaling_role_arn
 from tritonstack.constructs.delivery.execution_policy import execution_policies, explain_services
@@ -70,6 +70,7 @@ class DeliveryStack(cdk.Stack):
             cdk.Tags.of(self).add(key, value)
         self._target = target
         self._home = AwsScope.of(self)
+        self._names = grants.NamePatterns.like(self._home, spec)
         self._provider = provider_arn(partition=self._home.partition, account=spec.account)
         self._first: list[Construct] = []
         if target.makes_provider:
@@ -128,9 +129,8 @@ class DeliveryStack(cdk.Stack):
         )
         execution.allow(
             execution_grants(
-                self._home,
                 patterns,
-                boundary_arn=grants.global_arn(self._home, f"policy/{boundary}"),
+                boundary_arn=self._home.iam(f"policy/{boundary}"),
                 network=bool(preview.network and preview.network.create),
             )
         )
@@ -168,29 +168,29 @@ class DeliveryStack(cdk.Stack):
 
     def _plan(self) -> list[Grant]:
         aws, spec = self._home, self._target.spec
-        patterns = grants.NamePatterns.like(spec)
+        patterns = self._names
         return [
-            *grants.read_stacks(aws, patterns),
-            *grants.read_endpoints(aws, patterns),
+            *grants.read_stacks(patterns),
+            *grants.read_endpoints(patterns),
             *grants.ask_account(aws),
-            *artifact_grants.read_artifacts(aws, spec),
+            *grants.read_artifacts(aws, spec),
         ]
 
     def _deploy(self) -> list[Grant]:
         aws, spec = self._home, self._target.spec
-        patterns = grants.NamePatterns.like(spec)
+        patterns = self._names
         return [
-            *grants.read_stacks(aws, patterns),
-            *grants.read_endpoints(aws, patterns),
+            *grants.read_stacks(patterns),
+            *grants.read_endpoints(patterns),
             *grants.ask_account(aws),
-            *artifact_grants.read_artifacts(aws, spec),
-            *artifact_grants.write_artifacts(aws, spec, [naming.MODELS, naming.EVENTS, naming.MULTI_MODEL]),
-            *artifact_grants.mark_artifacts(aws, spec),
-            *artifact_grants.restore_artifacts(aws, spec),
-            *grants.delete_replaced(aws, patterns),
-            *grants.switch_endpoints(aws, patterns),
+            *grants.read_artifacts(aws, spec),
+            *grants.write_artifacts(aws, spec, [naming.MODELS, naming.EVENTS, naming.MULTI_MODEL]),
+            *grants.mark_artifacts(aws, spec),
+            *grants.restore_artifacts(aws, spec),
+            *grants.delete_replaced(patterns),
+            *grants.switch_endpoints(patterns),
             *grants.delete_images(aws, spec),
-            *grants.invoke_endpoints(aws, patterns),
+            *grants.invoke_endpoints(patterns),
             *(grants.use_queues(aws, spec) if _has_queues(spec) else []),
             *grants.run_builds(aws, spec),
             *grants.assume_roles(grants.bootstrap_role_arns(aws, spec.bootstrap, *_DEPLOYING)),
@@ -199,10 +199,10 @@ class DeliveryStack(cdk.Stack):
     def _promote(self, source: EnvironmentSpec) -> list[Grant]:
         aws, spec = self._home, self._target.spec
         return [
-            *grants.read_stacks(aws, grants.NamePatterns.like(spec)),
-            *artifact_grants.read_artifacts(aws, spec),
-            *artifact_grants.write_artifacts(aws, spec, [naming.MODELS, naming.EVENTS]),
-            *artifact_grants.mark_artifacts(aws, spec),
+            *grants.read_stacks(self._names),
+            *grants.read_artifacts(aws, spec),
+            *grants.write_artifacts(aws, spec, [naming.MODELS, naming.EVENTS]),
+            *grants.mark_artifacts(aws, spec),
             *grants.explained(resuming_grants(aws, spec), "interrupted uploads"),
             push_images(aws, naming.image_repository_name(spec.base, "serving")),
             *self._read_source(source),
@@ -215,50 +215,50 @@ class DeliveryStack(cdk.Stack):
             return grants.assume_roles([self._reader_arn(source)])
         target = AwsScope(aws.partition, source.region, source.account)
         return grants.explained(
-            reading_grants(target, source, grants.any_key(target)),
+            reading_grants(target, source, target.any_key),
             "everything to promote from there: artifacts and their events",
         )
 
     def _reader_arn(self, source: EnvironmentSpec) -> str:
         target = AwsScope(self._home.partition, source.region, source.account)
-        return grants.global_arn(target, f"role/{naming.promotion_role_name(source.delivery_base)}")
+        return target.iam(f"role/{naming.promotion_role_name(source.delivery_base)}")
 
     def _clean_up(self) -> list[Grant]:
-        aws, spec = self._home, self._target.spec
         granted = [
-            *grants.read_stacks(aws, grants.NamePatterns.like(spec)),
+            *grants.read_stacks(self._names),
             *preview_grants.find_everything(),
         ]
         if self._target.preview is not None:
             patterns = self._named_previews(self._target.preview)
             granted += [
-                *grants.read_stacks(aws, patterns),
-                *grants.read_endpoints(aws, patterns),
-                *preview_grants.delete_all(aws, patterns, execution_role=self._execution_arn()),
+                *grants.read_stacks(patterns),
+                *grants.read_endpoints(patterns),
+                *preview_grants.delete_all(patterns, execution_role=self._execution_arn()),
             ]
         return granted
 
     def _preview(self, patterns: grants.NamePatterns) -> list[Grant]:
         aws, spec = self._home, self._target.spec
         return [
-            *grants.read_stacks(aws, patterns),
-            *grants.read_endpoints(aws, patterns),
+            *grants.read_stacks(patterns),
+            *grants.read_endpoints(patterns),
             *grants.ask_account(aws),
-            *preview_grants.change_stacks(aws, patterns, execution_role=self._execution_arn()),
-            *preview_grants.delete_all(aws, patterns, execution_role=self._execution_arn()),
-            *preview_grants.fill_buckets(aws, patterns),
-            *grants.invoke_endpoints(aws, patterns),
+            *preview_grants.change_stacks(patterns, execution_role=self._execution_arn()),
+            *preview_grants.delete_all(patterns, execution_role=self._execution_arn()),
+            *preview_grants.fill_buckets(patterns),
+            *grants.invoke_endpoints(patterns),
             *preview_grants.find_everything(),
-            *artifact_grants.read_artifacts(aws, spec),
+            *grants.read_artifacts(aws, spec),
             *grants.assume_roles(grants.bootstrap_role_arns(aws, patterns.bootstrap, *_PUBLISHING)),
         ]
 
     def _named_previews(self, sample: EnvironmentSpec) -> grants.NamePatterns:
         previews = self._target.delivery.previews
-        return grants.NamePatterns.previews_like(sample, name_prefix=previews.name_prefix if previews else "")
+        prefix = previews.name_prefix if previews else ""
+        return grants.NamePatterns.previews_like(self._home, sample, name_prefix=prefix)
 
     def _execution_arn(self) -> str:
-        return grants.global_arn(self._home, f"role/{naming.preview_execution_role_name(self._target.base)}")
+        return self._home.iam(f"role/{naming.preview_execution_role_name(self._target.base)}")
 
     def _reader(self) -> None:
         """Create the reader role for environments of other accounts that promote from this one."""
@@ -266,7 +266,7 @@ class DeliveryStack(cdk.Stack):
         accounts = {other.account for other in self._target.promoted_to} - {spec.account}
         if not accounts:
             return
-        key = grants.any_key(self._home)
+        key = self._home.any_key
         reader = PromotionReader(self, "Promotion", environment=spec, key_arn=key, accounts=sorted(accounts))
         explain_pattern(reader, key, because="the condition next to it names this environment's buckets")
         skip_check(
@@ -283,7 +283,7 @@ class DeliveryStack(cdk.Stack):
         if self._target.preview is not None:
             previews = self._named_previews(self._target.preview)
             roles += grants.bootstrap_role_arns(aws, previews.bootstrap, *_PUBLISHING)
-            may_make += [previews.roles(aws), scaling_role_arn(aws)]
+            may_make += [previews.roles, scaling_role_arn(aws)]
         regions = [aws.region]
         if source is not None:
             roles.append(self._reader_arn(source))

@@ -62,7 +62,7 @@ class FoundationStack(EnvironmentStack):
             self,
             "Boundary",
             name=environment.roles_boundary,
-            patterns=NamePatterns.like(environment),
+            patterns=NamePatterns.like(aws, environment),
             description=f"Bounds the roles of {environment.name}",
             # The buckets of source models change with the models.
             reads_models=aws.bucket("*") if environment.builds_in_account else None,

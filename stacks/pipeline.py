@@ -23,10 +23,11 @@ from tritonstack.base.error_kinds import NotApplicableError
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.naming import DeliveryRole
 from tritonstack.base.paths import Project
+from tritonstack.constructs.builds.build_project import BuildSettings, Source
 from tritonstack.constructs.delivery import pipeline_steps as steps
 from tritonstack.constructs.delivery.pipeline_roles import PipelineResources, PipelineRoles, StepRole
 from tritonstack.constructs.delivery.pipeline_store import PipelineStore
-from tritonstack.constructs.delivery.scheduled_reaping import ReapingOptions, ScheduledReaping
+from tritonstack.constructs.delivery.scheduled_reaping import ScheduledReaping
 from tritonstack.constructs.iam.grants import AwsScope
 from tritonstack.project.checks.regions import region_violations, region_warnings
 from tritonstack.project.loading import ProjectFiles
@@ -285,27 +286,29 @@ class PipelineStack(cdk.Stack):
         ScheduledReaping(
             self,
             "Reaping",
-            reaping=ReapingOptions(
-                name=f"{line.name}-reap",
-                every_hours=line.pipeline.reap_every_hours,
-                commands=[*line.setup, *steps.reap_commands(self._home, beside)],
-                role=self._roles.step_role(_of("clean-up", beside)),
-                image=_IMAGE,
-                runtimes=_RUNTIMES,
-                source=self._files(),
-                log_group=self._store.log.log_group_name,
-                key_arn=self._store.key.key_arn,
+            name=f"{line.name}-reap",
+            every_hours=line.pipeline.reap_every_hours,
+            commands=[*line.setup, *steps.reap_commands(self._home, beside)],
+            role=self._roles.step_role(_of("clean-up", beside)),
+            image=_IMAGE,
+            runtimes=_RUNTIMES,
+            # A run that takes longer than its interval does not overlap with the next.
+            settings=BuildSettings(
+                self._files(),
+                self._store.log.log_group_name,
+                self._store.key.key_arn,
+                timeout_minutes=60,
+                concurrent=1,
+                queued_minutes=None,
             ),
         )
 
-    def _files(self) -> codebuild.CfnProject.SourceProperty:
+    def _files(self) -> Source:
         """Return the source of a build that runs outside the pipeline."""
         tools = self._line.pipeline
         if tools.bucket is not None:
-            return codebuild.CfnProject.SourceProperty(
-                type="S3", location=f"{tools.bucket.bucket}/{tools.bucket.key}"
-            )
-        return codebuild.CfnProject.SourceProperty(
+            return Source(type="S3", location=f"{tools.bucket.bucket}/{tools.bucket.key}")
+        return Source(
             type="GITHUB",
             location=f"https://github.com/{self._line.delivery.repository}.git",
             auth=codebuild.CfnProject.SourceAuthProperty(type="CODECONNECTIONS", resource=tools.connection),

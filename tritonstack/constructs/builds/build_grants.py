@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tritonstack.constructs.iam.grants import AwsScope, Grant, iam_actions, use_key_through_s3
+from tritonstack.constructs.iam.grants import AwsScope, Grant, allow, use_key_through_s3
 from tritonstack.constructs.model_data import split_image_uri
 
 
@@ -15,9 +15,9 @@ def read_source(aws: AwsScope, bucket: str, key: str, *, encrypted_with: str | N
     """
     arn = aws.bucket(bucket)
     return [
-        Grant(["s3:GetObject", "s3:GetObjectVersion"], [f"{arn}/{key}"]),
-        Grant(["s3:GetBucketAcl", "s3:GetBucketLocation"], [arn]),
-        Grant(["s3:ListBucket"], [arn], {"StringLike": {"s3:prefix": key}}),
+        allow("s3: GetObject GetObjectVersion", f"{arn}/{key}"),
+        allow("s3: GetBucketAcl GetBucketLocation", arn),
+        allow("s3: ListBucket", arn, where={"StringLike": {"s3:prefix": key}}),
         *use_key_through_s3(aws, ["kms:Decrypt"], encrypted_with, [arn, f"{arn}/{key}"]),
     ]
 
@@ -27,16 +27,14 @@ def keep_artifacts(aws: AwsScope, bucket: str, prefix: str, key_arn: str) -> lis
     arn = aws.bucket(bucket)
     objects = f"{arn}/{prefix}*"
     return [
-        Grant(
-            ["s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObject"],
-            [objects],
-            because=(
-                "artifacts are content-addressed, so their names are known only after the build; no delete "
-                "permission"
-            ),
+        allow(
+            "s3: AbortMultipartUpload GetObject PutObject",
+            objects,
+            because="artifacts are content-addressed, so their names are known only after the build; no "
+            "delete permission",
         ),
         # Without this permission, S3 answers "access denied" for missing objects.
-        Grant(["s3:ListBucket"], [arn], {"StringLike": {"s3:prefix": f"{prefix}*"}}),
+        allow("s3: ListBucket", arn, where={"StringLike": {"s3:prefix": f"{prefix}*"}}),
         *use_key_through_s3(aws, ["kms:Decrypt", "kms:GenerateDataKey"], key_arn, [arn, objects]),
     ]
 
@@ -49,35 +47,27 @@ def push_image(aws: AwsScope, uri: str) -> Grant:
 
 def push_images(aws: AwsScope, repository: str) -> Grant:
     """Allow pushing images to a repository, layer by layer, and listing them."""
-    return Grant(
-        iam_actions(
-            "ecr: BatchCheckLayerAvailability BatchGetImage CompleteLayerUpload DescribeImages "
-            "InitiateLayerUpload PutImage UploadLayerPart"
-        ),
-        [aws.arn("ecr", f"repository/{repository}")],
+    return allow(
+        "ecr: BatchCheckLayerAvailability BatchGetImage CompleteLayerUpload DescribeImages "
+        "InitiateLayerUpload PutImage UploadLayerPart",
+        aws.arn("ecr", f"repository/{repository}"),
     )
 
 
 def write_build_log(aws: AwsScope, group: str) -> Grant:
     """Allow writing to an existing log group."""
     arn = aws.arn("logs", f"log-group:{group}")
-    return Grant(
-        ["logs:CreateLogStream", "logs:PutLogEvents"],
-        [arn, f"{arn}:*"],
-        because="log streams of this log group; CodeBuild names them after the builds",
-    )
+    because = "log streams of this log group; CodeBuild names them after the builds"
+    return allow("logs: CreateLogStream PutLogEvents", arn, f"{arn}:*", because=because)
 
 
 def read_secret(aws: AwsScope, name: str, key_arn: str) -> list[Grant]:
     """Allow reading one secret, encrypted with the AWS managed key or the environment's key."""
+    through = {"StringEquals": {"kms:ViaService": f"secretsmanager.{aws.region}.amazonaws.com"}}
     return [
         # Secrets Manager appends six random characters to the name.
-        Grant(["secretsmanager:GetSecretValue"], [aws.arn("secretsmanager", f"secret:{name}-??????")]),
-        Grant(
-            ["kms:Decrypt"],
-            [key_arn],
-            {"StringEquals": {"kms:ViaService": f"secretsmanager.{aws.region}.amazonaws.com"}},
-        ),
+        allow("secretsmanager: GetSecretValue", aws.arn("secretsmanager", f"secret:{name}-??????")),
+        allow("kms: Decrypt", key_arn, where=through),
     ]
 
 
@@ -88,7 +78,7 @@ def read_sources(aws: AwsScope, urls: Sequence[str]) -> list[Grant]:
         bucket, _, prefix = url.removeprefix("s3://").partition("/")
         arn, below = aws.bucket(bucket), f"{prefix.rstrip('/')}/*"
         grants += [
-            Grant(["s3:GetObject"], [f"{arn}/{below}"], because="the files of one model, below one prefix"),
-            Grant(["s3:ListBucket"], [arn], {"StringLike": {"s3:prefix": below}}),
+            allow("s3: GetObject", f"{arn}/{below}", because="the files of one model, below one prefix"),
+            allow("s3: ListBucket", arn, where={"StringLike": {"s3:prefix": below}}),
         ]
     return grants

@@ -7,7 +7,12 @@ from collections.abc import Sequence
 from constructs import Construct
 
 from tritonstack.constructs.builds.build_grants import push_image, read_source, write_build_log
-from tritonstack.constructs.builds.build_project import BuildMachine, BuildProject, BuildSettings, BuildTask
+from tritonstack.constructs.builds.build_project import (
+    BuildMachine,
+    BuildSettings,
+    BuildTask,
+    build_project,
+)
 from tritonstack.constructs.builds.build_source import BuildSource
 from tritonstack.constructs.iam.grants import AwsScope, pull_image
 from tritonstack.constructs.iam.service_role import ServiceRole
@@ -55,14 +60,14 @@ class ImageBuilds(Construct):
                 *(push_image(aws, uri) for uri in _distinct_repositories(images)),
             ]
         )
-        BuildProject(
-            self,
-            "Images",
+        build_project(
+            Construct(self, "Images"),
             task=BuildTask(
                 name=name,
                 description="Builds the model build image and the custom serving images",
                 role=role,
                 buildspec=image_buildspec(images),
+                variables={},
             ),
             machine=BuildMachine(
                 "LINUX_CONTAINER", IMAGE_BUILD_SIZE, _STANDARD_IMAGE, "CODEBUILD", privileged=True

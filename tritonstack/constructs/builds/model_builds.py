@@ -7,7 +7,12 @@ from collections.abc import Mapping, Sequence
 import aws_cdk as cdk
 from constructs import Construct
 
-from tritonstack.constructs.builds.build_project import BuildMachine, BuildProject, BuildSettings, BuildTask
+from tritonstack.constructs.builds.build_project import (
+    BuildMachine,
+    BuildSettings,
+    BuildTask,
+    build_project,
+)
 from tritonstack.constructs.iam.service_role import ServiceRole
 from tritonstack.project.build_machines import CodeBuildMachine
 from tritonstack.project.custom_images import OwnImage
@@ -55,9 +60,8 @@ class ModelBuilds(Construct):
             )
         )
         for machine in machines:
-            BuildProject(
-                self,
-                machine.hardware,
+            build_project(
+                Construct(self, machine.hardware),
                 task=BuildTask(
                     name=machine.project,
                     description=f"Builds models for {machine.hardware}",

@@ -9,7 +9,6 @@ import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from tritonstack.constructs.delivery.delivery_grants import global_arn
 from tritonstack.constructs.delivery.execution_grants import EC2_ACTIONS, PRIVATE_NAMES, SERVICE_ACTIONS
 from tritonstack.constructs.iam.granted_role import explain_wildcard
 from tritonstack.constructs.iam.grants import AwsScope
@@ -79,7 +78,7 @@ class DeliveryBounds(Construct):
                 skip_check(self.policy, check, because=_GRANTS_NOTHING)
         else:
             self.policy = self._policy(name, "What the roles that carry changes never may", denials)
-            self.boundary_arn = global_arn(aws, f"policy/{own_boundary}")
+            self.boundary_arn = aws.iam(f"policy/{own_boundary}")
         self._attached = own_boundary is not None
 
     def enclose(self, roles: Sequence[str]) -> None:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tritonstack.base import naming
-from tritonstack.constructs.delivery.delivery_grants import NamePatterns, any_key, global_arn
-from tritonstack.constructs.iam.grants import AwsScope, Grant, iam_actions
+from tritonstack.constructs.delivery.delivery_grants import NamePatterns
+from tritonstack.constructs.iam.grants import AwsScope, Grant, allow, iam_actions
 
 _NAMELESS = "CloudFormation names these after their logical ids, not after their stack"
 _KEYS = "a key has no name when it is created"
@@ -25,7 +25,7 @@ _SUBSCRIPTIONS = "subscriptions have no resource-level permissions"
 
 # CloudFormation calls autoscaling:DescribeTags before it creates a flow log.
 EC2_ACTIONS = iam_actions(
-    "autoscaling: DescribeTags",
+    "autoscaling: DescribeTags; "
     "ec2: *FlowLogs *SecurityGroupEgress *SecurityGroupIngress *Tags AssociateRouteTable CreateRouteTable "
     "CreateSecurityGroup CreateSubnet CreateVpc CreateVpcEndpoint DeleteRouteTable DeleteSecurityGroup "
     "DeleteSubnet DeleteVpc DeleteVpcEndpoints DescribeAccountAttributes DescribeAvailabilityZones "
@@ -52,191 +52,148 @@ SERVICE_ACTIONS = (
 """CloudFormation may call any action of these services on resources named like the environment."""
 
 
-def execution_grants(
-    aws: AwsScope, patterns: NamePatterns, *, boundary_arn: str, network: bool
-) -> Iterator[Grant]:
+def execution_grants(patterns: NamePatterns, *, boundary_arn: str, network: bool) -> Iterator[Grant]:
     """Allow creating, changing, and deleting all resources of an environment except its boundary."""
-    yield from service_grants(aws, patterns, network=network)
-    yield from security_grants(aws, patterns, boundary_arn=boundary_arn)
+    yield from service_grants(patterns, network=network)
+    yield from security_grants(patterns, boundary_arn=boundary_arn)
 
 
-def security_grants(aws: AwsScope, patterns: NamePatterns, *, boundary_arn: str) -> Iterator[Grant]:
+def security_grants(patterns: NamePatterns, *, boundary_arn: str) -> Iterator[Grant]:
     """Allow creating, changing, and deleting keys and roles.
 
     `boundary_arn` is the boundary of the environment's own roles: no role can be created without it or lose
     it.
     """
-    yield from _keys(aws, patterns)
-    yield from _roles(aws, patterns, boundary_arn)
+    yield from _keys(patterns)
+    yield from _roles(patterns, boundary_arn)
 
 
-def service_grants(aws: AwsScope, patterns: NamePatterns, *, network: bool) -> Iterator[Grant]:
+def service_grants(patterns: NamePatterns, *, network: bool) -> Iterator[Grant]:
     """Allow creating, changing, and deleting everything except keys and roles."""
-    yield Grant(SERVICE_ACTIONS, _named_resources(aws, patterns), because=patterns.because)
-    yield from _nameless(aws, patterns)
+    yield Grant(SERVICE_ACTIONS, _named_resources(patterns), because=patterns.because)
+    yield from _nameless(patterns)
     if network:
-        yield Grant(
-            EC2_ACTIONS, ["*"], {"StringEquals": {"aws:RequestedRegion": aws.region}}, because=_NAMELESS
-        )
+        region = {"StringEquals": {"aws:RequestedRegion": patterns.aws.region}}
+        yield Grant(EC2_ACTIONS, ["*"], region, because=_NAMELESS)
         yield Grant([PRIVATE_NAMES], ["*"], because=_NAMELESS)
 
 
-def _named_resources(aws: AwsScope, patterns: NamePatterns) -> list[str]:
-    like = patterns.base if patterns.base.endswith("*") else f"{patterns.base}-*"
+def _named_resources(patterns: NamePatterns) -> list[str]:
+    aws = patterns.aws
     return [
-        aws.bucket(patterns.buckets),
-        f"{aws.bucket(patterns.buckets)}/*",
-        aws.arn("sagemaker", f"endpoint/{like}"),
-        aws.arn("sagemaker", f"inference-component/{like}"),
-        aws.arn("codebuild", f"project/{like}"),
-        aws.arn("ecr", f"repository/{patterns.base}/*"),
-        aws.arn("events", f"rule/{like}"),
-        aws.arn("cloudwatch", f"alarm:{like}"),
+        patterns.bucket,
+        f"{patterns.bucket}/*",
+        *patterns.arns(
+            "sagemaker:endpoint/{named}",
+            "sagemaker:inference-component/{named}",
+            "codebuild:project/{named}",
+            "ecr:repository/{base}/*",
+            "events:rule/{named}",
+            "cloudwatch:alarm:{named}",
+        ),
         f"arn:{aws.partition}:cloudwatch::{aws.account}:dashboard/{patterns.base}*",
-        aws.arn("logs", f"log-group:/{patterns.base}/*"),
-        aws.arn("logs", f"log-group:{naming.endpoint_log_group(like)}"),
-        aws.arn("logs", f"log-group:{naming.component_log_group(like)}"),
-        aws.arn("sns", like),
-        aws.arn("ssm", f"parameter/{patterns.base}/*"),
+        *patterns.arns(
+            "logs:log-group:/{base}/*",
+            f"logs:log-group:{naming.endpoint_log_group(patterns.named)}",
+            f"logs:log-group:{naming.component_log_group(patterns.named)}",
+            "sns:{named}",
+            "ssm:parameter/{base}/*",
+        ),
     ]
 
 
-def _nameless(aws: AwsScope, patterns: NamePatterns) -> Iterator[Grant]:
+def _nameless(patterns: NamePatterns) -> Iterator[Grant]:
     """Grants for resources without a name, or without the environment's name."""
+    aws = patterns.aws
     # CreateEndpoint and UpdateEndpoint: both must be allowed, the endpoint, which has the environment's name,
     # and its models.
-    yield Grant(
-        iam_actions(
-            "sagemaker: AddTags CreateEndpoint CreateEndpointConfig CreateModel DeleteEndpointConfig "
-            "DeleteModel DeleteTags DescribeEndpointConfig DescribeModel ListTags UpdateEndpoint"
-        ),
-        [aws.arn("sagemaker", "endpoint-config/*"), aws.arn("sagemaker", "model/*")],
+    yield allow(
+        "sagemaker: AddTags CreateEndpoint CreateEndpointConfig CreateModel DeleteEndpointConfig "
+        "DeleteModel DeleteTags DescribeEndpointConfig DescribeModel ListTags UpdateEndpoint",
+        aws.arn("sagemaker", "endpoint-config/*"),
+        aws.arn("sagemaker", "model/*"),
         because=_NAMELESS,
     )
-    yield Grant(
-        iam_actions(
-            "application-autoscaling: *",
-            "cloudwatch: DescribeAlarms GetMetricData",
-            "ecr: DescribeRepositories",
-            "logs: DescribeIndexPolicies DescribeLogGroups DescribeMetricFilters",
-            "ssm: DescribeParameters",
-        ),
-        ["*"],
+    yield allow(
+        "application-autoscaling: *; cloudwatch: DescribeAlarms GetMetricData; ecr: DescribeRepositories; "
+        "logs: DescribeIndexPolicies DescribeLogGroups DescribeMetricFilters; ssm: DescribeParameters",
+        "*",
         because=_SCALING,
     )
-    yield Grant(
-        ["cloudwatch:DeleteAlarms", "cloudwatch:PutMetricAlarm"],
-        [aws.arn("cloudwatch", "alarm:TargetTracking*")],
-        because=_ALARMS_OF_SCALING,
-    )
-    yield Grant(
-        ["sns:GetSubscriptionAttributes", "sns:SetSubscriptionAttributes", "sns:Unsubscribe"],
-        ["*"],
-        because=_SUBSCRIPTIONS,
-    )
+    alarms = aws.arn("cloudwatch", "alarm:TargetTracking*")
+    yield allow("cloudwatch: DeleteAlarms PutMetricAlarm", alarms, because=_ALARMS_OF_SCALING)
+    subscriptions = "sns: GetSubscriptionAttributes SetSubscriptionAttributes Unsubscribe"
+    yield allow(subscriptions, "*", because=_SUBSCRIPTIONS)
     # CloudFormation fetches the CDK's staged assets: templates and build sources.
-    yield Grant(
-        ["s3:GetObject", "s3:GetObjectVersion"],
-        [aws.bucket(patterns.bootstrap.bucket) + "/*"],
-        because="the CDK names staged assets by their content",
-    )
-    yield Grant(
-        ["ssm:GetParameters"],
-        [aws.arn("ssm", f"parameter{patterns.bootstrap.version_parameter}")],
-    )
+    staged = aws.bucket(patterns.bootstrap.bucket) + "/*"
+    because = "the CDK names staged assets by their content"
+    yield allow("s3: GetObject GetObjectVersion", staged, because=because)
+    yield allow("ssm: GetParameters", aws.arn("ssm", f"parameter{patterns.bootstrap.version_parameter}"))
 
 
-def _keys(aws: AwsScope, patterns: NamePatterns) -> Iterator[Grant]:
+def _keys(patterns: NamePatterns) -> Iterator[Grant]:
     """Limit key actions by the environment's tags.
 
     Tag changes on a KMS key can take minutes to apply. Actions that directly follow key creation are limited
     by other means, or affect no existing key.
     """
-    keys = [any_key(aws)]
-    own_tags = {f"aws:ResourceTag/{tag}": text for tag, text in patterns.marks.items()}
+    aws, key = patterns.aws, patterns.aws.any_key
     request_tags = {f"aws:RequestTag/{tag}": text for tag, text in patterns.marks.items()}
-    unowned = {**dict.fromkeys(own_tags, "true"), "kms:ResourceAliases": "true"}
-    yield Grant(["kms:CreateKey", "kms:ListAliases"], ["*"], because=_KEYS)
+    unowned = {**dict.fromkeys(patterns.owned["StringLike"], "true"), "kms:ResourceAliases": "true"}
+    yield allow("kms: CreateKey ListAliases", "*", because=_KEYS)
     # Tags are set at creation. A key with another owner or name cannot be retagged.
-    yield Grant(["kms:TagResource"], keys, {"StringLike": request_tags, "Null": unowned}, because=_KEYS)
-    yield Grant(
-        iam_actions("kms: DescribeKey EnableKeyRotation GetKeyPolicy GetKeyRotationStatus ListResourceTags"),
-        keys,
-        because=_KEYS,
-    )
-    yield Grant(
-        iam_actions(
-            "kms: DisableKey DisableKeyRotation EnableKey PutKeyPolicy ScheduleKeyDeletion TagResource "
-            "UntagResource UpdateKeyDescription"
-        ),
-        keys,
-        {"StringLike": own_tags},
+    new = {"StringLike": request_tags, "Null": unowned}
+    yield allow("kms: TagResource", key, where=new, because=_KEYS)
+    reading = "kms: DescribeKey EnableKeyRotation GetKeyPolicy GetKeyRotationStatus ListResourceTags"
+    yield allow(reading, key, because=_KEYS)
+    yield allow(
+        "kms: DisableKey DisableKeyRotation EnableKey PutKeyPolicy ScheduleKeyDeletion TagResource "
+        "UntagResource UpdateKeyDescription",
+        key,
+        where=patterns.owned,
         because=_KEYS,
     )
     # Both must be allowed: the alias, which has the environment's name, and the key.
-    yield Grant(
-        ["kms:CreateAlias", "kms:DeleteAlias", "kms:UpdateAlias"],
-        [*keys, aws.arn("kms", f"alias/{patterns.base}")],
-        because=_KEYS,
-    )
+    alias = aws.arn("kms", f"alias/{patterns.base}")
+    yield allow("kms: CreateAlias DeleteAlias UpdateAlias", key, alias, because=_KEYS)
     services = [f"{service}.{aws.region}.amazonaws.com" for service in _ENCRYPTING]
-    yield Grant(
-        ["kms:CreateGrant", "kms:Decrypt", "kms:GenerateDataKey"],
-        keys,
-        {"StringEquals": {"kms:ViaService": services}},
+    yield allow(
+        "kms: CreateGrant Decrypt GenerateDataKey",
+        key,
+        where={"StringEquals": {"kms:ViaService": services}},
         because="an AWS service makes this request; the condition names the services",
     )
     # KMS has no condition key for this action; the grant itself names the principal that may retire it.
-    yield Grant(["kms:RetireGrant"], keys, because=_KEYS)
+    yield allow("kms: RetireGrant", key, because=_KEYS)
 
 
-def _roles(aws: AwsScope, patterns: NamePatterns, boundary_arn: str) -> Iterator[Grant]:
+def _roles(patterns: NamePatterns, boundary_arn: str) -> Iterator[Grant]:
     """Require the boundary on every new role: a role without it could do what CloudFormation itself may
     not."""
-    roles = [patterns.roles(aws)]
-    bounded = {"StringEquals": {"iam:PermissionsBoundary": boundary_arn}}
-    yield Grant(
-        iam_actions(
-            "iam: AttachRolePolicy CreateRole DetachRolePolicy PutRolePermissionsBoundary PutRolePolicy"
+    services = ["codebuild.amazonaws.com", "sagemaker.amazonaws.com", "vpc-flow-logs.amazonaws.com"]
+    for actions, where in (
+        (
+            "iam: AttachRolePolicy CreateRole DetachRolePolicy PutRolePermissionsBoundary PutRolePolicy",
+            {"StringEquals": {"iam:PermissionsBoundary": boundary_arn}},
         ),
-        roles,
-        bounded,
-        because=patterns.because,
-    )
-    yield Grant(
-        iam_actions(
+        (
             "iam: DeleteRole DeleteRolePolicy GetRole GetRolePolicy ListAttachedRolePolicies "
             "ListRolePolicies ListRoleTags TagRole UntagRole UpdateAssumeRolePolicy UpdateRole "
-            "UpdateRoleDescription"
+            "UpdateRoleDescription",
+            None,
         ),
-        roles,
-        because=patterns.because,
-    )
-    yield Grant(
-        ["iam:PassRole"],
-        roles,
-        {
-            "StringEquals": {
-                "iam:PassedToService": [
-                    "codebuild.amazonaws.com",
-                    "sagemaker.amazonaws.com",
-                    "vpc-flow-logs.amazonaws.com",
-                ]
-            }
-        },
-        because=patterns.because,
-    )
-    yield Grant(["iam:CreateServiceLinkedRole"], [scaling_role_arn(aws)])
+        ("iam: PassRole", {"StringEquals": {"iam:PassedToService": services}}),
+    ):
+        yield allow(actions, patterns.roles, where=where, because=patterns.because)
+    yield allow("iam: CreateServiceLinkedRole", scaling_role_arn(patterns.aws))
 
 
 def boundary_grants(boundary_arn: str) -> Iterator[Grant]:
     """Allow deleting the boundary; only an administrator creates or changes it."""
-    yield Grant(
-        iam_actions(
-            "iam: DeletePolicy DeletePolicyVersion GetPolicy GetPolicyVersion ListEntitiesForPolicy "
-            "ListPolicyVersions"
-        ),
-        [boundary_arn],
+    yield allow(
+        "iam: DeletePolicy DeletePolicyVersion GetPolicy GetPolicyVersion ListEntitiesForPolicy "
+        "ListPolicyVersions",
+        boundary_arn,
     )
 
 
@@ -245,4 +202,4 @@ def scaling_role_arn(aws: AwsScope) -> str:
     endpoint."""
     service = "sagemaker.application-autoscaling.amazonaws.com"
     name = "AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint"
-    return global_arn(aws, f"role/aws-service-role/{service}/{name}")
+    return aws.iam(f"role/aws-service-role/{service}/{name}")

@@ -12,7 +12,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from tritonstack.base import naming
-from tritonstack.constructs.delivery.delivery_grants import NamePatterns, global_arn
+from tritonstack.constructs.delivery.delivery_grants import NamePatterns
 from tritonstack.constructs.delivery.execution_grants import (
     EC2_ACTIONS,
     SERVICE_ACTIONS,
@@ -32,16 +32,17 @@ _NAMED = "CloudFormation creates, changes, and deletes only resources with this 
 
 def execution_policies(scope: Construct, *, environment: EnvironmentSpec) -> list[iam.CfnManagedPolicy]:
     """Create the execution policies of one environment."""
-    aws, patterns = AwsScope.of(scope), NamePatterns.like(environment)
+    aws = AwsScope.of(scope)
+    patterns = NamePatterns.like(aws, environment)
     services, security = naming.execution_policy_names(environment.delivery_base)
     network = bool(environment.network and environment.network.create)
-    boundary_arn = global_arn(aws, f"policy/{environment.roles_boundary}")
+    boundary_arn = aws.iam(f"policy/{environment.roles_boundary}")
     for_services = _policy(
         scope,
         "Execution",
         services,
         f"What CloudFormation needs to make {environment.name}, beside keys and roles",
-        list(service_grants(aws, patterns, network=network)),
+        list(service_grants(patterns, network=network)),
     )
     skip_check(for_services, _UNBOUND_WRITES, because=_NAMED)
     return [
@@ -52,7 +53,7 @@ def execution_policies(scope: Construct, *, environment: EnvironmentSpec) -> lis
             security,
             f"The keys and roles that CloudFormation makes for {environment.name}",
             [
-                *security_grants(aws, patterns, boundary_arn=boundary_arn),
+                *security_grants(patterns, boundary_arn=boundary_arn),
                 *([] if environment.permissions_boundary else boundary_grants(boundary_arn)),
             ],
         ),

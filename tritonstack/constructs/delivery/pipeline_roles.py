@@ -12,7 +12,7 @@ from constructs import Construct
 from tritonstack.constructs.builds.build_grants import write_build_log
 from tritonstack.constructs.delivery.delivery_grants import assume_roles
 from tritonstack.constructs.iam.granted_role import GrantedRole
-from tritonstack.constructs.iam.grants import AwsScope, Grant
+from tritonstack.constructs.iam.grants import AwsScope, Grant, allow
 from tritonstack.constructs.iam.service_role import ServiceRole
 
 _HANDED = "objects that steps pass on; CodePipeline names them after its executions"
@@ -103,9 +103,9 @@ class PipelineRoles(Construct):
     def _handed(self) -> list[Grant]:
         arn = self._resources.bucket.bucket_arn
         return [
-            Grant(["s3:GetObject", "s3:GetObjectVersion", "s3:PutObject"], [f"{arn}/*"], because=_HANDED),
-            Grant(["s3:GetBucketLocation", "s3:GetBucketVersioning", "s3:ListBucket"], [arn]),
-            Grant(["kms:Decrypt", "kms:DescribeKey", "kms:GenerateDataKey"], [self._resources.key_arn]),
+            allow("s3: GetObject GetObjectVersion PutObject", f"{arn}/*", because=_HANDED),
+            allow("s3: GetBucketLocation GetBucketVersioning ListBucket", arn),
+            allow("kms: Decrypt DescribeKey GenerateDataKey", self._resources.key_arn),
         ]
 
     def _source(self, *, also: Sequence[str] = ()) -> list[Grant]:
@@ -115,14 +115,14 @@ class PipelineRoles(Construct):
         name, key = self._resources.source
         arn = self._home.bucket(name)
         return [
-            Grant(["s3:GetObject", "s3:GetObjectVersion"], [f"{arn}/{key}"]),
-            Grant(["s3:GetBucketLocation", "s3:GetBucketVersioning", "s3:ListBucket"], [arn]),
+            allow("s3: GetObject GetObjectVersion", f"{arn}/{key}"),
+            allow("s3: GetBucketLocation GetBucketVersioning ListBucket", arn),
         ]
 
     def _builds(self) -> Grant:
-        return Grant(
-            ["codebuild:BatchGetBuilds", "codebuild:StartBuild", "codebuild:StopBuild"],
-            [self._home.arn("codebuild", f"project/{self._resources.name}-*")],
+        return allow(
+            "codebuild: BatchGetBuilds StartBuild StopBuild",
+            self._home.arn("codebuild", f"project/{self._resources.name}-*"),
             because="the projects of this pipeline's steps, named after it",
         )
 

@@ -9,7 +9,6 @@ from tritonstack.base import naming
 from tritonstack.base.error_kinds import NotApplicableError
 from tritonstack.base.naming import DeliveryRole
 from tritonstack.base.paths import Project, is_source_tree
-from tritonstack.constructs.delivery.delivery_grants import global_arn
 from tritonstack.constructs.iam.grants import AwsScope
 from tritonstack.spec.environments.environment import EnvironmentSpec
 
@@ -108,7 +107,7 @@ def use_role(aws: AwsScope, spec: EnvironmentSpec, duty: DeliveryRole) -> tuple[
 def duty_role_arn(aws: AwsScope, spec: EnvironmentSpec, duty: DeliveryRole) -> str:
     """Return the ARN of the role that an environment's account has for a duty."""
     target = AwsScope(aws.partition, spec.region, spec.account)
-    return global_arn(target, f"role/{naming.delivery_role_name(spec.delivery_base, duty)}")
+    return target.iam(f"role/{naming.delivery_role_name(spec.delivery_base, duty)}")
 
 
 def _with_locks(

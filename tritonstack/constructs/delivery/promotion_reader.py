@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from constructs import Construct
 
 from tritonstack.base import naming
-from tritonstack.constructs.iam.grants import AwsScope, Grant, read_objects
+from tritonstack.constructs.iam.grants import AwsScope, Grant, allow, read_objects
 from tritonstack.constructs.iam.service_role import ServiceRole
 from tritonstack.spec.environments.environment import EnvironmentSpec
 
@@ -56,9 +56,9 @@ def reading_grants(aws: AwsScope, environment: EnvironmentSpec, key_arn: str) ->
     return [
         *read_objects(aws, bucket, naming.MODELS, key_arn=key_arn, because=_EVERY_MODEL),
         *read_objects(aws, bucket, naming.EVENTS, key_arn=key_arn, because=_EVERY_EVENT),
-        Grant(
-            ["ecr:BatchGetImage", "ecr:DescribeImages", "ecr:GetDownloadUrlForLayer"],
-            [aws.arn("ecr", f"repository/{repository}")],
+        allow(
+            "ecr: BatchGetImage DescribeImages GetDownloadUrlForLayer",
+            aws.arn("ecr", f"repository/{repository}"),
         ),
     ]
 
@@ -68,6 +68,6 @@ def resuming_grants(aws: AwsScope, environment: EnvironmentSpec) -> list[Grant]:
     bucket = aws.bucket(environment.artifact_bucket)
     parts = f"{bucket}/{naming.MODELS}*"
     return [
-        Grant(["s3:ListBucketMultipartUploads"], [bucket]),
-        Grant(["s3:ListMultipartUploadParts"], [parts], because=_EVERY_MODEL),
+        allow("s3: ListBucketMultipartUploads", bucket),
+        allow("s3: ListMultipartUploadParts", parts, because=_EVERY_MODEL),
     ]

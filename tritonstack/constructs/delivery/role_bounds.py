@@ -14,9 +14,9 @@ from constructs import Construct
 
 from tritonstack.base import naming
 from tritonstack.constructs.builds.build_grants import read_secret
-from tritonstack.constructs.delivery.delivery_grants import NamePatterns, any_key
+from tritonstack.constructs.delivery.delivery_grants import NamePatterns
 from tritonstack.constructs.iam.granted_role import explain_pattern
-from tritonstack.constructs.iam.grants import AwsScope, Grant, iam_actions, use_key_through_s3
+from tritonstack.constructs.iam.grants import AwsScope, Grant, allow, use_key_through_s3
 from tritonstack.constructs.iam.managed_policy import managed_policy
 from tritonstack.constructs.iam.skipped_checks import skip_check
 
@@ -44,11 +44,11 @@ class RoleBounds(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         aws = AwsScope.of(self)
-        granted = [*_own_resources(aws, patterns), *_shared_resources(aws, patterns)]
+        granted = [*_own_resources(patterns), *_shared_resources(patterns)]
         if reads_models:
-            granted.append(Grant(["s3:GetObject", "s3:ListBucket"], [reads_models]))
+            granted.append(allow("s3: GetObject ListBucket", reads_models))
         if token_secret:
-            granted += read_secret(aws, token_secret, any_key(aws))
+            granted += read_secret(aws, token_secret, aws.any_key)
         self.policy = managed_policy(
             self,
             "Policy",
@@ -64,64 +64,54 @@ class RoleBounds(Construct):
             skip_check(self.policy, check, because=_EDGE)
 
 
-def _own_resources(aws: AwsScope, patterns: NamePatterns) -> Iterator[Grant]:
-    bucket = aws.bucket(patterns.buckets)
-    many = patterns.base.endswith("*")
-    like, below = (patterns.base, patterns.base) if many else (f"{patterns.base}-*", f"{patterns.base}/*")
-    yield Grant(
-        ["s3:AbortMultipartUpload", "s3:GetObject", "s3:ListBucket", "s3:PutObject"], [bucket, f"{bucket}/*"]
+def _own_resources(patterns: NamePatterns) -> Iterator[Grant]:
+    aws, bucket, base = patterns.aws, patterns.bucket, patterns.base
+    below = base if base.endswith("*") else f"{base}/*"
+    groups = (
+        naming.endpoint_log_group(patterns.named),
+        naming.component_log_group(patterns.named),
+        f"/{below}",
+        f"{naming.PROCESSING_LOG_GROUP}*",
     )
-    yield Grant(
-        ["logs:CreateLogGroup", "logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"],
-        [
-            aws.arn("logs", f"log-group:{group}")
-            for group in (
-                naming.endpoint_log_group(like),
-                naming.component_log_group(like),
-                f"/{below}",
-                f"{naming.PROCESSING_LOG_GROUP}*",
-            )
-        ],
+    yield allow("s3: AbortMultipartUpload GetObject ListBucket PutObject", bucket, f"{bucket}/*")
+    yield allow(
+        "logs: CreateLogGroup CreateLogStream DescribeLogStreams PutLogEvents",
+        *(aws.arn("logs", f"log-group:{group}") for group in groups),
     )
-    yield Grant(
-        ["ecr:CompleteLayerUpload", "ecr:InitiateLayerUpload", "ecr:PutImage", "ecr:UploadLayerPart"],
-        patterns.arns(aws, "ecr", "repository/", after="/*"),
+    yield allow(
+        "ecr: CompleteLayerUpload InitiateLayerUpload PutImage UploadLayerPart",
+        *patterns.arns("ecr:repository/{base}/*"),
     )
-    yield Grant(["cloudwatch:DescribeAlarms"], patterns.arns(aws, "cloudwatch", "alarm:"))
-    yield Grant(["sns:Publish"], patterns.arns(aws, "sns", ""))
+    yield allow("cloudwatch: DescribeAlarms", *patterns.arns("cloudwatch:alarm:{named}"))
+    yield allow("sns: Publish", *patterns.arns("sns:{named}"))
     yield from use_key_through_s3(
-        aws, ["kms:Decrypt", "kms:GenerateDataKey"], any_key(aws), [bucket, f"{bucket}/*"]
+        aws, ["kms:Decrypt", "kms:GenerateDataKey"], aws.any_key, [bucket, f"{bucket}/*"]
     )
 
 
-def _shared_resources(aws: AwsScope, patterns: NamePatterns) -> Iterator[Grant]:
+def _shared_resources(patterns: NamePatterns) -> Iterator[Grant]:
     """Grants for resources without the environment's name; none exposes data of others."""
-    staged = aws.bucket(patterns.bootstrap.bucket)
-    yield Grant(
-        iam_actions("s3: GetBucketAcl GetBucketLocation GetObject GetObjectVersion ListBucket"),
-        [staged, f"{staged}/*"],
+    aws, staged = patterns.aws, patterns.aws.bucket(patterns.bootstrap.bucket)
+    yield allow(
+        "s3: GetBucketAcl GetBucketLocation GetObject GetObjectVersion ListBucket", staged, f"{staged}/*"
     )
     yield from use_key_through_s3(aws, ["kms:Decrypt"], patterns.bootstrap.key, [staged, f"{staged}/*"])
-    yield Grant(
-        ["kms:Decrypt", "kms:GenerateDataKey"],
-        [any_key(aws)],
-        {
+    yield allow(
+        "kms: Decrypt GenerateDataKey",
+        aws.any_key,
+        where={
             "StringEquals": {"kms:ViaService": f"sns.{aws.region}.amazonaws.com"},
-            "StringLike": {"kms:EncryptionContext:aws:sns:topicArn": patterns.arns(aws, "sns", "")},
+            "StringLike": {"kms:EncryptionContext:aws:sns:topicArn": patterns.arns("sns:{named}")},
         },
     )
     # For volume encryption: only AWS services can use the grant, not the caller.
-    yield Grant(["kms:CreateGrant"], [any_key(aws)], {"Bool": {"kms:GrantIsForAWSResource": "true"}})
-    yield Grant(
-        iam_actions(
-            "cloudwatch: PutMetricData",
-            "ec2: CreateNetworkInterface CreateNetworkInterfacePermission DeleteNetworkInterface "
-            "DeleteNetworkInterfacePermission DescribeDhcpOptions DescribeNetworkInterfaces "
-            "DescribeSecurityGroups DescribeSubnets DescribeVpcs",
-            "ecr: BatchCheckLayerAvailability BatchGetImage DescribeImages GetAuthorizationToken "
-            "GetDownloadUrlForLayer",
-            "kms: DescribeKey",
-            "logs: DescribeLogGroups",
-        ),
-        ["*"],
+    yield allow("kms: CreateGrant", aws.any_key, where={"Bool": {"kms:GrantIsForAWSResource": "true"}})
+    yield allow(
+        "cloudwatch: PutMetricData; "
+        "ec2: CreateNetworkInterface CreateNetworkInterfacePermission DeleteNetworkInterface "
+        "DeleteNetworkInterfacePermission DescribeDhcpOptions DescribeNetworkInterfaces "
+        "DescribeSecurityGroups DescribeSubnets DescribeVpcs; "
+        "ecr: BatchCheckLayerAvailability BatchGetImage DescribeImages GetAuthorizationToken "
+        "GetDownloadUrlForLayer; kms: DescribeKey; logs: DescribeLogGroups",
+        "*",
     )

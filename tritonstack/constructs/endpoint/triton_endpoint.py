@@ -19,7 +19,6 @@ import aws_cdk as cdk
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
-from tritonstack.base import naming
 from tritonstack.constructs.endpoint.answer_topics import AnswerTopics
 from tritonstack.constructs.endpoint.autoscaling import Autoscaling
 from tritonstack.constructs.endpoint.endpoint_checks import check_endpoint, check_rollback_ids
@@ -32,7 +31,7 @@ from tritonstack.constructs.iam import grants
 from tritonstack.constructs.monitoring.endpoint_alarms import EndpointAlarms
 from tritonstack.constructs.monitoring.endpoint_dashboard import EndpointDashboard
 from tritonstack.constructs.monitoring.endpoint_log import EndpointLog
-from tritonstack.constructs.monitoring.monitored import Monitored
+from tritonstack.constructs.monitoring.monitored import monitored
 from tritonstack.constructs.monitoring.release_alarms import compares_instances
 from tritonstack.reference.regions import unoffered
 from tritonstack.spec.endpoints.endpoint import ServingOptions
@@ -67,7 +66,12 @@ class TritonEndpoint(Construct):
         self._warn_of_missing_instance_types()
         self._data = EndpointData(data_bucket or "", endpoint_name, key_arn)
         self._volume_key = self._key_of_volumes(key_arn)
-        self.monitored = self._as_monitored()
+        self.monitored = monitored(
+            endpoint_name,
+            (variant.monitored(options) for variant in variants),
+            options=options,
+            multi_model=variants[0].model.multi_model,
+        )
         log = EndpointLog(
             self,
             "Log",
@@ -115,19 +119,6 @@ class TritonEndpoint(Construct):
                     f"tritonstack:instance-type:{variant.name}",
                     f"{message}; {offer}; if AWS has added them, set price_per_hour of the variant",
                 )
-
-    def _as_monitored(self) -> Monitored:
-        component = naming.component_name(self.endpoint_name) if self._options.components else None
-        return Monitored(
-            endpoint_name=self.endpoint_name,
-            variants=tuple(variant.monitored(self._options) for variant in self._variants),
-            multi_model=self._variants[0].model.multi_model,
-            asynchronous=self._options.asynchronous is not None,
-            component=component,
-            log_group_name=naming.component_log_group(component)
-            if component
-            else naming.endpoint_log_group(self.endpoint_name),
-        )
 
     def _bind(self) -> None:
         """Grant the models' roles what serving needs."""

@@ -62,14 +62,30 @@ class AwsScope:
         """Return the ARN of a bucket."""
         return f"arn:{self.partition}:s3:::{name}"
 
+    def iam(self, resource: str) -> str:
+        """Return the ARN of a role or policy in this account; it has no region."""
+        return f"arn:{self.partition}:iam::{self.account}:{resource}"
 
-def iam_actions(*services: str) -> list[str]:
-    """Return the actions of services: `iam_actions("s3: GetObject PutObject", "kms: Decrypt")`."""
+    @property
+    def any_key(self) -> str:
+        """Any key in the account; the condition beside it limits it to one bucket's objects, or by tags."""
+        return self.arn("kms", "key/*")
+
+
+def iam_actions(text: str) -> list[str]:
+    """Return the actions of services: `iam_actions("s3: GetObject PutObject; kms: Decrypt")`."""
     return [
         f"{service}:{name}"
-        for service, names in (text.split(": ") for text in services)
+        for service, names in (part.split(": ") for part in text.split("; "))
         for name in names.split()
     ]
+
+
+def allow(
+    actions: str, *resources: str, where: Conditions | None = None, because: str | None = None
+) -> Grant:
+    """Return a grant of actions, which are written as for `iam_actions`."""
+    return Grant(iam_actions(actions), list(resources), where, because)
 
 
 def read_model(aws: AwsScope, model: ModelArchive | ModelPrefix, key_arn: str | None) -> list[Grant]:
@@ -90,9 +106,9 @@ def read_model(aws: AwsScope, model: ModelArchive | ModelPrefix, key_arn: str | 
         keys, because = key, None
     bucket = aws.bucket(name)
     return [
-        Grant(["s3:GetObject"], [f"{bucket}/{keys}"], because=because),
+        allow("s3: GetObject", f"{bucket}/{keys}", because=because),
         # Without this permission, S3 answers "access denied" for a missing artifact.
-        Grant(["s3:ListBucket"], [bucket], {"StringLike": {"s3:prefix": keys}}),
+        allow("s3: ListBucket", bucket, where={"StringLike": {"s3:prefix": keys}}),
         *use_key_through_s3(aws, ["kms:Decrypt"], key_arn, [bucket, f"{bucket}/{keys}"]),
     ]
 
@@ -101,13 +117,13 @@ def pull_image(aws: AwsScope, uri: str) -> list[Grant]:
     """Allow pulling one image."""
     account, region, repository = split_image_uri(uri)
     return [
-        Grant(
-            ["ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"],
-            [f"arn:{aws.partition}:ecr:{region}:{account}:repository/{repository}"],
+        allow(
+            "ecr: BatchCheckLayerAvailability BatchGetImage GetDownloadUrlForLayer",
+            f"arn:{aws.partition}:ecr:{region}:{account}:repository/{repository}",
         ),
-        Grant(
-            ["ecr:GetAuthorizationToken"],
-            ["*"],
+        allow(
+            "ecr: GetAuthorizationToken",
+            "*",
             because="ECR's authorization token has no resource-level permissions",
         ),
     ]
@@ -115,28 +131,20 @@ def pull_image(aws: AwsScope, uri: str) -> list[Grant]:
 
 def enter_network(aws: AwsScope, network: ModelNetwork) -> list[Grant]:
     """Allow creating and deleting network interfaces in subnets."""
-    interfaces = [aws.arn("ec2", "network-interface/*")]
-    because = "EC2 names interfaces when it creates them; another statement limits the subnets"
+    create = ["ec2:CreateNetworkInterface"]
     return [
-        Grant(["ec2:CreateNetworkInterface"], _each(aws.arn("ec2", "subnet/"), network.subnet_ids)),
-        Grant(
-            ["ec2:CreateNetworkInterface"],
-            _each(aws.arn("ec2", "security-group/"), network.security_group_ids),
+        Grant(create, _each(aws.arn("ec2", "subnet/"), network.subnet_ids)),
+        Grant(create, _each(aws.arn("ec2", "security-group/"), network.security_group_ids)),
+        allow(
+            "ec2: CreateNetworkInterface CreateNetworkInterfacePermission DeleteNetworkInterface "
+            "DeleteNetworkInterfacePermission",
+            aws.arn("ec2", "network-interface/*"),
+            because="EC2 names interfaces when it creates them; another statement limits the subnets",
         ),
-        Grant(
-            iam_actions(
-                "ec2: CreateNetworkInterface CreateNetworkInterfacePermission DeleteNetworkInterface "
-                "DeleteNetworkInterfacePermission"
-            ),
-            interfaces,
-            because=because,
-        ),
-        Grant(
-            iam_actions(
-                "ec2: DescribeDhcpOptions DescribeNetworkInterfaces DescribeSecurityGroups "
-                "DescribeSubnets DescribeVpcs"
-            ),
-            ["*"],
+        allow(
+            "ec2: DescribeDhcpOptions DescribeNetworkInterfaces DescribeSecurityGroups DescribeSubnets "
+            "DescribeVpcs",
+            "*",
             because="the describe actions of EC2 have no resource-level permissions",
         ),
     ]
@@ -145,9 +153,10 @@ def enter_network(aws: AwsScope, network: ModelNetwork) -> list[Grant]:
 def write_log(aws: AwsScope, group: str) -> Grant:
     """Allow writing to one log group."""
     arn = aws.arn("logs", f"log-group:{group}")
-    return Grant(
-        ["logs:CreateLogGroup", "logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"],
-        [arn, f"{arn}:*"],
+    return allow(
+        "logs: CreateLogGroup CreateLogStream DescribeLogStreams PutLogEvents",
+        arn,
+        f"{arn}:*",
         because="log streams of this log group; SageMaker names them after its instances",
     )
 
@@ -155,28 +164,20 @@ def write_log(aws: AwsScope, group: str) -> Grant:
 def publish_metrics(*, component: bool) -> Grant:
     """Allow publishing SageMaker's metrics."""
     namespaces = ["AWS/SageMaker", "/aws/sagemaker/Endpoints"]
-    return Grant(
-        ["cloudwatch:PutMetricData"],
-        ["*"],
-        {
-            "StringEquals": {
-                "cloudwatch:namespace": [
-                    *namespaces,
-                    *(["/aws/sagemaker/InferenceComponents"] if component else []),
-                ]
-            }
-        },
-        because=(
-            "PutMetricData has no resource-level permissions; the condition limits it to SageMaker's "
-            "namespaces"
-        ),
+    namespaces += ["/aws/sagemaker/InferenceComponents"] if component else []
+    return allow(
+        "cloudwatch: PutMetricData",
+        "*",
+        where={"StringEquals": {"cloudwatch:namespace": namespaces}},
+        because="PutMetricData has no resource-level permissions; the condition limits it to SageMaker's "
+        "namespaces",
     )
 
 
 def watch_alarms(aws: AwsScope, names: Sequence[str]) -> list[Grant]:
     """Allow reading the rollback alarms."""
     arns = [aws.arn("cloudwatch", f"alarm:{name}") for name in names]
-    return [Grant(["cloudwatch:DescribeAlarms"], arns)] if arns else []
+    return [allow("cloudwatch: DescribeAlarms", *arns)] if arns else []
 
 
 def encrypt_volumes(key_arn: str | None) -> list[Grant]:
@@ -185,8 +186,8 @@ def encrypt_volumes(key_arn: str | None) -> list[Grant]:
         return []
     # With this condition, only AWS services can use the grant.
     return [
-        Grant(["kms:CreateGrant"], [key_arn], {"Bool": {"kms:GrantIsForAWSResource": "true"}}),
-        Grant(["kms:DescribeKey"], [key_arn]),
+        allow("kms: CreateGrant", key_arn, where={"Bool": {"kms:GrantIsForAWSResource": "true"}}),
+        allow("kms: DescribeKey", key_arn),
     ]
 
 
@@ -197,7 +198,7 @@ def write_objects(
     arn = aws.bucket(bucket)
     objects = [f"{arn}/{prefix}*" for prefix in prefixes]
     return [
-        Grant(["s3:AbortMultipartUpload", "s3:PutObject"], objects, because=because),
+        allow("s3: AbortMultipartUpload PutObject", *objects, because=because),
         # Large objects are uploaded in parts; S3 decrypts them to combine them.
         *use_key_through_s3(aws, ["kms:Decrypt", "kms:GenerateDataKey"], key_arn, [arn, *objects]),
     ]
@@ -209,8 +210,8 @@ def read_objects(
     """Allow reading objects below a prefix of a bucket."""
     arn = aws.bucket(bucket)
     return [
-        Grant(["s3:GetObject"], [f"{arn}/{prefix}*"], because=because),
-        Grant(["s3:ListBucket"], [arn], {"StringLike": {"s3:prefix": f"{prefix}*"}}),
+        allow("s3: GetObject", f"{arn}/{prefix}*", because=because),
+        allow("s3: ListBucket", arn, where={"StringLike": {"s3:prefix": f"{prefix}*"}}),
         *use_key_through_s3(aws, ["kms:Decrypt"], key_arn, [arn, f"{arn}/{prefix}*"]),
     ]
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tritonstack.base import naming
 from tritonstack.reference.hardware import InstanceType
-from tritonstack.spec.endpoints.endpoint import MultiModelEndpoint
+from tritonstack.spec.endpoints.endpoint import MultiModelEndpoint, ServingOptions
 from tritonstack.spec.endpoints.scaling import Scaling
 from tritonstack.spec.environments.environment import EnvironmentSpec
 
@@ -54,27 +55,38 @@ class Monitored:
         return next((variant for variant in self.variants if variant.shadow), None)
 
 
+def monitored(
+    endpoint_name: str, variants: Iterable[MonitoredVariant], *, options: ServingOptions, multi_model: bool
+) -> Monitored:
+    """Return an endpoint with these variants and options."""
+    component = naming.component_name(endpoint_name) if options.components else None
+    return Monitored(
+        endpoint_name,
+        tuple(variants),
+        multi_model=multi_model,
+        asynchronous=options.asynchronous is not None,
+        component=component,
+        log_group_name=(
+            naming.component_log_group(component) if component else naming.endpoint_log_group(endpoint_name)
+        ),
+    )
+
+
 def monitored_endpoint(environment: EnvironmentSpec, name: str) -> Monitored:
     """Return the endpoint `name` of an environment, whether built or not."""
-    endpoint = environment.endpoints[name]
-    full = environment.endpoint_name(name)
-    component = naming.component_name(full) if endpoint.components else None
-    return Monitored(
-        endpoint_name=full,
-        variants=tuple(
+    endpoint, prices = environment.endpoints[name], environment.prices
+    return monitored(
+        environment.endpoint_name(name),
+        (
             MonitoredVariant(
-                name=variant.name,
-                instance=variant.instance,
-                scaling=variant.scaling,
+                variant.name,
+                variant.instance,
+                variant.scaling,
                 shadow=variant.shadow,
-                price_per_hour=environment.prices.get(variant.instance.name),
+                price_per_hour=prices.get(variant.instance.name),
             )
             for variant in endpoint.variants
         ),
+        options=endpoint,
         multi_model=isinstance(endpoint, MultiModelEndpoint),
-        asynchronous=endpoint.asynchronous is not None,
-        component=component,
-        log_group_name=(
-            naming.component_log_group(component) if component else naming.endpoint_log_group(full)
-        ),
     )
