@@ -6,6 +6,7 @@ import pytest
 
 from tests.constructs.metric_math import evaluate
 from tests.constructs.monitored_endpoints import (
+    COMPONENT,
     NAME,
     TOPIC,
     monitored,
@@ -49,6 +50,11 @@ def plain() -> dict[str, dict[str, Any]]:
 @pytest.fixture(scope="module")
 def queued() -> dict[str, dict[str, Any]]:
     return made(monitored(variant(instance=GPU), asynchronous=True))
+
+
+@pytest.fixture(scope="module")
+def copied() -> dict[str, dict[str, Any]]:
+    return made(monitored(variant(instance=GPU), component=COMPONENT))
 
 
 def looked_at(alarm: dict[str, Any]) -> dict[str, tuple[str, str, str]]:
