@@ -13,12 +13,11 @@ from aws_cdk.assertions import Template
 from constructs import Construct
 
 from tests.stacks.assemblies import ROOT
-from tests.stacks.templates import granted, granting, production, properties
+from tests.stacks.templates import production, properties
 from tritonstack import constructs
 from tritonstack.base.errors import UsageError
 from tritonstack.constructs import (
     ModelArchive,
-    ModelNetwork,
     ModelPrefix,
     TritonEndpoint,
     TritonImage,
@@ -159,16 +158,6 @@ def test_every_public_name_exists_and_is_documented(name):
     assert f"`{name}`" in (ROOT / "docs" / "constructs.md").read_text()
 
 
-def test_custom_image_is_pulled_from_its_own_repository(stack):
-    uri = "123456789012.dkr.ecr.eu-central-1.amazonaws.com/serving/triton:25.04-1"
-    model = TritonModel(stack, "Model", data=ARCHIVE, image=uri)
-    assert model.multi_model is False
-    template = Template.from_stack(stack)
-    assert properties(template, "AWS::SageMaker::Model")["PrimaryContainer"]["Image"] == uri
-    (pulled,) = granted(template, "ecr:BatchGetImage")["Resource"]
-    assert pulled == "arn:aws:ecr:eu-central-1:123456789012:repository/serving/triton"
-
-
 @pytest.mark.parametrize(("instance_type", "chosen"), [("ml.c7i.xlarge", None), ("ml.g5.xlarge", AMI)])
 def test_a_host_image_with_a_compatible_driver_is_chosen(stack, instance_type, chosen):
     image = TritonImage("25.09", instance_type=instance_type)
@@ -211,12 +200,6 @@ def test_an_image_outside_ecr_is_rejected(stack):
         TritonModel(stack, "Model", data=ARCHIVE, image="triton:latest")
 
 
-def test_sagemakers_image_needs_a_region():
-    stack = cdk.Stack(cdk.App(), "anywhere")
-    with pytest.raises(UsageError, match="no region"):
-        TritonModel(stack, "Model", data=ARCHIVE, image=IMAGE)
-
-
 COMPONENT = Components(memory_mb=1024)
 
 
@@ -253,16 +236,6 @@ def endpoint(stack: cdk.Stack, *variants: TritonVariant, name: str = "search", *
     )
 
 
-def shelf_variant(stack: cdk.Stack, name: str = "main") -> TritonVariant:
-    shelf = TritonModel(stack, "Shelf", data=ModelPrefix("s3://my-models/shelf/"), image=IMAGE)
-    return TritonVariant(shelf, instance_type="ml.c7i.xlarge", name=name)
-
-
-def test_a_component_serves_one_model(stack):
-    with pytest.raises(UsageError, match=r"^search: components: "):
-        endpoint(stack, shelf_variant(stack), components=COMPONENT)
-
-
 def variants_named(stack: cdk.Stack, *names: str, **more: Any) -> list[TritonVariant]:
     return [
         TritonVariant(
@@ -273,12 +246,6 @@ def variants_named(stack: cdk.Stack, *names: str, **more: Any) -> list[TritonVar
         )
         for index, name in enumerate(names)
     ]
-
-
-def test_shared_log_of_a_shadow_does_not_roll_back_updates(stack):
-    variants = variants_named(stack, "main", "next", shadow=True)
-    with pytest.raises(UsageError, match="'triton-errors'"):
-        endpoint(stack, *variants, rollout=AllAtOnce(roll_back_on=("triton-errors",)))
 
 
 @pytest.mark.parametrize(
@@ -292,11 +259,6 @@ def test_shared_log_of_a_shadow_does_not_roll_back_updates(stack):
 def test_variants_rejected_by_sagemaker(stack, names, more, words):
     with pytest.raises(UsageError, match=words):
         endpoint(stack, *variants_named(stack, *names, **more))
-
-
-def test_models_under_a_model_prefix_are_served_by_one_variant(stack):
-    with pytest.raises(UsageError, match="exactly one variant"):
-        endpoint(stack, *variants_named(stack, "main"), shelf_variant(stack, "second"))
 
 
 @pytest.mark.parametrize(
@@ -332,25 +294,6 @@ def test_only_the_image_must_be_a_literal():
     text = json.dumps(template.to_json()["Resources"])
     assert "${Token[" not in text
     assert "arn:aws:" not in text
-
-
-def test_ids_and_place_that_are_both_unknown_make_no_arns():
-    stack = cdk.Stack(cdk.App(), "anywhere")
-    subnets = cdk.CfnParameter(stack, "Subnets", type="List<AWS::EC2::Subnet::Id>").value_as_list
-    with pytest.raises(UsageError, match="list the ids"):
-        TritonModel(stack, "Model", data=ARCHIVE, image=OWN_IMAGE, network=ModelNetwork(subnets, ["sg-1"]))
-    TritonModel(
-        stack, "Listed", data=ARCHIVE, image=OWN_IMAGE, network=ModelNetwork([cdk.Fn.select(0, subnets)], [])
-    )
-
-
-def test_id_list_parameters_make_arns_with_a_known_location(stack):
-    subnets = cdk.CfnParameter(stack, "Subnets", type="List<AWS::EC2::Subnet::Id>").value_as_list
-    TritonModel(stack, "Model", data=ARCHIVE, image=IMAGE, network=ModelNetwork(subnets, ["sg-1"]))
-    (statement, *_) = granting(Template.from_stack(stack), "ec2:CreateNetworkInterface")
-    prefix = "arn:aws:ec2:eu-central-1:123456789012:subnet/"
-    joined = {"Fn::Join": ["", [prefix, {"Fn::Join": [f",{prefix}", {"Ref": "Subnets"}]}]]}
-    assert statement["Resource"] == {"Fn::Split": [",", joined]}
 
 
 def test_the_log_group_is_retained_by_default(stack):

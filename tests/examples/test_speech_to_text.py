@@ -81,13 +81,6 @@ def noise(samples: int) -> Any:
     return np.random.default_rng(samples).uniform(-0.5, 0.5, samples).astype(np.float32)
 
 
-@pytest.mark.parametrize("name", ["answers.py", "sounds.py"])
-def test_both_models_share_code(name):
-    """Each artifact has the files of its own folder only."""
-    first, second = ((FOLDER / "models" / model / name).read_text() for model in MODELS)
-    assert first == second
-
-
 @pytest.mark.parametrize(
     ("sound", "rate", "message"),
     [
@@ -108,29 +101,6 @@ def test_an_invalid_request_is_rejected_alone(sound, rate, message, imported):
     assert second.error.startswith(message)
     assert second.texts == []
     assert sum(map(int, third.texts[0].split())) == 70_000
-
-
-def test_long_sounds_are_cut_in_their_pauses(imported):
-    split = imported("sounds", FOLDER / "models/speech").split
-    sound = noise(150_000)
-    pauses = [(40_000, 41_000), (80_000, 81_000), (120_000, 121_000)]
-    for begin, end in pauses:
-        sound[begin:end] = 0
-    parts = split(sound, 48_000)
-    np.testing.assert_array_equal(np.concatenate(parts), sound)
-    assert all(0 < len(part) <= 48_000 for part in parts)
-    cuts = np.cumsum([len(part) for part in parts])[:-1]
-    assert all(begin < cut < end for cut, (begin, end) in zip(cuts, pauses, strict=True))
-    assert [len(part) for part in split(sound[:48_000], 48_000)] == [48_000]
-
-
-def test_features_are_those_of_transformers(imported):
-    extractor = imported("train", FOLDER).extractor()
-    model = imported("model", FOLDER / "models/speech")
-    for samples in (100, model.WINDOW):
-        expected = extractor(noise(samples), sampling_rate=RATE, return_tensors="np").input_features[0]
-        features = model.features_of(noise(samples), extractor.mel_filters.astype(np.float32))
-        np.testing.assert_allclose(features, expected, atol=1e-4)
 
 
 def test_the_code_of_the_pretrained_model_answers_batches_as_transformers(tmp_path, imported):

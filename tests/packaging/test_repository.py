@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -18,7 +17,7 @@ import yaml
 from packaging.requirements import Requirement
 
 from tests.delivery.github.workflows import read_workflow
-from tests.packaging.wheels import ROOT, Installed, borrow, locked_for_delivery, tracked
+from tests.packaging.wheels import ROOT, Installed, tracked
 from tritonstack.base.paths import Project
 from tritonstack.constructs.delivery.pipeline_steps import setup_commands
 
@@ -246,93 +245,6 @@ def test_doctor_names_each_missing_part(complete: Installed, shop):
     lacking = {name: check["optional"] for name, check in checks.items() if check["remedy"]}
     assert lacking == {"Node": False, "CDK CLI": False, "Triton server": True, "git": True}
     assert checks["Triton server"]["remedy"] == "run `tritonstack setup`"
-
-
-PIPELINE = """\
-repository: example/shop
-environments: [{name: dev}]
-pipeline: {account: "111111111111", region: us-east-1, bucket: {bucket: source-of-shop}}
-"""
-
-
-def pipeline_commands(complete: Installed, shop: Path) -> list[str]:
-    """Return the commands of the step that synthesizes."""
-    (shop / "delivery.yaml").write_text(PIPELINE)
-    (shop / "environments/dev.yaml").write_text(
-        (shop / "environments/local.yaml")
-        .read_text()
-        .replace("name: local", "name: dev")
-        .replace('"000000000000"', '"111111111111"')
-    )
-    ended = complete.run(
-        "tritonstack-app", cwd=shop, CDK_CONTEXT_JSON='{"pipeline": "main"}', CDK_OUTDIR="out"
-    )
-    assert ended.returncode == 0, ended.stderr
-    (template,) = (shop / "out").glob("*.template.json")
-    projects = {
-        item["Properties"]["Name"]: item["Properties"]["Source"]["BuildSpec"]
-        for item in json.loads(template.read_text())["Resources"].values()
-        if item["Type"] == "AWS::CodeBuild::Project"
-    }
-    phases = json.loads(projects["tritonstack-delivery-pipeline-synth"])["phases"]
-    assert isinstance(phases, dict)
-    handed, *setup = phases["install"]["commands"]
-    assert "handed" in handed
-    return setup
-
-
-@pytest.mark.e2e
-@pytest.mark.soak
-def test_a_pipeline_step_installs_what_the_repository_pins(complete: Installed, shop, wheels, tmp_path):
-    """Its commands run in a shell, as in CodeBuild, with the wheels as the package index.
-
-    pip finds the locked packages installed: they are borrowed from this environment.
-    """
-    index = tmp_path / "index"
-    setup = pipeline_commands(complete, shop)
-    index.mkdir()
-    for wheel in wheels.values():
-        shutil.copy(wheel, index)
-    state = tmp_path / "state"
-    (state / "cdk").mkdir(parents=True)
-    (state / "cdk/node_modules").symlink_to(ROOT / "node_modules")
-    shutil.copy(ROOT / "package-lock.json", state / "cdk")
-    node = shutil.which("node", path=f"{sys.prefix}/bin{os.pathsep}{os.environ['PATH']}")
-    (tmp_path / "machine").mkdir()
-    (tmp_path / "machine/node").symlink_to(str(node))
-    folders = [tmp_path / "machine", Path(sys.base_prefix, "bin"), "/usr/bin", "/bin"]
-    variables = {
-        "HOME": str(tmp_path),
-        "PATH": os.pathsep.join(map(str, folders)),
-        "PIP_FIND_LINKS": str(index),
-        "PIP_NO_INDEX": "1",
-        "TRITONSTACK_HOME": str(state),
-    }
-    create, path, *install, finish = setup
-
-    def bash(*commands: str) -> str:
-        ended = subprocess.run(
-            ["bash", "-c", "\n".join(["set -e", 'export PATH="$PWD/.venv/bin:$PATH"', *commands])],
-            cwd=shop,
-            env=variables,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=900,
-        )
-        assert ended.returncode == 0, ended.stdout + ended.stderr
-        return ended.stdout
-
-    bash(create)
-    borrow(Installed(shop / ".venv"), *locked_for_delivery())
-    bash(path, *install)
-    output = bash(finish, "tritonstack validate", "command -v tritonstack cdk", "cdk --version")
-    *_, tritonstack, cdk, version = output.splitlines()
-    assert (tritonstack, cdk) == (f"{shop}/.venv/bin/tritonstack", f"{shop}/.venv/bin/cdk")
-    locked = json.loads((ROOT / "package-lock.json").read_text())["packages"]["node_modules/aws-cdk"][
-        "version"
-    ]
-    assert version.startswith(locked)
 
 
 @pytest.mark.parametrize("name", ["requirements.txt", "requirements-local.txt"])

@@ -132,13 +132,3 @@ def _with_requirements(names: Iterable[str]) -> set[str]:
 def _is_installed(name: str) -> bool:
     """Return False for a requirement of another Python or platform."""
     return next(iter(importlib.metadata.distributions(name=name)), None) is not None
-
-
-def locked_for_delivery() -> list[str]:
-    """Return what the extras `cli` and `cdk` install: no library that builds models."""
-    lines = (ROOT / "requirements.txt").read_text().splitlines()
-    names = {line.partition("==")[0] for line in lines if line[0].isalnum()}
-    installed = {
-        distribution.name.lower().replace("_", "-") for distribution in importlib.metadata.distributions()
-    }
-    return sorted(names & installed)

@@ -187,25 +187,6 @@ def test_a_published_artifact_of_an_earlier_version_gains_its_examples(project, 
 
 
 @pytest.mark.usefixtures("stand_in")
-def test_equal_bytes_with_other_bounds_are_locked_with_these_bounds(project, capsys, monkeypatch):
-    bucket = load_workspace(project, "dev").spec.artifact_bucket
-    with simulated_aws():
-        cloud = use_cloud(monkeypatch)
-        cloud.client("s3").create_bucket(Bucket=bucket)
-        assert build(capsys, project, "--local")[0] == 0
-        file = project.models_dir / "minilm" / "model.yaml"
-        file.write_text(f"{file.read_text()}accept: {{cosine: 0.9}}\n")
-        assert build(capsys, project, "--local")[0] == 0
-        workspace = load_workspace(project, "dev")
-        entry = workspace.lock.record.models["minilm"]["cpu"]
-        assert entry.spec_hash == workspace.hashes["minilm"]
-        assert entry.accepted == {"y": "cosine >= 0.9, absolute <= 0.0001"}
-        assert entry.figures.min_cosine == 0.9  # of this build, not of the first one
-        assert build(capsys, project, "--local")[0] == 0
-        assert started(project) == ["minilm", "minilm"]
-
-
-@pytest.mark.usefixtures("stand_in")
 def test_build_creates_a_missing_bucket(project, capsys, monkeypatch):
     bucket = load_workspace(project, "dev").spec.artifact_bucket
     deployed: list[tuple[str, list[str]]] = []
@@ -241,18 +222,6 @@ def test_explain_before_the_first_build(project, capsys):
     assert "on this machine" in explained(capsys, project, "--local")
     edit(project.environment_file("dev"), "endpoints:", "builds: {enabled: false}\nendpoints:")
     assert "on this machine" in explained(capsys, project)
-
-
-@pytest.mark.parametrize(
-    ("instance", "release", "where"),
-    [
-        ("ml.g5.xlarge", "25.04", "in CodeBuild, project tritonstack-dev-build-sm86"),
-        ("ml.g6.2xlarge", "25.04", "in a SageMaker Processing job on ml.g6.2xlarge"),
-    ],
-)
-def test_explain_names_the_instance_type_of_a_gpu(project, capsys, instance, release, where):
-    edit(project.environment_file("dev"), "ml.c7i.xlarge", instance)
-    assert f"build {where}: never built" in explained(capsys, project)
 
 
 @pytest.mark.usefixtures("stand_in")
@@ -302,13 +271,6 @@ def test_failed_build_keeps_the_others(project, capsys):
     assert "MemoryError: no room" in log.read_text()
     assert "✗ building broken" in err
     assert "✓ building minilm" in err
-
-
-@pytest.mark.usefixtures("stand_in")
-def test_only_the_given_models_are_built(project, capsys):
-    serve(project, "other")
-    assert build(capsys, project, "other", "--no-publish")[0] == 0
-    assert started(project) == ["other"]
 
 
 COMMAND_LINE = """

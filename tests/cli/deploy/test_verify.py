@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import boto3
 import pytest
 
@@ -37,14 +35,6 @@ def said(
 ) -> tuple[int, pytest.CaptureResult[str]]:
     code = run(["--project", str(project.root), *arguments])
     return code, capsys.readouterr()
-
-
-def test_json_output_is_one_document(built, capsys):
-    code, words = said(capsys, built, "--json", "verify", "dev", "--endpoint", "search")
-    result = json.loads(words.out)
-    assert (code, result["passed"], result["environment"]) == (1, False, "dev")
-    assert [failure.startswith("search: stack: ") for failure in result["failures"]] == [True]
-    assert result["endpoints"][0]["checks"][0]["passed"] is False
 
 
 def test_verdict_is_recorded_unless_disabled(built, capsys, account):
@@ -88,9 +78,3 @@ def test_verdict_as_text():
     assert "1 IAM::Role, 2 SNS::Topic" in lines[8]
     assert "environments/dev.yaml, stacks/new.py" in lines[10]
     assert lines[11].endswith("cccccccc+uncommitted")
-
-
-def test_name_option_requires_one_template(built, capsys):
-    code, words = said(capsys, built, "status", "--name", "pr-1")
-    assert code == 2
-    assert "--name requires" in words.err

@@ -118,26 +118,6 @@ def test_instance_is_listed_with_the_environment_of_its_lock(templated, capsys):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--name", "pr-1"], "pass --env <template> --name <name>"),
-        (["--env", "dev", "--name", "pr-1"], "'dev' is an environment, not a template"),
-        (["--env", "preview"], "add --name <name>"),
-    ],
-)
-def test_an_instance_is_named_by_its_template_and_its_name(templated, capsys, arguments, words):
-    code, _, err = outcome(capsys, templated, "history", "minilm", *arguments)
-    assert code == 2
-    assert words in err
-
-
-def test_offline_makes_no_call(built, capsys):
-    code, out, err = outcome(capsys, built, "--json", "history", "minilm", "--offline")
-    assert (code, err) == (0, "")
-    assert [item["kind"] for item in json.loads(out)["artifacts"][0]["entries"]] == ["built"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
         (["minilmm"], "unknown model 'minilmm'; no lock or event names it"),
         (["minilm", "--env", "dve"], "unknown environment 'dve'"),
     ],

@@ -82,13 +82,6 @@ def test_lines_of_all_instances_are_printed_in_order(logs, account):
     assert logs("dev", "search", "--filter", "ir", "--instance", "i-1")[1].count("\n") == 2
 
 
-def test_json_output_is_one_document(logs, account):
-    account.log("main/i-1", "[bold]ready[/]")
-    document = json.loads(logs("dev", json_output=True)[1])
-    assert [line["message"] for line in document["lines"]] == ["[bold]ready[/]"]
-    assert document["notes"] == []
-
-
 @pytest.mark.parametrize("json_output", [False, True])
 def test_follow_prints_new_lines_until_ctrl_c(logs, account, monkeypatch, json_output):
     account.log("main/i-1", "before")

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.model_build.linting.given_repositories import CUT, ONNX, SINGLE, TRIO, packed, write
+from tests.model_build.linting.given_repositories import CUT, ONNX, SINGLE, write
 from tritonstack.cli.main import run
 
 
@@ -29,20 +29,6 @@ def test_errors_come_first_with_place_code_and_remedy(folder, capsys):
     assert second.endswith(" [TS209]")
     assert {line[:8] for line in (help_of_first, help_of_second)} == {"  help: "}
     assert summary.startswith("given: 1 error, 1 warning; ")
-
-
-def test_a_sound_archive(folder, capsys):
-    packed(write(folder / "given", TRIO), folder / "model.tar.gz")
-    assert run(["doctor", "model.tar.gz", "--instance-type", "ml.m7i.large", "--release", "26.03"]) == 0
-    assert (
-        "model.tar.gz: 0 errors, 0 warnings; models: cut, scores, whole; endpoints" in capsys.readouterr().out
-    )
-
-
-def test_warnings_alone_exit_with_0(folder, capsys):
-    write(folder / "given", {**SINGLE, "scores/.DS_Store": ""})
-    assert run(["doctor", "given"]) == 0
-    assert "0 errors, 1 warning;" in capsys.readouterr().out
 
 
 def test_json_lists_every_finding(folder, capsys):

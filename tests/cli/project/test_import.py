@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -33,13 +32,6 @@ def test_warnings_changes_and_the_next_commands(folder, capsys):
     assert run(["validate"]) == 0
 
 
-def test_an_endpoint_in_aws(folder, capsys):
-    write(folder / "given", SINGLE)
-    assert run(["import", "../given/scores", "--environment", "dev"]) == 0
-    assert capsys.readouterr().out.endswith(" build dev\n")
-    assert "model: scores" in Path("environments/dev.yaml").read_text()
-
-
 def test_errors_stop_the_import(folder, capsys):
     write(folder / "given", SINGLE)
     (folder / "given/scores/config.pbtxt").write_text(ONNX.replace('"scores"', '"score"'))
@@ -49,11 +41,3 @@ def test_errors_stop_the_import(folder, capsys):
     assert run(["import", "../two"]) == 2
     assert "error[TS340]: ../two" in capsys.readouterr().err
     assert [entry.name for entry in Path("models").iterdir()] == ["minilm"]
-
-
-def test_json(folder, capsys):
-    write(folder / "given", CUT)
-    assert run(["--json", "import", "../given"]) == 0
-    result = json.loads(capsys.readouterr().out)
-    assert (result["name"], result["kind"], result["environment"]) == ("cut", "Triton repository", None)
-    assert [Path(file).name for file in result["files"]] == ["model.yaml", "model.py", "config.pbtxt"]

@@ -25,8 +25,8 @@ from tritonstack.project.custom_images import endpoint_image
 from tritonstack.project.files import model_files
 from tritonstack.project.loading import load_workspace
 from tritonstack.records import locks
-from tritonstack.records.lock_writing import LockChange, add_image_to_lock, add_to_lock, replace_entries
-from tritonstack.records.locks import LockedImage, Promoted, RolledBack, entry_of, load_lock
+from tritonstack.records.lock_writing import LockChange, add_image_to_lock, add_to_lock
+from tritonstack.records.locks import LockedImage, Promoted, entry_of
 from tritonstack.records.manifests import Manifest
 
 DIGEST = "ab" * 32
@@ -64,21 +64,6 @@ def test_each_file_is_parsed_listed_and_hashed_once(project, capsys, monkeypatch
     assert outcome(capsys, project, "validate")[0] == 0
     assert passes == dict.fromkeys(passes, 1)
     assert {name for name, _ in passes} == {"parse_yaml", "list_files", "file_digests"}
-
-
-@pytest.mark.usefixtures("built")
-def test_unavailable_region_feature_is_a_warning(project, capsys):
-    edit(project.environment_file("dev"), "eu-west-1", "me-central-1")
-    edit(project.environment_file("dev"), "ml.c7i.xlarge", "ml.m5.xlarge")
-    code, out, err = outcome(capsys, project, "validate")
-    assert code == 0
-    assert out.startswith("valid: ")
-    assert "warning: " in err
-    assert "me-central-1 do" in err
-    warnings = json.loads(outcome(capsys, project, "--json", "validate")[1])["warnings"]
-    assert len(warnings) == 1
-    edit(project.environment_file("dev"), "endpoints:", "region_features: [endpoints]\nendpoints:")
-    assert "warning" not in outcome(capsys, project, "validate")[2]
 
 
 @pytest.mark.usefixtures("built")
@@ -177,14 +162,6 @@ def test_online_check_fails_on_a_different_object(
     assert "environments/dev.lock.yaml:" in err
 
 
-@pytest.mark.usefixtures("built")
-def test_online_check_reports_a_missing_artifact(dev, project, capsys):
-    dev.make_bucket()
-    code, _, err = outcome(capsys, project, "validate", "dev", "--online")
-    assert code == 1
-    assert f"found in s3://{dev.spec.artifact_bucket}" in err
-
-
 def test_online_check_lists_unreachable_environments(dev, built, project, capsys):
     published(dev, built)
     text = project.environment_file("dev").read_text()
@@ -226,32 +203,3 @@ def test_online_check_looks_up_images_in_their_registry(project, account, capsys
     code, _, err = outcome(capsys, project, "validate", "dev", "--online")
     assert code == (1 if words else 0)
     assert words in err
-
-
-def add_prod(project: Project, more: str = "promotion: {source: dev}\nbootstrap_qualifier: apart\n") -> None:
-    text = project.environment_file("dev").read_text().replace("name: dev", "name: prod")
-    project.environment_file("prod").write_text(text + more)
-
-
-def test_entries_that_passed_no_gate_are_a_note(project, built, capsys):
-    add_prod(project)
-    file = project.lock_file("prod")
-    add_to_lock(file, [built], built=BUILT)
-    note = (
-        "environments/prod.lock.yaml: minilm abababababab was built for prod, not promoted from dev: "
-        "no gate was checked"
-    )
-    code, _, err = outcome(capsys, project, "validate")
-    assert (code, err) == (0, f"note: {note}\n")
-    notes = json.loads(outcome(capsys, project, "--json", "validate", "prod")[1])["notes"]
-    assert [text.replace(f"{project.root}/", "") for text in notes] == [note]
-    entry = load_lock(file).record.models["minilm"]["cpu"]
-    back = RolledBack(instead_of="cd" * 32, as_of="77" * 32, by="ann", at="2026-11-24T08:30:00Z")
-    rolled_back = entry.model_copy(update={"rolled_back": back})
-    replace_entries(file, [LockChange("minilm", "cpu", rolled_back, entry)])
-    assert note in outcome(capsys, project, "validate")[2]
-    promoted = Promoted(source="dev", by="bob", at="2026-11-24T08:30:00Z")
-    before = load_lock(file).record.models["minilm"]["cpu"]
-    after = rolled_back.model_copy(update={"promoted": promoted})
-    replace_entries(file, [LockChange("minilm", "cpu", after, before)])
-    assert outcome(capsys, project, "validate")[2] == ""

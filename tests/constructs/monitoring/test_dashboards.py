@@ -141,16 +141,6 @@ def test_cost_follows_from_the_machines_minutes_and_their_price():
     assert computed(by_title["Cost per 1,000 requests"], "1,000 requests", cost_0=15) is None
 
 
-def test_a_shadow_has_costs_but_no_invocations():
-    by_title = charts(body(monitored(priced(), priced("shadow", shadow=True))))
-    both = {"cost_0": 5.0, "cost_1": 5.0}
-    assert computed(by_title["Cost per hour"], "per hour", **both) == pytest.approx(2 * PRICE)
-    thousand = computed(by_title["Cost per 1,000 requests"], "1,000 requests", **both, cost_calls0=1000)
-    assert thousand == pytest.approx(2 * PRICE / 12)
-    # A variant that is not there at all just costs nothing.
-    assert computed(by_title["Cost per hour"], "per hour", cost_0=5, cost_1=None) == pytest.approx(PRICE)
-
-
 # The environment's
 
 

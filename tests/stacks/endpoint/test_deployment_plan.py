@@ -12,7 +12,6 @@ from tests.stacks.assemblies import lock_everything
 from tritonstack.base.errors import FileViolation
 from tritonstack.base.paths import Project
 from tritonstack.constructs.endpoint.triton_model import model_environment
-from tritonstack.constructs.model_data import ModelPrefix
 from tritonstack.operations.locks.checks import check_offline
 from tritonstack.project.checks.locks import Findings
 from tritonstack.project.loading import ProjectFiles, load_workspace
@@ -52,18 +51,6 @@ def project(bare_project: Callable[[], Project]) -> Project:
     return bare_project()
 
 
-@pytest.fixture
-def plan(every) -> Callable[[str], EndpointDeployment]:
-    """Plan an endpoint of the environment with every kind."""
-
-    def planned(name: str) -> EndpointDeployment:
-        deployment = plan_deployment(every.workspace, name)
-        assert isinstance(deployment, EndpointDeployment)
-        return deployment
-
-    return planned
-
-
 def test_threads_are_derived_from_the_instances_in_the_artifact(project):
     plan = locked(project, instances=3, graphs_decide_threads=True, least_threads=5)
     assert isinstance(plan, EndpointDeployment)
@@ -94,15 +81,6 @@ def test_more_cores_change_the_threads_and_not_the_artifact(project):
     assert (two[HTTP_THREADS], sixteen[HTTP_THREADS]) == ("2", "8")
     changed = {name for name in two if two[name] != sixteen[name]}
     assert changed == {"OMP_NUM_THREADS", "RAYON_NUM_THREADS", HTTP_THREADS, ADDITIONAL_ARGS}
-
-
-def test_a_multi_model_endpoint_is_planned_from_its_prefix(plan):
-    (variant,) = plan("shelf").variants
-    shelf = "s3://tritonstack-every-artifacts-123456789012-us-east-1/endpoints/tritonstack-every-shelf/"
-    assert variant.data == ModelPrefix(shelf, cache=False)
-    assert variant.download_timeout_s is None
-    assert set(plan("shelf").target_models) == {"encoder", "ranker"}
-    assert plan("compared").target_models == {}
 
 
 def test_missing_artifact_is_reported_with_file_line_and_remedy(project):

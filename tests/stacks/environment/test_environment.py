@@ -4,8 +4,6 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from cfnlint.schema import PROVIDER_SCHEMA_MANAGER
-
 from tests.stacks.assemblies import Assembly
 
 NAMES = (
@@ -27,24 +25,6 @@ def resources(assembly: Assembly) -> Iterator[tuple[str, dict[str, Any]]]:
     for stack in assembly.stacks:
         for logical_id, resource in json.loads(assembly.text(stack)).get("Resources", {}).items():
             yield f"{stack}/{logical_id}", resource
-
-
-def tags_of(resource: dict[str, Any]) -> dict[str, str]:
-    tags = resource["Properties"].get("Tags", {})
-    return tags if isinstance(tags, dict) else {tag["Key"]: tag["Value"] for tag in tags}
-
-
-def test_all_taggable_resources_have_the_environment_tags(walled):
-    expected = {"project": "tritonstack", "environment": "walled", "team": "search", "cost-centre": "4711"}
-    tagged = 0
-    for name, resource in resources(walled):
-        schema = PROVIDER_SCHEMA_MANAGER.get_resource_schema("eu-central-1", resource["Type"]).schema
-        if schema.get("tagging", {}).get("taggable"):
-            assert tags_of(resource).items() >= expected.items(), name
-            tagged += 1
-    assert tagged > 20
-    for stack in walled.stacks:
-        assert walled.manifest(stack)["properties"]["tags"] == expected
 
 
 def test_every_name_starts_with_the_environment(walled, sample):

@@ -1,12 +1,10 @@
 """The foundation: what it protects, and who has access."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from aws_cdk.assertions import Match, Template
-from moto.events.models import EventPattern
 
 from stacks.foundation import FoundationStack
 from tests.stacks.assemblies import new_app
@@ -149,129 +147,6 @@ def test_alarm_topic_accepts_messages_over_tls_from_its_environment_and_events(s
     for rule in rules:
         assert rule["Properties"]["Name"].startswith("tritonstack-sample-")
     assert allowed.keys() == {"cloudwatch.amazonaws.com", "events.amazonaws.com"}
-
-
-def event(endpoint: str, status: str, *, kind: str = "SageMaker Endpoint State Change") -> dict[str, Any]:
-    """Return SageMaker's event about an endpoint, as documented."""
-    arn = f"arn:aws:sagemaker:{ACCOUNT_HOME}:endpoint/{endpoint}"
-    return {
-        "version": "0",
-        "id": "d2921b5a-b0ad-cace-a8e3-0f159d018e06",
-        "detail-type": kind,
-        "source": "aws.sagemaker",
-        "account": "123456789012",
-        "time": "2021-10-25T01:52:12Z",
-        "region": "eu-central-1",
-        "resources": [arn],
-        "detail": {
-            "EndpointName": endpoint,
-            "EndpointArn": arn,
-            "EndpointConfigName": "config-1",
-            "ProductionVariants": [{"DesiredWeight": 1.0, "DesiredInstanceCount": 1.0}],
-            "EndpointStatus": status,
-            "CreationTime": 1592411992203.0,
-            "LastModifiedTime": 1592411994287.0,
-            "Tags": {},
-        },
-    }
-
-
-def rule_named(template: Any, name: str) -> dict[str, Any]:
-    (item,) = template.find_resources("AWS::Events::Rule", {"Properties": {"Name": name}}).values()
-    properties: dict[str, Any] = item["Properties"]
-    return properties
-
-
-@pytest.fixture
-def rule(sample):
-    return rule_named(sample.foundation, "tritonstack-sample-failed-updates")
-
-
-@pytest.fixture
-def stack_rule(sample):
-    return rule_named(sample.foundation, "tritonstack-sample-failed-deployments")
-
-
-@pytest.mark.parametrize("status", ["FAILED", "OUT_OF_SERVICE", "ROLLING_BACK", "UPDATE_ROLLBACK_FAILED"])
-@pytest.mark.parametrize(
-    "kind", ["SageMaker Endpoint State Change", "SageMaker Endpoint Deployment State Change"]
-)
-def test_failed_updates_send_notifications(rule, status, kind):
-    pattern = EventPattern.load(json.dumps(rule["EventPattern"]))
-    assert pattern.matches_event(event("tritonstack-sample-plain", status, kind=kind))
-
-
-@pytest.mark.parametrize(
-    ("endpoint", "status", "kind"),
-    [
-        ("tritonstack-sample-plain", "IN_SERVICE", "SageMaker Endpoint State Change"),
-        ("tritonstack-sample-plain", "UPDATING", "SageMaker Endpoint Deployment State Change"),
-        ("tritonstack-prod-plain", "FAILED", "SageMaker Endpoint State Change"),
-        ("tritonstack-sample-plain", "FAILED", "SageMaker Training Job State Change"),
-    ],
-)
-def test_successes_and_other_environments_send_no_notifications(rule, endpoint, status, kind):
-    pattern = EventPattern.load(json.dumps(rule["EventPattern"]))
-    assert not pattern.matches_event(event(endpoint, status, kind=kind))
-
-
-def told(rule: dict[str, Any], about: dict[str, Any]) -> list[str]:
-    """Return the topic's message about an event."""
-    (target,) = rule["Targets"]
-    text = target["InputTransformer"]["InputTemplate"]
-    for name, path in target["InputTransformer"]["InputPathsMap"].items():
-        value: Any = about
-        for step in path.removeprefix("$.").split("."):
-            value = value[step]
-        assert f"<{name}>" in text
-        text = text.replace(f"<{name}>", value)
-    assert "<" not in text
-    return str(json.loads(text)).splitlines()
-
-
-def stack_event(stack: str, status: str) -> dict[str, Any]:
-    """Return CloudFormation's event about a stack, as documented."""
-    arn = f"arn:aws:cloudformation:{ACCOUNT_HOME}:stack/{stack}/6a1b2c3d"
-    return {
-        "version": "0",
-        "source": "aws.cloudformation",
-        "account": "123456789012",
-        "id": "12345678-1234-1234-1234-111122223333",
-        "region": "eu-central-1",
-        "detail-type": "CloudFormation Stack Status Change",
-        "time": "2021-11-10T19:41:17Z",
-        "resources": [arn],
-        "detail": {
-            "stack-id": arn,
-            "status-details": {"status": status, "status-reason": "handler: no"},
-            "client-request-token": "",
-        },
-    }
-
-
-@pytest.mark.parametrize(
-    "status", ["ROLLBACK_IN_PROGRESS", "UPDATE_ROLLBACK_IN_PROGRESS", "UPDATE_ROLLBACK_FAILED"]
-)
-def test_a_failed_inference_component_sends_its_stacks_notification(stack_rule, status):
-    pattern = EventPattern.load(json.dumps(stack_rule["EventPattern"]))
-    failed = stack_event("tritonstack-sample-endpoint-plain", status)
-    assert pattern.matches_event(failed)
-    lines = told(stack_rule, failed)
-    assert status in lines[0]
-    assert lines[2] == "handler: no"
-
-
-@pytest.mark.parametrize(
-    ("stack", "status"),
-    [
-        ("tritonstack-sample-endpoint-plain", "UPDATE_COMPLETE"),
-        ("tritonstack-sample-endpoint-plain", "UPDATE_IN_PROGRESS"),
-        ("tritonstack-prod-endpoint-plain", "UPDATE_ROLLBACK_FAILED"),
-    ],
-)
-def test_successful_and_unrelated_stacks_send_no_notifications(stack_rule, stack, status):
-    pattern = EventPattern.load(json.dumps(stack_rule["EventPattern"]))
-    assert not pattern.matches_event(stack_event(stack, status))
 
 
 def test_only_stacks_with_retained_data_are_protected_from_deletion(sample, retaining):
