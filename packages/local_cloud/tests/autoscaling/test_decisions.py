@@ -49,11 +49,6 @@ def outcome(decision):
     return decision and (decision.capacity, decision.proposal.policy, (decision.reason or {}).get("Code"))
 
 
-def test_the_largest_scale_out_wins_and_a_scale_in_waits():
-    proposals = [proposal(4, policy="a"), proposal(6, policy="b"), proposal(1, policy="c")]
-    assert outcome(decide(situation(3), proposals)) == (6, "b", None)
-
-
 @pytest.mark.parametrize(
     ("capacity", "asked", "expected"),
     [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,10 +16,11 @@ from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
 
 from packages.local_cloud.tests.conftest import Account
-from packages.local_cloud.tests.sagemaker.cloud import IMAGE, a_variant, role_of
+from packages.local_cloud.tests.sagemaker.cloud import IMAGE, a_variant, eventually, role_of
 from tests.credentials import keys_of
 from tritonstack_local.server import LocalCloud
 
+__all__ = ["eventually"]
 NAME = "e"
 
 
@@ -146,13 +146,6 @@ class Connection:
 
     def at_end(self) -> bool:
         return self._file.read(1) == b""
-
-
-def eventually(condition: Any, *, timeout_s: float = 30) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 @pytest.fixture

@@ -18,13 +18,6 @@ from tritonstack_local.signatures.payload import AnyPayload
 from tritonstack_local.signatures.verifier import BodyCheck
 
 
-def test_a_connection_serves_many_requests(endpoint):
-    with endpoint.connect() as connection:
-        for body, status in ((b"ask", 200), (b"status=500", 424), (b"ask", 200)):
-            connection.send(endpoint.request(body))
-            assert connection.response().status == status
-
-
 def test_denied_and_invalid_requests_leave_the_connection_usable(endpoint):
     bad = (
         endpoint.request(secret="x" * 40),
@@ -70,14 +63,6 @@ def test_a_client_may_close_its_side_after_its_request(endpoint):
         connection.end()
         assert [connection.response().body for _ in range(2)] == [b"yes", b"yes"]
         assert connection.at_end()
-
-
-@pytest.mark.parametrize("share", [0.1, 0.5, 0.99])
-def test_client_that_disconnects_mid_request_affects_nothing(endpoint, share):
-    raw = endpoint.request(b"ask" + b" " * 1000)
-    with endpoint.connect() as connection:
-        connection.send(raw[: int(len(raw) * share)])
-    assert endpoint.ask().status == 200
 
 
 def test_client_that_disconnects_mid_request_frees_its_instance(endpoint, fake_tritons):

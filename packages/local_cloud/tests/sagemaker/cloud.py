@@ -11,6 +11,7 @@ import socket
 import tarfile
 import threading
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -32,6 +33,7 @@ from tritonstack.runtime import (
 )
 from tritonstack.runtime.async_connections import in_thread, open_stream
 from tritonstack_local.cloudwatch.metrics import Metrics
+from tritonstack_local.sagemaker import SageMakerApp, create_app
 from tritonstack_local.sagemaker.control_plane.app import Dependencies
 from tritonstack_local.sagemaker.servers.limits import ServerSlots
 from tritonstack_local.service import wire
@@ -123,24 +125,35 @@ class Cloud:
             EndpointConfigName=name, ProductionVariants=[{**a_variant(model or name), **variant}]
         )
 
-    def settled(self, endpoint, *, timeout_s=60):
-        """Wait until an endpoint's operation has ended."""
-        deadline = time.monotonic() + timeout_s
-        while True:
-            described = self.sagemaker.describe_endpoint(EndpointName=endpoint)
-            if described["EndpointStatus"] not in _BUSY:
-                return described
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{endpoint} is still {described['EndpointStatus']}")
-            time.sleep(0.02)
+    def described(self, endpoint="e"):
+        return self.sagemaker.describe_endpoint(EndpointName=endpoint)
 
-    def gone(self, endpoint, *, timeout_s=60):
+    def create(self, endpoint="e", *, url=None, environment=None, settled=True, **variant):
+        """Create an endpoint with a model and a configuration of its name; its server says its name."""
+        self.model(endpoint, url=url, environment={"FAKE_ANSWER": endpoint} | (environment or {}))
+        self.config(endpoint, **variant)
+        self.sagemaker.create_endpoint(EndpointName=endpoint, EndpointConfigName=endpoint)
+        return self.settled(endpoint) if settled else None
+
+    def update(self, config, endpoint="e", **options):
+        self.sagemaker.update_endpoint(EndpointName=endpoint, EndpointConfigName=config, **options)
+
+    def delete(self, endpoint="e"):
+        self.sagemaker.delete_endpoint(EndpointName=endpoint)
+        self.gone(endpoint)
+
+    def ask(self, body=b"ask", *, endpoint="e", **fields):
+        answer = self.runtime.invoke_endpoint(EndpointName=endpoint, Body=body, **fields)
+        return answer["Body"].read().decode()
+
+    def settled(self, endpoint="e", *, timeout_s=60):
+        """Wait until an endpoint's operation has ended."""
+        eventually(lambda: self.described(endpoint)["EndpointStatus"] not in _BUSY, timeout_s=timeout_s)
+        return self.described(endpoint)
+
+    def gone(self, endpoint="e", *, timeout_s=60):
         """Wait until an endpoint is deleted."""
-        deadline = time.monotonic() + timeout_s
-        while endpoint in self.endpoint_names():
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{endpoint} still exists")
-            time.sleep(0.02)
+        eventually(lambda: endpoint not in self.endpoint_names(), timeout_s=timeout_s)
 
     def metric(self, name, *statistics, namespace="AWS/SageMaker", minutes=60):
         """Return statistics of a metric of the variant of the endpoint `e`, each 0 without values."""
@@ -162,6 +175,13 @@ class Cloud:
 
     def endpoint_names(self):
         return [item["EndpointName"] for item in self.sagemaker.list_endpoints()["Endpoints"]]
+
+
+def eventually(condition, *, timeout_s=20):
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def a_variant(model):
@@ -224,23 +244,20 @@ FAST = TimeScale(minute_s=0.002)
 ROOMY = ServerSlots(cores=64, instance_bytes=1)
 
 
-def run_cloud(make_app, folder, *, machine=ROOMY, time_scale=FAST):
-    """Serve until the generator is closed; `make_app` gets SageMaker's dependencies."""
+@contextmanager
+def run_cloud(folder, start_server=None, *, server_home=None, **changes):
+    """Run a cloud with fake servers, or with those of an installation; `changes` are to its dependencies."""
     persistence = PersistenceMiddleware()
     http = make_server("127.0.0.1", 0, persistence, threaded=True, request_handler=_Handler)
     http.daemon_threads = True
     url = f"http://127.0.0.1:{http.port}"
     clients = Clients(endpoint_url=url, secret=CloudSecret.random())
-    metrics = Metrics()
-    persistence.app = make_app(
-        Dependencies(
-            folder=folder,
-            region=REGION,
-            clients=clients,
-            metrics=metrics,
-            time_scale=time_scale,
-            machine=machine,
-        )
+    given = {"folder": folder, "region": REGION, "clients": clients, "metrics": Metrics()}
+    dependencies = Dependencies(**given | {"time_scale": FAST, "machine": ROOMY} | changes)
+    persistence.app = (
+        create_app(dependencies=dependencies, server_home=server_home)
+        if start_server is None
+        else SageMakerApp(dependencies=dependencies, start_server=start_server)
     )
     thread = threading.Thread(target=http.serve_forever, args=(0.02,), daemon=True)
     thread.start()

@@ -3,7 +3,6 @@
 import pytest
 
 from packages.local_cloud.tests.sagemaker.cloud import FakeTritons, run_cloud
-from tritonstack_local.sagemaker import SageMakerApp
 
 
 @pytest.fixture
@@ -15,7 +14,5 @@ def tritons():
 
 @pytest.fixture
 def cloud(tmp_path, tritons):
-    def make_app(dependencies):
-        return SageMakerApp(dependencies=dependencies, start_server=tritons)
-
-    yield from run_cloud(make_app, tmp_path)
+    with run_cloud(tmp_path, tritons) as running:
+        yield running

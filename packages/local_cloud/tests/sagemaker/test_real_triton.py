@@ -1,25 +1,18 @@
 """Endpoints with a real Triton: artifacts in S3, requests, successful and failed updates."""
 
 import os
-import signal
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
-from botocore.exceptions import EventStreamError
 
-from packages.local_cloud.tests.sagemaker.cloud import run_cloud, short_id, tarball
+from packages.local_cloud.tests.sagemaker.cloud import eventually, run_cloud, short_id, tarball
 from tests.python_models import python_model
 from tritonstack.base.paths import find_project
 from tritonstack.client import (
     EndpointClient,
     ModelFailedError,
-    ModelRequestError,
-    NoResponseError,
-    StreamFailedError,
 )
-from tritonstack_local.sagemaker import create_app
 
 pytestmark = pytest.mark.e2e
 
@@ -30,44 +23,7 @@ input [{ name: "x" data_type: TYPE_FP32 dims: [ -1 ] }]
 output [{ name: "y" data_type: TYPE_FP32 dims: [ -1 ] }]
 """
 
-MODEL = python_model(
-    "x * FACTOR",
-    "if x.flat[0] == -1: error = 'minus one is no input'",
-    "if x.flat[0] == -2: time.sleep(2)",
-)
-
-COUNTING_CONFIG = """
-backend: "python"
-max_batch_size: 0
-input [{ name: "n" data_type: TYPE_INT32 dims: [ 1 ] }]
-output [{ name: "i" data_type: TYPE_INT32 dims: [ 1 ] }, { name: "halves" data_type: TYPE_FP32 dims: [ 2 ] }]
-model_transaction_policy { decoupled: true }
-"""
-
-COUNTING = """
-import itertools
-import time
-
-import numpy as np
-import triton_python_backend_utils as pb_utils
-
-class TritonPythonModel:
-    def execute(self, requests):
-        for request in requests:
-            sender = request.get_response_sender()
-            n = pb_utils.get_input_tensor_by_name(request, "n").as_numpy()[0]
-            for i in itertools.count() if n == -1 else range(n):
-                if n == -1:  # it sends until the caller leaves
-                    time.sleep(0.02)
-                    if sender.is_cancelled():
-                        break
-                tensors = {"i": np.array([i], np.int32), "halves": np.array([i, i + 0.5], np.float32)}
-                sender.send(pb_utils.InferenceResponse([pb_utils.Tensor(*pair) for pair in tensors.items()]))
-            error = pb_utils.TritonError("too many", pb_utils.TritonError.INVALID_ARG)
-            if n == 0 or n > 4:
-                sender.send(pb_utils.InferenceResponse(error=error))
-            sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
-"""
+MODEL = python_model("x * FACTOR")
 
 BROKEN = """
 class TritonPythonModel:
@@ -88,10 +44,8 @@ def scaling_by(factor):
 def real_cloud(tmp_path):
     home = find_project(Path(__file__)).state_dir / "server"
 
-    def make_app(dependencies):
-        return create_app(dependencies=dependencies, server_home=home)
-
-    yield from run_cloud(make_app, tmp_path / "endpoints")
+    with run_cloud(tmp_path / "endpoints", server_home=home) as running:
+        yield running
     assert supervisors(tmp_path) == []
 
 
@@ -127,46 +81,6 @@ def infer(cloud, value):
     return client.infer({"x": np.array([[value]], np.float32)})["y"].item()
 
 
-def test_a_decoupled_model_streams_its_responses(real_cloud, tmp_path):
-    archive = tarball({"count/config.pbtxt": COUNTING_CONFIG, "count/1/model.py": COUNTING})
-    deploy(real_cloud, "count", archive, SAGEMAKER_TRITON_INFERENCE_TYPE="generate_stream")
-    client = EndpointClient(endpoint_name="count", runtime=real_cloud.runtime)
-    responses = list(client.stream_responses({"n": 3}))
-    assert [response["i"] for response in responses] == [0, 1, 2]
-    assert responses[2]["halves"] == [2.0, 2.5]
-    with pytest.raises(ModelRequestError, match="too many"):
-        next(client.stream_responses({"n": 0}))
-    with pytest.raises(ModelRequestError, match="missing required input"):
-        next(client.stream_responses({}))
-    late = client.stream_responses({"n": 5})
-    with pytest.raises(StreamFailedError, match="too many"):
-        list(late)
-    with pytest.raises(NoResponseError, match="sent no response"):
-        next(client.stream_responses({"n": -2}))
-    # What `bench` reads of whole answers: none, and one that ends with an error.
-    for n, ending in ((-2, b""), (5, b'data: {"error":"too many"}')):
-        answer = real_cloud.runtime.invoke_endpoint(
-            EndpointName="count", ContentType="application/json", Body=b'{"n": %d}' % n
-        )
-        assert answer["ContentType"].startswith("text/event-stream")
-        assert answer["Body"].read().strip().rpartition(b"\n")[2] == ending
-    endless = client.stream_responses({"n": -1})
-    assert [next(endless)["i"] for _ in range(3)] == [0, 1, 2]
-    endless.close()
-    # The one instance answers again only if the model has stopped.
-    assert [response["i"] for response in client.stream_responses({"n": 1})] == [0]
-    (server,) = supervisors(tmp_path)
-    answer = real_cloud.runtime.invoke_endpoint_with_response_stream(
-        EndpointName="count", ContentType="application/json", Body=b'{"n": -1}'
-    )
-    events = iter(answer["Body"])
-    assert b'"i":0' in next(events)["PayloadPart"]["Bytes"]
-    os.kill(int(server), signal.SIGKILL)
-    with pytest.raises(EventStreamError, match="was closed") as caught:
-        list(events)
-    assert caught.value.response["Error"]["Code"] == "ModelStreamError"
-
-
 def logged(cloud, endpoint):
     logs, group = cloud.client("logs"), f"/aws/sagemaker/Endpoints/{endpoint}"
     return [
@@ -199,9 +113,7 @@ def test_stopped_cloud_leaves_no_server(real_cloud, tmp_path):
     real_cloud.model("second", url=url)
     real_cloud.config("second")
     real_cloud.sagemaker.create_endpoint(EndpointName="second", EndpointConfigName="second")
-    deadline = time.monotonic() + 30
-    while len(supervisors(tmp_path)) < 2:
-        assert time.monotonic() < deadline
+    eventually(lambda: len(supervisors(tmp_path)) >= 2, timeout_s=30)
     real_cloud.app.close()
     assert supervisors(tmp_path) == []
 

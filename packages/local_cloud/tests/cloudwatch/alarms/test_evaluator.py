@@ -7,9 +7,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from botocore.exceptions import ClientError
 
-from tritonstack_local.cloudwatch.metrics import Datum, Metrics
-from tritonstack_local.scope import Scope
-
 PATIENCE_S = 20
 
 
@@ -115,15 +112,6 @@ def test_an_alarm_goes_from_insufficient_data_to_alarm_to_ok(account, cloudwatch
         ["executed", "action", topic],
         ["ALARM", "to", "OK"],
     ]
-
-
-def test_metrics_of_emulated_services_trigger_alarms(running_cloud, account, cloudwatch):
-    put_alarm(
-        cloudwatch, Dimensions=[{"Name": "EndpointName", "Value": "e"}, {"Name": "VariantName", "Value": "v"}]
-    )
-    scope = Scope(account.account_id, account.region)
-    datum = Datum("Shop", "Errors", {"VariantName": "v", "EndpointName": "e"}, 5)
-    await_state_after(lambda: Metrics().put(scope, [datum]), cloudwatch)
 
 
 def test_filters_of_alarms_apply_together(cloudwatch):

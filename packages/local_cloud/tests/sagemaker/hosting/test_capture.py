@@ -3,11 +3,10 @@
 import base64
 import json
 import re
-import time
 
 import pytest
 
-from packages.local_cloud.tests.sagemaker.cloud import a_variant
+from packages.local_cloud.tests.sagemaker.cloud import a_variant, eventually
 
 
 def capturing(cloud, name, *, percent=100, modes=("Input", "Output"), **settings):
@@ -42,8 +41,7 @@ def keys(cloud):
 
 def kept(cloud):
     """Return all capture records after deleting the endpoint."""
-    cloud.sagemaker.delete_endpoint(EndpointName="e")
-    cloud.gone("e")
+    cloud.delete()
     s3 = cloud.client("s3")
     files = [s3.get_object(Bucket=cloud.bucket, Key=key)["Body"].read().decode() for key in keys(cloud)]
     return [json.loads(line) for file in files for line in file.splitlines()]
@@ -96,8 +94,6 @@ def test_only_the_configured_modes_are_captured(cloud, modes, sides):
 def test_captures_are_written_while_serving_with_the_kms_key(cloud):
     created(cloud, KmsKeyId="alias/data")
     ask(cloud)
-    deadline = time.monotonic() + 20
-    while not keys(cloud):
-        assert time.monotonic() < deadline
+    eventually(lambda: keys(cloud))
     held = cloud.client("s3").head_object(Bucket=cloud.bucket, Key=keys(cloud)[0])
     assert (held["ServerSideEncryption"], held["SSEKMSKeyId"]) == ("aws:kms", "alias/data")

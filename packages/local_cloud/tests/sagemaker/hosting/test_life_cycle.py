@@ -1,15 +1,20 @@
 """The life cycle of an endpoint through boto3, with a strict fake Triton."""
 
 import os
-import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from botocore.exceptions import ClientError, WaiterError
 
-from packages.local_cloud.tests.sagemaker.cloud import IMAGE, REGION, run_cloud, short_id, tarball, tree
-from tritonstack_local.sagemaker import create_app
+from packages.local_cloud.tests.sagemaker.cloud import (
+    IMAGE,
+    REGION,
+    eventually,
+    run_cloud,
+    short_id,
+    tarball,
+    tree,
+)
 from tritonstack_local.sagemaker.hosting.supply import InstanceSupply
 from tritonstack_local.sagemaker.servers.logs import LogShipper
 
@@ -19,14 +24,12 @@ def ready_to_create(cloud, name="e", *, url=None, **environment):
     cloud.config(name)
 
 
-def created(cloud, name="e", **options):
-    ready_to_create(cloud, name, **options)
-    cloud.sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=name)
-    return cloud.settled(name)
+def created(cloud, name="e", *, url=None, **environment):
+    return cloud.create(name, url=url, environment=environment)
 
 
 def asked(cloud, name="e"):
-    return cloud.runtime.invoke_endpoint(EndpointName=name, Body=b"ask")["Body"].read().decode()
+    return cloud.ask(endpoint=name)
 
 
 def test_an_endpoint_starts_with_the_models_settings(cloud, tritons):
@@ -37,7 +40,7 @@ def test_an_endpoint_starts_with_the_models_settings(cloud, tritons):
     cloud.sagemaker.get_waiter("endpoint_in_service").wait(
         EndpointName="e", WaiterConfig={"Delay": 1, "MaxAttempts": 20}
     )
-    described = cloud.sagemaker.describe_endpoint(EndpointName="e")
+    described = cloud.described("e")
     assert described["EndpointConfigName"] == "e"
     assert described["ProductionVariants"] == [
         {
@@ -74,20 +77,19 @@ def test_a_containers_user_can_read_its_model(cloud, tritons):
 def test_an_endpoint_is_creating_until_its_server_is_ready(cloud):
     ready_to_create(cloud, FAKE_STARTS="never")
     cloud.sagemaker.create_endpoint(EndpointName="e", EndpointConfigName="e")
-    described = cloud.sagemaker.describe_endpoint(EndpointName="e")
+    described = cloud.described("e")
     assert described["EndpointStatus"] == "Creating"
     assert "ProductionVariants" not in described
     with pytest.raises(ClientError, match=r"account \d+ not found"):
         asked(cloud)
     with pytest.raises(ClientError, match="in-progress endpoint"):
-        cloud.sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="e")
+        cloud.update("e", "e")
 
 
 def test_a_creating_endpoint_can_be_deleted(cloud, tritons):
     ready_to_create(cloud, FAKE_STARTS="never")
     cloud.sagemaker.create_endpoint(EndpointName="e", EndpointConfigName="e")
-    while not tritons.started:
-        time.sleep(0.01)
+    eventually(lambda: tritons.started)
     cloud.sagemaker.delete_endpoint(EndpointName="e")
     cloud.gone("e", timeout_s=10)
     assert not any(server.running for server in tritons.started)
@@ -107,22 +109,14 @@ def test_leftovers_of_a_killed_cloud_are_removed(tmp_path):
     folder = tmp_path / "endpoints"
     (folder / "1/eu-west-1/e/i-1").mkdir(parents=True)
 
-    def make_app(dependencies):
-        return create_app(dependencies=dependencies, server_home=tmp_path)
-
-    running = run_cloud(make_app, folder)
-    next(running)
-    running.close()
+    with run_cloud(folder, server_home=tmp_path):
+        pass
     assert not folder.exists()
 
 
 def test_endpoint_without_a_server_fails_with_a_remedy(tmp_path):
-    def make_app(dependencies):
-        return create_app(dependencies=dependencies, server_home=tmp_path)
-
-    running = run_cloud(make_app, tmp_path / "endpoints")
-    described = created(next(running))
-    running.close()
+    with run_cloud(tmp_path / "endpoints", server_home=tmp_path) as cloud:
+        described = created(cloud)
     assert described["EndpointStatus"] == "Failed"
     assert "Triton server" in described["FailureReason"]
 
@@ -136,9 +130,8 @@ def test_a_server_that_does_not_start_fails_the_endpoint_with_its_message(cloud,
     with pytest.raises(WaiterError):
         cloud.sagemaker.get_waiter("endpoint_in_service").wait(EndpointName="e")
     with pytest.raises(ClientError, match="failed endpoint"):
-        cloud.sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="e")
-    cloud.sagemaker.delete_endpoint(EndpointName="e")
-    cloud.gone("e")
+        cloud.update("e", "e")
+    cloud.delete("e")
     assert "e" not in [part for path in tree(tmp_path) for part in path.split("/")]
 
 
@@ -160,43 +153,15 @@ def test_an_unavailable_artifact_fails_the_endpoint(cloud, tritons, content, wor
     assert tritons.started == []
 
 
-def test_an_update_fails_no_request(cloud, tritons):
-    created(cloud, "old")
-    ready_to_create(cloud, "new")
-    ended, answers = threading.Event(), []
-
-    def caller():
-        runtime = cloud.runtime
-        while not ended.is_set():
-            answers.append(runtime.invoke_endpoint(EndpointName="old", Body=b"ask")["Body"].read())
-
-    with ThreadPoolExecutor(4) as pool:
-        callers = [pool.submit(caller) for _ in range(4)]
-        try:
-            for config in ("new", "old", "new"):
-                cloud.sagemaker.update_endpoint(EndpointName="old", EndpointConfigName=config)
-                described = cloud.settled("old")
-                assert described["EndpointStatus"] == "InService"
-                assert described["EndpointConfigName"] == config
-        finally:
-            ended.set()
-        for one in callers:
-            one.result()
-    assert set(answers) == {b"old", b"new"}
-    assert asked(cloud, "old") == "new"
-    assert [server.running for server in tritons.started] == [False, False, False, True]
-
-
 def test_requests_in_flight_during_an_update_finish_on_the_old_server(cloud, tritons):
     created(cloud, "old")
     ready_to_create(cloud, "new")
     with ThreadPoolExecutor(1) as pool:
         held = pool.submit(cloud.runtime.invoke_endpoint, EndpointName="old", Body=b"hold")
         assert tritons.started[0].holding.wait(10)
-        cloud.sagemaker.update_endpoint(EndpointName="old", EndpointConfigName="new")
-        while asked(cloud, "old") != "new":
-            time.sleep(0.01)
-        described = cloud.sagemaker.describe_endpoint(EndpointName="old")
+        cloud.update("new", "old")
+        eventually(lambda: asked(cloud, "old") == "new")
+        described = cloud.described("old")
         assert described["EndpointStatus"] == "Updating"
         assert described["PendingDeploymentSummary"]["EndpointConfigName"] == "new"
         assert tritons.started[0].running
@@ -206,38 +171,13 @@ def test_requests_in_flight_during_an_update_finish_on_the_old_server(cloud, tri
     assert not tritons.started[0].running
 
 
-def test_a_failed_update_keeps_the_previous_configuration(cloud, tritons):
-    created(cloud, "old")
-    ready_to_create(cloud, "bad", FAKE_STARTS="no")
-    cloud.sagemaker.update_endpoint(EndpointName="old", EndpointConfigName="bad")
-    described = cloud.settled("old")
-    assert described["EndpointStatus"] == "InService"
-    assert described["EndpointConfigName"] == "old"
-    assert "no such tensor" in described["FailureReason"]
-    assert asked(cloud, "old") == "old"
-    assert [server.running for server in tritons.started] == [True, False]
-    ready_to_create(cloud, "good")
-    cloud.sagemaker.update_endpoint(EndpointName="old", EndpointConfigName="good")
-    assert "FailureReason" not in cloud.settled("old")
-
-
-def test_a_dead_server_is_restarted(cloud, tritons):
-    created(cloud)
-    with pytest.raises(ClientError, match="request to model") as caught:
-        cloud.runtime.invoke_endpoint(EndpointName="e", Body=b"die")
-    assert caught.value.response["Error"]["Code"] == "InternalFailure"
-    assert asked(cloud) == "e"
-    assert cloud.settled("e")["EndpointStatus"] == "InService"
-    assert len(tritons.started) == 2
-
-
 def test_a_deleted_endpoint_finishes_requests_and_disappears(cloud, tritons, tmp_path):
     created(cloud)
     with ThreadPoolExecutor(1) as pool:
         held = pool.submit(cloud.runtime.invoke_endpoint, EndpointName="e", Body=b"hold")
         assert tritons.started[0].holding.wait(10)
         cloud.sagemaker.delete_endpoint(EndpointName="e")
-        assert cloud.sagemaker.describe_endpoint(EndpointName="e")["EndpointStatus"] == "Deleting"
+        assert cloud.described("e")["EndpointStatus"] == "Deleting"
         with pytest.raises(ClientError, match="in-progress endpoint"):
             cloud.sagemaker.delete_endpoint(EndpointName="e")
         tritons.released.set()
@@ -316,7 +256,7 @@ def test_unexpected_errors_leave_no_endpoint_in_progress(cloud, monkeypatch):
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(InstanceSupply, "grow", breaks)
-    cloud.sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="other")
+    cloud.update("other", "e")
     cloud.sagemaker.create_endpoint(EndpointName="other", EndpointConfigName="other")
     updated, new = cloud.settled("e", timeout_s=10), cloud.settled("other", timeout_s=10)
     monkeypatch.undo()
@@ -325,38 +265,14 @@ def test_unexpected_errors_leave_no_endpoint_in_progress(cloud, monkeypatch):
     assert updated["FailureReason"] == new["FailureReason"]
     assert "new thread" in new["FailureReason"]
     assert asked(cloud) == "e"
-    cloud.sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="other")
+    cloud.update("other", "e")
     assert cloud.settled("e")["EndpointConfigName"] == "other"
-    cloud.sagemaker.delete_endpoint(EndpointName="other")
-    cloud.gone("other")
-
-
-def test_failed_launches_leave_nothing(cloud, tritons):
-    created(cloud)
-    ready_to_create(cloud, "bad", FAKE_STARTS="no")
-    for _ in range(2):
-        cloud.sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="bad")
-        assert "ping health check" in cloud.settled("e")["FailureReason"]
-    assert len(cloud.app._hosting.live) == 1
-    assert sum(server.running for server in tritons.started) == 1
-
-
-def test_concurrent_weight_changes_end_consistently(cloud):
-    created(cloud)
-    hosting, store = cloud.app._hosting, cloud.app._store
-    (stale,) = [record for _, record in store.endpoints.everywhere()]
-    weights = [{"VariantName": "AllTraffic", "DesiredWeight": 7}]
-    cloud.sagemaker.update_endpoint_weights_and_capacities(
-        EndpointName="e", DesiredWeightsAndCapacities=weights
-    )
-    hosting.weigh(stale)  # by a slower thread
-    assert hosting.fleets(stale.plan.scope, "e")[0]._weights == {"AllTraffic": 7}
+    cloud.delete("other")
 
 
 def test_logs_are_shipped_to_the_endpoints_log_group(cloud):
     created(cloud)
-    cloud.sagemaker.delete_endpoint(EndpointName="e")
-    cloud.gone("e")
+    cloud.delete("e")
     logs, group = cloud.client("logs"), "/aws/sagemaker/Endpoints/e"
     stream = logs.describe_log_streams(logGroupName=group)["logStreams"][0]["logStreamName"]
     assert stream.startswith("AllTraffic/i-")
@@ -380,10 +296,7 @@ def test_long_and_partial_lines_are_shipped_completely(cloud, tmp_path):
                 return []  # the shipper creates both the group and the stream
             return [event["message"] for event in told["events"]]
 
-        deadline = time.monotonic() + 20
-        while len(messages()) < 4:
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        eventually(lambda: len(messages()) >= 4)
         file.write(" a line\nno end")
     shipper.stop()
     begins, *long, line, end = messages()
@@ -402,10 +315,9 @@ def test_a_servers_log_uses_little_disk_while_it_grows(cloud, tmp_path, group_is
     logs, group = cloud.client("logs"), "/aws/sagemaker/Endpoints/growing"
     file, count = tmp_path / "triton.log", 1000
     shipper = LogShipper(client=logs, group=group, stream="s", preface=["begins"])
-    deadline = time.monotonic() + 20
-    while not logs.describe_log_groups(logGroupNamePrefix=group)["logGroups"] or not messages(logs, group):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    eventually(
+        lambda: logs.describe_log_groups(logGroupNamePrefix=group)["logGroups"] and messages(logs, group)
+    )
     if group_is_deleted:
         logs.delete_log_group(logGroupName=group)
     with file.open("wb", buffering=0) as output:
@@ -436,8 +348,7 @@ def test_an_existing_log_group_keeps_its_retention(cloud):
     logs.create_log_group(logGroupName=group)
     logs.put_retention_policy(logGroupName=group, retentionInDays=7)
     created(cloud)
-    cloud.sagemaker.delete_endpoint(EndpointName="e")
-    cloud.gone("e")
+    cloud.delete("e")
     (found,) = logs.describe_log_groups(logGroupNamePrefix=group)["logGroups"]
     assert found["retentionInDays"] == 7
     assert logs.describe_log_streams(logGroupName=group)["logStreams"]
@@ -447,14 +358,6 @@ def test_closing_ends_running_and_starting_endpoints(cloud, tritons):
     created(cloud, "serves")
     ready_to_create(cloud, "starts", FAKE_STARTS="never")
     cloud.sagemaker.create_endpoint(EndpointName="starts", EndpointConfigName="starts")
-    while len(tritons.started) < 2:
-        time.sleep(0.01)
+    eventually(lambda: len(tritons.started) == 2)
     cloud.app.close()
     assert [server.running for server in tritons.started] == [False, False]
-
-
-def test_many_endpoints_run_concurrently(cloud):
-    names = [f"e{number}" for number in range(6)]
-    with ThreadPoolExecutor(6) as pool:
-        list(pool.map(lambda name: created(cloud, name), names))
-        assert list(pool.map(lambda name: asked(cloud, name), names)) == names

@@ -1,14 +1,12 @@
 """Updates in steps through boto3: rollback on alarms, reported stages, and no failed request."""
 
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
 
-from packages.local_cloud.tests.sagemaker.cloud import run_cloud
-from tritonstack_local.sagemaker import SageMakerApp
+from packages.local_cloud.tests.sagemaker.cloud import eventually, run_cloud
 from tritonstack_local.settings import TimeScale
 
 ALARM = "latency"
@@ -63,7 +61,7 @@ def fire(cloud, state="ALARM"):
 
 
 def asked(cloud):
-    return cloud.runtime.invoke_endpoint(EndpointName="e", Body=b"ask")["Body"].read().decode()
+    return cloud.ask()
 
 
 @contextmanager
@@ -86,7 +84,7 @@ def asked_all_the_time(cloud):
 
 
 def update(cloud, config, to="new"):
-    cloud.sagemaker.update_endpoint(EndpointName="e", EndpointConfigName=to, DeploymentConfig=config)
+    cloud.update(to, DeploymentConfig=config)
 
 
 @contextmanager
@@ -103,18 +101,13 @@ def statuses_of(cloud):
 
 def told(cloud):
     """Return the stage of the pending variant, and its instance count."""
-    (variant,) = cloud.sagemaker.describe_endpoint(EndpointName="e")["PendingDeploymentSummary"][
-        "ProductionVariants"
-    ]
+    (variant,) = cloud.described()["PendingDeploymentSummary"]["ProductionVariants"]
     stages = [f"{stage['Status']}: {stage['StatusMessage']}" for stage in variant.get("VariantStatus", [])]
     return "".join(stages), variant["CurrentInstanceCount"]
 
 
 def baking(cloud, words):
-    deadline = time.monotonic() + 20
-    while words not in told(cloud)[0]:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    eventually(lambda: words in told(cloud)[0])
     return told(cloud)
 
 
@@ -150,11 +143,7 @@ def test_an_update_in_steps_fails_no_request(endpoint, tritons, config):
 
 
 def test_each_stage_is_reported_and_shifts_traffic(tmp_path, tritons):
-    def make_app(dependencies):
-        return SageMakerApp(dependencies=dependencies, start_server=tritons)
-
-    half_a_second = TimeScale(minute_s=0.5)
-    with contextmanager(run_cloud)(make_app, tmp_path, time_scale=half_a_second) as cloud:
+    with run_cloud(tmp_path, tritons, time_scale=TimeScale(minute_s=0.5)) as cloud:
         ready(cloud)
         update(cloud, policy({**CANARY, "WaitIntervalInSeconds": 90}, bake=91))
         stage, count = baking(cloud, "90 seconds")

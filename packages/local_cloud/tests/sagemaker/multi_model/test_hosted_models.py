@@ -2,14 +2,13 @@
 
 import random
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
-from packages.local_cloud.tests.sagemaker.cloud import IMAGE, tarball
+from packages.local_cloud.tests.sagemaker.cloud import IMAGE, eventually, tarball
 from packages.local_cloud.tests.sagemaker.multi_model.fake_triton import TARGET, MultiModelTriton, archive
 from packages.local_cloud.tests.sagemaker.multi_model.model_bucket import ModelBucket
 from tritonstack.runtime import TritonTimeoutError, TritonUnreachableError
@@ -89,13 +88,6 @@ def instance(tmp_path):
         assert one.server.broken == []
 
 
-def eventually(condition):
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
-
-
 def test_the_least_recently_used_model_is_unloaded(instance):
     one = instance(holding(2))
     assert [one.said(target) for target in "abac"] == list("abac")
@@ -104,13 +96,6 @@ def test_the_least_recently_used_model_is_unloaded(instance):
     assert one.said("b") == "b"
     assert one.server.unloads == ["b", "a"]
     assert one.server.most_loaded == 2
-
-
-def test_an_unloaded_model_is_reloaded_from_the_volume(instance):
-    one = instance(holding(1))
-    assert [one.said(target) for target in "abab"] == list("abab")
-    assert one.server.loads == list("abab")
-    assert one.shelf.asked == {"a": 1, "b": 1}
 
 
 def test_a_cached_model_is_not_downloaded_again(instance):
@@ -156,20 +141,6 @@ def test_a_timed_out_request_keeps_its_model_in_use(instance, monkeypatch):
     one.server.end_late_request()
     assert one.said("b") == "b"
     assert one.server.unloads == ["a"]
-
-
-def test_a_request_that_waits_too_long_gets_model_not_ready(instance):
-    one = instance(holding(1))
-    with ThreadPoolExecutor(1) as pool:
-        held = pool.submit(one.said, "a", b"hold")
-        assert one.server.holding.wait(10)
-        rejected = one.error_of("b", timeout_s=0.01)
-        assert (rejected.code, rejected.status) == ("ModelNotReadyException", 429)
-        one.server.released.set()
-        held.result()
-    eventually(lambda: one.models.holds("b"))
-    assert one.said("b") == "b"
-    assert one.server.loads == ["a", "b"]
 
 
 def test_an_abandoned_load_keeps_its_download(instance):
@@ -252,18 +223,6 @@ def test_a_hanging_load_does_not_block_others(instance, monkeypatch):
         assert not hanging.done()
         one.server.released.set()
         assert hanging.result() == ""
-
-
-def test_competing_loads_run_one_after_the_other(instance):
-    one = instance()
-    one.server.capacity = 1
-    one.server.may_load.clear()
-    with ThreadPoolExecutor(4) as pool:
-        answers = [pool.submit(one.said, target) for target in "abcd"]
-        assert one.server.loading.wait(10)
-        one.server.may_load.set()
-        assert [answer.result() for answer in answers] == list("abcd")
-    assert one.server.most_loaded == 2  # the first try of each, which the server rejects
 
 
 def test_relieve_unloads_one_idle_model(instance):
@@ -375,18 +334,6 @@ def test_a_reloaded_model_is_not_deleted_from_the_volume(small_volume):
     assert one.said("a") + one.said("c") == "ac"
     assert one.server.unloads == ["a", "b"]
     assert [one.models.holds(target) for target in "abc"] == [True, False, True]
-
-
-def test_a_full_volume_of_models_in_use_makes_loads_wait(small_volume):
-    one = small_volume
-    with ThreadPoolExecutor(3) as pool:
-        held = [pool.submit(one.said, target, b"hold") for target in "ab"]
-        eventually(lambda: len(one.server.loaded) == 2)
-        waiting = pool.submit(one.said, "c")
-        eventually(lambda: one.shelf.asked["c"])
-        assert not wait([waiting], timeout=0.05).done
-        one.server.released.set()
-        assert [one.result() for one in (*held, waiting)] == list("abc")
 
 
 def test_a_model_larger_than_the_volume_is_rejected(small_volume):

@@ -14,7 +14,6 @@ from packages.local_cloud.tests.sagemaker.test_real_triton import (
     MODEL,
     logged,
     real_cloud,
-    repository,
     scaling_by,
     supervisors,
 )
@@ -127,45 +126,3 @@ def test_two_models_an_ensemble_and_a_fixed_model_answer(endpoint, tmp_path):
     endpoint.sagemaker.delete_endpoint(EndpointName="e")
     endpoint.gone("e")
     assert supervisors(tmp_path) == []
-
-
-HUNGRY = MODEL.replace(
-    "    def execute",
-    """    def initialize(self, args):
-        self.mark = f"/tmp/{args['model_name'].replace('/', '-')}"  # the server's own, shared by its models
-        if others(self.mark):
-            raise MemoryError("out of memory")
-        open(self.mark, "w").close()
-
-    def finalize(self):
-        os.remove(self.mark)
-
-    def execute""",
-).replace(
-    "import time",
-    """import glob
-import os
-import time
-
-
-def others(mark):
-    return [other for other in glob.glob("/tmp/endpoints-*") if other != mark]
-""",
-)
-
-
-def test_a_server_short_of_memory_unloads_models(endpoint, tmp_path):
-    """The models report a lack of memory while another one is loaded; Triton answers 507."""
-    greedy = MODEL.replace("if x.flat[0] == -1:", 'if x.flat[0] == -1 and glob.glob("/tmp/endpoints-*"):')
-    greedy = greedy.replace("minus one is no input", "CUDA out of memory").replace(
-        "import time", "import glob"
-    )
-    endpoint.upload("endpoints/e/endpoints-a/model.tar.gz", repository(HUNGRY.replace("FACTOR", "2")))
-    endpoint.upload("endpoints/e/endpoints-b/model.tar.gz", repository(HUNGRY.replace("FACTOR", "3")))
-    endpoint.upload("endpoints/e/greedy/model.tar.gz", repository(greedy.replace("FACTOR", "5")))
-    assert infer(endpoint, "greedy/model.tar.gz", 1) == 5
-    assert infer(endpoint, "endpoints-a/model.tar.gz", 1) == 2
-    assert infer(endpoint, "greedy/model.tar.gz", 2) == 10
-    assert infer(endpoint, "endpoints-b/model.tar.gz", 1) == 3
-    assert infer(endpoint, "greedy/model.tar.gz", -1) == -5
-    assert infer(endpoint, "endpoints-a/model.tar.gz", 4) == 8

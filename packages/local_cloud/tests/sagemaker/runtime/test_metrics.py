@@ -1,12 +1,12 @@
 """The metrics of an endpoint: requests, and resource use of instances."""
 
 import os
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from botocore.exceptions import ClientError
 
+from packages.local_cloud.tests.sagemaker.cloud import eventually
 from tritonstack_local.sagemaker.records import VariantKey
 from tritonstack_local.sagemaker.runtime import metrics
 from tritonstack_local.sagemaker.runtime.metrics import (
@@ -19,10 +19,7 @@ from tritonstack_local.settings import TimeScale
 
 @pytest.fixture
 def endpoint(cloud):
-    cloud.model("e", environment={"FAKE_ANSWER": "yes"})
-    cloud.config("e", InitialInstanceCount=2)
-    cloud.sagemaker.create_endpoint(EndpointName="e", EndpointConfigName="e")
-    assert cloud.settled("e")["EndpointStatus"] == "InService"
+    assert cloud.create(InitialInstanceCount=2)["EndpointStatus"] == "InService"
     return cloud
 
 
@@ -32,11 +29,8 @@ def statistics(cloud, name, **options):
 
 
 def published(cloud, name, *, samples, **options):
-    deadline = time.monotonic() + 20
-    while (found := statistics(cloud, name, **options))[1] < samples:
-        assert time.monotonic() < deadline, (name, found)
-        time.sleep(0.05)
-    return found
+    eventually(lambda: statistics(cloud, name, **options)[1] >= samples)
+    return statistics(cloud, name, **options)
 
 
 def ask(cloud, body):
@@ -79,9 +73,7 @@ def test_model_latency_and_overhead_are_in_microseconds(endpoint):
 
 def test_concurrent_requests_are_measured_while_they_run_and_without_any(endpoint, tritons):
     def busiest_is(number):
-        deadline = time.monotonic() + 20
-        while (found := statistics(endpoint, "ConcurrentRequestsPerModel"))[2] != number:
-            assert time.monotonic() < deadline, found
+        eventually(lambda: statistics(endpoint, "ConcurrentRequestsPerModel")[2] == number)
 
     published(endpoint, "ConcurrentRequestsPerModel", samples=2)
     busiest_is(0)
