@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -25,7 +25,6 @@ from moto.logs.models import LogsBackend
 from moto.logs.responses import LogsResponse
 
 from tritonstack_local.cloudwatch import log_streams
-from tritonstack_local.cloudwatch.statistics import Summary
 from tritonstack_local.cloudwatch.store import METRICS, MetricKey
 from tritonstack_local.moto_patches.patching import correct
 from tritonstack_local.scope import Scope
@@ -137,32 +136,19 @@ def _put_and_count(
     return answer
 
 
-def _count(scope: Scope, metric_filter: Mapping[str, Any], events: Iterable[Mapping[str, Any]]) -> None:
+def _count(scope: Scope, metric_filter: Mapping[str, Any], events: Sequence[Mapping[str, Any]]) -> None:
     """Publish a value per matching line; if none matches, the filter's default value."""
     pattern = _pattern(metric_filter["filterPattern"])
     for transformation in metric_filter["metricTransformations"]:
         key = MetricKey(transformation["metricNamespace"], transformation["metricName"])
-        unit, found = transformation.get("unit") or "None", False
-        for event in events:
-            if pattern.matches(event["message"]):
-                found = True
-                _publish(scope, key, unit, float(transformation["metricValue"]), at=event["timestamp"] / 1000)
-        default = transformation.get("defaultValue")
-        if not found and default is not None:
-            _publish_default(scope, key, unit, float(default))
-
-
-def _publish(scope: Scope, key: MetricKey, unit: str, value: float, *, at: float) -> None:
-    values = Summary()
-    values.add(value)
-    METRICS.put(scope, key, unit, values, at=at)
-
-
-def _publish_default(scope: Scope, key: MetricKey, unit: str, value: float) -> None:
-    """Publish the default value once per minute."""
-    now = time.time()
-    if METRICS.newest(scope, key) < now - now % METRICS.minute_s:
-        _publish(scope, key, unit, value, at=now)
+        unit, default = transformation.get("unit") or "None", transformation.get("defaultValue")
+        matching = [event for event in events if pattern.matches(event["message"])]
+        for event in matching:
+            METRICS.add(scope, key, unit, float(transformation["metricValue"]), at=event["timestamp"] / 1000)
+        now = time.time()
+        # The default value is published once per minute.
+        if not matching and default is not None and METRICS.newest(scope, key) < now - now % METRICS.minute_s:
+            METRICS.add(scope, key, unit, float(default), at=now)
 
 
 def _put_metric_filter(

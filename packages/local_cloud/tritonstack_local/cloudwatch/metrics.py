@@ -188,6 +188,5 @@ class Metrics:
     def put(self, scope: Scope, data: Iterable[Datum]) -> None:
         """Publish values."""
         for datum in data:
-            values = Summary()
-            values.add(datum.value, datum.count)
-            METRICS.put(scope, datum.key, datum.unit, values, at=datum.time.timestamp())
+            at = datum.time.timestamp()
+            METRICS.add(scope, datum.key, datum.unit, datum.value, at=at, times=datum.count)

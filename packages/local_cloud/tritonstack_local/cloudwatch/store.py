@@ -88,6 +88,14 @@ class MetricStore:
             series.late += number < floor(now / self.minute_s) * _BUCKETS_A_MINUTE
             self._drop_old(series, now)
 
+    def add(
+        self, scope: Scope, key: MetricKey, unit: str, value: float, *, at: float, times: int = 1
+    ) -> None:
+        """Add a value that occurred so many times."""
+        values = Summary()
+        values.add(value, times)
+        self.put(scope, key, unit, values, at=at)
+
     def windows(self, scope: Scope, key: MetricKey, span: Span, *, unit: str | None) -> list[Summary | None]:
         """Return the values per window, of one unit or all units; None for empty windows."""
         windows: list[list[Summary]] = [[] for _ in range(span.count)]

@@ -61,8 +61,11 @@ class RequestMetrics:
         self._concurrency = concurrency
         self._bucket_s = time_scale.lasting(BUCKET_S)
         self._pause_s = min(_PUBLISH_S, max(_SHORTEST_PUBLISH_S, self._bucket_s))
-        self._tallies: dict[tuple[VariantKey, int], _Tally] = {}
-        """By the bucket in which the requests were answered."""
+        self._tallies: defaultdict[tuple[VariantKey, int], Counter[tuple[str, float, str]]] = defaultdict(
+            Counter
+        )
+        """How often each value occurred, by the bucket in which the requests were answered."""
+        self._busiest: defaultdict[tuple[VariantKey, int], int] = defaultdict(int)
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="request metrics", daemon=True)
@@ -72,10 +75,8 @@ class RequestMetrics:
         """Count one request that was answered now."""
         key = watched, int(time.time() / self._bucket_s)
         with self._lock:
-            tally = self._tallies.get(key)
-            if tally is None:
-                tally = self._tallies[key] = _Tally()
-            tally.add(exchange)
+            self._tallies[key].update(_values(exchange))
+            self._busiest[key] = max(self._busiest[key], exchange.concurrent)
 
     def close(self) -> None:
         """Publish the last values and stop."""
@@ -91,9 +92,10 @@ class RequestMetrics:
     def publish(self) -> None:
         """Publish collected values."""
         with self._lock:
-            tallies, self._tallies = self._tallies, {}
+            tallies, self._tallies = self._tallies, defaultdict(Counter)
+            busiest, self._busiest = self._busiest, defaultdict(int)
         for (watched, bucket), tally in tallies.items():
-            values = {**tally.values(), (_CONCURRENT, float(tally.busiest), "None"): 1}
+            values = {**tally, (_CONCURRENT, float(busiest[watched, bucket]), "None"): 1}
             self._put(watched, values, datetime.fromtimestamp((bucket + 0.5) * self._bucket_s, UTC))
         variants, now = {watched for watched, _ in tallies}, datetime.now(UTC)
         for watched, count in self._concurrency():
@@ -108,37 +110,16 @@ class RequestMetrics:
         self._metrics.put(watched.scope, data)
 
 
-class _Tally:
-    """The exchanges of a variant since the last publication. Adding one is on the path of every request."""
-
-    def __init__(self) -> None:
-        self.busiest = 0
-        self._statuses: dict[int, int] = defaultdict(int)
-        self._instances: dict[int, int] = defaultdict(int)
-        self._model: dict[float, int] = defaultdict(int)
-        self._overhead: dict[float, int] = defaultdict(int)
-
-    def add(self, exchange: Exchange) -> None:
-        self._statuses[exchange.status] += 1
-        self._instances[exchange.instances] += 1
-        self._model[_rounded(exchange.model_s)] += 1
-        self._overhead[_rounded(exchange.overhead_s)] += 1
-        self.busiest = max(self.busiest, exchange.concurrent)
-
-    def values(self) -> Counter[tuple[str, float, str]]:
-        """Count each value of each metric."""
-        values: Counter[tuple[str, float, str]] = Counter()
-        for status, count in self._statuses.items():
-            values["Invocations", 1.0, "None"] += count
-            values["Invocation4XXErrors", float(400 <= status < 500), "None"] += count
-            values["Invocation5XXErrors", float(status >= 500), "None"] += count
-            values["InvocationModelErrors", float(not 200 <= status < 300), "None"] += count
-        for instances, count in self._instances.items():
-            values["InvocationsPerInstance", 1 / max(1, instances), "None"] += count
-        for name, latencies in (("ModelLatency", self._model), ("OverheadLatency", self._overhead)):
-            for value, count in latencies.items():
-                values[name, value, "Microseconds"] += count
-        return values
+def _values(exchange: Exchange) -> Iterator[tuple[str, float, str]]:
+    """Yield a name, a value, and a unit for each metric of a request."""
+    status = exchange.status
+    yield "Invocations", 1.0, "None"
+    yield "Invocation4XXErrors", float(400 <= status < 500), "None"
+    yield "Invocation5XXErrors", float(status >= 500), "None"
+    yield "InvocationModelErrors", float(not 200 <= status < 300), "None"
+    yield "InvocationsPerInstance", 1 / max(1, exchange.instances), "None"
+    yield "ModelLatency", _rounded(exchange.model_s), "Microseconds"
+    yield "OverheadLatency", _rounded(exchange.overhead_s), "Microseconds"
 
 
 class Stopwatch:
