@@ -56,28 +56,14 @@ def test_machines_are_those_of_ec2():
 @pytest.mark.parametrize(
     ("name", "vcpus", "memory", "gpus"),
     [
-        ("ml.t2.medium", 2, 4, 0),
-        ("ml.c4.8xlarge", 36, 60, 0),
-        ("ml.c7i.large", 2, 4, 0),
-        ("ml.g5.xlarge", 4, 16, 1),
-        ("ml.g5.12xlarge", 48, 192, 4),
-        ("ml.g5.16xlarge", 64, 256, 1),
         ("ml.p2.16xlarge", 64, 732, 16),
         ("ml.p3.8xlarge", 32, 244, 4),
-        ("ml.p5.48xlarge", 192, 2048, 8),
         ("ml.p6e-gb200.36xlarge", 144, 960, 4),
     ],
 )
-def test_instance_types_match_the_aws_pages(name, vcpus, memory, gpus):
+def test_machines_that_ec2_does_not_describe_match_the_aws_pages(name, vcpus, memory, gpus):
     instance = INSTANCE_TYPES[name]
     assert (instance.vcpus, instance.memory_gib, instance.gpus) == (vcpus, memory, gpus)
-
-
-def test_every_machine_has_processors_and_memory_and_every_gpu_machine_gpus():
-    for instance in INSTANCE_TYPES.values():
-        assert instance.vcpus >= 1, instance.name
-        assert instance.memory_gib >= 1, instance.name
-        assert (instance.gpus > 0) == (instance.family.accelerator == "gpu"), instance.name
 
 
 def test_regions_offer_what_awss_price_list_names():

@@ -345,14 +345,6 @@ def test_the_next_steps_fit_the_recipe_and_the_environment(project, capsys):
         assert capsys.readouterr().out.endswith(f"; next: tritonstack {following}\n")
 
 
-@pytest.mark.parametrize("group", ["new", "ci"])
-def test_a_group_without_a_command_is_a_short_error(project, capsys, group):
-    assert run(["--project", str(project.root), group]) == 2
-    error = capsys.readouterr().err
-    assert "Missing command" in error
-    assert len(error.splitlines()) == 2
-
-
 @pytest.mark.parametrize(
     ("revision", "warned"), [("main", True), ("v1.0", True), ("0a1b2c3d", True), ("0a1b2c3d" * 5, False)]
 )

@@ -24,7 +24,6 @@ from tritonstack.workflows.environments.deployed import Location
 from tritonstack.workflows.environments.destroy import DestructionPlan, destroy, plan_destruction
 from tritonstack.workflows.environments.expiring import ExpiringEnvironments
 from tritonstack.workflows.environments.status import EnvironmentStatus, Statuses
-from tritonstack.workflows.reporter import NullReporter
 from tritonstack.workflows.session import Session
 
 FOLDER = Path(tritonstack.workflows.__file__).parent
@@ -149,36 +148,3 @@ def test_the_json_of_a_status_lists_every_location_not_searched() -> None:
         f"{here.account} eu-west-1: denied",
         f"{there.account} eu-west-1: expired",
     ]
-
-
-def test_the_null_reporter_accepts_every_report() -> None:
-    reporter = NullReporter()
-    reporter.note("a line")
-    with reporter.step("one") as step, reporter.steps() as steps, steps.step("two", label="two") as other:
-        step.update("half")
-        other.log("done")
-        step.detail, other.failed = "all", True
-        assert not step.interactive
-
-
-COMMANDS = FOLDER.parent / "cli" / "commands"
-
-
-@pytest.mark.parametrize("name", [file.stem for file in sorted(COMMANDS.glob("*/[!_]*.py"))])
-def test_a_command_parses_calls_a_workflow_and_renders(name: str) -> None:
-    """Lookups and functions of lower layers belong into workflows; a command may import types and texts."""
-    (file,) = COMMANDS.glob(f"*/{name}.py")
-    tree = ast.parse(file.read_text())
-    lower = re.compile(r"tritonstack\.(operations|project|records|reference|spec|runtime|client)\b")
-    called = [
-        f"{node.module}.{alias.name}"
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and lower.match(node.module or "")
-        for alias in node.names
-        if alias.name.islower() or (alias.name.isupper() and ".reference" in str(node.module))
-    ]
-    assert called == []
-    assert any(
-        isinstance(node, ast.ImportFrom) and (node.module or "").startswith(tritonstack.workflows.__name__)
-        for node in ast.walk(tree)
-    )

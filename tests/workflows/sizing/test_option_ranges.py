@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import get_args, get_type_hints
 
 import pytest
 
 from tritonstack.base.errors import UsageError
 from tritonstack.cli.main import run
 from tritonstack.cli.registry import command_module
-from tritonstack.operations.scaling_simulation.fleet import TimeWindow
-from tritonstack.operations.tuning.objectives import Objective
 from tritonstack.workflows.sizing.bench import LoadOptions
 from tritonstack.workflows.sizing.option_ranges import require_range
-from tritonstack.workflows.sizing.simulation_options import SimulationOptions
-from tritonstack.workflows.sizing.tune_options import TuneOptions
 
 ARGUMENTS = {
     "bench": ("dev", "search"),
@@ -57,39 +52,6 @@ def test_the_options_that_are_checked() -> None:
     options = set(numeric_options())
     assert {("bench", "--speed"), ("simulate", "--factor"), ("simulate", "--rollout-at")} <= options
     assert {command for command, option in options if option == "--seed"} == set(ARGUMENTS)
-
-
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, -1, -0.5])
-@pytest.mark.parametrize(
-    ("options", "field", "is_list"),
-    [
-        *(("load", name, False) for name in ("seconds", "speed", "timeout_s", "seed")),
-        *(("load", name, True) for name in ("users", "rates")),
-        *(("tune", name, False) for name in ("users", "seconds", "most_runs", "budget_s", "cores", "seed")),
-        *(("objective", name, False) for name in ("p99_ms", "rate")),
-        *(("simulation", name, False) for name in ("factor", "provisioning_s", "loading_s", "seed")),
-        ("simulation", "rollouts", True),
-    ],
-)
-def test_numbers_that_are_passed_from_python_are_checked(
-    options: str, field: str, is_list: bool, value: Any
-) -> None:
-    fields: dict[str, Any] = {field: [value] if is_list else value}
-    makers = {
-        "load": lambda: LoadOptions(**fields),
-        "tune": lambda: TuneOptions(**fields),
-        "objective": lambda: TuneOptions(objective=Objective(**fields)),
-        "simulation": lambda: SimulationOptions(trace=TRACE, **fields),
-    }
-    with pytest.raises(UsageError, match="expected a number") as caught:
-        makers[options]()
-    assert caught.value.code == "TS901"
-
-
-@pytest.mark.parametrize("window", [TimeWindow(-1, 1), TimeWindow(0, math.inf), TimeWindow(math.nan, 1)])
-def test_windows_that_are_passed_from_python_are_checked(window: TimeWindow) -> None:
-    with pytest.raises(UsageError, match="--no-capacity"):
-        SimulationOptions(trace=TRACE, no_capacity=[window])
 
 
 def test_a_range_includes_its_bounds() -> None:

@@ -1,7 +1,7 @@
 """Compare two runs: how much faster or slower, how certain that is, and a verdict.
 
-The uncertainty comes from the runs themselves: their slices are drawn again at random, in groups of
-neighbors (block bootstrap), because neighboring slices are alike.
+The uncertainty comes from the runs themselves: how much the parts of a run differ. A part is a
+few slices long, because neighboring slices are alike (batch means).
 """
 
 from __future__ import annotations
@@ -17,11 +17,9 @@ from tritonstack.operations.loads.histograms import percentiles_s
 from tritonstack.operations.loads.runs import LoadRun
 
 Verdict = Literal["better", "worse", "no difference shown", "mixed"]
-_DRAWS = 1_000
-_NEIGHBORS = 4
-"""Slices per group at most."""
-_LEAST_GROUPS = 8
-"""Shorter runs have smaller groups, so that there are this many to draw from."""
+_MOST_PARTS = 10
+_DEVIATIONS = 2.2
+"""Standard errors on both sides of a difference: Student's 95 % interval for so many parts."""
 _PERCENTS = (50.0, 99.0)
 _LEAST_CHANGE = 0.02
 """Changes below this are of no interest, however certain."""
@@ -65,58 +63,55 @@ def compare_runs(before: LoadRun, after: LoadRun) -> RunComparison:
 
 
 def _differences(before: LoadRun, after: LoadRun) -> Iterator[MeasuredDifference]:
-    draws = ((before, _drawn_weights(before, seed=0)), (after, _drawn_weights(after, seed=1)))
-    rates = [weights @ _answers(run) / run.seconds for run, weights in draws]
-    yield _difference(
-        "answers per second", before.answered_per_s, after.answered_per_s, *rates, more_is_better=True
-    )
-    drawn_ms = [
-        percentiles_s(weights @ np.array([part.latencies for part in run.kept]), _PERCENTS) * 1000
-        for run, weights in draws
-    ]
+    """Yield the answers per second, and the percentiles for which both runs have enough answers."""
     before_ms, after_ms = before.percentiles_ms(), after.percentiles_ms()
-    for column, percent in enumerate(_PERCENTS):
+    before_parts, after_parts = _parts(before), _parts(after)
+    yield _difference(
+        "answers per second", before.answered_per_s, after.answered_per_s, before_parts[0], after_parts[0]
+    )
+    for number, percent in enumerate(_PERCENTS, 1):
         if percent in before_ms and percent in after_ms:
             yield _difference(
                 f"p{percent:g} ms",
                 before_ms[percent],
                 after_ms[percent],
-                *(values[:, column] for values in drawn_ms),
+                before_parts[number],
+                after_parts[number],
                 more_is_better=False,
             )
 
 
-def _answers(run: LoadRun) -> NDArray[np.int64]:
-    return np.array([part.answered for part in run.kept])
+def _parts(run: LoadRun) -> list[NDArray[np.float64]]:
+    """Return the answers of each part of a run, and its percentiles."""
+    parts = np.array_split(np.arange(len(run.kept)), min(_MOST_PARTS, len(run.kept)))
+    answers = [np.mean([run.kept[index].answered for index in part]) for part in parts]
+    latencies = np.array([sum(run.kept[index].latencies for index in part) for part in parts])
+    return [np.array(answers), *percentiles_s(latencies, _PERCENTS).T]
 
 
-def _drawn_weights(run: LoadRun, *, seed: int) -> NDArray[np.float64]:
-    """Return a row per draw: how often each slice was drawn."""
-    count = len(run.kept)
-    width = min(_NEIGHBORS, max(1, count // _LEAST_GROUPS))
-    generator = np.random.default_rng(seed)
-    starts = generator.integers(0, count, (_DRAWS, -(-count // width)))
-    slices = (starts[:, :, None] + np.arange(width)) % count
-    weights = np.zeros((_DRAWS, count))
-    for draw, drawn_slices in enumerate(slices.reshape(_DRAWS, -1)[:, :count]):
-        weights[draw] = np.bincount(drawn_slices, minlength=count)
-    return weights
+def _error(parts: NDArray[np.float64]) -> float:
+    """Return the standard error of the mean of some parts, as a share of it; 0 if it is unknown."""
+    measured = parts[np.isfinite(parts)]
+    if len(measured) < 2 or not measured.mean():
+        return 0.0
+    return float(measured.std(ddof=1) / measured.mean() / np.sqrt(len(measured)))
 
 
 def _difference(
     measure: str,
     before: float,
     after: float,
-    drawn_before: NDArray[np.float64],
-    drawn_after: NDArray[np.float64],
+    before_parts: NDArray[np.float64],
+    after_parts: NDArray[np.float64],
     *,
-    more_is_better: bool,
+    more_is_better: bool = True,
 ) -> MeasuredDifference:
-    ratios = drawn_after / np.maximum(drawn_before, 1e-12)
-    low, high = (float(value) for value in np.nanpercentile(ratios, [2.5, 97.5]))
+    ratio = after / max(before, 1e-12)
+    margin = float(np.exp(_DEVIATIONS * np.hypot(_error(before_parts), _error(after_parts))))
+    low, high = ratio / margin, ratio * margin
     verdict: Verdict = "no difference shown"
     if low > 1 + _LEAST_CHANGE:
         verdict = "better" if more_is_better else "worse"
     elif high < 1 - _LEAST_CHANGE:
         verdict = "worse" if more_is_better else "better"
-    return MeasuredDifference(measure, before, after, after / max(before, 1e-12), low, high, verdict)
+    return MeasuredDifference(measure, before, after, ratio, low, high, verdict)
