@@ -13,9 +13,9 @@ from tritonstack.base.errors import TritonstackError
 from tritonstack.base.paths import Project
 from tritonstack.operations.verification.status import EnvironmentStatus
 from tritonstack.workflows.reports import changes
-from tritonstack.workflows.reports.changes import ChangeReader, ReadChanges
+from tritonstack.workflows.reports.changes import ChangeReader
 from tritonstack.workflows.reports.report import ReportOptions, collect
-from tritonstack.workflows.reports.report_data import DeployChanges
+from tritonstack.workflows.reports.report_data import DeployChanges, Gaps
 from tritonstack.workflows.session import Session
 
 FOUND = DeployChanges(("minilm (cpu): never deployed",), (), (), rejected=False)
@@ -61,8 +61,9 @@ def test_stacks_are_compared_again_only_after_a_change(
     session, reader = Session(project), ChangeReader()
     comparisons.failure = failure
 
-    def read(status: EnvironmentStatus = status) -> ReadChanges:
-        return reader.read(session, session.workspace("dev"), status)
+    def read(status: EnvironmentStatus = status) -> tuple[DeployChanges | None, Gaps]:
+        gaps = Gaps()
+        return reader.read(session, session.workspace("dev"), status, gaps), gaps
 
     change, gaps = read()
     assert change == (None if failure else FOUND)

@@ -7,34 +7,32 @@ from dataclasses import dataclass, field
 from tritonstack.operations.verification.status import EnvironmentStatus
 from tritonstack.project.workspace import Workspace
 from tritonstack.workflows.deployment.diff import DeployOutlook, diff
-from tritonstack.workflows.reports.report_data import DeployChanges, Gaps, MissingData
+from tritonstack.workflows.reports.report_data import DeployChanges, Gaps
 from tritonstack.workflows.session import Session
-
-ReadChanges = tuple[DeployChanges | None, list[MissingData]]
-"""What a deploy would change; None if that is missing."""
 
 
 @dataclass
 class ChangeReader:
     """Reads what a deploy would change, again only if the files or the last deployment have changed."""
 
-    _comparisons: dict[str, tuple[object, ReadChanges]] = field(default_factory=dict)
+    _comparisons: dict[str, tuple[object, DeployChanges | None, Gaps]] = field(default_factory=dict)
 
-    def read(self, session: Session, workspace: Workspace, status: EnvironmentStatus) -> ReadChanges:
-        """Return what a deploy of an environment would change, and what is missing."""
+    def read(
+        self, session: Session, workspace: Workspace, status: EnvironmentStatus, gaps: Gaps
+    ) -> DeployChanges | None:
+        """Return what a deploy of an environment would change; None if that is missing."""
         name = workspace.spec.name
         deployed = [
             (endpoint.status, endpoint.deployed and endpoint.deployed.key) for endpoint in status.endpoints
         ]
         state = (workspace.spec, workspace.lock.record, dict(workspace.hashes), deployed)
         if name not in self._comparisons or self._comparisons[name][0] != state:
-            self._comparisons[name] = state, _compared(session, name)
-        return self._comparisons[name][1]
-
-
-def _compared(session: Session, name: str) -> ReadChanges:
-    gaps = Gaps()
-    return gaps.attempt(f"changes by a deploy of {name}", lambda: _changes(diff(session, name))), gaps
+            missing = Gaps()
+            changes = missing.attempt(f"changes by a deploy of {name}", lambda: _changes(diff(session, name)))
+            self._comparisons[name] = state, changes, missing
+        _, changes, missing = self._comparisons[name]
+        gaps += missing
+        return changes
 
 
 def _changes(outlook: DeployOutlook) -> DeployChanges:

@@ -106,27 +106,26 @@ def with_live_state(
 
 
 def read_gates(
-    session: Session, reported: ReportedEnvironment, source_state: LiveState | None
-) -> tuple[PromotionGates | None, list[MissingData]]:
+    session: Session, reported: ReportedEnvironment, source_state: LiveState | None, gaps: Gaps
+) -> PromotionGates | None:
     """Evaluate the promotion gates of an environment, if its source was read.
 
     A role that may only read one environment, such as that of pull requests, is not used for another one.
     """
     if reported.gates is None:
-        return None, []
-    source, gaps = reported.gates.source, Gaps()
+        return None
+    source, plan = reported.gates.source, None
     subject = f"gates from {source} to {reported.name}"
     if source_state is None or source_state.status is None:
         remedy = f"run `tritonstack promote {source} {reported.name} --dry-run`"
         gaps.append(MissingData(subject, f"{source} was not read", remedy))
-        plan = None
     else:
         request = PromotionRequest(source, reported.name)
         plan = gaps.attempt(subject, lambda: plan_promotion(session, request))
     if plan is None:
-        return replace(reported.gates, reason=gaps[0].reason), gaps
+        return replace(reported.gates, reason=gaps[-1].reason)
     pending = tuple(f"{item.name} for {item.key}" for item in plan.decision.entries)
-    return replace(reported.gates, results=plan.gates, pending=pending), gaps
+    return replace(reported.gates, results=plan.gates, pending=pending)
 
 
 @dataclass

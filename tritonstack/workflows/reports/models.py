@@ -26,23 +26,24 @@ from tritonstack.workflows.reports.report_data import (
 from tritonstack.workflows.session import Session
 
 _LONGEST_EXAMPLE = 200
+_BUILD = "run `tritonstack build <env>`"
 
 
 def describe_model(
     session: Session,
     name: str,
     live: Sequence[tuple[Workspace, LiveState]],
+    gaps: Gaps,
     *,
     without: Collection[str] = (),
-) -> tuple[ReportedModel, list[MissingData]]:
+) -> ReportedModel:
     """Return a model with its artifact: from this machine, or from an environment that was read.
 
     The locks of the environments `without` are not read.
     """
-    gaps = Gaps()
     inspection = gaps.attempt(f"model {name}", lambda: inspect(session, name, without=without))
     if inspection is None:
-        return ReportedModel(name, "", ""), gaps
+        return ReportedModel(name, "", "")
     spec, digest = inspection.spec, inspection.shown.digest if inspection.shown else None
     manifest, failures = inspection.manifest, list[str]()
     if manifest is None and digest:
@@ -64,25 +65,22 @@ def describe_model(
     )
     if manifest is None:
         reason = "its artifact is not on this machine" if digest else "it was never built"
-        if failures:
-            reason = "; ".join((reason, *failures))
-            return reported, [MissingData(f"measurements of {name}", reason)]
-        return reported, [MissingData(f"measurements of {name}", reason, "run `tritonstack build <env>`")]
+        remedy = "" if failures else _BUILD
+        gaps.append(MissingData(f"measurements of {name}", "; ".join((reason, *failures)), remedy))
+        return reported
     try:
         reported = replace(reported, worst_example=_worst_example(session, manifest))
     except TritonstackError as error:
         gaps.append(missing_data(f"worst example of {name}", error))
     if reported.steps:
-        return reported, gaps
+        return reported
     if spec.layout == "single":
         inputs, outputs = (
             tuple(tensor.name for tensor in tensors) for tensors in (manifest.inputs, manifest.outputs)
         )
-        return replace(reported, steps=(GraphStep(manifest.entry_model, "", inputs, outputs),)), gaps
-    gap = MissingData(
-        f"graph of {name}", "its artifact is not on this machine", "run `tritonstack build <env>`"
-    )
-    return reported, [*gaps, gap]
+        return replace(reported, steps=(GraphStep(manifest.entry_model, "", inputs, outputs),))
+    gaps.append(MissingData(f"graph of {name}", "its artifact is not on this machine", _BUILD))
+    return reported
 
 
 def _published(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
@@ -41,6 +42,7 @@ from tritonstack.workflows.reports.live_state import (
 from tritonstack.workflows.reports.models import describe_model
 from tritonstack.workflows.reports.page.document import Watch, render
 from tritonstack.workflows.reports.report_data import (
+    Gaps,
     MissingData,
     ReportData,
     ReportedEnvironment,
@@ -139,7 +141,7 @@ def collect(
     workspaces = {
         name: loaded_files for name, loaded_files in loaded.items() if isinstance(loaded_files, Workspace)
     }
-    missing: list[MissingData] = []
+    missing = Gaps()
     live = _live_states(session, workspaces, options, cache or LiveCache(), missing)
     environments = []
     for name, loaded_files in loaded.items():
@@ -183,7 +185,7 @@ def _live_states(
     workspaces: Mapping[str, Workspace],
     options: ReportOptions,
     cache: LiveCache,
-    missing: list[MissingData],
+    missing: Gaps,
 ) -> dict[str, LiveState]:
     if options.offline:
         missing += [
@@ -212,7 +214,7 @@ def _completed(
     reported: ReportedEnvironment,
     states: Mapping[str, LiveState],
     reader: ChangeReader | None,
-    missing: list[MissingData],
+    missing: Gaps,
 ) -> ReportedEnvironment:
     """Add what the environment's cloud tells."""
     live = states[reported.name]
@@ -221,12 +223,8 @@ def _completed(
         return replace(reported, gates=gates, unread=live.unread, rollouts=live.rollouts)
     reported = with_live_state(reported, workspace, live)
     source = states.get(reported.gates.source) if reported.gates else None
-    gates, gaps = read_gates(session, reported, source)
-    missing += gaps
-    changes = None
-    if reader is not None:
-        changes, gaps = reader.read(session, workspace, live.status)
-        missing += gaps
+    gates = read_gates(session, reported, source, missing)
+    changes = reader.read(session, workspace, live.status, missing) if reader else None
     return replace(reported, gates=gates, changes=changes)
 
 
@@ -234,20 +232,21 @@ def _models(
     session: Session,
     workspaces: Mapping[str, Workspace],
     live: Mapping[str, LiveState],
-    missing: list[MissingData],
+    missing: Gaps,
 ) -> tuple[ReportedModel, ...]:
     read = [(workspaces[name], state) for name, state in live.items()]
     served = {model for workspace in workspaces.values() for model in workspace.models}
-    invalid = dict(_invalid_locks(session))
-    missing += [missing_data(f"lock of {name}", error) for name, error in invalid.items()]
-    reports = []
-    for name in model_names(session.project):
-        if workspaces and name not in served:
-            continue
-        model, gaps = describe_model(session, name, read, without=invalid)
-        missing += gaps
-        reports.append(model)
-    return tuple(reports)
+    # The locks of environments outside the report included.
+    invalid = [
+        name
+        for name in environment_names(session.project)
+        if missing.attempt(f"lock of {name}", partial(load_lock, session.project.lock_file(name))) is None
+    ]
+    return tuple(
+        describe_model(session, name, read, missing, without=invalid)
+        for name in model_names(session.project)
+        if name in served or not workspaces
+    )
 
 
 def _timeline(
@@ -255,7 +254,7 @@ def _timeline(
     names: Sequence[str],
     models: Sequence[ReportedModel],
     live: Mapping[str, LiveState],
-    missing: list[MissingData],
+    missing: Gaps,
 ) -> list[tuple[str, HistoryEntry]]:
     """Return what happened to the artifacts of the models, latest first."""
     locks = _lock_histories(session, names, missing)
@@ -276,9 +275,7 @@ def _timeline(
     return entries[:MOST_ENTRIES]
 
 
-def _lock_histories(
-    session: Session, names: Sequence[str], missing: list[MissingData]
-) -> dict[str, LockHistory]:
+def _lock_histories(session: Session, names: Sequence[str], missing: Gaps) -> dict[str, LockHistory]:
     """Return the lock histories of environments; one that cannot be read is named as missing."""
     histories = {}
     for name in names:
@@ -292,12 +289,3 @@ def _lock_histories(
             missing.append(MissingData(subject, gap))
         histories[name] = lock
     return histories
-
-
-def _invalid_locks(session: Session) -> Iterator[tuple[str, TritonstackError]]:
-    """Yield the environments whose locks are invalid, those outside the report included."""
-    for name in environment_names(session.project):
-        try:
-            load_lock(session.project.lock_file(name))
-        except TritonstackError as error:
-            yield name, error
