@@ -77,30 +77,32 @@ def client_of(endpoint: Endpoint, model: str, models: ModelNames | None) -> Endp
     return EndpointClient(endpoint_name="e", runtime=endpoint, target_model=model, models=models)
 
 
-def test_a_name_becomes_its_target_with_one_read(infer):
-    published, endpoint = Published(ncf_food=FOOD, ncf_fashion=FASHION), AsyncEndpoint(FOOD, FASHION)
-    client = client_of(endpoint, "ncf-food", published.model_names())
+@pytest.fixture
+def published() -> Published:
+    return Published(ncf_food=FOOD, ncf_fashion=FASHION)
+
+
+@pytest.fixture
+def endpoint() -> Endpoint:
+    return AsyncEndpoint(FOOD, FASHION, NEWER)
+
+
+@pytest.fixture
+def client(published: Published, endpoint: Endpoint) -> EndpointClient:
+    return client_of(endpoint, "ncf-food", published.model_names())
+
+
+def test_a_name_becomes_its_target_with_one_read_per_interval(infer, published, endpoint, client):
     for sharing in (client, client, client.with_model("ncf-fashion")):
         assert infer(sharing)["x"].tolist() == [[1.0, 1.0]]
-    assert endpoint.asked == [FOOD, FOOD, FASHION]
-    assert published.reads == 1
-
-
-def test_names_are_read_again_after_the_interval(infer):
-    published, endpoint = Published(ncf_food=FOOD), AsyncEndpoint(FOOD, NEWER)
-    client = client_of(endpoint, "ncf-food", published.model_names())
-    infer(client)
+    assert (endpoint.asked, published.reads) == ([FOOD, FOOD, FASHION], 1)
     published.names["ncf-food"] = NEWER
-    published.now = 59
-    infer(client)
-    published.now = 61
-    infer(client)
-    assert endpoint.asked == [FOOD, FOOD, NEWER]
+    for published.now in (59, 61):
+        infer(client)
+    assert endpoint.asked[3:] == [FOOD, NEWER]
 
 
-def test_known_names_are_used_while_they_cannot_be_read(infer):
-    published, endpoint = Published(ncf_food=FOOD), AsyncEndpoint(FOOD)
-    client = client_of(endpoint, "ncf-food", published.model_names())
+def test_known_names_are_used_while_they_cannot_be_read(infer, published, endpoint, client):
     infer(client)
     published.failure, published.now = errors.ModelNamesError("unavailable", remedy=None), 61
     infer(client)
@@ -108,58 +110,49 @@ def test_known_names_are_used_while_they_cannot_be_read(infer):
     assert (len(endpoint.asked), published.reads) == (3, 2)
 
 
-def test_a_target_that_is_gone_is_looked_up_again(infer):
-    published, endpoint = Published(ncf_food=FOOD), AsyncEndpoint(NEWER)
-    client = client_of(endpoint, "ncf-food", published.model_names())
-    infer_first = published.model_names()
-    assert infer_first.target("ncf-food") == FOOD
-    client._models = infer_first
+def test_a_target_that_is_gone_is_looked_up_again(infer, published, endpoint, client):
+    infer(client)
+    endpoint.archives = (NEWER,)
     published.names["ncf-food"], published.now = NEWER, 5
     infer(client)
-    assert endpoint.asked == [FOOD, NEWER]
+    assert endpoint.asked == [FOOD, FOOD, NEWER]
 
 
-def test_an_unknown_name_sends_nothing_and_suggests_another(infer):
-    published, endpoint = Published(ncf_food=FOOD, ncf_fashion=FASHION), AsyncEndpoint(FOOD)
-    client = client_of(endpoint, "ncf-fod", published.model_names())
+def test_an_unknown_name_sends_nothing_and_suggests_another(infer, published, endpoint, client):
     for _ in range(3):
         with pytest.raises(errors.UnknownModelError) as caught:
-            infer(client)
+            infer(client.with_model("ncf-fod"))
     assert "'ncf-fod'" in caught.value.message
     assert caught.value.known == ("ncf-fashion", "ncf-food")
     assert "mean 'ncf-food'?" in caught.value.remedy
     assert (endpoint.asked, published.reads) == ([], 1)
 
 
-def test_a_new_name_is_found_without_waiting(infer):
-    published, endpoint = Published(ncf_food=FOOD), AsyncEndpoint(FOOD, FASHION)
-    client = client_of(endpoint, "ncf-food", published.model_names())
+def test_a_new_name_is_found_without_waiting(infer, published, endpoint, client):
     infer(client)
-    published.names["ncf-fashion"], published.now = FASHION, 2
-    infer(client.with_model("ncf-fashion"))
-    assert endpoint.asked == [FOOD, FASHION]
+    published.names["ncf-newer"], published.now = NEWER, 2
+    infer(client.with_model("ncf-newer"))
+    assert endpoint.asked == [FOOD, NEWER]
 
 
-def test_a_wrong_target_lists_the_known_names(infer):
-    published, endpoint = Published(ncf_food=FOOD), AsyncEndpoint(FOOD)
+def test_a_wrong_target_lists_the_known_names(infer, endpoint, client):
     with pytest.raises(errors.TargetNotFoundError) as caught:
-        infer(client_of(endpoint, "ncf-foo/1/model.tar.gz", published.model_names()))
+        infer(client.with_model("ncf-foo/1/model.tar.gz"))
     assert "mean 'ncf-food'?" in caught.value.remedy
     with pytest.raises(errors.TargetNotFoundError) as caught:
         infer(client_of(endpoint, "ncf-food", None))
     assert "tritonstack targets" in str(caught.value.remedy)
 
 
-def test_what_the_endpoint_answered_is_reported_if_names_cannot_be_read_again(infer):
-    published, endpoint = Published(ncf_food=FOOD), AsyncEndpoint()
-    client = client_of(endpoint, "ncf-food", published.model_names())
-    published.names["ncf-food"] = NEWER
-    with pytest.raises(errors.TargetNotFoundError):
-        infer(client)
-    published.failure, published.now = errors.ModelNamesError("unavailable", remedy=None), 5
-    with pytest.raises(errors.TargetNotFoundError):
-        infer(client)
-    assert endpoint.asked == [NEWER, NEWER]
+def test_what_the_endpoint_answered_is_reported_if_names_cannot_be_read_again(
+    infer, published, endpoint, client
+):
+    endpoint.archives = ()
+    for published.failure in (None, errors.ModelNamesError("unavailable", remedy=None)):
+        with pytest.raises(errors.TargetNotFoundError):
+            infer(client)
+        published.now = 5
+    assert endpoint.asked == [FOOD, FOOD]
 
 
 @pytest.mark.parametrize("later", [False, True])
@@ -218,25 +211,27 @@ def test_missing_rights_are_an_error():
     assert "ssm:GetParametersByPath" in str(caught.value.remedy)
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"a": 1}', "{"])
-def test_a_file_with_other_content_is_an_error(tmp_path, text):
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (None, "No such file"),
+        (b"", "JSON object"),
+        (b"[]", "JSON object"),
+        (b'{"a": 1}', "JSON object"),
+        (b"{", "JSON object"),
+        (b"\xff\xfe", "invalid start byte"),
+    ],
+)
+def test_a_file_without_names_is_an_error(tmp_path, content, reason):
     file = tmp_path / "names.json"
-    with pytest.raises(errors.ModelNamesError, match="No such file"):
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(errors.ModelNamesError, match=reason):
         ModelNames.from_file(file).known()
-    file.write_text(text)
-    with pytest.raises(errors.ModelNamesError, match="expected a JSON object"):
-        ModelNames.from_file(file).known()
 
 
-def test_a_file_that_is_not_text_is_an_error(tmp_path):
-    (tmp_path / "names.json").write_bytes(b"\xff\xfe")
-    with pytest.raises(errors.ModelNamesError, match="invalid start byte"):
-        ModelNames.from_file(tmp_path / "names.json").known()
-
-
-def test_a_file_is_read(tmp_path):
+def test_a_file_is_read(tmp_path, endpoint):
     file = tmp_path / "names.json"
     file.write_text(json.dumps({"ncf-food": FOOD}))
-    endpoint = Endpoint(FOOD)
     client_of(endpoint, "ncf-food", ModelNames.from_file(file)).infer(X)
     assert endpoint.asked == [FOOD]

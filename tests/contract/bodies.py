@@ -30,12 +30,20 @@ def numbers(*values: float, **more: Any) -> bytes:
 
 
 def binary_body(
-    payload: bytes, *, shape: Sequence[int], size: int | None = None, **more: Any
+    payload: bytes,
+    *,
+    shape: Sequence[int],
+    size: int | None = None,
+    name: str | None = None,
+    **more: Any,
 ) -> tuple[bytes, int]:
-    """Return a request with a JSON header and the tensor's bytes, and the header's size."""
+    """Return a request with a JSON header and the tensor's bytes, and the header's size.
+
+    Inputs other than `x` are named after their datatype.
+    """
     described = {
-        "name": "x",
-        "datatype": "FP32",
+        "name": name or "x",
+        "datatype": name or "FP32",
         "shape": list(shape),
         "parameters": {"binary_data_size": len(payload) if size is None else size},
     }

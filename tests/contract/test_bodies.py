@@ -1,7 +1,6 @@
 """Valid bodies: JSON, a JSON header with binary data, and binary data only."""
 
 import json
-from typing import Any
 
 import numpy as np
 import pytest
@@ -26,19 +25,12 @@ AS_BYTES = {"parameters": {"binary_data": True}}
 
 
 def test_json_in_and_out(served_model):
-    answer = served_model.ask(numbers(1, 2))
+    answer = served_model.ask(numbers(1, 2, id="request 7"))
     assert answer.headers["content-type"] == JSON
-    assert output(answer) == {
-        "name": "y",
-        "datatype": "FP32",
-        "shape": [1, 2],
-        "data": [served_model.factor, 2 * served_model.factor],
-    }
-
-
-def test_the_answer_names_model_version_and_request(served_model):
-    reply = answered(served_model.ask(numbers(1, id="request 7")))
+    data = [served_model.factor, 2 * served_model.factor]
+    assert output(answer) == {"name": "y", "datatype": "FP32", "shape": [1, 2], "data": data}
     name = served_model.model.target if served_model.way.many else served_model.model.name
+    reply = answered(answer)
     assert (reply["model_name"], reply["model_version"], reply["id"]) == (name, "1", "request 7")
 
 
@@ -75,28 +67,21 @@ def test_json_in_and_bytes_out(served_model, request_field):
     assert payload(answer) == floats(served_model.factor, 2 * served_model.factor)
 
 
-def test_bytes_in_and_out(served_model):
+def test_bytes_in_and_out_or_json_unless_bytes_are_requested(served_model):
     body, size = binary_body(floats(1, 2), shape=[1, 2], outputs=[{"name": "y", **AS_BYTES}])
     answer = served_model.ask(body, f"{BINARY}{size}")
     assert payload(answer) == floats(served_model.factor, 2 * served_model.factor)
-
-
-def test_bytes_in_and_json_out_unless_bytes_are_requested(served_model):
     body, size = binary_body(floats(1, 2), shape=[1, 2])
     answer = served_model.ask(body, f"{BINARY}{size}")
     assert answer.headers["content-type"] == JSON
     assert output(answer)["data"] == [served_model.factor, 2 * served_model.factor]
 
 
-def test_header_padded_with_spaces(served_model):
+def test_header_padded_with_spaces_and_text_after_its_size(served_model):
     body, size = binary_body(floats(1), shape=[1, 1])
     padded = body[:size].ljust(512) + body[size:]
-    assert output(served_model.ask(padded, f"{BINARY}512"))["data"] == [served_model.factor]
-
-
-def test_text_after_the_size_is_ignored(served_model):
-    body, size = binary_body(floats(1), shape=[1, 1])
-    assert output(served_model.ask(body, f"{BINARY}{size};charset=utf-8"))["data"] == [served_model.factor]
+    for content, kind in ((padded, f"{BINARY}512"), (body, f"{BINARY}{size};charset=utf-8")):
+        assert output(served_model.ask(content, kind))["data"] == [served_model.factor]
 
 
 def test_header_size_0_sends_the_whole_body_as_the_input(served_model):
@@ -106,18 +91,10 @@ def test_header_size_0_sends_the_whole_body_as_the_input(served_model):
 
 
 def test_an_empty_body_is_a_raw_request_of_no_elements(served_model):
-    """It is accepted, and the tensor is empty."""
     for kind in (JSON, f"{BINARY}0"):
         answer = served_model.ask(b"", kind)
-        described = answered_in_any_form(answer.body)
         assert answer.status == 200, answer.body
-        assert described["outputs"][0]["shape"] == [1, 0]
-
-
-def answered_in_any_form(body: bytes) -> dict[str, Any]:
-    """Return an answer without binary data, whatever its content type."""
-    reply: dict[str, Any] = json.loads(body)
-    return reply
+        assert json.loads(answer.body)["outputs"][0]["shape"] == [1, 0]
 
 
 @pytest.mark.before("26.06")

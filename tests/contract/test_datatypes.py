@@ -1,13 +1,12 @@
 """Round trips of every datatype, as binary data and as JSON."""
 
-import json
 import struct
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.contract.bodies import BINARY, JSON, output, payload, said
+from tests.contract.bodies import BINARY, JSON, binary_body, json_body, output, payload, said, tensor
 from tests.contract.drivers.servers import ECHO, Driver, ServedModel, Way
 from tests.contract.models import DATATYPES
 
@@ -47,16 +46,15 @@ def in_bytes(name: str) -> tuple[bytes, int]:
     return values.tobytes(), values.size
 
 
+def ask_in_bytes(echo: ServedModel, name: str, content: bytes, count: int) -> Any:
+    body, size = binary_body(content, shape=[1, count], name=name, parameters={"binary_data_output": True})
+    return echo.ask(body, f"{BINARY}{size}")
+
+
 @pytest.mark.parametrize("name", DATATYPES)
 def test_as_bytes(echo, name):
     content, count = in_bytes(name)
-    described = {"name": name, "datatype": name, "shape": [1, count]}
-    request = {
-        "inputs": [{**described, "parameters": {"binary_data_size": len(content)}}],
-        "parameters": {"binary_data_output": True},
-    }
-    header = json.dumps(request).encode()
-    answer = echo.ask(header + content, f"{BINARY}{len(header)}")
+    answer = ask_in_bytes(echo, name, content, count)
     assert payload(answer) == content
     assert output(answer, f"{name}_back")["datatype"] == name
     assert output(answer, f"{name}_back")["shape"] == [1, count]
@@ -74,8 +72,7 @@ def test_as_json(echo, name):
 
 
 def ask_in_json(echo: ServedModel, name: str, values: list[Any]) -> Any:
-    described = {"name": name, "datatype": name, "shape": [1, len(values)], "data": values}
-    return echo.ask(json.dumps({"inputs": [described]}).encode(), JSON)
+    return echo.ask(json_body(tensor(*values, name=name, datatype=name)), JSON)
 
 
 @pytest.mark.parametrize("name", NO_JSON)
@@ -102,35 +99,11 @@ def test_overflowing_number_is_truncated(echo):
 
 def test_bytes_that_are_not_text_are_returned_unchanged(echo):
     content = struct.pack("<I", 2) + b"\xff\xfe"
-    request = {
-        "inputs": [
-            {
-                "name": "BYTES",
-                "datatype": "BYTES",
-                "shape": [1, 1],
-                "parameters": {"binary_data_size": len(content)},
-            }
-        ],
-        "parameters": {"binary_data_output": True},
-    }
-    header = json.dumps(request).encode()
-    assert payload(echo.ask(header + content, f"{BINARY}{len(header)}")) == content
+    assert payload(ask_in_bytes(echo, "BYTES", content, 1)) == content
 
 
 def test_a_text_shorter_than_its_length_is_rejected(echo):
-    content = struct.pack("<I", 5) + b"ab"
-    request = {
-        "inputs": [
-            {
-                "name": "BYTES",
-                "datatype": "BYTES",
-                "shape": [1, 1],
-                "parameters": {"binary_data_size": len(content)},
-            }
-        ]
-    }
-    header = json.dumps(request).encode()
-    answer = echo.ask(header + content, f"{BINARY}{len(header)}")
+    answer = ask_in_bytes(echo, "BYTES", struct.pack("<I", 5) + b"ab", 1)
     assert answer.status == 400
     assert "incomplete string data" in said(answer)
 

@@ -26,13 +26,10 @@ def slow(folder: Path) -> None:
     models.write_model(folder / "slow", code=models.SLOW_CODE)
 
 
-def test_a_model_is_named_after_the_target_header(many):
+def test_a_model_is_named_after_the_target_header_or_its_hash(many):
     load_one(many, "life1", "team/life.tar.gz")
     answer = many.invoke("life1", "team/life.tar.gz", numbers(1))
     assert answered(answer)["model_name"] == "team/life.tar.gz"
-
-
-def test_model_without_the_header_is_named_after_its_hash(many):
     load_one(many, "life2", None)
     assert answered(many.invoke("life2", None, numbers(1)))["model_name"] == "life2"
     assert output(many.invoke("life2", "life2", numbers(1)))["data"] == [2]
@@ -100,13 +97,10 @@ def test_the_same_target_under_another_hash(many):
     assert many.invoke("double2", "doubled.tar.gz", numbers(1)).status == 404
 
 
-def test_unknown_hashes(many):
+def test_unknown_hashes_and_a_missing_archive(many):
     assert many.invoke("nobody", "nobody.tar.gz", numbers(1)).status == 404
     assert many.described("nobody").status == 404
     assert many.unload("nobody", "nobody.tar.gz").status == 404
-
-
-def test_missing_archive(many):
     answer = many.load("absent", "absent.tar.gz")
     assert answer.status == 400
     assert "repository not found" in said(answer)
@@ -212,11 +206,11 @@ def test_unloading_one_while_another_works(many):
 
 @pytest.mark.parametrize("body", [b"", b"{}", b'{"model_name": "nobody"}', b"[1]"])
 def test_orders_without_a_folder(many, body):
-    answer = many.server.request("POST", "/models", body=body, headers={"X-Amzn-SageMaker-Target-Model": "t"})
+    answer = many.server.request("POST", "/models", body=body, headers={TARGET_HEADER: "t"})
     assert answer.status == 400
     assert many.ping() == 200
 
 
-def test_folder_outside_the_models(many):
-    assert many.load("outside", "outside.tar.gz", url="/elsewhere/model").status == 400
-    assert many.load("outside", "outside.tar.gz", url="/dev/shm").status == 400  # noqa: S108
+@pytest.mark.parametrize("url", ["/elsewhere/model", "/dev/shm"])  # noqa: S108
+def test_folder_outside_the_models(many, url):
+    assert many.load("outside", "outside.tar.gz", url=url).status == 400

@@ -90,23 +90,21 @@ def codes_during_a_load(many: MultiModel) -> set[int | None]:
     return codes
 
 
-def test_ping_is_unhealthy_during_a_load_by_default(start):
-    many = start()
-    assert 400 in codes_during_a_load(many)
-    assert many.ping() == 200
-
-
-def test_ping_mode_live_stays_healthy_during_a_load(start):
-    many = start(**{PING_MODE: "live"})
+@pytest.mark.parametrize(
+    ("environment", "seen", "unseen"),
+    [
+        ({}, 400, 999),
+        ({PING_MODE: "live"}, 200, 400),
+        # With one HTTP thread nobody is answered meanwhile; with the usual eight it is a matter of luck.
+        ({PING_MODE: "live", "SAGEMAKER_TRITON_THREAD_COUNT": "1"}, None, 400),
+    ],
+    ids=["default", "live", "one-thread"],
+)
+def test_ping_during_a_load(start, environment, seen, unseen):
+    many = start(**environment)
     codes = codes_during_a_load(many)
-    assert 200 in codes
-    assert 400 not in codes
-
-
-def test_load_stays_on_its_thread(start):
-    """With one HTTP thread nobody is answered meanwhile; with the usual eight it is a matter of luck."""
-    many = start(**{PING_MODE: "live", "SAGEMAKER_TRITON_THREAD_COUNT": "1"})
-    assert None in codes_during_a_load(many)
+    assert seen in codes
+    assert unseen not in codes
     assert many.ping() == 200
 
 

@@ -9,8 +9,9 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import TypeVar, cast
+from typing import TypeVar
 
+from tritonstack.base.http_connections import HttpConnection
 from tritonstack.base.http_replies import InvalidReplyError, ReplyReader
 from tritonstack.runtime.connections import TritonResponse, broken_off, late, request_head
 
@@ -41,7 +42,7 @@ class AsyncConnectionPool:
 
     def __init__(self, *, connect: Callable[[], socket.socket]) -> None:
         self._connect = connect
-        self._idle: list[_Connection] = []
+        self._idle: list[HttpConnection] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
 
@@ -73,7 +74,7 @@ class AsyncConnectionPool:
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._close_idle)
 
-    def _unused(self) -> _Connection | None:
+    def _unused(self) -> HttpConnection | None:
         """Take an idle connection that the server has not ended."""
         while self._idle:
             connection = self._idle.pop()
@@ -91,7 +92,7 @@ class ResponseStream:
     """A response whose body is still arriving. The caller must close it."""
 
     def __init__(
-        self, connection: _Connection, reply: ReplyReader, deadline: float, method: str, path: str
+        self, connection: HttpConnection, reply: ReplyReader, deadline: float, method: str, path: str
     ) -> None:
         self._connection = connection
         self._reply = reply
@@ -157,92 +158,12 @@ async def open_stream(
     return stream
 
 
-async def _open(connect: Callable[[], socket.socket], *, paced: bool) -> _Connection:
+async def _open(connect: Callable[[], socket.socket], *, paced: bool) -> HttpConnection:
     opened = await in_thread(connect)
     opened.setblocking(False)
     loop = asyncio.get_running_loop()
-    _, connection = await loop.connect_accepted_socket(lambda: _Connection(paced=paced), opened)
+    _, connection = await loop.connect_accepted_socket(lambda: HttpConnection(paced=paced), opened)
     return connection
-
-
-class _Connection(asyncio.Protocol):
-    """One connection: at most one request at a time."""
-
-    def __init__(self, *, paced: bool) -> None:
-        """A paced connection reads on only when its user asks for progress."""
-        self._paced = paced
-        self._transport: asyncio.Transport | None = None
-        self._reply: ReplyReader | None = None
-        self._change: asyncio.Future[None] | None = None
-        self._error: Exception | None = None
-
-    @property
-    def reusable(self) -> bool:
-        """Whether the next request can be sent on it."""
-        return self._is_open and self._reply is not None and self._reply.reusable
-
-    @property
-    def _is_open(self) -> bool:
-        return self._transport is not None and not self._transport.is_closing()
-
-    def send(self, message: bytes) -> ReplyReader:
-        """Send a request; its reply is complete after some `progress`."""
-        if self._transport is None or self._transport.is_closing():
-            raise ConnectionError("the connection is closed")
-        self._reply = ReplyReader()
-        self._transport.write(message)
-        return self._reply
-
-    async def progress(self) -> None:
-        """Wait for a part of the reply, or for all of it; raise if it broke off."""
-        if self._error is None and self._transport is not None:
-            self._change = asyncio.get_running_loop().create_future()
-            if self._paced:
-                self._transport.resume_reading()
-            await self._change
-        if self._error is not None:
-            raise self._error
-
-    def close(self) -> None:
-        """Close it at once."""
-        if self._transport is not None:
-            self._transport.abort()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)
-
-    def data_received(self, data: bytes) -> None:
-        self._add(data)
-
-    def eof_received(self) -> None:
-        self._add(b"")
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._end(exc or ConnectionError("it closed the connection without a response"))
-
-    def _add(self, data: bytes) -> None:
-        """Read received bytes, none at the connection's end."""
-        if self._reply is None or self._reply.complete:  # no request is waiting
-            self.close()
-            return
-        try:
-            complete = self._reply.add(data)
-        except InvalidReplyError as error:
-            self._end(error)
-            return
-        if self._paced and self._transport is not None:
-            self._transport.pause_reading()
-        if self._paced or complete:
-            self._wake()
-
-    def _end(self, error: Exception) -> None:
-        self._error = self._error or error
-        self.close()
-        self._wake()
-
-    def _wake(self) -> None:
-        if self._change is not None and not self._change.done():
-            self._change.set_result(None)
 
 
 @contextmanager

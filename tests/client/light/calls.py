@@ -34,8 +34,8 @@ def later(runtime, **fields):
     return asyncio.run(one())
 
 
-def repeatedly(runtime, mode, count, between=lambda: None):
-    """Call several times on the same connections."""
+def repeatedly(runtime, mode, count, between=lambda: None, rest_s=0):
+    """Call several times on the same connections; an event loop runs on in the rests."""
     if mode is now:
         for _ in range(count):
             assert now(runtime)["Body"].read() == b"{}"
@@ -46,6 +46,7 @@ def repeatedly(runtime, mode, count, between=lambda: None):
         for _ in range(count):
             assert (await runtime.ainvoke_endpoint(**CALL))["Body"].read() == b"{}"
             between()
+            await asyncio.sleep(rest_s)
         await runtime.aclose()
 
     asyncio.run(calls())

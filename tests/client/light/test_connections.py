@@ -88,6 +88,18 @@ def test_a_request_that_may_have_arrived_is_sent_once(serve, call, second, error
     assert [request.connection for request in server.requests] == [0, 0]
 
 
+def test_a_second_reply_to_a_request_answers_no_other(serve, call):
+    """Else the answers of all later calls would be those of the calls before."""
+    server = serve(lambda request: reply())
+
+    def send_more():
+        server.connections[-1].sendall(reply(b"of nobody"))
+        time.sleep(0.02)
+
+    repeatedly(LightRuntime(endpoint_url=server.url, config=ONCE), call, 3, between=send_more, rest_s=0.02)
+    assert [request.connection for request in server.requests] == [0, 1, 2]
+
+
 def test_request_not_sent_on_a_closed_connection_is_retried(serve, monkeypatch):
     """The server closes between the check of the connection and the request."""
     server = serve()

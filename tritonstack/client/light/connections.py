@@ -19,10 +19,10 @@ from botocore.exceptions import (
 )
 from urllib3.util import wait_for_read
 
+from tritonstack.base.http_connections import HttpConnection
 from tritonstack.base.http_replies import HttpReply, InvalidReplyError, ReplyReader
 
 WRITE_SIZE = 262_144
-BUFFER_SIZE = 1_048_576
 
 
 class BrokenBodyError(Exception):
@@ -156,77 +156,66 @@ class ThreadConnections:
         return reply
 
 
-_Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
-
-
 class LoopConnections:
     """Connections of one asyncio event loop."""
 
     def __init__(self, route: Route) -> None:
         self._route = route
-        self._idle: list[_Streams] = []
+        self._idle: list[HttpConnection] = []
 
     async def exchange(self, message: bytes, *, url: str) -> HttpReply:
         """Send `message` and return the reply."""
-        reader, writer = self._unused() or await self._connect(url)
-        parser = ReplyReader()
+        connection = self._unused() or await self._connect(url)
+        reader = None
         try:
-            await self._write(writer, message)
-            reply = None
-            while reply is None:
+            reader = connection.send(message[:WRITE_SIZE])
+            await self._send_rest(connection, message)
+            while not reader.complete:
                 async with asyncio.timeout(self._route.read_timeout):
-                    data = await reader.read(parser.read_size)
-                reply = parser.feed(data)
+                    await connection.progress()
         except (OSError, InvalidReplyError) as raised:
-            writer.transport.abort()
-            raise exchange_error(raised, parser, url) from raised
-        except BaseException:
-            writer.transport.abort()
-            raise
-        if reply.reusable and len(self._idle) < self._route.max_idle:
-            self._idle.append((reader, writer))
-        else:
-            writer.transport.abort()
-        return reply
+            raise exchange_error(raised, reader, url) from raised
+        finally:
+            if connection.reusable and len(self._idle) < self._route.max_idle:
+                self._idle.append(connection)
+            else:
+                connection.close()
+        return HttpReply(reader.status, reader.headers, b"".join(iter(reader.take, b"")), reader.reusable)
 
     async def close(self) -> None:
         """Close the unused connections."""
         while self._idle:
-            _, writer = self._idle.pop()
-            writer.transport.abort()
+            self._idle.pop().close()
         await asyncio.sleep(0)  # the loop closes aborted transports in its next turn
 
-    async def _write(self, writer: asyncio.StreamWriter, message: bytes) -> None:
-        """Write `message`; the read timeout limits the wait for each part but the last."""
-        last = max(len(message) - 1, 0) // WRITE_SIZE * WRITE_SIZE
-        for start in range(0, last, WRITE_SIZE):
-            writer.write(message[start : start + WRITE_SIZE])
+    async def _send_rest(self, connection: HttpConnection, message: bytes) -> None:
+        """Send what follows the first part; the read timeout limits the wait before each part."""
+        for start in range(WRITE_SIZE, len(message), WRITE_SIZE):
             async with asyncio.timeout(self._route.read_timeout):
-                await writer.drain()
-        writer.write(message[last:])
+                await connection.drained()
+            connection.write(message[start : start + WRITE_SIZE])
 
-    def _unused(self) -> _Streams | None:
+    def _unused(self) -> HttpConnection | None:
         while self._idle:
-            reader, writer = self._idle.pop()
-            closed = writer.is_closing() or reader.at_eof() or reader.exception() is not None
-            if not closed and not wait_for_read(writer.get_extra_info("socket"), 0):
-                return reader, writer
-            writer.transport.abort()
+            connection = self._idle.pop()
+            if connection.reusable and not wait_for_read(connection.socket, 0):
+                return connection
+            connection.close()
         return None
 
-    async def _connect(self, url: str) -> _Streams:
+    async def _connect(self, url: str) -> HttpConnection:
         route = self._route
         try:
             context = None if route.tls is None else route.tls()
             async with asyncio.timeout(route.connect_timeout):
-                reader, writer = await asyncio.open_connection(
+                _, connection = await asyncio.get_running_loop().create_connection(
+                    lambda: HttpConnection(paced=True),
                     route.host,
                     route.port,
                     ssl=context,
                     server_hostname=None if context is None else route.host,
-                    limit=BUFFER_SIZE,
                 )
         except (OSError, ValueError) as raised:
             raise connect_error(raised, url) from raised
-        route.configure(writer.get_extra_info("socket"))
-        return reader, writer
+        route.configure(connection.socket)
+        return connection
