@@ -74,34 +74,20 @@ def write_supplied(
 
 def save_onnx(file: Path, *, batch: int | str = "batch", external: bool = False, domain: str = "") -> Path:
     """Save y = relu(x · w) and the indices of the largest values."""
-    from onnx import TensorProto, helper, numpy_helper, save
+    import onnx
+
+    from tests.model_build.graph_texts import save_graph
 
     weight = np.random.default_rng(3).standard_normal((3, 2)).astype(np.float32)
-    graph = helper.make_graph(
-        [
-            helper.make_node("MatMul", ["x", "w"], ["p"]),
-            helper.make_node("Relu", ["p"], ["y"], domain=domain),
-            helper.make_node("ArgMax", ["y"], ["best"], axis=1, keepdims=0),
-        ],
-        "tiny",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [batch, 3])],
-        [
-            helper.make_tensor_value_info("y", TensorProto.FLOAT, [batch, 2]),
-            helper.make_tensor_value_info("best", TensorProto.INT64, [batch]),
-        ],
-        [numpy_helper.from_array(weight, "w")],
-    )
-    opsets = [helper.make_opsetid("", 17), *([helper.make_opsetid(domain, 1)] if domain else [])]
-    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    location = f"{file.name}.data" if external else None
-    save(
-        model,
-        str(file),
-        save_as_external_data=external,
-        location=location,
-        size_threshold=0,
-    )
+    text = f"""(float[{batch}, 3] x) => (float[{batch}, 2] y, int64[{batch}] best) {{
+        p = MatMul(x, w)
+        y = {domain + "." if domain else ""}Relu(p)
+        best = ArgMax<axis = 1, keepdims = 0>(y)
+    }}"""
+    save_graph(file, text, domain=domain, w=weight)
+    if external:
+        options = {"save_as_external_data": True, "location": f"{file.name}.data", "size_threshold": 0}
+        onnx.save(onnx.load(file), str(file), **options)
     return file
 
 

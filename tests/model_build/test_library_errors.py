@@ -30,8 +30,7 @@ ODD: list[BaseException] = [
 ]
 
 
-@pytest.mark.parametrize("step", ["_fetch", "_find_server"])
-@pytest.mark.parametrize("odd", ODD, ids=lambda odd: type(odd).__name__)
+@pytest.mark.parametrize(("odd", "step"), [*((odd, "_fetch") for odd in ODD), (ODD[0], "_find_server")])
 def test_a_build_names_the_model_and_the_step_and_logs_the_rest(odd, step, tmp_path, monkeypatch):
     """Inside a step and outside of any."""
 

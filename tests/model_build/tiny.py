@@ -14,28 +14,9 @@ POSITIONS = 40
 
 def save_tiny_model(folder: Path) -> Path:
     import torch
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
-    from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+    from transformers import BertConfig, BertModel
 
-    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
-    tokenizer.train_from_iterator(
-        TEXTS, trainers.WordPieceTrainer(vocab_size=VOCABULARY, special_tokens=special, show_progress=False)
-    )
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
-    )
-    wrapper: Any = PreTrainedTokenizerFast
-    fast = wrapper(
-        tokenizer_object=tokenizer,
-        unk_token="[UNK]",
-        pad_token="[PAD]",
-        cls_token="[CLS]",
-        sep_token="[SEP]",
-    )
-    fast.save_pretrained(folder)
+    save_tokenizer(folder)
     torch.manual_seed(7)
     config = BertConfig(
         vocab_size=VOCABULARY,
@@ -47,6 +28,29 @@ def save_tiny_model(folder: Path) -> Path:
     )
     BertModel(config).save_pretrained(folder)
     return folder
+
+
+def save_tokenizer(folder: Path, *, texts: Sequence[str] = TEXTS, types: bool = True) -> None:
+    """Save a WordPiece tokenizer that joins pairs as BERT's does; without `types`, as RoBERTa's."""
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
+    trainer = trainers.WordPieceTrainer(vocab_size=VOCABULARY, special_tokens=special, show_progress=False)
+    tokenizer.train_from_iterator(texts, trainer)
+    second = "1" if types else "0"
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair=f"[CLS] $A [SEP] $B:{second} [SEP]:{second}",
+        special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
+    )
+    wrapper: Any = PreTrainedTokenizerFast
+    names = {"unk_token": "[UNK]", "pad_token": "[PAD]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+    inputs = ["input_ids", "attention_mask", *(["token_type_ids"] if types else [])]
+    wrapper(tokenizer_object=tokenizer, model_input_names=inputs, **names).save_pretrained(folder)
 
 
 def write_model(

@@ -38,12 +38,7 @@ def write_language_model(folder: Path, *, kind: str = "gpt2", **settings: Any) -
         config = transformers.GPT2Config(n_positions=POSITIONS, n_embd=32, n_layer=2, n_head=4, **ends)
     else:
         config = transformers.AutoConfig.for_model(kind, **size, **layers, **ends, **settings)
-    model = transformers.AutoModelForCausalLM.from_config(config)
-    for parameter in model.parameters():  # far apart, so that no two tokens are equally likely
-        parameter.data.normal_(0, 0.4)
-    model.save_pretrained(folder)
-    transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer(), eos_token=END).save_pretrained(folder)
-    return folder
+    return _save(transformers.AutoModelForCausalLM.from_config(config), folder)
 
 
 def write_encoder_decoder(folder: Path, *, kind: str, **settings: Any) -> Path:
@@ -58,7 +53,10 @@ def write_encoder_decoder(folder: Path, *, kind: str, **settings: Any) -> Path:
     ends = {"bos_token_id": 0, "eos_token_id": 0, "pad_token_id": 1, "decoder_start_token_id": 1}
     vocabulary = tokenizer().get_vocab_size() + 2
     config = transformers.AutoConfig.for_model(kind, vocab_size=vocabulary, **size, **ends)
-    model = transformers.AutoModelForSeq2SeqLM.from_config(config)
+    return _save(transformers.AutoModelForSeq2SeqLM.from_config(config), folder, **settings)
+
+
+def _save(model: Any, folder: Path, **settings: Any) -> Path:
     for parameter in model.parameters():  # far apart, so that no two tokens are equally likely
         parameter.data.normal_(0, 0.4)
     model.generation_config.update(**settings)

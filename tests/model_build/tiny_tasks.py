@@ -1,16 +1,9 @@
 """Tiny models with random weights for every Hugging Face task, in the file layout of the Hub."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pydantic import TypeAdapter
-
-from model_build.sources import FetchedSource
-from tests.model_build.tiny import TEXTS, VOCABULARY
-from tritonstack.spec.models.recipes import Recipe
-
-if TYPE_CHECKING:
-    from model_build.exporters.text_framework import TextFramework
+from tests.model_build.tiny import TEXTS, VOCABULARY, save_tokenizer
 
 LABELS = {0: "calm", 1: "glad", 2: "cross"}
 TOKEN_LABELS = {0: "O", 1: "B-PER", 2: "I-PER", 3: "B-LOC"}
@@ -30,28 +23,10 @@ _BERT: dict[str, Any] = {
 }
 
 
-def save_tokenizer(folder: Path, *, types: bool = True) -> None:
-    """Save a WordPiece tokenizer that joins pairs as BERT's does; without `types`, as RoBERTa's."""
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
-    from transformers import PreTrainedTokenizerFast
-
-    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
+def save_task_tokenizer(folder: Path, *, types: bool = True) -> None:
+    """Save a tokenizer whose vocabulary has the words of the questions, too."""
     texts = [*TEXTS, *(text for pair in QUESTIONS for text in pair)]
-    trainer = trainers.WordPieceTrainer(vocab_size=VOCABULARY, special_tokens=special, show_progress=False)
-    tokenizer.train_from_iterator(texts, trainer)
-    second = "1" if types else "0"
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]",
-        pair=f"[CLS] $A [SEP] $B:{second} [SEP]:{second}",
-        special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
-    )
-    wrapper: Any = PreTrainedTokenizerFast
-    names = {"unk_token": "[UNK]", "pad_token": "[PAD]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
-    inputs = ["input_ids", "attention_mask", *(["token_type_ids"] if types else [])]
-    wrapper(tokenizer_object=tokenizer, model_input_names=inputs, **names).save_pretrained(folder)
+    save_tokenizer(folder, texts=texts, types=types)
 
 
 def save_text_model(
@@ -61,7 +36,7 @@ def save_text_model(
     import torch
     import transformers
 
-    save_tokenizer(folder, types=architecture.startswith("Bert"))
+    save_task_tokenizer(folder, types=architecture.startswith("Bert"))
     model_class: Any = getattr(transformers, architecture)
     options = {**_BERT, **changes}
     if architecture.startswith("DistilBert"):
@@ -69,14 +44,8 @@ def save_text_model(
         names["intermediate_size"] = "hidden_dim"
         options = {names.get(name, name): value for name, value in options.items()}
     if architecture.startswith("T5"):
-        options = {
-            "vocab_size": VOCABULARY,
-            "d_model": 32,
-            "d_kv": 16,
-            "d_ff": 64,
-            "num_layers": 2,
-            "num_heads": 2,
-        }
+        size = {"d_model": 32, "d_kv": 16, "d_ff": 64, "num_layers": 2, "num_heads": 2}
+        options = {"vocab_size": VOCABULARY, **size}
     if labels is not None:
         options |= {"id2label": labels, "label2id": {label: place for place, label in labels.items()}}
     torch.manual_seed(11)
@@ -123,13 +92,5 @@ def save_clip_model(folder: Path) -> Path:
     model.save_pretrained(folder)
     processor: Any = CLIPImageProcessorPil
     processor(size={"shortest_edge": 32}, crop_size={"height": 32, "width": 32}).save_pretrained(folder)
-    save_tokenizer(folder, types=False)
+    save_task_tokenizer(folder, types=False)
     return folder
-
-
-def text_framework(folder: Path, **fields: object) -> "TextFramework":
-    """Load a text model with a recipe of these fields."""
-    from model_build.exporters.text_framework import TextFramework
-
-    recipe: Any = TypeAdapter(Recipe).validate_python(fields)
-    return TextFramework(source=FetchedSource(folder, "", ""), recipe=recipe)

@@ -10,12 +10,13 @@ from model_build.progress import BuildSteps, ignore_progress
 from model_build.recipes import recipe_for
 from model_build.sources import FetchedSource, fetch_source, file_selection
 from model_build.sources.base import hash_files
-from tritonstack.base.errors import TritonstackError
+from tritonstack.base.errors import FileViolation, InvalidFilesError, TritonstackError
 from tritonstack.base.yaml import Document
 from tritonstack.reference.targets import parse_target
 from tritonstack.runtime import TritonInstallation
 from tritonstack.spec.models.model import ModelSpec
 
+NO_HASH = "0" * 64
 SERVER = TritonInstallation(
     kind="embedded",
     root=Path("/nowhere"),
@@ -56,6 +57,13 @@ def context_of(model: Document[ModelSpec], folder: Path, target: str = "cpu") ->
 
 def tensors(written: WrittenRepository) -> list[tuple[str, str, tuple[int, ...]]]:
     return [(spec.name, spec.datatype, spec.shape) for spec in (*written.inputs, *written.outputs)]
+
+
+def violation_of(model: Document[ModelSpec], folder: Path) -> FileViolation:
+    """Return the first violation for which a recipe rejects a model."""
+    with pytest.raises(InvalidFilesError) as caught:
+        write_repository(model, folder / "work")
+    return caught.value.violations[0]
 
 
 def error_of(model: Callable[[], Document[ModelSpec]], folder: Path) -> str:

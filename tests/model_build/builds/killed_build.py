@@ -11,13 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from model_build import build
 from model_build.build import BuildFolders, build_model
 from model_build.environments import packing as environments
 from model_build.environments import wheels
 from model_build.progress import Progress
 from model_build.store import archive, artifacts
-from tests.model_build.builds.plain_model import PlainRecipe, write_plain_model
+from tests.model_build.builds.plain_model import write_plain_model
 from tritonstack.runtime import TritonServer
 
 
@@ -72,7 +71,6 @@ def main(where: str, model: str, *places: str) -> None:
     if where in POINTS:
         owner, name, replacement = POINTS[where]
         setattr(owner, name, replacement)
-    build.recipe_for = lambda _: PlainRecipe()  # type: ignore[assignment,return-value]
 
     def kill(progress: Progress) -> None:
         if progress.step == where and progress.state == "started":

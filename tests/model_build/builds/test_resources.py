@@ -2,14 +2,12 @@
 
 import errno
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from model_build import resources
 from model_build.build import build_model
-from model_build.environments import packing as environments
 from model_build.errors import ArchiveError, ResourceError
 from model_build.resources import (
     available_memory,
@@ -26,17 +24,12 @@ def full(file: Path) -> OSError:
     return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(file))
 
 
-def test_too_little_space_is_reported_with_numbers(tmp_path):
+def test_too_little_space_or_memory_is_reported_with_numbers(tmp_path):
     require_space(tmp_path / "not/there/yet", 1, purpose="packing")
-    with pytest.raises(ResourceError, match=r"packing needs 1000000\.0 GB in .*; free: .*B"):
+    with pytest.raises(ResourceError, match=r"packing .*1000000\.0 GB in .*; free: .*B"):
         require_space(tmp_path, 10**15, purpose="packing")
-
-
-def test_too_little_memory_is_reported_with_numbers():
     assert 0 < available_memory() < 1 << 50
-    with pytest.raises(
-        ResourceError, match=r"exporting 'm' needs about 1000000\.0 GB of memory; available: .*B"
-    ):
+    with pytest.raises(ResourceError, match=r"exporting 'm' .*1000000\.0 GB of memory; available: .*B"):
         require_memory(10**15, purpose="exporting 'm'")
 
 
@@ -50,16 +43,10 @@ def test_a_containers_limit_counts(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("error", "message"),
     [
-        (full(Path("/place/file")), "the disk is full: /place/file: No space left on device"),
-        (
-            OSError(errno.ENOSPC, "No space left on device", "/the/source", None, "/the/copy"),
-            "the disk is full: /the/copy: No space",
-        ),
+        (full(Path("/place/file")), "disk is full: /place/file: "),
+        (OSError(errno.ENOSPC, "No space", "/the/source", None, "/the/copy"), "disk is full: /the/copy: "),
         (MemoryError("for 5 GB"), "out of memory: for 5 GB"),
-        (
-            RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"),
-            "out of memory: DefaultCPUAllocator",
-        ),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), "out of memory: DefaultCPU"),
     ],
 )
 def test_a_resource_shortage_is_explained(tmp_path, error, message):
@@ -73,8 +60,7 @@ def test_full_disk_hidden_by_a_tool(tmp_path, monkeypatch):
     with pytest.raises(RuntimeError), shortages_explained(tmp_path):
         raise RuntimeError("the writer failed")
     monkeypatch.setattr(resources, "free_space", lambda _: 4096)
-    told = r"is full \(0\.0 MB left\): the writer failed"
-    with pytest.raises(ResourceError, match=told), shortages_explained(tmp_path):
+    with pytest.raises(ResourceError, match=r"full \(0\.0 MB left\): "), shortages_explained(tmp_path):
         raise RuntimeError("the writer failed")
 
 
@@ -84,32 +70,22 @@ def test_a_model_larger_than_memory_is_rejected_before_it_is_loaded(
     weights = sum(file.stat().st_size for file in tiny_folder.iterdir())
     monkeypatch.setattr(resources, "available_memory", lambda: 2 * weights)
     told: list[str] = []
-    with pytest.raises(ResourceError, match="loading and exporting 'tiny' needs about"):
-        build_model(
-            model=write_model(tmp_path, source=f"file://{tiny_folder}"),
-            folders=folders,
-            on_progress=lambda progress: told.append(progress.step),
-        )
+    model = write_model(tmp_path, source=f"file://{tiny_folder}")
+    with pytest.raises(ResourceError, match="'tiny' needs about"):
+        build_model(model=model, folders=folders, on_progress=lambda progress: told.append(progress.step))
     assert set(told) == {"source"}
     assert nothing_is_left(folders)
 
 
-@pytest.mark.usefixtures("plain_recipe")
+@pytest.mark.usefixtures("plain_package")
 def test_too_little_space_for_the_archive_is_reported_before_packing(tmp_path, folders, monkeypatch):
     monkeypatch.setattr(resources, "free_space", lambda _: 3_000_000)
-    with pytest.raises(ResourceError, match=r"packing and serving 'plain' needs 4\.0 MB in .*free: 3\.0 MB"):
+    with pytest.raises(ResourceError, match=r"'plain' needs 4\.0 MB in .*free: 3\.0 MB"):
         build_model(model=write_plain_model(tmp_path / "model"), folders=folders)
     assert nothing_is_left(folders)
 
 
-def failing(function: Callable[..., object]) -> Callable[..., object]:
-    def full_disk(*_: object, **__: object) -> object:
-        raise full(Path(function.__name__))
-
-    return full_disk
-
-
-@pytest.mark.usefixtures("plain_recipe")
+@pytest.mark.usefixtures("plain_package")
 @pytest.mark.parametrize(
     "place",
     [
@@ -121,7 +97,10 @@ def failing(function: Callable[..., object]) -> Callable[..., object]:
     ],
 )
 def test_full_disk_leaves_nothing(tmp_path, folders, monkeypatch, place):
-    monkeypatch.setattr(place, failing(environments.build_environment))
-    with pytest.raises(ResourceError, match="the disk is full"):
+    def full_disk(*_: object, **__: object) -> None:
+        raise full(Path("file"))
+
+    monkeypatch.setattr(place, full_disk)
+    with pytest.raises(ResourceError, match="disk is full"):
         build_model(model=write_plain_model(tmp_path / "model"), folders=folders)
     assert nothing_is_left(folders)

@@ -1,8 +1,8 @@
 """A failed serving check shows the server's errors; the whole log goes into the build's log."""
 
 import io
-import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,11 +11,10 @@ from model_build.job import BuildOrder, run_order
 from tests.projects import write_project
 from tritonstack.base.paths import find_project
 
-FAILING = """
+FAILING = """\
 import triton_python_backend_utils as pb_utils
 
 class TritonPythonModel:
-{body}
 """
 IN_EXECUTE = """\
     def execute(self, requests):
@@ -63,11 +62,11 @@ def test_the_whole_log_is_in_the_log_of_the_build(tmp_path, monkeypatch, body, m
     model = project.model_file("failing")
     model.parent.mkdir()
     model.write_text(MODEL)
-    (model.parent / "model.py").write_text(FAILING.format(body=body))
+    (model.parent / "model.py").write_text(FAILING + body)
     events: list[dict[str, object]] = []
     log = io.StringIO()
     assert run_order(project, BuildOrder(model="failing", targets=["cpu"]), events.append, log) == 1
-    failed = json.loads(json.dumps(events[-1]))
+    failed: Any = events[-1]
     assert failed["event"] == "failed"
     assert message in failed["message"]
     assert len(failed["message"].splitlines()) <= 10

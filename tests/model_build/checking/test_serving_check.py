@@ -201,7 +201,8 @@ def test_the_configurations(tmp_path, extra, facts):
     assert read_properties(repository) == facts
 
 
-COPIES = CpuInstances(3, 2 * WEIGHT, False, 0)
+COPIES = CpuInstances(3, 2 * WEIGHT, False, 7)
+FOREST = 'backend: "fil" parameters { key: "cpu_nthread" value: { string_value: "%d" } }'
 THREADS = 'parameters { key: "intra_op_thread_count" value: { string_value: "1" } }'
 GROUPS = [f"instance_group {{ count: {count} kind: KIND_CPU }}" for count in (1, 2, 3)]
 
@@ -209,33 +210,27 @@ GROUPS = [f"instance_group {{ count: {count} kind: KIND_CPU }}" for count in (1,
 @pytest.mark.parametrize(
     ("extra", "gpu", "instances"),
     [
-        ("", False, CpuInstances(1, 0, False, 0)),
+        ("", False, CpuInstances(1, 0, False, 7)),
         (GROUPS[2], True, COPIES),
         ("instance_group { count: 3 }", False, COPIES),
-        ("instance_group { count: 3 }", True, CpuInstances(1, 0, False, 0)),
-        ("instance_group { count: 3 kind: KIND_GPU }", True, CpuInstances(1, 0, False, 0)),
+        ("instance_group { count: 3 }", True, CpuInstances(1, 0, False, 7)),
+        ("instance_group { count: 3 kind: KIND_GPU }", True, CpuInstances(1, 0, False, 7)),
         (GROUPS[1] + GROUPS[0], False, COPIES),
-        (THREADS, False, CpuInstances(1, 0, True, 0)),
+        (THREADS, False, CpuInstances(1, 0, True, 7)),
     ],
 )
 def test_the_instances_on_the_cpu(tmp_path, extra, gpu, instances):
     for name, config in {
         "graph": f'backend: "onnxruntime" {extra}',
         "steps": 'backend: "python" instance_group { count: 2 kind: KIND_GPU }',
+        "one": FOREST % 3,
+        "two": FOREST % 7,
         "all": 'platform: "ensemble" ensemble_scheduling { step { model_name: "graph" } }',
     }.items():
         (tmp_path / name / "1").mkdir(parents=True)
         (tmp_path / name / "config.pbtxt").write_text(config)
     (tmp_path / "graph/1/model.onnx").write_bytes(bytes(WEIGHT))
     assert read_instances(tmp_path, gpu=gpu) == instances
-
-
-def test_the_threads_that_tree_models_ask_for(tmp_path):
-    for name, threads in {"one": "3", "two": "7"}.items():
-        (tmp_path / name).mkdir()
-        parameter = f'parameters {{ key: "cpu_nthread" value: {{ string_value: "{threads}" }} }}'
-        (tmp_path / name / "config.pbtxt").write_text(f'backend: "fil" {parameter}')
-    assert read_instances(tmp_path, gpu=False).least_threads == 7
 
 
 def test_a_server_gets_the_arguments_of_an_endpoint_and_the_variables_of_a_mode(tmp_path, monkeypatch):

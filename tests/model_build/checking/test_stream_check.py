@@ -1,5 +1,6 @@
 """Decoupled models: a real Triton streams every response, and each failure has its own error."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,7 @@ from model_build.data.cases import Case
 from model_build.errors import ParityError, ServingError
 from model_build.store.archive import pack
 from tests.model_build.supplied_models import write_supplied
-from tests.model_build.written_repositories import contents, error_of, tensors, write_repository
-from tritonstack.base.errors import InvalidFilesError
+from tests.model_build.written_repositories import contents, error_of, tensors, violation_of, write_repository
 from tritonstack.base.paths import find_project
 from tritonstack.base.yaml import Document
 from tritonstack.client.streaming import flat_inputs
@@ -73,10 +73,10 @@ def write_counting_model(folder: Path) -> None:
         (folder / name).write_text(text)
 
 
-def counting(folder: Path, **more: Any) -> Document[ModelSpec]:
+def counting(folder: Path, files: Mapping[str, str] | None = None, **more: Any) -> Document[ModelSpec]:
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "model.py").write_text(COUNTING)
-    (folder / "right.py").write_text(RIGHT)
+    for name, text in {"model.py": COUNTING, "right.py": RIGHT, **(files or {})}.items():
+        (folder / name).write_text(text)
     recipe = {"kind": "python", "decoupled": True, **more.pop("recipe", {})}
     return write_supplied(folder, recipe, **{"source": None, "test_inputs": TEST_INPUTS, **more})
 
@@ -146,32 +146,45 @@ def test_a_reference_yields_the_responses(tmp_path):
     assert "decoupled: true" in config
 
 
-@pytest.mark.parametrize(
-    ("code", "message"),
-    [
-        ("def right(request):\n    return {'y': request['x']}\n", "returned a dict, not a list of responses"),
-        ("def right(request):\n    yield 3\n", "returned a int, not a dictionary"),
-        ("def right(request):\n    return []\n", "no expected answer"),
-        ("def right(request):\n    yield {'y': request['x']}\n    1 / 0\n", "right.py:3: ZeroDivisionError"),
-    ],
-)
-def test_references_that_fail(tmp_path, code, message):
-    requests = [{"inputs": {"x": [2.0, 5.0]}}]
-    model = counting(tmp_path, recipe={"reference": "right.py:right"}, test_inputs=requests)
-    (tmp_path / "right.py").write_text(code)
-    assert message in error_of(lambda: model, tmp_path)
+X = [{"inputs": {"x": [2.0, 5.0]}}]
+BY_REFERENCE = {"recipe": {"reference": "right.py:right"}, "test_inputs": X}
+NO_RESPONSES = [{"inputs": {"x": [1.0]}, "outputs": {"y": [1.0]}}]
+RESPONSES_OF_A_FILE = [{"file": "rows.npz", "responses": [{"y": [1.0]}]}]
+CONFIG = {"triton": {"config": "config.pbtxt"}}
+IS, IS_NOT = (f"model_transaction_policy {{ decoupled: {value} }}\n" for value in ("true", "false"))
+REJECTED: dict[str, tuple[dict[str, str], dict[str, Any], str]] = {
+    "one answer": (
+        {"right.py": "def right(request):\n    return {'y': 1}\n"},
+        BY_REFERENCE,
+        "returned a dict",
+    ),
+    "a number": ({"right.py": "def right(request):\n    yield 3\n"}, BY_REFERENCE, "returned a int"),
+    "nothing": ({"right.py": "def right(request):\n    return []\n"}, BY_REFERENCE, "no expected answer"),
+    "a failure": (
+        {"right.py": "def right(request):\n    yield {'y': request['x']}\n    1 / 0\n"},
+        *(BY_REFERENCE, "right.py:3: ZeroDivisionError"),
+    ),
+    "rows of a file": ({}, {**BY_REFERENCE, "test_inputs": [{"file": "rows.npz"}]}, "a row of an .npz"),
+    "no responses": ({}, {"test_inputs": X}, "`responses: [{...}, ...]`"),
+    "a decoupled config": (
+        {"config.pbtxt": IS},
+        *({**CONFIG, "recipe": {"decoupled": False}, "test_inputs": NO_RESPONSES}, "does not say"),
+    ),
+    "another config": ({"config.pbtxt": IS_NOT}, CONFIG, "`decoupled: true`"),
+    "response cache": ({}, {"triton": {"response_cache": True}}, "streamed responses"),
+    "warm-up": ({}, {"triton": {"warm_up": True}}, "is decoupled"),
+    "sequences": ({}, {"triton": {"sequences": {"start": "s"}}}, "is decoupled"),
+    "calls": ({}, {"recipe": {"calls": ["other"]}}, "as an ensemble"),
+    "not decoupled": ({}, {"recipe": {"decoupled": False}}, "only decoupled Python models"),
+    "outputs": ({}, {"test_inputs": NO_RESPONSES}, "a decoupled model"),
+    "responses of a file": ({}, {"test_inputs": RESPONSES_OF_A_FILE}, "requires `inputs`"),
+}
 
 
-@pytest.mark.parametrize(
-    ("recipe", "test_input", "value"),
-    [
-        ({"reference": "right.py:right"}, {"file": "rows.npz"}, "a row of an .npz"),
-        ({}, {"inputs": {"x": [2.0]}}, "`responses: [{...}, ...]`"),
-    ],
-)
-def test_test_inputs_without_responses(tmp_path, recipe, test_input, value):
+@pytest.mark.parametrize(("files", "more", "value"), REJECTED.values(), ids=REJECTED)
+def test_models_and_references_that_are_rejected(tmp_path, files, more, value):
     np.savez(tmp_path / "rows.npz", **{"x": np.ones((2, 3), np.float32), "outputs/y": np.ones((2, 3))})
-    assert value in error_of(lambda: counting(tmp_path, recipe=recipe, test_inputs=[test_input]), tmp_path)
+    assert value in error_of(lambda: counting(tmp_path, files, **more), tmp_path)
 
 
 def test_shapes_that_flat_lists_cannot_describe(tmp_path):
@@ -179,10 +192,7 @@ def test_shapes_that_flat_lists_cannot_describe(tmp_path):
         {"inputs": {"x": rows}, "responses": [{"y": rows}]}
         for rows in ([[1.0, 2.0]], [[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]])
     ]
-    model = counting(tmp_path, test_inputs=requests)
-    with pytest.raises(InvalidFilesError) as caught:
-        write_repository(model, tmp_path / "work")
-    (violation,) = caught.value.violations
+    violation = violation_of(counting(tmp_path, test_inputs=requests), tmp_path)
     assert (violation.field, violation.code) == ("test_inputs.1", "TS304")
     assert "[1, 2, 3]" in violation.message
 
@@ -195,40 +205,3 @@ def test_inputs_that_json_cannot_hold():
     for array in (np.array([np.nan]), np.array([b"\xff"], np.object_)):
         with pytest.raises(Exception, match="JSON"):
             flat_inputs({"x": array})
-
-
-@pytest.mark.parametrize(
-    ("config", "recipe", "value"),
-    [
-        ("true", {"decoupled": False}, "does not say"),
-        ("false", {}, "`decoupled: true`"),
-    ],
-)
-def test_a_config_that_says_otherwise(tmp_path, config, recipe, value):
-    (tmp_path / "config.pbtxt").write_text(f"model_transaction_policy {{ decoupled: {config} }}\n")
-    answer = {"outputs": {"y": [2.0, 0.5]}} if recipe else {"responses": TEST_INPUTS[0]["responses"]}
-    model = counting(
-        tmp_path,
-        recipe=recipe,
-        triton={"config": "config.pbtxt"},
-        test_inputs=[{"inputs": {"x": [2.0, 0.5]}, **answer}],
-    )
-    assert value in error_of(lambda: model, tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("more", "value"),
-    [
-        ({"triton": {"response_cache": True}}, "streamed responses"),
-        ({"triton": {"warm_up": True}}, "is decoupled"),
-        ({"triton": {"sequences": {"start": "s"}}}, "is decoupled"),
-        ({"recipe": {"calls": ["other"]}}, "as an ensemble"),
-        ({"recipe": {"decoupled": False}}, "only decoupled Python models"),
-        ({"test_inputs": [{"inputs": {"x": [1.0]}, "outputs": {"y": [1.0]}}]}, "a decoupled model"),
-        ({"test_inputs": [{"file": "x.npz", "responses": [{"y": [1.0]}]}]}, "requires `inputs`"),
-    ],
-)
-def test_options_that_exclude_each_other(tmp_path, more, value):
-    with pytest.raises(InvalidFilesError) as caught:
-        counting(tmp_path, **more)
-    assert value in str(caught.value)

@@ -9,38 +9,34 @@ import numpy as np
 import pytest
 
 from model_build.errors import ExportError, FieldError
-from model_build.exporters.text_framework import TextFramework
-from tests.model_build.tiny_tasks import save_text_model, text_framework
+from tests.model_build.frameworks import change_json, framework_of
+from tests.model_build.tiny_tasks import save_text_model
 
+KIND = "text-pair-classification"
 NLI = {0: "contradiction", 1: "entailment", 2: "neutral"}
 SCORE = {0: "LABEL_0"}
-SIGMOID, IDENTITY = "torch.nn.modules.activation.Sigmoid", "torch.nn.modules.linear.Identity"
+ACTIVATIONS = "torch.nn.modules.activation"
+SIGMOID, IDENTITY = f"{ACTIVATIONS}.Sigmoid", "torch.nn.modules.linear.Identity"
 PAIRS = [
     ("a man", "is eating food"),
     ("two men", "the girl is carrying a baby " * 20),
     ("the girl is carrying a baby " * 20, "food"),
     ("a man is eating food " * 9, "the girl is carrying a baby " * 9),
 ]
-SaveModel = Callable[..., Path]
 
 
 @pytest.fixture
-def save_model(tmp_path: Path) -> SaveModel:
-    """Save a model whose JSON files have some keys changed."""
+def save_model(tmp_path: Path) -> Callable[..., Path]:
+    """Save a model, and change keys of its JSON files."""
 
     def save(labels: dict[int, str], files: Mapping[str, Any], *, architecture: str = "Bert") -> Path:
         save_text_model(tmp_path, f"{architecture}ForSequenceClassification", labels=labels)
-        for name, changes in {"tokenizer_config.json": {"model_max_length": 50}, **files}.items():
-            file = tmp_path / name
-            before = json.loads(file.read_text()) if file.is_file() else {}
-            file.write_text(json.dumps(changes if isinstance(changes, list) else {**before, **changes}))
+        change_json(tmp_path / "tokenizer_config.json", model_max_length=50)
+        for name, changes in files.items():
+            change_json(tmp_path / name, **changes)
         return tmp_path
 
     return save
-
-
-def framework_of(folder: Path) -> TextFramework:
-    return text_framework(folder, kind="text-pair-classification")
 
 
 def logits(folder: Path, length: int) -> np.ndarray:
@@ -57,57 +53,40 @@ def logits(folder: Path, length: int) -> np.ndarray:
     return values
 
 
-def sigmoid(values: np.ndarray) -> np.ndarray:
-    return 1 / (1 + np.exp(-values))
+SCORES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "sigmoid": lambda values: 1 / (1 + np.exp(-values)),
+    "softmax": lambda values: np.exp(values) / np.exp(values).sum(axis=1, keepdims=True),
+    "plain": lambda values: values,
+}
+CONFIG, NEWEST = "config.json", "config_sentence_transformers.json"
+IN_4 = {"sentence_transformers": {"activation_fn": SIGMOID}}
+# The ids after `regression` are the versions of sentence-transformers that save such settings.
+SETTINGS: dict[str, tuple[dict[int, str], dict[str, Any], str]] = {
+    "one label": (SCORE, {}, "sigmoid"),
+    "NLI": (NLI, {}, "softmax"),
+    "regression": (SCORE, {CONFIG: {"problem_type": "regression"}}, "plain"),
+    "before 4": (SCORE, {CONFIG: {"sbert_ce_default_activation_function": IDENTITY}}, "plain"),
+    "4 and 5": (NLI, {CONFIG: IN_4}, "sigmoid"),
+    "6": (SCORE, {NEWEST: {"activation_fn": IDENTITY}, CONFIG: IN_4}, "plain"),
+}
 
 
-def softmax(values: np.ndarray) -> np.ndarray:
-    return np.exp(values) / np.exp(values).sum(axis=1, keepdims=True)
-
-
-def plain(values: np.ndarray) -> np.ndarray:
-    return values
-
-
-@pytest.mark.parametrize(
-    ("labels", "files", "activation"),
-    [
-        pytest.param(SCORE, {}, sigmoid, id="one label"),
-        pytest.param(NLI, {}, softmax, id="NLI"),
-        pytest.param(SCORE, {"config.json": {"problem_type": "regression"}}, plain, id="regression"),
-        # The next ids are the versions of sentence-transformers that save such settings.
-        pytest.param(
-            SCORE, {"config.json": {"sbert_ce_default_activation_function": IDENTITY}}, plain, id="before 4"
-        ),
-        pytest.param(
-            NLI, {"config.json": {"sentence_transformers": {"activation_fn": SIGMOID}}}, sigmoid, id="4 and 5"
-        ),
-        pytest.param(
-            SCORE,
-            {
-                "config_sentence_transformers.json": {"activation_fn": IDENTITY},
-                "config.json": {"sentence_transformers": {"activation_fn": SIGMOID}},
-            },
-            plain,
-            id="6",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("labels", "files", "activation"), SETTINGS.values(), ids=SETTINGS)
 def test_scores_are_those_of_the_source(save_model, labels, files, activation):
     folder = save_model(labels, files)
-    framework = framework_of(folder)
+    framework = framework_of(folder, KIND)
     assert framework.max_length == 50
     assert framework.inputs == ("input_ids", "attention_mask", "token_type_ids")
     assert framework.head.labels == {"scores": tuple(labels.values())}
     answer = framework.answer(framework.tokenize(PAIRS))["scores"]
-    np.testing.assert_allclose(answer, activation(logits(folder, 50)), atol=1e-6)
+    np.testing.assert_allclose(answer, SCORES[activation](logits(folder, 50)), atol=1e-6)
 
 
 @pytest.mark.parametrize("architecture", ["Bert", "Roberta"])
 def test_served_tokenizer_truncates_the_longer_text(save_model, architecture):
     from tokenizers import Tokenizer
 
-    framework = framework_of(save_model(SCORE, {}, architecture=architecture))
+    framework = framework_of(save_model(SCORE, {}, architecture=architecture), KIND)
     served = Tokenizer.from_str(framework.served_tokenizer()).encode_batch(PAIRS)
     expected = framework.tokenize(PAIRS, extra=("token_type_ids",))
     np.testing.assert_array_equal([row.ids for row in served], expected["input_ids"])
@@ -118,49 +97,32 @@ def test_served_tokenizer_truncates_the_longer_text(save_model, architecture):
     assert served[2].sequence_ids.count(1) == len(short_text) - 3, "a short text stays whole"
 
 
-@pytest.mark.parametrize(
-    ("files", "error", "message"),
-    [
-        (
-            {"config.json": {"sentence_transformers": {"activation_fn": "torch.nn.modules.activation.GELU"}}},
-            FieldError,
-            r"config.json: sentence_transformers.activation_fn.*GELU",
-        ),
-        (
-            {"config_sentence_transformers.json": {"activation_fn": "own.code.Scale"}},
-            FieldError,
-            r"own.code.Scale",
-        ),
-        (
-            {"config_sentence_transformers.json": {"prompts": {"q": "query: "}, "default_prompt_name": "q"}},
-            ExportError,
-            r"'query: '",
-        ),
-        (
-            {
-                "modules.json": [
-                    {"type": "sentence_transformers.models.Transformer", "path": ""},
-                    {"type": "sentence_transformers.models.Pooling", "path": "1_Pooling"},
-                ]
-            },
-            ExportError,
-            r"modules.json lists Transformer, Pooling",
-        ),
-        (
-            {"sentence_bert_config.json": {"transformer_task": "text-generation"}},
-            ExportError,
-            r"transformer_task is 'text-generation'",
-        ),
-        (
-            {
-                "tokenizer_config.json": {"model_max_length": 9000},
-                "config.json": {"max_position_embeddings": 10**4},
-            },
-            FieldError,
-            r"9000.*8192",
-        ),
-    ],
-)
-def test_settings_that_cannot_be_applied(save_model, files, error, message):
-    with pytest.raises(error, match=message):
-        framework_of(save_model(SCORE, files))
+PROMPT = {"prompts": {"q": "query: "}, "default_prompt_name": "q"}
+TOO_LONG = {"tokenizer_config.json": {"model_max_length": 9000}, CONFIG: {"max_position_embeddings": 10**4}}
+REJECTED: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({CONFIG: {"sentence_transformers": {"activation_fn": f"{ACTIVATIONS}.GELU"}}}, FieldError, "GELU"),
+    ({NEWEST: {"activation_fn": "own.code.Scale"}}, FieldError, "own.code.Scale"),
+    ({NEWEST: PROMPT}, ExportError, "'query: '"),
+    (
+        {"sentence_bert_config.json": {"transformer_task": "text-generation"}},
+        ExportError,
+        "'text-generation'",
+    ),
+    (TOO_LONG, FieldError, "9000.*8192"),
+]
+
+
+@pytest.mark.parametrize(("files", "error", "value"), REJECTED)
+def test_settings_that_cannot_be_applied(save_model, files, error, value):
+    with pytest.raises(error, match=value):
+        framework_of(save_model(SCORE, files), KIND)
+
+
+def test_modules_of_another_model(save_model):
+    folder = save_model(SCORE, {})
+    modules = [
+        {"type": f"sentence_transformers.models.{kind}", "path": ""} for kind in ("Transformer", "Pooling")
+    ]
+    (folder / "modules.json").write_text(json.dumps(modules))
+    with pytest.raises(ExportError, match="Transformer, Pooling"):
+        framework_of(folder, KIND)

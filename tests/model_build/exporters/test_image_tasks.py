@@ -1,4 +1,4 @@
-"""Image models: the graph answers as PyTorch does, and preprocessing matches transformers."""
+"""Image models: preprocessing matches that of transformers."""
 
 import io
 import json
@@ -9,28 +9,22 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import onnxruntime
 import PIL.Image
 import pytest
 import transformers
 
 from model_build.errors import ExportError
-from model_build.exporters.image_framework import ImageFramework
 from model_build.exporters.image_preparation import encoded, preparation_of
-from model_build.sources import FetchedSource
+from tests.model_build.frameworks import framework_of
 from tests.model_build.served.loading import load_served
-from tests.model_build.tiny_tasks import LABELS, save_image_model
-from tritonstack.spec.models.recipes import ImageClassificationRecipe
+from tests.model_build.tiny_tasks import save_image_model
+
+KIND = "image-classification"
 
 
 @pytest.fixture(scope="session")
 def image_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_image_model(tmp_path_factory.mktemp("images"))
-
-
-def framework_of(folder: Path, **fields: object) -> ImageFramework:
-    recipe = ImageClassificationRecipe.model_validate({"kind": "image-classification", **fields})
-    return ImageFramework(source=FetchedSource(folder, "", ""), recipe=recipe)
 
 
 def noise(*size: int) -> bytes:
@@ -45,20 +39,6 @@ def served(monkeypatch: pytest.MonkeyPatch, folder: Path, preparation: Mapping[s
     (folder / "1").mkdir()
     (folder / "1" / "preparation.json").write_text(json.dumps(preparation))
     return load_served("image_pixels", folder, monkeypatch)
-
-
-def test_graph_answers_as_the_framework(image_model, tmp_path):
-    framework = framework_of(image_model)
-    graph = framework.export(tmp_path / "1")
-    assert [(tensor.name, tensor.shape) for tensor in graph.inputs] == [("pixel_values", (3, 32, 32))]
-    assert [(tensor.name, tensor.shape, tensor.labels) for tensor in graph.outputs] == [
-        ("scores", (3,), tuple(LABELS.values()))
-    ]
-    session = onnxruntime.InferenceSession(str(graph.file), providers=["CPUExecutionProvider"])
-    for batch in (1, 3):
-        pixels = framework.random_pixels(np.random.default_rng(1), batch=batch)
-        (scores,) = session.run(None, pixels)
-        np.testing.assert_allclose(scores, framework.answer(pixels)["scores"], atol=1e-5)
 
 
 PROCESSORS = [
@@ -87,8 +67,7 @@ def test_the_served_step_prepares_images_as_transformers_does(monkeypatch, tmp_p
 
 
 def test_bad_image_does_not_fail_other_requests(monkeypatch, tmp_path, image_model):
-    framework = framework_of(image_model)
-    assert framework.preparation is not None
+    framework = framework_of(image_model, KIND)
     model = served(monkeypatch, tmp_path, framework.preparation)
     good = noise(40, 50, 3)
     before, bad, cut, after = model.execute(
@@ -112,8 +91,7 @@ def test_image_that_exceeds_memory_after_scaling(monkeypatch, tmp_path):
 
 
 def test_images_are_rotated_by_their_exif_orientation(monkeypatch, tmp_path, image_model):
-    framework = framework_of(image_model)
-    assert framework.preparation is not None
+    framework = framework_of(image_model, KIND)
     image = PIL.Image.open(io.BytesIO(noise(40, 50, 3)))
     exif = image.getexif()
     exif[0x0112] = 6  # lies on its side
@@ -140,8 +118,8 @@ def test_processors_that_the_served_step_cannot_replace(image_model, tmp_path, p
     folder = Path(shutil.copytree(image_model, tmp_path / "model"))
     getattr(transformers, processor)(**options).save_pretrained(folder)
     with pytest.raises(ExportError) as caught:
-        framework_of(folder)
+        framework_of(folder, KIND)
     assert value in caught.value.message
     if options is CLIP:  # it does more with images; pixels are the callers'
         assert "input: pixels" in str(caught.value.remedy)
-        assert framework_of(folder, input="pixels").example["pixel_values"].shape[1:] == (3, 32, 32)
+        assert framework_of(folder, KIND, input="pixels").example["pixel_values"].shape[1:] == (3, 32, 32)

@@ -1,38 +1,39 @@
-"""Loading a model imports no package that only training needs."""
+"""What starts quickly or runs without a framework imports none."""
 
 import subprocess
 import sys
-from importlib.util import find_spec
 
 import pytest
 
+BUILD = ("torch", "transformers", "onnx", "onnxruntime", "huggingface_hub", "xgboost", "sklearn")
 LOAD = """
 import sys
 from pathlib import Path
-from model_build.exporters.text_framework import TextFramework
-from model_build.sources import fetch_source
-from tritonstack.spec.models.recipes import TextEmbeddingRecipe
-folder = Path(sys.argv[1])
-source = fetch_source(f"file://{folder.name}", model_folder=folder.parent, cache_dir=folder)
-framework = TextFramework(source=source, recipe=TextEmbeddingRecipe(kind="text-embedding", max_length=24))
+from tests.model_build.frameworks import framework_of
+framework_of(Path(sys.argv[1]), "text-embedding", max_length=24)
 import transformers
 print("transformers.loss.loss_utils" in sys.modules, "scipy.optimize" in sys.modules)
 print(transformers.utils.is_scipy_available())
 """
 
 
+def printed(code: str, *arguments: str) -> str:
+    return subprocess.check_output([sys.executable, "-c", code, *arguments], text=True)
+
+
 @pytest.mark.soak
-def test_a_text_model_is_loaded_without_scipy(tiny_folder):
-    assert find_spec("scipy") is not None
-    loaded = subprocess.run(
-        [sys.executable, "-c", LOAD, str(tiny_folder)], capture_output=True, text=True, check=True
-    )
-    assert loaded.stdout.split() == ["True", "False", "True"]
+def test_a_text_model_is_loaded_without_scipy_although_it_is_installed(tiny_folder):
+    assert printed(LOAD, str(tiny_folder)).split() == ["True", "False", "True"]
 
 
-def test_frameworks_are_imported_only_to_build():
-    """A build that reuses an artifact needs none."""
-    names = ("onnx", "onnxruntime", "torch", "transformers")
-    script = f"import sys, model_build.job; print([name for name in {names} if name in sys.modules])"
-    imported = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert imported.stdout == "[]\n"
+@pytest.mark.parametrize(
+    ("module", "slow"),
+    [
+        ("model_build.__main__", (*BUILD, "boto3")),  # which also answers builds that reuse an artifact
+        ("tritonstack.cli.commands.builds.build", (*BUILD, "boto3")),
+        ("tritonstack.operations.smoke.asking", (*BUILD, "model_build", "tokenizers")),
+    ],
+)
+def test_slow_libraries_are_imported_where_they_are_needed(module, slow):
+    code = f"import sys, {module}; print([name for name in {slow} if name in sys.modules])"
+    assert printed(code) == "[]\n"

@@ -9,32 +9,26 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from safetensors.torch import load_file
 
 from model_build.errors import ExportError, SourceError
-from model_build.exporters.text_framework import TextFramework
-from model_build.sources import FetchedSource
-from tests.model_build.tiny import TEXTS, write_model_file
+from tests.model_build.frameworks import TRUSTED, framework_of
+from tests.model_build.supplied_models import write_supplied
+from tests.model_build.tiny import TEXTS
 from tests.model_build.written_repositories import write_repository
-from tritonstack.base.yaml import load_document
-from tritonstack.spec.models.model import ModelSpec
-from tritonstack.spec.models.model_fields import Trust
-from tritonstack.spec.models.recipes import TextEmbeddingRecipe
 
-TRUSTED = Trust(pickle="made by this very test")
-RECIPE = TextEmbeddingRecipe(kind="text-embedding", max_length=24)
+RECIPE = {"kind": "text-embedding", "max_length": 24}
 
 
-def as_pickle(source: FetchedSource, folder: Path, *, parts: int = 1) -> FetchedSource:
+def as_pickle(tiny: Path, folder: Path, *, parts: int = 1) -> Path:
     """Save the same model's weights with torch.save, in one file or in several."""
-    import torch
-    from safetensors.torch import load_file
-
-    shutil.copytree(source.folder, folder)
+    shutil.copytree(tiny, folder)
     weights = load_file(folder / "model.safetensors")
     (folder / "model.safetensors").unlink()
     if parts == 1:
         torch.save(weights, folder / "pytorch_model.bin")
-        return FetchedSource(folder, "", "")
+        return folder
     places = {}
     for part in range(parts):
         file = f"pytorch_model-{part + 1:05}-of-{parts:05}.bin"
@@ -43,22 +37,25 @@ def as_pickle(source: FetchedSource, folder: Path, *, parts: int = 1) -> Fetched
         places |= dict.fromkeys(tensors, file)
     index = {"metadata": {}, "weight_map": places}
     (folder / "pytorch_model.bin.index.json").write_text(json.dumps(index))
-    return FetchedSource(folder, "", "")
+    return folder
+
+
+@pytest.fixture
+def source(tiny_folder: Path, tmp_path: Path) -> Path:
+    return as_pickle(tiny_folder, tmp_path / "model")
 
 
 @pytest.mark.parametrize("parts", [1, 3])
-def test_a_trusted_pickle_is_the_same_model(tiny_source, tmp_path, parts):
-    source = as_pickle(tiny_source, tmp_path / "model", parts=parts)
-    pickled = TextFramework(source=source, recipe=RECIPE, trust=TRUSTED)
-    safe = TextFramework(source=tiny_source, recipe=RECIPE)
+def test_a_trusted_pickle_is_the_same_model(tiny_folder, tmp_path, parts):
+    pickled = framework_of(as_pickle(tiny_folder, tmp_path / "model", parts=parts), **RECIPE, trust=TRUSTED)
+    safe = framework_of(tiny_folder, **RECIPE)
     tokens = safe.tokenize(TEXTS)
     np.testing.assert_array_equal(pickled.answer(tokens)["embedding"], safe.answer(tokens)["embedding"])
 
 
-def test_no_untrusted_pickle_is_read(tiny_source, tmp_path):
-    source = as_pickle(tiny_source, tmp_path / "model")
+def test_no_untrusted_pickle_is_read(source):
     with pytest.raises(ExportError, match=r"model\.safetensors"):
-        TextFramework(source=source, recipe=RECIPE)
+        framework_of(source, **RECIPE)
 
 
 class _Runs:
@@ -71,11 +68,8 @@ class _Runs:
         return os.mkdir, (str(self.file),)
 
 
-def test_a_trusted_pickle_still_runs_no_code(tiny_source, tmp_path):
-    import torch
-
-    source = as_pickle(tiny_source, tmp_path / "model")
-    file = source.folder / "pytorch_model.bin"
+def test_a_trusted_pickle_still_runs_no_code(source, tmp_path):
+    file = source / "pytorch_model.bin"
     code = _Runs(tmp_path / "proof")
     for save in (
         lambda: torch.save({**torch.load(file), "more": code}, file),
@@ -83,40 +77,29 @@ def test_a_trusted_pickle_still_runs_no_code(tiny_source, tmp_path):
     ):
         save()
         with pytest.raises(ExportError, match="even if trusted"):
-            TextFramework(source=source, recipe=RECIPE, trust=TRUSTED)
+            framework_of(source, **RECIPE, trust=TRUSTED)
     assert not (tmp_path / "proof").exists()
 
 
-def test_safetensors_take_precedence_over_a_pickle(tiny_source, tmp_path):
-    source = as_pickle(tiny_source, tmp_path / "model")
-    shutil.copyfile(tiny_source.folder / "model.safetensors", source.folder / "model.safetensors")
-    (source.folder / "pytorch_model.bin").write_bytes(b"never read")
-    TextFramework(source=source, recipe=RECIPE, trust=TRUSTED)
+def test_safetensors_take_precedence_over_a_pickle(tiny_folder, source):
+    shutil.copyfile(tiny_folder / "model.safetensors", source / "model.safetensors")
+    (source / "pytorch_model.bin").write_bytes(b"never read")
+    framework_of(source, **RECIPE, trust=TRUSTED)
 
 
-def write_model(folder: Path, *, trusted: bool) -> Path:
-    recipe = "kind: text-embedding, input: tokens, max_length: 24"
-    reason = "trust: {pickle: made by this very test}\n" if trusted else ""
-    return write_model_file(folder, recipe=recipe, source="file://weights", tests=("A man.",), extra=reason)
-
-
-def test_the_reason_in_model_yaml_decides(tiny_source, tmp_path):
-    as_pickle(tiny_source, tmp_path / "weights")
-    untrusted = load_document(write_model(tmp_path, trusted=False), ModelSpec)
+def test_the_reason_in_model_yaml_decides(source, tmp_path):
+    recipe, tests = {**RECIPE, "input": "tokens"}, {"source": "file://model", "test_inputs": ["A man."]}
     with pytest.raises(SourceError, match=r"pytorch_model\.bin"):
-        write_repository(untrusted, tmp_path / "untrusted")
-    trusted = load_document(write_model(tmp_path, trusted=True), ModelSpec)
+        write_repository(write_supplied(tmp_path, recipe, **tests), tmp_path / "untrusted")
+    trusted = write_supplied(tmp_path, recipe, **tests, trust={"pickle": "made by this very test"})
     assert write_repository(trusted, tmp_path / "trusted").parity[0].min_cosine > 0.9999
 
 
-def test_pickle_that_is_truncated_or_has_no_weights(tiny_source: FetchedSource, tmp_path: Path) -> None:
-    import torch
-
-    source = as_pickle(tiny_source, tmp_path / "model")
-    file = source.folder / "pytorch_model.bin"
+def test_pickle_that_is_truncated_or_has_no_weights(source):
+    file = source / "pytorch_model.bin"
     whole = file.read_bytes()
     torch.save([1, 2], file)
     for content in (whole[:-1000], b"", file.read_bytes()):
         file.write_bytes(content)
         with pytest.raises(ExportError, match=r"load the model: \w"):
-            TextFramework(source=source, recipe=RECIPE, trust=TRUSTED)
+            framework_of(source, **RECIPE, trust=TRUSTED)

@@ -12,19 +12,19 @@ import torch
 from safetensors.numpy import save_file
 
 from model_build.errors import ExportError
-from model_build.exporters.text_framework import TextFramework
 from model_build.graphs.running import GraphSession
 from model_build.recipes import recipe_for
-from model_build.sources import FetchedSource, fetch_source, file_selection
-from tests.model_build.tiny import TEXTS, write_model_file
-from tests.model_build.written_repositories import write_repository
+from model_build.sources import fetch_source, file_selection
+from tests.model_build.frameworks import TRUSTED, change_json, framework_of
+from tests.model_build.supplied_models import write_supplied
+from tests.model_build.tiny import TEXTS
+from tests.model_build.written_repositories import violation_of, write_repository
 from tritonstack.base.errors import InvalidFilesError
-from tritonstack.base.yaml import load_document
+from tritonstack.base.yaml import Document
 from tritonstack.spec.models.model import ModelSpec
-from tritonstack.spec.models.model_fields import Trust
 from tritonstack.spec.models.recipes import TextEmbeddingRecipe
 
-MODES = ("cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
+KIND = "text-embedding"
 FLAGS = {
     "cls": "pooling_mode_cls_token",
     "max": "pooling_mode_max_tokens",
@@ -33,6 +33,7 @@ FLAGS = {
     "weightedmean": "pooling_mode_weightedmean_tokens",
     "lasttoken": "pooling_mode_lasttoken",
 }
+MODES = tuple(FLAGS)
 HIDDEN = 32
 REASON = "measured on our own test set"
 
@@ -86,9 +87,13 @@ def add_dense(folder: Path, sizes: tuple[int, int], *, seed: int = 1, **config: 
     return weights
 
 
-def framework(folder: Path, *, trust: Trust | None = None, **recipe: Any) -> TextFramework:
-    filled = TextEmbeddingRecipe.model_validate({"kind": "text-embedding", **recipe})
-    return TextFramework(source=FetchedSource(folder, "", ""), recipe=filled, trust=trust or Trust())
+def vectors_of(framework: Any) -> np.ndarray:
+    vectors: np.ndarray = framework.answer(framework.tokenize(TEXTS))["embedding"]
+    return vectors
+
+
+def scaled(vectors: np.ndarray) -> np.ndarray:
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
 def pooled(states: np.ndarray, count: int, mode: str) -> np.ndarray:
@@ -105,7 +110,7 @@ def pooled(states: np.ndarray, count: int, mode: str) -> np.ndarray:
     }[mode]
 
 
-def expected(loaded: TextFramework, modes: Sequence[str]) -> np.ndarray:
+def expected(loaded: Any, modes: Sequence[str]) -> np.ndarray:
     """Return the pooled vectors, from the encoder's own answers."""
     tokens = loaded.tokenize(TEXTS)
     with torch.no_grad():
@@ -120,79 +125,70 @@ def expected(loaded: TextFramework, modes: Sequence[str]) -> np.ndarray:
     )
 
 
-@pytest.mark.parametrize("form", [old, new])
-@pytest.mark.parametrize("modes", [*((mode,) for mode in MODES), ("cls", "mean"), ("mean", "lasttoken")])
-def test_pooling_is_read_from_the_source(tiny_folder, tmp_path, modes, form):
-    loaded = framework(sentence_model(tiny_folder, tmp_path / "m", **{"1_Pooling__config": form(*modes)}))
-    answer = loaded.answer(loaded.tokenize(TEXTS))["embedding"]
-    np.testing.assert_allclose(answer, expected(loaded, modes), atol=1e-5)
+# The old form can hold what the new one can, so that each mode is read in one form, and lists in both.
+POOLINGS = [
+    *((new, (mode,)) for mode in MODES),
+    (old, ("cls",)),
+    (old, ("lasttoken",)),
+    (old, ("cls", "mean")),
+]
+
+
+@pytest.mark.parametrize(("form", "modes"), POOLINGS)
+def test_pooling_is_read_from_the_source(tiny_folder, tmp_path, form, modes):
+    folder = sentence_model(tiny_folder, tmp_path / "m", **{"1_Pooling__config": form(*modes)})
+    loaded = framework_of(folder, KIND)
+    np.testing.assert_allclose(vectors_of(loaded), expected(loaded, modes), atol=1e-5)
+
+
+def write(folder: Path, source: Path, **recipe: Any) -> Document[ModelSpec]:
+    place = f"file://{source.relative_to(folder)}"
+    return write_supplied(folder, {"kind": KIND, **recipe}, source=place, test_inputs=TEXTS)
 
 
 @pytest.mark.soak  # exports a model
 @pytest.mark.parametrize("format_name", ["onnx", "torchscript"])
 def test_dense_layers_and_all_poolings_are_exported(tiny_folder, tmp_path, format_name):
     kinds = ("Transformer", "Pooling", "Dense", "Normalize", "Dense", "Dropout", "Normalize")
-    config = {"1_Pooling__config": new(*MODES)}
-    folder = sentence_model(tiny_folder, tmp_path / "m", kinds, **config)
+    folder = sentence_model(tiny_folder, tmp_path / "m", kinds, **{"1_Pooling__config": new(*MODES)})
     first = add_dense(folder / "2_Dense", (HIDDEN * 6, 24))
     identity = "torch.nn.modules.linear.Identity"
     second = add_dense(folder / "4_Dense", (24, 24), seed=2, activation_function=identity, use_residual=True)
-    loaded = framework(folder)
-    vectors = expected(loaded, MODES)
-    vectors = np.tanh(vectors @ first["linear.weight"].T + first["linear.bias"])
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    vectors = vectors + vectors @ second["linear.weight"].T + second["linear.bias"]
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    tokens = loaded.tokenize(TEXTS)
-    np.testing.assert_allclose(loaded.answer(tokens)["embedding"], vectors, atol=1e-5)
-    document = write(tmp_path, f"kind: text-embedding, format: {format_name}, input: tokens", folder)
+    loaded = framework_of(folder, KIND)
+    vectors = expected(loaded, MODES) @ first["linear.weight"].T + first["linear.bias"]
+    vectors = scaled(np.tanh(vectors))
+    vectors = scaled(vectors + vectors @ second["linear.weight"].T + second["linear.bias"])
+    np.testing.assert_allclose(vectors_of(loaded), vectors, atol=1e-5)
+    document = write(tmp_path, folder, format=format_name, input="tokens")
     repository = write_repository(document, tmp_path / "work")
     assert repository.outputs[0].shape == (24,)
     if format_name == "onnx":
-        served = GraphSession(repository.folder / "tiny/1/model.onnx").answer(tokens)
+        served = GraphSession(repository.folder / "tiny/1/model.onnx").answer(loaded.tokenize(TEXTS))
         np.testing.assert_allclose(served["embedding"], vectors, atol=1e-4)
 
 
-def write(folder: Path, recipe: str, source: Path) -> Any:
-    place = f"file://{source.relative_to(folder)}"
-    return load_document(write_model_file(folder, recipe=recipe, source=place), ModelSpec)
-
-
-@pytest.mark.parametrize(("modules", "normalized"), [(("Normalize",), True), ((), False)])
-def test_normalization_is_read_from_the_source(tiny_folder, tmp_path, modules, normalized):
-    loaded = framework(sentence_model(tiny_folder, tmp_path / "m", ("Transformer", "Pooling", *modules)))
-    lengths = np.linalg.norm(loaded.answer(loaded.tokenize(TEXTS))["embedding"], axis=1)
-    assert np.allclose(lengths, 1.0, atol=1e-5) == normalized
-
-
 def test_a_plain_transformers_source_has_the_documented_defaults(tiny_folder):
-    loaded = framework(tiny_folder, max_length=24)
-    answer = loaded.answer(loaded.tokenize(TEXTS))["embedding"]
-    mean = expected(loaded, ("mean",))
-    np.testing.assert_allclose(answer, mean / np.linalg.norm(mean, axis=1, keepdims=True), atol=1e-5)
+    loaded = framework_of(tiny_folder, KIND, max_length=24)
+    np.testing.assert_allclose(vectors_of(loaded), scaled(expected(loaded, ("mean",))), atol=1e-5)
     assert TextEmbeddingRecipe(kind="text-embedding").usual_length == 256
 
 
-LENGTHS: dict[str, tuple[dict[str, Any], int]] = {
-    "old": ({"sentence_bert_config": {"max_seq_length": 16, "do_lower_case": False}}, 16),
-    "of another architecture": ({"sentence_xlm-roberta_config": {"max_seq_length": 12}}, 12),
-    "new, in the tokenizer": (
-        {"sentence_bert_config": {"transformer_task": "feature-extraction"}, "tokenizer_config": 20},
-        20,
-    ),
-    "not set: the tokenizer's": ({"tokenizer_config": 18}, 18),
-    "not set: the positions": ({"tokenizer_config": int(1e30)}, 40),
+BERT, TOKENIZER = "sentence_bert_config.json", "tokenizer_config.json"
+LENGTHS: dict[str, tuple[dict[str, dict[str, Any]], int]] = {
+    "old": ({BERT: {"max_seq_length": 16, "do_lower_case": False}}, 16),
+    "of another architecture": ({"sentence_xlm-roberta_config.json": {"max_seq_length": 12}}, 12),
+    "new": ({BERT: {"transformer_task": "feature-extraction"}, TOKENIZER: {"model_max_length": 20}}, 20),
+    "the tokenizer's": ({TOKENIZER: {"model_max_length": 18}}, 18),
+    "the positions'": ({TOKENIZER: {"model_max_length": int(1e30)}}, 40),
 }
 
 
 @pytest.mark.parametrize(("files", "length"), LENGTHS.values(), ids=LENGTHS)
 def test_the_maximum_length_is_read_from_the_source(tiny_folder, tmp_path, files, length):
     folder = sentence_model(tiny_folder, tmp_path / "m")
-    for name, content in files.items():
-        file = folder / f"{name}.json"
-        there = json.loads(file.read_text()) | {"model_max_length": content} if file.is_file() else content
-        file.write_text(json.dumps(there))
-    loaded = framework(folder)
+    for name, changes in files.items():
+        change_json(folder / name, **changes)
+    loaded = framework_of(folder, KIND)
     assert loaded.max_length == length
     assert loaded.tokenize(["a " * 100])["input_ids"].shape == (1, length)
 
@@ -200,10 +196,8 @@ def test_the_maximum_length_is_read_from_the_source(tiny_folder, tmp_path, files
 def test_texts_are_lowercased_if_the_source_is_configured_so(tiny_folder, tmp_path):
     files = {"sentence_bert_config": {"max_seq_length": 16, "do_lower_case": True}}
     folder = sentence_model(tiny_folder, tmp_path / "m", **files)
-    tokenizer = json.loads((folder / "tokenizer.json").read_text())
-    tokenizer["normalizer"] = {"type": "NFC"}
-    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
-    loaded = framework(folder)
+    change_json(folder / "tokenizer.json", normalizer={"type": "NFC"})
+    loaded = framework_of(folder, KIND)
     upper, lower = loaded.tokenize([TEXTS[0].upper(), TEXTS[0].lower()])["input_ids"]
     np.testing.assert_array_equal(upper, lower)
     assert "Lowercase" in loaded.served_tokenizer()
@@ -215,15 +209,13 @@ def test_the_old_layout_has_the_transformer_in_a_folder(tiny_folder, tmp_path):
     add_dense(folder / "2_Dense", (HIDDEN, 8))
     (folder / "onnx").mkdir()
     shutil.copy(folder / "0_BERT/model.safetensors", folder / "onnx/model.safetensors")
-    document = write(tmp_path, "kind: text-embedding", folder)
-    selection = file_selection(document.record)
+    selection = file_selection(write(tmp_path, folder).record)
     assert [file.relative_to(folder).as_posix() for file in selection.weights_among(folder)] == [
         "0_BERT/model.safetensors",
         "2_Dense/model.safetensors",
     ]
     source = fetch_source("file://m", model_folder=tmp_path, cache_dir=tmp_path, selection=selection)
-    loaded = framework(source.folder)
-    assert loaded.answer(loaded.tokenize(TEXTS))["embedding"].shape == (4, 8)
+    assert vectors_of(framework_of(source.folder, KIND)).shape == (4, 8)
 
 
 @pytest.mark.parametrize(
@@ -241,15 +233,12 @@ def test_a_recipe_that_contradicts_the_source_needs_a_reason(tiny_folder, tmp_pa
         ("Transformer", "Pooling", "Normalize"),
         **{"1_Pooling__config": old("cls", "max"), "sentence_bert_config": {"max_seq_length": 16}},
     )
-    document = write(tmp_path, f"kind: text-embedding, {field}: {json.dumps(value)}", folder)
-    with pytest.raises(InvalidFilesError) as caught:
-        write_repository(document, tmp_path / "work")
-    (violation,) = caught.value.violations
+    violation = violation_of(write(tmp_path, folder, **{field: value}), tmp_path)
     assert (violation.line, violation.field) == (4, f"recipe.{field}")
     assert f"{file} in" in violation.message
     assert violation.message.endswith(f" {own}")
-    allowed = framework(folder, **{field: value}, overrides={field: REASON}).head.recipe.model_dump()[field]
-    assert allowed == (("mean",) if field == "pooling" else value)
+    allowed = framework_of(folder, KIND, **{field: value}, overrides={field: REASON}).head.recipe
+    assert getattr(allowed, field) == (("mean",) if field == "pooling" else value)
 
 
 @pytest.mark.parametrize(
@@ -265,38 +254,27 @@ def test_vectors_are_cut_where_sentence_transformers_cuts_them(tiny_folder, tmp_
         config_sentence_transformers=config,
         **{"2_Normalize__config": {}},
     )
-    loaded = framework(folder, **recipe)
+    loaded = framework_of(folder, KIND, **recipe)
     vectors = expected(loaded, ["mean"])
     if modules:  # the module comes first; encode(normalize_embeddings=True) is applied after the cut
-        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    vectors = vectors[:, :5]
-    if recipe:
-        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    np.testing.assert_allclose(loaded.answer(loaded.tokenize(TEXTS))["embedding"], vectors, atol=1e-5)
-    whole = framework(folder, overrides={"truncate_dim": REASON, **recipe.get("overrides", {})})
-    assert whole.answer(whole.tokenize(TEXTS))["embedding"].shape == (len(TEXTS), HIDDEN)
-
-
-@pytest.mark.parametrize("wrong", [0, -1, True, "16", 1.5])
-def test_an_invalid_dimension_is_rejected(tiny_folder, tmp_path, wrong):
-    folder = sentence_model(tiny_folder, tmp_path / "m", config_sentence_transformers={"truncate_dim": wrong})
-    with pytest.raises(ExportError, match="truncate_dim"):
-        framework(folder)
+        vectors = scaled(vectors)
+    vectors = scaled(vectors[:, :5]) if recipe else vectors[:, :5]
+    np.testing.assert_allclose(vectors_of(loaded), vectors, atol=1e-5)
+    whole = framework_of(folder, KIND, overrides={"truncate_dim": REASON, **recipe.get("overrides", {})})
+    assert vectors_of(whole).shape == (len(TEXTS), HIDDEN)
 
 
 def test_a_prompt_of_the_source_is_not_dropped_silently(tiny_folder, tmp_path):
     config = {"prompts": {"query": "query: ", "document": ""}, "default_prompt_name": "query"}
     folder = sentence_model(tiny_folder, tmp_path / "m", config_sentence_transformers=config)
     with pytest.raises(ExportError, match=r"'query: '"):
-        framework(folder)
-    assert framework(folder, overrides={"prompt": "callers send it"}).max_length
-    assert framework(
-        sentence_model(tiny_folder, tmp_path / "n", config_sentence_transformers={"prompts": {}})
-    )
+        framework_of(folder, KIND)
+    assert framework_of(folder, KIND, overrides={"prompt": "callers send it"}).max_length
 
 
-POOLING, BERT = "1_Pooling__config", "sentence_bert_config"
+POOLING, SIZES, NEWEST = "1_Pooling__config", "sentence_bert_config", "config_sentence_transformers"
 FLAG, MEAN = "pooling_mode_cls_token", "pooling_mode_mean_tokens"
+ANOTHER_OUTPUT = {"modality_config": {"text": {"method_output_name": "pooler_output"}}}
 REJECTED: dict[str, tuple[dict[str, Any], str]] = {
     "another module": ({"modules": ("Transformer", "Pooling", "LayerNorm")}, "module LayerNorm"),
     "no pooling": ({"modules": ("Transformer", "Normalize")}, "Transformer, Normalize"),
@@ -305,49 +283,39 @@ REJECTED: dict[str, tuple[dict[str, Any], str]] = {
     "an unknown flag": ({POOLING: {"pooling_mode_attention": True, MEAN: True}}, "attention is True"),
     "a number for a flag": ({POOLING: {FLAG: 1, MEAN: False}}, "pooling_mode_cls_token is 1"),
     "no flag": ({POOLING: {FLAG: False, MEAN: False}}, "no pooling mode"),
-    "a length in quotes": ({BERT: {"max_seq_length": "16"}}, "max_seq_length is '16'"),
-    "another task": ({BERT: {"transformer_task": "fill-mask"}}, "transformer_task is 'fill-mask'"),
-    "another output of the model": (
-        {BERT: {"modality_config": {"text": {"method_output_name": "pooler_output"}}}},
-        "'pooler_output'",
-    ),
+    "a length in quotes": ({SIZES: {"max_seq_length": "16"}}, "max_seq_length is '16'"),
+    "another task": ({SIZES: {"transformer_task": "fill-mask"}}, "transformer_task is 'fill-mask'"),
+    "another output of the model": ({SIZES: ANOTHER_OUTPUT}, "'pooler_output'"),
     "a list for a mapping": ({POOLING: []}, "got a list"),
-    "a folder elsewhere": ({"transformer_path": "../x"}, "'../x'"),
-    "no transformer": ({"transformer_path": "0_BERT"}, "0_BERT/config.json"),
+    "a folder elsewhere": ({"path": "../x"}, "'../x'"),
+    "no transformer": ({"path": "0_BERT"}, "0_BERT/config.json"),
+    "a dimension of 0": ({NEWEST: {"truncate_dim": 0}}, "truncate_dim"),
+    "a dimension of true": ({NEWEST: {"truncate_dim": True}}, "truncate_dim"),
+    "a dimension in quotes": ({NEWEST: {"truncate_dim": "16"}}, "truncate_dim"),
+    "a dense layer of another size": ({"dense": {"sizes": (16, 8)}}, "in_features is 16"),
+    "an unknown activation": ({"dense": {"activation_function": "os.system"}}, "'os.system'"),
+    "an unknown class of torch": (
+        {"dense": {"activation_function": "torch.nn.Bilinear"}},
+        "'torch.nn.Bilinear'",
+    ),
+    "a dense layer on tokens": ({"dense": {"module_input_name": "token_embeddings"}}, "'token_embeddings'"),
+    "weights of another size": ({"dense": {"out_features": 9}}, "weights in 2_Dense"),
+    "a dense layer without a size": ({"dense": {"in_features": None}}, "in_features"),
 }
 
 
 @pytest.mark.parametrize(("changes", "value"), REJECTED.values(), ids=REJECTED)
 def test_settings_that_cannot_be_applied_are_rejected(tiny_folder, tmp_path, changes, value):
-    facts = dict(changes)
-    modules = facts.pop("modules", ("Transformer", "Pooling"))
-    path = facts.pop("transformer_path", None)
-    folder = sentence_model(tiny_folder, tmp_path / "m", modules, **facts)
-    if path:
-        text = (folder / "modules.json").read_text()
-        (folder / "modules.json").write_text(text.replace('"path": ""', f'"path": "{path}"'))
+    files = dict(changes)
+    modules = files.pop("modules", ("Transformer", "Pooling", *(["Dense"] if "dense" in files else [])))
+    path, dense = files.pop("path", ""), files.pop("dense", None)
+    folder = sentence_model(tiny_folder, tmp_path / "m", modules, **files)
+    if dense:
+        add_dense(folder / "2_Dense", **{"sizes": (HIDDEN, 8), **dense})
+    text = (folder / "modules.json").read_text()
+    (folder / "modules.json").write_text(text.replace('"path": ""', f'"path": "{path}"'))
     with pytest.raises(ExportError) as caught:
-        framework(folder)
-    assert value in str(caught.value)
-
-
-DENSE: dict[str, tuple[dict[str, Any], str]] = {
-    "another size": ({"sizes": (16, 8)}, "in_features is 16"),
-    "an unknown activation": ({"activation_function": "os.system"}, "'os.system'"),
-    "an activation with another name": ({"activation_function": "torch.nn.Bilinear"}, "'torch.nn.Bilinear'"),
-    "on tokens": ({"module_input_name": "token_embeddings"}, "'token_embeddings'"),
-    "weights of another size": ({"out_features": 9}, "weights in 2_Dense"),
-    "no size": ({"in_features": None}, "in_features"),
-}
-
-
-@pytest.mark.parametrize(("changes", "value"), DENSE.values(), ids=DENSE)
-def test_dense_layers_that_cannot_be_applied_are_rejected(tiny_folder, tmp_path, changes, value):
-    facts = dict(changes)
-    folder = sentence_model(tiny_folder, tmp_path / "m", ("Transformer", "Pooling", "Dense"))
-    add_dense(folder / "2_Dense", facts.pop("sizes", (HIDDEN, 8)), **facts)
-    with pytest.raises(ExportError) as caught:
-        framework(folder)
+        framework_of(folder, KIND)
     assert value in str(caught.value)
 
 
@@ -358,12 +326,11 @@ def test_pickled_weights_of_a_dense_layer_are_read_if_trusted(tiny_folder, tmp_p
     tensors = {name: torch.from_numpy(array) for name, array in weights.items()}
     torch.save(tensors, folder / "2_Dense/pytorch_model.bin")
     with pytest.raises(ExportError, match=r"2_Dense has no"):
-        framework(folder)
-    loaded = framework(folder, trust=Trust(pickle="made by this very test"))
-    assert loaded.answer(loaded.tokenize(TEXTS))["embedding"].shape == (4, 8)
+        framework_of(folder, KIND)
+    assert vectors_of(framework_of(folder, KIND, trust=TRUSTED)).shape == (4, 8)
 
 
-@pytest.mark.parametrize("pooling", ["median", "[cls, median]", "[]"])
+@pytest.mark.parametrize("pooling", ["median", ["cls", "median"], []])
 def test_an_unknown_pooling_in_a_recipe(tmp_path, pooling):
     with pytest.raises(InvalidFilesError, match=r"model.yaml:4: recipe"):
-        recipe_for(write(tmp_path, f"kind: text-embedding, pooling: {pooling}", tmp_path))
+        recipe_for(write(tmp_path, tmp_path, pooling=pooling))

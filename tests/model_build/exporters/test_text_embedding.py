@@ -1,6 +1,5 @@
 """The exported graph: right for every pooling and shape, reproducible, and rejected if unsupported."""
 
-import json
 import shutil
 import subprocess
 import sys
@@ -9,49 +8,34 @@ from pathlib import Path
 import numpy as np
 import onnx
 import onnx_ir
-import onnxruntime
 import pytest
 from safetensors.numpy import load_file, save_file
 from tokenizers import Tokenizer
 
 from model_build.data.graphs import ExportedGraph
 from model_build.errors import ExportError
-from model_build.exporters.text_framework import TextFramework
 from model_build.graphs.onnx_file import save_graph
-from model_build.sources import FetchedSource
+from model_build.graphs.running import GraphSession
+from tests.model_build.frameworks import framework_of
 from tests.model_build.tiny import POSITIONS, TEXTS
 from tritonstack.base.files import sha256_of
-from tritonstack.spec.models.recipes import TextEmbeddingRecipe
 
-REPOSITORY = Path(__file__).parents[3]
-
-
-def recipe(**changes: object) -> TextEmbeddingRecipe:
-    return TextEmbeddingRecipe.model_validate({"kind": "text-embedding", "max_length": 24, **changes})
-
-
-def copied(source: FetchedSource, folder: Path) -> FetchedSource:
-    shutil.copytree(source.folder, folder)
-    return FetchedSource(folder, source.revision, source.weights_sha256)
+KIND = "text-embedding"
 
 
 def run(graph: ExportedGraph, input_ids: np.ndarray, attention_mask: np.ndarray) -> np.ndarray:
-    session = onnxruntime.InferenceSession(str(graph.file), providers=["CPUExecutionProvider"])
-    result: np.ndarray = session.run(None, {"input_ids": input_ids, "attention_mask": attention_mask})[0]
-    return result
+    inputs = {"input_ids": input_ids, "attention_mask": attention_mask}
+    return GraphSession(graph.file).answer(inputs)["embedding"]
 
 
-def test_graph_has_the_promised_shape(tiny_graph):
-    assert [(t.name, t.datatype, t.shape) for t in tiny_graph.inputs] == [
+def test_graph_has_the_promised_shape_and_no_local_paths(tiny_graph):
+    assert [(t.name, t.datatype, t.shape) for t in (*tiny_graph.inputs, *tiny_graph.outputs)] == [
         ("input_ids", "INT64", (-1,)),
         ("attention_mask", "INT64", (-1,)),
+        ("embedding", "FP32", (32,)),
     ]
-    assert [(t.name, t.datatype, t.shape) for t in tiny_graph.outputs] == [("embedding", "FP32", (32,))]
     model = onnx.load(tiny_graph.file)
     assert (model.ir_version, [(o.domain, o.version) for o in model.opset_import]) == (8, [("", 18)])
-
-
-def test_the_graph_contains_no_local_paths(tiny_graph):
     content = tiny_graph.file.read_bytes()
     for text in (b"/model_build/", b"site-packages", b".py", b"torch", str(tiny_graph.file.parent).encode()):
         assert text not in content
@@ -67,20 +51,16 @@ def test_mean_pooling_ignores_padding(tiny_graph):
 
 
 @pytest.mark.soak  # another process loads the framework again
-def test_output_is_the_same_in_another_process_and_folder(tiny_source, tiny_graph, tmp_path):
-    source = copied(tiny_source, tmp_path / "elsewhere")
+def test_output_is_the_same_in_another_process_and_folder(tiny_folder, tiny_graph, tmp_path):
+    source = shutil.copytree(tiny_folder, tmp_path / "elsewhere")
     script = (
         "import sys; from pathlib import Path\n"
-        "from tritonstack.spec.models.recipes import TextEmbeddingRecipe\n"
-        "from model_build.exporters.text_framework import TextFramework\n"
-        "from model_build.sources import FetchedSource\n"
-        "recipe = TextEmbeddingRecipe(kind='text-embedding', max_length=24)\n"
-        "source = FetchedSource(Path(sys.argv[1]), '', '')\n"
-        "framework = TextFramework(source=source, recipe=recipe)\n"
-        "framework.export(Path(sys.argv[2]))\n"
+        "from tests.model_build.frameworks import framework_of\n"
+        "framework_of(Path(sys.argv[1]), 'text-embedding', max_length=24).export(Path(sys.argv[2]))\n"
     )
-    command = [sys.executable, "-c", script, str(source.folder), str(tmp_path / "other")]
-    subprocess.run(command, check=True, cwd=REPOSITORY, env={"PATH": "/usr/bin:/bin", "PYTHONHASHSEED": "4"})
+    command = [sys.executable, "-c", script, str(source), str(tmp_path / "other")]
+    variables = {"PATH": "/usr/bin:/bin", "PYTHONHASHSEED": "4"}
+    subprocess.run(command, check=True, cwd=Path(__file__).parents[3], env=variables)
     assert sha256_of(tmp_path / "other" / "model.onnx") == sha256_of(tiny_graph.file)
 
 
@@ -94,8 +74,8 @@ def test_large_weights_are_stored_as_external_data(tiny_graph, tmp_path, monkeyp
     np.testing.assert_array_equal(run(moved, ids, ids * 0 + 1), run(tiny_graph, ids, ids * 0 + 1))
 
 
-def test_served_tokenizer_has_explicit_padding_and_truncation(tiny_source, tiny_recipe):
-    framework = TextFramework(source=tiny_source, recipe=tiny_recipe)
+def test_served_tokenizer_has_explicit_padding_and_truncation(tiny_folder):
+    framework = framework_of(tiny_folder, KIND, max_length=24)
     tokenizer = Tokenizer.from_str(framework.served_tokenizer())
     encodings = tokenizer.encode_batch_fast([TEXTS[0], "a " * 100, ""])
     assert [len(encoding.ids) for encoding in encodings] == [24, 24, 24]
@@ -104,9 +84,9 @@ def test_served_tokenizer_has_explicit_padding_and_truncation(tiny_source, tiny_
     assert [encoding.attention_mask for encoding in encodings] == tokens["attention_mask"].tolist()
 
 
-def test_texts_longer_than_the_model_positions(tiny_source):
+def test_texts_longer_than_the_model_positions(tiny_folder):
     with pytest.raises(ExportError, match=f"{POSITIONS + 1} tokens.* {POSITIONS} positions"):
-        TextFramework(source=tiny_source, recipe=recipe(max_length=POSITIONS + 1))
+        framework_of(tiny_folder, KIND, max_length=POSITIONS + 1)
 
 
 def damage_weights(folder: Path) -> None:
@@ -116,9 +96,8 @@ def damage_weights(folder: Path) -> None:
 
 
 def damage_vocabulary(folder: Path) -> None:
-    tokenizer = json.loads((folder / "tokenizer.json").read_text())
-    tokenizer["model"]["vocab"]["zebra"] = 5000
-    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    file = folder / "tokenizer.json"
+    file.write_text(file.read_text().replace('"vocab": {', '"vocab": {"zebra": 5000, '))
 
 
 @pytest.mark.parametrize(
@@ -132,8 +111,8 @@ def damage_vocabulary(folder: Path) -> None:
     ],
     ids=["weights", "config", "tokenizer", "numbers", "vocabulary"],
 )
-def test_damaged_files(tiny_source, tmp_path, damage, value):
-    source = copied(tiny_source, tmp_path / "model")
-    damage(source.folder)
+def test_damaged_files(tiny_folder, tmp_path, damage, value):
+    folder = shutil.copytree(tiny_folder, tmp_path / "model")
+    damage(folder)
     with pytest.raises(ExportError, match=value):
-        TextFramework(source=source, recipe=recipe())
+        framework_of(folder, KIND, max_length=24)

@@ -12,13 +12,11 @@ from tokenizers import Tokenizer
 
 from model_build.errors import ExportError
 from model_build.exporters.loading import load_tokenizer
-from model_build.exporters.text_framework import TextFramework
 from model_build.exporters.tokenizing.pieces import PROBES
-from model_build.sources import FetchedSource
+from tests.model_build.frameworks import change_json, framework_of
 from tests.model_build.tiny import TEXTS
 from tests.model_build.tiny_tasks import LABELS, save_text_model
 from tritonstack.spec.models.model_fields import UNTRUSTED
-from tritonstack.spec.models.recipes import TextClassificationRecipe
 
 SPECIAL = {"pad_id": 0, "unk_id": 1, "bos_id": -1, "eos_id": -1}
 FAMILIES: dict[str, tuple[str, str, dict[str, Any]]] = {
@@ -92,23 +90,14 @@ def test_a_conversion_that_splits_differently_is_rejected(tmp_path, monkeypatch)
 def without_padding(folder: Path, **config: Any) -> Path:
     """Save a left-to-right classifier whose tokenizer has an end, and no padding token."""
     save_text_model(folder, "GPT2ForSequenceClassification", labels=LABELS, n_embd=32, n_head=2, n_layer=2)
-    for name, changes in (
-        ("tokenizer_config.json", {"pad_token": None, "eos_token": "[SEP]"}),
-        ("config.json", {"pad_token_id": None, **config}),
-    ):
-        settings = {**json.loads((folder / name).read_text()), **changes}
-        (folder / name).write_text(
-            json.dumps({key: value for key, value in settings.items() if value is not None})
-        )
-    return folder
+    change_json(folder / "tokenizer_config.json", pad_token=None, eos_token="[SEP]")
+    return change_json(folder / "config.json", **{"pad_token_id": None, **config})
 
 
 @pytest.mark.parametrize(("config", "padding"), [({}, "[SEP]"), ({"pad_token_id": 1}, "[UNK]")])
 def test_padding_without_a_padding_token(tmp_path, config, padding):
     """Each text gets the answer that it gets alone, without padding."""
-    folder = without_padding(tmp_path, **config)
-    recipe = TextClassificationRecipe(kind="text-classification", max_length=24)
-    framework = TextFramework(source=FetchedSource(folder, "", ""), recipe=recipe)
+    framework = framework_of(without_padding(tmp_path, **config), "text-classification", max_length=24)
     assert Tokenizer.from_str(framework.served_tokenizer()).padding["pad_token"] == padding
     alone = [framework.answer(framework.tokenize([text]))["scores"][0] for text in TEXTS]
     together = framework.answer(framework.tokenize(TEXTS))["scores"]

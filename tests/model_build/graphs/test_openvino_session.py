@@ -4,8 +4,7 @@ import signal
 import subprocess
 import sys
 
-import onnx
-from onnx import TensorProto, helper
+from tests.model_build.graph_texts import save_graph
 
 SCRIPT = """
 import os, signal, sys
@@ -22,15 +21,7 @@ os.kill(os.getpid(), signal.SIGINT)
 
 def test_ctrl_c_is_an_interrupt_after_two_sessions(tmp_path):
     """OpenVINO replaces the thread's signal stack; of two sessions, the last one restores a freed stack."""
-    value = helper.make_tensor_value_info
-    graph = helper.make_graph(
-        [helper.make_node("Relu", ["x"], ["y"])],
-        "graph",
-        [value("x", TensorProto.FLOAT, ["batch", 4])],
-        [value("y", TensorProto.FLOAT, ["batch", 4])],
-    )
-    file = tmp_path / "model.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), file)
+    file = save_graph(tmp_path / "model.onnx", "(float[batch, 4] x) => (float[batch, 4] y) { y = Relu(x) }")
     ended = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(file)], stderr=subprocess.PIPE, text=True, check=False
     )

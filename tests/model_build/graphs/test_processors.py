@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, numpy_helper
 
 from model_build.checking.parity import report_of
 from model_build.data.graphs import ExportedGraph
@@ -22,6 +23,7 @@ from model_build.graphs.overflow import can_overflow
 from model_build.graphs.rounding import rounded_session
 from model_build.graphs.running import GraphSession, compare_graph
 from model_build.recipes.given_graph import start_session
+from tests.model_build.graph_texts import save_graph
 from tests.model_build.supplied_models import write_supplied
 from tests.model_build.tiny_graphs import answered, convolutions, perceptron, transposed
 from tests.model_build.written_repositories import write_repository
@@ -65,8 +67,6 @@ def test_exact_sessions_have_no_signed_weights_left(convert, graph, tmp_path, mo
     converted = full_range(convert, graph(tmp_path / "graph"), monkeypatch)
     options = GraphSession(converted.file)._session.get_session_options()
     options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
-    import onnxruntime
-
     onnxruntime.InferenceSession(str(converted.file), options, providers=["CPUExecutionProvider"])
     weights = onnx.load(tmp_path / "optimized.onnx").graph.initializer
     kinds = {tensor.data_type for tensor in weights if len(tensor.dims) > 1}
@@ -88,16 +88,11 @@ def test_graphs_that_overflow_are_recognized(graph, tmp_path, monkeypatch):
 
 
 def test_a_table_of_8_bits_does_not_overflow(tmp_path):
-    table = numpy_helper.from_array(np.full((4, 3), 127, np.int8), "table")
-    scale = numpy_helper.from_array(np.array(0.1, np.float32), "scale")
-    nodes = [
-        helper.make_node("Gather", ["table", "x"], ["row"]),
-        helper.make_node("DequantizeLinear", ["row", "scale"], ["y"]),
-    ]
-    takes = helper.make_tensor_value_info("x", TensorProto.INT64, ["batch"])
-    gives = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 3])
-    graph = helper.make_graph(nodes, "table", [takes], [gives], [table, scale])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), tmp_path / "model.onnx")
+    text = """(int64[batch] x) => (float[batch, 3] y) {
+        row = Gather(table, x)
+        y = DequantizeLinear(row, scale)
+    }"""
+    save_graph(tmp_path / "model.onnx", text, table=np.full((4, 3), 127, np.int8), scale=0.1)
     assert not can_overflow(tmp_path / "model.onnx")
 
 

@@ -1,94 +1,75 @@
 """Which Triton models a text model consists of: one Python model, or a tokenizer and a graph."""
 
-import dataclasses
 import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, cast
 
 import pytest
 
 from model_build.build import BuildFolders
-from model_build.data.context import BuildContext
 from model_build.data.graphs import ExportedGraph, ServableGraph
-from model_build.exporters.text_framework import TextFramework
 from model_build.layouts import texts as code
 from model_build.layouts.texts import text_layout
 from model_build.repository.config import read_config
-from model_build.sources import FetchedSource
-from tests.model_build.recipes.ensemble_parts import NO_HASH
-from tests.model_build.tiny import write_model
+from tests.model_build.frameworks import framework_of
+from tests.model_build.repository.tiny_repositories import PARITY
+from tests.model_build.supplied_models import write_supplied
+from tests.model_build.tiny import TEXTS
+from tests.model_build.written_repositories import context_of
 from tritonstack.base.errors import InvalidFilesError
-from tritonstack.base.yaml import load_document
-from tritonstack.records.manifests import ParityReport, TensorSpec
-from tritonstack.reference.targets import Target
+from tritonstack.records.manifests import TensorSpec
 from tritonstack.runtime import find_installation
-from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import TextEmbeddingRecipe
 
 ONE, TWO = ["model", "tiny"], ["model", "tiny", "tokenizer"]
 PER_TOKEN = (TensorSpec(name="embedding", datatype="FP32", shape=(-1, 32)),)
 
 
-class Texts:
-    """A text model whose repository can be written with different settings."""
-
-    def __init__(self, folder: Path, graph: ExportedGraph, framework: TextFramework, folders: BuildFolders):
-        self._folder, self._graph, self._framework, self._folders = folder, graph, framework, folders
-
-    def write(
-        self,
-        extra: str = "",
-        *,
-        recipe_fields: str = "",
-        batching: str = "",
-        hardware: str = "cpu",
-        **changes: Any,
-    ) -> tuple[list[str], Path]:
-        """Write the repository; return the names of its models, and its folder."""
-        model = write_model(self._folder / "m", source="file://weights", extra=extra)
-        text = model.file.read_text().replace("max_length: 24", f"max_length: 24{recipe_fields}")
-        model.file.write_text(text.replace("max_batch: 4", f"max_batch: 4{batching}"))
-        document = load_document(model.file, ModelSpec)
-        graph = shutil.copytree(self._graph.file.parent, self._folder / "graph")
-        servable = ServableGraph(
-            folder=graph,
-            backend="onnxruntime",
-            precision="fp32",
-            inputs=self._graph.inputs,
-            outputs=self._graph.outputs,
-            parity=ParityReport(stage="graph", cases=1, min_cosine=1, max_absolute_error=0),
-        )
-        recipe = document.record.recipe
-        assert isinstance(recipe, TextEmbeddingRecipe)
-        repository = self._folder / "repository"
-        context = BuildContext(
-            model=document,
-            source=FetchedSource(self._folder, "", NO_HASH),
-            folder=self._folder,
-            cache_dir=self._folders.cache,
-            target=Target(hardware),
-            installation=find_installation(home=self._folders.server),
-            build_member=Path,
-        )
-        text_layout(document, recipe).write(
-            repository, dataclasses.replace(servable, **changes), self._framework, context
-        )
-        return sorted(folder.name for folder in repository.iterdir()), repository
+Write = Callable[..., tuple[list[str], Path]]
 
 
 @pytest.fixture
-def texts(
-    tmp_path: Path,
-    tiny_source: FetchedSource,
-    tiny_recipe: TextEmbeddingRecipe,
-    tiny_graph: ExportedGraph,
-    folders: BuildFolders,
-) -> Texts:
-    return Texts(tmp_path, tiny_graph, TextFramework(source=tiny_source, recipe=tiny_recipe), folders)
+def write(tmp_path: Path, tiny_folder: Path, tiny_graph: ExportedGraph, folders: BuildFolders) -> Write:
+    """Write a repository; return the names of its models, and its folder."""
+
+    def written(
+        recipe: Mapping[str, Any] = MappingProxyType({}),
+        *,
+        hardware: str = "cpu",
+        triton: Mapping[str, Any] = MappingProxyType({}),
+        batching: Mapping[str, Any] = MappingProxyType({}),
+        **changes: Any,
+    ) -> tuple[list[str], Path]:
+        fields: dict[str, Any] = {"kind": "text-embedding", "max_length": 24, **recipe}
+        shutil.copytree(tiny_folder, tmp_path / "weights")
+        options = {"triton": dict(triton), "batching": {"max_batch": 4, **batching}}
+        model = write_supplied(tmp_path, fields, test_inputs=TEXTS, **options)
+        context = replace(
+            context_of(model, tmp_path / "work", hardware),
+            cache_dir=folders.cache,
+            installation=find_installation(home=folders.server),
+        )
+        graph = ServableGraph(
+            folder=shutil.copytree(tiny_graph.file.parent, tmp_path / "graph"),
+            backend="onnxruntime",
+            precision="fp32",
+            inputs=tiny_graph.inputs,
+            outputs=tiny_graph.outputs,
+            parity=PARITY,
+        )
+        layout = text_layout(model, cast("TextEmbeddingRecipe", model.record.recipe))
+        repository = tmp_path / "repository"
+        layout.write(repository, replace(graph, **changes), framework_of(tiny_folder, **fields), context)
+        return sorted(folder.name for folder in repository.iterdir()), repository
+
+    return written
 
 
-def test_on_a_cpu_one_model_has_the_code_the_tokenizer_and_the_graph(texts):
-    names, repository = texts.write("triton: {warm_up: true}\n")
+def test_on_a_cpu_one_model_has_the_code_the_tokenizer_and_the_graph(write):
+    names, repository = write(triton={"warm_up": True})
     assert names == ONE
     files = {file.name for file in (repository / "model" / "1").iterdir()}
     assert files == {"model.py", "model.onnx", "tokenizer.json"}
@@ -100,8 +81,8 @@ def test_on_a_cpu_one_model_has_the_code_the_tokenizer_and_the_graph(texts):
     assert [step.model_name for step in steps] == ["model"]
 
 
-def test_small_batches_of_another_size_are_a_parameter(texts):
-    names, repository = texts.write(recipe_fields=", batch_tokens: 256")
+def test_small_batches_of_another_size_are_a_parameter(write):
+    names, repository = write({"batch_tokens": 256})
     assert names == ONE
     files = {file.name for file in (repository / "model" / "1").iterdir()}
     assert files == {"model.py", "text_model.py", "model.onnx", "tokenizer.json"}
@@ -110,67 +91,54 @@ def test_small_batches_of_another_size_are_a_parameter(texts):
 
 
 @pytest.mark.parametrize(
-    ("changes", "reason"),
-    [({"hardware": "sm86"}, "sm86"), ({"two": True}, "one_model")],
-)
-def test_small_batches_need_one_model(texts, changes, reason):
-    two = ", one_model: false" if changes.pop("two", False) else ""
-    with pytest.raises(InvalidFilesError, match=reason) as caught:
-        texts.write(recipe_fields=f", batch_tokens: 256{two}", **changes)
-    (violation,) = caught.value.violations
-    assert violation.field == "recipe.batch_tokens"
-
-
-@pytest.mark.parametrize(
-    ("extra", "changes"),
+    ("recipe", "changes"),
     [
-        ("", {"hardware": "sm86"}),
-        ("", {"backend": "pytorch"}),
-        ("", {"outputs": PER_TOKEN}),
-        ("", {"recipe_fields": ", one_model: false"}),
-        ("triton: {parameters: {intra_op_thread_count: '1'}}\n", {}),
-        ("triton: {optimization: {graph_level: 1}}\n", {}),
+        ({}, {"hardware": "sm86"}),
+        ({}, {"backend": "pytorch"}),
+        ({}, {"outputs": PER_TOKEN}),
+        ({"one_model": False}, {}),
+        ({}, {"triton": {"parameters": {"intra_op_thread_count": "1"}}}),
+        ({}, {"triton": {"optimization": {"graph_level": 1}}}),
     ],
 )
-def test_other_texts_have_a_tokenizer_and_a_graph(texts, extra, changes):
-    assert texts.write(extra, **changes)[0] == TWO
+def test_other_texts_have_a_tokenizer_and_a_graph(write, recipe, changes):
+    assert write(recipe, **changes)[0] == TWO
 
 
 @pytest.mark.parametrize(
-    ("changes", "from_bytes", "padding"),
+    ("recipe", "changes", "from_bytes", "padding"),
     [
-        ({"backend": "pytorch"}, 0, "groups"),
-        ({"recipe_fields": ", one_model: false"}, 0, "groups"),
-        ({"backend": "pytorch"}, 1 << 30, ""),
-        ({"backend": "pytorch", "hardware": "sm86"}, 0, ""),
+        ({}, {"backend": "pytorch"}, 0, "groups"),
+        ({"one_model": False}, {}, 0, "groups"),
+        ({}, {"backend": "pytorch"}, 1 << 30, ""),
+        ({}, {"backend": "pytorch", "hardware": "sm86"}, 0, ""),
         # Triton then passes responses on in the order of the requests, so that each batch has few texts.
-        ({"backend": "pytorch", "batching": ", keep_order: true"}, 0, ""),
+        ({}, {"backend": "pytorch", "batching": {"keep_order": True}}, 0, ""),
     ],
 )
 def test_tokenizers_pad_in_groups_if_the_graph_is_large_and_triton_may_reorder(
-    texts, changes, from_bytes, padding, monkeypatch
+    write, recipe, changes, from_bytes, padding, monkeypatch
 ):
     monkeypatch.setattr(code, "GROUPS_FROM_BYTES", from_bytes)
-    _, repository = texts.write(**changes)
+    _, repository = write(recipe, **changes)
     config = read_config(repository / "tokenizer" / "config.pbtxt")
-    assert config.dynamic_batching.preserve_ordering is ("keep_order" in changes.get("batching", ""))
+    assert config.dynamic_batching.preserve_ordering is ("batching" in changes)
     assert config.parameters["padding"].string_value == padding
 
 
 @pytest.mark.parametrize(
-    ("changes", "reason"),
+    ("recipe", "changes", "field", "reason"),
     [
-        ({"hardware": "sm86"}, "onnxruntime backend on sm86"),
-        ({"outputs": PER_TOKEN}, "per token"),
+        ({"batch_tokens": 256}, {"hardware": "sm86"}, "recipe.batch_tokens", "sm86"),
+        ({"batch_tokens": 256, "one_model": False}, {}, "recipe.batch_tokens", "one_model"),
+        ({"one_model": True}, {"hardware": "sm86"}, "recipe.one_model", "onnxruntime backend on sm86"),
+        ({"one_model": True}, {"outputs": PER_TOKEN}, "recipe.one_model", "per token"),
+        ({}, {"triton": {"instances": [{"device": "gpu"}]}}, "triton.instances.0.device", ""),
     ],
 )
-def test_one_model_that_is_impossible_is_rejected(texts, changes, reason):
+def test_settings_that_are_impossible_are_rejected(write, recipe, changes, field, reason):
     with pytest.raises(InvalidFilesError, match=reason) as caught:
-        texts.write(recipe_fields=", one_model: true", **changes)
+        write(recipe, **changes)
     (violation,) = caught.value.violations
-    assert (violation.field, violation.line) == ("recipe.one_model", 4)
-
-
-def test_instances_on_a_gpu_are_rejected_on_a_cpu(texts):
-    with pytest.raises(InvalidFilesError, match=r"triton\.instances\.0\.device"):
-        texts.write("triton: {instances: [{device: gpu}]}\n")
+    assert violation.field == field
+    assert violation.line

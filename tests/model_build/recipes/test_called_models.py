@@ -24,7 +24,6 @@ from tritonstack.spec.models.model import ModelSpec
 
 pytestmark = pytest.mark.e2e
 
-Models = Mapping[str, Document[ModelSpec]]
 ADDS_ONE = """\
 import triton_python_backend_utils as pb_utils
 
@@ -78,8 +77,10 @@ def adds_one(folder: Path, name: str, **more: Any) -> Document[ModelSpec]:
     return write_supplied(folder, {"kind": "python"}, name=name, **facts)
 
 
-def judge_and_members(root: Path, *, names: str = "'one', 'two-steps'", plus: str = "") -> Models:
-    """Write a model that calls a model and an ensemble, which uses that model twice."""
+def build_judge(
+    root: Path, folders: BuildFolders, *, names: str = "'one', 'two-steps'", plus: str = ""
+) -> BuiltArtifact:
+    """Build a model that calls a model and an ensemble, which uses that model twice."""
     single = adds_one(root / "one", "one", batching={"max_batch": 2})
     steps = [
         {"model": "one", "outputs": {"numbers_out": "between"}},
@@ -107,11 +108,9 @@ def judge_and_members(root: Path, *, names: str = "'one', 'two-steps'", plus: st
             {"inputs": {"numbers": [0.0]}, "outputs": {"total": [3.0]}},
         ],
     )
-    return {"one": single, "two-steps": two, "judge": judge}
-
-
-def build(models: Models, folders: BuildFolders) -> BuiltArtifact:
-    return build_model(model=models["judge"], members=models, folders=folders)
+    return build_model(
+        model=judge, members={"one": single, "two-steps": two, "judge": judge}, folders=folders
+    )
 
 
 def ask(server: TritonServer, path: str, numbers: list[Any], headers: Mapping[str, str]) -> Any:
@@ -146,16 +145,12 @@ def hosted(artifacts: Mapping[str, Path], work: Path, folders: BuildFolders) -> 
         yield server
 
 
-def load(server: TritonServer, name: str) -> None:
+def control(server: TritonServer, method: str, name: str) -> None:
+    """Load a model of the host (POST), or unload it (DELETE)."""
     order = {"model_name": name, "url": f"{server.model_root}/{name}/model"}
     headers = {"Content-Type": "application/json", "X-Amzn-SageMaker-Target-Model": f"{name}.tar.gz"}
-    reply = server.request("POST", "/models", body=json.dumps(order).encode(), headers=headers, timeout_s=60)
-    assert reply.status == 200, server.log_tail()
-
-
-def delete(server: TritonServer, name: str) -> None:
-    headers = {"X-Amzn-SageMaker-Target-Model": f"{name}.tar.gz"}
-    reply = server.request("DELETE", f"/models/{name}", headers=headers, timeout_s=60)
+    path = "/models" if method == "POST" else f"/models/{name}"
+    reply = server.request(method, path, body=json.dumps(order).encode(), headers=headers, timeout_s=60)
     assert reply.status == 200, server.log_tail()
 
 
@@ -163,8 +158,8 @@ def delete(server: TritonServer, name: str) -> None:
 def test_two_artifacts_on_one_host(tmp_path, folders):
     """The check of each build covers both hosting modes; a rollout hosts two builds of one model."""
     artifacts = {
-        "first": build(judge_and_members(tmp_path / "1"), folders),
-        "second": build(judge_and_members(tmp_path / "2", plus="# changed\n"), folders),
+        "first": build_judge(tmp_path / "1", folders),
+        "second": build_judge(tmp_path / "2", folders, plus="# changed\n"),
     }
     manifest = artifacts["first"].manifest
     assert (manifest.entry_model, manifest.max_batch) == ("judge", 2)
@@ -180,13 +175,13 @@ def test_two_artifacts_on_one_host(tmp_path, folders):
         {name: artifact.artifact_dir for name, artifact in artifacts.items()}, tmp_path, folders
     ) as server:
         for name in (*artifacts, *artifacts):
-            load(server, name)
+            control(server, "POST", name)
             answers = ask(server, paths[name], [[1.0, 2.0], [5.0, 6.0]], target[name])
             assert answers == [[5.0, 7.0], [13.0, 15.0]]
             _only_failed_calls_fail(server, paths[name], target[name])
             if name == "second":
-                delete(server, "first")
-                delete(server, "second")
+                for hosted_model in artifacts:
+                    control(server, "DELETE", hosted_model)
 
 
 def _only_failed_calls_fail(server: TritonServer, path: str, headers: Mapping[str, str]) -> None:
@@ -199,7 +194,6 @@ def _only_failed_calls_fail(server: TritonServer, path: str, headers: Mapping[st
 
 
 def test_a_call_that_only_serving_finds(tmp_path, folders):
-    models = judge_and_members(tmp_path, names="'one', 't' + 'hree'")
     with pytest.raises(ServingError, match=r"'three', .*: one, two-steps"):
-        build(models, folders)
+        build_judge(tmp_path, folders, names="'one', 't' + 'hree'")
     assert not list((folders.artifacts / "judge").rglob(ARCHIVE_NAME))

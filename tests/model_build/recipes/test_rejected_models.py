@@ -5,8 +5,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import joblib
+import numpy as np
 import pytest
+import sklearn.ensemble
+from safetensors.numpy import save_file
 
+from tests.model_build.graph_texts import save_graph
 from tests.model_build.supplied_models import save_rows, write_supplied
 from tests.model_build.tiny_tasks import save_clip_model, save_text_model
 from tests.model_build.written_repositories import error_of
@@ -21,13 +26,6 @@ def timm(folder: Path) -> None:
     folder.mkdir(parents=True)
     facts = {"architecture": "resnet18", "num_classes": 10, "pretrained_cfg": {"tag": "a1_in1k"}}
     (folder / "config.json").write_text(json.dumps(facts))
-    weights(folder)
-
-
-def weights(folder: Path) -> None:
-    import numpy as np
-    from safetensors.numpy import save_file
-
     save_file({"w": np.zeros(2, np.float32)}, folder / "model.safetensors")
 
 
@@ -50,23 +48,14 @@ def vocabulary_elsewhere(folder: Path) -> None:
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))
 
 
-def forest(folder: Path, make: Callable[[Any], Any]) -> None:
-    import joblib
-    import sklearn.ensemble
-
+def not_fitted(folder: Path) -> None:
     folder.mkdir(parents=True)
     save_rows(folder.parent / "rows.npz")
-    joblib.dump(make(sklearn.ensemble), folder / "a.joblib")
+    joblib.dump(sklearn.ensemble.RandomForestClassifier(3), folder / "a.joblib")
 
 
 def logarithm(folder: Path) -> None:
-    from onnx import TensorProto, helper, save
-
-    folder.mkdir(parents=True)
-    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["b", 2]) for name in "xy")
-    graph = helper.make_graph([helper.make_node("Log", ["x"], ["y"])], "log", [x], [y])
-    opsets = [helper.make_opsetid("", 17)]
-    save(helper.make_model(graph, opset_imports=opsets, ir_version=8), str(folder / "model.onnx"))
+    save_graph(folder / "model.onnx", "(float[b, 2] x) => (float[b, 2] y) { y = Log(x) }")
 
 
 CASES: dict[str, tuple[Callable[[Path], object], dict[str, Any], str, str]] = {
@@ -74,18 +63,10 @@ CASES: dict[str, tuple[Callable[[Path], object], dict[str, Any], str, str]] = {
     "timm": (timm, TEXTS, "timm checkpoint", ""),
     "no tokenizer": (without_tokenizer, TEXTS, "tokenizer", "add tokenizer.json"),
     "sentencepiece": (pieces_alone, TEXTS, "tokenizer", "tokenizer.json"),
-    "a vocabulary outside of the source": (
-        vocabulary_elsewhere,
-        TEXTS,
-        "tokenizer_config.json: vocab is '/",
-        "remove `vocab`",
+    "a vocabulary elsewhere": (
+        *(vocabulary_elsewhere, TEXTS, "tokenizer_config.json: vocab is '/", "remove `vocab`"),
     ),
-    "not fitted": (
-        lambda folder: forest(folder, lambda trees: trees.RandomForestClassifier(3)),
-        TREES,
-        "a.joblib from scikit-learn: AttributeError",
-        "gradient-boosted trees",
-    ),
+    "not fitted": (not_fitted, TREES, "a.joblib from scikit-learn: AttributeError", "gradient-boosted trees"),
     "NaN": (logarithm, ONNX, "is NaN", "logarithm"),
 }
 

@@ -1,6 +1,9 @@
 """Ensembles of other models, served by a real Triton in both hosting modes."""
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,42 +11,21 @@ import pytest
 from model_build.build import BuildFolders, build_model
 from model_build.checking.serving_check import ServingCheck, ServingReport
 from model_build.data.context import WrittenRepository
-from model_build.environments.packing import build_environment
-from model_build.progress import Progress
+from model_build.progress import BuildSteps, ignore_progress
+from model_build.recipes import recipe_for
 from model_build.repository.config import read_config
 from model_build.repository.layout import check_layout
 from model_build.store.archive import pack
-from tests.model_build.recipes.ensemble_parts import (
-    classifier_graph,
-    graph_artifact,
-    keep_artifact,
-    python_artifact,
-    write_ensemble,
-)
+from tests.model_build.graph_texts import save_graph
+from tests.model_build.supplied_models import write_supplied
 from tests.model_build.tiny import TEXTS, write_model
-from tritonstack.base.yaml import Document, load_document
-from tritonstack.records.manifests import TensorSpec
+from tests.model_build.written_repositories import NO_HASH, context_of
+from tritonstack.base.yaml import Document
+from tritonstack.records.manifests import ARCHIVE_NAME, MANIFEST_NAME, Manifest, ServedBy
 from tritonstack.runtime import find_installation
 from tritonstack.spec.models.model import ModelSpec
 
-EMBEDDING = TensorSpec(name="embedding", datatype="FP32", shape=(32,))
-PROBABILITIES = TensorSpec(name="probabilities", datatype="FP32", shape=(3,), labels=("a", "b", "c"))
-
-ADD_ONE_CODE = """\
-import numpy as np
-import triton_python_backend_utils as pb_utils
-import idna
-
-class TritonPythonModel:
-    def execute(self, requests):
-        return [pb_utils.InferenceResponse([self.add(request)]) for request in requests]
-
-    def add(self, request):
-        numbers = pb_utils.get_input_tensor_by_name(request, "numbers_in").as_numpy()
-        return pb_utils.Tensor("numbers_out", numbers + 1)
-"""
-
-CALCULATING_CODE = """\
+CODE = """\
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
@@ -59,17 +41,81 @@ class TritonPythonModel:
         outputs = EXPRESSION
         return pb_utils.InferenceResponse([pb_utils.Tensor(*item) for item in outputs.items()])
 """
+CALCULATORS: dict[str, tuple[str, dict[str, str], dict[str, str]]] = {
+    "scale": ('{"y": read("x") * 2}', {"x": "FP32"}, {"y": "FP32"}),
+    "round": ('{"n": np.rint(read("x")).astype(np.int64)}', {"x": "FP32"}, {"n": "INT64"}),
+    "join": (
+        '{"sum": read("a") + read("b"), "unused": read("a")}',
+        {"a": "FP32", "b": "INT64"},
+        {"sum": "FP64", "unused": "FP32"},
+    ),
+}
+"""What the code of a model computes, and its tensors."""
 
 
-def ensemble_model(folder: Path, text: str, name: str = "whole") -> Document[ModelSpec]:
+def calculator(folder: Path, name: str) -> Document[ModelSpec]:
+    expression, inputs, outputs = CALCULATORS[name]
     folder.mkdir(parents=True)
-    file = folder / "model.yaml"
-    file.write_text(f"name: {name}\ndescription: A pipeline.\n{text}")
-    return load_document(file, ModelSpec)
+    (folder / "model.py").write_text(CODE.replace("EXPRESSION", expression))
+    tensors = {name: {"datatype": kind, "shape": [-1]} for name, kind in (inputs | outputs).items()}
+    tests = [{"inputs": {key: [1] for key in inputs}, "outputs": {key: [1] for key in outputs}}]
+    return write_supplied(
+        folder, {"kind": "python"}, name=name, source=None, tensors=tensors, test_inputs=tests
+    )
+
+
+def ensemble(
+    folder: Path, steps: list[Any], tests: list[Any], name: str, **recipe: Any
+) -> Document[ModelSpec]:
+    whole = {"kind": "ensemble", "steps": steps, **recipe}
+    return write_supplied(folder, whole, name=name, source=None, batching=None, test_inputs=tests)
+
+
+def written(
+    model: Document[ModelSpec], work: Path, folders: BuildFolders, artifacts: Mapping[str, Path]
+) -> WrittenRepository:
+    """Write a repository whose members have been built already."""
+    context = replace(
+        context_of(model, work),
+        cache_dir=folders.cache,
+        installation=find_installation(home=folders.server),
+        build_member=lambda name: artifacts[name],
+    )
+    return recipe_for(model).write_repository(context, BuildSteps(ignore_progress))
+
+
+def artifact_of(repository: WrittenRepository, folder: Path) -> Path:
+    """Pack a repository as a build does; return the artifact's folder."""
+    folder.mkdir(parents=True)
+    packed = pack(repository.folder, folder / ARCHIVE_NAME)
+    manifest = Manifest(
+        model=repository.entry,
+        entry_model=repository.entry,
+        digest=packed.digest,
+        target="cpu",
+        spec_hash=NO_HASH,
+        source="",
+        source_revision="",
+        weights_sha256=NO_HASH,
+        precision="fp32",
+        inputs=tuple(repository.inputs),
+        outputs=tuple(repository.outputs),
+        archive_bytes=packed.size_bytes,
+        unpacked_bytes=packed.unpacked_bytes,
+        files=packed.files,
+        parity=(),
+        latency=(),
+        served_by=ServedBy(kind="embedded", triton="2.51.0", python="3.11.0"),
+        max_batch=4,
+        tools={},
+    )
+    (folder / MANIFEST_NAME).write_text(manifest.to_json())
+    return folder.rename(folder.with_name(packed.digest))
 
 
 def serve(repository: WrittenRepository, work: Path, folders: BuildFolders) -> ServingReport:
     assert check_layout(repository.folder) == repository.entry
+    work.mkdir(exist_ok=True)
     return ServingCheck(
         installation=find_installation(home=folders.server),
         packed=pack(repository.folder, work / "model.tar.gz"),
@@ -82,92 +128,43 @@ def serve(repository: WrittenRepository, work: Path, folders: BuildFolders) -> S
 
 
 @pytest.mark.soak
-def test_a_text_model_and_a_classifier(tmp_path, tiny_folder, folders):
-    text_model = write_model(tmp_path / "tiny", source=f"file://{tiny_folder}")
-    weights = np.random.default_rng(3).standard_normal((32, 3)).tolist()
-    artifacts = {
-        "tiny": build_model(model=text_model, folders=folders).artifact_dir,
-        "head": graph_artifact(
-            tmp_path / "artifacts",
-            "head",
-            classifier_graph(weights),
-            inputs=(EMBEDDING,),
-            outputs=(PROBABILITIES,),
-            max_batch=3,
-        ),
-    }
-    document = ensemble_model(
-        tmp_path / "whole",
-        "recipe:\n  kind: ensemble\n  steps: [{model: tiny}, {model: head}]\n"
-        "  outputs: [probabilities, embedding]\n"
-        f"test_inputs: [{TEXTS[0]}, {TEXTS[1]}]\n",
-    )
-    repository = write_ensemble(document, tmp_path / "work", artifacts, folders.server)
-    names = sorted(folder.name for folder in repository.folder.iterdir())
-    assert names == ["head", "tiny-model", "whole"]
-    assert (repository.max_batch, [tensor.name for tensor in repository.inputs]) == (3, ["TEXT"])
-    assert [tensor.labels for tensor in repository.outputs] == [("a", "b", "c"), ()]
-    assert {case.origin for case in repository.cases} == {"served"}
-    for case in repository.cases:
-        logits = case.expected["embedding"] @ np.array(weights, np.float32)
-        expected = np.exp(logits) / np.exp(logits).sum()
-        np.testing.assert_allclose(case.expected["probabilities"], expected, atol=1e-5)
-    served = serve(repository, tmp_path, folders)
-    assert served.parity.max_absolute_error < 1e-5
-
-
-@pytest.mark.soak
-def test_six_models_and_packages_that_are_shared(tmp_path, folders):
-    """More folders than multi-model hosting recommends, the same packages in all, one model used twice."""
-    environment = tmp_path / "packages" / "env.tar.gz"
-    environment.parent.mkdir()
-    build_environment(["idna==3.10"], file=environment, cache_dir=folders.cache)
-    tensors = {
-        "inputs": (TensorSpec(name="numbers_in", datatype="FP32", shape=(-1,)),),
-        "outputs": (TensorSpec(name="numbers_out", datatype="FP32", shape=(-1,)),),
-    }
-    names = [f"add-{letter}" for letter in "abcdef"]
-    artifacts = {
-        name: python_artifact(tmp_path / "members", name, ADD_ONE_CODE, environment=environment, **tensors)
-        for name in names
-    }
-    steps = [
-        f"{{model: {name}, inputs: {{numbers_in: t{index}}}, outputs: {{numbers_out: t{index + 1}}}}}"
-        for index, name in enumerate([*names, "add-a"])
-    ]
-    document = ensemble_model(
-        tmp_path / "whole",
-        f"recipe: {{kind: ensemble, steps: [{', '.join(steps)}]}}\n"
-        "test_inputs: [{inputs: {t0: [1.0, 2.0]}}, {inputs: {t0: [5.0]}}]\n",
-    )
-    repository = write_ensemble(document, tmp_path / "work", artifacts, folders.server)
-    assert [path.parent.name for path in sorted(repository.folder.rglob("env.tar.gz"))] == ["add-a"]
-    parameters = read_config(repository.folder / "add-f/config.pbtxt").parameters
-    shared_environment = "$$TRITON_MODEL_DIRECTORY/../add-a/env.tar.gz"
-    assert parameters["EXECUTION_ENV_PATH"].string_value == shared_environment
-    assert repository.cases[0].expected["t7"].tolist() == [[8.0, 9.0]]
-    assert serve(repository, tmp_path, folders).parity.max_absolute_error == 0
-
-
-@pytest.mark.soak
-def test_a_complete_build(tmp_path, tiny_folder, folders):
+def test_a_complete_build_of_texts_and_a_classifier(tmp_path, tiny_folder, folders):
     """Two encoders of the same texts: built with the ensemble, packed once each, reused with it."""
-    members = {
+    weights = np.random.default_rng(3).standard_normal((32, 3)).astype(np.float32)
+    members: dict[str, Document[ModelSpec]] = {
         name: write_model(tmp_path / name, name=name, source=f"file://{tiny_folder}")
         for name in ("one", "two")
     }
-    document = ensemble_model(
-        tmp_path / "whole",
-        "recipe:\n  kind: ensemble\n  steps:\n"
-        "    - {model: one, outputs: {embedding: first}}\n"
-        "    - {model: two, outputs: {embedding: second}}\n"
-        f"test_inputs: [{TEXTS[0]}, {TEXTS[1]}]\n",
+    text = """(float[batch, 32] embedding) => (float[batch, 3] scores) {
+        logits = MatMul(embedding, w)
+        scores = Softmax<axis = 1>(logits)
+    }"""
+    save_graph(tmp_path / "head/weights/model.onnx", text, w=weights)
+    rows = [{"random": {"rows": 3}}]
+    labels = {"scores": {"labels": ["a", "b", "c"]}}
+    members["head"] = write_supplied(
+        *(tmp_path / "head", {"kind": "onnx"}),
+        name="head",
+        test_inputs=rows,
+        tensors=labels,
+        batching={"max_batch": 3},
     )
-    events: list[Progress] = []
-    artifact = build_model(model=document, members=members, folders=folders, on_progress=events.append)
+    steps = [
+        {"model": "one", "outputs": {"embedding": "first"}},
+        {"model": "two", "outputs": {"embedding": "second"}},
+        {"model": "head", "inputs": {"embedding": "first"}},
+    ]
+    outputs = ["scores", "first", "second"]
+    document = ensemble(tmp_path / "whole", steps, list(TEXTS[:2]), "whole", outputs=outputs)
+    artifact = build_model(model=document, members=members, folders=folders)
     manifest = artifact.manifest
-    assert [tensor.name for tensor in manifest.outputs] == ["first", "second"]
-    assert (manifest.max_batch, manifest.entry_model) == (4, "whole")
+    assert [(tensor.name, tensor.labels) for tensor in manifest.outputs] == [
+        *(("scores", ("a", "b", "c")), ("first", ()), ("second", ()))
+    ]
+    assert (manifest.max_batch, manifest.entry_model, [tensor.name for tensor in manifest.inputs]) == (
+        *(3, "whole"),
+        ["TEXT"],
+    )
     assert {report.stage: report.max_absolute_error < 1e-4 for report in manifest.parity} == {
         "graph": True,
         "served": True,
@@ -176,71 +173,46 @@ def test_a_complete_build(tmp_path, tiny_folder, folders):
     archives = [entry.path for entry in manifest.files if entry.path.endswith("env.tar.gz")]
     assert archives == ["one-model/env.tar.gz"]
     assert build_model(model=document, members=members, folders=folders).reused
-
-
-def tensors(**datatypes: str) -> tuple[TensorSpec, ...]:
-    return tuple(
-        TensorSpec(name=name, datatype=datatype, shape=(-1,)) for name, datatype in datatypes.items()
-    )
+    artifacts = {
+        name: build_model(model=model, folders=folders).artifact_dir for name, model in members.items()
+    }
+    for case in written(document, tmp_path / "work", folders, artifacts).cases:
+        logits = case.expected["first"] @ weights
+        expected = np.exp(logits) / np.exp(logits).sum()
+        np.testing.assert_allclose(case.expected["scores"], expected, atol=1e-5)
+        assert case.origin == "served"
 
 
 @pytest.mark.e2e
 def test_branches_join_and_one_output_is_optional(tmp_path, folders):
     """Two models get the callers' input, a third joins their outputs, and one of its outputs is not used."""
-    environment = tmp_path / "env.tar.gz"
-    build_environment([], file=environment, cache_dir=folders.cache)
-    members = {
-        "scale": ('{"y": read("x") * 2}', {"x": "FP32"}, {"y": "FP32"}),
-        "round": ('{"n": np.rint(read("x")).astype(np.int64)}', {"x": "FP32"}, {"n": "INT64"}),
-        "join": (
-            '{"sum": read("a") + read("b"), "unused": read("a")}',
-            {"a": "FP32", "b": "INT64"},
-            {"sum": "FP64", "unused": "FP32"},
-        ),
-    }
-    artifacts = {
-        name: python_artifact(
-            tmp_path / "artifacts",
-            name,
-            CALCULATING_CODE.replace("EXPRESSION", expression),
-            inputs=tensors(**inputs),
-            outputs=tensors(**outputs),
-            environment=environment,
-        )
-        for name, (expression, inputs, outputs) in members.items()
-    }
-    document = ensemble_model(
-        tmp_path / "whole",
-        "recipe:\n  kind: ensemble\n  steps: [{model: scale}, {model: round}, "
-        "{model: join, inputs: {a: y, b: n}}]\n  outputs: [sum, n]\n"
-        "test_inputs: [{inputs: {x: [1.4, 2.6]}}, {inputs: {x: [5.0]}}]\n",
+    artifacts: dict[str, Path] = {}
+    for name in CALCULATORS:
+        member = written(calculator(tmp_path / name, name), tmp_path / name / "work", folders, {})
+        artifacts[name] = artifact_of(member, tmp_path / "artifacts" / name)
+    joined = {"model": "join", "inputs": {"a": "y", "b": "n"}}
+    tests = [{"inputs": {"x": [1.4, 2.6]}}, {"inputs": {"x": [5.0]}}]
+    document = ensemble(
+        *(tmp_path / "whole", [{"model": "scale"}, {"model": "round"}, joined], tests, "whole"),
+        outputs=["sum", "n"],
     )
-    repository = write_ensemble(document, tmp_path / "work", artifacts, folders.server)
+    repository = written(document, tmp_path / "work", folders, artifacts)
     config = read_config(repository.folder / "whole/config.pbtxt")
     maps = [dict(step.input_map) for step in config.ensemble_scheduling.step]
     assert maps == [{"x": "x"}, {"x": "x"}, {"a": "y", "b": "n"}]
     assert [path.parent.name for path in sorted(repository.folder.rglob("env.tar.gz"))] == ["join"]
+    parameters = read_config(repository.folder / "scale/config.pbtxt").parameters
+    assert parameters["EXECUTION_ENV_PATH"].string_value == "$$TRITON_MODEL_DIRECTORY/../join/env.tar.gz"
     expected = repository.cases[0].expected
     assert (expected["n"].tolist(), expected["sum"].tolist()) == ([[1, 3]], [pytest.approx([3.8, 8.2])])
-    assert serve(repository, tmp_path, folders).parity.max_absolute_error == 0
+    assert serve(repository, tmp_path / "served", folders).parity.max_absolute_error == 0
 
     # The ensemble as a step: its models share packages, and get other names in the outer one.
-    artifacts["whole"] = keep_artifact(
-        repository.folder,
-        tmp_path / "artifacts/whole/new",
-        inputs=repository.inputs,
-        outputs=repository.outputs,
-        max_batch=4,
-    )
-    outer = ensemble_model(
-        tmp_path / "outer",
-        "recipe:\n  kind: ensemble\n  steps: [{model: whole}, {model: scale, outputs: {y: twice}}]\n"
-        "test_inputs: [{inputs: {x: [1.4, 2.6]}}]\n",
-        name="outer",
-    )
-    repository = write_ensemble(outer, tmp_path / "work-outer", artifacts, folders.server)
+    artifacts["whole"] = artifact_of(repository, tmp_path / "artifacts/whole")
+    steps = [{"model": "whole"}, {"model": "scale", "outputs": {"y": "twice"}}]
+    outer = ensemble(tmp_path / "outer", steps, tests[:1], "outer")
+    repository = written(outer, tmp_path / "work-outer", folders, artifacts)
     names = sorted(folder.name for folder in repository.folder.iterdir())
     assert names == ["outer", "scale", "whole-join", "whole-round", "whole-scale"]
     assert [path.parent.name for path in sorted(repository.folder.rglob("env.tar.gz"))] == ["scale"]
-    (tmp_path / "served-outer").mkdir()
     assert serve(repository, tmp_path / "served-outer", folders).parity.max_absolute_error == 0

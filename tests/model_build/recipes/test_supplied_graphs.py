@@ -3,16 +3,15 @@
 import pickle
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from model_build.errors import UnsafeWeightsError
 from model_build.repository.config import read_config
+from tests.model_build.graph_texts import save_graph
 from tests.model_build.supplied_models import save_onnx, save_scripted, write_entry, write_supplied
-from tests.model_build.written_repositories import contents, error_of, tensors, write_repository
-from tritonstack.base.errors import InvalidFilesError
+from tests.model_build.written_repositories import contents, error_of, tensors, violation_of, write_repository
 
 X = [{"inputs": {"x": [1.0, 2.0, 3.5]}}, {"inputs": {"x": [0.0, -2.0, 3.5]}}]
 SCALED = [
@@ -40,45 +39,24 @@ def test_tensors_are_read_from_the_onnx_graph(tmp_path, external):
 
 def test_an_onnx_graph_without_a_batch_dimension(tmp_path):
     save_onnx(tmp_path / "weights/model.onnx", batch=1)
-    with pytest.raises(InvalidFilesError, match=r"x \[1, 3\]") as caught:
-        write_repository(write_supplied(tmp_path, ONNX, test_inputs=X), tmp_path / "work")
-    assert caught.value.violations[0].field == "batching.max_batch"
+    violation = violation_of(write_supplied(tmp_path, ONNX, test_inputs=X), tmp_path)
+    assert (violation.field, "x [1, 3]" in violation.message) == ("batching.max_batch", True)
     unbatched = {"test_inputs": [{"inputs": {"x": [[1.0, 2.0, 3.0]]}}], "batching": {"max_batch": 0}}
     repository = write_repository(write_supplied(tmp_path, ONNX, **unbatched), tmp_path / "other")
     assert tensors(repository) == [("x", "FP32", (1, 3)), ("y", "FP32", (1, 2)), ("best", "INT64", (1,))]
 
 
-def save_nodes(file: Path, nodes: list[Any], takes: tuple[int, Any], gives: list[Any]) -> None:
-    """Save a graph over a table of three rows, w, and a shape of one row."""
-    from onnx import TensorProto, helper, numpy_helper, save
-
-    table = numpy_helper.from_array(np.arange(6, dtype=np.float32).reshape(3, 2), "w")
-    one_row = numpy_helper.from_array(np.array([1, 2], np.int64), "one")
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [helper.make_tensor_value_info("x", *takes)],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, gives)],
-        [table, one_row],
-    )
-    file.parent.mkdir(parents=True, exist_ok=True)
-    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), str(file))
+TABLE = np.arange(6, dtype=np.float32).reshape(3, 2)
+RESHAPE, CONCAT = "Reshape(p, one)", "Concat<axis = 0>(p, p)"
 
 
 @pytest.mark.parametrize(
-    ("size", "value"), [("batch", "in a batch of 2 rows"), ("k", "; expected one row per requested row")]
+    ("last", "size", "value"),
+    [(RESHAPE, "batch", "in a batch of 2 rows"), (CONCAT, "k", "; expected one row per requested row")],
 )
-def test_a_graph_without_its_declared_batch_dimension(tmp_path, size, value):
-    from onnx import TensorProto, helper
-
-    product = helper.make_node("MatMul", ["x", "w"], ["p"])
-    last = (
-        helper.make_node("Reshape", ["p", "one"], ["y"])
-        if size == "batch"
-        else helper.make_node("Concat", ["p", "p"], ["y"], axis=0)
-    )
-    takes = (TensorProto.FLOAT, ["batch", 3])
-    save_nodes(tmp_path / "weights/model.onnx", [product, last], takes, [size, 2])
+def test_a_graph_without_its_declared_batch_dimension(tmp_path, last, size, value):
+    text = f"(float[batch, 3] x) => (float[{size}, 2] y) {{ p = MatMul(x, w) y = {last} }}"
+    save_graph(tmp_path / "weights/model.onnx", text, w=TABLE, one=[1, 2])
     tests = [{"inputs": {"x": [1.0, 2.0, 3.0]}}]
     error = error_of(lambda: write_supplied(tmp_path, ONNX, test_inputs=tests), tmp_path)
     assert value in error
@@ -86,14 +64,11 @@ def test_a_graph_without_its_declared_batch_dimension(tmp_path, size, value):
 
 
 def test_a_test_input_that_the_graph_cannot_answer(tmp_path):
-    from onnx import TensorProto, helper
-
-    nodes = [helper.make_node("Gather", ["w", "x"], ["y"])]
-    save_nodes(tmp_path / "weights/model.onnx", nodes, (TensorProto.INT64, ["batch"]), ["batch", 2])
+    text = "(int64[batch] x) => (float[batch, 2] y) { y = Gather(w, x) }"
+    save_graph(tmp_path / "weights/model.onnx", text, w=TABLE)
     tests = [{"inputs": {"x": 1}}, {"inputs": {"x": 7}}]
-    with pytest.raises(InvalidFilesError, match="idx=7") as caught:
-        write_repository(write_supplied(tmp_path, ONNX, test_inputs=tests), tmp_path / "work")
-    assert caught.value.violations[0].field == "test_inputs.1"
+    violation = violation_of(write_supplied(tmp_path, ONNX, test_inputs=tests), tmp_path)
+    assert (violation.field, "idx=7" in violation.message) == ("test_inputs.1", True)
 
 
 def leave_its_folder(file: Path) -> None:
@@ -201,10 +176,8 @@ def test_a_module_that_writes_files_is_rejected(tmp_path):
 
 
 def test_a_module_that_mixes_rows_has_no_batch_dimension(tmp_path):
-    (tmp_path / "weights").mkdir()
     write_entry(tmp_path)
     file = tmp_path / "scorer.py"
     file.write_text(file.read_text().replace("self.layer(x) * mask", "(self.layer(x) * mask).sum(dim=0)"))
-    error = error_of(lambda: write_supplied(tmp_path, ENTRY, test_inputs=MASKED), tmp_path)
-    assert "batching.max_batch" in error
-    assert "scores has shape [2]" in error
+    violation = violation_of(write_supplied(tmp_path, ENTRY, test_inputs=MASKED), tmp_path)
+    assert (violation.field, "scores has shape [2]" in violation.message) == ("batching.max_batch", True)

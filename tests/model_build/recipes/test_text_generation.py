@@ -1,60 +1,51 @@
-"""Language models on CPUs: equal to transformers' greedy completions, streamed, and strict about requests."""
+"""Models that generate texts on CPUs: equal to transformers' completions, and strict about requests."""
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from model_build.build import BuildFolders, build_model
-from model_build.errors import ExportError, ParityError
-from model_build.exporters.generating.causal import CausalFramework
+from model_build.errors import ExportError, ModelBuildError, ParityError
 from model_build.exporters.generating.settings import longest
 from model_build.recipes.language.text_generation import _compare, _completion
 from model_build.repository.config import read_config
-from model_build.sources import fetch_source
 from model_build.store.archive import unpack
+from tests.model_build.frameworks import change_json, framework_of
 from tests.model_build.supplied_models import write_supplied
-from tests.model_build.tiny_language_models import POSITIONS, write_language_model
+from tests.model_build.tiny_language_models import POSITIONS, write_encoder_decoder, write_language_model
 from tritonstack.base.paths import find_project
-from tritonstack.base.yaml import Document
 from tritonstack.client.streaming import read_responses, text_of
-from tritonstack.records.manifests import Manifest
 from tritonstack.reference.container_variables import INFERENCE_TYPE, ContainerOptions, container_variables
 from tritonstack.runtime import TritonResponse, TritonServer, find_installation
-from tritonstack.spec.models.model import ModelSpec
-from tritonstack.spec.models.model_fields import UNTRUSTED
-from tritonstack.spec.models.recipes import TextGenerationRecipe
 
 TEXTS = ["hello world", "Zwei Männer in 東京", "this is"]
 RECIPE = {"kind": "text-generation", "max_tokens": 40}
-
-
-def language_model(
-    folder: Path, *, recipe: dict[str, Any] | None = None, **model: Any
-) -> Document[ModelSpec]:
-    write_language_model(folder / "weights", **model)
-    return write_supplied(folder, {**RECIPE, **(recipe or {})}, test_inputs=TEXTS, batching={})
-
-
-def framework(folder: Path, *, max_length: int | None = None, **model: Any) -> CausalFramework:
-    write_language_model(folder / "weights", **model)
-    return load(folder, max_length)
-
-
-def load(folder: Path, max_length: int | None = None) -> CausalFramework:
-    source = fetch_source("file://weights", model_folder=folder, cache_dir=folder)
-    recipe = TextGenerationRecipe(kind="text-generation", max_tokens=40, max_length=max_length)
-    return CausalFramework(source=source, recipe=recipe, trust=UNTRUSTED, allow_unused={})
+REASON = {"num_beams": "Streaming matters more than beams."}
+TO_TEXT = {"kind": "text-to-text", "max_tokens": 40, "overrides": REASON}
+SETTINGS: dict[str, Any] = {
+    "num_beams": 4,
+    "no_repeat_ngram_size": 2,
+    "min_length": 20,
+    "forced_bos_token_id": 7,
+    "forced_eos_token_id": 0,
+    "bad_words_ids": [[5], [0]],
+    "suppress_tokens": [9],
+    "repetition_penalty": 1.3,
+}
+"""As those of models for summaries and translations."""
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("kind", ["llama", "qwen2"])
 def test_the_graph_chooses_the_tokens_of_transformers(tmp_path, kind):
-    model = framework(tmp_path, kind=kind)
+    model = framework_of(write_language_model(tmp_path / "weights", kind=kind), **RECIPE)
     graph = model.export(tmp_path / "graph")
     completions = [_completion(model, text) for text in (*TEXTS, "hello " * 20)]
     assert len(completions[0].tokens) == 32
@@ -67,26 +58,31 @@ def test_the_graph_chooses_the_tokens_of_transformers(tmp_path, kind):
         _compare(model, graph, [wrong])
 
 
-def test_models_with_other_attention_are_rejected(tmp_path):
-    with pytest.raises(ExportError, match="mistral"):
-        framework(tmp_path, kind="mistral", sliding_window=16)
+@pytest.mark.soak
+@pytest.mark.parametrize(("kind", "settings"), [("t5", {}), ("marian", SETTINGS)])
+def test_the_graphs_choose_the_tokens_of_transformers(tmp_path, kind, settings):
+    """Without the settings, the tiny Marian repeats one token."""
+    model = framework_of(write_encoder_decoder(tmp_path / "weights", kind=kind, **settings), **TO_TEXT)
+    graph = model.export(tmp_path / "graph")
+    completions = [_completion(model, text) for text in (*TEXTS[:2], "a", "hello " * 20)]
+    assert len({tuple(completion.tokens) for completion in completions}) == len(completions)
+    _compare(model, graph, completions)
 
 
 @pytest.mark.parametrize(
     ("name", "value"), [("begin_suppress_tokens", [1]), ("bad_words_ids", [[1, 2]]), ("num_beams", 4)]
 )
 def test_settings_that_change_completions_are_rejected(tmp_path, name, value):
-    framework(tmp_path)
-    file = tmp_path / "weights/generation_config.json"
-    file.write_text(json.dumps({**json.loads(file.read_text()), name: value}))
+    folder = change_json(write_language_model(tmp_path) / "generation_config.json", **{name: value})
     with pytest.raises(ExportError, match=f"generation_config.json: {name}"):
-        load(tmp_path)
+        framework_of(folder, **RECIPE)
 
 
 def test_lengths_are_those_of_the_model(tmp_path):
+    folder = write_language_model(tmp_path)
     with pytest.raises(ExportError, match=r"65, .* 64 positions"):
-        framework(tmp_path / "a", max_length=POSITIONS + 1)
-    model = framework(tmp_path / "b")
+        framework_of(folder, **RECIPE, max_length=POSITIONS + 1)
+    model = framework_of(folder, **RECIPE)
     assert (model.options.max_length, model.options.max_tokens) == (64, 40)
     with pytest.raises(ExportError, match="1 to 63"):
         _completion(model, "hello world " * 32)
@@ -94,28 +90,69 @@ def test_lengths_are_those_of_the_model(tmp_path):
         longest(None, positions=32)
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Manifest]:
-    folder = tmp_path_factory.mktemp("built")
-    project = find_project(Path(__file__))
-    folders = BuildFolders(folder / "artifacts", project.cache_dir, project.server_dir)
-    artifact = build_model(model=language_model(folder), folders=folders)
+MISTRAL = partial(write_language_model, kind="mistral", sliding_window=16)
+
+
+def bart(**settings: Any) -> Callable[[Path], Path]:
+    return partial(write_encoder_decoder, kind="bart", **settings)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "save", "message"),
+    [
+        (RECIPE, MISTRAL, "mistral"),
+        ({"kind": "text-generation"}, bart(), "bart is an encoder-decoder"),
+        (TO_TEXT, write_language_model, "gpt2"),
+        ({"kind": "text-to-text"}, bart(num_beams=4), "num_beams is 4"),
+        (TO_TEXT, bart(encoder_no_repeat_ngram_size=2), "encoder_no_repeat_ngram_size is 2"),
+        ({**TO_TEXT, "max_length": 100}, bart(), "100, .* 64 positions"),
+    ],
+)
+def test_what_cannot_be_served_is_rejected(tmp_path, folders, recipe, save, message):
+    save(tmp_path / "weights")
+    model = write_supplied(tmp_path, recipe, test_inputs=TEXTS, batching={})
+    with pytest.raises(ModelBuildError, match=message):
+        build_model(model=model, folders=folders)
+    assert not list(folders.artifacts.rglob("model.tar.gz"))
+
+
+PROJECT = find_project(Path(__file__))
+
+
+def build(folder: Path, recipe: dict[str, Any]) -> Path:
+    """Build the model of `weights`; return its unpacked repository."""
+    model = write_supplied(folder, recipe, test_inputs=TEXTS, batching={})
+    folders = BuildFolders(folder / "artifacts", PROJECT.cache_dir, PROJECT.server_dir)
+    artifact = build_model(model=model, folders=folders)
     unpack(artifact.artifact_dir / "model.tar.gz", folder / "repository", limit_bytes=1 << 30)
-    return folder / "repository", artifact.manifest
+    assert artifact.manifest.generation is not None
+    assert artifact.manifest.generation.compared == len(TEXTS)
+    return folder / "repository"
+
+
+@contextmanager
+def served(repository: Path, state: Path) -> Iterator[TritonServer]:
+    options = ContainerOptions("tiny", generates=True)
+    with TritonServer.start(
+        installation=find_installation(home=PROJECT.server_dir),
+        model_root=repository,
+        environment=container_variables({INFERENCE_TYPE: "generate_stream"}, options),
+        state_dir=state,
+    ) as server:
+        server.wait_ready(timeout_s=60)
+        yield server
 
 
 @pytest.fixture(scope="module")
-def server(built: tuple[Path, Manifest], tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
-    variables = container_variables(
-        {INFERENCE_TYPE: "generate_stream"}, ContainerOptions("tiny", generates=True)
-    )
-    with TritonServer.start(
-        installation=find_installation(home=find_project(Path(__file__)).server_dir),
-        model_root=built[0],
-        environment=variables,
-        state_dir=tmp_path_factory.mktemp("state"),
-    ) as started:
-        started.wait_ready(timeout_s=60)
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("built")
+    write_language_model(folder / "weights")
+    return build(folder, RECIPE)
+
+
+@pytest.fixture(scope="module")
+def server(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
+    with served(repository, tmp_path_factory.mktemp("state")) as started:
         yield started
 
 
@@ -135,11 +172,26 @@ def completion(server: TritonServer, text: str, **parameters: Any) -> str:
     return "".join(text_of(response) for response in responses(ask(server, text, **parameters)))
 
 
+@pytest.mark.soak
+def test_outputs_of_an_encoder_decoder_are_served_whole_and_streamed(tmp_path):
+    write_encoder_decoder(tmp_path / "weights", kind="bart", **SETTINGS)
+    repository = build(tmp_path, TO_TEXT)
+    with served(repository, tmp_path / "state") as server:
+        whole, pieces = (
+            responses(ask(server, TEXTS[0], {"exclude_input_in_output": False}, max_tokens=30, stream=stream))
+            for stream in (False, True)
+        )
+        assert len(whole) == 1 < len(pieces)
+        assert text_of(whole[0]) == "".join(map(text_of, pieces))
+        assert TEXTS[0] not in text_of(whole[0])
+        assert pieces[-1]["num_output_tokens"] == 30
+        assert completion(server, TEXTS[1], max_tokens=30) != text_of(whole[0])
+        reply = ask(server, "hello " * 100)
+        assert (reply.status, f"fewer than {POSITIONS + 1}" in reply.body.decode()) == (400, True)
+
+
 @pytest.mark.e2e
-def test_the_build_compares_completions(built):
-    repository, manifest = built
-    assert manifest.generation is not None
-    assert manifest.generation.compared == len(TEXTS)
+def test_only_the_text_is_required(repository):
     config = read_config(repository / "tiny/config.pbtxt")
     assert config.model_transaction_policy.decoupled
     assert [tensor.name for tensor in config.input if not tensor.optional] == ["text_input"]

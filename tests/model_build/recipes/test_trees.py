@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from model_build.errors import ExportError, UnsafeWeightsError
+from model_build.errors import UnsafeWeightsError
 from model_build.recipes import recipe_for
 from model_build.repository.config import read_config
 from tests.model_build.supplied_models import (
@@ -22,10 +22,13 @@ from tests.model_build.supplied_models import (
 )
 from tests.model_build.written_repositories import contents, error_of, write_repository
 from tritonstack.base.errors import InvalidFilesError, UsageError
+from tritonstack.base.yaml import Document
+from tritonstack.spec.models.model import ModelSpec
 
 ROWS = [{"file": "rows.npz"}]
 TRUST = {"pickle": "made by this very test"}
 Save = Callable[[Path], Path]
+TREELITE = "treelite_checkpoint"
 
 
 def xgboost(objective: str) -> Save:
@@ -40,33 +43,41 @@ def sklearn(kind: str) -> Save:
     return partial(save_sklearn, kind=kind)
 
 
-TREES: list[tuple[str, Save, dict[str, Any], str, list[int]]] = [
-    ("a.json", xgboost("multi:softmax"), {}, "treelite_checkpoint", [3]),
-    ("b.ubj", save_xgboost, {}, "treelite_checkpoint", [2]),
-    ("b.ubj", save_xgboost, {"answer": "class"}, "treelite_checkpoint", [1]),
-    ("b.ubj", save_xgboost, {"answer": "value"}, "treelite_checkpoint", [1]),
-    ("r.json", xgboost("reg:squarederror"), {}, "treelite_checkpoint", [1]),
-    ("l.txt", save_lightgbm, {}, "lightgbm", [3]),
-    ("l.txt", save_lightgbm, {"answer": "class"}, "lightgbm", [1]),
-    ("l.txt", lightgbm("regression"), {}, "lightgbm", [1]),
-    ("f.joblib", save_sklearn, {}, "treelite_checkpoint", [3]),
-    ("i.pkl", sklearn("IsolationForest"), {}, "treelite_checkpoint", [1]),
-]
-MORE_TREES: list[tuple[str, Save, dict[str, Any], str, list[int]]] = [
-    ("g.pkl", sklearn("GradientBoostingClassifier"), {}, "treelite_checkpoint", [3]),
-    ("h.pkl", sklearn("HistGradientBoostingRegressor"), {}, "treelite_checkpoint", [1]),
-]
+def trees(
+    folder: Path, name: str, save: Save | bytes, *, rows: int = 5, **recipe: Any
+) -> Document[ModelSpec]:
+    """Write a model.yaml for a file of trees, or of these bytes."""
+    file = folder / "weights" / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_bytes(save) if isinstance(save, bytes) else save(file)
+    save_rows(folder / "rows.npz", rows)
+    recipe = {"kind": "trees", "file": name, **recipe}
+    return write_supplied(folder, recipe, test_inputs=ROWS, trust=TRUST, batching={"max_batch": 64})
 
 
 @pytest.mark.parametrize(
     ("name", "save", "more", "form", "dims"),
-    [*TREES, *(pytest.param(*trees, marks=pytest.mark.e2e) for trees in MORE_TREES)],
+    [
+        ("a.json", xgboost("multi:softmax"), {}, TREELITE, [3]),
+        ("b.ubj", save_xgboost, {}, TREELITE, [2]),
+        ("b.ubj", save_xgboost, {"answer": "class"}, TREELITE, [1]),
+        ("b.ubj", save_xgboost, {"answer": "value"}, TREELITE, [1]),
+        ("r.json", xgboost("reg:squarederror"), {}, TREELITE, [1]),
+        ("l.txt", save_lightgbm, {}, "lightgbm", [3]),
+        ("l.txt", save_lightgbm, {"answer": "class"}, "lightgbm", [1]),
+        ("l.txt", lightgbm("regression"), {}, "lightgbm", [1]),
+        ("f.joblib", save_sklearn, {}, TREELITE, [3]),
+        ("i.pkl", sklearn("IsolationForest"), {}, TREELITE, [1]),
+        pytest.param(
+            "g.pkl", sklearn("GradientBoostingClassifier"), {}, TREELITE, [3], marks=pytest.mark.e2e
+        ),
+        pytest.param(
+            "h.pkl", sklearn("HistGradientBoostingRegressor"), {}, TREELITE, [1], marks=pytest.mark.e2e
+        ),
+    ],
 )
 def test_trees_of_every_library(tmp_path, name, save, more, form, dims):
-    save(tmp_path / "weights" / name)
-    save_rows(tmp_path / "rows.npz", 30)
-    recipe = {"kind": "trees", "file": name, **more}
-    model = write_supplied(tmp_path, recipe, test_inputs=ROWS, trust=TRUST, batching={"max_batch": 64})
+    model = trees(tmp_path, name, save, rows=30, **more)
     repository = write_repository(model, tmp_path / "work")
     config = read_config(repository.folder / "tiny" / "config.pbtxt")
     assert [list(tensor.dims) for tensor in (*config.input, *config.output)] == [[5], dims]
@@ -76,22 +87,10 @@ def test_trees_of_every_library(tmp_path, name, save, more, form, dims):
     assert config.parameters["output_class"].string_value == is_classifier
     assert ("threshold" in config.parameters) == (is_classifier == "true")
     assert repository.parity[0].max_absolute_error < 1e-6
-
-
-@pytest.mark.parametrize(("name", "save"), [("a.ubj", save_xgboost), ("l.txt", save_lightgbm)])
-def test_bytes_are_reproducible(tmp_path, name, save):
-    save(tmp_path / "weights" / name)
-    save_rows(tmp_path / "rows.npz")
-    model = write_supplied(tmp_path, {"kind": "trees", "file": name}, test_inputs=ROWS)
-    first, second = (write_repository(model, tmp_path / folder) for folder in ("one", "two"))
-    assert contents(first.folder) == contents(second.folder)
-
-
-def test_classes_of_scikit_learn_are_labels(tmp_path):
-    save_sklearn(tmp_path / "weights/f.pkl")
-    save_rows(tmp_path / "rows.npz")
-    model = write_supplied(tmp_path, {"kind": "trees", "file": "f.pkl"}, test_inputs=ROWS, trust=TRUST)
-    assert write_repository(model, tmp_path / "work").outputs[0].labels == ("high", "low", "middle")
+    if name == "f.joblib":
+        assert repository.outputs[0].labels == ("high", "low", "middle")
+    if name in ("b.ubj", "l.txt"):
+        assert contents(write_repository(model, tmp_path / "again").folder) == contents(repository.folder)
 
 
 @pytest.mark.parametrize(
@@ -104,10 +103,7 @@ def test_classes_of_scikit_learn_are_labels(tmp_path):
     ],
 )
 def test_shap_values_are_an_output_of_fil(tmp_path, name, save, dims):
-    save(tmp_path / "weights" / name)
-    save_rows(tmp_path / "rows.npz")
-    recipe = {"kind": "trees", "file": name, "shap": True}
-    repository = write_repository(write_supplied(tmp_path, recipe, test_inputs=ROWS), tmp_path / "work")
+    repository = write_repository(trees(tmp_path, name, save, shap=True), tmp_path / "work")
     config = read_config(repository.folder / "tiny/config.pbtxt")
     assert [(tensor.name, list(tensor.dims)) for tensor in config.output][1] == ("treeshap_output", dims)
     case = repository.cases[0]
@@ -125,11 +121,8 @@ def test_shap_values_are_an_output_of_fil(tmp_path, name, save, dims):
 def test_base_scores_of_classes_move_into_trees(tmp_path):
     import treelite
 
-    save_xgboost(tmp_path / "weights/a.json", "multi:softprob")
-    save_rows(tmp_path / "rows.npz")
     for shap in (False, True):
-        recipe = {"kind": "trees", "file": "a.json", "shap": shap}
-        model = write_supplied(tmp_path, recipe, test_inputs=ROWS)
+        model = trees(tmp_path, "a.json", xgboost("multi:softprob"), shap=shap)
         repository = write_repository(model, tmp_path / f"work-{shap}")
         saved = treelite.Model.deserialize(repository.folder / "tiny/1/checkpoint.tl")
         bases = saved.get_header_accessor().get_field("base_scores")
@@ -185,14 +178,16 @@ def test_unexplained_files_and_settings_are_rejected_before_the_build(tmp_path, 
     assert [violation.field for violation in caught.value.violations] == [field]
 
 
-def test_a_treelite_checkpoint(tmp_path):
+def save_treelite(file: Path) -> Path:
     import treelite
 
-    save_xgboost(tmp_path / "weights/a.json")
-    save_rows(tmp_path / "rows.npz")
+    treelite.frontend.load_xgboost_model(save_xgboost(file.with_suffix(".json"))).serialize(file)
+    return file
+
+
+def test_a_treelite_checkpoint(tmp_path):
+    model = trees(tmp_path, "a.tl", save_treelite)
     file = tmp_path / "weights/a.tl"
-    treelite.frontend.load_xgboost_model(tmp_path / "weights/a.json").serialize(file)
-    model = write_supplied(tmp_path, {"kind": "trees", "file": "a.tl"}, test_inputs=ROWS)
     repository = write_repository(model, tmp_path / "work")
     assert (repository.folder / "tiny/1/checkpoint.tl").read_bytes() == file.read_bytes()
     file.write_bytes((5).to_bytes(4, "little") + file.read_bytes()[4:])
@@ -200,9 +195,7 @@ def test_a_treelite_checkpoint(tmp_path):
 
 
 def test_checkpoints_need_a_release_that_reads_them(tmp_path):
-    save_xgboost(tmp_path / "weights/a.json")
-    save_rows(tmp_path / "rows.npz")
-    model = write_supplied(tmp_path, {"kind": "trees", "file": "a.json"}, test_inputs=ROWS)
+    model = trees(tmp_path, "a.json", save_xgboost)
     with pytest.raises(UsageError, match=r"24\.01.* treelite 4"):
         write_repository(model, tmp_path / "old", "sm86-24.01")
     write_repository(model, tmp_path / "new", "sm86-24.03")
@@ -216,38 +209,19 @@ def test_checkpoints_need_a_release_that_reads_them(tmp_path):
         ("l.txt", save_lightgbm, {"answer": "value"}, "several classes"),
         ("a.json", xgboost("binary:hinge"), {}, "objective"),
         ("l.txt", lightgbm("multiclassova"), {}, "set `answer: class`"),
+        ("a.json", b'{"learner": {}}', {}, "XGBoost cannot load a.json"),
+        ("a.json", b"nonsense", {}, "a.json is not a known tree model"),
+        ("l.txt", b"tree\nversion=v4\n", {}, "l.txt"),
+        ("c.pkl", pickle.dumps({"a": 1}), {}, "holds a builtins.dict, not a scikit-learn model"),
+        ("c.pkl", b"\x80\x04", {}, "cannot be unpickled"),
+        ("c.pkl", sklearn("AdaBoostClassifier"), {}, "convert c.pkl from scikit-learn"),
     ],
 )
-def test_unsupported_options_of_trees_are_rejected(tmp_path, name, save, recipe, message):
-    save(tmp_path / "weights" / name)
-    save_rows(tmp_path / "rows.npz")
-    whole = {"kind": "trees", "file": name, **recipe}
-    assert message in error_of(lambda: write_supplied(tmp_path, whole, test_inputs=ROWS), tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("a.json", b'{"learner": {}}', "XGBoost cannot load a.json"),
-        ("a.json", b"nonsense", "a.json is not a known tree model"),
-        ("l.txt", b"tree\nversion=v4\n", "LightGBM cannot load l.txt|treelite cannot read"),
-        ("c.pkl", pickle.dumps({"a": 1}), "holds a builtins.dict, not a scikit-learn model"),
-        ("c.pkl", b"\x80\x04", "cannot be unpickled"),
-        ("c.pkl", partial(save_sklearn, kind="AdaBoostClassifier"), "convert c.pkl from scikit-learn"),
-    ],
-)
-def test_files_that_are_not_trees(tmp_path, name, content, message):
-    (tmp_path / "weights").mkdir()
-    file = tmp_path / "weights" / name
-    content(file) if callable(content) else file.write_bytes(content)
-    save_rows(tmp_path / "rows.npz")
-    model = write_supplied(tmp_path, {"kind": "trees", "file": name}, test_inputs=ROWS, trust=TRUST)
-    with pytest.raises(ExportError, match=message):
-        write_repository(model, tmp_path / "work")
+def test_files_and_options_that_are_rejected(tmp_path, name, save, recipe, message):
+    assert message in error_of(lambda: trees(tmp_path, name, save, **recipe), tmp_path)
 
 
 def test_pickled_trees_are_loaded_only_if_trusted(tmp_path):
-    save_sklearn(tmp_path / "weights/f.joblib")
     save_sklearn(tmp_path / "weights/f.bin")
     save_rows(tmp_path / "rows.npz")
     with pytest.raises(InvalidFilesError, match=r"recipe\.file: f\.joblib"):

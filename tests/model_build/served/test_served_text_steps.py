@@ -9,44 +9,34 @@ import numpy as np
 import pytest
 
 from model_build.exporters.text_framework import TextFramework, best_answer
+from tests.model_build.frameworks import framework_of
 from tests.model_build.served.loading import load_served
 from tests.model_build.tiny import TEXTS
-from tests.model_build.tiny_tasks import QUESTIONS, TOKEN_LABELS, save_text_model, text_framework
+from tests.model_build.tiny_tasks import QUESTIONS, TOKEN_LABELS, save_text_model
 
 PAIR = ("QUESTION", "CONTEXT")
 
 
-def framework_of(folder: Path, kind: str) -> TextFramework:
-    return text_framework(folder, kind=kind, max_length=24)
-
-
 @pytest.fixture(scope="session")
-def reader(tmp_path_factory: pytest.TempPathFactory) -> TextFramework:
+def reader(tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = save_text_model(tmp_path_factory.mktemp("reader"), "BertForQuestionAnswering")
-    return framework_of(folder, kind="question-answering")
+    return framework_of(folder, "question-answering", max_length=24)
 
 
 @pytest.fixture(scope="session")
-def tagger(tmp_path_factory: pytest.TempPathFactory) -> TextFramework:
+def tagger(tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("tagger")
     save_text_model(folder, "BertForTokenClassification", labels=TOKEN_LABELS)
-    return framework_of(folder, kind="token-classification")
+    return framework_of(folder, "token-classification", max_length=24)
 
 
-def tensors(**columns: list[Any]) -> dict[str, Any]:
-    """A request."""
-
-    def tensor(values: Any) -> Any:
-        return SimpleNamespace(as_numpy=lambda: values)
-
-    return {
-        name: tensor(
-            values
-            if isinstance(values, np.ndarray)
-            else np.array([[text] for text in values], dtype=np.object_)
-        )
+def tensors(**columns: Any) -> dict[str, Any]:
+    """Return a request of arrays, or of columns of bytes."""
+    arrays = {
+        name: values if isinstance(values, np.ndarray) else np.array([[text] for text in values], np.object_)
         for name, values in columns.items()
     }
+    return {name: SimpleNamespace(as_numpy=lambda array=array: array) for name, array in arrays.items()}
 
 
 def texts(*rows: str) -> dict[str, Any]:

@@ -11,17 +11,10 @@ import pytest
 
 from model_build.data.graphs import ExportedGraph
 from model_build.exporters.text_framework import TextFramework
-from model_build.sources import FetchedSource
 from tests.model_build.served.loading import fail_to_tokenize, load_served
 from tests.model_build.served.loading import text_request as request
-from tritonstack.spec.models.recipes import TextEmbeddingRecipe
 
 WORDS = ("the", "a", "man", "girl", "is", "carrying", "eating", "food", "baby", "carts", "woods", "two")
-
-
-@pytest.fixture(scope="module")
-def framework(tiny_source: FetchedSource, tiny_recipe: TextEmbeddingRecipe) -> TextFramework:
-    return TextFramework(source=tiny_source, recipe=tiny_recipe)
 
 
 def load(

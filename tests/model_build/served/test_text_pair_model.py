@@ -5,12 +5,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from model_build import served
+from tests.model_build.graph_texts import save_graph
 from tests.model_build.served.loading import load_served
 
 
@@ -27,21 +26,12 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     )
     tokenizer.enable_padding(pad_id=0, pad_token="[PAD]")
     tokenizer.save(str(folder / "tokenizer.json"))
-    names = ("input_ids", "token_type_ids")
-    graph = helper.make_graph(
-        [
-            *(helper.make_node("ReduceSum", [name, "axes"], [f"{name}_sum"]) for name in names),
-            helper.make_node("Concat", [f"{name}_sum" for name in names], ["scores"], axis=1),
-        ],
-        "sums",
-        [helper.make_tensor_value_info(name, TensorProto.INT64, ["batch", "length"]) for name in names],
-        [helper.make_tensor_value_info("scores", TensorProto.INT64, ["batch", 2])],
-        [helper.make_tensor("axes", TensorProto.INT64, [1], [1])],
-    )
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10),
-        folder / "model.onnx",
-    )
+    text = """(int64[batch, n] input_ids, int64[batch, n] token_type_ids) => (int64[batch, 2] scores) {
+        ids = ReduceSum(input_ids, axes)
+        types = ReduceSum(token_type_ids, axes)
+        scores = Concat<axis = 1>(ids, types)
+    }"""
+    save_graph(folder / "model.onnx", text, opset=18, axes=[1])
     monkeypatch.syspath_prepend(Path(served.__file__).parent)  # Triton appends the model's folder
     return load_served("text_pair_model", tmp_path, monkeypatch, outputs=("scores",))
 

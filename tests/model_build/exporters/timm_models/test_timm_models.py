@@ -2,25 +2,23 @@
 
 import io
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime
 import PIL.Image
 import pytest
 from safetensors.numpy import load_file, save_file
 
 from model_build.errors import ExportError
-from model_build.exporters.image_preparation import encoded
-from model_build.exporters.timm_models.framework import TimmFramework
 from model_build.exporters.timm_models.importing import import_timm
 from model_build.exporters.timm_models.preparation import timm_preparation
-from model_build.sources import FetchedSource
-from tests.model_build.exporters.test_image_tasks import request, served
+from model_build.graphs.running import GraphSession
+from tests.model_build import frameworks
+from tests.model_build.exporters.test_image_tasks import noise, request, served
+from tests.model_build.frameworks import TRUSTED, change_json
 from tests.model_build.tiny_timm import save_timm_model, shared_cache
-from tritonstack.spec.models.model_fields import UNTRUSTED, Trust
-from tritonstack.spec.models.recipes import ImageClassificationRecipe, ImageEmbeddingRecipe, ImageRecipe
 
 SETTINGS = {
     "input_size": (3, 64, 48),
@@ -37,38 +35,14 @@ def resnet(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_timm_model(tmp_path_factory.mktemp("resnet"))
 
 
-def framework_of(
-    folder: Path,
-    kind: str = "image-classification",
-    *,
-    trust: Trust = UNTRUSTED,
-    allow_unused: dict[str, str] | None = None,
-    **fields: object,
-) -> TimmFramework:
-    classes: dict[str, type[ImageRecipe]] = {
-        "image-classification": ImageClassificationRecipe,
-        "image-embedding": ImageEmbeddingRecipe,
-    }
-    recipe = classes[kind].model_validate({"kind": kind, "library": "timm", **fields})
-    source = FetchedSource(folder, "", "")
-    return TimmFramework(
-        source=source, recipe=recipe, trust=trust, allow_unused=allow_unused or {}, cache_dir=shared_cache()
-    )
-
-
-def noise(*size: int) -> bytes:
-    return encoded(np.random.default_rng(5).integers(0, 256, size, dtype=np.uint8))
+def framework_of(folder: Path, kind: str = "image-classification", **options: Any) -> Any:
+    return frameworks.framework_of(folder, kind, library="timm", **options)
 
 
 def changed(source: Path, folder: Path, **changes: Any) -> Path:
     """Copy a source with other fields in config.json; None omits a field."""
-    folder.mkdir()
-    for file in source.iterdir():
-        (folder / file.name).write_bytes(file.read_bytes())
-    config = json.loads((folder / "config.json").read_text()) | changes
-    config = {key: value for key, value in config.items() if value is not None}
-    (folder / "config.json").write_text(json.dumps(config))
-    return folder
+    shutil.copytree(source, folder)
+    return change_json(folder / "config.json", **changes)
 
 
 def own_answer(folder: Path, file: bytes, **options: Any) -> np.ndarray:
@@ -92,11 +66,9 @@ def test_scores_are_those_of_timm(resnet, tmp_path):
     graph = framework.export(tmp_path / "1")
     assert [(tensor.name, tensor.shape) for tensor in graph.inputs] == [("pixel_values", (3, 64, 64))]
     assert [tensor.labels for tensor in graph.outputs] == [("label 0", "label 1", "label 2")]
-    session = onnxruntime.InferenceSession(str(graph.file), providers=["CPUExecutionProvider"])
-    for batch in (1, 3):
-        random = framework.random_pixels(np.random.default_rng(1), batch=batch)
-        (scores,) = session.run(None, random)
-        np.testing.assert_allclose(scores, framework.answer(random)["scores"], atol=1e-5)
+    random = framework.random_pixels(np.random.default_rng(1), batch=3)
+    answer = GraphSession(graph.file).answer(random)["scores"]
+    np.testing.assert_allclose(answer, framework.answer(random)["scores"], atol=1e-5)
 
 
 def test_embeddings_are_those_of_timm_without_a_classifier(resnet):
@@ -151,88 +123,67 @@ def test_transforms_that_the_served_step_lacks(changes, message):
 
 def test_labels_of_imagenet(tmp_path):
     folder = save_timm_model(tmp_path / "source", classes=1000, tag="r160_in1k")
-    imagenet = framework_of(changed(folder, tmp_path / "named", label_names=None))
-    assert imagenet.head.labels["scores"][:2] == ("tench, Tinca tinca", "goldfish, Carassius auratus")
-    config = json.loads((folder / "config.json").read_text())["pretrained_cfg"]
-    others = changed(
-        folder, tmp_path / "other", label_names=None, pretrained_cfg={**config, "tag": "of_my_own"}
+    change_json(folder / "config.json", label_names=None)
+    assert framework_of(folder).head.labels["scores"][:2] == (
+        "tench, Tinca tinca",
+        "goldfish, Carassius auratus",
     )
-    assert framework_of(others).head.labels == {}
+    config = json.loads((folder / "config.json").read_text())["pretrained_cfg"]
+    change_json(folder / "config.json", pretrained_cfg={**config, "tag": "of_my_own"})
+    assert framework_of(folder).head.labels == {}
 
 
 GREY = {"input_size": [1, 64, 64]}
-
-
-@pytest.mark.parametrize(
-    ("settings", "changes", "message", "remedy"),
-    [
-        ({}, {"architecture": None}, "`architecture`", "omit `library: timm`"),
-        ({}, {"architecture": "resnet-9000"}, "resnet-9000", "recipe onnx"),
-        ({}, {"architecture": "test_vit"}, "timm cannot load", "save_for_hf"),
-        ({}, {"label_names": ["one"]}, "3 label_names, got 1", "label_names"),
-        (GREY, {"model_args": {"in_chans": 1, "num_classes": 3}}, "channels", ""),
-        ({"mean": "x"}, {}, "cannot prepare images", "pretrained_cfg"),
-    ],
-)
-def test_wrong_sources(resnet, tmp_path, settings, changes, message, remedy):
-    own = json.loads((resnet / "config.json").read_text())["pretrained_cfg"]
-    folder = changed(resnet, tmp_path / "source", **{"pretrained_cfg": {**own, **settings}, **changes})
-    with pytest.raises(ExportError, match=message) as caught:
-        framework_of(folder)
-    assert remedy in (caught.value.remedy or "")
-
-
-LOADING: dict[str, Any] = {
-    **{"pretrained_strict": False, "features_only": True, "out_indices": [1, 2], "pruned": True},
-    **{"pretrained": False, "pretrained_cfg_overlay": {"num_classes": 5}, "pretrained_filter_fn": "none"},
-    **{"kwargs_filter": ["num_classes"], "device": "meta"},
+# Without `num_classes` in pretrained_cfg and at the top level; timm takes 1000 for a number that is missing.
+UNNUMBERED = {"num_classes": None, "label_names": None}
+WRONG: dict[str, tuple[str, dict[str, Any], dict[str, Any], str]] = {
+    "no architecture": ("class", {}, {"architecture": None}, "`architecture`"),
+    "an unknown architecture": ("class", {}, {"architecture": "resnet-9000"}, "resnet-9000"),
+    "another architecture": ("class", {}, {"architecture": "test_vit"}, "timm cannot load"),
+    "too few labels": ("class", {}, {"label_names": ["one"]}, "3 label_names, got 1"),
+    "labels of WordNet": ("class", {}, {"label_names": {"n01440764": "tench"}}, "'n01440764'.* 0 to 0"),
+    "labels from 1": ("class", {}, {"label_names": {"1": "a", "2": "b", "3": "c"}}, "'3'.* 0 to 2"),
+    "a text for labels": ("class", {}, {"label_names": "cat"}, "label_names"),
+    "lists for labels": ("class", {}, {"label_names": [["cat"], ["dog"], ["bird"]]}, "label_names"),
+    "one channel": ("class", GREY, {"model_args": {"in_chans": 1, "num_classes": 3}}, "channels"),
+    "a mean": ("class", {"mean": "x"}, {}, "cannot prepare images"),
+    "more classes": ("class", {}, {"model_args": {"num_classes": 5}}, "3, and model_args has num_classes 5"),
+    "no classes": ("embed", {}, {"model_args": {"num_classes": 0}}, "num_classes is 3, and model_args has"),
+    "1000 classes": ("class", {"num_classes": 1000}, {"num_classes": None}, "1000, and model_args"),
+    "no number": ("class", {"num_classes": None}, UNNUMBERED, r"missing for: fc\.bias, fc\.weight"),
+    "no number at all": ("class", {"num_classes": None}, {**UNNUMBERED, "model_args": None}, "size mismatch"),
+    "no number, no classes": (
+        *("embed", {"num_classes": None}, {"num_classes": None, "model_args": {"num_classes": 0}}),
+        "num_classes is 1000, and the model has 0",
+    ),
+    "a list for arguments": ("class", {}, {"model_args": ["num_classes"]}, "model_args to be a mapping"),
+    # Arguments that change how weights are loaded.
+    **{
+        name: ("class", {}, {"model_args": {"num_classes": 3, name: value}}, f"model_args has {name}")
+        for name, value in {
+            **{"pretrained_strict": False, "features_only": True, "out_indices": [1, 2], "pruned": True},
+            **{"pretrained": False, "pretrained_cfg_overlay": {}, "pretrained_filter_fn": "none"},
+            **{"kwargs_filter": ["num_classes"], "device": "meta"},
+        }.items()
+    },
 }
 
 
-@pytest.mark.parametrize(("name", "value"), LOADING.items())
-def test_arguments_that_change_how_weights_are_loaded(resnet, tmp_path, name, value):
-    arguments = json.loads((resnet / "config.json").read_text())["model_args"]
-    with pytest.raises(ExportError, match=f"model_args has {name}"):
-        framework_of(changed(resnet, tmp_path / "source", model_args={**arguments, name: value}))
+@pytest.mark.parametrize(("kind", "settings", "changes", "message"), WRONG.values(), ids=WRONG)
+def test_wrong_sources(resnet, tmp_path, kind, settings, changes, message):
+    own = json.loads((resnet / "config.json").read_text())["pretrained_cfg"] | settings
+    own = {key: value for key, value in own.items() if value is not None}
+    folder = changed(resnet, tmp_path / "source", **{"pretrained_cfg": own, **changes})
+    with pytest.raises(ExportError, match=message) as caught:
+        framework_of(folder, "image-embedding" if kind == "embed" else "image-classification")
+    assert caught.value.remedy
 
 
-def test_numbers_of_classes_that_contradict_each_other(resnet, tmp_path):
-    config = json.loads((resnet / "config.json").read_text())
-    settings, arguments = config["pretrained_cfg"], config["model_args"]
-    without = {key: value for key, value in settings.items() if key != "num_classes"}
-
-    def rejected(name: str, message: str, *, kind: str = "image-classification", **changes: Any) -> None:
-        with pytest.raises(ExportError, match=message):
-            framework_of(changed(resnet, tmp_path / name, **changes), kind)
-
-    more = {**arguments, "num_classes": 5}
-    rejected("a", "num_classes is 3, and model_args has num_classes 5", model_args=more)
-    none = {**arguments, "num_classes": 0}
-    rejected("b", "num_classes is 3, and model_args has", model_args=none, kind="image-embedding")
-    own = {**settings, "num_classes": 1000}
-    rejected("c", "num_classes is 1000, and model_args", pretrained_cfg=own, num_classes=None)
-    # timm takes 1000 for a number that is missing.
-    rejected("d", r"missing for: fc\.bias, fc\.weight", pretrained_cfg=without, num_classes=None)
-    rejected(
-        "e",
-        "size mismatch for fc",
-        pretrained_cfg=without,
-        num_classes=None,
-        model_args=None,
-        label_names=None,
-    )
-    rejected(
-        "f",
-        "num_classes is 1000, and the model has 0",
-        pretrained_cfg=without,
-        num_classes=None,
-        model_args=none,
-        kind="image-embedding",
-    )
-    rejected("g", "expected model_args to be a mapping", model_args=["num_classes"])
-    # The top level counts, as in timm: older versions left the number of the original model below.
-    accepted = framework_of(changed(resnet, tmp_path / "h", pretrained_cfg=own))
-    assert accepted.head.config.num_labels == 3
+def test_the_number_of_classes_at_the_top_level_counts(resnet, tmp_path):
+    """As in timm: older versions left the number of the original model in pretrained_cfg."""
+    own = json.loads((resnet / "config.json").read_text())["pretrained_cfg"]
+    folder = changed(resnet, tmp_path / "source", pretrained_cfg={**own, "num_classes": 1000})
+    assert framework_of(folder).head.config.num_labels == 3
 
 
 def test_weights_in_config_json_are_not_read(resnet, tmp_path):
@@ -256,20 +207,6 @@ def test_numbered_label_names(resnet, tmp_path):
     assert framework_of(numbered).head.labels == {"scores": ("a", "b", "c")}
 
 
-@pytest.mark.parametrize(
-    ("names", "message"),
-    [
-        ({"n01440764": "tench"}, "'n01440764'.* 0 to 0"),
-        ({"1": "a", "2": "b", "3": "c"}, "'3'.* 0 to 2"),
-        ("cat", "label_names"),
-        ([["cat"], ["dog"], ["bird"]], "label_names"),
-    ],
-)
-def test_wrong_label_names(resnet, tmp_path, names, message):
-    with pytest.raises(ExportError, match=message):
-        framework_of(changed(resnet, tmp_path / "source", label_names=names))
-
-
 def test_wrong_files(resnet, tmp_path):
     broken = changed(resnet, tmp_path / "json")
     (broken / "config.json").write_text("{")
@@ -291,7 +228,7 @@ def test_a_pickle_is_read_only_if_trusted(resnet, tmp_path):
     tensors = {name: torch.from_numpy(array) for name, array in weights.items()}
     torch.save(tensors, folder / "pytorch_model.bin")
     (folder / "model.safetensors").unlink()
-    trusted = framework_of(folder, trust=Trust(pickle="our own weights"))
+    trusted = framework_of(folder, trust=TRUSTED)
     pixels = trusted.pixels([noise(40, 40, 3)])
     np.testing.assert_array_equal(
         trusted.answer(pixels)["scores"], framework_of(resnet).answer(pixels)["scores"]

@@ -1,0 +1,12 @@
+"""The framework whose tokenizer and answers the served text models must have."""
+
+import pytest
+
+from model_build.exporters.text_framework import TextFramework
+from model_build.sources import FetchedSource
+from tritonstack.spec.models.recipes import TextEmbeddingRecipe
+
+
+@pytest.fixture(scope="session")
+def framework(tiny_source: FetchedSource, tiny_recipe: TextEmbeddingRecipe) -> TextFramework:
+    return TextFramework(source=tiny_source, recipe=tiny_recipe)
