@@ -68,7 +68,7 @@ def test_texts(tmp_path, folders, recipe, architecture, labels, inputs, outputs,
     assert {tensor.name: tensor.shape for tensor in manifest.outputs} == outputs
     assert {file.path.partition("/")[0] for file in manifest.files} == parts
     if labels:
-        (scores,) = manifest.outputs
+        scores = manifest.outputs[0]
         assert (scores.datatype, scores.labels) == ("FP32", tuple(labels.values()))
 
 

@@ -21,6 +21,7 @@ from tests.model_build.tiny import TEXTS
 from tests.model_build.written_repositories import context_of
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.records.manifests import TensorSpec
+from tritonstack.reference.targets import Target
 from tritonstack.runtime import find_installation
 from tritonstack.spec.models.recipes import TextEmbeddingRecipe
 
@@ -48,7 +49,8 @@ def write(tmp_path: Path, tiny_folder: Path, tiny_graph: ExportedGraph, folders:
         options = {"triton": dict(triton), "batching": {"max_batch": 4, **batching}}
         model = write_supplied(tmp_path, fields, test_inputs=TEXTS, **options)
         context = replace(
-            context_of(model, tmp_path / "work", hardware),
+            context_of(model, tmp_path / "work"),
+            target=Target(hardware),
             cache_dir=folders.cache,
             installation=find_installation(home=folders.server),
         )
