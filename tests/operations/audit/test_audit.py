@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from botocore.exceptions import ClientError
 
 from tests.sample_templates import sample_templates
@@ -25,13 +27,6 @@ TRUST = json.dumps({"Version": "2012-10-17", "Statement": []})
 ALLOWED = json.dumps(
     {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"}]}
 )
-PIPELINES = {"Service": "codepipeline.amazonaws.com"}
-PIPELINES_TRUST = json.dumps(
-    {
-        "Version": "2012-10-17",
-        "Statement": [{"Effect": "Allow", "Principal": PIPELINES, "Action": "sts:AssumeRole"}],
-    }
-)
 PARTS: Mapping[str, str] = {
     "AWS::S3::BucketPolicy": "AWS::S3::Bucket",
     "AWS::SNS::TopicPolicy": "AWS::SNS::Topic",
@@ -45,8 +40,6 @@ PARTS: Mapping[str, str] = {
 NOTHING = frozenset({"AWS::CDK::Metadata"})
 """Types that create no AWS resource."""
 LISTED_TYPES = {kind for listing in LISTINGS for kind in listing.types}
-TEMPLATE = json.dumps({"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}})
-ROLE = "arn:aws:iam::123456789012:role/x"
 
 
 def test_every_creatable_resource_type_is_listed():
@@ -61,208 +54,25 @@ def test_every_creatable_resource_type_is_listed():
     assert set(PARTS.values()) <= LISTED_TYPES
 
 
-def sagemaker_model(cloud: Cloud, name: str) -> None:
-    cloud.client("sagemaker").create_model(
-        ModelName=name, PrimaryContainer={"Image": "image"}, ExecutionRoleArn=ROLE
-    )
+PLANTED: dict[str, list[tuple[str, str, dict[str, Any]]]] = yaml.safe_load(
+    Path(__file__).with_name("planted.yaml").read_text()
+)
 
 
-def config(cloud: Cloud, name: str) -> None:
-    sagemaker_model(cloud, "other-model")
-    variant = {
-        "VariantName": "main",
-        "ModelName": "other-model",
-        "InitialInstanceCount": 1,
-        "InstanceType": "ml.m5.large",
+def plant(cloud: Cloud, kind: str) -> dict[str, Any]:
+    """Make a resource and what it needs, by boto3; return the last answer."""
+    made: dict[str, Callable[[], Any]] = {
+        "KEY": lambda: cloud.client("kms").create_key()["KeyMetadata"]["KeyId"],
+        "TOPIC": lambda: plant(cloud, "AWS::SNS::Topic")["TopicArn"],
+        "VPC": lambda: plant(cloud, "AWS::EC2::VPC")["Vpc"]["VpcId"],
+        "SUBNET": lambda: plant(cloud, "AWS::EC2::Subnet")["Subnet"]["SubnetId"],
     }
-    cloud.client("sagemaker").create_endpoint_config(EndpointConfigName=name, ProductionVariants=[variant])
-
-
-def endpoint(cloud: Cloud, name: str) -> None:
-    config(cloud, "other-config")
-    cloud.client("sagemaker").create_endpoint(EndpointName=name, EndpointConfigName="other-config")
-
-
-def processing_job(cloud: Cloud) -> None:
-    cluster = {"InstanceCount": 1, "InstanceType": "ml.g6.xlarge", "VolumeSizeInGB": 200}
-    cloud.client("sagemaker").create_processing_job(
-        ProcessingJobName=f"{BASE}-build-0123456789abcdef-1",
-        ProcessingResources={"ClusterConfig": cluster},
-        AppSpecification={"ImageUri": "image"},
-        RoleArn=ROLE,
-    )
-
-
-def scaled(cloud: Cloud) -> dict[str, str]:
-    target = {
-        "ServiceNamespace": "sagemaker",
-        "ResourceId": f"endpoint/{BASE}-x/variant/main",
-        "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
-    }
-    client = cloud.client("application-autoscaling")
-    client.register_scalable_target(**target, MinCapacity=1, MaxCapacity=2, RoleARN=ROLE)
-    return target
-
-
-def policy(cloud: Cloud) -> None:
-    cloud.client("application-autoscaling").put_scaling_policy(
-        PolicyName="p", PolicyType="TargetTrackingScaling", **scaled(cloud)
-    )
-
-
-def scheduled(cloud: Cloud) -> None:
-    cloud.client("application-autoscaling").put_scheduled_action(
-        ScheduledActionName="a", Schedule="at(2030-01-01T00:00:00)", **scaled(cloud)
-    )
-
-
-def alarm(cloud: Cloud, name: str) -> None:
-    cloud.client("cloudwatch").put_metric_alarm(
-        AlarmName=name,
-        MetricName="m",
-        Namespace="n",
-        Statistic="Sum",
-        Period=60,
-        EvaluationPeriods=1,
-        Threshold=1,
-        ComparisonOperator="GreaterThanThreshold",
-    )
-
-
-def image(cloud: Cloud) -> None:
-    ecr = cloud.client("ecr")
-    ecr.create_repository(repositoryName=f"{BASE}/serving")
-    manifest = json.dumps(
-        {
-            "schemaVersion": 2,
-            "mediaType": "application/vnd.docker.distribution.manifest.v2+json",
-            "config": {"mediaType": "x", "size": 1, "digest": f"sha256:{'ab' * 32}"},
-            "layers": [],
-        }
-    )
-    ecr.put_image(repositoryName=f"{BASE}/serving", imageManifest=manifest, imageTag="t")
-
-
-def named(kind: str) -> list[dict[str, Any]]:
-    return [{"ResourceType": kind, "Tags": [{"Key": "Name", "Value": f"{BASE}-network/x"}]}]
-
-
-def vpc(cloud: Cloud) -> str:
-    created = cloud.client("ec2").create_vpc(CidrBlock="10.0.0.0/16", TagSpecifications=named("vpc"))
-    return str(created["Vpc"]["VpcId"])
-
-
-def subnet(cloud: Cloud) -> str:
-    created = cloud.client("ec2").create_subnet(VpcId=vpc(cloud), CidrBlock="10.0.0.0/24")
-    return str(created["Subnet"]["SubnetId"])
-
-
-def flow_log(cloud: Cloud) -> None:
-    cloud.client("s3").create_bucket(Bucket="flows")
-    cloud.client("ec2").create_flow_logs(
-        ResourceIds=[vpc(cloud)],
-        ResourceType="VPC",
-        TrafficType="ALL",
-        LogDestinationType="s3",
-        LogDestination="arn:aws:s3:::flows",
-    )
-
-
-def pipeline(cloud: Cloud) -> None:
-    role = cloud.client("iam").create_role(RoleName="any", AssumeRolePolicyDocument=PIPELINES_TRUST)
-    store = {"type": "S3", "location": "any"}
-    action = {
-        "name": "a",
-        "actionTypeId": {"category": "Source", "owner": "AWS", "provider": "S3", "version": "1"},
-    }
-    cloud.client("codepipeline").create_pipeline(
-        pipeline={
-            "name": f"{BASE}-pipeline",
-            "roleArn": role["Role"]["Arn"],
-            "artifactStore": store,
-            "stages": [{"name": name, "actions": [action]} for name in ("One", "Two")],
-        }
-    )
-
-
-def topic(cloud: Cloud) -> str:
-    return str(cloud.client("sns").create_topic(Name=f"{BASE}-alarms")["TopicArn"])
-
-
-PLANTED: dict[str, Callable[[Cloud], Any]] = {
-    "AWS::CloudFormation::Stack": lambda cloud: cloud.client("cloudformation").create_stack(
-        StackName=f"{BASE}-foundation", TemplateBody=TEMPLATE
-    ),
-    "AWS::S3::Bucket": lambda cloud: cloud.client("s3").create_bucket(Bucket=f"{BASE}-logs"),
-    "AWS::KMS::Key": lambda cloud: cloud.client("kms").create_key(Description=f"Encrypts all of {BASE}"),
-    "AWS::KMS::Alias": lambda cloud: cloud.client("kms").create_alias(
-        AliasName=f"alias/{BASE}", TargetKeyId=cloud.client("kms").create_key()["KeyMetadata"]["KeyId"]
-    ),
-    "AWS::ECR::Repository": lambda cloud: cloud.client("ecr").create_repository(
-        repositoryName=f"{BASE}/serving"
-    ),
-    "AWS::ECR::Image": image,
-    "AWS::Logs::LogGroup": lambda cloud: cloud.client("logs").create_log_group(
-        logGroupName=f"/aws/sagemaker/Endpoints/{BASE}-x"
-    ),
-    "AWS::SageMaker::Endpoint": lambda cloud: endpoint(cloud, f"{BASE}-x"),
-    "AWS::SageMaker::EndpointConfig": lambda cloud: config(cloud, f"{BASE}-x"),
-    "AWS::SageMaker::Model": lambda cloud: sagemaker_model(cloud, f"{BASE}-x"),
-    "AWS::SageMaker::ProcessingJob": processing_job,
-    "AWS::ApplicationAutoScaling::ScalableTarget": scaled,
-    "AWS::ApplicationAutoScaling::ScalingPolicy": policy,
-    "AWS::ApplicationAutoScaling::ScheduledAction": scheduled,
-    "AWS::CloudWatch::Alarm": lambda cloud: alarm(
-        cloud, f"TargetTracking-endpoint/{BASE}-x/variant/main-high"
-    ),
-    "AWS::CloudWatch::Dashboard": lambda cloud: cloud.client("cloudwatch").put_dashboard(
-        DashboardName=f"{BASE}-x_us-east-1", DashboardBody="{}"
-    ),
-    "AWS::SNS::Topic": topic,
-    "AWS::SNS::Subscription": lambda cloud: cloud.client("sns").subscribe(
-        TopicArn=topic(cloud), Protocol="email", Endpoint="a@example.com"
-    ),
-    "AWS::Events::Rule": lambda cloud: cloud.client("events").put_rule(
-        Name=f"{BASE}-failed", ScheduleExpression="rate(1 day)"
-    ),
-    "AWS::IAM::Role": lambda cloud: cloud.client("iam").create_role(
-        RoleName=f"{BASE}-endpoint-x-Role-1", AssumeRolePolicyDocument=TRUST
-    ),
-    "AWS::IAM::ManagedPolicy": lambda cloud: cloud.client("iam").create_policy(
-        PolicyName=f"{BASE}-bounds", PolicyDocument=ALLOWED
-    ),
-    "AWS::SSM::Parameter": lambda cloud: cloud.client("ssm").put_parameter(
-        Name=f"/{BASE}/key-arn", Value="x", Type="String"
-    ),
-    "AWS::CodeBuild::Project": lambda cloud: cloud.client("codebuild").create_project(
-        name=f"{BASE}-build-cpu",
-        source={"type": "S3", "location": "a/b"},
-        artifacts={"type": "NO_ARTIFACTS"},
-        environment={"type": "LINUX_CONTAINER", "image": "x", "computeType": "BUILD_GENERAL1_SMALL"},
-        serviceRole=ROLE,
-    ),
-    "AWS::CodePipeline::Pipeline": pipeline,
-    "AWS::IAM::OIDCProvider": lambda cloud: cloud.client("iam").create_open_id_connect_provider(
-        Url="https://token.example.com",
-        ThumbprintList=["ab" * 20],
-        Tags=[{"Key": "Name", "Value": f"{BASE}-provider"}],
-    ),
-    "AWS::EC2::VPC": vpc,
-    "AWS::EC2::Subnet": subnet,
-    "AWS::EC2::RouteTable": lambda cloud: cloud.client("ec2").create_route_table(VpcId=vpc(cloud)),
-    "AWS::EC2::SecurityGroup": lambda cloud: cloud.client("ec2").create_security_group(
-        GroupName=f"{BASE}-network-x", Description="x"
-    ),
-    "AWS::EC2::VPCEndpoint": lambda cloud: cloud.client("ec2").create_vpc_endpoint(
-        VpcId=vpc(cloud), ServiceName="com.amazonaws.us-east-1.s3"
-    ),
-    "AWS::EC2::NetworkInterface": lambda cloud: cloud.client("ec2").create_network_interface(
-        SubnetId=subnet(cloud)
-    ),
-    "AWS::EC2::NetworkAcl": lambda cloud: cloud.client("ec2").create_network_acl(VpcId=vpc(cloud)),
-    "AWS::EC2::FlowLog": flow_log,
-}
-"""How somebody would leave a resource of each sort behind."""
+    answer: dict[str, Any] = {}
+    for service, operation, parameters in PLANTED[kind]:
+        named = {name: made[value]() for name, value in parameters.items() if str(value) in made}
+        listed = {"ResourceIds": [made["VPC"]()]} if "ResourceIds" in parameters else {}
+        answer = getattr(cloud.client(service), operation)(**{**parameters, **named, **listed})
+    return answer
 
 
 class SimulatedPages:
@@ -318,7 +128,7 @@ def test_one_orphan_per_type_is_created():
 @pytest.mark.parametrize("kind", PLANTED)
 def test_leftovers_are_found_by_name_per_type(cloud, kind):
     listing = listing_of(kind)
-    PLANTED[kind](cloud)
+    plant(cloud, kind)
     leftovers = list(listing.find(cloud, SCOPE))
     assert kind in {item.type for item in leftovers}
     assert {item.type for item in leftovers} <= set(listing.types)
@@ -334,35 +144,41 @@ def test_leftovers_of_types_without_emulation_are_found_by_name(kind, monkeypatc
     assert list(listing_of(kind).find(cloud, AuditScope(BASE[:-1]))) == []
 
 
-@pytest.mark.parametrize(
-    ("arn", "kind", "name"),
-    [
-        ("arn:aws:s3:::a-bucket", "AWS::S3::Bucket", "a-bucket"),
-        ("arn:aws:kms:r:1:key/k-1", "AWS::KMS::Key", "k-1"),
-        ("arn:aws:ecr:r:1:repository/t-dev/serving", "AWS::ECR::Repository", "t-dev/serving"),
-        ("arn:aws:logs:r:1:log-group:/t-dev/builds", "AWS::Logs::LogGroup", "/t-dev/builds"),
-        ("arn:aws:logs:r:1:log-group:/t-dev/builds:*", "AWS::Logs::LogGroup", "/t-dev/builds"),
-        ("arn:aws:sagemaker:r:1:model/m", "AWS::SageMaker::Model", "arn:aws:sagemaker:r:1:model/m"),
-        (
-            "arn:aws:sagemaker:r:1:endpoint-config/c",
-            "AWS::SageMaker::EndpointConfig",
-            "arn:aws:sagemaker:r:1:endpoint-config/c",
-        ),
-        ("arn:aws:cloudwatch:r:1:alarm:a/b", "AWS::CloudWatch::Alarm", "a/b"),
-        ("arn:aws:cloudwatch::1:dashboard/d", "AWS::CloudWatch::Dashboard", "d"),
-        ("arn:aws:sns:r:1:t", "AWS::SNS::Topic", "arn:aws:sns:r:1:t"),
-        ("arn:aws:events:r:1:rule/x", "AWS::Events::Rule", "x"),
-        ("arn:aws:ssm:r:1:parameter/t-dev/key", "AWS::SSM::Parameter", "/t-dev/key"),
-        ("arn:aws:codebuild:r:1:project/p", "AWS::CodeBuild::Project", "p"),
-        ("arn:aws:ec2:r:1:vpc-endpoint/v", "AWS::EC2::VPCEndpoint", "v"),
-        ("arn:aws:ec2:r:1:vpc/v", "AWS::EC2::VPC", "v"),
-        ("arn:aws:cloudformation:r:1:stack/s/uuid", "AWS::CloudFormation::Stack", "s"),
-        ("arn:aws:lambda:r:1:function:f", "lambda:function", "arn:aws:lambda:r:1:function:f"),
-        ("arn:aws:sqs:r:1:q", "sqs:resource", "arn:aws:sqs:r:1:q"),
-    ],
-)
-def test_arns_are_formed_as_in_cloudformation(arn, kind, name):
-    assert type_and_id(arn) == (kind, name)
+ARNS = {
+    "s3:::x": ("AWS::S3::Bucket", "x"),
+    "kms:us-east-1:1:key/12345678-1234-1234-1234-123456789012": (
+        "AWS::KMS::Key",
+        "12345678-1234-1234-1234-123456789012",
+    ),
+    "ecr:us-east-1:1:repository/t-dev/serving": ("AWS::ECR::Repository", "t-dev/serving"),
+    "logs:us-east-1:1:log-group:/t-dev/builds": ("AWS::Logs::LogGroup", "/t-dev/builds"),
+    "logs:us-east-1:1:log-group:/t-dev/builds:*": ("AWS::Logs::LogGroup", "/t-dev/builds"),
+    "sagemaker:us-east-1:1:model/x": ("AWS::SageMaker::Model", ""),
+    "sagemaker:us-east-1:1:endpoint/x": ("AWS::SageMaker::Endpoint", ""),
+    "sagemaker:us-east-1:1:endpoint-config/x": ("AWS::SageMaker::EndpointConfig", ""),
+    "sagemaker:us-east-1:1:processing-job/x": ("AWS::SageMaker::ProcessingJob", ""),
+    "cloudwatch:us-east-1:1:alarm:a/b": ("AWS::CloudWatch::Alarm", "a/b"),
+    "cloudwatch::1:dashboard/x": ("AWS::CloudWatch::Dashboard", "x"),
+    "sns:us-east-1:123456789012:x": ("AWS::SNS::Topic", ""),
+    "events:us-east-1:1:rule/x": ("AWS::Events::Rule", "x"),
+    "ssm:us-east-1:1:parameter/t-dev/key": ("AWS::SSM::Parameter", "/t-dev/key"),
+    "codebuild:us-east-1:1:project/x": ("AWS::CodeBuild::Project", "x"),
+    "codepipeline:us-east-1:1:x": ("AWS::CodePipeline::Pipeline", "x"),
+    "cloudformation:us-east-1:1:stack/x/uuid": ("AWS::CloudFormation::Stack", "x"),
+    "ec2:us-east-1:1:vpc-endpoint/x": ("AWS::EC2::VPCEndpoint", "x"),
+    "ec2:us-east-1:1:vpc/x": ("AWS::EC2::VPC", "x"),
+    "lambda:us-east-1:1:function:x": ("lambda:function", ""),
+    "sqs:us-east-1:1:x": ("sqs:resource", ""),
+}
+"""ARNs without `arn:aws:`, and type and id as in CloudFormation; an empty id is the whole ARN."""
+UNLISTED = ("AWS::EC2", "lambda", "sqs")
+"""Types that are found by tag alone, and so believed."""
+
+
+@pytest.mark.parametrize("arn", ARNS)
+def test_arns_are_formed_as_in_cloudformation(arn):
+    kind, name = ARNS[arn]
+    assert type_and_id(f"arn:aws:{arn}") == (kind, name or f"arn:aws:{arn}")
 
 
 def test_resources_with_other_names_are_found_by_tags(cloud):
@@ -372,37 +188,18 @@ def test_resources_with_other_names_are_found_by_tags(cloud):
     assert [item.key for item in tagged(cloud, SCOPE)] == [("AWS::Logs::LogGroup", "somewhere-else")]
 
 
-GONE = [
-    "arn:aws:s3:::gone",
-    "arn:aws:logs:us-east-1:1:log-group:gone",
-    "arn:aws:ecr:us-east-1:1:repository/gone",
-    "arn:aws:kms:us-east-1:1:key/12345678-1234-1234-1234-123456789012",
-    "arn:aws:sagemaker:us-east-1:1:model/gone",
-    "arn:aws:sagemaker:us-east-1:1:endpoint-config/gone",
-    "arn:aws:sagemaker:us-east-1:1:endpoint/gone",
-    "arn:aws:sagemaker:us-east-1:1:processing-job/gone",
-    "arn:aws:cloudwatch:us-east-1:1:alarm:gone",
-    "arn:aws:cloudwatch::1:dashboard/gone",
-    "arn:aws:sns:us-east-1:123456789012:gone",
-    "arn:aws:events:us-east-1:1:rule/gone",
-    "arn:aws:ssm:us-east-1:1:parameter/gone",
-    "arn:aws:codebuild:us-east-1:1:project/gone",
-    "arn:aws:codepipeline:us-east-1:1:gone",
-    "arn:aws:cloudformation:us-east-1:1:stack/gone/1",
-]
-
-
 def test_deleted_resources_that_are_still_tagged_are_omitted(cloud):
     lists: Lists = {}
-    tagged_resources = [
-        AwsResource(*type_and_id(arn)) for arn in (*GONE, "arn:aws:lambda:us-east-1:1:function:nobody-asks")
-    ]
-    assert [item.type for item in tagged_resources if still_there(cloud, item, lists)] == ["lambda:function"]
+    tagged_resources = [AwsResource(*type_and_id(f"arn:aws:{arn}")) for arn in ARNS]
+    there = [item.type for item in tagged_resources if still_there(cloud, item, lists)]
+    assert there == [kind for kind, _ in ARNS.values() if kind.startswith(UNLISTED)]
 
 
-@pytest.mark.parametrize("kind", sorted({type_and_id(arn)[0] for arn in GONE} & PLANTED.keys()))
+@pytest.mark.parametrize(
+    "kind", sorted({kind for kind, _ in ARNS.values() if kind in PLANTED and not kind.startswith(UNLISTED)})
+)
 def test_existing_resources_are_not_reported_as_deleted(cloud, kind):
-    PLANTED[kind](cloud)
+    plant(cloud, kind)
     listed = listing_of(kind).find(cloud, SCOPE)
     resources = [item for item in listed if isinstance(item, AwsResource) and item.type == kind]
     assert resources
@@ -429,13 +226,19 @@ def bucket(name: str, **tags: str) -> AwsResource:
 
 def test_the_owner_of_a_resource():
     standing = owned(a_bucket=MINE)
-    assert decided(bucket("a-bucket"), standing) == [MINE]
-    assert decided(bucket("b-bucket"), standing) == [None]
-    assert decided(AwsResource("lambda:function", "x", {STACK_TAG: MINE}), standing) == [MINE]
-    assert decided(AwsResource("lambda:function", "x", {STACK_TAG: "gone"}), standing) == [None]
-    part = AwsResource("AWS::EC2::NetworkInterface", "eni", within=("AWS::S3::Bucket", "a-bucket"))
-    assert decided(part, standing) == [MINE]
-    assert decided(AwsResource("AWS::CloudFormation::Stack", MINE), standing) == [MINE]
+    function, retained = ("lambda:function", "x"), ("AWS::SageMaker::Model", "m")
+    for resource, owner in (
+        (bucket("a-bucket"), MINE),
+        (bucket("b-bucket"), None),
+        (AwsResource(*function, {STACK_TAG: MINE}), MINE),
+        (AwsResource(*function, {STACK_TAG: "gone"}), None),
+        (AwsResource("AWS::EC2::NetworkInterface", "e", within=("AWS::S3::Bucket", "a-bucket")), MINE),
+        (AwsResource("AWS::CloudFormation::Stack", MINE), MINE),
+        # what a stack has retained on purpose is its own while it exists
+        (AwsResource(*retained, {naming.OWNER_TAG: MINE}), MINE),
+        (AwsResource(*retained, {naming.OWNER_TAG: "gone"}), None),
+    ):
+        assert decided(resource, standing) == [owner]
 
 
 def test_a_resource_removed_from_its_stack_is_orphaned_despite_its_tag():
@@ -469,13 +272,6 @@ def test_an_audit_of_all_environments_includes_each_of_them():
     both, everywhere = owned(mine=MINE, theirs=OTHERS), AuditScope("tritonstack", whole=True)
     assert decided(bucket("theirs"), both, everywhere) == [OTHERS]
     assert decided(bucket(f"{BASE}-two-logs"), both, everywhere) == [None]
-
-
-def test_what_a_stack_has_retained_on_purpose_is_its_own_while_it_exists():
-    standing = owned(a_bucket=MINE)
-    retained = AwsResource("AWS::SageMaker::Model", "m", {naming.OWNER_TAG: MINE})
-    assert decided(retained, standing) == [MINE]
-    assert decided(retained, owned()) == [None]
 
 
 def test_owners_are_read_from_the_stacks_in_scope(monkeypatch):

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.operations.audit.test_audit import ALLOWED, BASE, MINE, SCOPE, TRUST, listing_of, scaled
+from tests.operations.audit.test_audit import ALLOWED, BASE, MINE, SCOPE, TRUST, listing_of, plant
 from tritonstack.base.results import document
 from tritonstack.operations.audit import report as reports
 from tritonstack.operations.audit import tagged as tagging
 from tritonstack.operations.audit.listings import LISTINGS
-from tritonstack.operations.audit.report import audit
+from tritonstack.operations.audit.report import Item, Report, audit
 from tritonstack.operations.audit.resources import AwsResource, Listing
 from tritonstack.operations.audit.services import alarms, scaling
 from tritonstack.operations.audit.tagged import Lists, scalable_targets, still_there, type_and_id
@@ -78,7 +79,7 @@ def test_alarms_of_target_tracking_belong_to_their_policy(cloud):
 
 def test_a_tagged_scalable_target_is_the_listed_one(cloud, monkeypatch):
     """Its ARN holds a number only. The tagging API reports deregistered targets for a while."""
-    scaled(cloud)
+    plant(cloud, "AWS::ApplicationAutoScaling::ScalableTarget")
     registered = scalable_targets(cloud)
     (arn,) = registered
     reported = [{"ResourceARN": target_arn, "Tags": []} for target_arn in (arn, f"{arn}0")]
@@ -156,3 +157,58 @@ def test_a_model_is_found_regardless_of_case(monkeypatch):
     there = [item.id for item in models_by_tag if still_there(cloud, item, lists)]
     assert there == [model_arn(name) for name in names[:2]]
     assert models.asked == ["list_models"]
+
+
+TOPIC_TEMPLATE = json.dumps(
+    {"Resources": {"Topic": {"Type": "AWS::SNS::Topic", "Properties": {"TopicName": f"{BASE}-alarms"}}}}
+)
+MAIL, TEAM = "a@example.com", "team@example.com"
+
+
+@pytest.fixture
+def subscribed(cloud, monkeypatch):
+    """A stack's topic with two subscriptions as SNS lists them; moto has no pending confirmation."""
+    sns, cloudformation = cloud.client("sns"), cloud.client("cloudformation")
+    cloudformation.create_stack(StackName=MINE, TemplateBody=TOPIC_TEMPLATE)
+    (topic,) = sns.list_topics()["Topics"]
+    listed = [
+        {**topic, "SubscriptionArn": arn, "Owner": "1", "Protocol": "email", "Endpoint": endpoint}
+        for arn, endpoint in (("PendingConfirmation", MAIL), ("PendingConfirmation", TEAM))
+    ]
+
+    real = sns.get_paginator
+
+    class Subscriptions:
+        def paginate(self) -> list[dict[str, object]]:
+            return [{"Subscriptions": listed}]
+
+    def paginator(operation: str) -> object:
+        return Subscriptions() if operation == "list_subscriptions" else real(operation)
+
+    monkeypatch.setattr(sns, "get_paginator", paginator)
+    services = ("cloudformation", "sns")
+    monkeypatch.setattr(reports, "LISTINGS", [listing for listing in LISTINGS if listing.service in services])
+    return cloud
+
+
+def subscriptions(report: Report) -> list[Item]:
+    return [item for item in report.items if item.type == "AWS::SNS::Subscription"]
+
+
+def test_subscriptions_are_reported_with_the_stack_of_their_topic(subscribed):
+    report = audit(subscribed, SCOPE)
+    assert [(item.stack, item.pending) for item in subscriptions(report)] == [(MINE, False)] * 2
+    first, second = (item.id for item in subscriptions(report))
+    assert first.endswith(f"{BASE}-alarms PendingConfirmation {MAIL}")
+    assert second.endswith(TEAM)
+
+
+@pytest.mark.parametrize(
+    ("arn", "orphans"), [("Deleted", 0), ("arn:aws:sns:us-east-1:123456789012:tritonstack-dev-alarms:1", 1)]
+)
+def test_deleted_subscriptions_are_pending_and_confirmed_ones_are_orphaned(subscribed, arn, orphans):
+    (page,) = subscribed.client("sns").get_paginator("list_subscriptions").paginate()
+    page["Subscriptions"][:] = [{**page["Subscriptions"][0], "SubscriptionArn": arn}]
+    subscribed.client("cloudformation").delete_stack(StackName=MINE)
+    report = audit(subscribed, SCOPE)
+    assert (len(report.orphans), len(report.pending_deletion)) == (orphans, 1 - orphans)

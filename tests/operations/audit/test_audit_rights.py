@@ -4,36 +4,12 @@ from typing import Any
 
 import boto3
 
+from tests.operations.audit.test_audit import ARNS, BASE
 from tritonstack.constructs.delivery.preview_grants import find_everything
 from tritonstack.operations.audit.report import audit
 from tritonstack.operations.audit.resources import AuditScope
 from tritonstack.operations.aws import Cloud
 
-ARN = "arn:aws:{service}:us-east-1:1:{resource}"
-TAGGED = [
-    "arn:aws:s3:::x",
-    *(
-        ARN.format(service=service, resource=resource)
-        for service, resource in (
-            ("kms", "key/x"),
-            ("ecr", "repository/x"),
-            ("logs", "log-group:x"),
-            ("sagemaker", "model/x"),
-            ("sagemaker", "endpoint/x"),
-            ("sagemaker", "endpoint-config/x"),
-            ("sagemaker", "inference-component/x"),
-            ("sagemaker", "processing-job/x"),
-            ("cloudwatch", "alarm:x"),
-            ("cloudwatch", "dashboard/x"),
-            ("sns", "x"),
-            ("events", "rule/x"),
-            ("ssm", "parameter/x"),
-            ("codebuild", "project/x"),
-            ("cloudformation", "stack/x/1"),
-        )
-    ),
-]
-BASE = "tritonstack-dev"
 ANSWERS: dict[str, Any] = {
     "list_buckets": {"Buckets": []},
     "list_keys": {"Keys": [{"KeyId": "k"}]},
@@ -44,7 +20,9 @@ ANSWERS: dict[str, Any] = {
     "list_open_id_connect_provider_tags": {"Tags": []},
     "describe_log_groups": {"logGroups": []},
     "batch_get_projects": {"projects": []},
-    "get_resources": {"ResourceTagMappingList": [{"ResourceARN": arn, "Tags": []} for arn in TAGGED]},
+    "get_resources": {
+        "ResourceTagMappingList": [{"ResourceARN": f"arn:aws:{arn}", "Tags": []} for arn in ARNS]
+    },
 }
 """Where an answer leads to another question."""
 OTHERWISE = {"s3:ListBuckets": "s3:ListAllMyBuckets", "s3:HeadBucket": "s3:ListBucket"}
