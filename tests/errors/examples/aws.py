@@ -24,7 +24,7 @@ from tritonstack.operations.buckets import _delete
 from tritonstack.operations.checkout import Checkout
 from tritonstack.operations.deploying.cdk import CdkCli
 from tritonstack.operations.destruction.protection import reject_protected
-from tritonstack.operations.locks.artifact_versions import _deleted
+from tritonstack.operations.locks.restoring import _deleted
 from tritonstack.operations.verification import verdicts
 from tritonstack.records import comparing
 from tritonstack.spec.environments.environment import EnvironmentSpec

@@ -7,7 +7,7 @@ import pytest
 from tests.operations.conftest import STACK
 from tests.operations.deploying.test_changes import BASE, hold
 from tritonstack.operations.deploying.changes import plan_stack_changes
-from tritonstack.operations.deploying.stored_templates import as_stored, as_written
+from tritonstack.operations.deploying.deployed_templates import as_stored, as_written
 
 
 @pytest.mark.parametrize(

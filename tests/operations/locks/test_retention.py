@@ -11,8 +11,8 @@ from tritonstack.base.errors import TritonstackError
 from tritonstack.base.naming import artifact_prefix
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.destruction.retained import RunningEndpoint
-from tritonstack.operations.locks import artifact_versions, retention
-from tritonstack.operations.locks.artifact_versions import restore_artifact
+from tritonstack.operations.locks import restoring, retention
+from tritonstack.operations.locks.restoring import restore_artifact
 from tritonstack.operations.locks.retention import TaggingResult, mark_superseded, unmark_superseded
 
 MIB = 1024**2
@@ -210,7 +210,7 @@ def test_restored_artifacts_equal_the_published_ones(dev, monkeypatch, part_byte
 def test_a_killed_restore_resumes_and_restores_the_manifest_last(dev, monkeypatch):
     dev.put("11")
     dev.delete("11")
-    real, copied = artifact_versions.copy_object, list[str]()
+    real, copied = restoring.copy_object, list[str]()
 
     def counted(s3: Any, origin: Any, **settings: Any) -> None:
         if len(copied) == 2:
@@ -219,7 +219,7 @@ def test_a_killed_restore_resumes_and_restores_the_manifest_last(dev, monkeypatc
         copied.append(origin["Key"])
 
     with monkeypatch.context() as killed:
-        killed.setattr(artifact_versions, "copy_object", counted)
+        killed.setattr(restoring, "copy_object", counted)
         with pytest.raises(KeyboardInterrupt):
             dev.restore()
     assert dev.held("11") == set(NAMES[:2])

@@ -16,7 +16,7 @@ from tritonstack.operations.artifacts import StoredArtifact, is_published
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.promotion.bucket_copying import copy_in_account
 from tritonstack.operations.promotion.fetching import fetch_artifact
-from tritonstack.operations.promotion.layer_reading import PAUSES_S
+from tritonstack.operations.promotion.reconnecting import PAUSES_S
 from tritonstack.records.locks import entry_of
 from tritonstack.records.manifests import ARCHIVE_NAME, Manifest
 

@@ -1,15 +1,21 @@
-"""Read the templates of deployed stacks."""
+"""Read the templates of deployed stacks.
+
+CloudFormation stores them with `?` for every non-ASCII character; the resources have the original text. A
+change of only such characters is not detected.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from tritonstack.operations.aws import Cloud, in_parallel
 from tritonstack.operations.deploying.assembly import Assembly, Template
-from tritonstack.operations.deploying.stored_templates import as_written
 from tritonstack.operations.stacks import StackState, stored_template
 
 _TEMPLATES_AT_ONCE = 4
+_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
 
 
 def deployed_templates(
@@ -30,3 +36,23 @@ def deployed_templates(
     names = [stack.name for stack in stacks if stack.was_created]
     templates = zip(names, in_parallel(fetch, names, at_once=_TEMPLATES_AT_ONCE), strict=True)
     return {name: template for name, template in templates if template is not None}
+
+
+def as_stored(text: str) -> str:
+    """Return the text as CloudFormation returns it."""
+    return _BEYOND_ASCII.sub("?", text)
+
+
+def as_written(stored: Any, expected: Any) -> Any:
+    """Restore the original text of a stored template or part.
+
+    `expected` is the new value in its place, if any.
+    """
+    if isinstance(stored, Mapping) and isinstance(expected, Mapping):
+        return {name: as_written(value, expected.get(name)) for name, value in stored.items()}
+    if isinstance(stored, list) and isinstance(expected, list):
+        beside = [*expected, *[None] * (len(stored) - len(expected))]
+        return [as_written(value, other) for value, other in zip(stored, beside, strict=False)]
+    if isinstance(stored, str) and isinstance(expected, str) and stored == as_stored(expected):
+        return expected
+    return stored

@@ -23,9 +23,14 @@ from tritonstack.operations.destruction.deletion import (
     contents_of,
     delete_stacks,
 )
-from tritonstack.operations.destruction.processing_jobs import delete_ended_jobs, ended_jobs
 from tritonstack.operations.destruction.retained import delete_orphaned, orphaned_of
-from tritonstack.operations.destruction.running_builds import RunningBuild, running_builds, stop_builds
+from tritonstack.operations.destruction.running_builds import (
+    RunningBuild,
+    delete_ended_jobs,
+    ended_jobs,
+    running_builds,
+    stop_builds,
+)
 from tritonstack.operations.stacks import StackState, describe_stack, is_own, list_stacks, with_planned_tags
 from tritonstack.reference.bootstrap import Bootstrap
 

@@ -1,6 +1,7 @@
 """Stop running builds before a destruction: they cost money and publish to buckets that are being emptied.
 
-No state is kept between runs.
+Ended Processing jobs are deleted, too: SageMaker keeps them forever, and no stack owns them. No state is kept
+between runs.
 """
 
 from __future__ import annotations
@@ -12,15 +13,16 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from tritonstack.base import naming
-from tritonstack.operations.aws import Clock, Cloud, list_if_present
+from tritonstack.operations.aws import Clock, Cloud, list_if_present, pages
 from tritonstack.operations.builds.codebuild import build_variable
-from tritonstack.operations.destruction.processing_jobs import jobs_that_are
 from tritonstack.operations.stacks import DeletionError, poll_pauses, stack_resources
 
 LONGEST_END_S = 15 * 60.0
 """Stopped builds end within minutes; SageMaker gives a process two minutes."""
 _AT_A_TIME = 100
 _UNDER_WAY = ("InProgress", "Stopping")
+_ENDED = ("Completed", "Failed", "Stopped")
+"""The states in which SageMaker deletes a job."""
 
 
 @dataclass(frozen=True, order=True)
@@ -133,11 +135,43 @@ class _Processing:
             self._cloud.client("sagemaker").stop_processing_job(ProcessingJobName=build_id)
         except ClientError:
             # Rejected because the build is already stopping or has ended; other errors are real.
-            if build_id in jobs_that_are(self._cloud, self._base, "InProgress"):
+            if build_id in _jobs_that_are(self._cloud, self._base, "InProgress"):
                 raise
 
     def still(self, ids: Collection[str]) -> set[str]:
         return set(ids) & self._under_way()
 
     def _under_way(self) -> set[str]:
-        return jobs_that_are(self._cloud, self._base, *_UNDER_WAY)
+        return _jobs_that_are(self._cloud, self._base, *_UNDER_WAY)
+
+
+def _jobs_that_are(cloud: Cloud, base: str, *statuses: str) -> set[str]:
+    """Return the names of an environment's jobs in some states, without other environments' jobs."""
+    stack = naming.build_stack_name(base)
+    client, listing = cloud.client("sagemaker"), ("list_processing_jobs", "ProcessingJobSummaries")
+    return {
+        job["ProcessingJobName"]
+        for status in statuses
+        for job in pages(client, *listing, NameContains=f"{stack}-", StatusEquals=status)
+        if naming.build_stack_of_job(job["ProcessingJobName"]) == stack
+    }
+
+
+def ended_jobs(cloud: Cloud, base: str) -> list[str]:
+    """Return the names of ended jobs, sorted."""
+    return sorted(_jobs_that_are(cloud, base, *_ENDED))
+
+
+def delete_ended_jobs(cloud: Cloud, base: str, *, on_update: Callable[[str], None]) -> list[str]:
+    """Delete jobs; return those that existed."""
+    client, deleted = cloud.client("sagemaker"), []
+    for name in ended_jobs(cloud, base):
+        try:
+            client.delete_processing_job(ProcessingJobName=name)
+        except ClientError:
+            if name in ended_jobs(cloud, base):
+                raise
+            continue  # deleted by a concurrent run
+        on_update(f"{name}: ended Processing job deleted")
+        deleted.append(name)
+    return deleted

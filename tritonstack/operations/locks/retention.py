@@ -3,7 +3,7 @@
 The rule (tritonstack/constructs/data/buckets.py) expires objects under `models/` with the tag
 `superseded=true`. It knows nothing of locks and endpoints, so the decision is made here. Tagged objects
 expire one or two days after they are 30 days old, and can be restored for 30 more days
-(`artifact_versions.py`).
+(`restoring.py`).
 
 An artifact is tagged only if a version of this environment's lock has named it, and none of the last
 `keep_locks` versions along the checked-out branch does. Never tagged:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from botocore.exceptions import ClientError, HTTPClientError, IncompleteReadError, ResponseStreamingError
@@ -19,19 +19,15 @@ from tritonstack.base.errors import aws_error_code
 from tritonstack.base.files import only_writer, sha256_of, short_digest, write_text_atomically
 from tritonstack.operations.artifacts import StoredArtifact, published_manifest
 from tritonstack.operations.promotion.checksums import agrees
-from tritonstack.operations.promotion.layer_reading import PAUSES_S
+from tritonstack.operations.promotion.reconnecting import CHUNK, OnBytes, Sleep, read_all
 from tritonstack.project.checks.locks import mismatches
 from tritonstack.records.examples import EXAMPLES_NAME
 from tritonstack.records.manifests import ARCHIVE_NAME, MANIFEST_NAME, Manifest
 from tritonstack.reference.conditional_writes import CONFLICT_CODES
 
 _FETCHING = ".fetching"
-_CHUNK = 1 << 20
 _BREAKS = (HTTPClientError, IncompleteReadError, ResponseStreamingError)
 """A dropped connection; received bytes are kept."""
-
-OnBytes = Callable[[int], None]
-Sleep = Callable[[float], object]
 
 
 def read_source_manifest(source: StoredArtifact) -> Manifest:
@@ -114,31 +110,23 @@ def _fetch_archive(source: StoredArtifact, partial: Path, on_bytes: OnBytes, sle
 
 
 def _download(source: StoredArtifact, partial: Path, on_bytes: OnBytes, sleep: Sleep) -> None:
-    """Append to the partial file until it is complete; reconnect while connections make progress."""
-    size, pauses = source.entry.archive_bytes, iter(PAUSES_S)
-    while (have := partial.stat().st_size if partial.exists() else 0) != size:
-        if have > size:
-            partial.unlink()
-            on_bytes(-have)
-            have = 0
-        failure: object = "it ended early"
-        try:
-            for block in _blocks(source, have):
-                with partial.open("ab") as stream:
-                    stream.write(block)
-                on_bytes(len(block))
-                pauses = iter(PAUSES_S)
-        except _BREAKS as error:
-            failure = error
-        if partial.exists() and partial.stat().st_size >= size:
-            continue
-        pause = next(pauses, None)
-        if pause is None:
-            raise CopyError(
-                f"cannot fetch {source.url(ARCHIVE_NAME)}: {failure}",
-                remedy="rerun the command; it resumes the download",
-            )
-        sleep(pause)
+    """Append to the partial file until it is complete."""
+    size, have = source.entry.archive_bytes, partial.stat().st_size if partial.exists() else 0
+    if have > size:
+        partial.unlink()
+        on_bytes(-have)
+        have = 0
+
+    def give_up(_: int, failure: str) -> CopyError:
+        message = f"cannot fetch {source.url(ARCHIVE_NAME)}: {failure}"
+        return CopyError(message, remedy="rerun the command; it resumes the download")
+
+    for block in read_all(
+        lambda start: _blocks(source, start), size, have, breaks=_BREAKS, sleep=sleep, give_up=give_up
+    ):
+        with partial.open("ab") as stream:
+            stream.write(block)
+        on_bytes(len(block))
 
 
 def _blocks(source: StoredArtifact, start: int) -> Iterator[bytes]:
@@ -161,7 +149,7 @@ def _blocks(source: StoredArtifact, start: int) -> Iterator[bytes]:
             f"{source.url(ARCHIVE_NAME)} was replaced while it was read; nothing was copied",
             remedy="rerun the command",
         ) from None
-    yield from answer["Body"].iter_chunks(_CHUNK)
+    yield from answer["Body"].iter_chunks(CHUNK)
 
 
 def _fetch_examples(source: StoredArtifact, manifest: Manifest, folder: Path) -> None:

@@ -9,9 +9,13 @@ with its own key.
 from __future__ import annotations
 
 import hashlib
+import re
 import time
+import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
+from http.client import HTTPException, HTTPResponse
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -21,7 +25,7 @@ from tritonstack.base.errors import aws_error_code
 from tritonstack.base.files import parse_json
 from tritonstack.operations.artifacts import find_image
 from tritonstack.operations.aws import Cloud
-from tritonstack.operations.promotion.layer_reading import Layer, bad_layer, read_parts
+from tritonstack.operations.promotion.reconnecting import CHUNK, OnBytes, Sleep, read_all
 
 _INDEXES = (
     "application/vnd.docker.distribution.manifest.list.v2+json",
@@ -32,9 +36,11 @@ _MANIFESTS = (
     "application/vnd.oci.image.manifest.v1+json",
 )
 _LAYERS_ASKED_AT_ONCE = 100
+_PATIENCE_S = 60
+_BREAKS = (OSError, HTTPException)
+"""Errors that end a connection, including rejections by the server."""
+_RANGE = re.compile(r"bytes (\d+)-\d+/(\d+)")
 _ENDED_BEFORE = ("LayerAlreadyExistsException", "UploadNotFoundException")
-
-OnBytes = Callable[[int], None]
 
 
 @dataclass(frozen=True)
@@ -88,7 +94,7 @@ def copy_image(
     digest: str,
     tag: str,
     on_bytes: OnBytes,
-    sleep: Callable[[float], object] = time.sleep,
+    sleep: Sleep = time.sleep,
 ) -> bool:
     """Copy an image to the target under a tag; return whether anything changed."""
     if tagged_digest(target, tag) == digest:
@@ -157,25 +163,25 @@ def _missing(target: Registry, blobs: Sequence[Mapping[str, Any]]) -> Iterator[M
         yield from (piece for piece in batch if piece["digest"] not in existing)
 
 
-def _layer(source: Registry, piece: Mapping[str, Any]) -> Layer:
+def _layer(source: Registry, piece: Mapping[str, Any]) -> _Layer:
     ecr, digest = source.cloud.client("ecr"), piece["digest"]
 
     def link() -> str:
         return str(ecr.get_download_url_for_layer(**source.place, layerDigest=digest)["downloadUrl"])
 
-    return Layer(digest, piece["size"], source.uri, link)
+    return _Layer(digest, piece["size"], source.uri, link)
 
 
-def _copy_layer(layer: Layer, target: Registry, on_bytes: OnBytes, sleep: Callable[[float], object]) -> None:
+def _copy_layer(layer: _Layer, target: Registry, on_bytes: OnBytes, sleep: Sleep) -> None:
     ecr, hashed, first = target.cloud.client("ecr"), hashlib.sha256(), 0
     upload = ecr.initiate_layer_upload(**target.place)
-    for part in read_parts(layer, upload["partSize"], sleep=sleep):
+    for part in _parts(layer, upload["partSize"], sleep):
         hashed.update(part)
         _send(target, upload["uploadId"], first, part)
         first += len(part)
         on_bytes(len(part))
     if (actual := f"sha256:{hashed.hexdigest()}") != layer.digest:
-        raise bad_layer(layer, f"got {actual}")
+        raise _bad_layer(layer, f"got {actual}")
     try:
         ecr.complete_layer_upload(**target.place, uploadId=upload["uploadId"], layerDigests=[layer.digest])
     except ClientError as error:
@@ -217,3 +223,98 @@ def _put(target: Registry, manifest: _Manifest, tag: str | None) -> None:
             ) from None
         if code not in ("ImageAlreadyExistsException", "ImageTagAlreadyExistsException"):
             raise
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """A layer of an image to copy."""
+
+    digest: str
+    size: int
+    """From the image's manifest."""
+    registry: str
+    """For messages."""
+    link: Callable[[], str]
+    """Return a presigned URL."""
+
+
+def _parts(layer: _Layer, part_size: int, sleep: Sleep) -> Iterator[bytes]:
+    """Yield the layer in parts of one size; the last one may be smaller."""
+    buffer = bytearray()
+    for block in _blocks(layer, sleep):
+        buffer += block
+        while len(buffer) >= part_size:
+            yield bytes(buffer[:part_size])
+            del buffer[:part_size]
+    if buffer:
+        yield bytes(buffer)
+
+
+def _bad_layer(layer: _Layer, failure: str) -> CopyError:
+    """Return the error for a layer that does not match the manifest."""
+    return CopyError(
+        f"damaged layer {layer.digest} of {layer.registry}: {failure}; nothing was copied",
+        remedy="rerun the command; if it fails again, rebuild the image",
+    )
+
+
+def _blocks(layer: _Layer, sleep: Sleep) -> Iterator[bytes]:
+    """Yield blocks as they arrive.
+
+    Python's client silently returns less if the server closes the connection (cpython issue 115997), so the
+    received bytes are compared with the size in the manifest.
+    """
+
+    def read_from(have: int) -> Iterator[bytes]:
+        with _opened(layer.link(), have) as answer:
+            _skip(answer, layer, have)
+            # read1 returns partial data; a longer read would lose it if the connection drops.
+            while have < layer.size and (block := answer.read1(min(CHUNK, layer.size - have))):
+                have += len(block)
+                yield block
+
+    def give_up(have: int, failure: str) -> CopyError:
+        return CopyError(
+            f"cannot read layer {layer.digest} of {layer.registry}: the connection failed after {have} of "
+            f"{layer.size} bytes, and reconnecting did not help ({failure})",
+            remedy="check the connection to Amazon S3, and rerun the command; it resumes with this layer",
+        )
+
+    yield from read_all(read_from, layer.size, breaks=_BREAKS, sleep=sleep, give_up=give_up)
+
+
+def _opened(url: str, first: int) -> HTTPResponse:
+    """Open a URL from a byte offset."""
+    if not url.startswith(("https://", "http://127.0.0.1")):
+        raise CopyError(
+            f"ECR returned a layer URL without https: {url.partition('?')[0]}",
+            remedy="check the proxy and the endpoint URL of ECR (AWS_ENDPOINT_URL_ECR)",
+        )
+    headers = {"Range": f"bytes={first}-"} if first else {}
+    request = urllib.request.Request(url, headers=headers)  # noqa: S310 - looked at above
+    opened: HTTPResponse = urllib.request.urlopen(request, timeout=_PATIENCE_S)  # noqa: S310 - the same
+    return opened
+
+
+def _skip(answer: HTTPResponse, layer: _Layer, have: int) -> None:
+    """Skip bytes that have arrived: a server may ignore the range and send the whole layer."""
+    begin, size = _extent(answer)
+    if size not in (None, layer.size):
+        raise _bad_layer(layer, f"got {size} bytes, manifest expects {layer.size}")
+    if begin > have:
+        raise HTTPException(f"requested byte {have}, but the response starts with byte {begin}")
+    remaining = have - begin
+    while remaining and (block := answer.read1(min(CHUNK, remaining))):
+        remaining -= len(block)
+
+
+def _extent(answer: HTTPResponse) -> tuple[int, int | None]:
+    """Return the first byte of a response, and the total size if given."""
+    if answer.status != HTTPStatus.PARTIAL_CONTENT:
+        length = answer.headers.get("Content-Length")
+        return 0, int(length) if length else None
+    content_range = answer.headers.get("Content-Range", "")
+    match = _RANGE.fullmatch(content_range)
+    if match is None:
+        raise HTTPException(f"invalid Content-Range {content_range!r}")
+    return int(match[1]), int(match[2])

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tritonstack.operations.deploying.stored_templates import as_stored
+from tritonstack.operations.deploying.deployed_templates import as_stored
 from tritonstack.operations.verification.resolving import Unknown
 
 _KEYS = (

@@ -14,8 +14,8 @@ from tritonstack.base.errors import aws_error_code
 from tritonstack.base.results import Internal, Key, public
 from tritonstack.operations.aws import Cloud, in_parallel
 from tritonstack.operations.deploying.assembly import Assembly, Template
+from tritonstack.operations.deploying.deployed_templates import as_written
 from tritonstack.operations.deploying.plans import plan_stack
-from tritonstack.operations.deploying.stored_templates import as_written
 from tritonstack.operations.events import new_event, record_event
 from tritonstack.operations.revisions import ComparedRevision, Revision
 from tritonstack.operations.smoke.asking import SmokeResult, UntestedVariant, not_tested

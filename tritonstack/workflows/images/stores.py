@@ -12,12 +12,12 @@ from typing import Protocol
 from tritonstack.base.error_kinds import ArtifactNotFoundError
 from tritonstack.base.errors import TritonstackError
 from tritonstack.operations.promotion.image_copying import (
-    OnBytes,
     Registry,
     copy_image,
     image_bytes,
     tagged_digest,
 )
+from tritonstack.operations.promotion.reconnecting import OnBytes
 from tritonstack.records.locks import LockedImage
 
 
