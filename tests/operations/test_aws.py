@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 
 from tests.operations.strict_aws import OnePage, client_error
 from tritonstack.operations.artifacts import has_bucket, may_have_bucket
-from tritonstack.operations.aws import Cloud, if_present, in_parallel, is_absent, list_if_present
+from tritonstack.operations.aws import Cloud, if_present, is_absent, list_if_present
 
 ABSENT = [
     ("DescribeStacks", "ValidationError", "Stack with id x does not exist"),
@@ -94,9 +94,3 @@ def test_a_denied_bucket_may_exist(code: str, monkeypatch: pytest.MonkeyPatch) -
     else:
         with pytest.raises(ClientError):
             may_have_bucket(cloud, "b")
-
-
-def test_results_in_parallel_are_in_order_and_an_error_is_raised() -> None:
-    assert in_parallel(lambda number: number * 2, range(50), at_once=3) == list(range(0, 100, 2))
-    with pytest.raises(ZeroDivisionError):
-        in_parallel(lambda number: 1 // number, [1, 0, 2])

@@ -55,17 +55,17 @@ def bucket_with_artifact(cloud):
 
 
 def test_a_copy_equals_its_source(bucket_with_artifact):
+    """Except for its tags."""
+    mark = {"TagSet": [{"Key": "superseded", "Value": "true"}]}
+    s3 = bucket_with_artifact.client("s3")
+    s3.put_object_tagging(Bucket=BUCKET, Key=copy_of("one").source, Tagging=mark)
     assert fill(bucket_with_artifact, [copy_of("one")]) == ["copied"]
+    assert s3.get_object_tagging(Bucket=BUCKET, Key=copy_of("one").key)["TagSet"] == []
+    copies = [copy_of("one"), copy_of("two"), copy_of("one", digest="cd" * 32)]
+    assert missing_copies(bucket_with_artifact, bucket=BUCKET, copies=copies) == copies[1:]
     object_copy = bucket_with_artifact.client("s3").get_object(Bucket=BUCKET, Key=copy_of("one").key)
     assert (object_copy["Body"].read(), object_copy["Metadata"]) == (b"x", {"sha256": DIGEST})
     assert object_copy["ContentType"] == "application/gzip"
-
-
-def test_copy_has_no_tags_of_its_source(bucket_with_artifact):
-    s3, mark = bucket_with_artifact.client("s3"), {"TagSet": [{"Key": "superseded", "Value": "true"}]}
-    s3.put_object_tagging(Bucket=BUCKET, Key=copy_of("one").source, Tagging=mark)
-    fill(bucket_with_artifact, [copy_of("one")])
-    assert s3.get_object_tagging(Bucket=BUCKET, Key=copy_of("one").key)["TagSet"] == []
 
 
 def test_existing_files_are_unchanged(bucket_with_artifact):
@@ -138,13 +138,6 @@ def test_an_interrupted_copy_leaves_complete_objects_and_resumes(bucket_with_art
     assert missing_copies(bucket_with_artifact, bucket=BUCKET, copies=copies) == []
 
 
-def test_missing_copies_are_listed(bucket_with_artifact):
-    put(bucket_with_artifact, copy_of("two").source)
-    fill(bucket_with_artifact, [copy_of("one")])
-    copies = [copy_of("one"), copy_of("two"), copy_of("one", digest="cd" * 32)]
-    assert missing_copies(bucket_with_artifact, bucket=BUCKET, copies=copies) == copies[1:]
-
-
 @pytest.fixture
 def workspace(tmp_path):
     """A multi-model endpoint of three models, two of which are built."""
@@ -170,7 +163,4 @@ def test_required_keys_of_the_model_prefix(workspace):
         )
         for model in ("aaa", "zzz")
     ]
-
-
-def test_build_of_some_models_publishes_only_those(workspace):
     assert [copy.model for copy in model_copies(workspace, models={"zzz", "minilm"})] == ["zzz"]

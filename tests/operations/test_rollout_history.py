@@ -79,14 +79,6 @@ def test_the_planned_shift_ends_with_all_traffic(routing, shares):
     assert times[-1] == times[-2] + 60
 
 
-def test_a_rolling_update_shifts_batch_by_batch():
-    rolling = {"MaximumBatchSize": {"Value": 50}, "WaitIntervalInSeconds": 120}
-    assert planned_shift({"RollingUpdatePolicy": rolling}) == (
-        "rolling",
-        ((0.0, 50.0), (120.0, 50.0), (120.0, 100), (240.0, 100)),
-    )
-
-
 @pytest.mark.parametrize("seconds", [2000.0, 900.0, 12.0])
 def test_the_shift_of_a_completed_rollout_is_within_it_and_ends_with_it(seconds):
     """The local cloud can run faster than AWS, but not slower than planned."""

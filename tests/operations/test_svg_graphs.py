@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 import re
 from xml.etree import ElementTree as ET
@@ -54,31 +53,6 @@ def test_boxes_do_not_overlap_and_arrows_go_to_the_right(seed: int) -> None:
     size = re.match(r'<svg viewBox="0 0 (\d+) (\d+)"', drawing)
     assert size is not None
     assert all(box[2] <= float(size[1]) and box[3] <= float(size[2]) for box in listed)
-
-
-def test_long_edges_pass_between_boxes() -> None:
-    """An edge over two layers passes the middle one beside its box."""
-    nodes = [GraphNode(one, f"model-{one}") for one in "abc"]
-    edges = [GraphEdge("a", "b", ("x",)), GraphEdge("b", "c", ("y",)), GraphEdge("a", "c", ("z",))]
-    drawing = draw_graph("graph", nodes, edges, LIGHT)
-    box = _boxes(drawing)["model-b"]
-    longest = max(re.findall(r'<path d="(M[^"]+)"', drawing), key=len)
-    passed = [(float(x), float(y)) for x, y in re.findall(r"L([\d.]+) ([\d.]+)", longest)]
-    beside = [y for x, y in passed if box[0] <= x <= box[2]]
-    assert beside
-    assert not [y for y in beside if box[1] <= y <= box[3]]
-
-
-def test_edges_that_end_at_one_box_have_rows_of_their_own() -> None:
-    nodes = [GraphNode(one, f"model-{one}") for one in "abcd"]
-    edges = [GraphEdge(one, "d", ("x", "y")) for one in "abc"]
-    drawing = draw_graph("graph", nodes, edges, LIGHT)
-    box = _boxes(drawing)["model-d"]
-    ends = sorted(float(y) for y in re.findall(r'<path d="M[\d.]+ ([\d.]+) l-8', drawing))
-    assert len(ends) == 3
-    assert all(lower - upper >= 2 * 16 for upper, lower in itertools.pairwise(ends))
-    assert box[1] < ends[0]
-    assert ends[-1] < box[3]
 
 
 def test_texts_are_escaped() -> None:

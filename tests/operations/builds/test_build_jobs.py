@@ -92,31 +92,19 @@ def test_a_job_name_changes_with_every_input_of_the_build():
     assert ORDER.name(GROUND) == ORDER.name(replace(GROUND, images={**GROUND.images, "gpu": "other"}))
 
 
-def test_a_build_gets_its_instructions(codebuild, service):
+def test_a_build_gets_its_instructions_and_only_the_secret_and_role_that_it_needs(codebuild, service):
+    role, sagemaker = "arn:aws:iam::111111111111:role/own", StrictProcessing()
     begin(service)
-    (started,) = codebuild.started
-    variables = {item["name"]: item["value"] for item in started["environmentVariablesOverride"]}
-    assert variables == {"MODEL": "m", "TARGETS": "cpu-py312 cpu", "CHOICES": "{}", "JOB": ORDER.name(GROUND)}
-    assert started["sourceLocationOverride"] == GROUND.source
-
-
-def test_a_token_is_passed_only_where_needed_by_its_secret_name(codebuild, service):
-    begin(service)
-    begin(service, replace(ORDER, model="gated", needs_token=True))
-    kinds = [
+    begin(service, replace(ORDER, model="gated", needs_token=True, role=role))
+    begin(ProcessingJobs(account(sagemaker=sagemaker), GROUND), replace(ON_L4, role=role))
+    plain, gated = (
         {item["name"]: (item["type"], item["value"]) for item in started["environmentVariablesOverride"]}
         for started in codebuild.started
-    ]
-    assert "HF_TOKEN" not in kinds[0]
-    assert kinds[1]["HF_TOKEN"] == ("SECRETS_MANAGER", "hugging-face")
-
-
-def test_a_model_with_custom_code_is_built_with_its_own_role(codebuild, service):
-    role = "arn:aws:iam::111111111111:role/own"
-    sagemaker = StrictProcessing()
-    begin(service)
-    begin(service, replace(ORDER, model="own", role=role))
-    begin(ProcessingJobs(account(sagemaker=sagemaker), GROUND), replace(ON_L4, role=role))
+    )
+    facts = {"MODEL": "m", "TARGETS": "cpu-py312 cpu", "CHOICES": "{}", "JOB": ORDER.name(GROUND)}
+    assert plain == {name: ("PLAINTEXT", value) for name, value in facts.items()}
+    assert gated["HF_TOKEN"] == ("SECRETS_MANAGER", "hugging-face")
+    assert {started["sourceLocationOverride"] for started in codebuild.started} == {GROUND.source}
     assert [started.get("serviceRoleOverride") for started in codebuild.started] == [None, role]
     assert sagemaker.started[0]["RoleArn"] == role
 
@@ -129,24 +117,19 @@ def test_the_role_is_found_by_the_models_name(cloud):
 
 
 def test_a_repeated_request_attaches_to_the_running_job(codebuild, service):
-    first = begin(service)
-    assert (first[1], begin(service)) == (False, (first[0], True))
-    assert len(codebuild.started) == 1
-
-
-def test_a_build_that_failed_is_tried_again(codebuild, service):
-    """Also at once, while CodeBuild still remembers the first one's token."""
-    first, _ = begin(service)
-    codebuild.end(first, "FAILED")
-    second, attached = begin(service)
-    assert (second != first, attached) == (True, False)
-
-
-def test_concurrent_requests_share_one_build(codebuild, service):
+    """Also if two requests start it at once. One that failed is tried again, while CodeBuild still remembers
+    the token of the first.
+    """
     job = ORDER.name(GROUND)
     assert service.attempts(job) == []
-    assert service.start(ORDER, job, 1).id == service.start(ORDER, job, 1).id
+    first, _ = begin(service)
+    assert begin(service) == (first, True)
+    assert service.start(ORDER, job, 1).id == first
     assert len(codebuild.started) == 1
+    service.stop(first)
+    assert (codebuild.stopped, service.poll(first).status) == ([first], "stopped")
+    second, attached = begin(service)
+    assert (second != first, attached) == (True, False)
 
 
 def test_a_quota_of_zero_is_named():
@@ -156,27 +139,19 @@ def test_a_quota_of_zero_is_named():
     assert "tritonstack quotas" in str(caught.value.remedy)
 
 
-def test_project_at_its_build_limit_has_no_free_slot():
-    codebuild = StrictCodeBuild(PROJECT, limit=1)
+@pytest.mark.parametrize(
+    ("limits", "other", "cause"),
+    [({"limit": 1}, PROJECT, "1 active builds"), ({"quota": 1}, "another", "1 builds in queue")],
+)
+def test_a_limit_that_other_builds_use_up_leaves_no_free_slot(limits, other, cause):
+    """The account's quota covers the builds of every project."""
+    codebuild = StrictCodeBuild(PROJECT, "another", **limits)
+    codebuild.start_build(projectName=other, environmentVariablesOverride=[], idempotencyToken="other")
     service = CodeBuildJobs(account(codebuild=codebuild), GROUND, PROJECT)
-    first, _ = begin(service)
-    other = replace(ORDER, model="n")
-    with pytest.raises(NoRoomError, match="1 active builds") as caught:
-        begin(service, other)
-    assert caught.value.remedy
-    codebuild.end(first, "SUCCEEDED")
-    assert begin(service, other)[1] is False
-
-
-def test_quota_used_by_other_projects_leaves_no_free_slot():
-    """The account's quota covers the builds of every project; this one runs none."""
-    codebuild = StrictCodeBuild(PROJECT, "another", quota=1)
-    codebuild.start_build(projectName="another", environmentVariablesOverride=[], idempotencyToken="other")
-    service = CodeBuildJobs(account(codebuild=codebuild), GROUND, PROJECT)
-    with pytest.raises(NoRoomError, match="1 builds in queue") as caught:
+    with pytest.raises(NoRoomError, match=cause) as caught:
         begin(service)
-    assert "tritonstack quotas" in str(caught.value.remedy)
-    codebuild.end("another:1", "SUCCEEDED")
+    assert caught.value.remedy
+    codebuild.end(f"{other}:1", "SUCCEEDED")
     assert begin(service)[1] is False
 
 
@@ -198,12 +173,6 @@ def test_reason_of_a_failed_build(codebuild, service, status, phases, reason):
     codebuild.end(first, status, *phases)
     state = service.poll(first)
     assert (state.status, state.reason) == ("failed", reason)
-
-
-def test_process_stops_on_request(codebuild, service):
-    first, _ = begin(service)
-    service.stop(first)
-    assert (codebuild.stopped, service.poll(first).status) == ([first], "stopped")
 
 
 def test_following_gives_each_line_once_and_ends_with_the_build(codebuild, service):
@@ -299,18 +268,14 @@ def test_the_result_is_found_by_the_job_record(cloud):
     assert find_result(cloud, GROUND, ORDER, job) is None
     cloud.client("s3").create_bucket(Bucket="artifacts")
     assert find_result(cloud, GROUND, ORDER, job) is None
+    leave(cloud, examples_sha256=None)  # by an earlier version: built again
+    assert find_result(cloud, GROUND, ORDER, job) is None
     leave(cloud)
     result = find_result(cloud, GROUND, ORDER, job)
     assert result is not None
     assert (result.digest, result.target) == ("cd" * 32, "cpu")
     cloud.client("s3").delete_object(Bucket="artifacts", Key=f"models/m/{'cd' * 32}/manifest.json")
     assert find_result(cloud, GROUND, ORDER, job) is None
-
-
-def test_artifacts_without_examples_are_rebuilt(cloud):
-    cloud.client("s3").create_bucket(Bucket="artifacts")
-    leave(cloud, examples_sha256=None)
-    assert find_result(cloud, GROUND, ORDER, ORDER.name(GROUND)) is None
 
 
 @pytest.mark.parametrize(

@@ -46,35 +46,18 @@ def test_next_processing_job_number_follows_the_last_job_on_any_page():
         sagemaker.put(f"{base}-{number}", "Failed")
     service = ProcessingJobs(account(sagemaker=sagemaker), GROUND)
     assert begin(service, ON_L4) == (f"{base}-6", False)
-    assert sagemaker.jobs[f"{base}-6"]["ProcessingJobStatus"] == "InProgress"
+    assert begin(service, ON_L4) == (f"{base}-6", True)
 
 
-def test_running_job_is_found_on_a_later_page():
-    sagemaker = StrictProcessing()
-    base = f"t-dev-build-{ON_L4.name(GROUND)}"
-    sagemaker.put(f"{base}-1", "InProgress")
-    for number in (2, 3, 4):
-        sagemaker.put(f"{base}-{number}", "Failed")
-    service = ProcessingJobs(account(sagemaker=sagemaker), GROUND)
-    assert begin(service, ON_L4) == (f"{base}-1", True)
-
-
-def test_the_log_of_a_deleted_job_with_the_same_name_is_ignored():
+def test_a_jobs_log_is_found_by_its_name_and_that_of_a_deleted_job_is_ignored():
     sagemaker, logs = StrictProcessing(), StrictLogs()
     service = ProcessingJobs(account(sagemaker=sagemaker), GROUND)
     name, _ = begin(service, ON_L4)
-    logs.streams = {f"{name}/algo-1-1": ["old"], f"{name}/algo-1-2": ["new"]}
+    logs.streams[f"{name}/algo-1-1"] = ["old"]
     logs.made[f"{name}/algo-1-1"] = int(BEGAN.timestamp() * 1000) - 1
-    assert LogTail(logs).new_lines(service.poll(name)) == ["new"]
-
-
-def test_a_processing_jobs_log_is_found_by_its_name():
-    sagemaker, logs = StrictProcessing(), StrictLogs()
-    service = ProcessingJobs(account(sagemaker=sagemaker), GROUND)
-    name, _ = begin(service, ON_L4)
     tail = LogTail(logs)
     assert tail.new_lines(service.poll(name)) == []
-    logs.streams[f"{name}/algo-1-17"] = ["a", "b", "c"]
+    logs.streams[f"{name}/algo-1-2"] = ["a", "b", "c"]
     assert tail.new_lines(service.poll(name)) == ["a", "b", "c"]
     assert tail.new_lines(service.poll(name)) == []
 

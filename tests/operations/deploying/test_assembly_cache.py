@@ -94,15 +94,11 @@ def test_each_input_changes_the_key(project, change):
     assert key_of(project) != before
 
 
-def test_files_that_synthesis_does_not_read_do_not_change_the_key(project):
-    before = key_of(project)
+def test_variables_and_context_change_the_key_and_unread_files_do_not(project):
+    plain = key_of(project)
     for name in ("README.md", "docs/notes.md", ".tritonstack/cache/x", "environments/other.yaml.orig"):
         written(name, "text")(project)
-    assert key_of(project) == before
-
-
-def test_variables_and_context_change_the_key(project):
-    plain = key_of(project)
+    assert key_of(project) == plain
     assert key_of(project, TRITONSTACK_HOME="/elsewhere", LANG="C") == plain
     assert key_of(project, CDK_DEFAULT_REGION="eu-west-1") != plain
     assert key_of(project, PYTHONPATH="/elsewhere") != plain
@@ -190,49 +186,35 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
 
-def test_a_cached_assembly_is_copied(project, assembly, tmp_path):
+def test_a_cached_assembly_is_copied(project, assembly, tmp_path, monkeypatch):
     cache = AssemblyCache(project)
+    monkeypatch.setattr(assembly_cache, "_MOST_BYTES", 10)
+    cache.keep("large", assembly)
+    monkeypatch.undo()
+    (assembly.folder / "manifest.json").write_text('{"artifacts": {}, "missing": [{"key": "vpc"}]}')
+    cache.keep("with a pending lookup", assembly)
+    assert not (project.cache_dir / "assemblies").exists()
+    (assembly.folder / "manifest.json").write_text('{"artifacts": {}}')
     cache.keep("k", assembly)
     copy = cache.find("k", tmp_path / "copy")
     assert contents(copy.folder) == contents(assembly.folder)
     assert cache.find("other", tmp_path / "none") is None
 
 
-def truncated(kept: Path) -> None:
-    (kept / "asset.1/data").write_bytes(b"")
-
-
-def added(kept: Path) -> None:
-    (kept / "asset.1/more").write_bytes(b"")
-
-
-def without_sums(kept: Path) -> None:
-    (kept / "sha256.json").unlink()
-
-
-def garbled_sums(kept: Path) -> None:
-    (kept / "sha256.json").write_bytes(b"\xff{")
-
-
-@pytest.mark.parametrize("damage", [truncated, added, without_sums, garbled_sums])
-def test_a_damaged_assembly_is_not_used(project, assembly, tmp_path, damage):
-    cache = AssemblyCache(project)
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("asset.1/data", b""), ("asset.1/more", b""), ("sha256.json", None), ("sha256.json", b"\xff{")],
+)
+def test_a_damaged_assembly_is_not_used(project, assembly, tmp_path, name, content):
+    cache, file = AssemblyCache(project), project.cache_dir / "assemblies" / "k" / name
     cache.keep("k", assembly)
-    damage(project.cache_dir / "assemblies" / "k")
+    file.unlink(missing_ok=True)
+    if content is not None:
+        file.write_bytes(content)
     assert cache.find("k", tmp_path / "copy") is None
     assert list((tmp_path / "copy").iterdir()) == []
     cache.keep("k", assembly)
     assert cache.find("k", tmp_path / "copy") is not None
-
-
-def test_large_assemblies_and_those_with_pending_lookups_are_not_cached(project, assembly, monkeypatch):
-    cache = AssemblyCache(project)
-    monkeypatch.setattr(assembly_cache, "_MOST_BYTES", 10)
-    cache.keep("large", assembly)
-    monkeypatch.undo()
-    (assembly.folder / "manifest.json").write_text('{"artifacts": {}, "missing": [{"key": "vpc"}]}')
-    cache.keep("lookup", assembly)
-    assert not (project.cache_dir / "assemblies").exists()
 
 
 def test_the_oldest_assemblies_and_unfinished_copies_are_removed(project, assembly, tmp_path):

@@ -47,7 +47,6 @@ def deployed(at: int = 0, **changes: Any) -> Event:
         ([deployed(artifacts=(SECOND,))], False),
         ([deployed(images=(IMAGE,))], False),
         ([deployed(endpoints=("one",))], False),
-        ([deployed(endpoints=("one",)), deployed()], False),
         ([deployed(artifacts=(SECOND,)), deployed()], False),
         ([deployed(endpoints=("three",)), deployed()], True),
     ],

@@ -119,24 +119,18 @@ def ask(tmp_path):
     return Ask(tmp_path, Stubber(PLAYED.client("sagemaker")))
 
 
-def test_the_first_update_of_a_stack_with_a_number_keeps_them_too(ask, template):
-    old = copied(template)
-    part(old, COMPONENT)["RuntimeConfig"] = {"CopyCount": 1}
-    assert ask(old, template, 5) == {"copies": 5, "batch": 2}
-
-
-def test_another_rollout_is_an_update_of_the_component(ask, template):
-    new = copied(template)
-    part(new, COMPONENT)["DeploymentConfig"]["RollingUpdatePolicy"]["WaitIntervalInSeconds"] = 1
-    assert ask(template, new, 4) == {"copies": 4, "batch": 2}
-
-
-def test_another_minimum_is_an_update_of_the_copies(ask, template):
-    new = copied(template)
-    name = part(new, COMPONENT)["RuntimeConfig"]["CopyCount"]["Ref"]
-    new["Parameters"][name]["Default"] = 3
+def test_each_update_of_a_component_keeps_the_running_copies(ask, template):
+    assert ask(template, another_artifact(template), 6) == {"copies": 6, "batch": 3}
+    number = copied(template)  # as earlier versions wrote it
+    part(number, COMPONENT)["RuntimeConfig"] = {"CopyCount": 1}
+    assert ask(number, template, 5) == {"copies": 5, "batch": 2}
+    rollout = copied(template)
+    part(rollout, COMPONENT)["DeploymentConfig"]["RollingUpdatePolicy"]["WaitIntervalInSeconds"] = 1
+    assert ask(template, rollout, 4) == {"copies": 4, "batch": 2}
+    minimum = copied(template)
+    minimum["Parameters"][part(minimum, COMPONENT)["RuntimeConfig"]["CopyCount"]["Ref"]]["Default"] = 3
     spec = environment(components={"min_copies": 3})
-    assert ask(template, new, 2, spec) == {"copies": 3, "batch": 1}
+    assert ask(template, minimum, 2, spec) == {"copies": 3, "batch": 1}
 
 
 def test_an_untouched_component_is_not_asked_for(ask, template):
@@ -163,8 +157,8 @@ def test_copies_stay_within_the_limits_of_the_endpoint_and_its_schedules(ask, te
     assert passed["copies"] == kept
 
 
-@pytest.mark.parametrize("percent", [5, 20, 33, 50])
-@pytest.mark.parametrize("running", range(1, 9))
+@pytest.mark.parametrize("percent", [5, 33, 50])
+@pytest.mark.parametrize("running", [1, 2, 3, 8])
 def test_a_batch_is_at_least_one_copy_and_at_most_half(ask, template, running, percent):
     spec = environment(rollout={"strategy": "rolling", "batch_percent": percent})
     passed = ask(template, another_artifact(template), running, spec)
@@ -212,7 +206,3 @@ def test_limits_are_passed_for_targets_that_cloudformation_writes_only(tmp_path)
     other = copied(new)
     next(iter(of_type(other, "AWS::ApplicationAutoScaling::ScalingPolicy").values()))["Properties"]["X"] = 1
     assert limit_parameters(change(tmp_path, new, other), NOON) == []
-
-
-def test_a_new_artifact_keeps_the_running_copies(ask, template):
-    assert ask(template, another_artifact(template), 6) == {"copies": 6, "batch": 3}

@@ -1,10 +1,10 @@
 """Model changes of a deploy: digests, their origin, and a comparison with what is deployed."""
 
-import subprocess
 from typing import Any
 
 import pytest
 
+from tests.git import Repository
 from tests.projects import add_image, edit
 from tritonstack.base.files import short_digest
 from tritonstack.base.paths import Project
@@ -84,18 +84,18 @@ def test_changed_bounds_are_listed_by_output(old, new, lines):
 
 
 def test_only_undeployed_changes_are_reported(project):
-    workspace = locked(project, NEW)
-    assert artifact_changes(workspace, None, {("minilm", "cpu"): NEW}) == []
-    (change,) = artifact_changes(workspace, None, {("minilm", "cpu"): OLD})
-    assert (change.before, change.after.digest, change.figures_before) == (OLD, NEW, None)
-
-
-def test_figures_are_compared_with_the_deployed_artifact_only(project):
+    """With the figures of the deployed artifact only."""
     workspace, figures = locked(project, NEW), Figures(p99_ms=5.0)
     before = Lock(models={"minilm": {"cpu": artifact(OLD, figures=figures)}})
-    (same,) = artifact_changes(workspace, before, {("minilm", "cpu"): OLD})
-    (other,) = artifact_changes(workspace, before, {("minilm", "cpu"): "e" * 64})
-    assert (same.figures_before, other.figures_before) == (figures, None)
+    assert artifact_changes(workspace, before, {("minilm", "cpu"): NEW}) == []
+    for deployed_digest, lock, expected in (
+        (OLD, None, None),
+        (OLD, before, figures),
+        ("e" * 64, before, None),
+    ):
+        (change,) = artifact_changes(workspace, lock, {("minilm", "cpu"): deployed_digest})
+        assert (change.before, change.after.digest) == (deployed_digest, NEW)
+        assert change.figures_before == expected
 
 
 def test_deployed_templates_take_precedence_over_records(project):
@@ -111,18 +111,7 @@ def test_the_lock_of_the_deployed_commit_is_read_from_git(project):
     workspace = locked(project, OLD)
     assert deployed_lock(workspace, {}) is None
     assert deployed_lock(workspace, deployed(OLD, commit="0" * 40)) is None
-
-    def git(*arguments: str) -> str:
-        who = ("-c", "user.name=Ada", "-c", "user.email=ada@example.com", "-c", "commit.gpgsign=false")
-        done = subprocess.run(
-            ["git", *who, *arguments], cwd=project.root, check=True, capture_output=True, text=True
-        )
-        return done.stdout.strip()
-
-    git("init", "-q")
-    git("add", ".")
-    git("commit", "-q", "-m", "First")
-    commit = git("rev-parse", "HEAD")
+    commit = Repository(project.root).commit("First")
     workspace = locked(project, NEW)
     lock = deployed_lock(workspace, deployed(OLD, commit=f"{commit}+"))
     assert lock.models["minilm"]["cpu"].digest == OLD

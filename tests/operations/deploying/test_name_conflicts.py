@@ -57,9 +57,7 @@ def test_names_created_by_the_same_stack_do_not_conflict(cloud):
 def test_existing_resources_of_a_stack_are_not_created_again(before, count):
     deployed = template("AWS::S3::Bucket", before) if before else {"Resources": {}}
     assert len(list(names_to_create("s", deployed, template("AWS::S3::Bucket", "kept")))) == count
-
-
-def test_generated_names_never_conflict():
+    # Generated names never conflict.
     assert list(names_to_create("s", None, template("AWS::S3::Bucket", {"Fn::Sub": "x"}))) == []
     assert list(names_to_create("s", None, {"Resources": {"Thing": {"Type": "AWS::S3::Bucket"}}})) == []
 

@@ -28,31 +28,19 @@ def plan(old: Template | None, new: Template) -> StackPlan:
     return plan_stack(STACK, deployed=old, new=new)
 
 
-def test_missing_stacks_are_created(template):
-    stack_plan = plan(None, template)
-    assert (stack_plan.action, FULL in stack_plan.summary) == ("create", True)
-
-
-def test_repeated_request_changes_nothing(template):
+def test_what_needs_no_rollout(template):
+    assert (plan(None, template).action, FULL in plan(None, template).summary) == ("create", True)
     assert plan(template, copied(template)).summary == f"{STACK}: nothing changes"
-
-
-def test_an_alarm_change_is_not_a_rollout(template):
     changed = copied(template)
+    for kind in (CONFIG, MODEL):
+        properties(changed, kind)["Tags"] = []
+    properties(changed, ENDPOINT)["DeploymentConfig"]["BlueGreenUpdatePolicy"]["TerminationWaitInSeconds"] = 0
     properties(changed, "AWS::CloudWatch::Alarm")["Threshold"] = 1
     stack_plan = plan(template, changed)
     assert (stack_plan.action, stack_plan.summary) == (
         "change",
         f"{STACK}: is changed; endpoint {FULL} is not affected",
     )
-
-
-def test_a_tag_or_another_rollout_is_not_a_rollout(template):
-    changed = copied(template)
-    for kind in (CONFIG, MODEL):
-        properties(changed, kind)["Tags"] = []
-    properties(changed, ENDPOINT)["DeploymentConfig"]["BlueGreenUpdatePolicy"]["TerminationWaitInSeconds"] = 0
-    assert plan(template, changed).action == "change"
 
 
 @pytest.mark.parametrize(

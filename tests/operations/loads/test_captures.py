@@ -63,17 +63,11 @@ def test_the_arrival_pattern_and_the_bodies_are_those_of_the_capture(s3):
 
 
 def test_only_the_period_is_read(s3):
-    put(s3, record(-1), record(0), record(59), record(60))
+    answer = {**record(1), "captureData": {"endpointOutput": {}}}  # without its request
+    put(s3, record(-1), record(0), answer, record(59), record(60))
     put(s3, record(30), hour="2026/11/24/10")  # written in the next hour
     put(s3, "not read", hour="2026/11/23/09")
     assert len(read(s3, seconds=60).requests) == 3
-
-
-def test_records_without_the_request_are_skipped(s3):
-    answer = record(1)
-    answer["captureData"] = {"endpointOutput": {}}
-    put(s3, answer, record(2))
-    assert len(read(s3).requests) == 1
 
 
 @pytest.mark.parametrize(

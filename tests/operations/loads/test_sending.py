@@ -60,10 +60,3 @@ def test_every_request_is_sent_once_and_when_it_is_due():
     assert numbers == list(range(len(trace.offsets)))
     assert sent.due == trace.offsets.tolist()
     assert (np.array(sent.sent) >= trace.offsets).all()
-
-
-def test_users_wait_for_their_answers_and_pause_after_errors():
-    server = Stalling()
-    sent = run_loop(closed_loop(server.send, users=7, seconds=1.4))
-    assert server.most <= 7
-    assert set(sent.errors) == {"", "throttled"}

@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from tests.operations.scaling_simulation.simulated import plan, tick
 from tritonstack.operations.scaling_simulation.autoscaler import Autoscaler
 
@@ -47,22 +45,13 @@ def test_three_minutes_above_the_target_scale_out_to_the_proportional_count():
     # 2,100 requests per minute on one instance: ceil(1 x 2100 / 600) = 4.
     assert timeline(scaling, lambda _: rate(2100), 30)[0] == (180.0, 4)
     assert timeline(scaling, lambda _: rate(600), 60) == []  # at the target is not above it
-
-
-def test_two_minutes_above_are_not_enough():
-    scaling = plan(max_instances=10, invocations_per_instance=600)
-    assert timeline(scaling, lambda number: rate(2100 if number % 18 < 12 else 600), 108) == []
-
-
-def test_metrics_that_are_published_later_act_later():
-    scaling = plan(max_instances=10, invocations_per_instance=600)
-    assert timeline(scaling, lambda _: rate(2100), 40, delay_periods=1.0)[0] == (240.0, 4)
-
-
-def test_concurrency_acts_after_thirty_seconds():
-    scaling = plan(max_instances=10, concurrent_requests_per_model=4)
-    load = {"requests": 10, "concurrency": 10.0}
-    assert timeline(scaling, lambda _: load, 6)[0] == (30.0, 3)
+    assert timeline(scaling, lambda number: rate(2100 if number % 18 < 12 else 600), 108) == []  # two minutes
+    assert timeline(scaling, lambda _: rate(2100), 40, delay_periods=1.0)[0] == (240.0, 4)  # published later
+    busy = {"requests": 10, "concurrency": 10.0}
+    assert timeline(plan(max_instances=10, concurrent_requests_per_model=4), lambda _: busy, 6)[0] == (
+        30.0,
+        3,
+    )
 
 
 def test_fifteen_minutes_below_nine_tenths_scale_in():
@@ -132,21 +121,6 @@ def test_a_backlog_without_instances_wakes_an_asynchronous_endpoint():
     assert timeline(scaling, lambda _: {"backlog": 0.0}, 95, limits=(0, 5)) == [(900.0, 0)]
 
 
-def test_the_datapoints_of_a_step_alarm_are_averaged():
-    steps = {
-        "metric": "cpu_utilization_percent",
-        "scale_out": [{"above": 90, "add": 1}],
-        "scale_in": {"below": 20, "remove": 2},
-    }
-    scaling = plan(max_instances=10, steps=steps)
-    (_, low) = Autoscaler(scaling, units={"CPUUtilization": 4.0}, delay_periods=0.0)._stepping
-    for number in range(5 * PER_MINUTE):
-        low.alarm.add(tick(number, busy=0.1 if number < 24 else 0.19), 0.0)
-    low.alarm.publish(300.0)
-    assert low.alarm.last == pytest.approx(76)
-    assert low.breach() == pytest.approx(4 * (10 * 4 + 19) / 5 - 80)
-
-
 def test_a_scale_in_cooldown_begins_when_the_scale_in_has_completed():
     scaler = Autoscaler(plan(max_instances=10, invocations_per_instance=600), units={}, delay_periods=0.0)
     times, current = [], 8
@@ -161,22 +135,6 @@ def test_a_scale_in_cooldown_begins_when_the_scale_in_has_completed():
     # Accepted, completed 200 s later, and 300 s of cooldown from then on.
     assert times[0] == 900.0
     assert not [at for at in times if 1100 <= at < 1400]
-
-
-def test_a_failed_launch_has_no_cooldown_and_is_tried_again():
-    scaling = plan(max_instances=10, invocations_per_instance=600, scale_out_cooldown_s=3600)
-    scaler = Autoscaler(scaling, units={}, delay_periods=0.0)
-
-    def decided(number: int) -> int | None:
-        scaler.observe(tick(number, requests=350))
-        decision = scaler.decide((number + 1) * 10.0, 1, limits=(1, 10), is_updating=False)
-        return decision and decision.instances
-
-    assert [decided(number) for number in range(18)][-1] == 4
-    scaler.failed()
-    # A change of limits succeeds instead: it is no scaling activity of the policy, and starts no cooldown.
-    scaler.completed(190.0)
-    assert [decided(number) for number in range(18, 24)][-1] == 4
 
 
 def test_no_policy_scales_in_while_another_one_asks_for_more_than_the_maximum():

@@ -56,16 +56,6 @@ def test_mean_waits_are_those_of_markov_queues(slots, load):
     assert waiting_s(fluid) == pytest.approx(expected, rel=0.15)
 
 
-def test_mean_wait_is_that_of_constant_service_times():
-    """M/D/1: half of the wait of M/M/1 (Pollaczek-Khinchine)."""
-    ticks, load = 1000, 0.7
-    offsets = poisson(load / SERVICE_S, ticks * TICK_S, seed=5).offsets
-    expected = load * SERVICE_S / 2 / (1 - load)
-    exact, fluid = both(offsets, ticks, ServingSetup(curve(), timeout_s=600), 1)
-    assert waiting_s(exact) == pytest.approx(expected, rel=0.08)
-    assert waiting_s(fluid) == pytest.approx(expected, rel=0.15)
-
-
 @pytest.mark.parametrize("shape", [CONSTANT, EXPONENTIAL], ids=["constant", "exponential"])
 @pytest.mark.parametrize("load", [0.5, 0.8, 0.9])
 def test_the_approximation_has_the_percentiles_of_single_requests(shape, load):

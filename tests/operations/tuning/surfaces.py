@@ -56,15 +56,6 @@ def one_text_model(values: dict[str, float]) -> Measured:
     return closed(2.0 * padding * precision * delay / efficiency, 0.4 + 0.25 * instances)
 
 
-def small_grid(values: dict[str, float]) -> Measured:
-    """MiniLM on two cores, as measured: two instances with one thread, and about 128 tokens."""
-    busy = values["instances"]
-    efficiency = {1: 0.62, 2: 1.0, 4: 0.86}[int(busy)]
-    padding = {64: 1.09, 128: 1.0, 256: 1.05, 512: 1.2}[int(values["tokens"])]
-    precision = {0.0: 1.0, 1.0: 0.48}[values["precision"]]
-    return closed(6.0 * padding * precision / efficiency * (1 + values["delay"] / 60_000), 0.5)
-
-
 MINILM_PER_SECOND = {
     (0.0, 0): {1: (250, 244, 224, 184), 2: (290, 296, 266, 223), 4: (270, 264, 230, 199)},
     (0.0, 5000): {1: (270, 302, 262, 257), 2: (165, 271, 206, 152), 4: (264, 171, 192, 205)},
@@ -81,17 +72,6 @@ def measured_grid(values: dict[str, float]) -> Measured:
     """MiniLM, each combination measured once."""
     row = MINILM_PER_SECOND[values["precision"], int(values["delay"])][int(values["instances"])]
     return closed(1000 / row[(64, 128, 256, 512).index(int(values["tokens"]))], 0.5)
-
-
-def pipeline(values: dict[str, float]) -> Measured:
-    """Three models that share the cores: the slowest one decides, and idle instances cost something."""
-    need = {"clean": 0.4, "mood": 2.6, "join": 0.5}
-    batch = 1 + 0.3 / (1 + values["delay"] / 2000)
-    costs = [need[name] * (batch if name == "mood" else 1.0) / values[name] ** 0.8 for name in need]
-    used = sum(values[name] for name in need)
-    crowded = 1 + 0.06 * max(0, used - CORES)
-    cost = (max(costs) + 0.25 * sum(costs)) * crowded + values["delay"] / 20_000
-    return closed(cost, 0.3 + 0.1 * used + values["delay"] / 8000)
 
 
 def rugged(values: dict[str, float]) -> Measured:
@@ -121,30 +101,20 @@ TEXTS = Surface(
 )
 
 
-def _minilm(delay: float) -> SearchSpace:
-    return SearchSpace(
+MEASURED = Surface(
+    SearchSpace(
         (
             _dimension("instances", (1, 2, 4), 1),
             _dimension("tokens", (64, 128, 256, 512), 1),
-            _dimension("delay", (0, delay)),
+            _dimension("delay", (0, 5000)),
             _dimension("precision", (0.0, 1.0), ordered=False),
         )
-    )
-
-
-SMALL = Surface(_minilm(2000), small_grid)
-MEASURED = Surface(_minilm(5000), measured_grid, noise=0.05)
-PIPELINE = Surface(
-    SearchSpace(
-        (
-            _dimension("clean", (1, 2, 3)),
-            _dimension("mood", (1, 2, 3, 4)),
-            _dimension("join", (1, 2, 3)),
-            _dimension("delay", (0, 1000, 4000)),
-        )
     ),
-    pipeline,
+    measured_grid,
+    noise=0.05,
 )
+
+
 RUGGED = Surface(
     SearchSpace(
         (

@@ -214,7 +214,7 @@ SCALED_BY_HAND: tuple[tuple[str, dict[str, Any], str, dict[str, Any]], ...] = (
     ),
     (
         "put_scheduled_action",
-        {"Schedule": "rate(1 day)", "ScalableTargetAction": ZERO},
+        {"Schedule": "cron(0 3 * * ? *)", "ScalableTargetAction": ZERO},
         "delete_scheduled_action",
         {"ScheduledActionName": "by-hand"},
     ),

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.operations.strict_aws import client_error
 from tests.projects import edit
 from tests.stacks.assemblies import lock_everything
 from tritonstack.base.error_kinds import NotRecordedError
@@ -211,17 +212,13 @@ def test_an_artifact_of_two_endpoints_is_refuted_if_either_fails(workspace):
     assert first.at < last.at
 
 
-def test_a_verdict_is_stored_in_the_environments_bucket(cloud, workspace):
+def test_a_verdict_is_stored_and_reported_if_it_cannot_be(cloud, workspace, monkeypatch):
     (written,) = record_verdict(cloud, workspace, verdict(GOOD))
     assert read_events(cloud, workspace.spec.artifact_bucket) == [written]
     assert (written.kind, written.endpoints) == ("verified", ("search",))
 
-
-def test_a_verdict_that_cannot_be_written_is_reported_nevertheless(cloud, workspace, monkeypatch):
-    from botocore.exceptions import ClientError
-
     def fail(*_: object) -> None:
-        raise ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "PutObject")
+        raise client_error("PutObject", "AccessDenied", "no")
 
     monkeypatch.setattr("tritonstack.operations.verification.verdicts.record_event", fail)
     with pytest.raises(NotRecordedError, match="cccccccc"):
