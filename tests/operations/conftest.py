@@ -8,10 +8,9 @@ from moto.core.models import DEFAULT_ACCOUNT_ID
 
 from stacks.environment import add_environment
 from tests.moto_aws import simulated_aws
-from tests.projects import MODEL, add_builder
+from tests.projects import write_project
 from tests.stacks.assemblies import lock_everything, new_app
 from tritonstack.base import naming
-from tritonstack.base.paths import Project
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.deploying.assembly import Assembly, Template
 
@@ -52,17 +51,9 @@ def synthesized(tmp_path_factory):
     def synthesize(*, instance_type: str = "ml.c7i.xlarge", least: int = 2) -> Assembly:
         key = (instance_type, least)
         if key not in assemblies:
-            project = Project(tmp_path_factory.mktemp("project"))
-            add_builder(project.root)
-            for file, text in (
-                (project.model_file("minilm"), MODEL),
-                (
-                    project.environment_file("dev"),
-                    ENVIRONMENT.format(instance_type=instance_type, least=least),
-                ),
-            ):
-                file.parent.mkdir(parents=True)
-                file.write_text(text)
+            project = write_project(tmp_path_factory.mktemp("project"))
+            text = ENVIRONMENT.format(instance_type=instance_type, least=least)
+            project.environment_file("dev").write_text(text)
             folder = tmp_path_factory.mktemp("assembly")
             app = new_app(folder)
             add_environment(app, workspace=lock_everything(project, "dev"))

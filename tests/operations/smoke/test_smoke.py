@@ -266,6 +266,8 @@ def test_the_one_of_two_targets_with_wrong_answers_is_reported(
 
 def test_targets_that_cannot_be_asked(cloud, tmp_path):
     """A shadow cannot be invoked, which is no failure; a model that the lock does not name is not checked."""
+    for name in ("shadow", "many"):
+        (tmp_path / name).mkdir()
     here = smoke_site(cloud, tmp_path / "shadow", SHADOWED)
     here.stock("minilm", example())
     main, shadow = here.smoke(answering(RIGHT))

@@ -17,10 +17,9 @@ from packages.local_cloud.tests.conftest import REGION, SHARED
 from packages.local_cloud.tests.sagemaker.cloud import tarball
 from stacks.environment import add_environment
 from tests.credentials import variables_of
-from tests.projects import MODEL, add_builder
+from tests.projects import write_project
 from tests.stacks.assemblies import lock_everything, new_app
 from tritonstack.base import naming
-from tritonstack.base.paths import Project
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.deploying.assembly import Assembly
 from tritonstack.operations.deploying.deployments import record_deployment
@@ -130,14 +129,8 @@ def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployed]:
 
 
 def locked(tmp_path_factory: pytest.TempPathFactory, *, size: int) -> Workspace:
-    project = Project(tmp_path_factory.mktemp("project"))
-    add_builder(project.root)
-    for file, text in (
-        (project.model_file("minilm"), MODEL),
-        (project.environment_file("dev"), ENVIRONMENT),
-    ):
-        file.parent.mkdir(parents=True)
-        file.write_text(text)
+    project = write_project(tmp_path_factory.mktemp("project"))
+    project.environment_file("dev").write_text(ENVIRONMENT)
     workspace = lock_everything(project, "dev")
     lock = workspace.lock.record
     entry = lock.models["minilm"]["cpu"].model_copy(update={"archive_bytes": size})
