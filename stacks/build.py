@@ -10,15 +10,14 @@ from collections.abc import Mapping, Sequence
 from constructs import Construct
 
 from stacks.environment_stack import EnvironmentStack
-from stacks.removal import removal_policy
 from tritonstack.base import naming
 from tritonstack.constructs.builds.build_grants import read_source
-from tritonstack.constructs.builds.build_log import BuildLog
 from tritonstack.constructs.builds.build_project import BuildSettings, Source
 from tritonstack.constructs.builds.build_roles import BuildLocation, BuildRoles
 from tritonstack.constructs.builds.build_source import BuildSource
 from tritonstack.constructs.builds.image_builds import ImageBuilds
 from tritonstack.constructs.builds.model_builds import ModelBuilds
+from tritonstack.constructs.data.log_group import log_group
 from tritonstack.constructs.iam.grants import AwsScope, pull_image
 from tritonstack.project.build_machines import (
     BuildMachine,
@@ -48,17 +47,16 @@ class BuildStack(EnvironmentStack):
         source = BuildSource(
             self, "Source", project=workspace.project, encrypted_with=environment.bootstrap_kms_key
         )
-        log = BuildLog(
-            self,
-            "Log",
+        log = log_group(
+            Construct(self, "Log"),
             name=naming.build_log_group(base),
             retention_days=options.log_retention_days,
             key_arn=key_arn,
-            removal=removal_policy(environment),
+            removal=self.removal,
         )
         settings = BuildSettings(
             Source(type="S3", location=source.location),
-            log.name,
+            log,
             key_arn,
             options.timeout_minutes,
             options.concurrent,

@@ -10,7 +10,6 @@ from constructs import Construct
 
 from stacks.deployment import EndpointDeployment, VariantDeployment, plan_deployment
 from stacks.environment_stack import EnvironmentStack
-from stacks.removal import removal_policy
 from tritonstack.base import naming
 from tritonstack.base.errors import FileViolation
 from tritonstack.constructs.endpoint.published_targets import PublishedTargets
@@ -77,7 +76,7 @@ class EndpointStack(EnvironmentStack):
             key_arn=key_arn,
             alarm_topic_arn=environment.alarm_topic_arn,
             data_bucket=environment.data_bucket,
-            removal=removal_policy(environment),
+            removal=self.removal,
         )
         if deployment.target_models:
             targets = PublishedTargets(

@@ -27,9 +27,20 @@ class EnvironmentStack(cdk.Stack):
             synthesizer=cdk.DefaultStackSynthesizer(qualifier=environment.bootstrap_qualifier),
             permissions_boundary=cdk.PermissionsBoundary.from_name(environment.roles_boundary),
         )
-        self._base = environment.base
+        self._environment = environment
         for key, value in tags.items():
             cdk.Tags.of(self).add(key, value)
+
+    @property
+    def removal(self) -> cdk.RemovalPolicy:
+        """The removal policy of stateful resources.
+
+        Retained resources are still deleted if the deployment that creates them fails: they are empty, and
+        their names must be free for the next attempt.
+        """
+        if self._environment.removal == "destroy":
+            return cdk.RemovalPolicy.DESTROY
+        return cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
 
     def output(self, logical_id: str, *, value: str, description: str) -> None:
         """Add a CloudFormation output without an export."""
@@ -51,6 +62,6 @@ class EnvironmentStack(cdk.Stack):
             self,
             logical_id,
             type=f"AWS::SSM::Parameter::Value<{value_type}>",
-            default=naming.parameter_name(self._base, name),
+            default=naming.parameter_name(self._environment.base, name),
             description="Published by another stack of this environment",
         )

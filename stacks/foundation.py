@@ -7,7 +7,6 @@ from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 from stacks.environment_stack import EnvironmentStack
-from stacks.removal import removal_policy
 from tritonstack.base import naming
 from tritonstack.constructs.builds.image_repository import ImageRepository
 from tritonstack.constructs.data.buckets import access_log, artifact_bucket, data_bucket
@@ -76,7 +75,7 @@ class FoundationStack(EnvironmentStack):
             "Encryption",
             alias=naming.key_alias(base),
             description=f"Encrypts artifacts, data, images, volumes, logs and alarms of {base}",
-            removal=removal_policy(environment),
+            removal=self.removal,
             log_groups=[
                 *naming.endpoint_log_groups(base),
                 naming.flow_log_group(base),
@@ -96,10 +95,9 @@ class FoundationStack(EnvironmentStack):
         return key
 
     def _buckets(self, environment: EnvironmentSpec, key: kms.IKey) -> None:
-        removal = removal_policy(environment)
-        log = access_log(self, "AccessLog", name=environment.log_bucket, removal=removal)
+        log = access_log(self, "AccessLog", name=environment.log_bucket, removal=self.removal)
         artifacts = artifact_bucket(
-            self, "Artifacts", name=environment.artifact_bucket, key=key, log=log, removal=removal
+            self, "Artifacts", name=environment.artifact_bucket, key=key, log=log, removal=self.removal
         )
         data = data_bucket(
             self,
@@ -108,7 +106,7 @@ class FoundationStack(EnvironmentStack):
             key=key,
             log=log,
             expiry_days=_expiry_days(environment),
-            removal=removal,
+            removal=self.removal,
         )
         self.output("ArtifactBucket", value=artifacts.bucket_name, description="Bucket for artifacts")
         self.output(
@@ -126,7 +124,7 @@ class FoundationStack(EnvironmentStack):
                 f"{image.capitalize()}Image",
                 name=naming.image_repository_name(environment.base, image),
                 key=key,
-                removal=removal_policy(environment),
+                removal=self.removal,
             )
             self.output(f"{image.capitalize()}Repository", value=repository.uri, description=purpose)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from constructs import Construct
 
 from stacks.environment_stack import EnvironmentStack
-from stacks.removal import removal_policy
 from tritonstack.base import naming
 from tritonstack.constructs.data.shared_value import SharedValue
 from tritonstack.constructs.network.flow_log import FlowLog
@@ -43,7 +42,7 @@ class NetworkStack(EnvironmentStack):
             name=naming.flow_log_group(base),
             vpc_id=network.vpc_id,
             key_arn=self.shared_value("KeyArn", name=naming.KEY_PARAMETER),
-            removal=removal_policy(environment),
+            removal=self.removal,
         )
         SharedValue(
             self,

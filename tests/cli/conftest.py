@@ -1,6 +1,10 @@
-"""An AWS account simulated by moto, with credentials."""
+"""An AWS account simulated by moto, with credentials, and a built model that is not deployed there."""
 
 from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
 
 import boto3
 import botocore.client
@@ -8,7 +12,12 @@ import pytest
 
 from tests.json_results import checked_results
 from tests.moto_aws import simulated_aws
+from tests.operations.test_operations import stand_in_cdk
+from tests.projects import edit
 from tritonstack.cli import main, progress
+from tritonstack.project.loading import load_workspace
+from tritonstack.records.lock_writing import write_lock
+from tritonstack.records.locks import Lock, LockedArtifact
 
 
 @pytest.fixture
@@ -65,3 +74,45 @@ def aws_calls(json_results, monkeypatch):
     yield calls
     assert unannounced == []
     assert steps == []
+
+
+STACK = "tritonstack-dev-endpoint-search"
+
+
+def endpoint_template(**config: Any) -> dict[str, Any]:
+    """The smallest endpoint template that a plan needs."""
+    variant = {"VariantName": "main", "ModelName": "m", "InstanceType": "ml.c7i.xlarge"}
+    return {
+        "Resources": {
+            "Config": {
+                "Type": "AWS::SageMaker::EndpointConfig",
+                "Properties": {"ProductionVariants": [variant], **config},
+            },
+            "Endpoint": {"Type": "AWS::SageMaker::Endpoint", "Properties": {"EndpointName": "search"}},
+        }
+    }
+
+
+def write_assembly(folder: Path, template: dict[str, Any]) -> None:
+    folder.mkdir()
+    properties = {"templateFile": "x.json", "lookupRole": {"arn": "arn:of-the-whole-account"}}
+    stack = {"type": "aws:cloudformation:stack", "properties": properties}
+    (folder / "manifest.json").write_text(json.dumps({"artifacts": {STACK: stack}}))
+    (folder / "x.json").write_text(json.dumps(template))
+
+
+@pytest.fixture
+def built(project, account):
+    """A project with a built model, and a stand-in CDK that synthesizes the folder `assembly`."""
+    edit(project.environment_file("dev"), "1" * 12, account)
+    spec_hash = load_workspace(project, "dev").hashes["minilm"]
+    artifact = LockedArtifact(digest="ab" * 32, spec_hash=spec_hash, archive_bytes=1, unpacked_bytes=1)
+    write_lock(project.lock_file("dev"), Lock(models={"minilm": {"cpu": artifact}}))
+    write_assembly(project.root / "assembly", endpoint_template())
+    stand_in_cdk(
+        project.root,
+        f'case $1 in\nsynth) cp {project.root}/assembly/* "$4" ;;\n'
+        "diff) echo 'Stack search: what the CDK says'\n"
+        '  ! grep -o whole-account "$4/manifest.json" ;;\nesac',
+    )
+    return project

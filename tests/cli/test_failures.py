@@ -77,20 +77,6 @@ def test_a_state_folder_that_is_none_is_not_reported_as_a_bug(
     assert "TS999" not in err + out
 
 
-def test_no_command_at_all_gives_help(capsys):
-    code, out, err = said(capsys)
-    assert (code, err) == (0, "")
-    assert out.startswith("Usage: ")
-
-
-@pytest.mark.parametrize(
-    "arguments", [("--port", "65536"), ("--port", "0"), ("--region", "nowhere")], ids=lambda pair: pair[1]
-)
-def test_unsupported_host_does_not_start_the_cloud(project, root, capsys, arguments):
-    assert said(capsys, "--project", root, "up", "--detach", *arguments)[0] == 2
-    assert not project.cloud_dir().exists()
-
-
 def test_a_cloud_of_another_account_is_rejected(project, root, capsys, monkeypatch):
     edit(project.environment_file("dev"), "1" * 12, "0" * 12)
     address = CloudAddress("http://localhost:1", 1, 1, "123456789012", "eu-west-1")

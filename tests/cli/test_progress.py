@@ -10,15 +10,9 @@ import threading
 import pytest
 from rich.console import Console, Group
 
-from tests.cli.deploy.test_diff import endpoint_template, write_assembly
-from tests.operations.test_operations import stand_in_cdk
-from tests.projects import edit
 from tritonstack.cli import progress
 from tritonstack.cli.main import run
 from tritonstack.cli.output import Output
-from tritonstack.project.loading import load_workspace
-from tritonstack.records.lock_writing import write_lock
-from tritonstack.records.locks import Lock, LockedArtifact
 
 ESCAPE = "\x1b"
 
@@ -137,22 +131,6 @@ def test_the_next_command_is_suggested_to_people_only(*, terminal, as_json, show
     output.suggest()
     assert notes.getvalue().endswith("deploy dev\n") is shown
     assert results.getvalue() == ""
-
-
-@pytest.fixture
-def built(project, account):
-    """A project with a built model, and a stand-in CDK."""
-    edit(project.environment_file("dev"), "1" * 12, account)
-    spec_hash = load_workspace(project, "dev").hashes["minilm"]
-    artifact = LockedArtifact(digest="ab" * 32, spec_hash=spec_hash, archive_bytes=1, unpacked_bytes=1)
-    write_lock(project.lock_file("dev"), Lock(models={"minilm": {"cpu": artifact}}))
-    text = project.environment_file("dev").read_text()
-    project.environment_file("prod").write_text(
-        text.replace("name: dev", "name: prod") + "promotion: {from: dev}\n"
-    )
-    write_assembly(project.root / "assembly", endpoint_template())
-    stand_in_cdk(project.root, f'case $1 in\nsynth) cp {project.root}/assembly/* "$4" ;;\nesac')
-    return project
 
 
 @pytest.mark.parametrize(

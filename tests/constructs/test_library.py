@@ -180,12 +180,6 @@ def test_derived_variables_cannot_be_set(data, name):
         container_environment(data, {name: "x", "OTHER": "y"})
 
 
-@pytest.mark.parametrize("url", ["my-models/encoder", "https://my-models/encoder", "s3://"])
-def test_data_missing_from_s3_is_rejected(stack, url):
-    with pytest.raises(UsageError, match="S3 URL"):
-        TritonModel(stack, "Model", data=ModelArchive(url, entry_model="encoder"), image=IMAGE)
-
-
 @pytest.mark.parametrize(
     ("release", "instance_type", "words"),
     [("25.04", "ml.g5.xlrage", r"'ml\.g5\.xlarge'"), ("25.05", "ml.g5.xlarge", r"'25\.05'")],
@@ -193,11 +187,6 @@ def test_data_missing_from_s3_is_rejected(stack, url):
 def test_an_unknown_instance_type_or_release_is_rejected(release, instance_type, words):
     with pytest.raises(UsageError, match=words):
         TritonImage(release, instance_type=instance_type).uri("eu-central-1")
-
-
-def test_an_image_outside_ecr_is_rejected(stack):
-    with pytest.raises(UsageError, match="ECR image"):
-        TritonModel(stack, "Model", data=ARCHIVE, image="triton:latest")
 
 
 COMPONENT = Components(memory_mb=1024)
@@ -259,14 +248,6 @@ def variants_named(stack: cdk.Stack, *names: str, **more: Any) -> list[TritonVar
 def test_variants_rejected_by_sagemaker(stack, names, more, words):
     with pytest.raises(UsageError, match=words):
         endpoint(stack, *variants_named(stack, *names, **more))
-
-
-@pytest.mark.parametrize(
-    ("name", "options", "excess"), [("e" * 64, {}, 1), ("e" * 60, {"components": COMPONENT}, 7)]
-)
-def test_name_too_long_for_sagemaker_is_rejected(stack, name, options, excess):
-    with pytest.raises(UsageError, match=f"name by {excess} char"):
-        endpoint(stack, *variants_named(stack, "main"), name=name, **options)
 
 
 # Where only the deploy knows

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.delivery.permissions.iam import roles
 from tritonstack.base.paths import Project
 from tritonstack.cli.main import run
 from tritonstack.operations.delivery_routes import affected, changed_since
@@ -70,18 +69,3 @@ def test_workflow_values_are_json(committed, capsys):
     previews = outputs["previews"]
     assert (previews["template"], previews["ttl"], previews["name_prefix"]) == ("preview", "4h", "pr")
     assert previews["roles"]["preview_execution"].endswith("role/tritonstack-delivery-dev-preview-execution")
-
-
-def test_the_listed_roles_are_those_created(committed, delivery_stacks, capsys):
-
-    assert run(["--project", str(committed.root), "--json", "delivery"]) == 0
-    facts = json.loads(capsys.readouterr().out)
-    for name, stop in facts["stages"].items():
-        arns = {f"arn:aws:iam::{stop['account']}:role/{role}" for role in roles(delivery_stacks[name])}
-        assert set(stop["roles"].values()) <= arns
-
-
-def test_missing_project_file_is_reported_with_its_location(committed, capsys):
-    committed.delivery_file.unlink()
-    assert run(["--project", str(committed.root), "delivery"]) == 2
-    assert "delivery.yaml" in capsys.readouterr().err

@@ -9,11 +9,9 @@ from typing import Any
 
 import pytest
 
-from stacks.pipeline import PipelineStack, line_of
+from stacks.pipeline import line_of
 from tests.delivery.delivery_project import DEV, PROD, TOOLS
-from tests.projects import edit
-from tests.stacks.assemblies import messages_of, new_app
-from tritonstack.base.errors import InvalidFilesError, UsageError
+from tritonstack.base.errors import UsageError
 
 NAME = "tritonstack-delivery-pipeline"
 STEPS = (
@@ -156,12 +154,6 @@ def test_step_can_assume_only_one_role_of_one_environment(pipeline, step, takes_
     assert services <= {"s3", "kms", "logs", "sts", "codebuild", "codeconnections", "codestar-connections"}
 
 
-def test_no_bucket_policy_grants_access(pipeline):
-    (bucket,) = of_type(pipeline, "AWS::S3::BucketPolicy").values()
-    assert {statement["Effect"] for statement in bucket["PolicyDocument"]["Statement"]} == {"Deny"}
-    assert not of_type(pipeline, "AWS::Logs::ResourcePolicy")
-
-
 def test_connection_can_be_tested_before_the_project_exists(pipeline):
     """CodeBuild tests it with the project's own role, inside CreateProject."""
     (reap,) = [
@@ -204,24 +196,6 @@ def test_actions_have_no_separate_role(pipeline):
         s["Resource"] for s in statements(pipeline, "Line") if "codebuild:StartBuild" in s["Action"]
     ]
     assert started == [f"arn:aws:codebuild:eu-west-1:{TOOLS}:project/{NAME}-*"]
-
-
-@pytest.mark.parametrize("region", ["ca-west-1", "me-south-1"])
-def test_its_region_is_checked_at_synth(roads, tmp_path, region):
-    """CodeBuild is not in the first region; the second is unknown."""
-    text = roads.delivery_file.read_text()
-    try:
-        edit(roads.delivery_file, "  region: eu-west-1\n", f"  region: {region}\n")
-        if region == "ca-west-1":
-            with pytest.raises(InvalidFilesError, match=r"pipeline\.region: .* AWS::CodeBuild::Project"):
-                line_of(roads, "main")
-            return
-        line = line_of(roads, "main")
-    finally:
-        roads.delivery_file.write_text(text)
-    app = new_app(tmp_path)
-    PipelineStack(app, line=line)
-    assert any("me-south-1" in message for message in messages_of(app))
 
 
 def test_missing_lock_of_the_requirements_is_reported(roads):

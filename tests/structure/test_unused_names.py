@@ -1,6 +1,7 @@
-"""The product uses each public name that its modules define; a name for tests belongs into the tests."""
+"""Each public class name has one meaning, and each public name a use: a name for tests belongs into them."""
 
 import ast
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -69,3 +70,16 @@ def test_the_product_uses_its_public_names():
     unexpected = {name for name in found if not name.startswith(UNIMPORTED)}
     assert {name for name in unexpected if name.rpartition(".")[2] not in CALLED_BY_OTHERS} == set()
     assert {name.rpartition(".")[2] for name in found} >= set(CALLED_BY_OTHERS)
+
+
+def test_a_public_class_name_has_one_definition():
+    definitions = [
+        (node.name, module.name)
+        for module in read_modules(*PRODUCT).values()
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    ]
+    counts = Counter(name for name, _ in definitions)
+    twice = {name for name, count in counts.items() if count > 1} - {"TritonPythonModel"}
+    assert [pair for pair in definitions if pair[0] in twice] == []
+    assert {"Session", "BuildInfra", "CloudSettings"} <= counts.keys()  # each package is read

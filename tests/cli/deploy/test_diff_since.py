@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -77,26 +76,6 @@ def test_changes_since_a_commit_are_found_without_an_account(project, capsys):
     assert actions(compared(project, capsys, "HEAD~2"))[ENDPOINT] == "create"
     status = Repository(project.root).git("status", "--porcelain")
     assert status.split() == ["M", "environments/dev.lock.yaml"]
-
-
-@pytest.mark.soak
-def test_a_project_below_the_root_of_its_repository(project, capsys, tmp_path):
-    below = tmp_path / "team" / "serving"
-    below.mkdir(parents=True)
-    for name in ("cdk.json", "models", "containers", "environments"):
-        shutil.move(tmp_path / name, below / name)
-    Repository(tmp_path).commit("move")
-    unchanged = compared(Project(below), capsys, "HEAD")
-    assert set(actions(unchanged).values()) == {"nothing"}
-    assert unchanged["models"] == []
-
-
-@pytest.mark.soak
-def test_another_account_gets_all_stacks(project, capsys):
-    edit(project.environment_file("dev"), "111111111111", "222222222222")
-    document = compared(project, capsys, "HEAD")
-    assert set(actions(document).values()) == {"create"}
-    assert [(model["before"], model["after"]) for model in document["models"]] == [(None, OLD)]
 
 
 def test_an_invalid_commit_is_named(project, capsys):

@@ -5,10 +5,6 @@ from __future__ import annotations
 import boto3
 import pytest
 
-from tests.cli.deploy.test_diff import endpoint_template, write_assembly
-from tests.operations.test_operations import stand_in_cdk
-from tests.projects import edit
-from tests.stacks.assemblies import lock_everything
 from tritonstack.base.paths import Project
 from tritonstack.cli.main import run
 from tritonstack.cli.rendering.verdict_text import verdict_lines
@@ -18,16 +14,6 @@ from tritonstack.operations.revisions import Revision
 from tritonstack.operations.verification.checks import Check
 from tritonstack.operations.verification.verdicts import EndpointVerdict, Verdict
 from tritonstack.project.loading import load_workspace
-
-
-@pytest.fixture
-def built(project, account):
-    """A project with a built model that is not deployed, and a CDK that synthesizes its stack."""
-    edit(project.environment_file("dev"), "1" * 12, account)
-    lock_everything(project, "dev")
-    write_assembly(project.root / "assembly", endpoint_template())
-    stand_in_cdk(project.root, f'cp {project.root}/assembly/* "$4"')
-    return project
 
 
 def said(

@@ -182,26 +182,3 @@ def test_last_deployed_commit_is_the_base(checkout, deployed, default, base):
     (checkout.parent / "github.json").write_text(json.dumps({"deployed": deployed}))
     done = run(checkout, "previous-deploy", "--workflow", "deploy.yml", "--or", default)
     assert (done.returncode, done.stdout) == (0, f"before={base}\n"), done.stderr
-
-
-@pytest.mark.parametrize(
-    ("step", "arguments", "missing", "message"),
-    [
-        ("comment", ("--about", "a", "--file", "said.md"), "PULL_REQUEST", "--pull-request"),
-        ("comment", ("--about", "a", "--file", "said.md"), "GITHUB_REPOSITORY", "--repository"),
-        ("comment", ("--about", "a", "--file", "none.md"), "", "error[TS901]: none.md: cannot read the text"),
-        (
-            "propose-change",
-            ("--branch", "b", "--title", "t", "--body", "none.md"),
-            "",
-            "error[TS901]: none.md: cannot read the text",
-        ),
-    ],
-)
-def test_missing_inputs_are_reported_before_any_change(checkout, step, arguments, missing, message):
-    (checkout / "environments" / "prod.lock.yaml").write_text("models: {minilm: {}}\n")
-    done = run(checkout, step, *arguments, leave_out=missing)
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert recorded_calls(checkout.parent) == []
-    assert git(checkout, "branch", "--format=%(refname:short)").split() == ["main"]

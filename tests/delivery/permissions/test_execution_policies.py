@@ -17,7 +17,6 @@ from tests.projects import edit
 from tests.sample_templates import sample_templates
 from tests.stacks.assemblies import new_app
 from tritonstack.base import naming
-from tritonstack.base.errors import UsageError
 from tritonstack.base.paths import Project
 from tritonstack.project.loading import ProjectFiles
 from tritonstack.project.validation import validate_project
@@ -163,15 +162,6 @@ def test_policies_fit_at_the_longest_names(roads, tmp_path, region):
     ]
     assert len(sizes) >= 3
     assert max(sizes) <= 6_144
-
-
-def test_a_policy_that_is_too_large_is_rejected_before_the_deploy(roads, tmp_path, monkeypatch):
-    project = longest(roads, tmp_path / "project", REGION)
-    monkeypatch.setattr("tritonstack.constructs.iam.managed_policy.MANAGED_POLICY", 3_000)
-    with pytest.raises(UsageError, match=r"'.*' has 3,\d\d\d characters") as caught:
-        delivered(project, tmp_path / "out", only_environment(project))
-    assert "at most 3,000" in caught.value.message
-    assert "name_prefix" in str(caught.value.remedy)
 
 
 def test_a_sixth_environment_of_one_bootstrap_is_rejected(roads, tmp_path):

@@ -183,34 +183,6 @@ def synthesized(folder: Path, workspace: Any) -> Path:
     return folder
 
 
-def test_only_files_that_builds_read_change_the_source(tmp_path):
-    project = write_project(tmp_path / "project")
-    locked = lock_everything(project, "kept")
-
-    def source() -> str:
-        outputs: dict[str, Any] = json.loads(
-            (
-                synthesized(tmp_path / str(len(list(tmp_path.iterdir()))), load_workspace(project, "kept"))
-                / "tritonstack-kept-build.template.json"
-            ).read_text()
-        )["Outputs"]
-        return str(outputs["SourceArchive"]["Value"])
-
-    first = source()
-    for name in (
-        "README.md",
-        ".venv/bin/python",
-        "models/encoder/__pycache__/x.pyc",
-    ):
-        file = project.root / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text("changed")
-    locked.lock.file.touch()
-    assert source() == first
-    (project.root / "models" / "encoder" / "notes.txt").write_text("changed")
-    assert source() != first
-
-
 def test_archive_has_the_build_code_without_the_command_line(tmp_path, monkeypatch):
     packages = tmp_path / "site-packages"
     for name in ("tritonstack", "model_build"):

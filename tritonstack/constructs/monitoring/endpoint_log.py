@@ -6,6 +6,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
+from tritonstack.constructs.data.log_group import log_group
 from tritonstack.constructs.monitoring.monitored import Monitored
 from tritonstack.constructs.monitoring.triton_log import FILTER_PATTERNS, log_count
 
@@ -24,20 +25,19 @@ class EndpointLog(Construct):
         key_arn: str | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
-        group = logs.CfnLogGroup(
+        group = log_group(
             self,
-            "Group",
-            log_group_name=monitored.log_group_name,
-            retention_in_days=retention_days,
-            kms_key_id=key_arn,
+            name=monitored.log_group_name,
+            retention_days=retention_days,
+            key_arn=key_arn,
+            removal=removal,
         )
-        group.apply_removal_policy(removal)
         for count, pattern in FILTER_PATTERNS.items():
             metric = log_count(monitored, count).metric
             logs.CfnMetricFilter(
                 self,
                 count.value,
-                log_group_name=group.ref,
+                log_group_name=group,
                 filter_name=count.value,
                 filter_pattern=pattern,
                 metric_transformations=[

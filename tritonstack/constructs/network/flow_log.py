@@ -5,9 +5,9 @@ from __future__ import annotations
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_logs as logs
 from constructs import Construct
 
+from tritonstack.constructs.data.log_group import log_group
 from tritonstack.constructs.iam.granted_role import explain_wildcard
 
 RETENTION_DAYS = 365
@@ -27,10 +27,7 @@ class FlowLog(Construct):
         removal: cdk.RemovalPolicy,
     ) -> None:
         super().__init__(scope, construct_id)
-        group = logs.CfnLogGroup(
-            self, "Group", log_group_name=name, retention_in_days=RETENTION_DAYS, kms_key_id=key_arn
-        )
-        group.apply_removal_policy(removal)
+        group = log_group(self, name=name, retention_days=RETENTION_DAYS, key_arn=key_arn, removal=removal)
         ec2.CfnFlowLog(
             self,
             "FlowLog",
@@ -38,7 +35,7 @@ class FlowLog(Construct):
             resource_type="VPC",
             traffic_type="ALL",
             log_destination_type="cloud-watch-logs",
-            log_group_name=group.ref,
+            log_group_name=group,
             deliver_logs_permission_arn=self._writer(name).attr_arn,
         )
 
