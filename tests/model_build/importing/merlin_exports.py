@@ -224,23 +224,6 @@ def ragged_scores() -> Any:
     return Ragged()
 
 
-def fixed_scores() -> Any:
-    """Return a module over lists of three items, and a price."""
-    import torch
-
-    class Fixed(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            torch.manual_seed(12)
-            self.items = torch.nn.Embedding(64, 4)
-            self.head = torch.nn.Linear(4, 2)
-
-        def forward(self, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
-            return self.head(self.items(inputs["item"]).mean(1)) * inputs["price"]
-
-    return Fixed()
-
-
 def ragged(second: str = "offsets", name: str = "item") -> list[Column]:
     """Return the tensors of a ragged column."""
     return [Column(f"{name}__values", "INT64", (-1,)), Column(f"{name}__{second}", "INT32", (-1,))]
@@ -256,6 +239,7 @@ def passed(second: str) -> Terms:
 
 LISTS = Column("item", "INT64", (-1, 3))
 PRICE = Column("price", "FP32", (-1, 1))
+SCORE = Column("score", "FP32", (-1, 1))
 SCORES = Column("next", "FP32", (-1, 5))
 RAGGED = {"item__values": np.array([3, 1, 4, 1, 5]), "item__offsets": np.array([0, 3, 5], np.int32)}
 FIXED = {"item": np.array([[1, 2, 3], [4, 5, 6]]), "price": np.array([[0.5], [2.0]], np.float32)}
@@ -274,27 +258,14 @@ RAGGED_TORCH = Export(
     ragged(),
     [SCORES],
 )
-FIXED_LISTS = Export(
-    [
-        workflow([LISTS, PRICE], [LISTS, PRICE], {"item": ("item", 3, 1), "price": ("price", 2, 0)}),
-        workflow(
-            [LISTS, PRICE],
-            [Column("code", "INT64", (-1, 3)), Column("cost", "FP32", (-1, 1))],
-            {"code": ("item", 1, 5), "cost": ("price", 4, 1)},
-        ),
-    ],
-    [LISTS, PRICE],
-    [Column("code", "INT64", (-1, 3)), Column("cost", "FP32", (-1, 1))],
-    name="my_recommender",
-)
 TWO_WORKFLOWS = Export(
     [
         workflow([LISTS, PRICE], [LISTS, PRICE], {"item": ("item", 2, 0), "price": ("price", 1, 1)}),
         workflow([LISTS, PRICE], [LISTS, PRICE], {"item": ("item", 1, 7), "price": ("price", 3, 0)}),
-        Step(PYTORCH, [LISTS, PRICE], [Column("score", "FP32", (-1, 2))], module=fixed_scores),
+        workflow([LISTS, PRICE], [SCORE], {"score": ("price", 1, 9)}),
     ],
     [LISTS, PRICE],
-    [Column("score", "FP32", (-1, 2))],
+    [SCORE],
 )
 BRANCHES = Export(
     [

@@ -13,7 +13,6 @@ from model_build.repository.config import read_config
 from tests.model_build.importing.merlin_exports import (
     BRANCHES,
     FIXED,
-    FIXED_LISTS,
     FOREST,
     LISTS,
     PRICE,
@@ -41,7 +40,6 @@ STEP = "0_transformworkflowtriton"
 TRUST = "The pickles were written by this very test."
 EXPORTS: dict[str, tuple[Export, Arrays]] = {
     "ragged": (RAGGED_TORCH, RAGGED),
-    "fixed": (FIXED_LISTS, FIXED),
     "two-workflows": (TWO_WORKFLOWS, FIXED),
     "branches": (BRANCHES, FIXED),
     "nnzs": (older("nnzs"), lengths("nnzs")),
@@ -185,7 +183,7 @@ LONGER = Column("item", "INT64", (-1, 4))
 TORCH, TWO = RAGGED_TORCH, TWO_WORKFLOWS
 USER = Column("user", "INT64", (-1, 1))
 SAME = replace(TWO, steps=TWO.steps[:2], outputs=[LISTS, PRICE])
-FORESTS = [*FIXED_LISTS.steps, Step(FOREST, [PRICE], [PRICE], max_batch=8192)]
+FORESTS = [*TWO.steps, Step(FOREST, [PRICE], [PRICE], max_batch=8192)]
 REJECTED: Mapping[str, tuple[Export, str]] = {
     "types": (changed(TWO, 1, inputs=[FLOAT, PRICE]), "item is INT32 here, and 0_transformworkflowtriton"),
     "sizes": (changed(TWO, 1, inputs=[LONGER, PRICE]), r"\[-1, 4\] here, .* gives \[-1, 3\]"),
@@ -193,7 +191,7 @@ REJECTED: Mapping[str, tuple[Export, str]] = {
     "ragged to fixed": (changed(TWO, 0, outputs=[*ragged(), PRICE]), "item: .* ragged"),
     "fixed to ragged": (changed(TORCH, 0, outputs=[LISTS]), "item__values: .* fixed length: item"),
     "two versions of Merlin": (changed(TORCH, 0, outputs=ragged("nnzs")), "item__offsets: .*item__nnzs"),
-    "forest": (replace(FIXED_LISTS, steps=FORESTS), "input__0"),
+    "forest": (replace(TWO, steps=FORESTS), "input__0"),
     "operator": (replace(TORCH, operators=["merlin.systems.dag.ops.softmax_sampling"]), "softmax_sampling"),
     "files of an operator": (replace(TORCH, files={"ensemble/model.npz": b""}), "ensemble/model.npz"),
     "computed": (replace(TORCH, outputs=[Column("ordered_ids", "INT64", (-1, 5))]), "gives ordered_ids"),

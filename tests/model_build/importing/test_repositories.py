@@ -254,9 +254,7 @@ def with_config(text: str, mode: str = "w") -> Callable[[Path], Any]:
 DECOUPLED = "model_transaction_policy { decoupled: true }"
 BAD: Mapping[str, tuple[Callable[[Path], Any], str]] = {
     "nothing": (lambda root: (root / "notes.txt").write_text(""), "nothing to import"),
-    "empty": (lambda root: None, "nothing to import"),
     "syntax": (with_config("input {"), "config.pbtxt:1"),
-    "unknown field": (with_config("batch: 3"), '"batch"'),
     "missing file": (lambda root: (single(root) / "Double_It/1/model.py").unlink(), "version folder"),
     "missing part": (lambda root: (branches(root) / "right").rename(root.parent / "r"), "needs right"),
     "no tensors": (with_config('backend: "python"'), "no input"),

@@ -1,8 +1,10 @@
 """The local store and the bucket ignore incomplete artifacts."""
 
 import hashlib
+import re
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -162,6 +164,37 @@ def test_one_build_of_a_model_at_a_time(tmp_path):
             assert list(work.iterdir()) == []
 
 
+def test_a_second_build_of_the_same_model_waits_with_a_message(tmp_path):
+    store = ArtifactStore(artifacts_dir=tmp_path, model="m")
+    waiting, order = threading.Event(), []
+
+    def second() -> None:
+        with store.exclusive(on_wait=waiting.set) as work:
+            order.append("second")
+            assert list(work.iterdir()) == []
+
+    thread = threading.Thread(target=second)
+    with store.exclusive() as work:
+        (work / "half").touch()
+        thread.start()
+        assert waiting.wait(30)
+        order.append("first")
+    thread.join(30)
+    assert order == ["first", "second"]
+
+
+def test_builds_of_different_models_do_not_wait(tmp_path):
+    waits: list[str] = []
+    with (
+        ArtifactStore(artifacts_dir=tmp_path, model="a").exclusive() as first,
+        ArtifactStore(artifacts_dir=tmp_path, model="b").exclusive(
+            on_wait=lambda: waits.append("b")
+        ) as other,
+    ):
+        assert first != other
+    assert waits == []
+
+
 @pytest.fixture
 def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
@@ -234,14 +267,15 @@ def test_other_bytes_of_the_same_size_and_digest_note_are_reported(artifact, s3)
 
 
 @pytest.mark.parametrize("body", [b"other", None])
-def test_manifest_with_a_wrong_archive_is_reported(artifact, s3, body):
-    key = f"models/tiny/{artifact.name}/{ARCHIVE_NAME}"
+@pytest.mark.parametrize("name", [ARCHIVE_NAME, EXAMPLES_NAME])
+def test_a_manifest_with_another_or_no_file_is_reported(artifact, s3, name, body):
     upload(s3, artifact)
-    s3.delete_object(Bucket=BUCKET, Key=key)
+    s3.delete_object(Bucket=BUCKET, Key=f"models/tiny/{artifact.name}/{name}")
     if body is not None:
-        s3.put_object(Bucket=BUCKET, Key=key, Body=body)
-    with pytest.raises(PublishError, match=r"not match|missing"):
+        put(s3, artifact, name, body)
+    with pytest.raises(PublishError, match=re.escape(name)) as caught:
         upload(s3, artifact)
+    assert "manifest" in (caught.value.remedy or "")
 
 
 def test_a_corrupt_artifact_is_not_published(artifact, s3):
@@ -257,21 +291,6 @@ def test_denied_access(artifact):
         stubber.add_client_error("get_object", "AccessDenied", http_status_code=403)
         with pytest.raises(PublishError, match="'artifacts' denied"):
             upload(client, artifact)
-
-
-def test_a_concurrent_publisher_wins(artifact, s3):
-    original = s3.upload_file
-
-    def upload_and_lose(*arguments: Any, **options: Any) -> None:
-        original(*arguments, **options)
-        s3.put_object(
-            Bucket=BUCKET,
-            Key=f"models/tiny/{artifact.name}/{MANIFEST_NAME}",
-            Body=(artifact / MANIFEST_NAME).read_bytes(),
-        )
-
-    s3.upload_file = upload_and_lose
-    assert upload(s3, artifact).uploaded
 
 
 def test_an_archive_in_parts(artifact, s3, monkeypatch):
@@ -334,17 +353,6 @@ def test_unusable_examples_are_replaced(artifact, s3, content):
     upload(s3, artifact)
     assert in_bucket(s3, artifact, EXAMPLES_NAME) == (artifact / EXAMPLES_NAME).read_bytes()
     assert published_manifest(s3, artifact).examples_sha256
-
-
-@pytest.mark.parametrize("body", [b"other", None])
-def test_manifest_with_other_examples_is_reported(artifact, s3, body):
-    upload(s3, artifact)
-    s3.delete_object(Bucket=BUCKET, Key=f"models/tiny/{artifact.name}/{EXAMPLES_NAME}")
-    if body is not None:
-        put(s3, artifact, EXAMPLES_NAME, body)
-    with pytest.raises(PublishError, match=r"examples\.json") as caught:
-        upload(s3, artifact)
-    assert MANIFEST_NAME in (caught.value.remedy or "")
 
 
 @pytest.mark.parametrize("name", [EXAMPLES_NAME, MANIFEST_NAME])
