@@ -27,17 +27,12 @@ def _shapes(profile: Profile, spec: ModelSpec, inputs: Sequence[TensorSpec]) -> 
             f"tensorrt.profiles: unknown input {', '.join(unknown)}",
             remedy=f"inputs: {', '.join(tensor.name for tensor in inputs)}",
         )
-    ranges = {
+    return {
         tensor.name: list(_ranges(tensor, profile, spec))
         for tensor in inputs
         # trtexec cannot parse the shape of a scalar, and needs no fixed shapes.
         if spec.batching.max_batch or any(size < 0 for size in tensor.shape)
     }
-    return ProfileShapes(
-        least={name: [size.min for size in sizes] for name, sizes in ranges.items()},
-        best={name: [size.opt for size in sizes] for name, sizes in ranges.items()},
-        most={name: [size.max for size in sizes] for name, sizes in ranges.items()},
-    )
 
 
 def _ranges(tensor: TensorSpec, profile: Profile, spec: ModelSpec) -> Iterator[Range]:

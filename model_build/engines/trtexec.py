@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from model_build.errors import EngineError
-from tritonstack.spec.models.tensorrt import TensorRT
+from tritonstack.spec.models.tensorrt import Range, TensorRT
 from tritonstack.spec.models.tensorrt_rules import EXPLICIT_PROFILES, PRECISION_IN_GRAPH, Version
 from tritonstack.spec.models.tolerance import Precision
 
@@ -30,13 +30,8 @@ PORTABILITY_FLAGS = {
 _SEPARATORS = ",'="
 
 
-@dataclass(frozen=True)
-class ProfileShapes:
-    """The shapes of one optimization profile, by input, batch dimension included."""
-
-    least: Mapping[str, Sequence[int]]
-    best: Mapping[str, Sequence[int]]
-    most: Mapping[str, Sequence[int]]
+ProfileShapes = Mapping[str, Sequence[Range]]
+"""The sizes of one optimization profile, by input and dimension, batch included."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +44,7 @@ class EngineOrder:
     precision: Precision
     options: TensorRT
     profiles: Sequence[ProfileShapes]
-    """None if all sizes are fixed."""
+    """Empty if all sizes are fixed."""
 
     def flags(self) -> tuple[str, ...]:
         """Return the flags that decide the engine; equal for equal orders."""
@@ -93,8 +88,12 @@ class EngineOrder:
         for number, profile in enumerate(self.profiles):
             if len(self.profiles) > 1:
                 yield f"--profile={number}"
-            for name, shapes in (("min", profile.least), ("opt", profile.best), ("max", profile.most)):
-                yield f"--{name}Shapes=" + ",".join(_shape(*item) for item in sorted(shapes.items()))
+            for bound in ("min", "opt", "max"):
+                shapes = (
+                    _shape(name, [getattr(size, bound) for size in sizes])
+                    for name, sizes in sorted(profile.items())
+                )
+                yield f"--{bound}Shapes={','.join(shapes)}"
 
 
 def version_of_banner(text: str) -> Version | None:

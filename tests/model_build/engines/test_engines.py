@@ -17,7 +17,7 @@ from model_build.engines.build import EngineBuilder
 from model_build.engines.prepare import prepare_engines
 from model_build.engines.profiles import profile_shapes
 from model_build.engines.shared_files import SharedFiles
-from model_build.engines.trtexec import EngineOrder, ProfileShapes, version_of_banner
+from model_build.engines.trtexec import EngineOrder, version_of_banner
 from model_build.errors import EngineError
 from model_build.progress import BuildSteps, Progress
 from model_build.sources import FetchedSource
@@ -34,8 +34,8 @@ from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.tensorrt import Profile, Range, Shapes, TensorRT
 from tritonstack.spec.models.tensorrt_rules import EXPLICIT_PROFILES, tensorrt_violations
 
-SHAPES = ProfileShapes({"ids": [1, 1]}, {"ids": [4, 12]}, {"ids": [4, 24]})
-LONG = ProfileShapes({"ids": [1, 16]}, {"ids": [4, 20]}, {"ids": [4, 24]})
+SHAPES = {"ids": [Range(opt=4, max=4), Range(opt=12, max=24)]}
+LONG = {"ids": [Range(opt=4, max=4), Range(min=16, opt=20, max=24)]}
 
 
 @pytest.fixture
@@ -164,10 +164,10 @@ def test_several_profiles_are_numbered_and_need_tensorrt_10():
 
 
 def test_names_that_trtexec_would_misread():
-    odd = ProfileShapes({"a:0": [1]}, {"a:0": [1]}, {"a:0": [2]})
-    assert "--minShapes='a:0':1" in order((10, 4, 0), profiles=[odd]).flags()
+    size = Range(opt=1, max=2)
+    assert "--minShapes='a:0':1" in order((10, 4, 0), profiles=[{"a:0": [size]}]).flags()
     with pytest.raises(EngineError, match="'a,b'"):
-        order((10, 4, 0), profiles=[ProfileShapes({"a,b": [1]}, {"a,b": [1]}, {"a,b": [1]})]).flags()
+        order((10, 4, 0), profiles=[{"a,b": [size]}]).flags()
 
 
 @pytest.mark.parametrize(
@@ -187,12 +187,12 @@ def test_the_version_is_read_from_trtexec(line, version):
 def test_profiles_follow_from_the_model():
     spec = text_spec()
     (shapes,) = profile_shapes(spec, IDS)
-    assert (shapes.least, shapes.best, shapes.most) == ({"ids": [1, 1]}, {"ids": [8, 12]}, {"ids": [8, 24]})
+    assert shapes == {"ids": [Range(opt=8, max=8), Range(opt=12, max=24)]}
     narrow = Profile(batch=Range(opt=2, max=4), sequence=Range(min=2, opt=3, max=5))
     explicit = Profile(shapes={"ids": Shapes(min=(1, 4), opt=(2, 4), max=(2, 4))})
     first, second = profile_shapes(with_profiles(spec, narrow, explicit), IDS)
-    assert (first.least, first.most) == ({"ids": [1, 2]}, {"ids": [4, 5]})
-    assert (second.least, second.most) == ({"ids": [1, 4]}, {"ids": [2, 4]})
+    assert first == {"ids": [Range(opt=2, max=4), Range(min=2, opt=3, max=5)]}
+    assert second == {"ids": [Range(min=1, opt=2, max=2), Range(min=4, opt=4, max=4)]}
 
 
 @pytest.mark.parametrize(
