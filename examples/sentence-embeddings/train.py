@@ -84,6 +84,7 @@ def embed(model: MPNetModel, tokenizer: PreTrainedTokenizerFast, texts: list[str
 
 def train(tokenizer: PreTrainedTokenizerFast) -> MPNetModel:
     """Pull two sentences of one meaning together, and push the meanings of a batch apart."""
+    torch.set_num_threads(1)  # equal weights on any number of cores; small models train fastest so
     torch.manual_seed(7)
     generator = torch.Generator().manual_seed(7)
     config = MPNetConfig(
