@@ -59,12 +59,6 @@ def test_image_with_a_changed_folder_is_outdated(tmp_path: Path) -> None:
     assert names(violation, "containers/serving")
 
 
-def test_endpoint_without_an_image_runs_the_sagemaker_image(tmp_path: Path) -> None:
-    workspace = locked(tmp_path, "", CPU)
-    assert endpoint_images(workspace.project, workspace.spec) == ()
-    assert workspace.image_for("e", workspace.spec.endpoints["e"].instance) is None
-
-
 @pytest.mark.parametrize(
     ("image", "words"),
     [("servign", "containers/servign 'serving'?"), ("builder", "available: serving")],
@@ -94,7 +88,3 @@ def test_artifacts_and_images_of_a_lock_are_independent(tmp_path: Path) -> None:
     lock = load_workspace(workspace.project, NAME).lock.record
     assert set(lock.models) == {"another", "encoder"}
     assert lock.images["serving"]["cpu"].digest == DIGEST
-
-
-def test_a_lock_without_images_does_not_mention_them(tmp_path: Path) -> None:
-    assert "images" not in locked(tmp_path, "", CPU).lock.file.read_text()

@@ -109,20 +109,3 @@ def test_newest_host_image_runs_every_release_on_every_supported_gpu(release):
 )
 def test_gpu_needs_a_cuda_version_that_supports_it(instance, release, fits):
     assert (cuda_violation(INSTANCE_TYPES[instance], RELEASES[release]) is None) == fits
-
-
-@pytest.mark.parametrize("release", [release for release in RELEASES if release >= "25.09"])
-def test_every_gpu_that_a_cuda_13_release_runs_on_gets_a_host_with_its_driver(release):
-    gpus = [
-        instance
-        for instance in INSTANCE_TYPES.values()
-        if instance.family.runs_triton
-        and instance.gpus
-        and float(instance.family.compute_capability or 0) >= float(RELEASES[release].min_compute_capability)
-    ]
-    assert {instance.family.name for instance in gpus} >= {"g4dn", "g5", "g6", "g6e", "p4d", "p5"}
-    for instance in gpus:
-        ami = chosen_ami(instance, RELEASES[release])
-        assert ami is not None, instance.name
-        assert HOST_IMAGES[ami].driver >= 580
-        assert ami_violation(ami, instance, RELEASES[release]) is None

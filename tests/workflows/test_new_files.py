@@ -167,12 +167,6 @@ def test_an_insertion_changes_nothing_else(text):
     assert [line for line in changed.splitlines() if line in lines] == lines
 
 
-@pytest.mark.parametrize("text", ENVIRONMENTS.values(), ids=ENVIRONMENTS)
-def test_an_insertion_keeps_the_line_endings(text):
-    changed = insert_endpoint(text.replace("\n", "\r\n"), "fresh", "# why\nkind: single\n")
-    assert changed == insert_endpoint(text, "fresh", "# why\nkind: single\n").replace("\n", "\r\n")
-
-
 def test_the_file_of_an_environment_keeps_line_endings_mode_and_link(project):
     file, target = project.environment_file("local"), project.root / "shared.yaml"
     target.write_bytes(file.read_bytes().replace(b"\n", b"\r\n"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from tests.git import Repository
 from tests.projects import edit
 from tritonstack.base.error_kinds import LockEntryError
-from tritonstack.base.errors import InvalidFilesError, UsageError
+from tritonstack.base.errors import UsageError
 from tritonstack.base.paths import Project
 from tritonstack.base.results import document
 from tritonstack.workflows import Session, delivery, quotas, validate
@@ -25,13 +24,6 @@ class Notes(NullReporter):
 
     def note(self, text: str) -> None:
         self.lines.append(text)
-
-
-@pytest.mark.parametrize("environment", [None, "dev"])
-def test_a_missing_source_folder_is_reported(project: Project, environment: str | None) -> None:
-    shutil.rmtree(project.models_dir / "minilm" / "weights")
-    with pytest.raises(InvalidFilesError, match="folder not found"):
-        validate(Session(project), environment)
 
 
 def test_a_valid_project_returns_what_was_checked(project: Project) -> None:
@@ -54,14 +46,6 @@ def test_locks_are_completed_in_the_order_of_promotions(project: Project) -> Non
     build, *promotions = validate(Session(project)).next_commands
     assert build.startswith("tritonstack build dev ")
     assert promotions == ["tritonstack promote dev b", "tritonstack promote b a"]
-
-
-def test_an_invalid_file_raises_with_its_line(project: Project) -> None:
-    edit(project.environment_file("dev"), "instance_type:", "instance_typ:")
-    for environment in (None, "dev"):
-        with pytest.raises(InvalidFilesError) as caught:
-            validate(Session(project), environment)
-        assert {violation.line for violation in caught.value.violations} == {6, 9}
 
 
 def test_instance_without_a_template_is_a_usage_error(project: Project) -> None:

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import ast
+import io
 import json
 import os
 import re
 import shlex
 import shutil
 import subprocess
+import sys
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
 
 from tests.operations.smoke.smoke_environment import DIGESTS, RIGHT, example
+from tests.operations.strict_aws import checked
 from tests.projects import MODEL, edit
 from tests.workflows.invocation.invoked_site import COUNTER, PLAIN, QUEUED, SINGLE, TOKENS, Site, X, Y
 from tritonstack.base.errors import UsageError
 from tritonstack.cli.main import run
-from tritonstack.client.codec import decode_reply
+from tritonstack.client.codec import content_type_for, decode_reply
 from tritonstack.records.example_tensors import tensor_of
 from tritonstack.records.examples import Example, RightAnswer
 from tritonstack.spec.models.tolerance import Tolerance
@@ -270,6 +276,37 @@ def test_python_and_boto3_send_the_same_values(tmp_path: Path) -> None:
     assert arrays == [[[HOSTILE]], [[number]]]
 
 
+@pytest.mark.parametrize("endpoint", ["real-time", "asynchronous"])
+def test_boto3_sends_the_body(
+    site: Site, endpoint: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The program runs with a stand-in whose fields botocore checks."""
+    calls: dict[str, dict[str, Any]] = {}
+
+    def client(service: str, **_: str) -> SimpleNamespace:
+        def call(operation: str, **fields: Any) -> dict[str, Any]:
+            calls[operation] = checked(service, operation, fields) or fields
+            return {"Body": io.BytesIO(b"answered"), "OutputLocation": "s3://a", "FailureLocation": "s3://b"}
+
+        operations = ("InvokeEndpoint", "InvokeEndpointAsync", "PutObject")
+        names = ("invoke_endpoint", "invoke_endpoint_async", "put_object")
+        return SimpleNamespace(
+            **{name: partial(call, made) for name, made in zip(names, operations, strict=True)}
+        )
+
+    site.model(MODEL, QUEUED if endpoint == "asynchronous" else PLAIN)
+    request = printed(site, "boto3")
+    monkeypatch.setitem(sys.modules, "boto3", SimpleNamespace(client=client))  # type: ignore[arg-type]
+    exec(request.text, {})  # noqa: S102 - what a person would run
+    shown = capsys.readouterr().out
+    if endpoint == "real-time":
+        assert (calls["InvokeEndpoint"]["Body"], shown) == (request.body, "answered\n")
+    else:
+        put, sent = calls["PutObject"], calls["InvokeEndpointAsync"]
+        assert (put["Body"], f"s3://{put['Bucket']}/{put['Key']}") == (request.body, sent["InputLocation"])
+        assert shown == "s3://a s3://b\n"
+
+
 def test_asynchronous_endpoints_have_snippets_with_s3(site: Site) -> None:
     site.model(MODEL, QUEUED)
     prefix = "s3://tritonstack-dev-data-123456789012-us-east-1/requests/tritonstack-dev-search/"
@@ -301,3 +338,58 @@ def test_the_command_prints_text_and_json(site: Site, capsys: pytest.CaptureFixt
     assert run([*project, "--json", "snippet", "dev", "search"]) == 0
     assert json.loads(capsys.readouterr().out)["body_file"] == "request.json"
     assert Path(file).read_bytes() == printed(site).body
+
+
+# Outputs that JSON cannot hold
+
+
+def stock_outputs(site: Site, dtype: type[np.generic], *, sent_as: type[np.generic] = np.float32) -> None:
+    site.model(TOKENS, SINGLE)
+    answer = dict(tensor_of("y", RIGHT.astype(dtype)))
+    right = RightAnswer(**answer, tolerance=Tolerance(cosine=0.9999))
+    sent = tensor_of("x", np.array([[1, 2, 3]], sent_as))
+    site.stock(
+        Example(name="input", origin="framework", inputs=(sent,), outputs=(right,)), inputs=(X,), outputs=(Y,)
+    )
+
+
+def test_the_request_asks_for_a_binary_answer(site: Site) -> None:
+    stock_outputs(site, np.float16)
+    request = printed(site)
+    assert request.content_type == "application/json"
+    assert json.loads(request.body)["parameters"] == {"binary_data_output": True}
+    assert "answer.bin --write-out" in request.text
+    assert "decode_reply" in request.text
+    assert "decode_reply(answer" in printed(site, "boto3").text
+    assert "client.infer(" in printed(site, "python").text  # decodes every answer by itself
+
+
+def test_halves_are_also_sent_in_binary_form(site: Site) -> None:
+    stock_outputs(site, np.float16, sent_as=np.float16)
+    request = printed(site)
+    size = int(request.content_type.rpartition("=")[2])
+    assert json.loads(request.body[:size])["parameters"] == {"binary_data_output": True}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_other_outputs_are_asked_for_in_json(site: Site, language: str) -> None:
+    stock_outputs(site, np.float32)
+    request = printed(site, language)
+    assert "binary_data_output" not in request.body.decode()
+    assert "answer.bin" not in request.text
+    assert "decode_reply" not in request.text
+
+
+def test_the_shell_reads_the_answer(site: Site, tmp_path: Path) -> None:
+    """A curl that writes Triton's answer stands in for the endpoint."""
+    stock_outputs(site, np.float16)
+    text = printed(site).text.replace("python3 -c", f"{sys.executable} -c")
+    values = np.array([[1.5, -2.0]], np.float16).tobytes()
+    output = {"name": "y", "datatype": "FP16", "shape": [1, 2], "parameters": {"binary_data_size": 4}}
+    header = json.dumps({"outputs": [output]}).encode()
+    content_type = content_type_for(len(header))
+    (tmp_path / "body").write_bytes(header + values)
+    replaced = f"curl() {{ cp body answer.bin; printf '%s' '{content_type}'; }}\n"
+    program = f"cd {tmp_path}\n{replaced}{text}"
+    done = subprocess.run(["bash", "-c", program], check=True, capture_output=True, text=True)
+    assert re.search(r"'y': array\(\[\[ ?1\.5, -2\. ?\]\], dtype=float16\)", done.stdout)
